@@ -1,0 +1,310 @@
+import type { Cell } from "../schemas/convert.ts";
+import type { Drift } from "../schemas/drift.ts";
+import type { FlatList } from "../schemas/flatten.ts";
+import type { RunCounter } from "../schemas/ops.ts";
+import type { Problem } from "../errors.ts";
+
+/** Which endpoint's answers a lookup job keeps. */
+export type LookupType = "resolve" | "validate_emails" | "enrich";
+
+/** Where a job's input rows are: a table or a query, in the warehouse itself or behind another connection. */
+export interface InputSource {
+  /** Name in the configuration; `source` of every row that stands for it. */
+  readonly name: string;
+  /** Name and connection string of another database; null for the warehouse itself. */
+  readonly connection: { readonly name: string; readonly url: string } | null;
+  /** A table by its name parts, or a query. */
+  readonly relation: { readonly table: readonly string[] } | { readonly sql: string };
+  readonly where: string | null;
+  readonly orderBy: string | null;
+  /** Key columns, in order. */
+  readonly key: readonly string[];
+  readonly cursor: { readonly column: string; readonly overlapMs: number } | null;
+  /** Columns by field of the interface's input record. */
+  readonly fields: Readonly<Record<string, readonly string[]>>;
+}
+
+/** All that decides which records of a job are due, and what they look like when sent. */
+export interface LookupSpec {
+  readonly job: string;
+  readonly type: LookupType;
+  readonly input: InputSource;
+  /** Milliseconds after which a match (or any answer without `refreshUnmatchedAfterMs`) expires; null for never. */
+  readonly refreshAfterMs: number | null;
+  readonly refreshUnmatchedAfterMs: number | null;
+  /** `resolve` job whose PIDs are sent along; rows it hasn't answered yet wait. */
+  readonly pidFrom: string | null;
+  /** Leave out addresses that were found `invalid`. */
+  readonly dropsInvalidEmails: boolean;
+  /** Hash of the mapping and of the request's parameters. */
+  readonly parametersHash: string;
+  /** Send every record again, rejected ones excepted. */
+  readonly resend: boolean;
+  /** What the user said to changed parameters; null when nothing was said. */
+  readonly acceptParameters: "resend" | "keep" | null;
+  /** Most records to send; null for all. Under a cap, `order_by` decides which come first. */
+  readonly maxRecords: number | null;
+}
+
+/** Why rows are due. */
+export type DueReason =
+  | "never_answered"
+  | "content_changed"
+  | "pid_changed"
+  | "expired"
+  | "parameters_changed"
+  | "resend";
+
+/** What a run would find: all in input rows (validate_emails: addresses as they occur), but `toSend`. */
+export interface LookupCounts {
+  readonly read: number;
+  readonly unchanged: number;
+  readonly due: number;
+  readonly dueReasons: Readonly<Partial<Record<DueReason, number>>>;
+  readonly duplicate: number;
+  readonly waiting: number;
+  readonly rejectedBeforeSending: number;
+  /** Due rows beyond the cap. */
+  readonly remaining: number;
+  /** Distinct records to send, after the cap. */
+  readonly toSend: number;
+  /** Rows bought with other parameters; not zero means that the user has to decide. */
+  readonly parametersChanged: number;
+  /** Rows whose last answer was a match, and rows with an answer: the match rate seen so far. */
+  readonly matchedBefore: number;
+  readonly answeredBefore: number;
+}
+
+/** Outcome of an input row, as its state keeps it. */
+export type Outcome = "matched" | "unmatched" | "rejected";
+
+/** One input row behind a distinct record. */
+export interface InputRow {
+  readonly sourceKey: string;
+  /** SHA-256, hex. */
+  readonly inputHash: string;
+  /** Outcome of the last answer; null when there is none, and then the warehouse holds no row for it. */
+  readonly priorOutcome: Outcome | null;
+}
+
+/** One distinct record to send, and every input row that it stands for. */
+export interface LookupRecord {
+  /** Unique in the run; holds no personal data. */
+  readonly recordId: string;
+  /** The record as JSON text, without `record_id`; for validate_emails the address as a JSON string. */
+  readonly json: string;
+  /** For validate_emails the address as it will be sent. */
+  readonly address?: string;
+  /** SHA-256 of what is sent, hex. */
+  readonly sentHash: string;
+  /** PID that is sent along, for `pid_from`. */
+  readonly sentPid: string | null;
+  readonly rows: readonly InputRow[];
+  /** How many times the record occurs in the input; differs from `rows.length` for validate_emails only. */
+  readonly occurrences: number;
+}
+
+/** What is due, frozen at the start of the run. */
+export interface LookupSelection {
+  readonly counts: LookupCounts;
+  /** Pages of distinct records, ordered by content hash. */
+  records(): AsyncIterable<readonly LookupRecord[]>;
+  /** Drops the work table; idempotent. */
+  close(): Promise<void>;
+}
+
+/** One attempt of a call, as the ledger keeps it. */
+export interface LedgerEntry {
+  readonly callId: string;
+  readonly endpoint: string;
+  readonly apiRequestId: string | null;
+  readonly startedAt: string;
+  readonly requestCompletedAt: string | null;
+  readonly milliseconds: number;
+  readonly httpStatus: number | null;
+  readonly attempt: number;
+  readonly recordsSent: number;
+  readonly recordsMatched: number | null;
+  readonly responseBytes: number;
+  readonly possiblyBilled: boolean;
+}
+
+/** A person as answered: `undefined` marks what the answer does not speak of, which stays as it is stored. */
+export interface PersonUpdate {
+  readonly servicePid: string;
+  /** In the order of `personFields`. */
+  readonly scalars: readonly (Cell | undefined)[];
+  readonly extra: Cell | undefined;
+  /** In the order of `personLists`. */
+  readonly lists: readonly (FlatList | undefined)[];
+}
+
+/** One answered record. */
+export interface LookupAnswer {
+  readonly record: LookupRecord;
+  readonly outcome: "matched" | "unmatched";
+  /** PID of the match. */
+  readonly servicePid: string | null;
+  /** Cells of the endpoint's answer columns (`resolveFields`, `enrichFields`, `validateFields`), in declared order. */
+  readonly cells: readonly Cell[];
+  readonly extra: Cell;
+  /** The person, for a match of an enrichment. */
+  readonly person: PersonUpdate | null;
+  readonly apiRequestId: string | null;
+  /** When the service completed the call: the age of everything in this answer. */
+  readonly answeredAt: string;
+  readonly callId: string;
+}
+
+/** One record that could not be processed. */
+export interface LookupReject {
+  readonly record: LookupRecord;
+  readonly stage: "send" | "answer";
+  readonly code: string;
+  readonly message: string;
+  /** Paths and expected types, never values. */
+  readonly details: unknown;
+  readonly apiRequestId: string | null;
+}
+
+/** What one run of one job is called. */
+export interface RunRef {
+  readonly runId: string;
+  readonly job: string;
+  readonly jobType: string;
+  /** `I/N`; `0/1` without shards. */
+  readonly shard: string;
+}
+
+/** Counters to add to the run's. */
+export type CounterDelta = Partial<Record<RunCounter, number>>;
+
+/** Everything that a group of calls leaves behind: committed together or not at all. */
+export interface LookupCommit {
+  readonly run: RunRef;
+  readonly spec: LookupSpec;
+  readonly ledger: readonly LedgerEntry[];
+  readonly answers: readonly LookupAnswer[];
+  readonly rejects: readonly LookupReject[];
+  readonly drift: readonly Drift[];
+  readonly counters: CounterDelta;
+}
+
+/** How a job ended. */
+export interface RunEnd {
+  readonly status: "succeeded" | "failed" | "limited" | "skipped" | "interrupted";
+  readonly limitedBy: string | null;
+  readonly error: string | null;
+  /** Final values, written over what the commits added up. */
+  readonly counters: Readonly<Record<RunCounter, number>>;
+}
+
+/** The last run of a job, for `confirm_above` and `status`. */
+export interface PastRun {
+  readonly runId: string;
+  readonly shard: string;
+  readonly jobType: string;
+  readonly job: string;
+  readonly status: string;
+  readonly limitedBy: string | null;
+  readonly startedAt: string;
+  readonly finishedAt: string | null;
+  readonly recordsDue: number;
+  readonly counters: Readonly<Record<RunCounter, number>>;
+  readonly error: string | null;
+}
+
+/** How much of an input has an answer. */
+export interface Coverage {
+  readonly source: string;
+  readonly inputRows: number;
+  readonly answered: number;
+  readonly matched: number;
+  readonly unmatched: number;
+  readonly rejected: number;
+  readonly due: number;
+}
+
+/** One line of `check`. */
+export interface CheckLine {
+  /** What was looked at. */
+  readonly subject: string;
+  readonly ok: boolean;
+  readonly message: string;
+  /** What to do when not ok. */
+  readonly hint?: string;
+}
+
+/** What `status` shows of one job. */
+export interface JobStatus {
+  readonly job: string;
+  readonly lastRun: PastRun | null;
+  readonly lastSuccessAt: string | null;
+  readonly coverage: (Coverage & { readonly oldestAnswerAt: string | null }) | null;
+  readonly openRejects: Readonly<Record<string, number>>;
+}
+
+/** How fresh one table is (view `table_freshness`). */
+export interface TableFreshness {
+  readonly tableName: string;
+  readonly lastSuccessAt: string | null;
+  readonly lastChangedAt: string | null;
+  readonly safeUntil: string | null;
+}
+
+/**
+ * A data warehouse. The same behaviour in every one: a commit is all or nothing, applying the same answer twice changes
+ * nothing, an older answer never replaces a newer one, unchanged rows aren't rewritten.
+ */
+export interface Warehouse {
+  /** For messages: kind, place and schemas, without a secret. */
+  readonly description: string;
+  /** Loads that may commit at the same time without hindering each other; 1 where commits conflict by table. */
+  readonly parallelCommits: number;
+  /** Calls whose answers are best committed together, and the bytes that bound such a group. */
+  readonly commitGroup: { readonly maxCalls: number };
+
+  /** Looks at rights and versions without changing anything. */
+  check(): Promise<readonly CheckLine[]>;
+  /** What is wrong with an input's table, query, columns or types; touches nothing. */
+  checkInput(input: InputSource): Promise<readonly Problem[]>;
+  /** Whether the schemas and tables exist; false before the first migration. */
+  isMigrated(): Promise<boolean>;
+  /** Creates or upgrades the tables; returns the names of migrations that ran. */
+  migrate(): Promise<readonly string[]>;
+  /** The DDL that `migrate` would run on an empty warehouse. */
+  printDdl(): Promise<string>;
+  /** Host that this warehouse was filled from; null before the first run. */
+  readServiceHost(): Promise<string | null>;
+  /** Records the host; with `replace` also over another one (`migrate --accept-service`). */
+  writeServiceHost(serviceHost: string, options: { replace: boolean }): Promise<void>;
+
+  /** Counts what is due, without changing anything; works before the first migration too. */
+  planLookup(spec: LookupSpec): Promise<LookupCounts>;
+  /** Freezes what is due in a work table, rejects unusable rows, reuses fresh answers: one transaction. */
+  selectLookup(spec: LookupSpec, run: RunRef): Promise<LookupSelection>;
+  /** Commits what a group of calls left behind: rows, state, rejects, ledger, drift and counters together. Returns rows written. */
+  commitLookup(commit: LookupCommit): Promise<{ readonly rowsWritten: number }>;
+  /** Writes ledger entries of attempts that left no rows. */
+  recordAttempts(run: RunRef, entries: readonly LedgerEntry[], counters: CounterDelta): Promise<void>;
+
+  /** Notes the start of a job's run; closes runs of the job that a crash left open. */
+  beginRun(run: RunRef): Promise<void>;
+  /** Notes how many rows are due, before anything is sent. */
+  recordDue(run: RunRef, recordsDue: number): Promise<void>;
+  /** Notes the end, and how much of the input has an answer. */
+  endRun(run: RunRef, end: RunEnd, coverage: Coverage | null): Promise<void>;
+  /** The last runs of a job that got as far as asking for confirmation or further, newest first. */
+  lastRuns(job: string, limit: number): Promise<readonly PastRun[]>;
+
+  /** What `status` shows. */
+  jobStatus(job: string): Promise<JobStatus>;
+  tableFreshness(): Promise<readonly TableFreshness[]>;
+  /** Creates a table of sample rows unless it exists; returns whether it was made. For the sandbox. */
+  createSampleTable(
+    input: InputSource,
+    columns: readonly { readonly name: string; readonly type: "bigint" | "text" | "timestamptz" }[],
+    rows: Iterable<readonly Cell[]>,
+  ): Promise<boolean>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,42 @@
+import { type Column, column, type Table, table } from "./table.ts";
+
+/** The key of an input row, under which answers are kept. */
+export const inputRowKey: readonly Column[] = [
+  column("job", "text", "none", "Job of the configuration."),
+  column("source", "text", "none", "Input of the configuration."),
+  column("source_key", "text", "direct", "The input row's key as canonical text."),
+];
+
+/** What every answer table carries beyond its own fields. */
+export const answerColumns: readonly Column[] = [
+  column("api_request_id", "text", "none", "The service's id of the call that answered last."),
+  column("request_completed_at", "timestamptz", "none", "When the service completed that call."),
+  column("first_matched_at", "timestamptz", "none", "When this row was first matched."),
+  column("last_matched_at", "timestamptz", "none", "When this row was last matched."),
+  column(
+    "last_matched_service_pid",
+    "text",
+    "direct",
+    "The PID of the last match; a later non-match keeps it.",
+  ),
+];
+
+/** How the match of each input row changed over time. */
+export const matchHistory: Table = table("match_history", {
+  room: "data",
+  doc: "Every state of each input row's match, as answered; intervals never overlap.",
+  key: ["job", "source", "source_key", "valid_from"],
+  columns: [
+    ...inputRowKey,
+    column("valid_from", "timestamptz", "none", "When the service first answered so (inclusive)."),
+    column(
+      "valid_to",
+      "timestamptz",
+      "none",
+      "When it answered otherwise (exclusive); null for the present.",
+    ),
+    column("is_match", "boolean", "none", "Whether the row matched."),
+    column("service_pid", "text", "direct", "PID of the match."),
+    column("match_score", "numeric", "none", "Score of the match."),
+  ],
+});

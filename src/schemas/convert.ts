@@ -1,0 +1,179 @@
+import { rawNumber } from "../raw-json.ts";
+import type { ColumnType, Field } from "./field.ts";
+import { isLoose } from "./record.ts";
+
+/**
+ * One value of a row in its warehouse-neutral text form, or null. Numbers are decimal text, booleans `true`/`false`,
+ * days `YYYY-MM-DD`, instants `YYYY-MM-DDTHH:MM:SS[.ffffff]+00:00` (any offset), json is JSON text.
+ */
+export type Cell = string | null;
+
+/** A value whose type is not the declared one; it goes to `_extra` as it is. */
+export const UNEXPECTED = Symbol("unexpected");
+
+/** Converts a value of the wire that is neither null nor undefined. */
+export type Convert = (value: unknown) => Cell | typeof UNEXPECTED;
+
+const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$/;
+/** Digits before and after the point that every warehouse holds exactly (BIGNUMERIC is the narrowest). */
+const MAX_DIGITS = 38;
+
+function decimalText(value: unknown): string | null {
+  const source = typeof value === "string" ? value : rawNumber(value);
+  if (source === null) return typeof value === "number" ? plainDecimal(String(value)) : null;
+  return DECIMAL.test(source) ? plainDecimal(source) : null;
+}
+
+/** `1.25e5` as `125000`, `007.5` as `7.5`; null beyond {@link MAX_DIGITS}. The value is the same, digit for digit. */
+function plainDecimal(source: string): string | null {
+  const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source);
+  if (!match) return null;
+  const [, sign = "", whole = "", fraction = "", exponentText = "0"] = match;
+  const exponent = Number(exponentText);
+  let digits = whole + fraction;
+  let point = whole.length + exponent;
+  if (point < 0) {
+    if (-point > MAX_DIGITS + digits.length) return /^0*$/.test(digits) ? "0" : null;
+    digits = "0".repeat(-point) + digits;
+    point = 0;
+  } else if (point > digits.length) {
+    if (/^0*$/.test(digits)) return "0";
+    if (point - digits.length > MAX_DIGITS) return null;
+    digits += "0".repeat(point - digits.length);
+  }
+  const before = digits.slice(0, point).replace(/^0+(?=\d)/, "") || "0";
+  const after = exponent === 0 ? digits.slice(point) : digits.slice(point).replace(/0+$/, "");
+  if (before.length > MAX_DIGITS || after.length > MAX_DIGITS) return null;
+  const text = after === "" ? before : `${before}.${after}`;
+  return sign !== "" && /[1-9]/.test(text) ? `-${text}` : text;
+}
+
+const MAX_INT64 = 2n ** 63n - 1n;
+const MIN_INT64 = -(2n ** 63n);
+
+function convertInteger(value: unknown): Cell | typeof UNEXPECTED {
+  if (typeof value === "number" && Number.isSafeInteger(value)) return value === 0 ? "0" : String(value);
+  const text = decimalText(value)?.replace(/\.0+$/, "");
+  if (text === undefined || !/^-?\d+$/.test(text)) return UNEXPECTED;
+  const whole = BigInt(text);
+  return whole >= MIN_INT64 && whole <= MAX_INT64 ? text : UNEXPECTED;
+}
+
+function convertText(value: unknown): Cell | typeof UNEXPECTED {
+  return typeof value === "string" ? value : UNEXPECTED;
+}
+
+function convertNumeric(value: unknown): Cell | typeof UNEXPECTED {
+  return decimalText(value) ?? UNEXPECTED;
+}
+
+function convertBoolean(value: unknown): Cell | typeof UNEXPECTED {
+  if (value === true) return "true";
+  return value === false ? "false" : UNEXPECTED;
+}
+
+const TRUE_WORDS = new Set(["true", "t", "y", "yes", "1"]);
+const FALSE_WORDS = new Set(["false", "f", "n", "no", "0"]);
+
+function convertLooseBoolean(value: unknown): Cell | typeof UNEXPECTED {
+  if (typeof value === "boolean") return value ? "true" : "false";
+  if (typeof value !== "string" && typeof value !== "number") return UNEXPECTED;
+  const word = String(value).trim().toLowerCase();
+  if (TRUE_WORDS.has(word)) return "true";
+  return FALSE_WORDS.has(word) ? "false" : UNEXPECTED;
+}
+
+const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+function isCalendarDay(year: number, month: number, day: number): boolean {
+  if (year < 1 || month < 1 || month > 12 || day < 1) return false;
+  const isLeap = month === 2 && year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+  return day <= (DAYS[month - 1] ?? 0) + (isLeap ? 1 : 0);
+}
+
+function convertDate(value: unknown): Cell | typeof UNEXPECTED {
+  if (typeof value !== "string") return UNEXPECTED;
+  const match = /^(\d{4})-(\d{2})-(\d{2})(?:[T ]00:00:00(?:\.0+)?(?:Z|\+00:?00)?)?$/.exec(value);
+  if (!match || !isCalendarDay(Number(match[1]), Number(match[2]), Number(match[3]))) return UNEXPECTED;
+  return value.slice(0, 10);
+}
+
+const TIMESTAMP =
+  /^(\d{4})-(\d{2})-(\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s?(?:([Zz])|([+-])(\d{2}):?(\d{2})?)?$/;
+
+interface WallTime {
+  /** Seconds precision, `YYYY-MM-DDTHH:MM:SS`. */
+  readonly seconds: string;
+  /** At most six digits, without the point; empty for none. Further digits are cut, not rounded. */
+  readonly fraction: string;
+  /** Offset from UTC in minutes; null without a zone. */
+  readonly offsetMinutes: number | null;
+}
+
+function readTimestamp(value: unknown): WallTime | null {
+  if (typeof value !== "string") return null;
+  const match = TIMESTAMP.exec(value);
+  if (!match) return null;
+  const [, year = "", month = "", day = "", hour = "", minute = "", second = "00", fraction = ""] = match;
+  if (!isCalendarDay(Number(year), Number(month), Number(day))) return null;
+  if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return null;
+  const [zulu, sign, zoneHours, zoneMinutes = "00"] = match.slice(8);
+  const offset = Number(zoneHours ?? 0) * 60 + Number(zoneMinutes);
+  if (offset >= 15 * 60 || Number(zoneMinutes) > 59) return null;
+  return {
+    seconds: `${year}-${month}-${day}T${hour}:${minute}:${second}`,
+    fraction: fraction.slice(0, 6),
+    offsetMinutes: zulu !== undefined ? 0 : sign === undefined ? null : sign === "-" ? -offset : offset,
+  };
+}
+
+/** The same instant as UTC wall time, seconds precision; null where the year leaves 0001–9999. */
+function toUtcSeconds(time: WallTime): string | null {
+  if (time.offsetMinutes === null || time.offsetMinutes === 0) return time.seconds;
+  const moved = new Date(Date.parse(`${time.seconds}Z`) - time.offsetMinutes * 60_000);
+  const text = moved.toISOString();
+  return /^\d{4}-/.test(text) && !text.startsWith("0000") ? text.slice(0, 19) : null;
+}
+
+/** An instant as `…+00:00` in UTC, microseconds kept; null when it isn't one. Without a zone it counts as UTC. */
+export function instantText(value: unknown): string | null {
+  const time = readTimestamp(value);
+  const seconds = time && toUtcSeconds(time);
+  return time && seconds ? `${seconds}${time.fraction === "" ? "" : `.${time.fraction}`}+00:00` : null;
+}
+
+function convertTimestamp(value: unknown): Cell | typeof UNEXPECTED {
+  const instant = instantText(value);
+  return instant === null ? UNEXPECTED : instant.slice(0, -6);
+}
+
+function convertJson(value: unknown): Cell | typeof UNEXPECTED {
+  return JSON.stringify(value);
+}
+
+const byType: Record<Exclude<ColumnType, "bytes">, Convert> = {
+  text: convertText,
+  uuid: convertText,
+  integer: convertInteger,
+  position: convertInteger,
+  numeric: convertNumeric,
+  boolean: convertBoolean,
+  date: convertDate,
+  timestamptz: (value) => instantText(value) ?? UNEXPECTED,
+  timestamp: convertTimestamp,
+  json: convertJson,
+};
+
+/** The converter of a declared field. */
+export function converterOf(field: Field): Convert {
+  if (isLoose(field)) return convertLooseBoolean;
+  if (field.type === "bytes") throw new Error("The interface has no binary fields.");
+  return byType[field.type];
+}
+
+/** The JSON type of a value, as `schema_drift.observed_type` names it. */
+export function jsonType(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  return rawNumber(value) === null ? typeof value : "number";
+}

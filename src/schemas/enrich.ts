@@ -1,0 +1,90 @@
+import { z } from "zod";
+import { answerColumns, inputRowKey } from "./answer.ts";
+import type { LookupEndpoint } from "./endpoint.ts";
+import { boolean, json, numeric, text } from "./field.ts";
+import { personFields, personLists } from "./person.ts";
+import type { RecordDeclaration } from "./record.ts";
+import { columnsOf, type Table, table } from "./table.ts";
+
+const optionalText = z.string().nullable().optional();
+
+/** Fields of an input record that are single strings (section 2.14), without `record_id`. */
+export const enrichScalarFields = [
+  "service_pid",
+  "linkedin_url",
+  "first_name",
+  "middle_name",
+  "last_name",
+  "full_name",
+  "name_suffix",
+  "full_address",
+  "address_line_1",
+  "address_line_2",
+  "city",
+  "state",
+  "zipcode",
+] as const;
+/** Fields of an input record that are lists of strings (section 2.14). */
+export const enrichListFields = ["emails", "phones"] as const;
+
+/** One input record (section 2.14). */
+export const enrichRequestRecord = z.strictObject({
+  record_id: z.string().optional(),
+  ...Object.fromEntries(enrichScalarFields.map((field) => [field, optionalText])),
+  emails: z.array(z.string()).nullable().optional(),
+  phones: z.array(z.string()).nullable().optional(),
+});
+
+/** The values that `match_condition_fields` may hold (section 4.7). */
+export const matchConditionFields = [
+  "linkedin_url",
+  "gender",
+  "estimated_income_range",
+  "estimated_wealth_range",
+  "emails",
+  "personal_email",
+  "professional_email",
+  "phone",
+  "mobile_phone",
+  "home_ownership_status",
+] as const;
+
+/** The answer columns of one result (section 2.14), beside `record_id` and the person. */
+export const enrichFields = {
+  is_match: boolean("none", "Whether the record matched a person."),
+  service_pid: text("direct", "PID of the match; null without one."),
+  match_score: numeric("none", "Score of the match."),
+  validation_errors: json("none", "What the service found wrong with the record."),
+};
+
+const result: RecordDeclaration = {
+  fields: { record_id: text("none", "Id of the record as sent."), ...enrichFields, ...personFields },
+  lists: personLists,
+};
+
+/** `POST /v2/enrich` (section 4.7). */
+export const enrichEndpoint: LookupEndpoint = {
+  name: "POST /v2/enrich",
+  method: "POST",
+  path: "/v2/enrich",
+  section: "4.7",
+  maxRecords: 500,
+  billed: true,
+  pairing: "record_id",
+  request: z.strictObject({
+    records: z.array(enrichRequestRecord).max(500),
+    match_condition_fields: z.array(z.enum(matchConditionFields)).optional(),
+    return_fields: z.array(z.string()).optional(),
+    include_premium_fields: z.boolean().optional(),
+  }),
+  result,
+};
+
+/** The last answer to each input row of an `enrich` job. */
+export const enrichment: Table = table("enrichment", {
+  room: "data",
+  doc: "The last answer of /v2/enrich to each input row (section 2.14); the person stands in `person`.",
+  key: inputRowKey.map((c) => c.name),
+  columns: [...inputRowKey, ...columnsOf(enrichFields), ...answerColumns],
+  hasExtra: true,
+});

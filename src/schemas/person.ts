@@ -1,0 +1,202 @@
+import { boolean, date, integer, looseBoolean, numeric, text } from "./field.ts";
+import type { ListDeclaration } from "./record.ts";
+import { column, columnsOf, type Table, table } from "./table.ts";
+
+/** Scalar person fields of an enriched record (section 2.14), without `service_pid`. */
+export const personFields = {
+  full_name: text("direct", "Full name."),
+  first_name: text("direct", "First name."),
+  middle_name: text("direct", "Middle name."),
+  last_name: text("direct", "Last name."),
+  name_suffix: text("direct", "Name suffix, such as Jr."),
+  gender: text("indirect", "Gender; the interface doesn't list its values."),
+  dob: date("direct", "Date of birth."),
+  age: integer("indirect", "Age in years."),
+  marital_status: text("indirect", "Marital status; the interface doesn't list its values."),
+  service_household_id: text("indirect", "Household that the person belongs to."),
+  service_spouse_pid: text("indirect", "PID of the spouse."),
+  number_of_children: integer("indirect", "Number of children."),
+  is_retired: boolean("indirect", "Whether the person is retired."),
+  estimated_income_range: text("sensitive", "Estimated income, a range as text."),
+  estimated_wealth_range: text("sensitive", "Estimated wealth, a range as text."),
+  home_ownership_status: text("indirect", "Whether the home is owned or rented; values not listed."),
+  has_bankruptcy_records: boolean("sensitive", "Whether bankruptcy records are known."),
+  has_judgment_records: boolean("sensitive", "Whether judgment records are known."),
+  linkedin_url: text("direct", "LinkedIn profile."),
+  linkedin_title: text("indirect", "Title on LinkedIn."),
+  linkedin_industry: text("indirect", "Industry on LinkedIn."),
+  linkedin_profile_pic_url: text("direct", "Profile picture on LinkedIn."),
+  is_likely_remote_worker: boolean("indirect", "Whether the person likely works remotely."),
+  facebook_url: text("direct", "Facebook profile."),
+  twitter_url: text("direct", "Twitter profile."),
+};
+
+const emailFields = {
+  email_rank: integer("none", "Rank among the person's addresses of this type; ranks may be equal."),
+  email_address: text("direct", "E-mail address."),
+};
+
+const phoneFields = {
+  phone_rank: integer("none", "Rank among the person's phones; ranks may be equal."),
+  phone_type: text("none", "Type of the phone."),
+  phone_number: text("direct", "Phone number."),
+};
+
+const relativeFields = {
+  relative_service_pid: text("direct", "PID of the relative."),
+  relative_first_name: text("direct", "First name of the relative."),
+  relative_last_name: text("direct", "Last name of the relative."),
+  relationship_label: text("indirect", "Relationship, such as parent."),
+  relationship_sublabel: text("indirect", "Finer relationship."),
+};
+
+const addressFields = {
+  address_rank: integer("none", "Rank among the person's addresses; ranks may be equal."),
+  service_address_id: text("indirect", "The service's id of the address."),
+  address_line_1: text("direct", "First line."),
+  address_line_2: text("direct", "Second line."),
+  address_city: text("indirect", "City."),
+  address_state: text("indirect", "State."),
+  address_zipcode: text("indirect", "ZIP code."),
+  address_zipcode4: text("indirect", "ZIP+4 code."),
+  ownership_status: text("indirect", "Owned or rented; values not listed."),
+  is_current_owner: looseBoolean("indirect", "Whether the person owns it now."),
+  purchase_date: text("indirect", "Date of purchase, as sent."),
+  purchase_price: numeric("sensitive", "Price at purchase, US dollars."),
+  estimated_current_value: numeric("sensitive", "Estimated value, US dollars."),
+  estimated_rental_value: numeric("sensitive", "Estimated rent, US dollars."),
+  home_current_tax_liability: numeric("sensitive", "Tax liability, US dollars."),
+  outstanding_loan_principal: numeric("sensitive", "Loan still owed, US dollars."),
+  current_property_equity_amount: numeric("sensitive", "Equity, US dollars."),
+  sqft: numeric("indirect", "Area in square feet."),
+  num_beds: numeric("indirect", "Bedrooms."),
+  num_baths: numeric("indirect", "Bathrooms."),
+  first_seen_date: text("none", "When the address was first seen, as sent."),
+  last_seen_date: text("none", "When the address was last seen, as sent."),
+};
+
+const workFields = {
+  experience_rank: integer("none", "Rank among the person's jobs; ranks may be equal."),
+  service_experience_id: text("indirect", "The service's id of this job."),
+  work_company_name: text("indirect", "Company."),
+  work_company_linkedin_url: text("none", "Company on LinkedIn."),
+  work_company_website: text("none", "Website of the company."),
+  work_company_industry: text("none", "Industry of the company."),
+  work_company_naics_code: text("none", "NAICS code."),
+  work_company_naics_description: text("none", "NAICS description."),
+  work_company_sic_code: text("none", "SIC code."),
+  work_company_sic_description: text("none", "SIC description."),
+  work_title: text("indirect", "Title as stated."),
+  standard_work_title: text("indirect", "Standardized title."),
+  work_seniority_level: text("indirect", "Seniority."),
+  work_department: text("indirect", "Department."),
+  work_employment_type: text("indirect", "Full time, part time and the like."),
+  work_status: text("indirect", "Whether it is the present job; values seen: current, previous."),
+  work_start_date: text("indirect", "Start, as sent."),
+  work_end_date: text("indirect", "End, as sent."),
+  work_city: text("indirect", "City."),
+  work_state: text("indirect", "State."),
+  work_country: text("indirect", "Country."),
+};
+
+const educationFields = {
+  experience_rank: integer("none", "Rank among the person's studies; ranks may be equal."),
+  service_experience_id: text("indirect", "The service's id of this study."),
+  institution_name: text("indirect", "Institution."),
+  institution_linkedin_url: text("none", "Institution on LinkedIn."),
+  education_information: text("indirect", "Free text about the study."),
+  education_level: text("indirect", "Level reached."),
+  education_start_date: text("indirect", "Start, as sent."),
+  education_end_date: text("indirect", "End, as sent."),
+};
+
+/** The nested lists of an enriched record (section 2.14). */
+export const personLists = {
+  personal_emails: { fields: emailFields, table: "person_email", discriminator: "personal" },
+  professional_emails: { fields: emailFields, table: "person_email", discriminator: "professional" },
+  phones: { fields: phoneFields, table: "person_phone" },
+  relatives: { fields: relativeFields, table: "person_relative" },
+  address_history: { fields: addressFields, table: "person_address" },
+  work_experience: { fields: workFields, table: "person_work_experience" },
+  education_experience: {
+    fields: educationFields,
+    table: "person_education_experience",
+    subjects: {
+      table: "person_education_subject",
+      arrays: [
+        { field: "education_majors", discriminator: "major" },
+        { field: "education_minors", discriminator: "minor" },
+      ],
+    },
+  },
+} satisfies Record<string, ListDeclaration>;
+
+const pid = column("service_pid", "text", "direct", "PID of the person.");
+const position = column("position", "position", "none", "0-based index in the service's list.");
+
+/** One row a person. */
+export const person: Table = table("person", {
+  room: "data",
+  doc: "One row per enriched person (section 2.14); a later non-match changes nothing here.",
+  key: ["service_pid"],
+  hasExtra: true,
+  columns: [
+    pid,
+    ...columnsOf(personFields),
+    column(
+      "_record_synced_at",
+      "timestamptz",
+      "none",
+      "When the person or any of its children last changed, removals included.",
+      true,
+    ),
+  ],
+});
+
+const child = (name: string, doc: string, key: Table["columns"], columns: Table["columns"]): Table =>
+  table(name, {
+    room: "data",
+    doc,
+    key: key.map((c) => c.name),
+    columns: [...key, ...columns],
+    hasExtra: true,
+  });
+
+/** The child tables of a person; each is replaced as a whole with its list. */
+export const personChildren: readonly Table[] = [
+  child(
+    "person_email",
+    "E-mail addresses of a person.",
+    [pid, column("email_type", "text", "none", "`personal` or `professional`."), position],
+    columnsOf(emailFields),
+  ),
+  child("person_phone", "Phones of a person.", [pid, position], columnsOf(phoneFields)),
+  child("person_relative", "Relatives of a person.", [pid, position], columnsOf(relativeFields)),
+  child("person_address", "Address history of a person.", [pid, position], columnsOf(addressFields)),
+  child("person_work_experience", "Jobs of a person.", [pid, position], columnsOf(workFields)),
+  child("person_education_experience", "Studies of a person.", [pid, position], columnsOf(educationFields)),
+  table("person_education_subject", {
+    room: "data",
+    doc: "Majors and minors of a person's studies.",
+    key: ["service_pid", "education_position", "subject_type", "position"],
+    columns: [
+      pid,
+      column("education_position", "position", "none", "`position` of the study."),
+      column("subject_type", "text", "none", "`major` or `minor`."),
+      position,
+      column("subject", "text", "indirect", "Subject."),
+    ],
+  }),
+];
+
+/** Which PID the service answered for a PID that was sent, where the two differ. */
+export const personPidAlias: Table = table("person_pid_alias", {
+  room: "data",
+  doc: "PIDs that the service answered with another PID.",
+  key: ["sent_service_pid", "returned_service_pid"],
+  columns: [
+    column("sent_service_pid", "text", "direct", "PID that was sent."),
+    column("returned_service_pid", "text", "direct", "PID that came back."),
+    column("first_seen_at", "timestamptz", "none", "When this was first answered.", true),
+  ],
+});

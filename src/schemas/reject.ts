@@ -1,0 +1,28 @@
+import { column, type Table, table } from "./table.ts";
+
+/** Records that could not be processed; holds no values, a retry reads the input again. */
+export const reject: Table = table("reject", {
+  room: "data",
+  doc: "Records that could not be processed, and why; never their values.",
+  key: ["reject_id"],
+  columns: [
+    column("reject_id", "uuid", "none", "Id of the reject."),
+    column("run_id", "text", "none", "Run that rejected the record.", true),
+    column("job", "text", "none", "Job of the configuration.", true),
+    column("source", "text", "none", "Input of the configuration.", true),
+    column("source_key", "text", "direct", "The input row's key; for validate_emails the address."),
+    column(
+      "stage",
+      "text",
+      "none",
+      "`input` (before sending), `send` (refused by the service) or `answer`.",
+      true,
+    ),
+    column("code", "text", "none", "Stable code of the cause.", true),
+    column("message", "text", "none", "The cause as a sentence.", true),
+    column("details", "json", "none", "Paths and expected types, never values."),
+    column("api_request_id", "text", "none", "The service's id of the call."),
+    column("created_at", "timestamptz", "none", "When it was rejected.", true),
+    column("resolved_at", "timestamptz", "none", "When the record was processed after all, or dropped."),
+  ],
+});

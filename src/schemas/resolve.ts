@@ -1,0 +1,67 @@
+import { z } from "zod";
+import { answerColumns, inputRowKey } from "./answer.ts";
+import type { LookupEndpoint } from "./endpoint.ts";
+import { boolean, json, numeric, text } from "./field.ts";
+import type { RecordDeclaration } from "./record.ts";
+import { columnsOf, type Table, table } from "./table.ts";
+
+const name = z.string().nullable().optional();
+
+/** Fields of an input record that are single strings (section 2.12), without `record_id`. */
+export const resolveScalarFields = [
+  "first_name",
+  "middle_name",
+  "last_name",
+  "full_name",
+  "name_suffix",
+] as const;
+/** Fields of an input record that are lists of strings (section 2.12). */
+export const resolveListFields = ["emails", "phones"] as const;
+
+/** One input record (section 2.12). */
+export const resolveRequestRecord = z.strictObject({
+  record_id: z.string().optional(),
+  first_name: name,
+  middle_name: name,
+  last_name: name,
+  full_name: name,
+  name_suffix: name,
+  emails: z.array(z.string()).nullable().optional(),
+  phones: z.array(z.string()).nullable().optional(),
+});
+
+/** The answer columns of one result (section 2.12), beside `record_id`. */
+export const resolveFields = {
+  is_match: boolean("none", "Whether the record matched a person."),
+  service_pid: text("direct", "PID of the match; null without one."),
+  match_score: numeric("none", "Points, not a percentage; at least 50 for a match, null without one."),
+  is_resolvable_record: boolean("none", "Whether the service could use the record."),
+  validation_errors: json("none", "What the service found wrong with the record."),
+};
+
+const result: RecordDeclaration = {
+  fields: { record_id: text("none", "Id of the record as sent."), ...resolveFields },
+  lists: {},
+};
+
+/** `POST /v1/resolve` (section 4.7). */
+export const resolveEndpoint: LookupEndpoint = {
+  name: "POST /v1/resolve",
+  method: "POST",
+  path: "/v1/resolve",
+  section: "4.7",
+  maxRecords: 1000,
+  billed: true,
+  pairing: "record_id",
+  request: z.strictObject({ records: z.array(resolveRequestRecord).max(1000) }),
+  result,
+};
+
+/** The last answer to each input row of a `resolve` job. */
+export const resolution: Table = table("resolution", {
+  room: "data",
+  doc: "The last answer of /v1/resolve to each input row (section 2.12).",
+  key: inputRowKey.map((c) => c.name),
+  columns: [...inputRowKey, ...columnsOf(resolveFields), ...answerColumns],
+  hasExtra: true,
+});

@@ -1,0 +1,57 @@
+import { inputRowKey } from "./answer.ts";
+import { column, type Table, table } from "./table.ts";
+
+/** What the program knows of each input row: what was sent, what came of it, when it is due again. */
+export const lookupState: Table = table("lookup_state", {
+  room: "data",
+  doc: "State per input row (for validate_emails per address): decides what is due. Kept for unmatched and rejected rows too.",
+  key: inputRowKey.map((c) => c.name),
+  columns: [
+    ...inputRowKey,
+    column("input_hash", "bytes", "indirect", "SHA-256 of the mapped fields.", true),
+    column(
+      "sent_hash",
+      "bytes",
+      "indirect",
+      "SHA-256 of what was sent (PID added, invalid addresses left out).",
+    ),
+    column("hash_version", "position", "none", "Version of the hash rule.", true),
+    column("parameters_hash", "text", "none", "Hash of mapping and request parameters.", true),
+    column("sent_service_pid", "text", "direct", "PID that was sent along (`pid_from`)."),
+    column("outcome", "text", "none", "`matched`, `unmatched` or `rejected`.", true),
+    column("attempts", "position", "none", "How often the row was answered or rejected.", true),
+    column("answered_at", "timestamptz", "none", "When the service completed the answering call."),
+    column("due_at", "timestamptz", "none", "From when on the answer counts as expired; null for never."),
+    column("call_id", "uuid", "none", "The call that answered (`api_call`)."),
+  ],
+});
+
+/** What is stored of each person, by field group: content hashes and the age of the answer they come from. */
+export const personState: Table = table("person_state", {
+  room: "data",
+  doc: "Per person and field group the hash of what is stored and when it was answered: unchanged groups aren't rewritten, older answers aren't applied.",
+  key: ["service_pid"],
+  columns: [
+    column("service_pid", "text", "direct", "PID of the person."),
+    column(
+      "group_hashes",
+      "text",
+      "indirect",
+      "Content hash of each field group, 16 characters each, in the declared order.",
+      true,
+    ),
+    column(
+      "answered_at",
+      "timestamptz",
+      "none",
+      "Every group comes from an answer at least as new as this.",
+      true,
+    ),
+    column(
+      "group_answered_at",
+      "json",
+      "none",
+      "Groups that come from a newer answer than `answered_at`, by name.",
+    ),
+  ],
+});

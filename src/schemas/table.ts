@@ -1,0 +1,65 @@
+import type { ColumnType, Fields, PiiClass } from "./field.ts";
+
+/** Which of the two schemas (datasets) a table lives in: `data` holds people, `ops` holds no personal data. */
+export type Room = "data" | "ops";
+
+/** One declared column. */
+export interface Column {
+  readonly name: string;
+  readonly type: ColumnType;
+  readonly pii: PiiClass;
+  readonly doc: string;
+  /** Never null. Key columns always are. */
+  readonly required?: boolean;
+}
+
+/** One declared table: the same in every warehouse. */
+export interface Table {
+  readonly name: string;
+  readonly room: Room;
+  readonly doc: string;
+  /** Primary key, in order; empty for a table of a single row. */
+  readonly key: readonly string[];
+  readonly columns: readonly Column[];
+}
+
+/** Declares one column. */
+export function column(name: string, type: ColumnType, pii: PiiClass, doc: string, required = false): Column {
+  return { name, type, pii, doc, required };
+}
+
+/** The columns of scalar fields, under the interface's own names. */
+export function columnsOf(fields: Fields): readonly Column[] {
+  return Object.entries(fields).map(([name, f]) => column(name, f.type, f.pii, f.doc));
+}
+
+const syncedAt = column("_synced_at", "timestamptz", "none", "When this row last changed.", true);
+const runId = column("_run_id", "text", "none", "The run that last changed this row.", true);
+const extra = column(
+  "_extra",
+  "json",
+  "sensitive",
+  "What the service sent beyond the declared columns, by field.",
+);
+
+interface TableOptions {
+  readonly room: Room;
+  readonly doc: string;
+  readonly key: readonly string[];
+  readonly columns: readonly Column[];
+  /** Rows come from an object of the interface, so unknown fields are kept in `_extra`. */
+  readonly hasExtra?: boolean;
+}
+
+/** Declares a table; adds `_extra` (where asked for), `_synced_at`, and `_run_id` unless it has a `run_id`. */
+export function table(name: string, options: TableOptions): Table {
+  const hasRunId = options.columns.some((c) => c.name === "run_id");
+  const keyed = options.columns.map((c) => (options.key.includes(c.name) ? { ...c, required: true } : c));
+  return {
+    name,
+    room: options.room,
+    doc: options.doc,
+    key: options.key,
+    columns: [...keyed, ...(options.hasExtra ? [extra] : []), syncedAt, ...(hasRunId ? [] : [runId])],
+  };
+}
