@@ -62,6 +62,8 @@ export interface LookupCounts {
   readonly due: number;
   readonly dueReasons: Readonly<Partial<Record<DueReason, number>>>;
   readonly duplicate: number;
+  /** Due rows that take the fresh answer of an equal record, so that nothing is sent for them; part of `duplicate`. */
+  readonly reused: number;
   readonly waiting: number;
   readonly rejectedBeforeSending: number;
   /** Due rows beyond the cap. */
@@ -73,6 +75,13 @@ export interface LookupCounts {
   /** Rows whose last answer was a match, and rows with an answer: the match rate seen so far. */
   readonly matchedBefore: number;
   readonly answeredBefore: number;
+  /** Rows by what their state says once the selection has rejected and reused; for validate_emails distinct addresses. */
+  readonly states: {
+    readonly rows: number;
+    readonly matched: number;
+    readonly unmatched: number;
+    readonly rejected: number;
+  };
 }
 
 /** Outcome of an input row, as its state keeps it. */
