@@ -1,0 +1,107 @@
+import { randomBytes } from "node:crypto";
+import { appendFile, mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { FixConfigurationError, messageOf } from "../../errors.ts";
+import type { Binaries } from "./binaries.ts";
+import type { Place } from "./place.ts";
+import { runProgram } from "./run-program.ts";
+import { giveTo } from "./server-user.ts";
+import { INCLUDE_LINE, ROLE } from "./settings.ts";
+import { readSmallFile, writeSmallFile } from "./small-file.ts";
+import { describeFailure } from "./startup-failure.ts";
+
+/**
+ * Makes the cluster unless it exists, checks that this Postgres can serve it, and returns the password of its role.
+ * Call it under the start lock.
+ */
+export async function ensureCluster(place: Place, binaries: Binaries, signal?: AbortSignal): Promise<string> {
+  const known = await readSmallFile(join(place.control, "password"));
+  const version = await readSmallFile(join(place.data, "PG_VERSION"));
+  if (version === null) {
+    if (await stat(place.data).catch(() => null)) {
+      throw new FixConfigurationError(
+        "embedded_damaged",
+        `${place.data} is no Postgres database (its file PG_VERSION is missing). Restore it, or remove the folder to start with an empty database.`,
+      );
+    }
+    const password = known ?? randomBytes(24).toString("base64url");
+    if (known === null) await writeSmallFile(join(place.control, "password"), password, 0o600);
+    await makeCluster(place, binaries, password, signal);
+    return password;
+  }
+  if (version !== String(binaries.majorVersion)) {
+    throw new FixConfigurationError(
+      "embedded_version",
+      `The embedded database in ${place.data} was made by Postgres ${version}; this release of person-etl brings Postgres ${binaries.majorVersion}, ` +
+        "which can't read it. Go back to the release that made it and take a pg_dump, or choose another data_dir to start with an empty database.",
+    );
+  }
+  if (known === null) {
+    throw new FixConfigurationError(
+      "embedded_password",
+      `The file ${join(place.control, "password")} of the embedded database is missing. Restore it from a backup, ` +
+        `or remove the folder ${place.control} to start with an empty database.`,
+    );
+  }
+  return known;
+}
+
+/** initdb into a folder of its own name, so that neither a killed initdb nor one still running can spoil the data. */
+async function makeCluster(
+  place: Place,
+  binaries: Binaries,
+  password: string,
+  signal?: AbortSignal,
+): Promise<void> {
+  const tried = `making the embedded database in ${place.data}`;
+  const passwordFile = join(place.home, "password.initdb");
+  const fresh = join(place.home, `data.new-${randomBytes(4).toString("hex")}`);
+  try {
+    for (const left of await readdir(place.home)) {
+      // A killed initdb may still write into its folder for a moment: then the next start removes it.
+      if (left.startsWith("data.new-"))
+        await rm(join(place.home, left), { recursive: true, force: true }).catch(() => {});
+    }
+    await rm(passwordFile, { force: true });
+    await writeFile(passwordFile, password, { mode: 0o600, flag: "wx" });
+    await giveTo(place.user, passwordFile);
+    await mkdir(fresh, { mode: 0o700 });
+    await giveTo(place.user, fresh);
+    const { code, output } = await runProgram(
+      binaries.initdb,
+      [
+        `--pgdata=${fresh}`,
+        `--username=${ROLE}`,
+        `--pwfile=${passwordFile}`,
+        "--auth=scram-sha-256",
+        "--encoding=UTF8",
+        // The same order of text on every system, now and after its next upgrade.
+        "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8",
+        "--locale=C",
+        "--no-instructions",
+      ],
+      { user: place.user, signal },
+    );
+    if (code !== 0) throw describeFailure(tried, explainMissingAccount(output));
+    await appendFile(
+      join(fresh, "postgresql.conf"),
+      `\n${INCLUDE_LINE}\n# Your own settings go below this line.\n`,
+    );
+    await rename(fresh, place.data);
+  } catch (error) {
+    await rm(fresh, { recursive: true, force: true }).catch(() => {});
+    signal?.throwIfAborted();
+    if (error instanceof Error && !("errno" in error)) throw error;
+    throw describeFailure(tried, messageOf(error), error);
+  } finally {
+    await rm(passwordFile, { force: true });
+  }
+}
+
+/** A container that runs under a bare number has no account by that number, which initdb insists on. */
+function explainMissingAccount(output: string): string {
+  return output.includes("could not look up effective user ID")
+    ? `${output}\nThis user has no entry in /etc/passwd: run person-etl as a user that has one, or set warehouse.url to a Postgres of your own.`
+    : output;
+}

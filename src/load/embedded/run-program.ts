@@ -1,0 +1,69 @@
+import { spawn } from "node:child_process";
+import { parse } from "node:path";
+import type { ServerUser } from "./server-user.ts";
+
+/** What a finished program left behind. */
+export interface ProgramResult {
+  /** Exit code; null when it could not be started or was ended by a signal. */
+  readonly code: number | null;
+  /** Its standard output and error as they came, at most the last 64 kB; or why it could not be started. */
+  readonly output: string;
+}
+
+const KEPT_OUTPUT = 65_536;
+
+/**
+ * Runs one of the server's programs to its end, as the server's user, outside our process group: a Ctrl-C in the
+ * terminal reaches us alone, and we decide what becomes of the program. Never throws but for an aborted signal.
+ */
+export async function runProgram(
+  file: string,
+  args: readonly string[],
+  options: { readonly user: ServerUser | null; readonly signal?: AbortSignal | undefined },
+): Promise<ProgramResult> {
+  options.signal?.throwIfAborted();
+  const { promise, resolve } = Promise.withResolvers<ProgramResult>();
+  let output = "";
+  const keep = (chunk: string): void => {
+    output = (output + chunk).slice(-KEPT_OUTPUT);
+  };
+  let child: ReturnType<typeof spawn>;
+  try {
+    child = spawn(file, args, {
+      // The root is the one folder that every user can stand in.
+      cwd: parse(file).root,
+      detached: true,
+      windowsHide: true,
+      stdio: ["ignore", "pipe", "pipe"],
+      // None of the PG… variables of our own environment may reach the server.
+      env: process.platform === "win32" ? process.env : { LC_ALL: "C", TZ: "UTC", PATH: "/usr/bin:/bin" },
+      ...(options.user ? { uid: options.user.uid, gid: options.user.gid } : {}),
+    });
+  } catch (error) {
+    return { code: null, output: String(error) };
+  }
+  child.stdout?.setEncoding("utf8").on("data", keep);
+  child.stderr?.setEncoding("utf8").on("data", keep);
+  child.once("error", (error) => resolve({ code: null, output: String(error) }));
+  child.once("close", (code) => resolve({ code, output }));
+
+  const stop = (): void => endGroup(child.pid);
+  options.signal?.addEventListener("abort", stop, { once: true });
+  try {
+    const result = await promise;
+    options.signal?.throwIfAborted();
+    return result;
+  } finally {
+    options.signal?.removeEventListener("abort", stop);
+  }
+}
+
+/** Ends the program together with the children it started. */
+function endGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(process.platform === "win32" ? pid : -pid, "SIGTERM");
+  } catch {
+    // It has ended by itself meanwhile.
+  }
+}
