@@ -1,0 +1,92 @@
+import type { ErrorShape, Outcome, Refusal, Results } from "../http/outcome.ts";
+import { SOUND_WIRE, type Wire } from "../http/send.ts";
+import type { FiredFault } from "./decide.ts";
+import type { LooseRecord } from "./fault.ts";
+
+/** Milliseconds that the fired faults wait before anything else. */
+export function delayOf(fired: readonly FiredFault[]): number {
+  return fired.reduce(
+    (sum, { fault, value }) => sum + (fault.stage === "delay" ? fault.delayMs(value) : 0),
+    0,
+  );
+}
+
+/** Whether one of them breaks the connection before the request is carried out. */
+export function breaksConnection(fired: readonly FiredFault[]): boolean {
+  return fired.some(({ fault }) => fault.stage === "connection");
+}
+
+/** The error answer of the first fired fault that has one, and that fault's name. */
+export function refusalOf(
+  fired: readonly FiredFault[],
+  records: readonly unknown[],
+): { readonly name: string; readonly refusal: Refusal } | null {
+  for (const { name, fault, value, dice } of fired) {
+    const refusal = fault.stage === "refusal" ? fault.refuse(value, records, dice) : null;
+    if (refusal) return { name, refusal };
+  }
+  return null;
+}
+
+/** Names of the fired faults that had anything to do with an outcome; `refusedBy` is the one that refused. */
+export function namesOf(
+  fired: readonly FiredFault[],
+  outcome: Outcome,
+  refusedBy: string | null,
+): readonly string[] {
+  const applied = fired.filter(({ name, fault }) => {
+    switch (fault.stage) {
+      case "delay":
+      case "connection":
+        return true;
+      case "refusal":
+        return name === refusedBy;
+      case "shape":
+        return outcome.kind === "refusal";
+      case "results":
+      case "record":
+      case "wire":
+        return outcome.kind === "results";
+      default:
+        return false;
+    }
+  });
+  return applied.map(({ name }) => name);
+}
+
+/** Results after every fired fault that changes them. */
+export function distort(fired: readonly FiredFault[], results: Results): Results {
+  let texts = results.results;
+  for (const { fault, dice } of fired) {
+    if (texts.length === 0) break;
+    if (fault.stage === "results") texts = fault.rearrange(texts, dice);
+    if (fault.stage === "record") {
+      const sure = dice.below(texts.length);
+      texts = texts.map((text, i) => {
+        if (i !== sure && !dice.chance(fault.share)) return text;
+        // Results are objects: the routes wrote them.
+        const record = JSON.parse(text) as LooseRecord;
+        fault.distort(record, dice);
+        return JSON.stringify(record);
+      });
+    }
+  }
+  return { ...results, results: texts };
+}
+
+/** What happens to the answer on its way. */
+export function wireOf(fired: readonly FiredFault[]): Wire {
+  return fired.reduce(
+    (wire, { fault, value }) => (fault.stage === "wire" ? { ...wire, ...fault.damage(value) } : wire),
+    SOUND_WIRE,
+  );
+}
+
+/** The shape of an error answer. */
+export function shapeOf(fired: readonly FiredFault[]): ErrorShape {
+  const shape: ErrorShape = { form: "current", deprecatedFields: false };
+  return fired.reduce(
+    (sum, { fault }) => (fault.stage === "shape" ? { ...sum, ...fault.shape } : sum),
+    shape,
+  );
+}

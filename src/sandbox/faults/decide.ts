@@ -1,0 +1,58 @@
+import { FAULTS } from "./catalog.ts";
+import { type Dice, throwDice } from "./dice.ts";
+import type { Fault, FaultValue } from "./fault.ts";
+import type { FaultPlan, FaultRule } from "./plan.ts";
+
+/** A fault that hits one request. */
+export interface FiredFault {
+  readonly name: string;
+  readonly fault: Fault;
+  readonly value: FaultValue;
+  /** For the choices that the fault makes. */
+  readonly dice: Dice;
+}
+
+/** The plan in force, and its counters. */
+export interface Faults {
+  /** The faults that hit the next request to `path`, in the plan's order. */
+  fire(path: string): readonly FiredFault[];
+  /** Replaces the plan; its rules count requests from 1 again. */
+  set(plan: FaultPlan): void;
+  /** Puts the first plan in force again, from 1. */
+  reset(): void;
+  readonly plan: FaultPlan;
+}
+
+function concerns(rule: FaultRule, path: string): boolean {
+  return rule.endpoint === undefined || path === rule.endpoint || path.endsWith(`/${rule.endpoint}`);
+}
+
+/** Puts a plan in force; a rule's chances depend on seed, rule and how many requests it has seen, so that runs repeat. */
+export function createFaults(initial: FaultPlan, seed: number): Faults {
+  let plan = initial;
+  let seen = plan.map(() => 0);
+  const set = (next: FaultPlan): void => {
+    plan = next;
+    seen = plan.map(() => 0);
+  };
+  return {
+    fire(path) {
+      const fired: FiredFault[] = [];
+      for (const [i, rule] of plan.entries()) {
+        const fault = FAULTS[rule.fault];
+        if (!fault || !concerns(rule, path)) continue;
+        const number = (seen[i] ?? 0) + 1;
+        seen[i] = number;
+        const dice = throwDice(rule.seed ?? seed, number, i);
+        if (number < (rule.from ?? 1) || number > (rule.to ?? Number.POSITIVE_INFINITY)) continue;
+        if (dice.chance(rule.rate)) fired.push({ name: rule.fault, fault, value: rule.value ?? null, dice });
+      }
+      return fired;
+    },
+    set,
+    reset: () => set(initial),
+    get plan() {
+      return plan;
+    },
+  };
+}

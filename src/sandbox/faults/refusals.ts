@@ -1,0 +1,142 @@
+import { type Refusal, refuse } from "../http/outcome.ts";
+import { type Fault, type FaultValue, numberOr } from "./fault.ts";
+
+const HTML =
+  "<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>";
+
+function always(doc: string, refusal: (value: FaultValue, count: number) => Refusal): Fault {
+  return { doc, stage: "refusal", refuse: (value, records) => refusal(value, records.length) };
+}
+
+const tooFast = (headers?: Record<string, string>) =>
+  refuse(429, "rate_limit_reached", "Request rate limit or plan quota exceeded.", headers ? { headers } : {});
+const httpDate = (seconds: number) => new Date(Date.now() + seconds * 1000).toUTCString();
+
+/** The 402 of section 7.2, with its details. */
+export function outOfCapacity(available: number, requested: number): Refusal {
+  return refuse(402, "insufficient_record_capacity", "Plan allowance and overage cannot cover the records.", {
+    details: {
+      records_available: available,
+      allowance_records_available: available,
+      overage_records_available: 0,
+      records_requested: requested,
+    },
+  });
+}
+
+/** The 402 of exhausted credits. */
+export function outOfCredits(remaining: number): Refusal {
+  return refuse(402, "insufficient_credits", "Credits are exhausted.", {
+    details: { records_remaining: remaining },
+  });
+}
+
+/** Whether any text of a record holds `part`. */
+function holds(value: unknown, part: string): boolean {
+  if (typeof value === "string") return value.includes(part);
+  return (
+    typeof value === "object" && value !== null && Object.values(value).some((inner) => holds(inner, part))
+  );
+}
+
+function pathTo(value: unknown, part: string): readonly string[] {
+  if (typeof value !== "object" || value === null) return [];
+  for (const [key, inner] of Object.entries(value)) {
+    if (holds(inner, part)) return [key, ...pathTo(inner, part)];
+  }
+  return [];
+}
+
+/** Refuses the whole batch when one of its records holds the value (default `Poison`). */
+function poison(doc: string, refusal: (part: string, records: readonly unknown[]) => Refusal): Fault {
+  return {
+    doc,
+    stage: "refusal",
+    refuse(value, records) {
+      const part = value ?? "Poison";
+      return records.some((record) => holds(record, part)) ? refusal(part, records) : null;
+    },
+  };
+}
+
+const invalid = (details?: Refusal["details"]) =>
+  refuse(422, "unprocessable_entity", "The request could not be processed.", details ? { details } : {});
+
+/** Faults that answer an error in place of results; nothing is billed. */
+export const REFUSAL_FAULTS = {
+  "429": always("429 with `Retry-After` in seconds (the value, default 1)", (value) =>
+    tooFast({ "retry-after": String(numberOr(value, 1)) }),
+  ),
+  "429_date": always("429 with `Retry-After` as an HTTP date, so many seconds away (default 1)", (value) =>
+    tooFast({ "retry-after": httpDate(numberOr(value, 1)) }),
+  ),
+  "429_bare": always("429 without `Retry-After`", () => tooFast()),
+  "500": always("500, current shape", () => refuse(500, null, "Unexpected server error.")),
+  "502": always("502 with an HTML page", () => refuse(502, null, "Bad gateway.", { html: HTML })),
+  "503": always("503; with a value also `Retry-After` in seconds", (value) =>
+    refuse(503, null, "The service is temporarily unavailable.", {
+      headers: value === null ? {} : { "retry-after": String(numberOr(value, 1)) },
+    }),
+  ),
+  "504": always("504, current shape", () => refuse(504, null, "Gateway timeout.")),
+  "402": always(
+    "402 `insufficient_record_capacity` with `records_available` (the value, default 0)",
+    (value, count) => outOfCapacity(numberOr(value, 0), count),
+  ),
+  "402_credits": always(
+    "402 `insufficient_credits` with `records_remaining` (the value, default 0)",
+    (value) => outOfCredits(numberOr(value, 0)),
+  ),
+  revoked: always("401, as for a key that was revoked", () =>
+    refuse(401, "unauthorized", "The API key is invalid, revoked or missing."),
+  ),
+  forbidden: always("403 `forbidden`, as for a route the key may not call", () =>
+    refuse(403, "forbidden", "The API key is not authorized for this route or plan."),
+  ),
+  redirect: always("302 to another host", () =>
+    refuse(302, null, "Moved.", { headers: { location: "http://elsewhere.invalid/v2/enrich" } }),
+  ),
+  "413": {
+    doc: "413 for more records than the value (default 100), as for bodies that are too large",
+    stage: "refusal",
+    refuse: (value, records) =>
+      records.length > numberOr(value, 100)
+        ? refuse(413, "payload_too_large", "The payload is too large.")
+        : null,
+  },
+  string_too_long: {
+    doc: "422 with `string_too_long` at a text of a random record",
+    stage: "refusal",
+    refuse(_value, records, dice) {
+      const at = dice.below(Math.max(1, records.length));
+      const field = Object.entries(Object(records[at])).find(
+        ([name, text]) => typeof text === "string" && name !== "record_id",
+      );
+      const loc = [
+        "body",
+        "records",
+        String(at),
+        ...(field && typeof records[at] !== "string" ? [field[0]] : []),
+      ];
+      return invalid([{ loc, type: "string_too_long" }]);
+    },
+  },
+  poison: poison(
+    "422 whose details name every record that holds the value (default `Poison`)",
+    (part, records) =>
+      invalid(
+        records.flatMap((record, i) =>
+          holds(record, part)
+            ? [{ loc: ["body", "records", String(i), ...pathTo(record, part)], type: "value_error" }]
+            : [],
+        ),
+      ),
+  ),
+  poison_blind: poison(
+    "422 without details for a batch with a record that holds the value (default `Poison`)",
+    () => invalid(),
+  ),
+  poison_500: poison("500 for a batch with a record that holds the value (default `Poison`)", () =>
+    refuse(500, null, "Unexpected server error."),
+  ),
+} satisfies Record<string, Fault>;

@@ -1,0 +1,103 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { z } from "zod";
+import { FixConfigurationError, messageOf } from "../../errors.ts";
+import { type FaultPlan, faultPlanSchema, parseFaults } from "../faults/plan.ts";
+import { chooseFields } from "../population/person-fields.ts";
+import { contentOf } from "../routes/record-content.ts";
+import type { World } from "../world.ts";
+import { readBody } from "./receive.ts";
+
+/** Where the sandbox's own controls live, beside the service's paths. */
+export const ADMIN_PREFIX = "/_sandbox";
+
+/** Plain data to answer with, or null for 404. */
+type Control = (world: World, body: unknown, rest: string) => unknown;
+
+const everyField = chooseFields(null);
+const clockBody = z.strictObject({ days: z.number() });
+const capacityBody = z.strictObject({
+  records: z.int().min(0).nullable(),
+  code: z
+    .enum(["insufficient_record_capacity", "insufficient_credits"])
+    .default("insufficient_record_capacity"),
+});
+const faultsBody = z.strictObject({ faults: z.union([z.string(), faultPlanSchema]) });
+const contentBody = z.strictObject({ endpoint: z.string(), record: z.unknown() });
+
+function readPlan(faults: string | FaultPlan): FaultPlan {
+  return typeof faults === "string" ? parseFaults(faults) : faults;
+}
+
+const clockOf = (world: World) => ({
+  now: new Date(world.clock.nowMs()).toISOString(),
+  moved_days: world.clock.movedDays,
+});
+
+/** Every control: method and path below {@link ADMIN_PREFIX}. */
+const CONTROLS: Readonly<Record<string, Control>> = {
+  "GET /": (world) => ({
+    seed: world.seed,
+    people: world.people.count,
+    ...clockOf(world),
+    capacity: world.capacity,
+    faults: world.faults.plan,
+  }),
+  "GET /ledger": (world) => world.ledger.snapshot(),
+  "POST /content": (world, body) => {
+    const { endpoint, record } = contentBody.parse(body);
+    return world.ledger.timesOf(endpoint, contentOf(record));
+  },
+  "POST /reset": (world) => {
+    world.ledger.reset();
+    world.clock.reset();
+    world.faults.reset();
+    world.capacity.recordsLeft = null;
+    return clockOf(world);
+  },
+  "POST /faults": (world, body) => {
+    world.faults.set(readPlan(faultsBody.parse(body).faults));
+    return { faults: world.faults.plan };
+  },
+  "POST /clock": (world, body) => {
+    world.clock.move(clockBody.parse(body).days);
+    return clockOf(world);
+  },
+  "POST /capacity": (world, body) => {
+    const { records, code } = capacityBody.parse(body);
+    world.capacity.recordsLeft = records;
+    world.capacity.code = code;
+    return world.capacity;
+  },
+  "GET /person": (world, _body, pid) => {
+    const day = world.clock.today();
+    const index = world.people.findByPid(decodeURIComponent(pid), day);
+    if (index === null) return null;
+    const fields = everyField.text(world.people, index, day);
+    return JSON.parse(`{"index":${index},"service_pid":"${world.people.pidOf(index, day)}"${fields}}`);
+  },
+};
+
+/** Answers one of the sandbox's own paths; these need no key and are not in the ledger. */
+export async function serveAdmin(
+  world: World,
+  request: IncomingMessage,
+  response: ServerResponse,
+  path: string,
+): Promise<void> {
+  const [first = "", ...rest] = path.slice(ADMIN_PREFIX.length + 1).split("/");
+  const control = CONTROLS[`${request.method ?? "GET"} /${first}`];
+  const answer = (status: number, body: unknown): void => {
+    response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  };
+  const bytes = await readBody(request);
+  try {
+    const body: unknown = bytes && bytes.length > 0 ? JSON.parse(bytes.toString("utf8")) : {};
+    const result = control?.(world, body, rest.join("/")) ?? null;
+    if (result === null)
+      answer(404, { message: "The sandbox has no such control, or nothing under that name." });
+    else answer(200, result);
+  } catch (error) {
+    const problems = error instanceof FixConfigurationError ? error.problems : [];
+    answer(400, { message: messageOf(error), problems });
+  }
+}

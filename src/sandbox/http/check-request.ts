@@ -1,0 +1,67 @@
+import type { z } from "zod";
+import type { LookupEndpoint } from "../../schemas/endpoint.ts";
+import { type Refusal, type RefusedField, refuse } from "./outcome.ts";
+
+/** Longest text that the sandbox takes in a record (the interface leaves it open). */
+export const MAX_TEXT_LENGTH = 1000;
+/** Most faults that one answer lists. */
+const MAX_DETAILS = 100;
+
+/** Names of types as the service's details spell them. */
+const TYPE_NAMES: Readonly<Record<string, string>> = {
+  string: "string_type",
+  array: "list_type",
+  boolean: "bool_type",
+  object: "model_type",
+  number: "float_type",
+};
+
+function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {
+  let value: unknown = body;
+  for (const step of path) {
+    if (typeof value !== "object" || value === null) return undefined;
+    value = Reflect.get(value, step);
+  }
+  return value;
+}
+
+function fieldsOf(body: unknown, issue: z.core.$ZodIssue): readonly RefusedField[] {
+  const loc = ["body", ...issue.path.map(String)];
+  if (issue.code === "unrecognized_keys") {
+    return issue.keys.map((key) => ({ loc: [...loc, key], type: "extra_forbidden" }));
+  }
+  if (issue.code === "invalid_value") return [{ loc, type: "enum" }];
+  if (issue.code !== "invalid_type") return [{ loc, type: "value_error" }];
+  const isMissing = valueAt(body, issue.path) === undefined;
+  return [{ loc, type: isMissing ? "missing" : (TYPE_NAMES[issue.expected] ?? "value_error") }];
+}
+
+function* longTexts(value: unknown, loc: readonly string[]): Generator<RefusedField> {
+  if (typeof value === "string") {
+    if (value.length > MAX_TEXT_LENGTH) yield { loc, type: "string_too_long" };
+  } else if (typeof value === "object" && value !== null) {
+    for (const [key, inner] of Object.entries(value)) yield* longTexts(inner, [...loc, key]);
+  }
+}
+
+function unprocessable(details: readonly RefusedField[]): Refusal {
+  return refuse(422, "validation_error", "The request body has missing or malformed fields.", {
+    details: details.slice(0, MAX_DETAILS),
+  });
+}
+
+/** Checks a parsed body against the endpoint's declared request; null when the service would take it. */
+export function checkRequest(endpoint: LookupEndpoint, body: unknown): Refusal | null {
+  const records = valueAt(body, ["records"]);
+  if (Array.isArray(records) && records.length > endpoint.maxRecords) {
+    return refuse(
+      413,
+      "payload_too_large",
+      `At most ${endpoint.maxRecords} records per request; this one has ${records.length}.`,
+    );
+  }
+  const checked = endpoint.request.safeParse(body);
+  if (!checked.success) return unprocessable(checked.error.issues.flatMap((issue) => fieldsOf(body, issue)));
+  const tooLong = [...longTexts(records, ["body", "records"])];
+  return tooLong.length > 0 ? unprocessable(tooLong) : null;
+}

@@ -1,0 +1,54 @@
+import { resolveEndpoint } from "../../schemas/resolve.ts";
+import { filled, hasName, matchPerson, type SentPerson } from "../population/match-person.ts";
+import type { World } from "../world.ts";
+import { contentOf } from "./record-content.ts";
+import type { Route } from "./route.ts";
+import { findMalformed, type ValidationErrors } from "./validation-errors.ts";
+
+/** Why section 4.7 calls a record not usable; null when it is. */
+function findUnusable(sent: SentPerson): ValidationErrors {
+  const errors: Record<string, readonly string[]> = {};
+  if (!hasName(sent)) errors["name"] = ["first_name and last_name, or full_name, required"];
+  if (![...(sent.emails ?? []), ...(sent.phones ?? [])].some(filled)) {
+    errors["contact"] = ["at least one entry in emails or phones required"];
+  }
+  return Object.keys(errors).length > 0 ? errors : null;
+}
+
+function answerRecord(
+  world: World,
+  sent: SentPerson,
+  day: number,
+): { readonly text: string; readonly matched: boolean } {
+  const unusable = findUnusable(sent);
+  const match = unusable ? null : matchPerson(world.people, sent, day, { reverse: false });
+  const text = JSON.stringify({
+    record_id: sent.record_id ?? null,
+    is_match: match !== null,
+    service_pid: match && world.people.pidOf(match.index, day),
+    match_score: match && match.score,
+    is_resolvable_record: unusable === null,
+    validation_errors: unusable ?? findMalformed(sent),
+  });
+  return { text, matched: match !== null };
+}
+
+/** `POST /v1/resolve`: a match is billed. */
+export const resolveRoute: Route = {
+  endpoint: resolveEndpoint,
+  stamp: "z",
+  resultsLast: false,
+  needsCapacity: false,
+  answer(world, body) {
+    const day = world.clock.today();
+    let matched = 0;
+    const results = body.records.map((record) => {
+      // The body passed resolveEndpoint.request, whose records these are.
+      const answered = answerRecord(world, record as SentPerson, day);
+      if (answered.matched) matched += 1;
+      world.ledger.countContent(resolveEndpoint.path, contentOf(record), answered.matched);
+      return answered.text;
+    });
+    return { kind: "results", results, matched, billed: matched };
+  },
+};

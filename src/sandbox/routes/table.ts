@@ -1,0 +1,9 @@
+import { enrichRoute } from "./enrich.ts";
+import { resolveRoute } from "./resolve.ts";
+import type { Route } from "./route.ts";
+import { validateEmailsRoute } from "./validate-emails.ts";
+
+/** Every path that the sandbox serves; all others answer 404 `not_found`, also v1 paths of v2-only endpoints. */
+export const ROUTES: ReadonlyMap<string, Route> = new Map(
+  [resolveRoute, validateEmailsRoute, enrichRoute].map((route) => [route.endpoint.path, route]),
+);

@@ -1,0 +1,109 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
+import { type Log, silentLog } from "../log.ts";
+import { createFaults } from "./faults/decide.ts";
+import type { FaultPlan } from "./faults/plan.ts";
+import { ADMIN_PREFIX, serveAdmin } from "./http/admin.ts";
+import { serveRequest } from "./http/serve-request.ts";
+import { createLedger } from "./ledger.ts";
+import { MAX_PEOPLE } from "./population/identifiers.ts";
+import { createPeople } from "./population/people.ts";
+import type { World } from "./world.ts";
+import { createWorldClock } from "./world-clock.ts";
+
+export { parseFaults } from "./faults/plan.ts";
+export type { FaultPlan, FaultRule } from "./faults/plan.ts";
+
+/** People in the population unless told otherwise. */
+export const DEFAULT_PEOPLE = 1_000_000;
+
+/** How a sandbox is set up; everything has a default. */
+export interface SandboxOptions {
+  /** 0 (the default) takes a free port. */
+  readonly port?: number;
+  /** 127.0.0.1 by default: the sandbox's controls need no key. */
+  readonly host?: string;
+  /** Chooses the population and the faults' chances; 1 by default. */
+  readonly seed?: number;
+  /** Size of the population, {@link DEFAULT_PEOPLE} by default. */
+  readonly people?: number;
+  /** The only key accepted; without it any key but those that start with `revoked`. */
+  readonly apiKey?: string;
+  /** Faults that are on from the start. */
+  readonly faults?: FaultPlan;
+  /** Waited before every answer. */
+  readonly latencyMs?: number;
+  /** Whether the ledger counts how often each record's content was billed (default true; 12 bytes a record). */
+  readonly countsContents?: boolean;
+  readonly log?: Log;
+}
+
+/** A running sandbox. */
+export interface Sandbox {
+  /** `http://127.0.0.1:PORT`, without a slash at the end. */
+  readonly url: string;
+  readonly port: number;
+  /** Closes every connection, answered or not. */
+  close(): Promise<void>;
+}
+
+function createWorld(options: SandboxOptions): World {
+  const seed = options.seed ?? 1;
+  const count = options.people ?? DEFAULT_PEOPLE;
+  const problems = [
+    ...(Number.isSafeInteger(seed) ? [] : [{ path: "seed", message: "The seed has to be a whole number." }]),
+    ...(Number.isInteger(count) && count >= 1 && count <= MAX_PEOPLE
+      ? []
+      : [{ path: "people", message: `The population has 1 to ${MAX_PEOPLE} people.` }]),
+  ];
+  if (problems.length > 0) {
+    throw new FixConfigurationError("bad_sandbox_options", "The sandbox can't be set up so.", problems);
+  }
+  return {
+    seed,
+    people: createPeople(seed, count),
+    clock: createWorldClock(),
+    ledger: createLedger({ countsContents: options.countsContents ?? true }),
+    faults: createFaults(options.faults ?? [], seed),
+    capacity: { recordsLeft: null, code: "insufficient_record_capacity" },
+    apiKey: options.apiKey ?? null,
+    latencyMs: options.latencyMs ?? 0,
+    log: options.log ?? silentLog,
+  };
+}
+
+/** Starts the service of the interface over a synthetic population; resolves when it answers. */
+export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
+  const world = createWorld(options);
+  const host = options.host ?? "127.0.0.1";
+  const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    try {
+      const { pathname } = new URL(request.url ?? "/", "http://sandbox");
+      const isControl = pathname === ADMIN_PREFIX || pathname.startsWith(`${ADMIN_PREFIX}/`);
+      await (isControl ? serveAdmin : serveRequest)(world, request, response, pathname);
+    } catch (error) {
+      // A client that goes away in the middle isn't ours to report; anything else is a defect of the sandbox.
+      if (!request.socket.destroyed)
+        world.log.error({ code: codeOf(error), message: messageOf(error) }, "sandbox_failed");
+      request.socket.destroy();
+    }
+  };
+  const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
+    void serve(request, response);
+  });
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once("error", reject).listen(options.port ?? 0, host, resolve);
+  await promise;
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : (options.port ?? 0);
+  return {
+    url: `http://${host.includes(":") ? `[${host}]` : host}:${port}`,
+    port,
+    async close() {
+      const closed = Promise.withResolvers<void>();
+      server.close(() => closed.resolve());
+      server.closeAllConnections();
+      await closed.promise;
+    },
+  };
+}
