@@ -168,7 +168,7 @@ export interface LookupAnswer {
 /** One record that could not be processed. */
 export interface LookupReject {
   readonly record: LookupRecord;
-  readonly stage: "send" | "answer";
+  readonly stage: "send" | "answer" | "load";
   readonly code: string;
   readonly message: string;
   /** Paths and expected types, never values. */
@@ -197,6 +197,13 @@ export interface LookupCommit {
   readonly rejects: readonly LookupReject[];
   readonly drift: readonly Drift[];
   readonly counters: CounterDelta;
+}
+
+/** What a commit did. */
+export interface CommitResult {
+  readonly rowsWritten: number;
+  /** Answered records that the warehouse refused and that were rejected instead (`not_loadable`). */
+  readonly notLoadable: number;
 }
 
 /** How a job ended. */
@@ -292,8 +299,8 @@ export interface Warehouse {
   planLookup(spec: LookupSpec): Promise<LookupCounts>;
   /** Freezes what is due in a work table, rejects unusable rows, reuses fresh answers: one transaction. */
   selectLookup(spec: LookupSpec, run: RunRef): Promise<LookupSelection>;
-  /** Commits what a group of calls left behind: rows, state, rejects, ledger, drift and counters together. Returns rows written. */
-  commitLookup(commit: LookupCommit): Promise<{ readonly rowsWritten: number }>;
+  /** Commits what a group of calls left behind: rows, state, rejects, ledger, drift and counters together. */
+  commitLookup(commit: LookupCommit): Promise<CommitResult>;
   /** Writes ledger entries of attempts that left no rows. */
   recordAttempts(run: RunRef, entries: readonly LedgerEntry[], counters: CounterDelta): Promise<void>;
 

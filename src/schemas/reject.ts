@@ -15,7 +15,7 @@ export const reject: Table = table("reject", {
       "stage",
       "text",
       "none",
-      "`input` (before sending), `send` (refused by the service) or `answer`.",
+      "`input` (before sending), `send` (refused by the service), `answer` or `load` (refused by the warehouse).",
       true,
     ),
     column("code", "text", "none", "Stable code of the cause.", true),

@@ -1,0 +1,108 @@
+import type pg from "pg";
+import { sql } from "kysely";
+import { codeOf, messageOf } from "../../errors.ts";
+import type { CheckLine } from "../warehouse.ts";
+import type { SchemaNames } from "./names.ts";
+import { inTransaction, type Session } from "./session.ts";
+
+const MIN_VERSION = 13;
+
+/** What to do about a connection that fails, by SQLSTATE or system error. */
+const HINTS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "Is Postgres running there, and is the port right?",
+  ENOTFOUND: "The host name is not known; correct it.",
+  "28P01": "The password is not accepted; correct it.",
+  "28000": "The role may not connect from here; look at pg_hba.conf.",
+  "3D000": "Create the database, or correct its name.",
+};
+
+/** Looks at version, encoding and rights, without changing anything. */
+export async function checkWarehouse(
+  pool: pg.Pool,
+  names: SchemaNames,
+  description: string,
+): Promise<readonly CheckLine[]> {
+  try {
+    return await inTransaction(pool, (session) => lookAround(session, names, description), false);
+  } catch (error) {
+    const hint = HINTS[codeOf(error) ?? ""];
+    return [
+      {
+        subject: "warehouse",
+        ok: false,
+        message: `Can't use ${description}: ${messageOf(error) || codeOf(error) || "no answer"}.`,
+        ...(hint ? { hint } : {}),
+      },
+    ];
+  }
+}
+
+async function lookAround(
+  session: Session,
+  names: SchemaNames,
+  description: string,
+): Promise<readonly CheckLine[]> {
+  const [server] = await session.rows<{
+    version: number;
+    text: string;
+    encoding: string;
+    role: string;
+    database: string;
+  }>(sql`
+    SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_version') AS text,
+      current_setting('server_encoding') AS encoding, current_user AS role, current_database() AS database`);
+  if (!server) return [];
+  const lines: CheckLine[] = [
+    { subject: "warehouse", ok: true, message: `${description} answers (Postgres ${server.text}).` },
+  ];
+  if (server.version < MIN_VERSION) {
+    lines.push({
+      subject: "warehouse version",
+      ok: false,
+      message: `Postgres ${server.text} is too old.`,
+      hint: `Use Postgres ${MIN_VERSION} or newer.`,
+    });
+  }
+  if (server.encoding !== "UTF8") {
+    lines.push({
+      subject: "warehouse encoding",
+      ok: false,
+      message: `The database stores ${server.encoding}; names of people need UTF8.`,
+      hint: "Create the database with ENCODING 'UTF8'.",
+    });
+  }
+  for (const schema of [names.data, names.ops]) lines.push(await checkSchema(session, schema, server));
+  return lines;
+}
+
+async function checkSchema(
+  session: Session,
+  schema: string,
+  server: { readonly role: string; readonly database: string },
+): Promise<CheckLine> {
+  const subject = `schema ${schema}`;
+  const [found] = await session.rows<{ can_create: boolean; can_use: boolean }>(sql`
+    SELECT has_schema_privilege(oid, 'CREATE') AS can_create, has_schema_privilege(oid, 'USAGE') AS can_use
+    FROM pg_catalog.pg_namespace WHERE nspname = ${schema}`);
+  if (found) {
+    return found.can_create && found.can_use
+      ? { subject, ok: true, message: `exists, and ${server.role} may create tables in it.` }
+      : {
+          subject,
+          ok: false,
+          message: `${server.role} may not create tables in it.`,
+          hint: `As its owner: GRANT USAGE, CREATE ON SCHEMA "${schema}" TO "${server.role}";`,
+        };
+  }
+  const [database] = await session.rows<{ ok: boolean }>(
+    sql`SELECT has_database_privilege(current_database(), 'CREATE') AS ok`,
+  );
+  return database?.ok
+    ? { subject, ok: true, message: "does not exist yet; it can be created." }
+    : {
+        subject,
+        ok: false,
+        message: `does not exist, and ${server.role} may not create it.`,
+        hint: `As an administrator: CREATE SCHEMA "${schema}" AUTHORIZATION "${server.role}"; or GRANT CREATE ON DATABASE "${server.database}" TO "${server.role}";`,
+      };
+}

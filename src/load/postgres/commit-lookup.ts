@@ -1,0 +1,126 @@
+import type pg from "pg";
+import { codeOf } from "../../errors.ts";
+import type { CommitResult, LookupAnswer, LookupCommit, LookupReject } from "../warehouse.ts";
+import { addCounters, insertLedger, touchTables, upsertDrift } from "./ledger.ts";
+import { loadAnswers } from "./load-answers.ts";
+import { type LoadPlace, loadPersons } from "./load-persons.ts";
+import { loadRejects } from "./load-rejects.ts";
+import { loadValidations } from "./load-validations.ts";
+import type { SchemaNames } from "./names.ts";
+import { isDataFault, isRetryable, retryPauseMs } from "./recovery.ts";
+import type { OpenLoads } from "./open-loads.ts";
+import { inTransaction } from "./session.ts";
+
+/** What a commit needs beside its content. */
+export interface CommitContext {
+  readonly pool: pg.Pool;
+  readonly names: SchemaNames;
+  readonly openLoads: OpenLoads;
+  pause(milliseconds: number): Promise<void>;
+}
+
+const MAX_TRIES = 8;
+
+/**
+ * Commits a group of calls: all of it or nothing. Conflicts with another loader are tried again as a merge; a record
+ * whose values the database refuses is found by halving and rejected, its neighbours load.
+ */
+export async function commitLookup(context: CommitContext, commit: LookupCommit): Promise<CommitResult> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await commitOnce(context, commit, attempt === 1 ? "insert" : "merge");
+    } catch (error) {
+      if (isDataFault(error)) return await isolate(context, commit, error);
+      if (!isRetryable(error) || attempt >= MAX_TRIES) throw error;
+      await context.pause(retryPauseMs(error, attempt));
+    }
+  }
+}
+
+async function commitOnce(
+  context: CommitContext,
+  commit: LookupCommit,
+  mode: "insert" | "merge",
+): Promise<CommitResult> {
+  const { names } = context;
+  const { run, spec } = commit;
+  const load = context.openLoads.begin();
+  try {
+    return await inTransaction(context.pool, async (session) => {
+      load.startedAt(session.now);
+      const written = new Map<string, number>();
+      const place: LoadPlace = {
+        session,
+        names,
+        runId: run.runId,
+        touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
+      };
+      const newCalls = await insertLedger(session, names, run, commit.ledger);
+      // An answer whose call is in the ledger is loaded already: the reply to an earlier COMMIT was lost.
+      const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
+      if (isLoaded) return { rowsWritten: 0, notLoadable: 0 };
+      const known = new Set(commit.ledger.map((entry) => entry.callId));
+      const answers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
+      if (spec.type === "enrich") await loadPersons(place, answers);
+      if (answers.length > 0) {
+        const loadTyped = spec.type === "validate_emails" ? loadValidations : loadAnswers;
+        await loadTyped(place, spec, answers, mode);
+      }
+      await loadRejects(place, spec, commit.rejects);
+      await upsertDrift(session, names, run, commit.drift);
+      await touchTables(
+        session,
+        names,
+        run,
+        [...written].filter(([, rows]) => rows > 0).map(([table]) => table),
+      );
+      const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
+      const counters = {
+        ...commit.counters,
+        rows_written: (commit.counters.rows_written ?? 0) + rowsWritten,
+      };
+      await addCounters(session, names, run, counters, context.openLoads.safeUntil(load));
+      return { rowsWritten, notLoadable: 0 };
+    });
+  } finally {
+    load.end();
+  }
+}
+
+/** Halves a commit that the database refuses until the records at fault stand alone, and rejects those. */
+async function isolate(context: CommitContext, commit: LookupCommit, error: unknown): Promise<CommitResult> {
+  const { answers } = commit;
+  const rest = { ...commit, ledger: [], drift: [], rejects: [], counters: {} };
+  if (answers.length === 0) throw error;
+  if (answers.length === 1) {
+    const rejects = answers.map((answer) => notLoadable(answer, error));
+    const counters = { ...commit.counters, records_rejected: (commit.counters.records_rejected ?? 0) + 1 };
+    const { rowsWritten } = await commitLookup(context, {
+      ...commit,
+      answers: [],
+      rejects: [...commit.rejects, ...rejects],
+      counters,
+    });
+    return { rowsWritten, notLoadable: 1 };
+  }
+  const middle = Math.ceil(answers.length / 2);
+  const first = await commitLookup(context, { ...rest, answers: answers.slice(0, middle) });
+  const second = await commitLookup(context, { ...rest, answers: answers.slice(middle) });
+  // The ledger goes last: until then a crash repeats the halves, which changes nothing.
+  const last = await commitLookup(context, { ...commit, answers: [] });
+  return {
+    rowsWritten: first.rowsWritten + second.rowsWritten + last.rowsWritten,
+    notLoadable: first.notLoadable + second.notLoadable,
+  };
+}
+
+function notLoadable(answer: LookupAnswer, error: unknown): LookupReject {
+  return {
+    record: answer.record,
+    stage: "load",
+    code: "not_loadable",
+    message: "The warehouse refuses a value of the answer.",
+    details: { sqlstate: codeOf(error) },
+    apiRequestId: answer.apiRequestId,
+  };
+}

@@ -1,0 +1,28 @@
+import { sql } from "kysely";
+import { type SchemaNames, tableId } from "./names.ts";
+import type { Session } from "./session.ts";
+
+/** Host that this warehouse was filled from. */
+export async function readServiceHost(session: Session, names: SchemaNames): Promise<string | null> {
+  const [row] = await session.rows<{ service_host: string }>(
+    sql`SELECT service_host FROM ${tableId(names, "ops", "warehouse_identity")}`,
+  );
+  return row?.service_host ?? null;
+}
+
+/** Records the host once; with `replace` over another one. */
+export async function writeServiceHost(
+  session: Session,
+  names: SchemaNames,
+  serviceHost: string,
+  replace: boolean,
+): Promise<void> {
+  const identity = tableId(names, "ops", "warehouse_identity");
+  await session.change(sql`LOCK TABLE ${identity} IN SHARE ROW EXCLUSIVE MODE`);
+  if (replace) {
+    await session.change(sql`UPDATE ${identity} SET service_host = ${serviceHost}, _synced_at = now()`);
+  }
+  await session.change(sql`
+    INSERT INTO ${identity} (service_host, org_id, created_at, _synced_at, _run_id)
+    SELECT ${serviceHost}, NULL, now(), now(), '' WHERE NOT EXISTS (SELECT FROM ${identity})`);
+}

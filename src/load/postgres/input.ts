@@ -1,0 +1,251 @@
+import type pg from "pg";
+import { type RawBuilder, sql } from "kysely";
+import type { Problem } from "../../errors.ts";
+import { codeOf, messageOf } from "../../errors.ts";
+import { enrichListFields, enrichScalarFields } from "../../schemas/enrich.ts";
+import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
+import type { InputSource, LookupType } from "../warehouse.ts";
+import { quoteIdentifier, quoteLiteral, quoteQualified } from "./names.ts";
+import { inTransaction, type Session } from "./session.ts";
+
+/** A column of an input, as the database describes it. */
+export interface InputColumn {
+  readonly name: string;
+  readonly typeName: string;
+  readonly isArray: boolean;
+}
+
+/** One mapped column: column `index` of its field. */
+export interface Part {
+  readonly field: string;
+  readonly index: number;
+  readonly column: string;
+  readonly isArray: boolean;
+  /** Name of the part inside our statements. */
+  readonly name: string;
+}
+
+/** Fields of the interface's input record that each endpoint takes (sections 2.12 to 2.14). */
+export const fieldsTaken: Readonly<Record<LookupType, readonly string[]>> = {
+  resolve: [...resolveScalarFields, ...resolveListFields],
+  validate_emails: ["emails"],
+  enrich: [...enrichScalarFields, ...enrichListFields],
+};
+
+/** Fields that hold lists. */
+export const listFields: ReadonlySet<string> = new Set(["emails", "phones"]);
+
+/** The input's table or query with its `where`, as a FROM item; a query's closing semicolon is dropped. */
+function relationText(input: InputSource): string {
+  const from =
+    "table" in input.relation
+      ? quoteQualified(input.relation.table)
+      : `(\n${input.relation.sql.trim().replace(/;\s*$/, "")}\n)`;
+  return `${from} AS input_row${input.where === null ? "" : ` WHERE (\n${input.where}\n)`}`;
+}
+
+/** Asks the database for the input's columns; throws the database's own error. */
+export async function describeColumns(session: Session, input: InputSource): Promise<readonly InputColumn[]> {
+  const { fields } = await session.client.query(`SELECT input_row.* FROM ${relationText(input)} LIMIT 0`);
+  const oids = [...new Set(fields.map((field) => field.dataTypeID))];
+  const described = await session.rows<{ oid: number; name: string; category: string }>(sql`
+    SELECT oid::int AS oid, format_type(oid, NULL) AS name, typcategory AS category
+    FROM pg_catalog.pg_type WHERE oid = ANY(${oids})`);
+  return fields.map((field) => {
+    const type = described.find((d) => d.oid === field.dataTypeID);
+    return { name: field.name, typeName: type?.name ?? "unknown", isArray: type?.category === "A" };
+  });
+}
+
+/** The mapped columns that an endpoint takes, fields in alphabetical order: the order of the content hash. */
+export function partsOf(
+  input: InputSource,
+  type: LookupType,
+  columns: readonly InputColumn[],
+): readonly Part[] {
+  const taken = new Set(fieldsTaken[type]);
+  const parts: Part[] = [];
+  for (const field of Object.keys(input.fields).toSorted()) {
+    if (!taken.has(field)) continue;
+    for (const [index, column] of (input.fields[field] ?? []).entries()) {
+      const isArray = columns.find((c) => c.name === column)?.isArray ?? false;
+      parts.push({ field, index, column, isArray, name: `p${parts.length}` });
+    }
+  }
+  return parts;
+}
+
+/** A key column's canonical text: equal values give equal text, whatever the type. */
+function keyText(column: string, columns: readonly InputColumn[]): string {
+  const quoted = `input_row.${quoteIdentifier(column)}`;
+  const typeName = columns.find((c) => c.name === column)?.typeName;
+  return typeName === "numeric" ? `trim_scale(${quoted})::text` : `${quoted}::text`;
+}
+
+/** How far back the search for changed content goes: rows whose cursor is older than this keep their stored hash. */
+export interface RecentBound {
+  /** Last cursor value that a complete pass has seen, as text. */
+  readonly value: string;
+}
+
+function recentText(input: InputSource, columns: readonly InputColumn[], bound: RecentBound): string {
+  const name = input.cursor?.column ?? "";
+  const typeName = columns.find((c) => c.name === name)?.typeName ?? "text";
+  const lower = `${quoteLiteral(bound.value)}::${typeName}`;
+  const overlap = /^(timestamp|date|time)/.test(typeName)
+    ? ` - interval '${input.cursor?.overlapMs ?? 0} milliseconds'`
+    : "";
+  const column = `input_row.${quoteIdentifier(name)}`;
+  return `(${column} IS NULL OR ${column} >= ${lower}${overlap}) AS is_recent`;
+}
+
+/**
+ * `SELECT source_key, p0 … pN [, is_recent] [, rank] FROM input`: everything as text, arrays as array literals.
+ * A composite key is a JSON array of its columns' texts; a key with a null column is null.
+ */
+export function rawSelect(
+  input: InputSource,
+  parts: readonly Part[],
+  columns: readonly InputColumn[],
+  options: { readonly ranked: boolean; readonly recent: RecentBound | null },
+): string {
+  const keys = input.key.map((column) => keyText(column, columns));
+  const isNull = keys.map((key) => `${key} IS NULL`).join(" OR ");
+  const key =
+    keys.length === 1
+      ? keys[0]
+      : `CASE WHEN ${isNull} THEN NULL ELSE json_build_array(${keys.join(", ")})::text END`;
+  const mapped = parts.map((part) => {
+    const column = `input_row.${quoteIdentifier(part.column)}`;
+    return `${part.isArray ? `(${column}::text[])::text` : `${column}::text`} AS ${part.name}`;
+  });
+  const recent = options.recent && input.cursor ? [recentText(input, columns, options.recent)] : [];
+  const rank =
+    options.ranked && input.orderBy !== null ? [`row_number() OVER (ORDER BY ${input.orderBy}) AS rank`] : [];
+  return `SELECT ${[`${key} AS source_key`, ...mapped, ...recent, ...rank].join(",\n  ")}\nFROM ${relationText(input)}`;
+}
+
+/** The highest cursor value of the input as text; null without a cursor or rows. */
+export async function readCursorMax(session: Session, input: InputSource): Promise<string | null> {
+  if (!input.cursor) return null;
+  const column = quoteIdentifier(input.cursor.column);
+  const { rows } = await session.client.query<{ value: string | null }>(
+    `SELECT max(input_row.${column})::text AS value FROM ${relationText(input)}`,
+  );
+  return rows[0]?.value ?? null;
+}
+
+/** Whether a primary key or unique index guarantees that no two rows of the table have the same key. */
+export async function keyIsUnique(session: Session, input: InputSource): Promise<boolean> {
+  if (!("table" in input.relation)) return false;
+  const found = await session.rows(sql`
+    SELECT FROM pg_catalog.pg_index AS i
+    WHERE i.indrelid = ${quoteQualified(input.relation.table)}::regclass
+      AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+      AND (SELECT array_agg(a.attname::text) FROM pg_catalog.pg_attribute AS a
+           WHERE a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)) <@ ${[...input.key]}::text[]`);
+  return found.length > 0;
+}
+
+/** White space of every script: values that hold nothing else are left out of requests. */
+const BLANKS =
+  "' \t\n\r\f\v\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u2028\u2029\u202f\u205f\u3000\ufeff'";
+
+/** The expression, or NULL where it is empty or blank. */
+export function blankToNull(expression: string): string {
+  return `CASE WHEN btrim(${expression}, ${BLANKS}) <> '' THEN ${expression} END`;
+}
+
+/** The parts with blanks as NULL; arrays as `text[]` without blanks and nulls. */
+export function unblankedParts(parts: readonly Part[]): readonly string[] {
+  return parts.map((part) =>
+    part.isArray
+      ? `ARRAY(SELECT e FROM unnest(${part.name}::text[]) WITH ORDINALITY AS u(e, o) WHERE ${blankToNull("e")} IS NOT NULL ORDER BY o) AS ${part.name}`
+      : `${blankToNull(part.name)} AS ${part.name}`,
+  );
+}
+
+function suggestion(name: string, columns: readonly InputColumn[]): string {
+  const like = columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
+  if (like) return `Column names are case-sensitive here: write ${like.name}.`;
+  return `Its columns are: ${columns.map((c) => c.name).join(", ")}.`;
+}
+
+const HINTS: Readonly<Record<string, string>> = {
+  "42P01": "Create the table, or correct `table:`; a table outside the search path needs its schema.",
+  "3F000": "Create the schema, or correct `table:`.",
+  "42501": "Grant the connection's role USAGE on the schema and SELECT on the table.",
+  "42601": "Correct the SQL; run it in psql to see the place.",
+  "42703": "Correct the column name.",
+};
+
+/** What is wrong with an input; reads no row and changes nothing. */
+export async function checkInput(pool: pg.Pool, input: InputSource): Promise<readonly Problem[]> {
+  const path = `inputs.${input.name}`;
+  const where = "table" in input.relation ? input.relation.table.join(".") : "the query of `sql:`";
+  const place = input.connection ? ` at connection ${input.connection.name}` : "";
+  return inTransaction(
+    pool,
+    async (session) => {
+      let columns: readonly InputColumn[];
+      try {
+        columns = await describeColumns(session, { ...input, where: null });
+      } catch (error) {
+        const hint = HINTS[codeOf(error) ?? ""];
+        const key = "table" in input.relation ? "table" : "sql";
+        return [
+          {
+            path: `${path}.${key}`,
+            message: `Can't read ${where}${place}: ${messageOf(error)}.`,
+            ...(hint ? { hint } : {}),
+          },
+        ];
+      }
+      const problems = missingColumns(input, columns, path, where);
+      if (problems.length > 0) return problems;
+      try {
+        const parts = partsOf({ ...input }, "enrich", columns);
+        await session.client.query(
+          `EXPLAIN ${rawSelect(input, parts, columns, { ranked: true, recent: null })}`,
+        );
+      } catch (error) {
+        return [
+          {
+            path,
+            message: `Can't select from ${where}${place}: ${messageOf(error)}.`,
+            hint: "Look at `where`, `order_by` and the types of the mapped columns.",
+          },
+        ];
+      }
+      return [];
+    },
+    false,
+  );
+}
+
+function missingColumns(
+  input: InputSource,
+  columns: readonly InputColumn[],
+  path: string,
+  where: string,
+): readonly Problem[] {
+  const wanted = [
+    ...input.key.map((column) => ({ at: `${path}.key`, column })),
+    ...(input.cursor ? [{ at: `${path}.cursor`, column: input.cursor.column }] : []),
+    ...Object.entries(input.fields).flatMap(([field, names]) =>
+      names.map((column) => ({ at: `${path}.fields.${field}`, column })),
+    ),
+  ];
+  return wanted
+    .filter(({ column }) => !columns.some((c) => c.name === column))
+    .map(({ at, column }) => ({
+      path: at,
+      message: `${where} has no column ${column}.`,
+      hint: suggestion(column, columns),
+    }));
+}
+
+/** SQL text as a builder. */
+export function raw(text: string): RawBuilder<unknown> {
+  return sql.raw(text);
+}

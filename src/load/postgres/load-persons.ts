@@ -1,0 +1,135 @@
+import { sql } from "kysely";
+import type { LookupAnswer } from "../warehouse.ts";
+import { copyEncoded, copyRows } from "./copy.ts";
+import { mergePersons } from "./merge-persons.ts";
+import { quoteQualified, type SchemaNames, tableId } from "./names.ts";
+import {
+  type EncodedPerson,
+  encodePerson,
+  groupNames,
+  listGroups,
+  scalarNames,
+  UNKNOWN_HASH,
+} from "./person-groups.ts";
+import { type PersonState, readPersonStates } from "./person-state.ts";
+import type { Session } from "./session.ts";
+
+/** Where and for whom rows are written. */
+export interface LoadPlace {
+  readonly session: Session;
+  readonly names: SchemaNames;
+  readonly runId: string;
+  /** Notes a table whose rows changed. */
+  touch(table: string, rows: number): void;
+}
+
+/**
+ * Rounds of persons without a PID twice. Of two whole answers for one person only the later is kept; a partial one
+ * follows in a round of its own, so that what it doesn't speak of keeps the earlier answer's value.
+ */
+function roundsOf(answers: readonly LookupAnswer[]): readonly (readonly EncodedPerson[])[] {
+  const encoded = answers
+    .flatMap((answer) => (answer.person ? [encodePerson(answer.person, answer.answeredAt)] : []))
+    .toSorted((a, b) => a.answeredMicros - b.answeredMicros);
+  const byPid = new Map<string, EncodedPerson[]>();
+  for (const person of encoded) {
+    const earlier = byPid.get(person.pid);
+    if (earlier === undefined || person.isWhole) byPid.set(person.pid, [person]);
+    else earlier.push(person);
+  }
+  const rounds: EncodedPerson[][] = [];
+  for (const [, persons] of [...byPid].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    for (const [i, person] of persons.entries()) {
+      const round = rounds[i] ?? [];
+      round.push(person);
+      rounds[i] = round;
+    }
+  }
+  return rounds;
+}
+
+/** Loads the persons of a group of answers: new ones by COPY straight into the tables, known ones merged. */
+export async function loadPersons(place: LoadPlace, answers: readonly LookupAnswer[]): Promise<void> {
+  for (const round of roundsOf(answers)) {
+    const states = await readPersonStates(
+      place,
+      round.map((person) => person.pid),
+    );
+    const fresh: EncodedPerson[] = [];
+    const known: { person: EncodedPerson; state: PersonState }[] = [];
+    for (const person of round) {
+      const state = states.get(person.pid);
+      if (state) known.push({ person, state });
+      else fresh.push(person);
+    }
+    await insertPersons(place, fresh);
+    await mergePersons(place, known);
+  }
+  await noteAliases(place, answers);
+}
+
+/** COPYs people that the warehouse doesn't have yet; sorted by PID, `person` first (parallel loaders meet there). */
+async function insertPersons(place: LoadPlace, persons: readonly EncodedPerson[]): Promise<void> {
+  if (persons.length === 0) return;
+  const { session, names, runId } = place;
+  const suffix = [session.now, runId];
+  const target = (table: string) => quoteQualified([names.data, table]);
+  const scalars = persons.map(
+    (p) => p.groups[0]?.text ?? `${p.pid}${"\t\\N".repeat(scalarNames.length + 1)}\n`,
+  );
+  const columns = ["service_pid", ...scalarNames, "_extra", "_record_synced_at", "_synced_at", "_run_id"];
+  await copyEncoded(session, target("person"), columns, scalars, [session.now, ...suffix]);
+  place.touch("person", persons.length);
+  await copyRows(
+    session,
+    target("person_state"),
+    ["service_pid", "group_hashes", "answered_at", "group_answered_at", "_synced_at", "_run_id"],
+    persons.map((p) => [
+      p.pid,
+      groupNames.map((_, i) => p.groups[i]?.hash ?? UNKNOWN_HASH).join(""),
+      p.answeredAt,
+      null,
+    ]),
+    suffix,
+  );
+  for (const [i, group] of listGroups.entries()) {
+    const encoded = persons.flatMap((p) => p.groups[i + 1] ?? []);
+    const rows = encoded.reduce((sum, g) => sum + g.rowCount, 0);
+    if (rows === 0) continue;
+    const texts = encoded.map((g) => g.text);
+    await copyEncoded(
+      session,
+      target(group.table),
+      [...group.columns, "_synced_at", "_run_id"],
+      texts,
+      suffix,
+    );
+    place.touch(group.table, rows);
+    if (!group.subjects) continue;
+    const subjects = encoded.reduce((sum, g) => sum + g.subjectCount, 0);
+    if (subjects === 0) continue;
+    const subjectTexts = encoded.map((g) => g.subjectText);
+    const subjectColumns = [...group.subjects.columns, "_synced_at", "_run_id"];
+    await copyEncoded(session, target(group.subjects.table), subjectColumns, subjectTexts, suffix);
+    place.touch(group.subjects.table, subjects);
+  }
+}
+
+/** Keeps which PID came back for a PID that was sent. */
+async function noteAliases(place: LoadPlace, answers: readonly LookupAnswer[]): Promise<void> {
+  const pairs = new Map<string, { sent: string; returned: string; at: string }>();
+  for (const { record, servicePid, answeredAt } of answers) {
+    const sent = record.sentPid;
+    if (sent === null || servicePid === null || sent === servicePid) continue;
+    pairs.set(`${sent} ${servicePid}`, { sent, returned: servicePid, at: answeredAt });
+  }
+  if (pairs.size === 0) return;
+  const sorted = [...pairs].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, pair]) => pair);
+  const written = await place.session.change(sql`
+    INSERT INTO ${tableId(place.names, "data", "person_pid_alias")}
+      (sent_service_pid, returned_service_pid, first_seen_at, _synced_at, _run_id)
+    SELECT sent, returned, at, now(), ${place.runId}
+    FROM json_to_recordset(${JSON.stringify(sorted)}::json) AS a(sent text, returned text, at timestamptz)
+    ON CONFLICT DO NOTHING`);
+  place.touch("person_pid_alias", written);
+}

@@ -1,0 +1,94 @@
+import { sql } from "kysely";
+import type { LookupSpec } from "../warehouse.ts";
+import { type ClassifyContext, classifiedRows } from "./classify.ts";
+import { raw } from "./input.ts";
+import { type SchemaNames, tableId } from "./names.ts";
+import type { Session } from "./session.ts";
+
+/** What is to be done about the mapping and parameters of a job. */
+export type ParametersDecision =
+  | "accepted" // the ones that answers were bought with, or accepted before
+  | "first" // nothing was ever bought
+  | "undecided" // changed, and the user has not said what to do
+  | "resend"
+  | "keep";
+
+function refreshPolicy(spec: LookupSpec): string {
+  return `${spec.refreshAfterMs ?? "never"}/${spec.refreshUnmatchedAfterMs ?? "never"}`;
+}
+
+/** Compares the job's parameters with those that were last accepted. */
+export async function readParameters(
+  session: Session,
+  names: SchemaNames,
+  spec: LookupSpec,
+): Promise<ParametersDecision> {
+  const [stored] = await session.rows<{ parameters_hash: string }>(sql`
+    SELECT parameters_hash FROM ${tableId(names, "ops", "job_parameters")} WHERE job = ${spec.job}`);
+  if (!stored) return "first";
+  if (stored.parameters_hash === spec.parametersHash) return "accepted";
+  return spec.acceptParameters ?? "undecided";
+}
+
+/** Remembers the parameters, so that a run that goes on after a limit or a crash doesn't ask again. */
+export async function writeParameters(
+  session: Session,
+  names: SchemaNames,
+  spec: LookupSpec,
+  decision: ParametersDecision,
+): Promise<void> {
+  if (decision === "accepted") return;
+  // "undecided" gets here only when no row was bought with other parameters: there is nothing to decide.
+  const accepted = decision === "undecided" ? "first" : decision;
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "ops", "job_parameters")} AS p
+      (job, parameters_hash, refresh_policy, accepted, accepted_at, _synced_at, _run_id)
+    VALUES (${spec.job}, ${spec.parametersHash}, ${refreshPolicy(spec)}, ${accepted}, now(), now(), '')
+    ON CONFLICT (job) DO UPDATE SET parameters_hash = excluded.parameters_hash, accepted = excluded.accepted,
+      accepted_at = excluded.accepted_at, _synced_at = excluded._synced_at`);
+}
+
+/** `--accept-parameters keep`: present content counts as what was bought, so nothing becomes due by the change. */
+export async function keepAnswers(
+  session: Session,
+  names: SchemaNames,
+  classify: ClassifyContext,
+): Promise<void> {
+  const { spec } = classify;
+  const state = tableId(names, "data", "lookup_state");
+  if (spec.type !== "validate_emails") {
+    await session.change(sql`
+      UPDATE ${state} AS t SET input_hash = c.input_hash, _synced_at = now()
+      FROM (${classifiedRows(classify)}) AS c
+      WHERE t.job = ${spec.job} AND t.source = ${spec.input.name} AND t.source_key = c.source_key
+        AND t.parameters_hash <> ${spec.parametersHash} AND t.outcome <> 'rejected'`);
+  }
+  await session.change(sql`
+    UPDATE ${state} SET parameters_hash = ${spec.parametersHash}, _synced_at = now()
+    WHERE job = ${spec.job} AND source = ${spec.input.name} AND parameters_hash <> ${spec.parametersHash}
+      AND outcome <> 'rejected'`);
+}
+
+/** The share of the refresh age by which a first answer expires early, 0 to 1, from the hash of what was sent. */
+const SPREAD = "(('x' || encode(substring(sent_hash FROM 1 FOR 4), 'hex'))::bit(32)::bigint / 4294967296.0)";
+
+/** When the configured refresh ages changed since `due_at` was computed, computes it again. */
+export async function applyRefreshPolicy(
+  session: Session,
+  names: SchemaNames,
+  spec: LookupSpec,
+): Promise<void> {
+  const parameters = tableId(names, "ops", "job_parameters");
+  const policy = refreshPolicy(spec);
+  const changed = await session.change(sql`
+    UPDATE ${parameters} SET refresh_policy = ${policy}, _synced_at = now()
+    WHERE job = ${spec.job} AND refresh_policy <> ${policy}`);
+  if (changed === 0) return;
+  const unmatchedMs = spec.refreshUnmatchedAfterMs ?? spec.refreshAfterMs;
+  await session.change(sql`
+    UPDATE ${tableId(names, "data", "lookup_state")} SET _synced_at = now(), due_at = answered_at
+      + CASE WHEN outcome = 'matched' THEN ${spec.refreshAfterMs}::float8 ELSE ${unmatchedMs}::float8 END
+      * CASE WHEN attempts = 1 AND sent_hash IS NOT NULL THEN 1 - 0.2 * ${raw(SPREAD)} ELSE 1 END
+      * interval '1 millisecond'
+    WHERE job = ${spec.job} AND source = ${spec.input.name} AND outcome <> 'rejected'`);
+}

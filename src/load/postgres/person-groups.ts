@@ -1,0 +1,119 @@
+import { hash } from "node:crypto";
+import type { Cell } from "../../schemas/convert.ts";
+import { personChildren, personFields, personLists } from "../../schemas/person.ts";
+import type { ListDeclaration } from "../../schemas/record.ts";
+import type { PersonUpdate } from "../warehouse.ts";
+import { encodeRows } from "./copy.ts";
+
+/** Scalar columns of `person` in declared order. */
+export const scalarNames: readonly string[] = Object.keys(personFields);
+
+/** One nested list of a person, as a group of rows that are replaced together. */
+export interface ListGroup {
+  readonly name: string;
+  readonly table: string;
+  /** Columns that a row's cells fill, in order. */
+  readonly columns: readonly string[];
+  /** Column and constant that tell the list's rows from others in the same table. */
+  readonly discriminator: { readonly column: string; readonly value: string } | null;
+  readonly subjects: { readonly table: string; readonly columns: readonly string[] } | null;
+}
+
+function childColumns(name: string): readonly string[] {
+  const child = personChildren.find((t) => t.name === name);
+  if (!child) throw new Error(`No child table ${name} is declared.`);
+  return child.columns.map((c) => c.name).filter((column) => column !== "_synced_at" && column !== "_run_id");
+}
+
+/** The groups in declared order, as `PersonUpdate.lists` has them. */
+export const listGroups: readonly ListGroup[] = Object.entries<ListDeclaration>(personLists).map(
+  ([name, list]) => {
+    const columns = childColumns(list.table);
+    return {
+      name,
+      table: list.table,
+      columns,
+      discriminator:
+        list.discriminator === undefined ? null : { column: columns[1] ?? "", value: list.discriminator },
+      subjects: list.subjects
+        ? { table: list.subjects.table, columns: childColumns(list.subjects.table) }
+        : null,
+    };
+  },
+);
+
+/** Names of all field groups: the scalars, then each list. */
+export const groupNames: readonly string[] = ["scalars", ...listGroups.map((group) => group.name)];
+
+/** Characters of one group's hash in `person_state.group_hashes`. */
+export const HASH_LENGTH = 16;
+/** Stands for a group whose stored content is not known as a whole. */
+export const UNKNOWN_HASH = "-".repeat(HASH_LENGTH);
+
+/** One group's content in COPY's text format (rows without bookkeeping columns), and its hash. */
+export interface EncodedGroup {
+  readonly hash: string;
+  readonly text: string;
+  readonly rowCount: number;
+  readonly subjectText: string;
+  readonly subjectCount: number;
+}
+
+/** A person, encoded once: for comparing and for loading. */
+export interface EncodedPerson {
+  readonly pid: string;
+  readonly answeredAt: string;
+  readonly answeredMicros: number;
+  readonly update: PersonUpdate;
+  /** Every scalar and list is spoken of. */
+  readonly isWhole: boolean;
+  /** By {@link groupNames}; undefined for groups that the answer doesn't speak of. */
+  readonly groups: readonly (EncodedGroup | undefined)[];
+}
+
+function digest(text: string): string {
+  return hash("sha256", text, "base64url").slice(0, HASH_LENGTH);
+}
+
+/** Microseconds since the epoch of an instant in canonical text (`convert.ts`, `instantText`). */
+export function microsOf(instant: string): number {
+  const fraction = /\.(\d+)/.exec(instant)?.[1] ?? "";
+  return Date.parse(`${instant.slice(0, 19)}Z`) * 1000 + Number(fraction.padEnd(6, "0"));
+}
+
+function encodeScalars(update: PersonUpdate): EncodedGroup | undefined {
+  if (update.extra === undefined && update.scalars.every((cell) => cell === undefined)) return undefined;
+  const isWhole = update.extra !== undefined && update.scalars.every((cell) => cell !== undefined);
+  const cells: Cell[] = [update.servicePid];
+  for (const cell of update.scalars) cells.push(cell ?? null);
+  cells.push(update.extra ?? null);
+  const text = encodeRows([cells]);
+  return { hash: isWhole ? digest(text) : UNKNOWN_HASH, text, rowCount: 1, subjectText: "", subjectCount: 0 };
+}
+
+/** Encodes a person's groups and hashes them. */
+export function encodePerson(update: PersonUpdate, answeredAt: string): EncodedPerson {
+  const scalars = encodeScalars(update);
+  const lists = listGroups.map((_, i): EncodedGroup | undefined => {
+    const list = update.lists[i];
+    if (list === undefined) return undefined;
+    const text = encodeRows(list.rows);
+    const subjectText = encodeRows(list.subjects);
+    return {
+      hash: digest(subjectText === "" ? text : `${text}\n${subjectText}`),
+      text,
+      rowCount: list.rows.length,
+      subjectText,
+      subjectCount: list.subjects.length,
+    };
+  });
+  return {
+    pid: update.servicePid,
+    answeredAt,
+    answeredMicros: microsOf(answeredAt),
+    update,
+    isWhole:
+      scalars !== undefined && scalars.hash !== UNKNOWN_HASH && lists.every((list) => list !== undefined),
+    groups: [scalars, ...lists],
+  };
+}

@@ -1,0 +1,32 @@
+import { codeOf } from "../../errors.ts";
+
+/** SQLSTATEs after which the same commit can succeed as a merge: another loader was first, or in the way. */
+const CONFLICTS: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "55P03"]);
+
+/** SQLSTATE classes and system errors of a connection or a server that went away. */
+const LOST = /^(08...|57P0[1-5]|53300|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOENT)$/;
+
+/** Data that the database refuses: out of range, not representable, too deep, too long for an index. */
+const DATA_FAULT = /^(22...|23502|54000|54001)$/;
+
+function isLost(error: unknown): boolean {
+  if (LOST.test(codeOf(error) ?? "")) return true;
+  return (
+    error instanceof Error && /Connection terminated|connection timeout|timeout exceeded/i.test(error.message)
+  );
+}
+
+/** Whether the same work can succeed when tried again. */
+export function isRetryable(error: unknown): boolean {
+  return CONFLICTS.has(codeOf(error) ?? "") || isLost(error);
+}
+
+/** Whether a value of the data is at fault, so that its neighbours can be loaded without it. */
+export function isDataFault(error: unknown): boolean {
+  return DATA_FAULT.test(codeOf(error) ?? "");
+}
+
+/** How long to wait before the next try; a lost server gets about a minute in all to come back. */
+export function retryPauseMs(error: unknown, attempt: number): number {
+  return isLost(error) ? Math.min(500 * 2 ** attempt, 20_000) : 10 * attempt;
+}

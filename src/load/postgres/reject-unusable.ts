@@ -1,0 +1,53 @@
+import { sql } from "kysely";
+import type { LookupSpec, RunRef } from "../warehouse.ts";
+import { HASH_VERSION } from "./content.ts";
+import { type SchemaNames, tableId } from "./names.ts";
+import type { Session } from "./session.ts";
+
+/** Why rows are rejected before they cost a call. */
+const MESSAGES: Readonly<Record<string, string>> = {
+  missing_key: "The row has no key: a key column is null.",
+  key_too_long: "The row's key (for validate_emails the address) is longer than 2,000 bytes.",
+  duplicate_key: "Another row of the input has the same key; only one of them is used.",
+  no_identifier: "None of the mapped columns holds a value.",
+  not_resolvable:
+    "The service needs a name (first and last, or full) and at least one e-mail address or phone.",
+};
+
+/** Codes of rows that can't have a state of their own: they are rejected anew each night, and their old rejects replaced. */
+const WITHOUT_STATE = ["missing_key", "key_too_long", "duplicate_key"];
+
+/** Rejects the rows of `due_row` that can't be sent, with their state, in sets. */
+export async function rejectUnusable(
+  session: Session,
+  names: SchemaNames,
+  spec: LookupSpec,
+  run: RunRef,
+): Promise<void> {
+  const reject = tableId(names, "data", "reject");
+  const source = spec.input.name;
+  await session.change(sql`
+    DELETE FROM ${reject} WHERE job = ${spec.job} AND source = ${source} AND resolved_at IS NULL
+      AND code = ANY(${WITHOUT_STATE})`);
+  await session.change(sql`
+    UPDATE ${reject} AS t SET resolved_at = now(), _synced_at = now() FROM pg_temp.due_row AS d
+    WHERE d.class LIKE 'reject:%' AND d.prior = 'rejected' AND t.job = ${spec.job} AND t.source = ${source}
+      AND t.source_key = d.source_key AND t.resolved_at IS NULL`);
+  await session.change(sql`
+    INSERT INTO ${reject}
+      (reject_id, run_id, job, source, source_key, stage, code, message, details, created_at, _synced_at)
+    SELECT gen_random_uuid(), ${run.runId}, ${spec.job}, ${source}, source_key, 'input', m.code, m.message, NULL, now(), now()
+    FROM pg_temp.due_row AS d
+    JOIN json_each_text(${JSON.stringify(MESSAGES)}::json) AS m(code, message) ON d.class = 'reject:' || m.code`);
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "data", "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash,
+      hash_version, parameters_hash, sent_service_pid, outcome, attempts, answered_at, due_at, call_id, _synced_at, _run_id)
+    SELECT ${spec.job}, ${source}, source_key, input_hash, NULL, ${HASH_VERSION}, ${spec.parametersHash}, pid,
+      'rejected', 1, NULL, NULL, NULL, now(), ${run.runId}
+    FROM pg_temp.due_row
+    WHERE class LIKE 'reject:%' AND NOT (substring(class FROM 8) = ANY(${WITHOUT_STATE}))
+    ON CONFLICT (job, source, source_key) DO UPDATE SET input_hash = excluded.input_hash, sent_hash = NULL,
+      hash_version = excluded.hash_version, parameters_hash = excluded.parameters_hash,
+      sent_service_pid = excluded.sent_service_pid, outcome = 'rejected', attempts = t.attempts + 1,
+      due_at = NULL, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
+}

@@ -1,0 +1,39 @@
+import type { Cell } from "../../schemas/convert.ts";
+import type { InputSource } from "../warehouse.ts";
+import { copyRows } from "./copy.ts";
+import { quoteIdentifier, quoteQualified } from "./names.ts";
+import type { Session } from "./session.ts";
+
+const ROWS_PER_COPY = 5000;
+
+/** Creates a table of sample rows, its first column the key, unless a relation of that name exists. */
+export async function createSampleTable(
+  session: Session,
+  input: InputSource,
+  columns: readonly { readonly name: string; readonly type: "bigint" | "text" | "timestamptz" }[],
+  rows: Iterable<readonly Cell[]>,
+): Promise<boolean> {
+  if (!("table" in input.relation)) return false;
+  const name = quoteQualified(input.relation.table);
+  const { rows: found } = await session.client.query<{ oid: string | null }>(
+    "SELECT to_regclass($1)::text AS oid",
+    [name],
+  );
+  if (found[0]?.oid) return false;
+  const schema = input.relation.table.length > 1 ? input.relation.table[0] : undefined;
+  if (schema !== undefined)
+    await session.client.query(`CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(schema)}`);
+  const key = input.key.map(quoteIdentifier).join(", ");
+  const list = columns.map((c) => `${quoteIdentifier(c.name)} ${c.type}`).join(", ");
+  await session.client.query(`CREATE TABLE ${name} (${list}, PRIMARY KEY (${key}))`);
+  let page: (readonly Cell[])[] = [];
+  const names = columns.map((c) => c.name);
+  for (const row of rows) {
+    page.push(row);
+    if (page.length < ROWS_PER_COPY) continue;
+    await copyRows(session, name, names, page);
+    page = [];
+  }
+  await copyRows(session, name, names, page);
+  return true;
+}

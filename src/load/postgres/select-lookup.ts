@@ -1,0 +1,174 @@
+import type pg from "pg";
+import { sql } from "kysely";
+import type { DueReason, LookupCounts, LookupSpec, Outcome, RunRef } from "../warehouse.ts";
+import { rejectUnusable } from "./reject-unusable.ts";
+import { type ReusedCount, reuseAnswers, takeReusable } from "./reuse.ts";
+import { applyRefreshPolicy, keepAnswers, readParameters, writeParameters } from "./parameters.ts";
+import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddresses } from "./classify.ts";
+import { nextCheckpoint, type PassCheckpoint, readCheckpoint, recentBound } from "./pass-checkpoint.ts";
+import { openForeignInput, openLocalInput } from "./foreign-input.ts";
+import { raw } from "./input.ts";
+import { syncInputEmails } from "./input-emails.ts";
+import { type SchemaNames, tableId } from "./names.ts";
+import type { Session } from "./session.ts";
+import { fillWorkTable, type WorkSize } from "./work-table.ts";
+
+/** Where a selection runs. */
+export interface SelectContext {
+  readonly session: Session;
+  readonly names: SchemaNames;
+  readonly spec: LookupSpec;
+  readonly foreignPool: pg.Pool | null;
+  readonly isMigrated: boolean;
+}
+
+/** What a selection found. */
+export interface Selected {
+  readonly counts: LookupCounts;
+  /** Where the cursor stands once everything that is due has been answered. */
+  readonly checkpoint: PassCheckpoint | null;
+}
+
+interface ClassCount {
+  readonly class: string;
+  readonly prior: Outcome | null;
+  readonly changed_parameters: boolean;
+  readonly rows: number;
+  readonly occurrences: number;
+}
+
+/** The classes that mean "due", in the order of {@link DueReason}. */
+const DUE: readonly DueReason[] = [
+  "never_answered",
+  "content_changed",
+  "parameters_changed",
+  "pid_changed",
+  "expired",
+  "resend",
+];
+
+/**
+ * Classifies the whole input inside the running transaction and freezes what is due: unusable rows are rejected, fresh
+ * answers to equal content reused, the rest grouped by content into `workTable`. Without a work table it only counts.
+ */
+export async function selectDue(
+  context: SelectContext,
+  freeze: { readonly run: RunRef; readonly workTable: string } | null,
+): Promise<Selected> {
+  const { session, names, spec } = context;
+  const checkpoint = context.isMigrated ? await readCheckpoint(session, names, spec) : null;
+  const recent = recentBound(checkpoint, spec, session.now);
+  const options = { type: spec.type, ranked: spec.maxRecords !== null, recent };
+  const opened = context.foreignPool
+    ? await openForeignInput(session, context.foreignPool, spec.input, options)
+    : await openLocalInput(session, spec.input, options);
+  const classify: ClassifyContext = {
+    spec,
+    names,
+    parts: opened.parts,
+    rawRows: raw(opened.rawRows),
+    isMigrated: context.isMigrated,
+    hasRank: options.ranked && spec.input.orderBy !== null,
+    keyIsUnique: opened.keyIsUnique,
+    hasRecent: recent !== null && spec.input.cursor !== null,
+  };
+  const decision = context.isMigrated ? await readParameters(session, names, spec) : "accepted";
+  if (freeze) {
+    await applyRefreshPolicy(session, names, spec);
+    if (decision === "keep") await keepAnswers(session, names, classify);
+  }
+  const classCounts = await classifyInto(session, classify, freeze !== null);
+  const parametersChanged =
+    decision === "undecided" ? sumOf(classCounts, (count) => count.changed_parameters) : 0;
+  // Without the user's word on changed parameters nothing is sent, so nothing is frozen either.
+  const frozen = parametersChanged > 0 ? null : freeze;
+  if (frozen) await writeParameters(session, names, spec, decision);
+  const reused = !context.isMigrated
+    ? []
+    : frozen
+      ? await reuseAnswers(session, names, spec, frozen.run)
+      : await takeReusable(session, names, spec);
+  if (frozen) await rejectUnusable(session, names, spec, frozen.run);
+  const work = await fillWorkTable(
+    session,
+    spec,
+    frozen ? { table: tableId(names, "data", frozen.workTable), run: frozen.run } : null,
+  );
+  return {
+    counts: { ...countsOf(classCounts, reused, work), parametersChanged },
+    checkpoint: nextCheckpoint(spec, opened.cursorMax, recent === null ? null : checkpoint, session.now),
+  };
+}
+
+/** Fills the temporary table `due_row` with every row that is neither unchanged nor waiting; counts all classes. */
+async function classifyInto(
+  session: Session,
+  classify: ClassifyContext,
+  writes: boolean,
+): Promise<readonly ClassCount[]> {
+  await session.client.query(`CREATE TEMP TABLE due_row (source_key text, class text NOT NULL, prior text,
+    input_hash bytea, sent_hash bytea, pid text, rank bigint, record text, occurrences bigint NOT NULL) ON COMMIT DROP`);
+  const isAddresses = classify.spec.type === "validate_emails";
+  if (isAddresses) {
+    await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${inputAddresses(classify)}`);
+    if (writes) await syncInputEmails(session, classify.names, classify.spec.input.name);
+  }
+  const rows = isAddresses ? classifiedAddresses(classify) : classifiedRows(classify);
+  const occurrences = raw(isAddresses ? "occurrences" : "1::bigint");
+  return session.rows<ClassCount>(sql`WITH classified AS (${rows}),
+    kept AS (
+      INSERT INTO pg_temp.due_row
+      SELECT source_key, class, prior, input_hash, sent_hash, pid, rank, record, ${occurrences}
+      FROM classified WHERE class NOT IN ('unchanged', 'waiting'))
+    SELECT class, prior, coalesce(changed_parameters, false) AS changed_parameters,
+      count(*) AS rows, sum(${occurrences})::bigint AS occurrences
+    FROM classified GROUP BY 1, 2, 3`);
+}
+
+function sumOf(counts: readonly ClassCount[], test: (count: ClassCount) => boolean): number {
+  return counts.filter(test).reduce((sum, count) => sum + count.occurrences, 0);
+}
+
+function countsOf(
+  counts: readonly ClassCount[],
+  reused: readonly ReusedCount[],
+  work: WorkSize,
+): Omit<LookupCounts, "parametersChanged"> {
+  const isDue = (count: ClassCount) => DUE.some((reason) => reason === count.class);
+  const dueReasons: Partial<Record<DueReason, number>> = {};
+  for (const reason of DUE) {
+    const due = sumOf(counts, (count) => count.class === reason);
+    if (due > 0) dueReasons[reason] = due;
+  }
+  const reusedRows = reused.reduce((sum, count) => sum + count.rows, 0);
+  return {
+    states: statesOf(counts, reused),
+    read: sumOf(counts, () => true),
+    unchanged: sumOf(counts, (count) => count.class === "unchanged"),
+    due: sumOf(counts, isDue),
+    dueReasons,
+    duplicate: reusedRows + work.keptRows - work.keptGroups,
+    reused: reusedRows,
+    waiting: sumOf(counts, (count) => count.class === "waiting"),
+    rejectedBeforeSending: sumOf(counts, (count) => count.class.startsWith("reject:")),
+    remaining: work.rows - work.keptRows,
+    toSend: work.keptGroups,
+    matchedBefore: sumOf(counts, (count) => count.prior === "matched"),
+    answeredBefore: sumOf(counts, (count) => count.prior === "matched" || count.prior === "unmatched"),
+  };
+}
+
+/** What the rows' states say once unusable rows are rejected and fresh answers reused. */
+function statesOf(counts: readonly ClassCount[], reused: readonly ReusedCount[]): LookupCounts["states"] {
+  const rows = { rows: 0, matched: 0, unmatched: 0, rejected: 0 };
+  for (const count of counts) {
+    rows.rows += count.rows;
+    const outcome = count.class.startsWith("reject:") ? "rejected" : count.prior;
+    if (outcome) rows[outcome] += count.rows;
+  }
+  for (const count of reused) {
+    if (count.prior) rows[count.prior] -= count.rows;
+    rows[count.outcome] += count.rows;
+  }
+  return rows;
+}

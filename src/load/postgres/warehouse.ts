@@ -1,0 +1,159 @@
+import { createHash } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { sql } from "kysely";
+import type pg from "pg";
+import type {
+  Coverage,
+  LookupCounts,
+  LookupRecord,
+  LookupSelection,
+  LookupSpec,
+  RunEnd,
+  RunRef,
+  Warehouse,
+} from "../warehouse.ts";
+import { checkWarehouse } from "./check.ts";
+import { commitLookup } from "./commit-lookup.ts";
+import { readServiceHost, writeServiceHost } from "./identity.ts";
+import { checkInput } from "./input.ts";
+import { addCounters, insertLedger } from "./ledger.ts";
+import { isMigrated, migrate, printDdl } from "./migrate.ts";
+import { quoteLiteral, type SchemaNames, tableId } from "./names.ts";
+import { trackLoads } from "./open-loads.ts";
+import type { PassCheckpoint } from "./pass-checkpoint.ts";
+import * as runs from "./runs.ts";
+import { createSampleTable } from "./sample-table.ts";
+import { selectDue } from "./select-lookup.ts";
+import { inTransaction, openPool, type Session } from "./session.ts";
+import { readWorkPage } from "./work-table.ts";
+
+/** How to reach a Postgres warehouse. */
+export interface PostgresOptions {
+  readonly url: string;
+  readonly names: SchemaNames;
+  /** For messages, without a secret. */
+  readonly description: string;
+}
+
+/** Records of a selection that are read at once. */
+const PAGE_SIZE = 4000;
+const PARALLEL_COMMITS = 2;
+/** One for reading pages, one for the ledger, one for a selection, beside the loaders. */
+const CONNECTIONS = PARALLEL_COMMITS + 3;
+
+/** A warehouse in Postgres 13 or newer; connects at the first use. */
+export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
+  const { names, description } = options;
+  const pool = openPool(options.url, CONNECTIONS);
+  const foreignPools = new Map<string, pg.Pool>();
+  const openLoads = trackLoads();
+  const checkpoints = new Map<string, PassCheckpoint | null>();
+  const within = <Result>(work: (session: Session) => Promise<Result>) => inTransaction(pool, work);
+  const poolOf = (connection: { readonly name: string; readonly url: string }) => {
+    const known = foreignPools.get(connection.name) ?? openPool(connection.url, 2);
+    foreignPools.set(connection.name, known);
+    return known;
+  };
+  const poolFor = (spec: LookupSpec) => (spec.input.connection ? poolOf(spec.input.connection) : null);
+
+  return {
+    description,
+    parallelCommits: PARALLEL_COMMITS,
+    commitGroup: { maxCalls: 2 },
+    check: () => checkWarehouse(pool, names, description),
+    checkInput: (input) => checkInput(input.connection ? poolOf(input.connection) : pool, input),
+    isMigrated: () => isMigrated(pool, names),
+    migrate: () => migrate(pool, names),
+    printDdl: () => printDdl(names),
+    readServiceHost: async () =>
+      (await isMigrated(pool, names)) ? within((session) => readServiceHost(session, names)) : null,
+    writeServiceHost: (host, { replace }) =>
+      within((session) => writeServiceHost(session, names, host, replace)),
+
+    async planLookup(spec): Promise<LookupCounts> {
+      const migrated = await isMigrated(pool, names);
+      const context = { names, spec, foreignPool: poolFor(spec), isMigrated: migrated };
+      const selected = await inTransaction(
+        pool,
+        (session) => selectDue({ ...context, session }, null),
+        false,
+      );
+      return selected.counts;
+    },
+    async selectLookup(spec, run): Promise<LookupSelection> {
+      const workTable = workTableName(run);
+      const selected = await within(async (session) => {
+        await session.client.query(`SET LOCAL person_etl.run_id = ${quoteLiteral(run.runId)}`);
+        await runs.dropOrphanedWorkTables(session, names, spec);
+        const context = { session, names, spec, foreignPool: poolFor(spec), isMigrated: true };
+        return selectDue(context, { run, workTable });
+      });
+      checkpoints.set(runKey(run), selected.checkpoint);
+      return selectionOf(pool, names, spec, workTable, selected.counts);
+    },
+    commitLookup: (commit) => commitLookup({ pool, names, openLoads, pause: delay }, commit),
+    recordAttempts: (run, entries, counters) =>
+      within(async (session) => {
+        await insertLedger(session, names, run, entries);
+        await addCounters(session, names, run, counters, null);
+      }),
+
+    beginRun: (run) => within((session) => runs.beginRun(session, names, run)),
+    recordDue: (run, due) => within((session) => runs.recordDue(session, names, run, due)),
+    endRun: (run: RunRef, end: RunEnd, coverage: Coverage | null) =>
+      within((session) => {
+        const checkpoint = checkpoints.get(runKey(run)) ?? null;
+        return runs.endRun(session, names, run, { end, coverage, checkpoint });
+      }),
+    lastRuns: (job, limit) => within((session) => runs.lastRuns(session, names, job, limit)),
+    jobStatus: (job) => within((session) => runs.jobStatus(session, names, job)),
+    tableFreshness: () => within((session) => runs.tableFreshness(session, names)),
+    createSampleTable: (input, columns, rows) =>
+      within((session) => createSampleTable(session, input, columns, rows)),
+    async close() {
+      await Promise.all([pool, ...foreignPools.values()].map((p) => p.end()));
+    },
+  };
+}
+
+function runKey(run: RunRef): string {
+  return JSON.stringify([run.runId, run.job, run.shard]);
+}
+
+function workTableName(run: RunRef): string {
+  return `lookup_work_${createHash("sha256").update(runKey(run)).digest("hex").slice(0, 24)}`;
+}
+
+function selectionOf(
+  pool: pg.Pool,
+  names: SchemaNames,
+  spec: LookupSpec,
+  workTable: string,
+  counts: LookupCounts,
+): LookupSelection {
+  const table = tableId(names, "data", workTable);
+  async function* records(): AsyncGenerator<readonly LookupRecord[]> {
+    let afterOrd = 0;
+    let read = 0;
+    while (read < counts.toSend) {
+      const page = await inTransaction(pool, (session) =>
+        readWorkPage(session, table, spec, { afterOrd, size: PAGE_SIZE }),
+      );
+      // The work table is unlogged: a crash of the server empties it, which must not look like the end.
+      if (page.records.length === 0) {
+        throw new Error(
+          `The work table ${workTable} lost rows: ${read} of ${counts.toSend} read. Run the job again.`,
+        );
+      }
+      read += page.records.length;
+      afterOrd = page.lastOrd;
+      yield page.records;
+    }
+  }
+  return {
+    counts,
+    records,
+    close: () =>
+      inTransaction(pool, async (session) => void (await session.change(sql`DROP TABLE IF EXISTS ${table}`))),
+  };
+}

@@ -1,0 +1,12 @@
+import { personChildren } from "../schemas/person.ts";
+
+const byType: Readonly<Record<string, readonly string[]>> = {
+  resolve: ["resolution", "match_history"],
+  validate_emails: ["email_validation", "input_email"],
+  enrich: ["enrichment", "match_history", "person", ...personChildren.map((t) => t.name), "person_pid_alias"],
+};
+
+/** The tables that a job type keeps up to date: each of its successful runs makes them fresh. */
+export function tablesWrittenBy(jobType: string): readonly string[] {
+  return byType[jobType] ?? [];
+}
