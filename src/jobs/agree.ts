@@ -1,0 +1,26 @@
+import { InterruptedError, LimitReachedError } from "../errors.ts";
+import type { SendDecision } from "./decide.ts";
+import type { JobServices, RunRequest } from "./services.ts";
+
+/** Gets the user's word where the decision asks for it; throws when nothing may be sent. */
+export async function agree(
+  services: Pick<JobServices, "signal">,
+  job: string,
+  request: Pick<RunRequest, "yes" | "confirm">,
+  decision: SendDecision,
+): Promise<void> {
+  if (decision.kind === "send") return;
+  if (decision.kind === "stop")
+    throw new LimitReachedError("parameters_changed", `${job}: ${decision.message}`);
+  if (request.yes) return;
+  const reason = `${job}: ${decision.reason}`;
+  if (!request.confirm) {
+    throw new LimitReachedError(
+      "confirmation",
+      `${reason}. Nothing was sent; run again with --yes to agree.`,
+    );
+  }
+  const agreed = await request.confirm(`${reason}. Go on?`);
+  if (services.signal.aborted) throw new InterruptedError("Stopped by a signal.");
+  if (!agreed) throw new LimitReachedError("confirmation", `${reason}. Nothing was sent, as you said no.`);
+}

@@ -1,0 +1,41 @@
+import type { Config, JobConfig } from "../config/config.ts";
+import { orderJobs } from "../config/order-jobs.ts";
+import { FixConfigurationError, type Problem } from "../errors.ts";
+
+/** The jobs that are meant, each after those it depends on; without names all that are switched on. */
+export function selectJobs(config: Config, names: readonly string[]): readonly JobConfig[] {
+  const ordered = orderJobs(config);
+  if (names.length === 0) {
+    if (ordered.length > 0) return ordered;
+    throw new FixConfigurationError("no_jobs", "No job is switched on in the configuration.");
+  }
+  const problems = names.flatMap((name) => problemsWith(config, name));
+  if (problems.length > 0) {
+    throw new FixConfigurationError("unknown_job", "Not every job that was named can be run.", problems);
+  }
+  return ordered.filter((job) => names.includes(job.name));
+}
+
+function problemsWith(config: Config, name: string): readonly Problem[] {
+  const path = `jobs.${name}`;
+  const known = config.jobs.filter((job) => job.enabled).map((job) => job.name);
+  const unavailable = config.unavailableJobs.find((job) => job.name === name);
+  if (unavailable) {
+    return [
+      { path, message: `is a job of type ${unavailable.type}, which is not available in this version` },
+    ];
+  }
+  const job = config.jobs.find((job) => job.name === name);
+  if (!job) {
+    return [{ path, message: "does not exist", hint: `Jobs of this configuration: ${known.join(", ")}.` }];
+  }
+  return job.enabled
+    ? []
+    : [
+        {
+          path: `${path}.enabled`,
+          message: "is false: the job is switched off",
+          hint: "Set it to true to run the job.",
+        },
+      ];
+}

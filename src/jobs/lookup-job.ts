@@ -1,0 +1,148 @@
+import type { JobConfig } from "../config/config.ts";
+import type { Coverage, LookupSelection, LookupSpec, PastRun, RunRef } from "../load/warehouse.ts";
+import { agree } from "./agree.ts";
+import { decideSending } from "./decide.ts";
+import { forecastOf, forecastText } from "./forecast.ts";
+import { endOfError, type JobEnd } from "./job-end.ts";
+import { judgeEnd } from "./judge-end.ts";
+import { lookupSpecOf } from "./lookup-spec.ts";
+import { bindLookup } from "./lookup-types.ts";
+import { type Counters, zeroCounters } from "./report.ts";
+import { sendDue } from "./send-due.ts";
+import type { JobServices, RunRequest } from "./services.ts";
+import { createTally, type Tally } from "./tally.ts";
+
+/** Runs read back for `confirm_above`; the newest that sent something is looked for among them. */
+const PAST_RUNS = 50;
+
+/** How a job ended, and its counters. */
+export interface JobResult {
+  readonly end: JobEnd;
+  readonly counters: Counters;
+}
+
+interface WorkResult extends JobResult {
+  readonly coverage: Coverage | null;
+}
+
+interface Task {
+  readonly job: JobConfig;
+  readonly request: RunRequest;
+  readonly run: RunRef;
+  readonly spec: LookupSpec;
+  readonly pastRuns: readonly PastRun[];
+}
+
+/** Runs one job once and keeps the books. Throws only when it could not begin. */
+export async function runLookupJob(
+  services: JobServices,
+  job: JobConfig,
+  request: RunRequest,
+): Promise<JobResult> {
+  const { warehouse } = services;
+  const run: RunRef = { runId: request.runId, job: job.name, jobType: job.type, shard: "0/1" };
+  const spec = await lookupSpecOf(job, request);
+  // Before this run is noted: one that goes on under the same id has to see its predecessor.
+  const pastRuns = await warehouse.lastRuns(job.name, PAST_RUNS);
+  await warehouse.beginRun(run);
+  const { end, counters, coverage } = await work(services, { job, request, run, spec, pastRuns });
+  const { status, limitedBy, error } = end;
+  try {
+    await warehouse.endRun(run, { status, limitedBy, error: error?.message ?? null, counters }, coverage);
+  } catch (failure) {
+    // A warehouse that can't even note the end is of no use to the jobs that follow.
+    return { end: { ...(status === "failed" ? end : endOfError(failure)), stopsRun: true }, counters };
+  }
+  return { end, counters };
+}
+
+/** From the selection to its end; whatever is thrown on the way becomes the end. */
+async function work(services: JobServices, task: Task): Promise<WorkResult> {
+  const { job, request } = task;
+  let selection: LookupSelection;
+  try {
+    selection = await services.warehouse.selectLookup(task.spec, task.run);
+  } catch (error) {
+    return { end: endOfError(error), counters: zeroCounters, coverage: null };
+  }
+  const tally = createTally(selection.counts);
+  let thrown: { readonly error: unknown } | null = null;
+  try {
+    await send(services, task, selection, tally);
+  } catch (error) {
+    thrown = { error };
+  }
+  try {
+    await selection.close();
+  } catch (error) {
+    thrown ??= { error };
+  }
+  const counters = tally.counters();
+  const end = judgeEnd({
+    job: job.name,
+    thrown,
+    isStopped: services.signal.aborted,
+    counts: selection.counts,
+    counters,
+    open: tally.open,
+    unanswered: tally.unanswered,
+    caps: { maxRecords: request.maxRecords, maxRecordsPerRun: job.maxRecordsPerRun },
+    maxRejectRatio: job.maxRejectRatio,
+  });
+  return { end, counters, coverage: tally.coverage(task.spec.input.name) };
+}
+
+async function send(
+  services: JobServices,
+  task: Task,
+  selection: LookupSelection,
+  tally: Tally,
+): Promise<void> {
+  const { config, warehouse, progress, signal } = services;
+  const { job, request, run, pastRuns } = task;
+  const { counts } = selection;
+  await warehouse.recordDue(run, counts.due);
+  await noteFound(services, run, tally.counters());
+  const forecast = forecastOf(config, job, counts);
+  services.log.info(
+    { job: job.name, records_due: counts.due, records_to_send: counts.toSend, calls: forecast.calls },
+    "planned",
+  );
+  progress.note(job.name, forecastText(job, counts, forecast));
+  const decision = decideSending({
+    counts,
+    billable: forecast.billable,
+    pastRuns,
+    hasOlderRuns: pastRuns.length === PAST_RUNS,
+    confirmAbove: config.confirmAbove,
+    resend: request.resend,
+    acceptParameters: request.acceptParameters,
+  });
+  await agree(services, job.name, request, decision);
+  if (counts.toSend === 0 || signal.aborted) return;
+  const bound = bindLookup(job);
+  progress.start(job.name, counts.toSend, bound.endpoint.name);
+  try {
+    await sendDue(services, { run, spec: task.spec, bound, selection, tally });
+  } finally {
+    progress.end(job.name);
+  }
+}
+
+/** Notes what the selection found, so that the books of a run that is killed tell it. */
+async function noteFound(services: JobServices, run: RunRef, counters: Counters): Promise<void> {
+  const {
+    records_read,
+    records_unchanged,
+    records_waiting,
+    records_rejected,
+    records_rejected_before_sending,
+  } = counters;
+  await services.warehouse.recordAttempts(run, [], {
+    records_read,
+    records_unchanged,
+    records_waiting,
+    records_rejected,
+    records_rejected_before_sending,
+  });
+}

@@ -1,0 +1,69 @@
+import type { JobConfig } from "../config/config.ts";
+import type { DueReason } from "../load/warehouse.ts";
+import type { BillableEstimate } from "./estimate.ts";
+import { forecastOf } from "./forecast.ts";
+import { selectJobs } from "./job-selection.ts";
+import { lookupSpecOf, plainRequest } from "./lookup-spec.ts";
+import { checkServiceHost } from "./service-host.ts";
+import type { JobServices } from "./services.ts";
+import { verifyInputs } from "./verify-inputs.ts";
+
+/** One job in the document of `plan --json`. */
+export interface JobPlan {
+  readonly job: string;
+  readonly type: string;
+  readonly records_read: number;
+  readonly records_due: number;
+  readonly due_reasons: Readonly<Partial<Record<DueReason, number>>>;
+  readonly records_unchanged: number;
+  readonly records_duplicate: number;
+  /** Rows that wait for the job that `pid_from` names. */
+  readonly records_waiting: number;
+  readonly records_rejected_before_sending: number;
+  readonly records_to_send: number;
+  readonly calls: number;
+  readonly estimated_billable: BillableEstimate;
+  readonly estimated_seconds: number;
+}
+
+/** The document of `plan --json`. */
+export interface PlanReport {
+  readonly jobs: readonly JobPlan[];
+}
+
+/** Tells what a run of the named jobs, or of all, would do; changes nothing and sends nothing. */
+export async function planJobs(
+  services: Pick<JobServices, "config" | "warehouse">,
+  names: readonly string[],
+): Promise<PlanReport> {
+  const { config, warehouse } = services;
+  const jobs = selectJobs(config, names);
+  await verifyInputs(config, warehouse, jobs);
+  await checkServiceHost(config, warehouse);
+  const plans: JobPlan[] = [];
+  for (const job of jobs) plans.push(await planJob(services, job));
+  return { jobs: plans };
+}
+
+async function planJob(
+  { config, warehouse }: Pick<JobServices, "config" | "warehouse">,
+  job: JobConfig,
+): Promise<JobPlan> {
+  const counts = await warehouse.planLookup(await lookupSpecOf(job, plainRequest));
+  const forecast = forecastOf(config, job, counts);
+  return {
+    job: job.name,
+    type: job.type,
+    records_read: counts.read,
+    records_due: counts.due,
+    due_reasons: counts.dueReasons,
+    records_unchanged: counts.unchanged,
+    records_duplicate: counts.duplicate,
+    records_waiting: counts.waiting,
+    records_rejected_before_sending: counts.rejectedBeforeSending,
+    records_to_send: counts.toSend,
+    calls: forecast.calls,
+    estimated_billable: forecast.billable,
+    estimated_seconds: forecast.seconds,
+  };
+}

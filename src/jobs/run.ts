@@ -1,0 +1,76 @@
+import type { JobConfig } from "../config/config.ts";
+import { selectJobs } from "./job-selection.ts";
+import { endOfError, interrupted, type JobEnd, skipped } from "./job-end.ts";
+import { type JobResult, runLookupJob } from "./lookup-job.ts";
+import { prepareRun } from "./prepare.ts";
+import { type JobReport, type RunReport, statusOf, zeroCounters } from "./report.ts";
+import type { JobServices, RunRequest } from "./services.ts";
+
+export { exitCodeOf, type JobReport, type RunReport } from "./report.ts";
+export type { JobServices, Progress, RunRequest } from "./services.ts";
+export { verifyInputs } from "./verify-inputs.ts";
+
+/**
+ * Runs jobs once, in dependency order. What befalls a job stands in its report; thrown is only what hinders all of them
+ * before anything was sent (a FixConfigurationError: before anything was touched).
+ */
+export async function runJobs(services: JobServices, request: RunRequest): Promise<RunReport> {
+  const jobs = selectJobs(services.config, request.jobs);
+  await prepareRun(services, jobs);
+  const reports: JobReport[] = [];
+  const ends = new Map<string, JobEnd>();
+  for (const job of jobs) {
+    const startedAtMs = services.clock.now();
+    const { end, counters } = await runOne(services, job, request, ends);
+    ends.set(job.name, end);
+    reports.push({
+      job: job.name,
+      type: job.type,
+      status: end.status,
+      ...(end.limitedBy === null ? {} : { limited_by: end.limitedBy }),
+      ...counters,
+      seconds: Math.round(services.clock.now() - startedAtMs) / 1000,
+      ...(end.error === null ? {} : { error: end.error }),
+    });
+  }
+  return { status: statusOf(reports), run_id: request.runId, jobs: reports };
+}
+
+type Ends = ReadonlyMap<string, JobEnd>;
+
+/** Runs a job, unless something stands against it; logs how it ended. */
+async function runOne(
+  services: JobServices,
+  job: JobConfig,
+  request: RunRequest,
+  ends: Ends,
+): Promise<JobResult> {
+  let result: JobResult;
+  try {
+    const hindrance = hindranceOf(services, job, ends);
+    result = hindrance
+      ? { end: hindrance, counters: zeroCounters }
+      : await runLookupJob(services, job, request);
+  } catch (error) {
+    result = { end: endOfError(error), counters: zeroCounters };
+  }
+  const { end, counters } = result;
+  const { status, error, cause } = end;
+  const fields = { job: job.name, status, limited_by: end.limitedBy, ...counters };
+  if (status === "failed") services.log.error({ ...fields, ...error, error: cause }, "job_failed");
+  else services.log.info(fields, "job_ended");
+  return result;
+}
+
+/** Why a job is not begun; null when nothing stands against it. */
+function hindranceOf(services: JobServices, job: JobConfig, ends: Ends): JobEnd | null {
+  for (const [name, end] of ends) {
+    if (end.stopsRun)
+      return skipped("run_stopped", `${job.name} was not begun, because ${name} ended the run.`);
+  }
+  const broken = job.after.find((name) => ["failed", "skipped"].includes(ends.get(name)?.status ?? ""));
+  if (broken !== undefined) {
+    return skipped("dependency_failed", `${job.name} was not begun, because ${broken} did not succeed.`);
+  }
+  return services.signal.aborted ? interrupted : null;
+}

@@ -1,0 +1,108 @@
+import { StopRunError } from "../errors.ts";
+import { lookup } from "../extract/lookup.ts";
+import type { CounterDelta, LedgerEntry, LookupSelection, LookupSpec, RunRef } from "../load/warehouse.ts";
+import type { BoundLookup } from "./lookup-types.ts";
+import { openLoaderPool } from "./loader-pool.ts";
+import { mergeDrift, type Received, receive, receiveAttempt } from "./receive.ts";
+import type { JobServices } from "./services.ts";
+import type { Tally } from "./tally.ts";
+
+/** One job's part of a run. */
+export interface SendTask {
+  readonly run: RunRef;
+  readonly spec: LookupSpec;
+  readonly bound: BoundLookup;
+  readonly selection: LookupSelection;
+  readonly tally: Tally;
+}
+
+/** What is handed to a loader: one call, with what it adds to the counters. */
+interface Loadable extends Received {
+  readonly counters: CounterDelta;
+}
+
+/**
+ * Sends what is due and loads what comes back, both at the same time. Whatever ends it early, all that was received
+ * before is committed first, unless it is the warehouse that fails.
+ */
+export async function sendDue(services: JobServices, task: SendTask): Promise<void> {
+  const { warehouse, progress } = services;
+  const { run, tally, bound } = task;
+
+  async function commit(group: readonly Loadable[]): Promise<void> {
+    const { rowsWritten, notLoadable } = await warehouse.commitLookup({
+      run,
+      spec: task.spec,
+      ledger: group.flatMap((call) => call.ledger),
+      answers: group.flatMap((call) => call.answers),
+      rejects: group.flatMap((call) => call.rejects),
+      drift: mergeDrift(group.map((call) => call.drift)),
+      counters: sumOf(group.map((call) => call.counters)),
+    });
+    tally.add({ rows_written: rowsWritten, records_rejected: notLoadable });
+    const done = group.reduce((sum, call) => sum + call.answers.length + call.rejects.length, 0);
+    const { records_matched: matched, records_rejected: rejected } = tally.counters();
+    progress.advance(run.job, done, { matched, rejected });
+  }
+
+  const maxGroup = warehouse.commitGroup.maxCalls;
+  const pool = openLoaderPool<Loadable>({
+    commit,
+    loaders: warehouse.parallelCommits,
+    maxGroup,
+    // With what the loaders hold this bounds the memory for received answers.
+    maxWaiting: warehouse.parallelCommits * maxGroup,
+  });
+
+  async function load(received: Received): Promise<void> {
+    const sent = countAttempts(received.ledger);
+    tally.add(sent);
+    await pool.push({ ...received, counters: sumOf([sent, tally.settle(received)]) });
+  }
+
+  let stopped: { readonly reason: unknown } | null = null;
+  try {
+    const outcomes = lookup({
+      endpoint: bound.endpoint,
+      parameters: bound.requestParameters,
+      items: task.selection.records(),
+      http: services.http,
+      limiter: services.limiter,
+      clock: services.clock,
+      log: services.log,
+      signal: services.signal,
+      random: services.random,
+      onSent: (records) => {
+        tally.send(records);
+      },
+      onAttempt: async (attempt) => {
+        await load(receiveAttempt(attempt));
+      },
+    });
+    for await (const outcome of outcomes) await load(receive(outcome, bound));
+  } catch (reason) {
+    stopped = { reason };
+  }
+  try {
+    await pool.drain();
+  } catch (failure) {
+    // A failed commit outranks what ended the sending, unless that ends the whole run.
+    if (!(stopped?.reason instanceof StopRunError)) throw failure;
+  }
+  if (stopped) throw stopped.reason;
+}
+
+function countAttempts(ledger: readonly LedgerEntry[]): CounterDelta {
+  return {
+    requests: ledger.length,
+    retries: ledger.filter(({ attempt }) => attempt > 1).length,
+  };
+}
+
+function sumOf(deltas: readonly CounterDelta[]): CounterDelta {
+  const sum: Record<string, number> = {};
+  for (const delta of deltas) {
+    for (const [name, value] of Object.entries(delta)) sum[name] = (sum[name] ?? 0) + value;
+  }
+  return sum;
+}

@@ -1,0 +1,32 @@
+import type { Config } from "../config/config.ts";
+import { FixConfigurationError } from "../errors.ts";
+import type { Warehouse } from "../load/warehouse.ts";
+
+const DEFAULT_PORTS: Readonly<Record<string, string>> = { "https:": "443", "http:": "80" };
+
+/** What the service is called in `warehouse_identity`: host and port; for the sandbox its population. */
+export function serviceHostOf(config: Pick<Config, "service" | "sandbox">): string {
+  if (config.service.baseUrl === "sandbox") return `sandbox:${config.sandbox.seed}`;
+  const url = new URL(config.service.baseUrl);
+  return `${url.hostname}:${url.port || (DEFAULT_PORTS[url.protocol] ?? "")}`;
+}
+
+/** Refuses a service that is not the one this warehouse was filled from: its PIDs would mean other people. */
+export async function checkServiceHost(config: Config, warehouse: Warehouse): Promise<void> {
+  const known = await warehouse.readServiceHost();
+  const configured = serviceHostOf(config);
+  if (known === null || known === configured) return;
+  throw new FixConfigurationError(
+    "another_service",
+    `The warehouse was filled from ${known}, but service.base_url is ${configured}.`,
+    [
+      {
+        path: "service.base_url",
+        message: `is ${configured}, but the warehouse (${warehouse.description}) was filled from ${known}`,
+        hint:
+          "Use another warehouse or other schemas. If it is the same service at a new address, " +
+          `say so: person-etl migrate --accept-service ${configured}`,
+      },
+    ],
+  );
+}

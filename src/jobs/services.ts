@@ -1,0 +1,49 @@
+import type { Clock } from "../clock.ts";
+import type { Config } from "../config/config.ts";
+import type { HttpClient } from "../extract/http-client.ts";
+import type { Limiter } from "../extract/limits.ts";
+import type { Warehouse } from "../load/warehouse.ts";
+import type { Log } from "../log.ts";
+
+/** What shows a person that work goes on; calls are cheap and may be many. */
+export interface Progress {
+  /** @param total records that will be sent. */
+  start(job: string, total: number, label: string): void;
+  /** @param figures totals of the job so far. */
+  advance(job: string, by: number, figures?: { readonly matched?: number; readonly rejected?: number }): void;
+  /** A sentence for the person who watches, such as the plan before anything is sent. */
+  note(job: string, text: string): void;
+  end(job: string): void;
+}
+
+/** Everything that jobs work with. */
+export interface JobServices {
+  readonly config: Config;
+  readonly warehouse: Warehouse;
+  readonly http: HttpClient;
+  /** Concurrency and rate, shared by all jobs. */
+  readonly limiter: Limiter;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Aborted by SIGINT or SIGTERM: nothing new is sent, what is in flight is kept. */
+  readonly signal: AbortSignal;
+  /** From 0 (inclusive) to 1 (exclusive). */
+  readonly random: () => number;
+  readonly progress: Progress;
+}
+
+/** What the user asked a run to do. */
+export interface RunRequest {
+  /** Names; empty for every job that is switched on. */
+  readonly jobs: readonly string[];
+  /** Send every record again. */
+  readonly resend: boolean;
+  /** Most distinct records that each job sends; null for no cap. */
+  readonly maxRecords: number | null;
+  readonly runId: string;
+  /** Answers every question with yes. */
+  readonly yes: boolean;
+  readonly acceptParameters: "resend" | "keep" | null;
+  /** Asks the user; absent where nobody can answer. */
+  readonly confirm?: (question: string) => Promise<boolean>;
+}

@@ -1,0 +1,125 @@
+import type { JobConfig } from "../config/config.ts";
+import type { JobStatus, PastRun, TableFreshness } from "../load/warehouse.ts";
+import type { Counters } from "./report.ts";
+import type { JobServices } from "./services.ts";
+
+/** A past run in the document of `status --json`. */
+export interface PastRunReport extends Counters {
+  readonly run_id: string;
+  readonly shard: string;
+  readonly status: string;
+  readonly limited_by: string | null;
+  readonly started_at: string;
+  readonly finished_at: string | null;
+  readonly records_due: number;
+  readonly error: string | null;
+}
+
+/** One job in the document of `status --json`. */
+export interface JobStatusReport {
+  readonly job: string;
+  readonly type: string;
+  readonly enabled: boolean;
+  /** Null before the first run. */
+  readonly last_run: PastRunReport | null;
+  readonly last_success_at: string | null;
+  /** Null before the first run that came to its end. */
+  readonly coverage: {
+    readonly source: string;
+    readonly input_rows: number;
+    readonly answered: number;
+    readonly matched: number;
+    readonly unmatched: number;
+    readonly rejected: number;
+    readonly due: number;
+    readonly oldest_answer_at: string | null;
+  } | null;
+  /** Rejects not resolved yet, by code. */
+  readonly open_rejects: Readonly<Record<string, number>>;
+}
+
+/** One table in the document of `status --json`. */
+export interface TableFreshnessReport {
+  readonly table_name: string;
+  readonly last_success_at: string | null;
+  readonly last_changed_at: string | null;
+  readonly safe_until: string | null;
+}
+
+/** The document of `status --json`. */
+export interface StatusReport {
+  /** Kind, place and schemas of the warehouse. */
+  readonly warehouse: string;
+  /** Service that the warehouse was filled from; null before the first run. */
+  readonly service_host: string | null;
+  readonly jobs: readonly JobStatusReport[];
+  /** Empty before the first run. */
+  readonly tables: readonly TableFreshnessReport[];
+}
+
+/** Reads how the jobs of the configuration fare; changes nothing. */
+export async function readStatus({
+  config,
+  warehouse,
+}: Pick<JobServices, "config" | "warehouse">): Promise<StatusReport> {
+  const isMigrated = await warehouse.isMigrated();
+  const jobs: JobStatusReport[] = [];
+  for (const job of config.jobs) {
+    jobs.push(statusReport(job, isMigrated ? await warehouse.jobStatus(job.name) : neverRun(job)));
+  }
+  return {
+    warehouse: warehouse.description,
+    service_host: isMigrated ? await warehouse.readServiceHost() : null,
+    jobs,
+    tables: isMigrated ? (await warehouse.tableFreshness()).map(freshnessReport) : [],
+  };
+}
+
+function neverRun(job: JobConfig): JobStatus {
+  return { job: job.name, lastRun: null, lastSuccessAt: null, coverage: null, openRejects: {} };
+}
+
+function statusReport(job: JobConfig, status: JobStatus): JobStatusReport {
+  const { lastRun, coverage } = status;
+  return {
+    job: job.name,
+    type: job.type,
+    enabled: job.enabled,
+    last_run: lastRun && pastRunReport(lastRun),
+    last_success_at: status.lastSuccessAt,
+    coverage: coverage && {
+      source: coverage.source,
+      input_rows: coverage.inputRows,
+      answered: coverage.answered,
+      matched: coverage.matched,
+      unmatched: coverage.unmatched,
+      rejected: coverage.rejected,
+      due: coverage.due,
+      oldest_answer_at: coverage.oldestAnswerAt,
+    },
+    open_rejects: status.openRejects,
+  };
+}
+
+function pastRunReport(run: PastRun): PastRunReport {
+  return {
+    run_id: run.runId,
+    shard: run.shard,
+    status: run.status,
+    limited_by: run.limitedBy,
+    started_at: run.startedAt,
+    finished_at: run.finishedAt,
+    records_due: run.recordsDue,
+    ...run.counters,
+    error: run.error,
+  };
+}
+
+function freshnessReport(table: TableFreshness): TableFreshnessReport {
+  return {
+    table_name: table.tableName,
+    last_success_at: table.lastSuccessAt,
+    last_changed_at: table.lastChangedAt,
+    safe_until: table.safeUntil,
+  };
+}

@@ -1,0 +1,174 @@
+import type {
+  CounterDelta,
+  Coverage,
+  LookupAnswer,
+  LookupCounts,
+  LookupRecord,
+  LookupReject,
+  Outcome,
+} from "../load/warehouse.ts";
+import type { RunCounter } from "../schemas/ops.ts";
+import { type Counters, zeroCounters } from "./report.ts";
+
+/** What became of some records. */
+export interface Settled {
+  readonly answers: readonly Pick<LookupAnswer, "record" | "outcome">[];
+  readonly rejects: readonly Pick<LookupReject, "record">[];
+  /** Got no answer and stay due. */
+  readonly setAside: readonly LookupRecord[];
+  /** Why they were set aside, as a sentence; null when none were. */
+  readonly setAsideBecause: string | null;
+}
+
+/** Records given up without an answer. */
+export interface Unanswered {
+  readonly records: number;
+  /** The last reason. */
+  readonly because: string;
+}
+
+/** Adds up what a run does to its rows. */
+export interface Tally {
+  /** Takes note of records that the service has or may have processed. */
+  send(records: readonly LookupRecord[]): void;
+  /** Takes note of what became of records, once each; who was not told of as sent counts as sent now. */
+  settle(settled: Settled): CounterDelta;
+  /** Takes note of whatever else is counted. */
+  add(delta: CounterDelta): void;
+  /** The counters so far; `records_remaining` are the rows not sent yet. */
+  counters(): Counters;
+  /** How much of the input has an answer now. */
+  coverage(source: string): Coverage;
+  /** Sent, and nothing came of them yet. */
+  readonly open: number;
+  readonly unanswered: Unanswered | null;
+}
+
+/** Starts with what the selection found. */
+export function createTally(counts: LookupCounts): Tally {
+  const added: Record<RunCounter, number> = {
+    ...zeroCounters,
+    records_read: counts.read,
+    records_unchanged: counts.unchanged,
+    records_waiting: counts.waiting,
+    records_rejected: counts.rejectedBeforeSending,
+    records_rejected_before_sending: counts.rejectedBeforeSending,
+  };
+  const states: Record<Outcome, number> = {
+    matched: counts.states.matched,
+    unmatched: counts.states.unmatched,
+    rejected: counts.states.rejected,
+  };
+  /** Sent, and nothing came of them yet: at most what is in flight. */
+  const open = new Map<string, LookupRecord>();
+  /** Rows behind all records sent. */
+  let rowsBehindSent = 0;
+  let unanswered: Unanswered | null = null;
+  let rowsSetAside = 0;
+
+  function countSent(record: LookupRecord): void {
+    added.records_sent += 1;
+    rowsBehindSent += record.occurrences;
+  }
+
+  function close(record: LookupRecord): void {
+    if (!open.delete(record.recordId)) countSent(record);
+  }
+
+  function move(record: LookupRecord, outcome: Outcome): void {
+    close(record);
+    for (const { priorOutcome } of record.rows) {
+      if (priorOutcome !== null) states[priorOutcome] -= 1;
+      states[outcome] += 1;
+    }
+  }
+
+  function add(delta: CounterDelta): void {
+    // The cast restores what Object.entries forgets: the keys of a delta are counters.
+    for (const [name, value] of Object.entries(delta)) added[name as RunCounter] += value;
+  }
+
+  function counters(): Counters {
+    const duplicate = counts.reused + rowsBehindSent - added.records_sent;
+    const ended =
+      counts.unchanged + counts.waiting + counts.rejectedBeforeSending + counts.reused + rowsBehindSent;
+    return { ...added, records_duplicate: duplicate, records_remaining: counts.read - ended };
+  }
+
+  return {
+    add,
+    counters,
+    get open() {
+      return open.size;
+    },
+    get unanswered() {
+      return unanswered;
+    },
+    send(records) {
+      for (const record of records) {
+        if (open.has(record.recordId)) continue;
+        open.set(record.recordId, record);
+        countSent(record);
+      }
+    },
+    settle(settled) {
+      const answered = settled.answers.length;
+      for (const { record, outcome } of settled.answers) move(record, outcome);
+      for (const { record } of settled.rejects) move(record, "rejected");
+      for (const record of settled.setAside) {
+        close(record);
+        rowsSetAside += record.rows.length;
+      }
+      if (settled.setAside.length > 0) {
+        const records = (unanswered?.records ?? 0) + settled.setAside.length;
+        unanswered = { records, because: settled.setAsideBecause ?? "" };
+      }
+      const delta = {
+        records_matched: settled.answers.filter(({ outcome }) => outcome === "matched").length,
+        records_rejected: settled.rejects.length,
+      };
+      add(delta);
+      return { ...delta, records_sent: answered + settled.rejects.length + settled.setAside.length };
+    },
+    coverage(source) {
+      let rowsOpen = 0;
+      for (const record of open.values()) rowsOpen += record.rows.length;
+      return {
+        source,
+        inputRows: counts.states.rows,
+        answered: states.matched + states.unmatched,
+        matched: states.matched,
+        unmatched: states.unmatched,
+        rejected: states.rejected,
+        due: Math.min(counts.states.rows, counters().records_remaining + rowsSetAside + rowsOpen),
+      };
+    },
+  };
+}
+
+/**
+ * What is wrong with a finished run's counters, or null. Every row read must have ended as exactly one of: unchanged,
+ * duplicate, suppressed, waiting, sent, rejected before sending, remaining.
+ */
+export function findLeak(counters: Counters, counts: LookupCounts): string | null {
+  const c = counters;
+  const ended =
+    c.records_unchanged +
+    c.records_duplicate +
+    c.records_suppressed +
+    c.records_waiting +
+    c.records_sent +
+    c.records_rejected_before_sending +
+    c.records_remaining;
+  if (ended !== c.records_read) return `${c.records_read} rows were read, but ${ended} are accounted for`;
+  // Every record that was not sent leaves at least its own row.
+  const atLeast = counts.remaining + counts.toSend - c.records_sent;
+  const isWholeSent = c.records_sent === counts.toSend;
+  if (c.records_sent <= counts.toSend && c.records_remaining >= atLeast) {
+    if (!isWholeSent || c.records_remaining === atLeast) return null;
+  }
+  return (
+    `${c.records_sent} of ${counts.toSend} records were sent and ${c.records_remaining} rows remain, ` +
+    `${counts.remaining} of them beyond the cap`
+  );
+}
