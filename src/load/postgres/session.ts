@@ -6,7 +6,7 @@ import {
   PostgresQueryCompiler,
   type RawBuilder,
 } from "kysely";
-import pg from "pg";
+import { type CustomTypesConfig, Pool, type PoolClient, types as defaultTypes } from "pg";
 
 /** Compiles `sql` templates; never connects. Values become parameters, `sql.id` quotes identifiers. */
 const compiler = new Kysely<unknown>({
@@ -25,7 +25,7 @@ export interface Session {
   /** Runs a statement and returns how many rows it changed. */
   change(statement: RawBuilder<unknown>): Promise<number>;
   /** The connection itself, for COPY. */
-  readonly client: pg.PoolClient;
+  readonly client: PoolClient;
   /** The transaction's time as text, which every `_synced_at` of it gets. */
   readonly now: string;
 }
@@ -56,19 +56,19 @@ function readInstant(text: string): string {
 }
 
 /** Reads 64-bit counters as numbers and every date and time as text: a Date would cut microseconds. */
-const types: pg.CustomTypesConfig = {
+const types: CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: "text" | "binary") => {
     if (oid === INT8) return Number;
     if (oid === TIMESTAMPTZ) return readInstant;
     if (oid === DATE || oid === TIMESTAMP) return (text: string) => text;
-    return pg.types.getTypeParser(oid, format);
+    return format === "binary" ? defaultTypes.getTypeParser(oid, "binary") : defaultTypes.getTypeParser(oid);
     // The cast stands for the overloads of getTypeParser, which differ in the format only.
-  }) as typeof pg.types.getTypeParser,
+  }) as typeof defaultTypes.getTypeParser,
 };
 
 /** Opens a pool; connects at the first use only. */
-export function openPool(url: string, connections: number): pg.Pool {
-  const pool = new pg.Pool({
+export function openPool(url: string, connections: number): Pool {
+  const pool = new Pool({
     connectionString: url,
     max: connections,
     types,
@@ -81,7 +81,7 @@ export function openPool(url: string, connections: number): pg.Pool {
   return pool;
 }
 
-function sessionOf(client: pg.PoolClient, now: string): Session {
+function sessionOf(client: PoolClient, now: string): Session {
   const query = (statement: RawBuilder<unknown>) => {
     const { sql, parameters } = statement.compile(compiler);
     return client.query(sql, [...parameters]);
@@ -101,7 +101,7 @@ function sessionOf(client: pg.PoolClient, now: string): Session {
 
 /** Runs `work` in one transaction with pinned settings; rolls back when it throws, or when `keep` is false. */
 export async function inTransaction<Result>(
-  pool: pg.Pool,
+  pool: Pool,
   work: (session: Session) => Promise<Result>,
   keep = true,
 ): Promise<Result> {
