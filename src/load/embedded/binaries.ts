@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { chmod, cp, readdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
+import { chmod, copyFile, link, mkdir, readdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { basename, dirname, join, relative } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
 import type { Place } from "./place.ts";
 import { runProgram } from "./run-program.ts";
@@ -122,14 +122,8 @@ async function copyOnce(native: string, copied: string): Promise<void> {
     for (const left of await readdir(parent).catch(() => [])) {
       if (left.startsWith("partial-")) await rm(join(parent, left), { recursive: true, force: true });
     }
-    await cp(native, join(partial, "native"), {
-      recursive: true,
-      verbatimSymlinks: true,
-      // Only needed to compile against.
-      filter: (source) => !source.endsWith(".a") && !["include", "pkgconfig"].includes(basename(source)),
-    });
+    await copyFolder(native, join(partial, "native"));
     await makeLinks(join(partial, "native"));
-    await openToAll(partial);
     await chmod(parent, 0o755);
     await rename(join(partial, "native"), copied);
   } catch (error) {
@@ -139,10 +133,30 @@ async function copyOnce(native: string, copied: string): Promise<void> {
   }
 }
 
-async function openToAll(folder: string): Promise<void> {
-  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
-    const path = join(entry.parentPath, entry.name);
-    if (entry.isDirectory()) await chmod(path, 0o755);
-    else if (entry.isFile()) await chmod(path, entry.parentPath.endsWith("bin") ? 0o755 : 0o644);
+/** Only needed to compile against. */
+const LEFT_OUT = new Set(["include", "pkgconfig"]);
+
+async function copyFolder(from: string, to: string): Promise<void> {
+  await mkdir(to, { recursive: true });
+  await chmod(to, 0o755);
+  for (const entry of await readdir(from, { withFileTypes: true })) {
+    const [source, target] = [join(from, entry.name), join(to, entry.name)];
+    if (entry.isDirectory() && !LEFT_OUT.has(entry.name)) await copyFolder(source, target);
+    else if (entry.isFile() && !entry.name.endsWith(".a")) await copyForAll(source, target);
   }
+}
+
+/** A second name for the file costs no space and no time; it takes one file system, and rights that fit already. */
+async function copyForAll(source: string, target: string): Promise<void> {
+  const { mode } = await stat(source);
+  const needed = (mode & 0o100) === 0 ? 0o644 : 0o755;
+  const linked =
+    (mode & 0o777) === needed &&
+    (await link(source, target).then(
+      () => true,
+      () => false,
+    ));
+  if (linked) return;
+  await copyFile(source, target);
+  await chmod(target, needed);
 }

@@ -6,9 +6,11 @@ import { findPackagedBinaries, prepareBinaries } from "./binaries.ts";
 import { ensureCluster } from "./cluster.ts";
 import { findPlace, makeControlFolder } from "./place.ts";
 import { readPostmaster } from "./postmaster.ts";
-import { connect, connectOrStart, type Server, type Session, stopServer } from "./run-server.ts";
+import { connectOrStart, type Server, stopServer } from "./run-server.ts";
 import { boundLog } from "./server-log.ts";
-import { DATABASE, ROLE, SUPERVISED } from "./settings.ts";
+import { connect, type Session } from "./session.ts";
+import { DATABASE, HOLD_KEY, ROLE, SUPERVISED } from "./settings.ts";
+import { describeFailure } from "./startup-failure.ts";
 import { takeStartLock } from "./start-lock.ts";
 
 /** A running Postgres of our own, held open by this process. */
@@ -34,12 +36,6 @@ export interface EmbeddedOptions {
   readonly binaries?: string;
 }
 
-/**
- * The advisory lock that every process shares while it uses the server, on a session of its own; who gets it
- * exclusively is the last one, and stops the server.
- */
-const HOLD_KEY = "7296315904821337";
-
 const BOUND_LOG_EVERY_MS = 10 * 60_000;
 
 /** Makes the embedded database if need be, starts its server or joins the running one, and holds it open. */
@@ -57,8 +53,13 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
       const password = await ensureCluster(place, binaries, signal);
       const server: Server = { place, binaries, password, log };
       const session = await connectOrStart(server, signal);
-      await session.client.query(`SELECT pg_advisory_lock_shared(${HOLD_KEY})`);
-      await ensureDatabase(session.client);
+      try {
+        await session.client.query(`SELECT pg_advisory_lock_shared(${HOLD_KEY})`);
+        await ensureDatabase(session.client);
+      } catch (error) {
+        await releaseHold(server, session.client).catch(() => {});
+        throw describeFailure("opening the embedded database", messageOf(error), error);
+      }
       return { server, session };
     } finally {
       lock.release();
@@ -86,7 +87,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   const watch = (held: Client): void => {
     let stoppedOnPurpose = false;
     held.on("error", (error) => {
-      stoppedOnPurpose ||= codeOf(error) === "57P01";
+      stoppedOnPurpose ||= isStopOrder(error);
     });
     held.once("end", () => {
       if (closed) return;
@@ -124,6 +125,11 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
     signal.throwIfAborted();
   }
   return embedded;
+}
+
+/** A server that is told to stop says so; one that died, or lost a process, ends the sessions for other reasons. */
+function isStopOrder(error: Error): boolean {
+  return codeOf(error) === "57P01" && error.message.includes("administrator command");
 }
 
 /** Gives the hold back and, if it was the last one, stops the server. Call it under the start lock. */

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { chmod, mkdir, readdir, realpath, rm, stat } from "node:fs/promises";
+import { chmod, lchown, mkdir, readdir, realpath, rm, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
@@ -27,10 +27,11 @@ export async function makeControlFolder(dataDir: string): Promise<string> {
   try {
     // The server's user has to pass through what root makes; what lies inside is closed by its own mode.
     await mkdir(control, { recursive: true, mode: isRoot() ? 0o711 : 0o700 });
-    return await realpath(control);
   } catch (error) {
     throw describeFailure(`making the folder ${control} for the embedded database`, messageOf(error), error);
   }
+  checkOwner(control, (await stat(control)).uid);
+  return await realpath(control);
 }
 
 /** Finds where the database lives or, for a new one, shall live. Call it under the start lock. */
@@ -41,7 +42,9 @@ export async function findPlace(control: string, log: Log, signal?: AbortSignal)
   const owner = await stat(data).catch(() => null);
   const user = await chooseServerUser(owner);
   if (owner !== null) {
-    await checkExisting(data, owner.uid, user, signal);
+    checkOwner(data, owner.uid);
+    if (process.platform !== "win32") await mendRights(data, owner, user);
+    await checkReachable(data, user, signal);
     return { control, home, data, user };
   }
   if (elsewhere !== null) {
@@ -55,27 +58,38 @@ export async function findPlace(control: string, log: Log, signal?: AbortSignal)
   return { control, home: chosen, data: join(chosen, "data"), user };
 }
 
-async function checkExisting(
-  data: string,
-  ownerUid: number,
-  user: ServerUser | null,
-  signal?: AbortSignal,
-): Promise<void> {
+function checkOwner(path: string, ownerUid: number): void {
   const me = process.getuid?.();
-  if (me !== undefined && me !== 0 && ownerUid !== me) {
-    throw new FixConfigurationError(
-      "embedded_owner",
-      `The embedded database in ${data} belongs to another user (uid ${ownerUid}; this is uid ${me}). ` +
-        "Run person-etl as that user or as root, or choose another data_dir.",
-    );
+  if (me === undefined || me === 0 || ownerUid === me) return;
+  throw new FixConfigurationError(
+    "embedded_owner",
+    `The embedded database in ${path} belongs to another user (uid ${ownerUid}; this is uid ${me}). ` +
+      "Run person-etl as that user or as root, or choose another data_dir.",
+  );
+}
+
+/** A copy put back from a backup often has lost what Postgres insists on: its user as owner, and closed to others. */
+async function mendRights(
+  data: string,
+  owner: { uid: number; mode: number },
+  user: ServerUser | null,
+): Promise<void> {
+  if (user && owner.uid !== user.uid) {
+    for (const entry of await readdir(data, { recursive: true, withFileTypes: true })) {
+      await lchown(join(entry.parentPath, entry.name), user.uid, user.gid);
+    }
+    await giveTo(user, data);
   }
-  if (user && !(await canEnter(data, user, signal))) {
-    throw new FixConfigurationError(
-      "embedded_unreachable",
-      `As root we run the embedded database as ${user.name}, who can't reach its files in ${data}: ` +
-        `${(await firstClosedFolder(data, user)) ?? data} is closed to that user. Open it with chmod o+x.`,
-    );
-  }
+  if ((owner.mode & 0o027) !== 0) await chmod(data, 0o700);
+}
+
+async function checkReachable(data: string, user: ServerUser | null, signal?: AbortSignal): Promise<void> {
+  if (user === null || (await canEnter(data, user, signal))) return;
+  throw new FixConfigurationError(
+    "embedded_unreachable",
+    `As root we run the embedded database as ${user.name}, who can't reach its files in ${data}: ` +
+      `${(await firstClosedFolder(data, user)) ?? data} is closed to that user. Open it with chmod o+x.`,
+  );
 }
 
 /** The control folder if the server's user can use it, else a place outside that is kept between runs. */

@@ -40,6 +40,12 @@ export async function disownPid(place: Place): Promise<void> {
   await writeFile(path, `${[NO_PROCESS, ...rest].join("\n")}\n`);
 }
 
+/** True if the file that a process was started from is gone; known on Linux only. */
+export async function runsDeletedProgram(pid: number): Promise<boolean> {
+  const program = await readlink(`/proc/${pid}/exe`).catch(() => "");
+  return program.endsWith(" (deleted)");
+}
+
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -1,15 +1,15 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { Client } from "pg";
-import { codeOf, FixConfigurationError, messageOf, StopRunError } from "../../errors.ts";
+import { messageOf } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import type { Binaries } from "./binaries.ts";
 import { chooseFreePort } from "./free-port.ts";
 import type { Place } from "./place.ts";
-import { disownPid, readPostmaster } from "./postmaster.ts";
+import { disownPid, readPostmaster, runsDeletedProgram } from "./postmaster.ts";
 import { runProgram } from "./run-program.ts";
 import { boundLog, ensureLog, logPath, readLogFrom } from "./server-log.ts";
-import { ROLE, serverConf, SUPERVISED } from "./settings.ts";
+import { RECOVERY_TIMEOUT_MS, type Session, tryConnect } from "./session.ts";
+import { HOLD_KEY, serverConf, SUPERVISED } from "./settings.ts";
 import { readSmallFile, writeSmallFile } from "./small-file.ts";
 import { describeFailure, readStartupFailure } from "./startup-failure.ts";
 
@@ -21,24 +21,28 @@ export interface Server {
   readonly log: Log;
 }
 
-/** A session on the maintenance database of the running server. */
-export interface Session {
-  readonly client: Client;
-  readonly port: number;
-}
-
 const POLL_MS = 200;
-/** A server that recovers after a crash answers "starting up" for as long as that takes. */
-const RECOVERY_TIMEOUT_MS = 30 * 60_000;
-/** For a living server that doesn't answer at all. */
-const ANSWER_TIMEOUT_MS = 60_000;
 /** Failed starts in a row: children of a killed server may hold on for a while, a lost race for a port passes at once. */
 const START_TIMEOUT_MS = 60_000;
 /** After both Node and the server were killed, a first start may fail for no good reason and the second succeeds. */
 const UNKNOWN_FAILURES_ALLOWED = 2;
 
-/** Connects to the running server, or starts it. Call it under the start lock. */
+/** Connects to the running server, or starts it; a failure leaves none behind. Call it under the start lock. */
 export async function connectOrStart(server: Server, signal?: AbortSignal): Promise<Session> {
+  const progress = { started: false };
+  try {
+    return await connectOrTryToStart(server, progress, signal);
+  } catch (error) {
+    if (progress.started) await stopHalfStarted(server);
+    throw error;
+  }
+}
+
+async function connectOrTryToStart(
+  server: Server,
+  progress: { started: boolean },
+  signal?: AbortSignal,
+): Promise<Session> {
   const begun = performance.now();
   let startsFailedSince: number | null = null;
   let unknownFailures = 0;
@@ -47,11 +51,14 @@ export async function connectOrStart(server: Server, signal?: AbortSignal): Prom
     const state = await readPostmaster(server.place);
     if (state.kind === "alive") {
       const session = await tryConnect(server, state.port, performance.now() - begun);
-      if (session) return session;
+      if (session && !(await mustRestart(session, state.pid))) return session;
+      if (session) await restart(server, session);
     } else {
       if (state.kind === "reused_pid") await disownPid(server.place);
+      progress.started = true;
       const failure = await startServer(server, signal);
       if (failure === null) continue;
+      progress.started = false;
       startsFailedSince ??= performance.now();
       const kind = readStartupFailure(failure);
       if (kind === "unknown") unknownFailures += 1;
@@ -62,61 +69,25 @@ export async function connectOrStart(server: Server, signal?: AbortSignal): Prom
       }
       server.log.debug({ reason: kind }, "embedded database did not start; trying again");
     }
-    await delay(POLL_MS, undefined, signal ? { signal } : {});
+    // Aborted: the next round throws the signal's own reason.
+    await delay(POLL_MS, undefined, signal ? { signal } : {}).catch(() => {});
   }
 }
 
-/** A session, or null while the server starts or stops. */
-async function tryConnect(server: Server, port: number, waitedMs: number): Promise<Session | null> {
-  try {
-    return { client: await connect(port, server.password), port };
-  } catch (error) {
-    const code = codeOf(error);
-    if (code === "28P01" || code === "28000") {
-      throw new FixConfigurationError(
-        "embedded_password",
-        `The embedded database on port ${port} refuses the password in ${join(server.place.control, "password")}. ` +
-          `Put the password of its role ${ROLE} there.`,
-        [],
-        { cause: error },
-      );
-    }
-    // 57P03: it starts, recovers or stops, and says so.
-    if (waitedMs > (code === "57P03" ? RECOVERY_TIMEOUT_MS : ANSWER_TIMEOUT_MS)) {
-      throw new StopRunError(
-        "embedded_no_answer",
-        `The embedded database runs but doesn't answer on 127.0.0.1:${port} (${messageOf(error)}). ` +
-          `Its log: ${logPath(server.place)}`,
-        { cause: error },
-      );
-    }
-    return null;
-  }
+/** True for an orphan whose programs were replaced meanwhile (a new `npm ci`), so that it can't load its parts any more. */
+async function mustRestart({ client }: Session, pid: number): Promise<boolean> {
+  if (!(await runsDeletedProgram(pid))) return false;
+  const { rows } = await client.query<{ unused: boolean }>(
+    `SELECT pg_try_advisory_lock(${HOLD_KEY}) AND current_setting('${SUPERVISED}', true) = 'on' AS unused`,
+  );
+  if (rows[0]?.unused === true) return true;
+  await client.query("SELECT pg_advisory_unlock_all()");
+  return false;
 }
 
-/** Connects to the maintenance database. Nothing of the PG… variables of our environment applies. */
-export async function connect(port: number, password: string): Promise<Client> {
-  const client = new Client({
-    host: "127.0.0.1",
-    port,
-    user: ROLE,
-    password,
-    database: "postgres",
-    ssl: false,
-    options: "",
-    application_name: "person-etl supervisor",
-    connectionTimeoutMillis: 5_000,
-    keepAlive: true,
-  });
-  // Without a listener a lost connection would end the process.
-  client.on("error", () => {});
-  try {
-    await client.connect();
-    return client;
-  } catch (error) {
-    await client.end().catch(() => {});
-    throw error;
-  }
+async function restart(server: Server, session: Session): Promise<void> {
+  await stopServer(server);
+  await session.client.end().catch(() => {});
 }
 
 /** Starts the server; null if it runs, else what its log says. */
@@ -145,6 +116,17 @@ async function startServer(server: Server, signal?: AbortSignal): Promise<string
   } catch (error) {
     signal?.throwIfAborted();
     throw describeFailure(`starting the embedded database in ${place.data}`, messageOf(error), error);
+  }
+}
+
+/** Stops what was being started when it failed or the user gave up; it may need a moment until it can be stopped. */
+async function stopHalfStarted(server: Server): Promise<void> {
+  for (let waitedMs = 0; waitedMs <= 2_000; waitedMs += POLL_MS) {
+    if ((await readPostmaster(server.place)).kind === "alive") {
+      await stopServer(server);
+      return;
+    }
+    await delay(POLL_MS);
   }
 }
 

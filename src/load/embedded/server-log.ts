@@ -16,11 +16,9 @@ export function logPath(place: Place): string {
 /** Makes the log, the server's user's, before the server writes to it; returns its length in bytes. */
 export async function ensureLog(place: Place): Promise<number> {
   const path = logPath(place);
-  const existing = await stat(path).catch(() => null);
-  if (existing) return existing.size;
   await writeFile(path, "", { mode: 0o600, flag: "a" });
   await giveTo(place.user, path);
-  return 0;
+  return (await stat(path)).size;
 }
 
 /** Keeps the end of a log that has grown too long. The server appends, so its next line follows what is kept. */

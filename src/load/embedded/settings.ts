@@ -9,6 +9,12 @@ export const DATABASE = "warehouse";
 /** A setting that is on in servers that we started, so that one started by hand is left alone. */
 export const SUPERVISED = "person_etl.supervised";
 
+/**
+ * The advisory lock that every process shares while it uses the server, on a session of its own; who gets it
+ * exclusively is the last one, and stops the server.
+ */
+export const HOLD_KEY = "7296315904821337";
+
 /** Below this /dev/shm (64 MB in a plain container) parallel queries fail; System V memory has no such limit. */
 const ENOUGH_SHARED_MEMORY_BYTES = 512 * 1024 * 1024;
 

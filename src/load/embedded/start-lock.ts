@@ -1,7 +1,9 @@
-import { stat, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { messageOf } from "../../errors.ts";
 import { chownLikeFolder } from "./small-file.ts";
+import { describeFailure } from "./startup-failure.ts";
 
 /** Milliseconds between two tries to get the lock. */
 const POLL_MS = 50;
@@ -21,21 +23,26 @@ export async function takeStartLock(folder: string, signal?: AbortSignal): Promi
   // Loaded here, because older Node releases print a warning as soon as it is loaded.
   const { DatabaseSync } = await import("node:sqlite");
   const path = join(folder, "start.lock");
-  if (!(await stat(path).catch(() => null))) {
+  const tried = `taking the lock ${path} of the embedded database`;
+  try {
     await writeFile(path, "", { flag: "a", mode: 0o600 });
     await chownLikeFolder(path);
+  } catch (error) {
+    throw describeFailure(tried, messageOf(error), error);
   }
   for (;;) {
     signal?.throwIfAborted();
     const database = new DatabaseSync(path);
     try {
-      database.exec("BEGIN EXCLUSIVE");
+      // Nothing is stored, so no journal has to be: the lock works on a full disk too.
+      database.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
       return { release: () => database.close() };
     } catch (error) {
       database.close();
-      if (!isBusy(error)) throw error;
+      if (!isBusy(error)) throw describeFailure(tried, messageOf(error), error);
     }
-    await delay(POLL_MS, undefined, signal ? { signal } : {});
+    // Aborted: the next round throws the signal's own reason.
+    await delay(POLL_MS, undefined, signal ? { signal } : {}).catch(() => {});
   }
 }
 

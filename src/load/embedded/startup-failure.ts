@@ -12,7 +12,7 @@ export type StartupFailure =
 
 /** What the server's log says, first match counts. */
 const SIGNS: readonly (readonly [RegExp, StartupFailure])[] = [
-  [/No space left on device|ENOSPC|Disk quota exceeded|EDQUOT/i, "disk_full"],
+  [/No space left on device|Check free disk space|ENOSPC|Disk quota exceeded|EDQUOT/i, "disk_full"],
   [/Address already in use|could not bind|could not create any TCP\/IP sockets/, "port_taken"],
   [
     /pre-existing shared memory block|lock file "[^"]*" already exists|is another (?:postmaster|server)/i,

@@ -1,0 +1,112 @@
+import { execFile } from "node:child_process";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
+import { parseAccounts } from "../../src/load/embedded/server-user.ts";
+import { describeFailure, readStartupFailure } from "../../src/load/embedded/startup-failure.ts";
+import { silentLog } from "../../src/log.ts";
+import { makeOpenFolder, postmasterPid, runSql } from "../support/embedded-process.ts";
+
+const log = silentLog;
+const run = promisify(execFile);
+
+// Texts that Postgres 18 and Node wrote in the situations themselves.
+test.each([
+  ['initdb: error: could not write to file "/x/data": No space left on device', "disk_full"],
+  ['FATAL:  could not write lock file "postmaster.pid": No space left on device', "disk_full"],
+  [
+    'FATAL:  could not extend file "base/1/2691": wrote only 4096 of 8192 bytes\nHINT:  Check free disk space.',
+    "disk_full",
+  ],
+  ["ENOSPC: no space left on device, write", "disk_full"],
+  ['LOG:  could not bind IPv4 address "127.0.0.1": Address already in use', "port_taken"],
+  ['FATAL:  lock file "postmaster.pid" already exists', "data_in_use"],
+  ["FATAL:  pre-existing shared memory block (key 4850, ID 3) is still in use", "data_in_use"],
+  ["FATAL:  database files are incompatible with server", "other_version"],
+  ['FATAL:  configuration file "postgresql.conf" contains errors', "unknown"],
+] as const)("%s is read as %s", (text, failure) => {
+  expect(readStartupFailure(text)).toBe(failure);
+});
+
+test("a failure shows the last ten lines of what came back", () => {
+  const lines = Array.from({ length: 30 }, (_, i) => `line ${i}`);
+  expect(describeFailure("starting it", lines.join("\n")).message).toBe(
+    ["starting it failed. What came back:", ...lines.slice(20)].join("\n"),
+  );
+});
+
+test("accounts that a server may run as are neither root nor out of range", () => {
+  expect(
+    parseAccounts(
+      "root:x:0:0:root:/root:/bin/sh\nnobody:*:-2:-2::/:\npostgres:x:101:104::/:/bin/sh\n\n# comment\nwheel:x:7:0::/:",
+    ),
+  ).toEqual([{ name: "postgres", uid: 101, gid: 104 }]);
+});
+
+test("a full disk is named as such, and nothing is lost once there is space again", async () => {
+  const folder = await makeOpenFolder();
+  const disk = join(folder, "disk");
+  await mkdir(disk);
+  // Only root can make a small disk, and not in every container; elsewhere the texts above stand for it.
+  const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=120m", "tmpfs", disk]).then(
+    () => true,
+    () => false,
+  );
+  onTestFinished(() => unmount(disk, isSmall));
+  const dataDir = join(disk, "data-dir");
+  const first = await openEmbedded({ dataDir, log });
+  await runSql(first.connectionString, "CREATE TABLE kept AS SELECT 7 AS n");
+  await first.close();
+
+  await fill(join(disk, "ballast"), isSmall);
+  const outcome = await openEmbedded({ dataDir, log }).then(
+    async (server) => {
+      await server.close();
+      return "opened";
+    },
+    (error: unknown) => error,
+  );
+  expect(isSmall ? outcome : { code: "disk_full" }).toMatchObject({ code: "disk_full" });
+  expect(await postmasterPid(dataDir)).toBeNull();
+  await rm(join(disk, "ballast"), { force: true });
+
+  const second = await openEmbedded({ dataDir, log });
+  expect(await runSql(second.connectionString, "SELECT n FROM kept")).toEqual([{ n: 7 }]);
+  await second.close();
+});
+
+test("a disk too small for a new database leaves no half of one", async () => {
+  const folder = await makeOpenFolder();
+  const disk = join(folder, "disk");
+  await mkdir(disk);
+  const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=20m", "tmpfs", disk]).then(
+    () => true,
+    () => false,
+  );
+  onTestFinished(() => unmount(disk, isSmall));
+  const dataDir = join(disk, "data-dir");
+  const outcome = await openEmbedded({ dataDir, log }).then(
+    async (server) => {
+      await server.close();
+      return "opened";
+    },
+    (error: unknown) => error,
+  );
+  expect(isSmall ? outcome : { code: "disk_full" }).toMatchObject({ code: "disk_full" });
+  await (isSmall ? run("mount", ["-o", "remount,size=200m", disk]) : Promise.resolve());
+  const server = await openEmbedded({ dataDir, log });
+  expect(await runSql(server.connectionString, "SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  await server.close();
+});
+
+/** Writes until nothing more fits. */
+async function fill(path: string, isSmall: boolean): Promise<void> {
+  if (!isSmall) return;
+  await writeFile(path, Buffer.alloc(200 * 1024 * 1024)).catch(() => {});
+}
+
+async function unmount(disk: string, isSmall: boolean): Promise<void> {
+  if (isSmall) await run("umount", ["-l", disk]);
+}

@@ -1,0 +1,160 @@
+import { execFile } from "node:child_process";
+import {
+  chmod,
+  chown,
+  cp,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  unlink,
+  writeFile,
+} from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { findPackagedBinaries } from "../../src/load/embedded/binaries.ts";
+import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
+import { silentLog } from "../../src/log.ts";
+import { homeOf, makeOpenFolder, runSql, startHolder } from "../support/embedded-process.ts";
+
+const log = silentLog;
+const root = process.getuid?.() === 0;
+/** Somebody without rights; only root can become them. */
+const NOBODY = 65_534;
+
+test("the server never runs as root", async () => {
+  const dataDir = join(await makeOpenFolder(), "data-dir");
+  const server = await openEmbedded({ dataDir, log });
+  const [row] = await runSql(
+    server.connectionString,
+    "SELECT pg_read_file('postmaster.pid') AS lines, current_setting('data_directory') AS data",
+  );
+  const pid = Number.parseInt(String(row?.["lines"]), 10);
+  const { stdout } = await promisify(execFile)("ps", ["-o", "uid=", "-p", String(pid)]);
+  expect(Number(stdout)).toBeGreaterThan(0);
+  expect((await stat(String(row?.["data"]))).uid).not.toBe(0);
+  await server.close();
+});
+
+test("a database below a folder closed to its server's user works, says where it lives and keeps its data", async () => {
+  const folder = await makeOpenFolder(0o700);
+  const dataDir = join(folder, "data-dir");
+  const warnings: object[] = [];
+  const loud = { ...log, warn: (fields: object) => warnings.push(fields) };
+  const first = await openEmbedded({ dataDir, log: loud });
+  await runSql(first.connectionString, "CREATE TABLE kept AS SELECT 7 AS n");
+  await first.close();
+  const home = await homeOf(dataDir);
+  // Only root, who must not run the server, has to move it.
+  expect(home.startsWith(folder)).toBe(!root);
+  expect(warnings).toMatchObject(root ? [{ lives_in: home, closed_folder: folder, older_data: [] }] : []);
+  expect(first.howToConnect.join("\n")).toContain(join(home, "data"));
+  expect((await stat(join(dataDir, "postgres", "password"))).mode & 0o777).toBe(0o600);
+
+  const second = await openEmbedded({ dataDir, log: loud });
+  expect(await runSql(second.connectionString, "SELECT n FROM kept")).toEqual([{ n: 7 }]);
+  expect(warnings).toHaveLength(root ? 1 : 0);
+  await second.close();
+});
+
+test("data that lived elsewhere and is gone is missed, not silently begun anew", async () => {
+  const dataDir = join(await makeOpenFolder(), "data-dir");
+  await mkdir(join(dataDir, "postgres"), { recursive: true });
+  await writeFile(join(dataDir, "postgres", "location"), "/nonexistent/person-etl/0123\n");
+  await expect(openEmbedded({ dataDir, log })).rejects.toMatchObject({
+    name: "FixConfigurationError",
+    code: "embedded_data_gone",
+    message: expect.stringContaining("lived in /nonexistent/person-etl/0123, which is gone"),
+  });
+});
+
+test("a package whose links npm left out and that can't be mended is copied beside the data", async () => {
+  const folder = await makeOpenFolder();
+  const dataDir = join(folder, "data-dir");
+  const native = await copyPackage(folder, { links: false });
+  // For root a folder that its server's user can't enter, for others one that they can't write to.
+  await chmod(join(native, "lib"), 0o500);
+  await chmod(join(folder, "package"), root ? 0o700 : 0o500);
+  const server = await openEmbedded({ dataDir, log, binaries: native });
+  expect(await readdir(join(dataDir, "postgres", "binaries"))).toEqual(["18.4.0-beta.17"]);
+  expect(await runSql(server.connectionString, "SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  await server.close();
+  await chmod(join(folder, "package"), 0o700);
+  await chmod(join(native, "lib"), 0o700);
+});
+
+test("links that npm left out are made in place where that can be done", async () => {
+  const folder = await makeOpenFolder();
+  const dataDir = join(folder, "data-dir");
+  const native = await copyPackage(folder, { links: false });
+  const server = await openEmbedded({ dataDir, log, binaries: native });
+  await server.close();
+  expect((await lstat(join(native, "lib", "libicuuc.so.60"))).isSymbolicLink()).toBe(true);
+  expect(await readdir(join(dataDir, "postgres"))).not.toContain("binaries");
+});
+
+test("an ordinary user makes and runs it alone", async () => {
+  const folder = await makeOpenFolder();
+  const dataDir = join(folder, "data-dir");
+  await mkdir(dataDir);
+  const uid = root ? NOBODY : (process.getuid?.() ?? 0);
+  await chown(dataDir, uid, root ? NOBODY : (process.getgid?.() ?? 0));
+  const native = await copyPackage(folder, { links: true });
+  const holder = await startHolder(dataDir, { binaries: native, ...(root ? { uid } : {}) });
+  expect(await runSql(holder.url, "SELECT 1 AS one")).toEqual([{ one: 1 }]);
+  expect(await holder.close()).toBe(0);
+  expect(holder.logged()).toBe("");
+  for (const entry of await readdir(join(dataDir, "postgres"))) {
+    expect((await stat(join(dataDir, "postgres", entry))).uid).toBe(uid);
+  }
+  expect((await stat(join(dataDir, "postgres"))).mode & 0o777).toBe(0o700);
+
+  // Root may use it too, and leaves it usable for its owner.
+  const again = await openEmbedded({ dataDir, log });
+  await again.close();
+  const last = await startHolder(dataDir, { binaries: native, ...(root ? { uid } : {}) });
+  expect(await last.close()).toBe(0);
+});
+
+test("a copy put back with another owner and open to all is mended", async () => {
+  const folder = await makeOpenFolder();
+  const dataDir = join(folder, "data-dir");
+  const first = await openEmbedded({ dataDir, log });
+  await runSql(first.connectionString, "CREATE TABLE kept AS SELECT 7 AS n");
+  await first.close();
+  const copy = join(folder, "copy");
+  await cp(dataDir, copy, { recursive: true });
+  await chmod(join(copy, "postgres", "data"), 0o755);
+  await rm(dataDir, { recursive: true });
+  await rename(copy, dataDir);
+  const server = await openEmbedded({ dataDir, log });
+  expect(await runSql(server.connectionString, "SELECT n FROM kept")).toEqual([{ n: 7 }]);
+  await server.close();
+  expect((await stat(join(dataDir, "postgres", "data"))).mode & 0o777).toBe(0o700);
+});
+
+test("a data_dir that can't be made is an error that names it", async () => {
+  const folder = await makeOpenFolder();
+  const file = join(folder, "data-dir");
+  await cp(new URL(import.meta.url), file);
+  await expect(openEmbedded({ dataDir: file, log })).rejects.toMatchObject({
+    name: "FixConfigurationError",
+    code: "embedded_unwritable",
+    message: expect.stringContaining(file),
+  });
+  await unlink(file);
+});
+
+/** The package as npm unpacks it, with or without what its install script would add. */
+async function copyPackage(folder: string, { links }: { readonly links: boolean }): Promise<string> {
+  const target = join(folder, "package");
+  await cp(join(findPackagedBinaries(), ".."), target, { recursive: true, verbatimSymlinks: true });
+  const native = join(target, "native");
+  const listed = JSON.parse(await readFile(join(native, "pg-symlinks.json"), "utf8")) as { target: string }[];
+  if (!links) for (const link of listed) await unlink(join(target, link.target));
+  return native;
+}

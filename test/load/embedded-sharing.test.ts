@@ -1,0 +1,103 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
+import { findPackagedBinaries, prepareBinaries } from "../../src/load/embedded/binaries.ts";
+import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
+import { runProgram } from "../../src/load/embedded/run-program.ts";
+import { takeStartLock } from "../../src/load/embedded/start-lock.ts";
+import { silentLog } from "../../src/log.ts";
+import { answers, makeOpenFolder, startHolder } from "../support/embedded-process.ts";
+
+const log = silentLog;
+
+test("processes that start at the same moment make one database, and the last one stops its server", async () => {
+  const dataDir = join(await makeOpenFolder(), "data-dir");
+  const holders = await Promise.all([1, 2, 3].map(() => startHolder(dataDir)));
+  const urls = new Set(holders.map(({ url }) => url));
+  expect(urls.size).toBe(1);
+  const [url = ""] = urls;
+  for (const holder of holders) {
+    expect(await answers(url)).toBe(true);
+    expect(await holder.close()).toBe(0);
+  }
+  expect(await answers(url)).toBe(false);
+  const serverLog = await readFile(join(dataDir, "postgres", "server.log"), "utf8");
+  expect(serverLog.match(/starting PostgreSQL/g)).toHaveLength(1);
+});
+
+test("a holder that was killed doesn't keep the server running for ever", async () => {
+  const dataDir = join(await makeOpenFolder(), "data-dir");
+  const killed = await startHolder(dataDir);
+  const other = await startHolder(dataDir);
+  await killed.kill();
+  expect(await other.close()).toBe(0);
+  expect(await answers(other.url)).toBe(false);
+});
+
+test("one process may open it twice; the first close leaves the other in peace", async () => {
+  const dataDir = join(await makeOpenFolder(), "data-dir");
+  const [one, two] = await Promise.all([openEmbedded({ dataDir, log }), openEmbedded({ dataDir, log })]);
+  await one.close();
+  await one.close();
+  expect(await answers(two.connectionString)).toBe(true);
+  await two.close();
+  expect(await answers(two.connectionString)).toBe(false);
+});
+
+test("Ctrl-C, which the terminal sends to all processes of the group, leaves the server to those who finish", async () => {
+  const dataDir = join(await makeOpenFolder(), "data-dir");
+  const holder = await startHolder(dataDir);
+  const exited = once(holder.child, "exit");
+  // The holder leads a group of its own; it runs one more statement after the signal, and then closes.
+  process.kill(-(holder.child.pid ?? 0), "SIGINT");
+  expect(await exited).toEqual([130, null]);
+  expect(await answers(holder.url)).toBe(false);
+});
+
+test("a start lock is waited for while its process lives, and free as soon as that is killed", async () => {
+  const control = await makeOpenFolder();
+  const module = new URL("../../src/load/embedded/start-lock.ts", import.meta.url).href;
+  const child = spawn(
+    process.execPath,
+    [
+      "--input-type=module",
+      "--eval",
+      `const { takeStartLock } = await import(${JSON.stringify(module)});
+       await takeStartLock(${JSON.stringify(control)});
+       console.log("taken");
+       setInterval(() => {}, 1000);`,
+    ],
+    { stdio: ["ignore", "pipe", "inherit"] },
+  );
+  onTestFinished(() => {
+    child.kill("SIGKILL");
+  });
+  await once(child.stdout, "data");
+  await expect(takeStartLock(control, AbortSignal.timeout(300))).rejects.toMatchObject({
+    name: "TimeoutError",
+  });
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  (await takeStartLock(control, AbortSignal.timeout(300))).release();
+});
+
+test("a server that somebody started by hand is joined and left running", async () => {
+  const dataDir = join(await makeOpenFolder(), "data-dir");
+  const first = await openEmbedded({ dataDir, log });
+  await first.close();
+  const control = join(dataDir, "postgres");
+  const data = join(control, "data");
+  const { uid, gid } = await stat(data);
+  const user = process.getuid?.() === 0 ? { name: "owner", uid, gid } : null;
+  const place = { control, home: control, data, user };
+  const { pgCtl } = await prepareBinaries(findPackagedBinaries(), place);
+  const serverLog = join(control, "server.log");
+  const started = await runProgram(pgCtl, ["start", "-w", "-D", data, "-l", serverLog], { user });
+  expect(started.code).toBe(0);
+  const server = await openEmbedded({ dataDir, log });
+  expect(server.connectionString).toBe(first.connectionString);
+  await server.close();
+  expect(await answers(server.connectionString)).toBe(true);
+});
