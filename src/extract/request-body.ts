@@ -1,0 +1,19 @@
+import type { LookupEndpoint } from "../schemas/endpoint.ts";
+import type { LookupItem } from "./lookup-outcome.ts";
+
+function recordJson(item: LookupItem): string {
+  const id = `{"record_id":${JSON.stringify(item.recordId)}`;
+  return item.json === "{}" ? `${id}}` : `${id},${item.json.slice(1)}`;
+}
+
+/** The body of a call as JSON text; records are put together as they came, not parsed again. */
+export function buildRequestBody(
+  endpoint: LookupEndpoint,
+  parameters: object,
+  items: readonly LookupItem[],
+): string {
+  const carriesIds = endpoint.pairing === "record_id";
+  const records = items.map((item) => (carriesIds ? recordJson(item) : item.json)).join(",");
+  const further = JSON.stringify(parameters);
+  return `{"records":[${records}]${further === "{}" ? "}" : `,${further.slice(1)}`}`;
+}

@@ -1,0 +1,79 @@
+import type { Clock } from "../clock.ts";
+import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
+import { type Envelope, type PlainBody, readEnvelope, readJson } from "./answer-body.ts";
+import type { FinishedCall } from "./dispatch.ts";
+import type { CallReport } from "./limits.ts";
+import type { Attempt } from "./lookup-outcome.ts";
+import { type CallOutcome, type Decision, isAmbiguous } from "./retry.ts";
+import { parseRetryAfter } from "./retry-after.ts";
+
+/** A finished call, its body read. */
+export interface UnderstoodCall<T> {
+  readonly call: FinishedCall<T>;
+  readonly outcome: CallOutcome;
+  /** Null unless it is an answer. */
+  readonly envelope: Envelope | null;
+  readonly error: ErrorBody;
+  /** What came back in a word or two, for messages. */
+  readonly cause: string;
+}
+
+const NO_ERROR: ErrorBody = readErrorBody(undefined);
+
+/** Reads what came back of a call. */
+export function understandCall<T>(call: FinishedCall<T>, body: PlainBody, clock: Clock): UnderstoodCall<T> {
+  const { reply } = call;
+  if (reply.kind === "failure") {
+    const outcome = { kind: reply.sent ? "lost" : "not_sent" } as const;
+    return { call, outcome, envelope: null, error: NO_ERROR, cause: reply.code };
+  }
+  if (reply.status === 200) {
+    const envelope = body.kind === "plain" ? readEnvelope(body.bytes) : body;
+    return envelope.kind === "envelope"
+      ? { call, outcome: { kind: "answer" }, envelope, error: NO_ERROR, cause: "200" }
+      : { call, outcome: { kind: "lost" }, envelope: null, error: NO_ERROR, cause: `200 ${envelope.reason}` };
+  }
+  const error = readErrorBody(body.kind === "plain" ? readJson(body.bytes) : undefined);
+  const retryAfterMs = parseRetryAfter(reply.retryAfter, clock.now());
+  const outcome = { kind: "status", status: reply.status, retryAfterMs } as const;
+  const cause = error.code === null ? String(reply.status) : `${reply.status} ${error.code}`;
+  return { call, outcome, envelope: null, error, cause };
+}
+
+/** The ledger's entry for a call. */
+export function attemptOf(
+  endpoint: string,
+  { call, outcome, envelope, error }: UnderstoodCall<unknown>,
+  recordsMatched: number | null,
+): Attempt {
+  const { reply, batch } = call;
+  return {
+    callId: call.callId,
+    endpoint,
+    apiRequestId: envelope?.apiRequestId ?? error.apiRequestId,
+    startedAt: new Date(call.startedAtMs).toISOString(),
+    requestCompletedAt: envelope?.requestCompletedAt ?? null,
+    milliseconds: call.milliseconds,
+    httpStatus: reply.status,
+    attempt: call.attempt,
+    recordsSent: outcome.kind === "not_sent" ? 0 : batch.entries.length,
+    recordsMatched,
+    responseBytes: reply.kind === "response" ? reply.body.length : 0,
+    possiblyBilled: isAmbiguous(outcome),
+  };
+}
+
+/** What a call tells the limiter about the service. */
+export function reportOf(outcome: CallOutcome, call: FinishedCall<unknown>, decision: Decision): CallReport {
+  if (outcome.kind === "answer") return { kind: "answered" };
+  if (outcome.kind === "not_sent") {
+    return { kind: "not_sent", code: call.reply.kind === "failure" ? call.reply.code : "" };
+  }
+  if (outcome.kind === "lost") return { kind: "other" };
+  if (outcome.status === 429) {
+    const afterMs = decision.action === "retry" ? decision.afterMs : 0;
+    return { kind: "refused", startedAtMs: call.startedAtMs, afterMs };
+  }
+  if (outcome.status === 503) return { kind: "unavailable" };
+  return { kind: outcome.status >= 400 && outcome.status < 500 ? "declined" : "other" };
+}

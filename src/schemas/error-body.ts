@@ -1,0 +1,97 @@
+/** One complaint of a validation failure. */
+export interface ErrorDetail {
+  /** Path in the request body, each part as text (`["body", "records", "3", "emails"]`); empty when not told. */
+  readonly loc: readonly string[];
+  /** What is wrong (`string_too_long`); null when not told. */
+  readonly type: string | null;
+}
+
+/** The body of an error in any of the shapes of section 7.1, without its message, which may quote the request. */
+export interface ErrorBody {
+  readonly code: string | null;
+  readonly apiRequestId: string | null;
+  readonly details: readonly ErrorDetail[];
+  /** Records that the plan still covers, as a 402 tells; null when it doesn't. */
+  readonly recordsAvailable: number | null;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+function asObject(value: unknown): Json | null {
+  if (typeof value === "string" && value.startsWith("{")) {
+    try {
+      return asObject(JSON.parse(value));
+    } catch {
+      return null;
+    }
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
+  return { ...value };
+}
+
+/** Words of a machine only: what could be a person's value is left out. */
+const WORD = /^[\w.-]{1,64}$/u;
+
+function readWord(value: unknown): string | null {
+  return typeof value === "string" && WORD.test(value) && !/^[\d.-]+$/u.test(value) ? value : null;
+}
+
+function readId(value: unknown): string | null {
+  if (typeof value === "number") return String(value);
+  return typeof value === "string" && /^[\w.:-]{1,200}$/u.test(value) ? value : null;
+}
+
+/** `["body", 3]`, `"body.records[3].emails"` and `"records/3"` alike, as a list of parts. */
+function readLoc(value: unknown): readonly string[] {
+  const parts: readonly unknown[] = Array.isArray(value) ? value : [value];
+  return parts.flatMap((part) => {
+    if (typeof part === "number") return [String(part)];
+    return typeof part === "string" ? part.split(/[.[\]/'"]+/u).filter((p) => p !== "") : [];
+  });
+}
+
+function readDetails(value: unknown): ErrorDetail[] {
+  if (!Array.isArray(value)) return [];
+  return value.flatMap((entry) => {
+    const detail = asObject(entry);
+    return detail ? [{ loc: readLoc(detail["loc"]), type: readWord(detail["type"]) }] : [];
+  });
+}
+
+function readCount(value: unknown): number | null {
+  const count = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+  return typeof count === "number" && Number.isFinite(count) ? Math.max(0, Math.floor(count)) : null;
+}
+
+function firstOf<T>(sources: readonly Json[], key: string, read: (value: unknown) => T | null): T | null {
+  for (const source of sources) {
+    const found = read(source[key]);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+function readRecordsAvailable(sources: readonly Json[]): number | null {
+  const total =
+    firstOf(sources, "records_available", readCount) ?? firstOf(sources, "records_remaining", readCount);
+  if (total !== null) return total;
+  const allowance = firstOf(sources, "allowance_records_available", readCount);
+  const overage = firstOf(sources, "overage_records_available", readCount);
+  return allowance === null && overage === null ? null : (allowance ?? 0) + (overage ?? 0);
+}
+
+/** Reads the parsed body of an error, whatever its shape; what isn't there or of another type is null or empty. */
+export function readErrorBody(body: unknown): ErrorBody {
+  const top = asObject(body) ?? {};
+  const nested = asObject(top["body"]) ?? {};
+  const inner = asObject(top["error"]) ?? {};
+  const sources = [top, nested, inner];
+  const containers = sources.flatMap((source) => [source, asObject(source["details"]) ?? {}]);
+  const detailLists = sources.flatMap((source) => [source["details"], source["detail"], source["errors"]]);
+  return {
+    code: firstOf(sources, "code", readWord),
+    apiRequestId: firstOf(sources, "api_request_id", readId),
+    details: detailLists.map(readDetails).find((details) => details.length > 0) ?? [],
+    recordsAvailable: readRecordsAvailable(containers),
+  };
+}

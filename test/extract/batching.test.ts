@@ -1,0 +1,61 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createBatchSize } from "../../src/extract/batch-size.ts";
+import { openBatchSource } from "../../src/extract/batch-source.ts";
+
+async function* pagesOf<T>(pages: readonly (readonly T[])[]) {
+  yield* pages;
+}
+
+describe("pages", () => {
+  it("of any size become batches of equal size, in order, the last one smaller", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(fc.nat(), { maxLength: 20 }), { maxLength: 20 }),
+        fc.integer({ min: 1, max: 9 }),
+        async (pages, size) => {
+          const source = openBatchSource(pagesOf(pages));
+          const batches: (readonly number[])[] = [];
+          while (!source.isDone) {
+            if (source.has(size)) batches.push(source.take(size));
+            else await source.readPage();
+          }
+          expect(batches.flat()).toEqual(pages.flat());
+          expect(batches.slice(0, -1).every((batch) => batch.length === size)).toBe(true);
+          expect(batches.every((batch) => batch.length > 0)).toBe(true);
+        },
+      ),
+    );
+  });
+});
+
+describe("the size of a batch", () => {
+  it("stays at the endpoint's limit while answers are small", () => {
+    const size = createBatchSize(500);
+    size.recordAnswer(3_400_000, 500);
+    expect(size.limit).toBe(500);
+  });
+  it("shrinks until an answer stays near 4 MB", () => {
+    const size = createBatchSize(500);
+    size.recordAnswer(18_000_000, 500);
+    expect(size.limit).toBe(116);
+    size.recordAnswer(116 * 36_000, 116);
+    expect(size.limit).toBe(116);
+  });
+  it("grows again when answers do, and is never zero", () => {
+    const size = createBatchSize(500);
+    size.recordAnswer(900_000_000, 1);
+    expect(size.limit).toBe(1);
+    for (let i = 0; i < 60; i++) size.recordAnswer(1000, 1);
+    expect(size.limit).toBe(500);
+  });
+  it("is halved by a 413, for good", () => {
+    const size = createBatchSize(500);
+    size.recordTooLarge(500);
+    expect(size.limit).toBe(250);
+    size.recordAnswer(250, 250);
+    expect(size.limit).toBe(250);
+    size.recordTooLarge(1);
+    expect(size.limit).toBe(1);
+  });
+});

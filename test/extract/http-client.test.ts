@@ -1,0 +1,218 @@
+import { createServer, type Socket } from "node:net";
+import type { AddressInfo } from "node:net";
+import { gzipSync } from "node:zlib";
+import { afterEach, describe, expect, it } from "vitest";
+import { type HttpClient, type HttpClientOptions, openHttpClient } from "../../src/extract/http-client.ts";
+import { type Reply, type ScriptedService, send, startService } from "./scripted-service.ts";
+
+const closers: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+function open(baseUrl: string, options: Partial<HttpClientOptions> = {}): HttpClient {
+  const client = openHttpClient({ baseUrl, concurrency: 4, readKey: async () => "key-1", ...options });
+  closers.push(() => client.close());
+  return client;
+}
+
+async function service(reply: Reply): Promise<ScriptedService> {
+  const started = await startService(reply);
+  closers.push(() => started.close());
+  return started;
+}
+
+/** A server that does with the bare connection what the test says. */
+async function rawServer(onConnection: (socket: Socket) => void): Promise<number> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => undefined);
+    onConnection(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closers.push(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  // Listening on TCP: the address is an object.
+  return (server.address() as AddressInfo).port;
+}
+
+const post = { method: "POST", path: "/v2/enrich", body: '{"records":[]}' } as const;
+
+describe("a request", () => {
+  it("carries the key, asks for gzip, and comes back as received", async () => {
+    const { url, requests } = await service((_, response) => {
+      send(response, 200, "", {});
+    });
+    await open(`${url}/prefix/`).request(post);
+    expect(requests[0]).toMatchObject({
+      method: "POST",
+      path: "/prefix/v2/enrich",
+      body: { records: [] },
+      headers: { "x-api-key": "key-1", "accept-encoding": "gzip", "content-type": "application/json" },
+    });
+  });
+
+  it("gives status, headers and the body still compressed", async () => {
+    const body = gzipSync('{"results":[]}');
+    const { url } = await service((_, response) => {
+      response.writeHead(429, { "content-encoding": "gzip", "retry-after": "7" });
+      response.end(body);
+    });
+    expect(await open(url).request(post)).toEqual({
+      kind: "response",
+      status: 429,
+      retryAfter: "7",
+      location: null,
+      contentEncoding: "gzip",
+      body,
+      keyVersion: 1,
+    });
+  });
+
+  it("uses connections again, also after errors, and never more than the concurrency", async () => {
+    const { url, requests, connections } = await service(({ index }, response) => {
+      send(response, index % 2 === 0 ? 500 : 200, "x".repeat(100_000));
+    });
+    const client = open(url, { concurrency: 2 });
+    for (let round = 0; round < 5; round++) {
+      await Promise.all([client.request(post), client.request(post), client.request(post)]);
+    }
+    expect(requests).toHaveLength(15);
+    expect(connections()).toBeLessThanOrEqual(2);
+  });
+
+  it("does not follow a redirect", async () => {
+    const other = await service((_, response) => {
+      send(response, 200, "");
+    });
+    const { url } = await service((_, response) => {
+      send(response, 307, "", { location: `${other.url}/elsewhere` });
+    });
+    expect(await open(url).request(post)).toMatchObject({ status: 307, location: `${other.url}/elsewhere` });
+    expect(other.requests).toEqual([]);
+  });
+});
+
+describe("what fails", () => {
+  it("before a connection came about was not sent", async () => {
+    const { url, close } = await startService(() => undefined);
+    await close();
+    expect(await open(url).request(post)).toMatchObject({
+      kind: "failure",
+      sent: false,
+      code: "ECONNREFUSED",
+    });
+    expect(await open("http://no-such-host.invalid").request(post)).toMatchObject({
+      kind: "failure",
+      sent: false,
+    });
+  });
+
+  it("while agreeing on TLS was not sent", async () => {
+    const port = await rawServer((socket) => socket.end("HTTP/1.1 400 plain\r\n\r\n"));
+    expect(await open(`https://127.0.0.1:${port}`).request(post)).toMatchObject({
+      kind: "failure",
+      sent: false,
+    });
+  });
+
+  it("when nobody answers in time was sent", async () => {
+    const { url } = await service(() => undefined);
+    const reply = await open(url, { readTimeoutMs: 50 }).request(post);
+    expect(reply).toMatchObject({
+      kind: "failure",
+      sent: true,
+      status: null,
+      code: "UND_ERR_HEADERS_TIMEOUT",
+    });
+  });
+
+  it("when a body stops coming was sent, and had a status", async () => {
+    const { url } = await service((_, response) => {
+      response.writeHead(200);
+      response.write("{");
+    });
+    const reply = await open(url, { readTimeoutMs: 50 }).request(post);
+    expect(reply).toMatchObject({ kind: "failure", sent: true, status: 200, code: "UND_ERR_BODY_TIMEOUT" });
+  });
+
+  it("when a body takes for ever, bit by bit, was sent", async () => {
+    const { url } = await service((_, response) => {
+      response.writeHead(200);
+      const timer = setInterval(() => response.write(" "), 10);
+      response.on("close", () => {
+        clearInterval(timer);
+      });
+    });
+    const reply = await open(url, { callTimeoutMs: 100 }).request(post);
+    expect(reply).toMatchObject({ kind: "failure", sent: true, status: 200, code: "CALL_TIMEOUT" });
+  });
+
+  it("when the connection is cut was sent, before the headers or in the body", async () => {
+    const cutAtOnce = await service((_, response) => {
+      response.destroy();
+    });
+    expect(await open(cutAtOnce.url).request(post)).toMatchObject({
+      kind: "failure",
+      sent: true,
+      status: null,
+    });
+    const cutInBody = await service((_, response) => {
+      response.writeHead(200, { "content-length": "100" });
+      response.write("{", () => response.destroy());
+    });
+    expect(await open(cutInBody.url).request(post)).toMatchObject({
+      kind: "failure",
+      sent: true,
+      status: 200,
+    });
+  });
+
+  it("for the size of its body was sent", async () => {
+    const { url } = await service((_, response) => {
+      send(response, 200, "x".repeat(5000));
+    });
+    expect(await open(url, { maxBodyBytes: 1000 }).request(post)).toMatchObject({
+      kind: "failure",
+      sent: true,
+      code: "UND_ERR_RES_EXCEEDED_MAX_SIZE",
+    });
+  });
+
+  it("at the caller's word was sent", async () => {
+    const { url } = await service(() => undefined);
+    const giveUp = new AbortController();
+    const reply = open(url).request({ ...post, signal: giveUp.signal });
+    setTimeout(() => {
+      giveUp.abort();
+    }, 50);
+    expect(await reply).toMatchObject({ kind: "failure", sent: true, status: null });
+  });
+});
+
+describe("the key", () => {
+  it("is read once, and again only when it was rejected", async () => {
+    let reads = 0;
+    const { url, requests } = await service((_, response) => {
+      send(response, 200, "");
+    });
+    const client = open(url, { readKey: async () => (++reads < 3 ? "old" : "new") });
+    await Promise.all([client.request(post), client.request(post)]);
+    expect(reads).toBe(1);
+    expect(await client.renewKey(1)).toBe(false);
+    expect(await Promise.all([client.renewKey(1), client.renewKey(1)])).toEqual([true, true]);
+    expect(await client.renewKey(1)).toBe(true);
+    expect(reads).toBe(3);
+    await client.request(post);
+    expect(requests.map(({ headers }) => headers["x-api-key"])).toEqual(["old", "old", "new"]);
+  });
+
+  it("that no header can carry is refused before anything is sent, and not shown", async () => {
+    const client = open("http://127.0.0.1:9", { readKey: async () => "two\nlines" });
+    await expect(client.request(post)).rejects.toMatchObject({ code: "api_key_unusable" });
+    await expect(client.request(post)).rejects.not.toThrow(/lines/u);
+  });
+});

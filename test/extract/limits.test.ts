@@ -1,0 +1,227 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import type { Clock } from "../../src/clock.ts";
+import { systemClock } from "../../src/clock.ts";
+import { createCongestion } from "../../src/extract/congestion.ts";
+import { createLimiter } from "../../src/extract/limits.ts";
+import { createServiceHealth } from "../../src/extract/service-health.ts";
+
+const never = new AbortController().signal;
+
+/** A clock that stands still until it is moved. */
+function standingClock(): Clock & { move(ms: number): void } {
+  let nowMs = 1_000_000;
+  return {
+    now: () => nowMs,
+    sleep: async () => {
+      await new Promise(() => undefined);
+    },
+    move: (ms) => {
+      nowMs += ms;
+    },
+  };
+}
+
+function open(options: Partial<Parameters<typeof createLimiter>[0]> = {}) {
+  return createLimiter({ concurrency: 8, requestsPerSecond: null, clock: systemClock, ...options });
+}
+
+/** Most starts in any window of this length. */
+function busiest(starts: readonly number[], windowMs: number): number {
+  return Math.max(
+    ...starts.map((at) => starts.filter((other) => other >= at && other < at + windowMs).length),
+  );
+}
+
+describe("the limiter", () => {
+  it("lets no more calls run than its concurrency, all endpoints together", async () => {
+    const limiter = open({ concurrency: 3, endpointRequestsPerSecond: { b: 1000, c: 1000 } });
+    let running = 0;
+    let most = 0;
+    const call = async () => {
+      running += 1;
+      most = Math.max(most, running);
+      await delay(5);
+      running -= 1;
+    };
+    const endpoints = ["a", "b", "c"];
+    await Promise.all(
+      Array.from({ length: 60 }, (_, i) => limiter.run(endpoints[i % 3] ?? "a", call, never)),
+    );
+    expect(most).toBe(3);
+  });
+
+  it("starts no more calls than its rate in any second, not even in bursts", async () => {
+    const limiter = open({ requestsPerSecond: 20 });
+    const starts: number[] = [];
+    const call = async () => {
+      starts.push(performance.now());
+      await Promise.resolve();
+    };
+    await delay(100);
+    await Promise.all(Array.from({ length: 50 }, () => limiter.run("a", call, never)));
+    expect(starts).toHaveLength(50);
+    // Timers may fire up to a millisecond early.
+    expect(busiest(starts, 990)).toBeLessThanOrEqual(20);
+  });
+
+  it("gives an endpoint a rate of its own, which doesn't hold up the others", async () => {
+    const limiter = open({ concurrency: 2, endpointRequestsPerSecond: { slow: 2 } });
+    const starts: Record<string, number[]> = { slow: [], fast: [] };
+    const run = (endpoint: "slow" | "fast") =>
+      limiter.run(
+        endpoint,
+        async () => {
+          starts[endpoint]?.push(performance.now());
+          await delay(1);
+        },
+        never,
+      );
+    const began = performance.now();
+    const slow = Promise.all(Array.from({ length: 5 }, () => run("slow")));
+    await Promise.all(Array.from({ length: 100 }, () => run("fast")));
+    expect(performance.now() - began).toBeLessThan(1500);
+    await slow;
+    expect(busiest(starts["slow"] ?? [], 990)).toBe(2);
+  });
+
+  it("takes fractions of a call per second", async () => {
+    const limiter = open({ requestsPerSecond: 2.5 });
+    const starts: number[] = [];
+    const call = async () => {
+      starts.push(performance.now());
+      await Promise.resolve();
+    };
+    await Promise.all(Array.from({ length: 5 }, () => limiter.run("a", call, never)));
+    expect(busiest(starts, 790)).toBe(2);
+  });
+
+  it("drops calls that wait for their turn when the signal comes, and lets the others end", async () => {
+    const limiter = open({ concurrency: 1 });
+    const stop = new AbortController();
+    const first = limiter.run("a", async () => await delay(50, "done"), stop.signal);
+    let hasRun = false;
+    const second = limiter.run(
+      "a",
+      async () => {
+        hasRun = true;
+        await Promise.resolve();
+      },
+      stop.signal,
+    );
+    setTimeout(() => {
+      stop.abort(new Error("enough"));
+    }, 10);
+    await expect(second).rejects.toThrow("enough");
+    expect(await first).toBe("done");
+    await expect(limiter.run("a", async () => await delay(1), stop.signal)).rejects.toThrow("enough");
+    expect(hasRun).toBe(false);
+  });
+
+  it("holds back every call of an endpoint while it pauses after a 429, and only of that one", async () => {
+    const limiter = open({ concurrency: 4 });
+    limiter.report("a", { kind: "refused", startedAtMs: Date.now(), afterMs: 300 });
+    const began = performance.now();
+    await limiter.run("b", async () => await delay(1), never);
+    expect(performance.now() - began).toBeLessThan(200);
+    await limiter.run("a", async () => await delay(1), never);
+    expect(performance.now() - began).toBeGreaterThanOrEqual(295);
+  });
+});
+
+describe("after 429", () => {
+  it("calls refused together halve the speed once, and a later one again", () => {
+    const clock = standingClock();
+    const congestion = createCongestion("a", 8, clock);
+    const together = clock.now();
+    clock.move(100);
+    for (let i = 0; i < 5; i++) congestion.report({ kind: "refused", startedAtMs: together, afterMs: 1000 });
+    expect(congestion.window).toBe(4);
+    expect(congestion.pauseMs()).toBe(1000);
+    clock.move(1000);
+    expect(congestion.pauseMs()).toBe(0);
+    congestion.report({ kind: "refused", startedAtMs: clock.now(), afterMs: 1000 });
+    expect(congestion.window).toBe(2);
+  });
+
+  it("every round of successes makes one call more, up to full speed", () => {
+    const clock = standingClock();
+    const congestion = createCongestion("a", 4, clock);
+    congestion.report({ kind: "refused", startedAtMs: clock.now(), afterMs: 0 });
+    expect(congestion.window).toBe(2);
+    const windows = Array.from({ length: 12 }, () => {
+      congestion.report({ kind: "answered" });
+      return congestion.window;
+    });
+    expect(windows).toEqual([2, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4]);
+  });
+
+  it("five minutes without a success at one call at a time are a used-up quota", () => {
+    const clock = standingClock();
+    const congestion = createCongestion("POST /v2/enrich", 2, clock);
+    const refuse = () => congestion.report({ kind: "refused", startedAtMs: clock.now(), afterMs: 60_000 });
+    expect(refuse()).toBeNull();
+    expect(congestion.window).toBe(1);
+    clock.move(299_999);
+    expect(refuse()).toBeNull();
+    clock.move(1);
+    expect(refuse()).toMatchObject({ name: "LimitReachedError", code: "quota" });
+  });
+
+  it("one success starts the five minutes anew", () => {
+    const clock = standingClock();
+    const congestion = createCongestion("a", 1, clock);
+    const refuse = () => congestion.report({ kind: "refused", startedAtMs: clock.now(), afterMs: 60_000 });
+    refuse();
+    clock.move(299_000);
+    congestion.report({ kind: "answered" });
+    clock.move(10_000);
+    expect(refuse()).toBeNull();
+    clock.move(300_000);
+    expect(refuse()).not.toBeNull();
+  });
+
+  it("a wait of five minutes or more means one call at a time, at once", () => {
+    const clock = standingClock();
+    const congestion = createCongestion("a", 8, clock);
+    congestion.report({ kind: "refused", startedAtMs: clock.now(), afterMs: 300_000 });
+    expect(congestion.window).toBe(1);
+  });
+});
+
+describe("a service that is gone", () => {
+  it("is given up after 25 seconds when it was never reached", () => {
+    const clock = standingClock();
+    const health = createServiceHealth(clock);
+    expect(health.report({ kind: "not_sent", code: "ECONNREFUSED" })).toBeNull();
+    clock.move(24_999);
+    expect(health.report({ kind: "not_sent", code: "ECONNREFUSED" })).toBeNull();
+    clock.move(1);
+    expect(health.report({ kind: "not_sent", code: "ECONNREFUSED" })).toMatchObject({
+      name: "StopRunError",
+      code: "service_unreachable",
+      message: expect.stringContaining("ECONNREFUSED"),
+    });
+  });
+
+  it("is given up after five minutes when it was there before", () => {
+    const clock = standingClock();
+    const health = createServiceHealth(clock);
+    health.report({ kind: "answered" });
+    expect(health.report({ kind: "not_sent", code: "ECONNREFUSED" })).toBeNull();
+    clock.move(299_999);
+    expect(health.report({ kind: "unavailable" })).toBeNull();
+    clock.move(1);
+    expect(health.report({ kind: "unavailable" })).toMatchObject({ code: "service_unreachable" });
+  });
+
+  it("is forgiven at the first sign of life", () => {
+    const clock = standingClock();
+    const health = createServiceHealth(clock);
+    health.report({ kind: "unavailable" });
+    clock.move(200_000);
+    health.report({ kind: "declined" });
+    clock.move(200_000);
+    expect(health.report({ kind: "unavailable" })).toBeNull();
+  });
+});

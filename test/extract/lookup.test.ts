@@ -1,0 +1,633 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { gzipSync } from "node:zlib";
+import { afterEach, describe, expect, it } from "vitest";
+import { addressItems, idsExcept, type LookupSetting, runLookup, someItems } from "./run-lookup.ts";
+import {
+  answerAll,
+  envelope,
+  type Reply,
+  resultOf,
+  type ScriptedService,
+  type SeenRequest,
+  send,
+  startService,
+} from "./scripted-service.ts";
+
+let service: ScriptedService | null = null;
+afterEach(async () => {
+  await service?.close();
+  service = null;
+});
+
+/** Looks up so many records at a service that answers as given. */
+async function look(reply: Reply, count: number, setting: LookupSetting = {}) {
+  service = await startService(reply);
+  const run = await runLookup(service.url, someItems(count), setting);
+  return { ...run, requests: service.requests };
+}
+
+const sizesOf = (requests: readonly SeenRequest[]) => requests.map(({ records }) => records.length);
+const has = (request: SeenRequest, n: number) => request.records.some((r) => r["record_id"] === `r${n}`);
+
+describe("a lookup that goes well", () => {
+  it("sends pages of any size in equal batches and yields every record with its own result", async () => {
+    const run = await look(answerAll, 10, { pageSize: 3 });
+    expect(run.error).toBeNull();
+    expect(run.answered).toEqual(idsExcept(10));
+    expect(sizesOf(run.requests).toSorted((a, b) => a - b)).toEqual([2, 4, 4]);
+    for (const outcome of run.outcomes) {
+      expect(outcome).toMatchObject({
+        kind: "answered",
+        results: outcome.items.map((item) => ({ record_id: item.recordId, is_match: true })),
+        apiRequestId: "req-1",
+        requestCompletedAt: "2026-11-20T01:02:03.123456+00:00",
+        hasControlText: false,
+      });
+    }
+    expect(run.sent).toEqual(idsExcept(10));
+  });
+
+  it("sends parameters beside the records, and records as they are", async () => {
+    const run = await look(answerAll, 2, {
+      parameters: { return_fields: ["age"], include_premium_fields: true },
+    });
+    expect(run.requests[0]?.body).toEqual({
+      records: [
+        { record_id: "r0", city: "c0" },
+        { record_id: "r1", city: "c1" },
+      ],
+      return_fields: ["age"],
+      include_premium_fields: true,
+    });
+  });
+
+  it("keeps the ledger's entry of each call", async () => {
+    const run = await look(({ records }, response) => {
+      const results = records.map((r, i) => ({ ...resultOf(r), is_match: i !== 0 }));
+      send(response, 200, envelope(results, "abc"));
+    }, 3);
+    expect(run.attempts).toEqual([
+      {
+        callId: expect.stringMatching(/^[0-9a-f-]{36}$/u),
+        endpoint: "POST /v2/enrich",
+        apiRequestId: "abc",
+        startedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u),
+        requestCompletedAt: "2026-11-20T01:02:03.123456+00:00",
+        milliseconds: expect.any(Number),
+        httpStatus: 200,
+        attempt: 1,
+        recordsSent: 3,
+        recordsMatched: 2,
+        responseBytes: expect.any(Number),
+        possiblyBilled: false,
+      },
+    ]);
+  });
+
+  it("validates addresses, found by position and address", async () => {
+    service = await startService(({ records }, response) => {
+      send(response, 200, envelope(records.map(resultOf).toReversed()));
+    });
+    const run = await runLookup(service.url, addressItems(["a@x.org", "B@x.org"]));
+    expect(service.requests[0]?.body).toEqual({ records: ["a@x.org", "B@x.org"] });
+    expect(run.outcomes).toMatchObject([
+      { results: [{ email_address: "a@x.org" }, { email_address: "B@x.org" }], items: [{}, {}] },
+    ]);
+  });
+
+  it("does nothing without records", async () => {
+    const run = await look(answerAll, 0);
+    expect(run).toMatchObject({ outcomes: [], requests: [], error: null });
+  });
+
+  it("makes as many calls at a time as it may, and reads no further than that", async () => {
+    let running = 0;
+    let most = 0;
+    const run = await look(
+      async (request, response) => {
+        most = Math.max(most, ++running);
+        await delay(20);
+        running -= 1;
+        answerAll(request, response);
+      },
+      60,
+      { concurrency: 3 },
+    );
+    expect(run.answered).toHaveLength(60);
+    expect(most).toBe(3);
+  });
+
+  it("does not go on sending while nobody takes the answers", async () => {
+    service = await startService(answerAll);
+    const { requests, url } = service;
+    const seen: number[] = [];
+    await runLookup(url, someItems(80), {
+      concurrency: 3,
+      onOutcome: async () => {
+        await delay(20);
+        seen.push(requests.length);
+      },
+    });
+    // The n-th answer is being looked at: it and at most two calls more were made since.
+    for (const [n, count] of seen.entries()) expect(count).toBeLessThanOrEqual(n + 1 + 3);
+  });
+
+  it("makes batches smaller when answers grow beyond 4 MB", async () => {
+    const run = await look(
+      ({ records }, response) => {
+        const results = records.map((record) => ({ ...resultOf(record), padding: "x".repeat(1024 * 1024) }));
+        response.writeHead(200, { "content-encoding": "gzip" });
+        response.end(gzipSync(JSON.stringify(envelope(results))));
+      },
+      31,
+      { batchSize: 16, concurrency: 1, pageSize: 31 },
+    );
+    expect(run.answered).toHaveLength(31);
+    expect(sizesOf(run.requests)).toEqual([16, 3, 3, 3, 3, 3]);
+  });
+});
+
+describe("results", () => {
+  it("that are shuffled, repeated or unknown find their records", async () => {
+    const run = await look(({ records }, response) => {
+      const results = records.map(resultOf);
+      send(response, 200, envelope([{ record_id: "who" }, ...results.toReversed(), ...results]));
+    }, 4);
+    expect(run.outcomes).toMatchObject([
+      { results: [{ record_id: "r0" }, { record_id: "r1" }, { record_id: "r2" }, { record_id: "r3" }] },
+    ]);
+  });
+
+  it("that were left out are asked for once more, in a call of their own", async () => {
+    const leftOut = new Set(["r1", "r6"]);
+    const run = await look(({ records }, response) => {
+      const results = records.map(resultOf).filter((result) => !leftOut.delete(String(result["record_id"])));
+      send(response, 200, envelope(results));
+    }, 8);
+    expect(run.answered).toEqual(idsExcept(8));
+    expect(
+      run.requests
+        .at(-1)
+        ?.records.map((r) => r["record_id"])
+        .toSorted(),
+    ).toEqual(["r1", "r6"]);
+    expect(run.attempts.map(({ attempt }) => attempt).toSorted((a, b) => a - b)).toEqual([1, 1, 2]);
+    expect(run.sent).toEqual(idsExcept(8));
+  });
+
+  it("that are left out twice reject their records", async () => {
+    const run = await look(({ records }, response) => {
+      send(response, 200, envelope(records.filter((r) => r["record_id"] !== "r2").map(resultOf)));
+    }, 8);
+    expect(run.answered).toEqual(idsExcept(8, 2));
+    expect(run.outcomes).toContainEqual({
+      kind: "rejected",
+      items: [someItems(3)[2]],
+      stage: "answer",
+      code: "missing_result",
+      message: "POST /v2/enrich: the service left this record out of two answers.",
+      details: null,
+      apiRequestId: "req-1",
+    });
+    expect(run.requests).toHaveLength(3);
+  });
+});
+
+describe("what the service turns away without charging", () => {
+  it("is sent again after 429, and counts as retried", async () => {
+    const run = await look((request, response) => {
+      if (request.index === 0) send(response, 429, { code: "rate_limit_reached" }, { "retry-after": "2" });
+      else answerAll(request, response);
+    }, 4);
+    expect(run.answered).toEqual(idsExcept(4));
+    expect(run.attempts).toMatchObject([
+      { httpStatus: 429, attempt: 1, possiblyBilled: false },
+      { httpStatus: 200, attempt: 2, possiblyBilled: false },
+    ]);
+  });
+
+  it("is sent again after 503 and after failing to connect, as often as it takes", async () => {
+    const run = await look((request, response) => {
+      if (request.index < 6) send(response, 503, "<html>busy</html>");
+      else answerAll(request, response);
+    }, 4);
+    expect(run.answered).toEqual(idsExcept(4));
+    expect(run.attempts.map(({ httpStatus }) => httpStatus)).toEqual([503, 503, 503, 503, 503, 503, 200]);
+  });
+
+  it("is a quota after five minutes of 429: limited, with nothing counted as sent", async () => {
+    const run = await look((_, response) => {
+      send(response, 429, { code: "rate_limit_reached" });
+    }, 40);
+    expect(run.error).toMatchObject({ name: "LimitReachedError", code: "quota" });
+    expect(run).toMatchObject({ outcomes: [], sent: [] });
+  });
+
+  it("ends the run when the service can't be reached for half a minute", async () => {
+    service = await startService(answerAll);
+    await service.close();
+    const run = await runLookup(service.url, someItems(40));
+    expect(run.error).toMatchObject({ name: "StopRunError", code: "service_unreachable" });
+    expect(run.attempts[0]).toMatchObject({ httpStatus: null, recordsSent: 0, possiblyBilled: false });
+    expect(run.sent).toEqual([]);
+  });
+
+  it("does not make it read on: what waits to be sent again is bounded", async () => {
+    const run = await look(
+      ({ records, index }, response) => {
+        if (index < 30) send(response, 503, {});
+        else send(response, 200, envelope(records.map(resultOf)));
+      },
+      200,
+      { concurrency: 2 },
+    );
+    expect(run.answered).toHaveLength(200);
+    const early = run.requests.slice(0, 30).flatMap(({ records }) => records.map((r) => r["record_id"]));
+    expect(new Set(early).size).toBe(8);
+  });
+});
+
+describe("what may have been charged", () => {
+  const losses: [string, Reply][] = [
+    ["500", (_, response) => send(response, 500, { error: "oops", status_code: 500 })],
+    ["502 with HTML", (_, response) => send(response, 502, "<html></html>")],
+    ["504", (_, response) => send(response, 504, "")],
+    ["a cut connection", (_, response) => response.destroy()],
+    ["truncated JSON", (_, response) => send(response, 200, '{"results":[{"record_id":"r0"')],
+    ["no envelope", (_, response) => send(response, 200, { results: null })],
+    [
+      "a body that doesn't decompress",
+      (_, response) => send(response, 200, "no gzip", { "content-encoding": "gzip" }),
+    ],
+    ["silence", () => undefined],
+  ];
+
+  it.each(losses)("is tried once more after %s", async (_name, lose) => {
+    const run = await look(
+      async (request, response) => {
+        if (request.index === 0) await lose(request, response);
+        else answerAll(request, response);
+      },
+      4,
+      { http: { readTimeoutMs: 100 } },
+    );
+    expect(run.answered).toEqual(idsExcept(4));
+    expect(run.attempts).toMatchObject([
+      { attempt: 1, possiblyBilled: true, recordsMatched: null },
+      { attempt: 2, possiblyBilled: false, recordsMatched: 4 },
+    ]);
+  });
+
+  it.each(losses)("is set aside after %s twice, and counts as sent", async (_name, lose) => {
+    const run = await look(
+      async (request, response) => {
+        if (has(request, 0)) await lose(request, response);
+        else answerAll(request, response);
+      },
+      8,
+      { http: { readTimeoutMs: 100 } },
+    );
+    expect(run.error).toBeNull();
+    expect(run.setAside).toEqual(["r0", "r1", "r2", "r3"]);
+    expect(run.answered).toEqual(["r4", "r5", "r6", "r7"]);
+    expect(run.sent).toEqual(idsExcept(8));
+    expect(run.attempts.filter(({ possiblyBilled }) => possiblyBilled)).toHaveLength(2);
+  });
+
+  it("stops the job when five batches in a row get no answer", async () => {
+    const run = await look((_, response) => send(response, 500, {}), 200, { concurrency: 1 });
+    expect(run.error).toMatchObject({ name: "StopJobError", code: "service_failing" });
+    expect(run.setAside).toHaveLength(20);
+    expect(run.requests).toHaveLength(10);
+  });
+});
+
+describe("the key and the route", () => {
+  it("401 reads the key again and goes on with the new one", async () => {
+    const keys = ["old", "new"];
+    const run = await look(
+      (request, response) => {
+        if (request.headers["x-api-key"] === "new") answerAll(request, response);
+        else send(response, 401, { code: "unauthorized" });
+      },
+      20,
+      { http: { readKey: async () => keys.shift() ?? "new" } },
+    );
+    expect(run.error).toBeNull();
+    expect(run.answered).toHaveLength(20);
+  });
+
+  it("401 with the same key ends the run, after what is in flight was yielded", async () => {
+    const run = await look(async (request, response) => {
+      if (has(request, 0)) return send(response, 401, { error: "no", status_code: 401 });
+      await delay(100);
+      return answerAll(request, response);
+    }, 40);
+    expect(run.error).toMatchObject({ name: "StopRunError", code: "key_rejected" });
+    expect(run.requests).toHaveLength(2);
+    expect(run.answered).toEqual(["r4", "r5", "r6", "r7"]);
+    expect(run.sent).toEqual(run.answered);
+  });
+
+  it.each([
+    [403, "forbidden"],
+    [404, "not_found"],
+    [405, "method_not_allowed"],
+    [418, "unexpected_status"],
+  ])("%s stops the job", async (status, code) => {
+    const run = await look((_, response) => send(response, status, {}), 40);
+    expect(run.error).toMatchObject({ name: "StopJobError", code });
+    expect(run.requests.length).toBeLessThanOrEqual(2);
+    expect(run.sent).toEqual([]);
+  });
+
+  it("a redirect ends the run and says where it pointed", async () => {
+    const location = "https://elsewhere.example/login?next=secret";
+    const run = await look((_, response) => send(response, 308, "", { location }), 4);
+    expect(run.error).toMatchObject({
+      name: "StopRunError",
+      code: "redirected",
+      message: expect.stringContaining("308 and points to https://elsewhere.example/login."),
+    });
+  });
+});
+
+describe("records that the service refuses", () => {
+  const bad = { code: "unprocessable_entity", message: "Ann Lee is bad", api_request_id: "x-1" };
+
+  it("and names are rejected, and the others sent again", async () => {
+    const run = await look(({ records }, response) => {
+      const details = records.flatMap((r, i) =>
+        ["r1", "r6"].includes(String(r["record_id"]))
+          ? [{ loc: ["body", "records", String(i), "emails"], type: "string_too_long" }]
+          : [],
+      );
+      if (details.length > 0) send(response, 422, { ...bad, details });
+      else send(response, 200, envelope(records.map(resultOf)));
+    }, 12);
+    expect(run.error).toBeNull();
+    expect(run.answered).toEqual(idsExcept(12, 1, 6));
+    expect(run.rejected).toEqual(["r1", "r6"]);
+    expect(run.requests).toHaveLength(5);
+    expect(run.outcomes.find(({ kind }) => kind === "rejected")).toMatchObject({
+      stage: "send",
+      code: "string_too_long",
+      message: expect.stringMatching(
+        /^POST \/v2\/enrich: the service refused this record \(422 unprocessable_entity\): emails \(string_too_long\)\.$/u,
+      ),
+      details: [{ path: "emails", type: "string_too_long" }],
+      apiRequestId: "x-1",
+    });
+  });
+
+  it.each([400, 422])(
+    "and doesn't name (%s) are found by halving, with their neighbours answered",
+    async (status) => {
+      const run = await look(
+        (request, response) => {
+          if (has(request, 37)) send(response, status, bad);
+          else answerAll(request, response);
+        },
+        192,
+        { batchSize: 64 },
+      );
+      expect(run.error).toBeNull();
+      expect(run.rejected).toEqual(["r37"]);
+      expect(run.answered).toEqual(idsExcept(192, 37));
+      // One call for each whole batch, two for each of the six halvings.
+      expect(run.requests).toHaveLength(3 + 12);
+    },
+  );
+
+  it("cost at most 64 calls a batch; what is left then is set aside", async () => {
+    const run = await look(
+      (request, response) => {
+        const isBad = request.records.some((r) => Number(String(r["record_id"]).slice(1)) % 2 === 0);
+        if (isBad) send(response, 422, bad);
+        else answerAll(request, response);
+      },
+      200,
+      { batchSize: 200, concurrency: 1, pageSize: 200 },
+    );
+    expect(run.requests).toHaveLength(64);
+    expect(run.error).toBeNull();
+    const { answered, rejected, setAside } = run;
+    expect([...answered, ...rejected, ...setAside].toSorted()).toEqual(idsExcept(200).toSorted());
+    expect(rejected.every((id) => Number(id.slice(1)) % 2 === 0)).toBe(true);
+    expect(setAside.length).toBeGreaterThan(0);
+  });
+
+  it("for a fault outside them stop the job at once", async () => {
+    const details = [{ loc: ["body", "match_condition_fields", 0], type: "enum" }];
+    const run = await look((_, response) => send(response, 422, { ...bad, details }), 4);
+    expect(run.requests).toHaveLength(1);
+    expect(run.error).toMatchObject({
+      name: "StopJobError",
+      code: "request_refused",
+      message: expect.stringContaining("body.match_condition_fields.0 (enum)"),
+    });
+    expect(String(run.error)).not.toContain("Ann");
+  });
+
+  it.each([true, false])(
+    "in three batches in a row stop the job as a wrong mapping (named: %s)",
+    async (isNamed) => {
+      const run = await look(
+        ({ records }, response) => {
+          const details = records.map((_, i) => ({ loc: ["records", i, "city"], type: "string_type" }));
+          send(response, 422, isNamed ? { ...bad, details } : bad);
+        },
+        400,
+        { concurrency: 1 },
+      );
+      expect(run.error).toMatchObject({ name: "StopJobError", code: "similar_failures" });
+      expect(run.rejected).toHaveLength(12);
+      expect(run.requests).toHaveLength(isNamed ? 3 : 21);
+    },
+  );
+
+  it("in large batches that can't be taken apart stop the job too", async () => {
+    const run = await look((_, response) => send(response, 400, bad), 2000, {
+      batchSize: 500,
+      concurrency: 1,
+      pageSize: 500,
+    });
+    expect(run.error).toMatchObject({ code: "similar_failures" });
+    expect(run.requests).toHaveLength(192);
+    expect(run.rejected.length + run.setAside.length).toBe(1500);
+  });
+
+  it("now and then do not stop the job", async () => {
+    const run = await look(
+      (request, response) => {
+        const isBad = request.records.some((r) => Number(String(r["record_id"]).slice(1)) % 8 === 0);
+        if (isBad) send(response, 422, bad);
+        else answerAll(request, response);
+      },
+      80,
+      { batchSize: 8 },
+    );
+    expect(run.error).toBeNull();
+    expect(run.rejected).toHaveLength(10);
+    expect(run.answered).toHaveLength(70);
+  });
+});
+
+describe("413", () => {
+  it("halves batches until they fit, for the rest of the run", async () => {
+    const run = await look(
+      (request, response) => {
+        if (request.records.length > 10) send(response, 413, { code: "payload_too_large" });
+        else answerAll(request, response);
+      },
+      160,
+      { batchSize: 40, concurrency: 1, pageSize: 160 },
+    );
+    expect(run.answered).toEqual(idsExcept(160));
+    expect(sizesOf(run.requests)).toEqual([40, 20, ...Array.from({ length: 16 }, () => 10)]);
+  });
+
+  it("rejects a record that is too large by itself", async () => {
+    const run = await look((request, response) => {
+      if (has(request, 2)) send(response, 413, { code: "payload_too_large" });
+      else answerAll(request, response);
+    }, 8);
+    expect(run.rejected).toEqual(["r2"]);
+    expect(run.answered).toEqual(idsExcept(8, 2));
+  });
+});
+
+/** A plan that covers so many records more, told in the given form. */
+function plan(capacity: number, tell: (left: number) => object, chargeOnlyEven = false): Reply {
+  let left = capacity;
+  return (request, response) => {
+    if (request.records.length > left) {
+      send(response, 402, { code: "insufficient_record_capacity", ...tell(left) });
+      return;
+    }
+    left -= chargeOnlyEven ? Math.floor(request.records.length / 2) : request.records.length;
+    answerAll(request, response);
+  };
+}
+
+describe("402", () => {
+  it.each([
+    ["in details", (left: number) => ({ details: { records_available: left, records_requested: 4 } })],
+    ["as text at the top", (left: number) => ({ records_remaining: String(left) })],
+  ])("uses up what is left (told %s) and stops as limited", async (_name, tell) => {
+    const run = await look(plan(27, tell), 100, { concurrency: 4 });
+    expect(run.error).toMatchObject({ name: "LimitReachedError", code: "credits" });
+    expect(run.answered).toHaveLength(27);
+    expect(run.sent).toEqual(run.answered);
+    expect(run.requests.length).toBeLessThanOrEqual(7 + 4 + 3);
+  });
+
+  it("makes one call at a time from then on", async () => {
+    let running = 0;
+    const runningAtStart: number[] = [];
+    const run = await look(
+      async (request, response) => {
+        running += 1;
+        runningAtStart.push(running);
+        if (request.index > 0) await delay(request.index < 4 ? 50 : 5);
+        running -= 1;
+        if (request.index === 0) send(response, 402, { records_remaining: 50 });
+        else answerAll(request, response);
+      },
+      60,
+      { concurrency: 4 },
+    );
+    expect(run.answered).toHaveLength(60);
+    expect(runningAtStart.slice(4).every((count) => count === 1)).toBe(true);
+  });
+
+  it("goes on while the plan turns out to cover more, as where only matches are charged", async () => {
+    const run = await look(
+      plan(20, (left) => ({ details: { records_available: left } }), true),
+      200,
+      { batchSize: 10, concurrency: 1 },
+    );
+    expect(run.error).toMatchObject({ code: "credits" });
+    expect(run.answered.length).toBeGreaterThanOrEqual(38);
+  });
+
+  it("stops at once when it doesn't say what is left", async () => {
+    const run = await look(
+      plan(8, () => ({})),
+      100,
+      { concurrency: 1 },
+    );
+    expect(run.error).toMatchObject({ code: "credits" });
+    expect(run.requests).toHaveLength(3);
+    expect(run.answered).toEqual(idsExcept(8));
+  });
+});
+
+describe("the end", () => {
+  it("comes early at a signal: what is in flight is finished and yielded, nothing else is sent", async () => {
+    const stop = new AbortController();
+    const run = await look(
+      async (request, response) => {
+        if (request.index === 1) stop.abort();
+        await delay(50);
+        answerAll(request, response);
+      },
+      100,
+      { signal: stop.signal },
+    );
+    expect(run.error).toBeNull();
+    expect(run.requests).toHaveLength(2);
+    expect(run.answered).toEqual(idsExcept(8));
+  });
+
+  it("comes before anything at a signal that came before", async () => {
+    const run = await look(answerAll, 100, { signal: AbortSignal.abort() });
+    expect(run).toMatchObject({ outcomes: [], requests: [], error: null });
+  });
+
+  it("does not wait out a long pause at a signal", async () => {
+    const stop = new AbortController();
+    const began = performance.now();
+    const run = await look(
+      (_, response) => {
+        setTimeout(() => {
+          stop.abort();
+        }, 50);
+        send(response, 429, {}, { "retry-after": "300" });
+      },
+      100,
+      { signal: stop.signal, concurrency: 3 },
+    );
+    expect(run.error).toBeNull();
+    expect(performance.now() - began).toBeLessThan(2000);
+  });
+
+  it("names the failure when a limit is met as well", async () => {
+    const run = await look(async (request, response) => {
+      if (has(request, 0)) return send(response, 402, {});
+      await delay(50);
+      return send(response, 403, {});
+    }, 8);
+    expect(run.error).toMatchObject({ name: "StopJobError", code: "forbidden" });
+  });
+
+  it("is what the source threw, after what is in flight was yielded", async () => {
+    service = await startService(answerAll);
+    const items = someItems(4);
+    const broken = new Proxy(items, {
+      get: (target, key, receiver) => {
+        if (key === "slice") {
+          return (from: number, to?: number) => {
+            if (from > 0) throw new Error("the input is gone");
+            return target.slice(from, to);
+          };
+        }
+        return Reflect.get(target, key, receiver) as unknown;
+      },
+    });
+    Object.defineProperty(broken, "length", { value: 10 });
+    const run = await runLookup(service.url, broken, { pageSize: 4 });
+    expect(run.error).toMatchObject({ message: "the input is gone" });
+    expect(run.answered).toEqual(idsExcept(4));
+  });
+});

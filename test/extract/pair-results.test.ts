@@ -1,0 +1,94 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { pairByAddress, pairByRecordId } from "../../src/extract/pair-results.ts";
+
+const result = (record_id: unknown, n = 0) => ({ record_id, n });
+
+const mail = (email_address: unknown, n = 0) => ({ email_address, n });
+
+describe("by record_id", () => {
+  it("finds shuffled results", () => {
+    expect(pairByRecordId(["a", "b"], [result("b"), result("a")])).toEqual([result("a"), result("b")]);
+  });
+  it("takes numbers for text", () => {
+    expect(pairByRecordId(["1", "2"], [result(2), result(1)])).toEqual([result(1), result(2)]);
+  });
+  it("takes the first of equal ids and ignores unknown ones", () => {
+    expect(pairByRecordId(["a", "b"], [result("x"), result("b", 1), result("b", 2), result("a")])).toEqual([
+      result("a"),
+      result("b", 1),
+    ]);
+  });
+  it("leaves out what was left out", () => {
+    expect(pairByRecordId(["a", "b", "c"], [result("c"), result("a")])).toEqual([
+      result("a"),
+      undefined,
+      result("c"),
+    ]);
+    expect(pairByRecordId(["a"], [])).toEqual([undefined]);
+  });
+  it("goes by position where no result has an id and none is missing", () => {
+    expect(pairByRecordId(["a", "b"], [{ n: 1 }, { n: 2 }])).toEqual([{ n: 1 }, { n: 2 }]);
+    expect(pairByRecordId(["a", "b"], [{ n: 1 }])).toEqual([undefined, undefined]);
+  });
+  it("goes by position for one id of the wrong type, as long as the others stand where they were sent", () => {
+    expect(pairByRecordId(["a", "b", "c"], [result("a"), result(null), result("c")])).toEqual([
+      result("a"),
+      result(null),
+      result("c"),
+    ]);
+    expect(pairByRecordId(["a", "b", "c"], [result("c"), result(null), result("a")])).toEqual([
+      result("a"),
+      undefined,
+      result("c"),
+    ]);
+  });
+  it("takes nothing that is no object for a result", () => {
+    expect(pairByRecordId(["a", "b"], [null, "b"])).toEqual([undefined, undefined]);
+  });
+});
+
+describe("by position and address", () => {
+  it("takes the result at the same position when its address is the one sent", () => {
+    expect(pairByAddress(["a@x", "A@x"], [mail("a@x", 1), mail("A@x", 2)])).toEqual([
+      mail("a@x", 1),
+      mail("A@x", 2),
+    ]);
+  });
+  it("finds shuffled results by address", () => {
+    expect(pairByAddress(["a@x", "b@x"], [mail("b@x"), mail("a@x")])).toEqual([mail("a@x"), mail("b@x")]);
+  });
+  it("compares without case only where no exact address is left", () => {
+    expect(pairByAddress(["Ann@X", "ann@x"], [mail("ann@x", 1), mail("ann@x", 2)])).toEqual([
+      mail("ann@x", 1),
+      mail("ann@x", 2),
+    ]);
+    expect(pairByAddress([" Ann@X "], [mail("ann@x")])).toEqual([mail("ann@x")]);
+  });
+  it("goes by position when the address is of the wrong type", () => {
+    expect(pairByAddress(["a@x", "b@x"], [mail("a@x"), mail(7n)])).toEqual([mail("a@x"), mail(7n)]);
+  });
+  it("does not give an address the result of another", () => {
+    expect(pairByAddress(["a@x"], [mail("b@x")])).toEqual([undefined]);
+  });
+});
+
+it("whatever order, repetition and gaps, a record gets its own result or none", () => {
+  fc.assert(
+    fc.property(
+      fc.uniqueArray(fc.string({ minLength: 1 }), { maxLength: 30 }),
+      fc.infiniteStream(fc.nat()),
+      (ids, rolls) => {
+        const roll = () => rolls.next().value ?? 0;
+        const answered = ids.flatMap((id) => Array.from({ length: roll() % 3 }, () => result(id)));
+        const shuffled = answered.toSorted(() => (roll() % 2) - 0.5);
+        const paired = pairByRecordId(ids, shuffled);
+        expect(paired).toHaveLength(ids.length);
+        for (const [index, id] of ids.entries()) {
+          const isAnswered = shuffled.some((r) => r.record_id === id);
+          expect(paired[index]?.["record_id"]).toBe(isAnswered ? id : undefined);
+        }
+      },
+    ),
+  );
+});
