@@ -1,0 +1,152 @@
+import type {
+  Config,
+  ConnectionConfig,
+  InputConfig,
+  InputField,
+  JobConfig,
+  ServiceConfig,
+  WarehouseConfig,
+} from "./config.ts";
+import type { Secrets } from "./resolve-secrets.ts";
+import { predecessorsOf } from "./rules/cycles.ts";
+import type { ConfigDocument } from "./schema/document.ts";
+import type { InputDocument } from "./schema/inputs.ts";
+import type { JobDocument } from "./schema/jobs.ts";
+import { durationMs, parseTableName } from "./schema/values.ts";
+
+/** What of the configuration does not come out of the document. */
+export type Surroundings = Pick<Config, "file" | "warnings" | "logLevel" | "dataDir">;
+
+/** The configuration as the program uses it; the document has passed the schema and every rule. */
+export function buildConfig(document: ConfigDocument, secrets: Secrets, surroundings: Surroundings): Config {
+  const connections = mapEntries(document.connections, (name) => buildConnection(name, secrets));
+  const inputs = mapEntries(document.inputs, (name, input) => buildInput(name, input, connections));
+  const jobs = Object.entries(document.jobs);
+  return {
+    ...surroundings,
+    service: buildService(document.service, secrets),
+    sandbox: {
+      seed: document.sandbox.seed,
+      people: document.sandbox.people,
+      inputRows: document.sandbox.input_rows,
+    },
+    warehouse: buildWarehouse(document.warehouse, secrets),
+    confirmAbove: document.confirm_above,
+    connections,
+    inputs,
+    jobs: jobs.flatMap(([name, job]) => buildJob(name, job, inputs) ?? []),
+    unavailableJobs: jobs
+      .filter(([name, job]) => buildJob(name, job, inputs) === null)
+      .map(([name, job]) => ({ name, type: job.type })),
+  };
+}
+
+function mapEntries<T, R>(
+  section: Readonly<Record<string, T>>,
+  build: (name: string, entry: T) => R,
+): Readonly<Record<string, R>> {
+  return Object.fromEntries(Object.entries(section).map(([name, entry]) => [name, build(name, entry)]));
+}
+
+function buildService(service: ConfigDocument["service"], secrets: Secrets): ServiceConfig {
+  const limits = Object.entries(service.limits ?? {}).flatMap(([path, limit]) =>
+    limit ? [[path, { requestsPerSecond: limit.requests_per_second }] as const] : [],
+  );
+  return {
+    baseUrl: service.base_url.replace(/\/+$/, ""),
+    apiKey: secrets.apiKey,
+    userApiKey: secrets.userApiKey,
+    concurrency: service.concurrency,
+    requestsPerSecond: service.requests_per_second ?? null,
+    limits: Object.fromEntries(limits),
+  };
+}
+
+function buildWarehouse(warehouse: ConfigDocument["warehouse"], secrets: Secrets): WarehouseConfig {
+  if (warehouse.type !== "postgres") throw new Error(`${warehouse.type} has passed as available`);
+  return {
+    type: "postgres",
+    url: secrets.warehouseUrl ?? "embedded",
+    schema: warehouse.schema,
+    opsSchema: warehouse.ops_schema,
+  };
+}
+
+function buildConnection(name: string, secrets: Secrets): ConnectionConfig {
+  const url = secrets.connectionUrls.get(name);
+  if (!url) throw new Error(`connection ${name} has passed without an address`);
+  return { name, type: "postgres", url };
+}
+
+function buildInput(
+  name: string,
+  input: InputDocument,
+  connections: Readonly<Record<string, ConnectionConfig>>,
+): InputConfig {
+  const table = input.table === undefined ? null : parseTableName(input.table);
+  const fields = Object.entries(input.fields).flatMap(
+    ([field, columns]) => (columns === undefined ? [] : [[field as InputField, listOf(columns)] as const]), // the schema knows no other keys
+  );
+  return {
+    name,
+    source: table ? { kind: "table", ...table } : { kind: "sql", sql: input.sql ?? "" },
+    connection: input.connection === undefined ? null : (connections[input.connection] ?? null),
+    where: input.where ?? null,
+    orderBy: input.order_by ?? null,
+    key: listOf(input.key),
+    cursor: input.cursor ?? null,
+    cursorOverlapMs: durationMs(input.cursor_overlap) ?? 0,
+    onMissing: "keep",
+    fields: Object.fromEntries(fields),
+  };
+}
+
+/** Null for a job of a type that this version doesn't have (it is switched off, else it had been refused). */
+function buildJob(
+  name: string,
+  job: JobDocument,
+  inputs: Readonly<Record<string, InputConfig>>,
+): JobConfig | null {
+  if (job.type !== "resolve" && job.type !== "validate_emails" && job.type !== "enrich") return null;
+  const input = inputs[job.input];
+  if (!input) throw new Error(`job ${name} has passed without an input`);
+  const refreshAfterMs = msOf(job.refresh_after);
+  const validEmailsFrom = job.type === "validate_emails" ? null : (job.valid_emails_from ?? null);
+  const pidFrom = job.type === "enrich" ? (job.pid_from ?? null) : null;
+  const lookup = {
+    name,
+    enabled: job.enabled,
+    after: predecessorsOf({
+      after: listOf(job.after ?? []),
+      pid_from: pidFrom ?? undefined,
+      valid_emails_from: validEmailsFrom ?? undefined,
+      segments: [],
+    }),
+    schedule: job.schedule ?? null,
+    timezone: job.timezone,
+    input,
+    refreshAfterMs,
+    refreshUnmatchedAfterMs: msOf(job.refresh_unmatched_after) ?? refreshAfterMs,
+    maxRecordsPerRun: job.max_records_per_run ?? null,
+    maxRejectRatio: job.max_reject_ratio ?? null,
+  };
+  if (job.type === "validate_emails") return { ...lookup, type: job.type };
+  if (job.type === "resolve") return { ...lookup, type: job.type, validEmailsFrom };
+  return {
+    ...lookup,
+    type: job.type,
+    pidFrom,
+    validEmailsFrom,
+    returnFields: job.return_fields,
+    matchConditionFields: job.match_condition_fields,
+    includePremiumFields: job.include_premium_fields,
+  };
+}
+
+function listOf(value: string | string[]): string[] {
+  return typeof value === "string" ? [value] : value;
+}
+
+function msOf(duration: string | undefined): number | null {
+  return duration === undefined ? null : durationMs(duration);
+}

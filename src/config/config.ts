@@ -1,0 +1,171 @@
+import type { Problem } from "../errors.ts";
+import type { SecretReference } from "./secret.ts";
+
+/** How much is logged. */
+export type LogLevel = "trace" | "debug" | "info" | "warn" | "error" | "silent";
+
+/** The fields of an input record that a column can be mapped to, by the interface's own names (2.12, 2.14). */
+export type InputField =
+  | "service_pid"
+  | "linkedin_url"
+  | "first_name"
+  | "middle_name"
+  | "last_name"
+  | "full_name"
+  | "name_suffix"
+  | "emails"
+  | "phones"
+  | "full_address"
+  | "address_line_1"
+  | "address_line_2"
+  | "city"
+  | "state"
+  | "zipcode";
+
+/** The service that is called. */
+export interface ServiceConfig {
+  /** `sandbox`, or the address without a slash at its end. */
+  readonly baseUrl: string;
+  /** Null for the sandbox, which needs none. */
+  readonly apiKey: SecretReference | null;
+  /** Key of a user, which asynchronous person search needs. */
+  readonly userApiKey: SecretReference | null;
+  /** Calls in flight, all jobs together; 1 to 64. */
+  readonly concurrency: number;
+  /** Null: no cap of ours. */
+  readonly requestsPerSecond: number | null;
+  /** Caps by the endpoint's path (`/v2/enrich`); each replaces `requestsPerSecond` for its endpoint. */
+  readonly limits: Readonly<Record<string, { readonly requestsPerSecond: number }>>;
+}
+
+/** The population of the sandbox and the sample input tables made from it. */
+export interface SandboxConfig {
+  readonly seed: number;
+  /** People in the population. */
+  readonly people: number;
+  /** Rows of the sample input tables. */
+  readonly inputRows: number;
+}
+
+/** The warehouse that is filled. */
+export interface WarehouseConfig {
+  readonly type: "postgres";
+  /** `embedded`, or where the postgres:// address comes from (it may hold a password). */
+  readonly url: SecretReference | "embedded";
+  /** Schema of the people. */
+  readonly schema: string;
+  /** Schema of runs, ledger and checkpoints. */
+  readonly opsSchema: string;
+}
+
+/** Another database that inputs live in. */
+export interface ConnectionConfig {
+  readonly name: string;
+  readonly type: "postgres";
+  readonly url: SecretReference;
+}
+
+/** One input: where its rows are, what tells them apart, and which columns are sent as what. */
+export interface InputConfig {
+  readonly name: string;
+  readonly source: TableSource | SqlSource;
+  /** Null: the warehouse itself. */
+  readonly connection: ConnectionConfig | null;
+  /** SQL condition. */
+  readonly where: string | null;
+  /** SQL expressions; which rows come first under a cap. */
+  readonly orderBy: string | null;
+  /** Columns of the key, at least one, in the order of the configuration. */
+  readonly key: readonly string[];
+  /** Column that moves when a row changes. */
+  readonly cursor: string | null;
+  readonly cursorOverlapMs: number;
+  readonly onMissing: "keep";
+  /** Columns by interface field; `emails` and `phones` have one or more columns, every other field exactly one. */
+  readonly fields: Readonly<Partial<Record<InputField, readonly string[]>>>;
+}
+
+/** A table or view; names exactly as the database stores them. */
+export interface TableSource {
+  readonly kind: "table";
+  /** Null: whatever the connection's search_path finds. */
+  readonly schema: string | null;
+  readonly table: string;
+}
+
+/** A query; without a semicolon at its end. */
+export interface SqlSource {
+  readonly kind: "sql";
+  readonly sql: string;
+}
+
+interface LookupJobBase {
+  readonly name: string;
+  readonly enabled: boolean;
+  /** Jobs that come first: `after` and every job that another key names; no repetitions. */
+  readonly after: readonly string[];
+  /** Five cron fields. */
+  readonly schedule: string | null;
+  /** IANA name. */
+  readonly timezone: string;
+  readonly input: InputConfig;
+  /** Null: an answer never expires. */
+  readonly refreshAfterMs: number | null;
+  /** Null: an answer without a match never expires. */
+  readonly refreshUnmatchedAfterMs: number | null;
+  /** Null: no cap. */
+  readonly maxRecordsPerRun: number | null;
+  /** Rejected rows / rows sent, 0 to 1; null: no bound. */
+  readonly maxRejectRatio: number | null;
+}
+
+/** A job that finds the PID of each input row. */
+export interface ResolveJobConfig extends LookupJobBase {
+  readonly type: "resolve";
+  /** Name of the `validate_emails` job whose `invalid` addresses are left out. */
+  readonly validEmailsFrom: string | null;
+}
+
+/** A job that validates the e-mail addresses of each input row. */
+export interface ValidateEmailsJobConfig extends LookupJobBase {
+  readonly type: "validate_emails";
+}
+
+/** A job that fetches the person of each input row. */
+export interface EnrichJobConfig extends LookupJobBase {
+  readonly type: "enrich";
+  /** Name of the `resolve` job whose PIDs are sent beside the mapped fields. */
+  readonly pidFrom: string | null;
+  /** Name of the `validate_emails` job whose `invalid` addresses are left out. */
+  readonly validEmailsFrom: string | null;
+  /** Empty: left out of the request. */
+  readonly returnFields: readonly string[];
+  /** Empty: left out of the request. */
+  readonly matchConditionFields: readonly string[];
+  readonly includePremiumFields: boolean;
+}
+
+/** One job. */
+export type JobConfig = ResolveJobConfig | ValidateEmailsJobConfig | EnrichJobConfig;
+
+/** The whole configuration: checked, linked and with its defaults filled in; holds no secret, only where they are. */
+export interface Config {
+  /** Absolute path of the file. */
+  readonly file: string;
+  /** What is allowed but unwise. */
+  readonly warnings: readonly Problem[];
+  readonly logLevel: LogLevel;
+  readonly service: ServiceConfig;
+  readonly sandbox: SandboxConfig;
+  readonly warehouse: WarehouseConfig;
+  /** Absolute path of the folder for the embedded database and received answers. */
+  readonly dataDir: string;
+  /** After its first run a job that is due for more than both asks first. */
+  readonly confirmAbove: { readonly records: number; readonly ratio: number };
+  readonly connections: Readonly<Record<string, ConnectionConfig>>;
+  readonly inputs: Readonly<Record<string, InputConfig>>;
+  /** Every job of an available type, switched off ones included, in the file's order. */
+  readonly jobs: readonly JobConfig[];
+  /** Switched-off jobs of types that this version does not have. */
+  readonly unavailableJobs: readonly { readonly name: string; readonly type: string }[];
+}

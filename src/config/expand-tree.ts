@@ -1,0 +1,30 @@
+import type { Path, Problems } from "./problems.ts";
+import { type Environment, expand } from "./references.ts";
+import { expectationOf } from "./schema/described.ts";
+import { type Schema, schemaAt } from "./schema/walk.ts";
+
+/**
+ * The tree with `${NAME}` replaced in every text, but not where the schema expects a secret:
+ * these stay references, so that no secret is ever part of the tree.
+ */
+export function expandTree(root: Schema, tree: unknown, env: Environment, problems: Problems): unknown {
+  function visit(value: unknown, path: Path): unknown {
+    if (Array.isArray(value)) return value.map((item, position) => visit(item, [...path, position]));
+    if (typeof value === "object" && value !== null) {
+      return Object.fromEntries(
+        Object.entries(value).map(([key, item]) => [key, visit(item, [...path, key])]),
+      );
+    }
+    if (typeof value !== "string" || !value.includes("${") || !isExpanded(path)) return value;
+    const expanded = expand(value, env);
+    if ("text" in expanded) return expanded.text;
+    problems.add(path, expanded);
+    return value;
+  }
+  /** A place that the schema doesn't know is refused anyway; its text stays as it is. */
+  function isExpanded(path: Path): boolean {
+    const schema = schemaAt(root, path, tree);
+    return schema !== null && expectationOf(schema)?.isSecret !== true;
+  }
+  return visit(tree, []);
+}

@@ -1,0 +1,135 @@
+import { z } from "zod";
+import { type Complaint, type Path, type Problems, textOf } from "./problems.ts";
+import { expectationOf } from "./schema/described.ts";
+import {
+  discriminatorOf,
+  keyPaths,
+  keysOf,
+  optionFor,
+  optionsOf,
+  type Schema,
+  schemaAt,
+  valueAt,
+} from "./schema/walk.ts";
+import { suggest } from "./suggest.ts";
+
+const FALLBACK_HINT = "docs/configuration.md describes this setting";
+
+type Issue = z.core.$ZodIssue;
+
+/** Adds what the schema found wrong with the value, in words that never repeat the value. */
+export function explainIssues(
+  root: Schema,
+  value: unknown,
+  issues: readonly Issue[],
+  problems: Problems,
+): void {
+  for (const issue of issues) explainIssue(root, value, issue, problems);
+}
+
+function explainIssue(root: Schema, value: unknown, issue: Issue, problems: Problems): void {
+  const path = issue.path.map((step) => (typeof step === "symbol" ? "?" : step));
+  const schema = schemaAt(root, path, value);
+  const found = valueAt(value, path);
+  if (issue.code === "unrecognized_keys") {
+    for (const key of issue.keys) problems.add([...path, key], unknownKey(root, path, value, key));
+    return;
+  }
+  if (issue.code === "invalid_union" && schema instanceof z.ZodUnion) {
+    const meant = optionFor(schema, found);
+    const branch = meant === null ? undefined : issue.errors[optionsOf(schema).indexOf(meant)];
+    if (branch && branch.length > 0) {
+      const nested = branch.map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] }));
+      explainIssues(root, value, nested, problems);
+      return;
+    }
+  }
+  problems.add(path, complaintOf(root, path, schema, found, value, issue));
+}
+
+function complaintOf(
+  root: Schema,
+  path: Path,
+  schema: Schema | null,
+  found: unknown,
+  value: unknown,
+  issue: Issue,
+): Complaint {
+  if (issue.code === "custom") {
+    const complaint: unknown = issue.params?.["complaint"];
+    if (isComplaint(complaint)) return complaint;
+  }
+  const types = discriminators(root, path, value);
+  const words = types.length > 0 ? { expects: `one of ${types.join(", ")}` } : wordsOf(schema);
+  if (found === undefined) return { message: "is missing", hint: `it must be ${words.expects}` };
+  return {
+    message: `must be ${words.expects}`,
+    hint: hintFor(schema, found, types) ?? words.hint ?? FALLBACK_HINT,
+  };
+}
+
+function hintFor(schema: Schema | null, found: unknown, types: readonly string[]): string | undefined {
+  const choices = schema instanceof z.ZodEnum ? schema.options.map(String) : types;
+  if (typeof found === "string") {
+    const meant = suggest(found, choices);
+    if (meant !== null) return `did you mean ${meant}?`;
+    if (schema instanceof z.ZodBoolean) return "write true or false, without quotes";
+    if (schema instanceof z.ZodNumber && found.trim() !== "" && Number.isFinite(Number(found))) {
+      return "write the number without quotes";
+    }
+  }
+  const isBare = typeof found === "number" || typeof found === "boolean";
+  return isBare && schema instanceof z.ZodString && expectationOf(schema)?.hint === undefined
+    ? "put it in quotes"
+    : undefined;
+}
+
+function wordsOf(schema: Schema | null): { readonly expects: string; readonly hint?: string } {
+  const expectation = schema && expectationOf(schema);
+  if (expectation) return expectation;
+  if (schema instanceof z.ZodArray) return { expects: "a list" };
+  if (schema instanceof z.ZodLiteral) return { expects: schema.def.values.map(String).join(" or ") };
+  if (schema instanceof z.ZodUnion && !(schema instanceof z.ZodDiscriminatedUnion)) {
+    return {
+      expects: optionsOf(schema)
+        .map((option) => wordsOf(option).expects)
+        .join(", or "),
+    };
+  }
+  return { expects: "a mapping of keys to values", hint: "indent its keys below it" };
+}
+
+/** The values of `type` that the union above this place tells its alternatives apart by, when this is that place. */
+function discriminators(root: Schema, path: Path, value: unknown): readonly string[] {
+  const parent = schemaAt(root, path.slice(0, -1), value);
+  if (!(parent instanceof z.ZodDiscriminatedUnion) || parent.def.discriminator !== path.at(-1)) return [];
+  return optionsOf(parent).map((option) => String(discriminatorOf(option, parent.def.discriminator)));
+}
+
+function unknownKey(root: Schema, path: Path, tree: unknown, key: string): Complaint {
+  const place = schemaAt(root, path, tree);
+  const known = keysOf(place && optionFor(place, valueAt(tree, path)));
+  const meant = suggest(key, known);
+  const message = path.length === 0 ? "is not a setting" : `is not a setting of ${textOf(path)}`;
+  if (meant !== null) return { message, hint: `did you mean ${meant}?` };
+  const types = typesWith(place, key);
+  if (types.length > 0) return { message, hint: `it belongs to type ${types.join(", ")}` };
+  const elsewhere = keyPaths(root)
+    .filter((other) => other.path.at(-1) === key)
+    .map((other) => textOf(other.path));
+  if (elsewhere.length > 0)
+    return { message, hint: `there is ${[...new Set(elsewhere)].slice(0, 3).join(", ")}` };
+  return { message, hint: `the settings here are ${known.join(", ")}` };
+}
+
+/** The alternatives beside the present one that have this key. */
+function typesWith(schema: Schema | null, key: string): readonly string[] {
+  if (!(schema instanceof z.ZodDiscriminatedUnion)) return [];
+  return optionsOf(schema)
+    .filter((option) => keysOf(option).includes(key))
+    .map((option) => String(discriminatorOf(option, schema.def.discriminator)));
+}
+
+function isComplaint(value: unknown): value is Complaint {
+  return typeof value === "object" && value !== null && "message" in value;
+}

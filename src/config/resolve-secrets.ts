@@ -1,0 +1,124 @@
+import { resolve } from "node:path";
+import { type Complaint, type Path, type Problems, textOf } from "./problems.ts";
+import { type Environment, expand, isEnvironmentReference } from "./references.ts";
+import { complaintOnPostgresUrl, isFileReference } from "./schema/addresses.ts";
+import { valueAt } from "./schema/walk.ts";
+import { fileSecret, fixedSecret, readSecretFile, type SecretReference } from "./secret.ts";
+
+/** Reads references once, to see that each leads to a usable secret; notes what is unwise. */
+export interface SecretResolver {
+  /** The secret behind a reference; without one a problem is added and null answered. */
+  resolve(path: Path, reference: string, check: SecretCheck): Promise<SecretReference | null>;
+}
+
+/** What is wrong with a secret, or null. Its complaint must not repeat it. */
+export type SecretCheck = (value: string) => Complaint | null;
+
+/** Resolves references of the file in `folder`. */
+export function createSecretResolver(options: {
+  readonly folder: string;
+  readonly env: Environment;
+  readonly problems: Problems;
+  readonly warnings: Problems;
+}): SecretResolver {
+  const { folder, env, problems, warnings } = options;
+
+  async function resolveFile(
+    path: Path,
+    reference: string,
+    check: SecretCheck,
+  ): Promise<SecretReference | null> {
+    const expanded = expand(reference.slice("file:".length), env);
+    if (!("text" in expanded)) {
+      problems.add(path, expanded);
+      return null;
+    }
+    const file = resolve(folder, expanded.text);
+    const content = await readSecretFile(file);
+    if (!("value" in content)) {
+      // The path itself is not repeated: a key pasted behind `file:` by mistake would be shown.
+      problems.add(path, {
+        message: `names a file that ${content.message}`,
+        hint: `a path that doesn't begin with / starts at ${folder}`,
+      });
+      return null;
+    }
+    const complaint = check(content.value);
+    if (complaint) {
+      problems.add(path, complaint);
+      return null;
+    }
+    if (content.isShared) {
+      warnings.add(path, { message: "names a file that other users can read", hint: "chmod 600 it" });
+    }
+    return fileSecret(file);
+  }
+
+  return {
+    async resolve(path, reference, check) {
+      if (isFileReference(reference)) return resolveFile(path, reference, check);
+      const expanded = expand(reference, env);
+      const complaint = "text" in expanded ? check(expanded.text.trim()) : expanded;
+      if (complaint || !("text" in expanded)) {
+        if (complaint) problems.add(path, complaint);
+        return null;
+      }
+      const origin = isEnvironmentReference(reference)
+        ? `environment variable ${reference.slice(2, -1)}`
+        : `${textOf(path)} of the configuration`;
+      return fixedSecret(origin, expanded.text.trim());
+    },
+  };
+}
+
+/** A key goes into an HTTP header as it is. */
+export const checkKey: SecretCheck = (value) =>
+  /^[\x21-\x7e]+$/.test(value)
+    ? null
+    : {
+        message: "leads to a key with characters that no key has",
+        hint: "it is one word of ASCII characters; copy it again",
+      };
+
+/** The address of a Postgres database. */
+export const checkPostgresUrl: SecretCheck = (value) => {
+  const complaint = complaintOnPostgresUrl(value);
+  return complaint && { ...complaint, message: `leads to something that ${complaint.message}` };
+};
+
+/** The secrets of a configuration, each null where there is none or none is needed. */
+export interface Secrets {
+  readonly apiKey: SecretReference | null;
+  readonly userApiKey: SecretReference | null;
+  readonly warehouseUrl: SecretReference | null;
+  readonly connectionUrls: ReadonlyMap<string, SecretReference>;
+}
+
+/** Resolves every secret of a tree that this version uses, whatever else is wrong with the tree. */
+export async function resolveSecrets(
+  tree: unknown,
+  connections: readonly string[],
+  resolver: SecretResolver,
+  problems: Problems,
+): Promise<Secrets> {
+  const resolveAt = async (path: Path, check: SecretCheck) => {
+    const reference = valueAt(tree, path);
+    return typeof reference === "string" && !problems.has(path)
+      ? resolver.resolve(path, reference, check)
+      : null;
+  };
+  const isSandbox = valueAt(tree, ["service", "base_url"]) === "sandbox";
+  const isPostgres = valueAt(tree, ["warehouse", "type"]) === "postgres";
+  const isEmbedded = valueAt(tree, ["warehouse", "url"]) === "embedded";
+  const connectionUrls = new Map<string, SecretReference>();
+  for (const name of connections) {
+    const url = await resolveAt(["connections", name, "url"], checkPostgresUrl);
+    if (url) connectionUrls.set(name, url);
+  }
+  return {
+    apiKey: isSandbox ? null : await resolveAt(["service", "api_key"], checkKey),
+    userApiKey: isSandbox ? null : await resolveAt(["service", "user_api_key"], checkKey),
+    warehouseUrl: isPostgres && !isEmbedded ? await resolveAt(["warehouse", "url"], checkPostgresUrl) : null,
+    connectionUrls,
+  };
+}

@@ -1,0 +1,37 @@
+import type { Path, Problems } from "../problems.ts";
+import { entriesOf, type Links } from "./links.ts";
+
+/** Job types that this version runs. */
+export const availableJobTypes = ["resolve", "validate_emails", "enrich"] as const;
+
+/** Sections whose silent neglect would break a promise (a ceiling, an erasure, an alert) that the user relies on. */
+const unavailableSections = ["budgets", "privacy", "retention", "alerts", "http"] as const;
+
+/** Adds a problem for each setting that the schema knows but this version can't honour; answers how many. */
+export function checkAvailability(links: Links, jobTypes: readonly string[], problems: Problems): number {
+  let refused = 0;
+  const refuse = (path: Path, what: string | null, hint: string) => {
+    if (problems.has(path)) return;
+    refused += 1;
+    const subject = what === null ? "" : `says ${what}, which `;
+    problems.add(path, { message: `${subject}is not available in this version`, hint });
+  };
+  for (const section of unavailableSections) {
+    if (links[section] !== undefined) refuse([section], null, "remove the section");
+  }
+  if (links.warehouse?.type === "bigquery") refuse(["warehouse", "type"], "bigquery", "use postgres");
+  for (const [name, input] of entriesOf(links.inputs)) {
+    if (input.on_missing !== "flag" && input.on_missing !== "erase") continue;
+    refuse(["inputs", name, "on_missing"], input.on_missing, "use keep, or remove the line");
+  }
+  for (const [name, job] of entriesOf(links.jobs)) {
+    if (!job.enabled || job.type === undefined || !jobTypes.includes(job.type)) continue;
+    if (availableJobTypes.some((type) => type === job.type)) continue;
+    refuse(
+      ["jobs", name, "type"],
+      job.type,
+      `remove the job, or set enabled: false; there is ${availableJobTypes.join(", ")}`,
+    );
+  }
+  return refused;
+}

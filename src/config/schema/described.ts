@@ -1,0 +1,94 @@
+import { z } from "zod";
+import type { Complaint } from "../problems.ts";
+
+/** What a value must be, in words; messages and the docs are made from it. */
+export interface Expectation {
+  /** Completes `must be …`. */
+  readonly expects: string;
+  readonly hint?: string;
+  /** The value is a secret: never expanded into the tree, never repeated. */
+  readonly isSecret?: true;
+}
+
+const expectations = z.registry<Expectation>();
+
+/** The schema, with what it expects. Optional and default wrap it; the words stay with the inner schema. */
+export function described<S extends z.ZodType>(schema: S, expectation: Expectation): S {
+  expectations.add(schema, expectation);
+  return schema;
+}
+
+/** The words of {@link described}, or undefined. */
+export function expectationOf(schema: z.core.$ZodType): Expectation | undefined {
+  return expectations.get(schema);
+}
+
+/** A text; `wrong` says what is the matter with one, or null. */
+export function text(expectation: Expectation, wrong?: (value: string) => Complaint | boolean | null) {
+  const schema = z.string().check((context) => {
+    const verdict = context.value.trim() === "" ? true : (wrong?.(context.value) ?? false);
+    if (verdict === false) return;
+    const complaint = verdict === true ? undefined : verdict;
+    context.issues.push({ code: "custom", input: context.value, params: { complaint } });
+  });
+  return described(schema, expectation);
+}
+
+/** One of a few words. */
+export function choice<const Values extends readonly [string, ...string[]]>(values: Values, hint?: string) {
+  const expects = values.length === 1 ? `\`${values[0]}\`` : `one of ${values.join(", ")}`;
+  return described(z.enum(values), { expects, ...(hint === undefined ? {} : { hint }) });
+}
+
+/** A whole number within bounds, both inclusive. */
+export function wholeNumber(min: number, max: number) {
+  const expects =
+    max === Number.MAX_SAFE_INTEGER
+      ? `a whole number, ${min} or more`
+      : `a whole number from ${min} to ${max}`;
+  return described(z.int().min(min).max(max), { expects });
+}
+
+/** True or false. */
+export function flag() {
+  return described(z.boolean(), { expects: "true or false" });
+}
+
+/** A ratio from 0 to 1, both inclusive. */
+export function ratio() {
+  return described(z.number().min(0).max(1), {
+    expects: "a number from 0 to 1",
+    hint: "0.2 stands for 20 percent",
+  });
+}
+
+/** A number above zero. */
+export function positiveNumber() {
+  return described(z.number().positive().max(1_000_000), { expects: "a number above 0" });
+}
+
+/** A list without repetitions; `least` entries or more. */
+export function listOf<S extends z.ZodType>(item: S, expects: string, least = 0) {
+  const schema = z
+    .array(item)
+    .min(least)
+    .check((context) => {
+      const seen = new Set<string>();
+      for (const [position, value] of context.value.entries()) {
+        const content = JSON.stringify(value);
+        if (seen.has(content)) {
+          const complaint: Complaint = { message: "is there twice", hint: "remove one of the two" };
+          context.issues.push({ code: "custom", input: value, path: [position], params: { complaint } });
+        }
+        seen.add(content);
+      }
+    });
+  return described(schema, { expects });
+}
+
+/** One entry, or a list of at least one. */
+export function oneOrMore<S extends z.ZodType>(item: S) {
+  const one = expectationOf(item);
+  const words = { ...one, expects: `${one?.expects ?? "an entry"}, or a list of at least one` };
+  return described(z.union([item, described(listOf(item, words.expects, 1), words)]), words);
+}

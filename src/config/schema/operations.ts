@@ -1,0 +1,57 @@
+import { z } from "zod";
+import { secret } from "./addresses.ts";
+import { choice, listOf, ratio, text, wholeNumber } from "./described.ts";
+import { duration } from "./values.ts";
+
+const count = () => wholeNumber(0, Number.MAX_SAFE_INTEGER);
+const budget = z.strictObject({ per_day: count().optional(), per_month: count().optional() }).optional();
+
+/** `budgets`: ceilings over days and months, across jobs, shards and crashes. */
+export const budgets = z.strictObject({
+  resolve: budget,
+  validate_emails: budget,
+  enrich: budget,
+  unlock: budget,
+});
+
+/** `privacy`: how erased people are kept out. */
+export const privacy = z.strictObject({
+  erasure_key: secret().optional(),
+  erasure_notice: duration().default("30d"),
+});
+
+/** `retention`: how long rows of a table are kept; by table. */
+export const retention = z.strictObject({
+  match_history: duration().optional(),
+  segment_membership_history: duration().optional(),
+  reject: duration().optional(),
+  sync_run: duration().optional(),
+  api_call: duration().optional(),
+  input_coverage: duration().optional(),
+  segment_sync: duration().optional(),
+});
+
+/** `alerts`: who is told when a run ends badly. */
+export const alerts = z.strictObject({
+  webhook: secret(),
+  on: listOf(choice(["failed", "limited", "interrupted", "locked"]), "a list of statuses", 1).default([
+    "failed",
+    "limited",
+  ]),
+});
+
+/** `http`: the pages of `schedule`. */
+export const http = z.strictObject({
+  bind: text(
+    { expects: "an IP address or host name to listen on" },
+    (value) => !/^[A-Za-z0-9.:-]+$/.test(value),
+  ).default("127.0.0.1"),
+  port: wholeNumber(1, 65_535).default(8080),
+  token: secret().optional(),
+});
+
+/** `confirm_above`: a job that is due for more than both asks first. */
+export const confirmAbove = z.strictObject({
+  records: count().default(10_000),
+  ratio: ratio().default(0.2),
+});

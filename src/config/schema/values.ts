@@ -1,0 +1,125 @@
+import { validate as isCron } from "node-cron";
+import { z } from "zod";
+import { described, text } from "./described.ts";
+
+const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
+/** A hundred years: longer is a mistake. */
+const MAX_DURATION_MS = 100 * 366 * UNIT_MS.d;
+
+/** Milliseconds of a duration such as `30d`; null when the text is none. */
+export function durationMs(duration: string): number | null {
+  const match = /^(\d{1,9})([smhdw])$/.exec(duration);
+  if (!match) return null;
+  const [, count, unit] = match;
+  const milliseconds = Number(count) * UNIT_MS[unit as keyof typeof UNIT_MS]; // the pattern allows only these
+  return milliseconds <= MAX_DURATION_MS ? milliseconds : null;
+}
+
+/** A length of time, `least` or more. */
+export function duration(least: "0s" | "1s" = "1s") {
+  const leastMs = durationMs(least) ?? 0;
+  return text(
+    {
+      expects: "a duration such as 30d",
+      hint: "a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w)",
+    },
+    (value) => (durationMs(value) ?? -1) < leastMs,
+  );
+}
+
+/** Five cron fields. */
+export function cronSchedule() {
+  return text(
+    {
+      expects: "a cron schedule of five fields",
+      hint: 'minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15',
+    },
+    (value) => value.trim().split(/\s+/).length !== 5 || !isCron(value),
+  );
+}
+
+/** A time zone by its IANA name. */
+export function timezone() {
+  return text(
+    { expects: "an IANA time zone", hint: "for example UTC, Europe/Berlin or America/Chicago" },
+    (value) => {
+      if (!/^[A-Za-z]/.test(value)) return true;
+      try {
+        return new Intl.DateTimeFormat("en", { timeZone: value }).resolvedOptions().timeZone === "";
+      } catch {
+        return true;
+      }
+    },
+  );
+}
+
+/** A calendar day. */
+export function day() {
+  return text({ expects: "a day such as 2026-01-31" }, (value) => {
+    const date = /^\d{4}-\d{2}-\d{2}$/.test(value) ? new Date(`${value}T00:00:00Z`) : null;
+    return date === null || Number.isNaN(date.getTime()) || date.toISOString().slice(0, 10) !== value;
+  });
+}
+
+/** A UUID. */
+export function uuid() {
+  return described(z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i), {
+    expects: "a UUID",
+    hint: "as in 123e4567-e89b-12d3-a456-426614174000",
+  });
+}
+
+/** Name of a schema that is created and filled: lower case, so that plain SQL finds it. */
+export function schemaName() {
+  return text(
+    {
+      expects: "a schema name of at most 63 lower-case letters, digits and _",
+      hint: "begin with a letter or _; names that begin with pg_ belong to Postgres",
+    },
+    (value) => !/^[a-z_][a-z0-9_]{0,62}$/.test(value) || /^(pg_|information_schema$)/.test(value),
+  );
+}
+
+/** Name of a column, exactly as the database stores it. */
+export function columnName() {
+  return text(
+    { expects: "the name of a column", hint: "exactly as the database stores it, at most 63 bytes" },
+    (value) => Buffer.byteLength(value) > 63 || value.includes("\0"),
+  );
+}
+
+/** Name of another part of this configuration. */
+export function nameOf(part: string) {
+  return text({ expects: `the name of ${part}` });
+}
+
+/** A piece of SQL that is put inside a statement of ours. */
+export function sqlText(expects: string) {
+  return text({ expects }, (value) => {
+    if (value.includes("\0")) return true;
+    return /;\s*$/.test(value) ? { message: "ends with a semicolon", hint: "remove it" } : false;
+  });
+}
+
+/** The schema and the name of a table as in `crm.customers` or `"My Schema"."Odd Name"`; null when it is neither. */
+export function parseTableName(value: string): { schema: string | null; table: string } | null {
+  const part = String.raw`(?:[\p{L}_][\p{L}\p{N}_$]*|"(?:[^"\0]|"")+")`;
+  const match = new RegExp(`^(?:(${part})\\.)?(${part})$`, "u").exec(value);
+  if (!match) return null;
+  const [schema, table] = [match[1], match[2]].map((p) =>
+    p?.startsWith('"') ? p.slice(1, -1).replaceAll('""', '"') : p,
+  );
+  if (table === undefined || [schema, table].some((p) => Buffer.byteLength(p ?? "") > 63)) return null;
+  return { schema: schema ?? null, table };
+}
+
+/** A table, with or without its schema. */
+export function tableName() {
+  return text(
+    {
+      expects: "a table such as crm.customers",
+      hint: "schema.table or table, exactly as the database stores them; odd names in double quotes: 'crm.\"Odd Name\"'",
+    },
+    (value) => parseTableName(value) === null,
+  );
+}

@@ -1,0 +1,97 @@
+import { z } from "zod";
+
+/** Any schema. */
+export type Schema = z.core.$ZodType;
+
+/** The schema without the optional and default around it. */
+export function unwrap(schema: Schema): Schema {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
+    return unwrap(schema.def.innerType);
+  }
+  return schema;
+}
+
+/** The alternatives of a union; a schema that is none is its own only one. */
+export function optionsOf(schema: Schema): readonly Schema[] {
+  const inner = unwrap(schema);
+  return inner instanceof z.ZodUnion ? inner.def.options.map(unwrap) : [inner];
+}
+
+/** The alternative that a value is meant for: by its discriminator, else by its kind (text, list, mapping). */
+export function optionFor(schema: Schema, value: unknown): Schema | null {
+  const inner = unwrap(schema);
+  if (!(inner instanceof z.ZodUnion)) return inner;
+  const options = optionsOf(inner);
+  if (inner instanceof z.ZodDiscriminatedUnion) {
+    const type = entryOf(value, inner.def.discriminator);
+    return options.find((option) => discriminatorOf(option, inner.def.discriminator) === type) ?? null;
+  }
+  return options.find((option) => isOfKind(option, value)) ?? null;
+}
+
+/** The constant that tells this alternative from the others (`resolve` for jobs of that type). */
+export function discriminatorOf(option: Schema, key: string): unknown {
+  const literal = option instanceof z.ZodObject ? option.def.shape[key] : undefined;
+  return literal instanceof z.ZodLiteral ? literal.def.values[0] : undefined;
+}
+
+/** The schema of a place in the file, alternatives chosen by what the file holds; null where there is none. */
+export function schemaAt(root: Schema, path: readonly PropertyKey[], value: unknown): Schema | null {
+  const [step, ...rest] = path;
+  if (step === undefined) return unwrap(root);
+  const below = optionFor(root, value);
+  const next = below === null ? undefined : childOf(below, step);
+  return next ? schemaAt(next, rest, entryOf(value, step)) : null;
+}
+
+/** What stands in the file at a place. */
+export function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce(entryOf, value);
+}
+
+function entryOf(value: unknown, step: PropertyKey): unknown {
+  if (typeof value !== "object" || value === null || !Object.hasOwn(value, step)) return undefined;
+  return (value as Record<PropertyKey, unknown>)[step]; // an own property, of whatever kind
+}
+
+/** The keys that a mapping may have; none when the schema is no mapping or takes any name. */
+export function keysOf(schema: Schema | null): readonly string[] {
+  return schema instanceof z.ZodObject ? Object.keys(schema.def.shape) : [];
+}
+
+function childOf(schema: Schema, step: PropertyKey): Schema | undefined {
+  if (schema instanceof z.ZodObject && typeof step === "string") {
+    return Object.hasOwn(schema.def.shape, step) ? schema.def.shape[step] : undefined;
+  }
+  if (schema instanceof z.ZodRecord) return schema.def.valueType;
+  if (schema instanceof z.ZodArray) return schema.def.element;
+  return undefined;
+}
+
+function isOfKind(schema: Schema, value: unknown): boolean {
+  if (schema instanceof z.ZodArray) return Array.isArray(value);
+  const isMapping = typeof value === "object" && value !== null && !Array.isArray(value);
+  if (schema instanceof z.ZodObject || schema instanceof z.ZodRecord) return isMapping;
+  return typeof value !== "object";
+}
+
+/** A place that the schema knows, with its schema; names that users choose are `NAME`. */
+export interface KeyPath {
+  readonly path: readonly string[];
+  readonly schema: Schema;
+}
+
+/** Every place of the schema, once per alternative that has it, parents first. */
+export function keyPaths(schema: Schema, path: readonly string[] = []): readonly KeyPath[] {
+  return optionsOf(schema).flatMap((option) => {
+    if (option instanceof z.ZodObject) {
+      return Object.entries(option.def.shape).flatMap(([key, child]) => {
+        const place = [...path, key];
+        return [{ path: place, schema: child }, ...keyPaths(child, place)];
+      });
+    }
+    if (option instanceof z.ZodRecord) return keyPaths(option.def.valueType, [...path, "NAME"]);
+    if (option instanceof z.ZodArray) return keyPaths(option.def.element, path);
+    return [];
+  });
+}

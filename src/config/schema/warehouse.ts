@@ -1,0 +1,50 @@
+import { z } from "zod";
+import { httpUrl, isFileReference, postgresUrl } from "./addresses.ts";
+import { choice, text } from "./described.ts";
+import { schemaName } from "./values.ts";
+
+/** Where the tables go unless the configuration says otherwise. */
+export const DEFAULT_SCHEMA = "person_data";
+/** Where runs, ledger and checkpoints go unless the configuration says otherwise. */
+export const DEFAULT_OPS_SCHEMA = "person_data_ops";
+
+const schemas = {
+  schema: schemaName().default(DEFAULT_SCHEMA),
+  ops_schema: schemaName().default(DEFAULT_OPS_SCHEMA),
+};
+
+const postgres = z.strictObject({
+  type: z.literal("postgres"),
+  url: postgresUrl({ allowEmbedded: true }),
+  ...schemas,
+});
+
+const bigquery = z.strictObject({
+  type: z.literal("bigquery"),
+  project: text(
+    { expects: "the id of a Google Cloud project" },
+    (value) => !/^[a-z][a-z0-9:.-]{2,61}[a-z0-9]$/.test(value),
+  ),
+  location: text(
+    { expects: "a BigQuery location such as EU or us-east1" },
+    (value) => !/^[A-Za-z0-9-]+$/.test(value),
+  ),
+  credentials: text(
+    {
+      expects: "`adc` or file:PATH of a service account's key",
+      hint: "adc stands for Application Default Credentials",
+    },
+    (value) => value !== "adc" && !isFileReference(value),
+  ).default("adc"),
+  api_endpoint: httpUrl().optional(),
+  ...schemas,
+});
+
+/** `warehouse`: what is filled. */
+export const warehouse = z.discriminatedUnion("type", [postgres, bigquery]);
+
+/** One of `connections`: another database that inputs live in. */
+export const connection = z.strictObject({
+  type: choice(["postgres"]),
+  url: postgresUrl({ allowEmbedded: false }),
+});

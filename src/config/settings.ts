@@ -1,0 +1,56 @@
+import { dirname, resolve } from "node:path";
+import type { LogLevel } from "./config.ts";
+import type { Problems } from "./problems.ts";
+import type { Environment } from "./references.ts";
+import { logLevels } from "./schema/document.ts";
+import { suggest } from "./suggest.ts";
+
+/** Settings given as flags; each wins over its environment variable, and that over the file. */
+export interface Overrides {
+  /** `--log-level`; else PERSON_ETL_LOG_LEVEL, else `log_level`. */
+  readonly logLevel?: string | undefined;
+  /** Relative to the working directory, as is PERSON_ETL_DATA_DIR; `data_dir` is relative to the file's folder. */
+  readonly dataDir?: string | undefined;
+}
+
+/** The configuration file to read: `--config`, else PERSON_ETL_CONFIG, else `config.yaml`. */
+export function locateConfig(flag: string | undefined, env: Environment): string {
+  return flag ?? variable(env, "PERSON_ETL_CONFIG") ?? "config.yaml";
+}
+
+/** The level to log at; one that there isn't adds a problem. */
+export function chooseLogLevel(
+  overrides: Overrides,
+  env: Environment,
+  fromFile: LogLevel,
+  problems: Problems,
+): LogLevel {
+  const fromEnvironment = variable(env, "PERSON_ETL_LOG_LEVEL");
+  const wanted = overrides.logLevel ?? fromEnvironment ?? fromFile;
+  const level = logLevels.find((known) => known === wanted);
+  if (level !== undefined) return level;
+  const meant = suggest(wanted, logLevels);
+  problems.addProblem({
+    path: overrides.logLevel === undefined ? "PERSON_ETL_LOG_LEVEL" : "--log-level",
+    message: `must be one of ${logLevels.join(", ")}`,
+    hint: meant === null ? "for example info" : `did you mean ${meant}?`,
+  });
+  return fromFile;
+}
+
+/** Absolute path of the folder for data of our own. */
+export function chooseDataDir(
+  overrides: Overrides,
+  env: Environment,
+  file: string,
+  fromFile: string,
+): string {
+  const given = overrides.dataDir ?? variable(env, "PERSON_ETL_DATA_DIR");
+  return given === undefined ? resolve(dirname(file), fromFile) : resolve(given);
+}
+
+/** An empty variable counts as not set, as it does for most programs. */
+function variable(env: Environment, name: string): string | undefined {
+  const value = env[name];
+  return value === undefined || value.trim() === "" ? undefined : value;
+}

@@ -1,0 +1,38 @@
+/** The known name that was most likely meant, or null: case, `_` and `-` don't count, a few letters may differ. */
+export function suggest(given: string, known: readonly string[]): string | null {
+  const wanted = plain(given);
+  if (wanted === "" || wanted.length > 64) return null;
+  let best: string | null = null;
+  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
+  for (const name of known) {
+    const distance = editDistance(wanted, plain(name));
+    if (distance < bestDistance) [best, bestDistance] = [name, distance];
+  }
+  return best;
+}
+
+function plain(name: string): string {
+  return name.toLowerCase().replaceAll(/[_\-\s]/g, "");
+}
+
+/** Fewest insertions, deletions, replacements and swaps of neighbours that turn one into the other. */
+function editDistance(a: string, b: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const same = a[i - 1] === b[j - 1];
+      let least = Math.min(at(last, j) + 1, at(row, j - 1) + 1, at(last, j - 1) + (same ? 0 : 1));
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (swapped) least = Math.min(least, at(beforeLast, j - 2) + 1);
+      row.push(least);
+    }
+    [beforeLast, last] = [last, row];
+  }
+  return at(last, b.length);
+}
+
+function at(row: readonly number[], index: number): number {
+  return row[index] ?? Number.POSITIVE_INFINITY;
+}

@@ -1,0 +1,116 @@
+import type { InputField } from "./config.ts";
+
+/** What `init` asks for. All texts go into the file as they would be written there, quoted where YAML needs it. */
+export interface ConfigAnswers {
+  /** `sandbox`, or the address of the service. */
+  readonly baseUrl: string;
+  /** `${NAME}` or `file:PATH`; null for the sandbox. */
+  readonly apiKey: string | null;
+  /** `embedded`, `${NAME}` or `file:PATH`. */
+  readonly warehouseUrl: string;
+  /** Name of the input. */
+  readonly input: string;
+  /** `schema.table` or `table`. */
+  readonly table: string;
+  /** Columns that tell rows apart, at least one. */
+  readonly key: readonly string[];
+  /** Column that changes when a row changes, if there is one. */
+  readonly cursor: string | null;
+  /** Columns by field of the service; at least one. */
+  readonly fields: Readonly<Partial<Record<InputField, readonly string[]>>>;
+}
+
+/** A commented config.yaml from these answers, with every job that the mapped fields allow. */
+export function renderConfig(answers: ConfigAnswers): string {
+  return `# person-etl, written by \`person-etl init\`. Verify it with \`person-etl check\`; see what a run
+# would send with \`person-etl plan\`; then \`person-etl run\`. Every setting: docs/configuration.md.
+#
+# A line that begins with # and no space is a setting at its default or an example: remove the # to use it.
+# \${NAME} is replaced by an environment variable.
+
+service:
+  base_url: ${scalar(answers.baseUrl)}
+  ${answers.apiKey === null ? "#api_key: ${PERSON_SERVICE_API_KEY}" : `api_key: ${scalar(answers.apiKey)}`}   # \${NAME} or file:PATH, never the key itself
+  #concurrency: 8               # calls in flight, all jobs together
+  #requests_per_second: 50      # a cap of your own; on 429 the program slows down by itself
+
+warehouse:
+  type: postgres
+  url: ${scalar(answers.warehouseUrl)}   # embedded, or \${NAME} or file:PATH of a postgresql:// address
+  #schema: person_data          # people
+  #ops_schema: person_data_ops  # runs, ledger, checkpoints: no personal data in it
+
+#data_dir: .person-etl          # the embedded database; relative to this file
+#confirm_above: { records: 10000, ratio: 0.2 }   # a later run that is due for more than both needs --yes
+
+inputs:
+  ${answers.input}:
+    table: ${scalar(answers.table)}
+    #where: country = 'US'      # a SQL condition: only these rows
+    key: ${columns(answers.key)}   # what tells rows apart
+    ${answers.cursor === null ? "#cursor: updated_at" : `cursor: ${column(answers.cursor)}`}   # changes when a row changes, and saves reading the others
+    fields:                     # field of the service: column
+${renderFields(answers.fields)}
+
+jobs:
+${renderJobs(answers)}`;
+}
+
+function renderFields(fields: ConfigAnswers["fields"]): string {
+  return Object.entries(fields)
+    .map(([field, names]) => `      ${field}: ${columns(names)}`)
+    .join("\n");
+}
+
+function renderJobs({ input, fields }: ConfigAnswers): string {
+  const has = (field: InputField) => (fields[field] ?? []).length > 0;
+  const hasName = has("full_name") || (has("first_name") && has("last_name"));
+  // A mapped service_pid is sent as it is; another one from a resolve job would contradict it.
+  const resolves = hasName && (has("emails") || has("phones")) && !has("service_pid");
+  const validates = has("emails");
+  const jobs = [
+    resolves && renderJob(`resolve_${input}`, "finds the PID of each row", { type: "resolve", input }),
+    validates &&
+      renderJob(`validate_${input}`, "validates the e-mail addresses", {
+        type: "validate_emails",
+        input,
+        refresh_after: "30d",
+      }),
+    renderJob(`enrich_${input}`, "fetches the people", {
+      type: "enrich",
+      input,
+      pid_from: resolves && `resolve_${input}`,
+      valid_emails_from: validates && `validate_${input}`,
+      refresh_after: "90d",
+      refresh_unmatched_after: "30d",
+      max_records_per_run: "100000",
+    }),
+  ];
+  return jobs.filter((job) => job !== false).join("\n");
+}
+
+function renderJob(name: string, purpose: string, settings: Record<string, string | false>): string {
+  const lines = Object.entries(settings).flatMap(([key, value]) =>
+    value === false ? [] : `    ${key}: ${value}`,
+  );
+  return `  ${name}:   # ${purpose}\n${lines.join("\n")}\n`;
+}
+
+/** One column as it is, several as a list. */
+function columns(names: readonly string[]): string {
+  const [only, ...others] = names.map(column);
+  return only !== undefined && others.length === 0 ? only : `[${names.map(column).join(", ")}]`;
+}
+
+/** A column's name is never a reference: `${` in it is written as `$${`. */
+function column(name: string): string {
+  return scalar(name.replaceAll("${", "$$$${"));
+}
+
+/** A text as YAML takes it for this very text, inside and outside of lists; plain where that is safe. */
+function scalar(value: string): string {
+  const isPlain =
+    /^(\$\{[A-Z_][A-Z0-9_]*\}|[A-Za-z_][A-Za-z0-9_.]*|https?:\/\/[A-Za-z0-9.:/_-]+[A-Za-z0-9/]|file:[A-Za-z0-9._/-]+)$/;
+  const isWord = /^(true|false|null|yes|no|on|off)$/i.test(value);
+  return isPlain.test(value) && !isWord ? value : JSON.stringify(value);
+}

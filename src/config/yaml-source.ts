@@ -1,0 +1,151 @@
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseDocument,
+} from "yaml";
+import type { Complaint, Path } from "./problems.ts";
+import { type SyntaxProblems, syntaxProblems } from "./yaml-syntax.ts";
+
+/** The configuration as plain values, and where each of them stands. */
+export interface YamlSource {
+  /** Mappings are objects, lists arrays; what has a problem of its own is left out. Null for an empty file. */
+  readonly value: unknown;
+  /** 1-based line of the deepest part of the path that the file has; 1 when it has none. */
+  readonly lineOf: (path: Path) => number;
+  /** Values that no configuration can have: empty ones, odd keys, circles. */
+  readonly complaints: readonly { readonly path: Path; readonly complaint: Complaint }[];
+  readonly syntax: SyntaxProblems;
+}
+
+/** What is read of one file at most; aliases of aliases can multiply a small file without end. */
+const MAX_NODES = 20_000;
+const MAX_DEPTH = 40;
+
+/** Reads YAML, as far as the text is YAML. Never throws. */
+export function readYaml(text: string, fileName: string): YamlSource {
+  const lineCounter = new LineCounter();
+  const document = parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: true });
+  const syntax = syntaxProblems(document, text, fileName, (offset) => lineCounter.linePos(offset).line);
+  const reader = createReader(document, (offset) => lineCounter.linePos(offset).line);
+  const value = document.contents === null ? null : reader.read(document.contents, []);
+  return {
+    value: value ?? null,
+    complaints: reader.complaints,
+    syntax,
+    lineOf(path) {
+      for (let length = path.length; length > 0; length--) {
+        const line = reader.lines.get(placeOf(path.slice(0, length)));
+        if (line !== undefined) return line;
+      }
+      return 1;
+    },
+  };
+}
+
+function placeOf(path: Path): string {
+  return JSON.stringify(path);
+}
+
+/** Turns nodes into values; our own instead of `toJS`, which throws on circles and warns about odd keys. */
+function createReader(document: Document.Parsed, lineAt: (offset: number) => number) {
+  const lines = new Map<string, number>();
+  const complaints: { path: Path; complaint: Complaint }[] = [];
+  const open = new Set<Node>();
+  let nodes = 0;
+
+  const complain = (path: Path, message: string, hint: string) => {
+    complaints.push({ path, complaint: { message, hint } });
+    return undefined;
+  };
+
+  function read(node: unknown, path: Path): unknown {
+    nodes += 1;
+    if (nodes === MAX_NODES)
+      complain([], "is too large: its aliases multiply its content", "use fewer aliases");
+    if (nodes >= MAX_NODES) return undefined;
+    if (path.length > MAX_DEPTH)
+      return complain(path, "is nested too deeply", "no setting is nested that deeply");
+    const target = isAlias(node) ? node.resolve(document) : node;
+    if (target === undefined)
+      return complain(
+        path,
+        "is an alias of an anchor that isn't set before it",
+        "set &anchor first; put a text that begins with * in quotes",
+      );
+    if (!isMap(target) && !isSeq(target)) return readScalar(isScalar(target) ? target.value : null, path);
+    if (open.has(target)) return complain(path, "is an alias of something that holds it", "remove the alias");
+    open.add(target);
+    const value = isMap(target) ? readMap(target.items, path) : readList(target.items, path);
+    open.delete(target);
+    return value;
+  }
+
+  function readScalar(value: unknown, path: Path): unknown {
+    if (value === null || value === undefined)
+      return complain(path, "is empty", "give it a value, or remove the line");
+    if (typeof value === "string" || typeof value === "number" || typeof value === "boolean") return value;
+    return complain(path, "is of a kind that no setting has", "write text, a number, true or false");
+  }
+
+  function readList(items: readonly unknown[], path: Path): unknown[] {
+    const values: unknown[] = [];
+    for (const item of items) {
+      const place = [...path, values.length];
+      noteLine(place, item);
+      const value = read(item, place);
+      if (value !== undefined) values.push(value);
+    }
+    return values;
+  }
+
+  function readMap(items: readonly Pair[], path: Path): Record<string, unknown> {
+    const values = new Map<string, unknown>();
+    const merged: unknown[] = [];
+    for (const { key, value } of items) {
+      const name = isScalar(key) ? key.value : undefined;
+      if (name === "<<") {
+        merged.push(value);
+        continue;
+      }
+      if (typeof name !== "string" || name === "" || name === "__proto__") {
+        const place = [...path, "?"];
+        noteLine(place, key);
+        complain(place, "is not a usable key", "keys are text; put a number or true/false in quotes");
+        continue;
+      }
+      const place = [...path, name];
+      noteLine(place, key);
+      const content = read(value, place);
+      if (content !== undefined) values.set(name, content);
+    }
+    for (const node of merged) mergeInto(values, node, path);
+    return Object.fromEntries(values);
+  }
+
+  /** `<<: *defaults` or `<<: [*a, *b]`: what the mapping itself says wins, then the earlier one. */
+  function mergeInto(values: Map<string, unknown>, node: unknown, path: Path): void {
+    for (const source of isSeq(node) ? node.items : [node]) {
+      const content = read(source, path);
+      if (typeof content !== "object" || content === null || Array.isArray(content)) {
+        complain([...path, "<<"], "must name mappings", "write `<<: *anchor`");
+        continue;
+      }
+      for (const [name, value] of Object.entries(content)) {
+        if (!values.has(name)) values.set(name, value);
+      }
+    }
+  }
+
+  function noteLine(place: Path, node: unknown): void {
+    const range = isScalar(node) || isMap(node) || isSeq(node) || isAlias(node) ? node.range : null;
+    if (range) lines.set(placeOf(place), lineAt(range[0]));
+  }
+
+  return { read, lines, complaints };
+}

@@ -1,0 +1,115 @@
+import { describe, expect, it } from "vitest";
+import { availableJobTypes } from "../../src/config/rules/availability.ts";
+import { jobTypes } from "../../src/config/schema/jobs.ts";
+import { fine, fineBut, load, problemsOf, refusal } from "./support.ts";
+
+const UUID = "123e4567-e89b-12d3-a456-426614174000";
+
+/** A right job of each type that is not built yet. */
+const laterJobs: Readonly<Record<string, string>> = {
+  segment_members: `{ type: segment_members, segments: [{ id: ${UUID}, name: VIP }], full_sweep_every: 7d }`,
+  segment_push: `{ type: segment_push, name: VIP customers, sql: "select service_pid from t", mode: append, max_remove_ratio: 0.1 }`,
+  death_signals: `{ type: death_signals, segments: [{ id: ${UUID} }], schedule: "0 3 * * *" }`,
+  search_usage: "{ type: search_usage }",
+  endpoint_usage: "{ type: endpoint_usage, bucketing_size: day, timezone: UTC, start_date: 2026-01-01 }",
+  person_search: `{ type: person_search, searches: { cfo_texas: { query: CFOs in Texas, size: 100 } } }`,
+  audience_search: `{ type: audience_search, searches: { nurses: { query: nurses in Ohio, unlock: { max_billable: 5000 } } } }`,
+  contact_jobs: `{ type: contact_jobs, job_ids: { sql: select id from jobs }, unlock: { max_billable: 1000 } }`,
+};
+
+describe("what this version does not have", () => {
+  it("is every job type but the three", () => {
+    expect([...availableJobTypes, ...Object.keys(laterJobs)].toSorted()).toEqual(jobTypes.toSorted());
+  });
+
+  it.each(Object.entries(laterJobs))(
+    "%s is checked, then refused with a code of its own",
+    async (type, job) => {
+      const { code, problems } = await refusal(`${fine}  later: ${job}\n`);
+      expect(code).toBe("not_available_in_this_version");
+      expect(problems).toEqual([
+        {
+          path: "jobs.later.type",
+          line: 15,
+          message: `says ${type}, which is not available in this version`,
+          hint: "remove the job, or set enabled: false; there is resolve, validate_emails, enrich",
+        },
+      ]);
+    },
+  );
+
+  it.each(Object.entries(laterJobs))("%s may stand there switched off", async (type, job) => {
+    const config = await load(`${fine}  later: ${job.replace("{", "{ enabled: false,")}\n`);
+    expect(config.unavailableJobs).toEqual([{ name: "later", type }]);
+    expect(config.jobs).toHaveLength(3);
+  });
+
+  it.each([
+    ["budgets: { enrich: { per_day: 200000, per_month: 2000000 }, unlock: { per_month: 10000 } }", "budgets"],
+    ['privacy: { erasure_key: "${UNSET}", erasure_notice: 30d }', "privacy"],
+    ["retention: { match_history: 52w, api_call: 400d }", "retention"],
+    ['alerts: { webhook: "${UNSET}", on: [failed] }', "alerts"],
+    ['http: { bind: 127.0.0.1, port: 8080, token: "file:token" }', "http"],
+  ])("%s", async (section, path) => {
+    const { code, problems } = await refusal(`${fine}${section}\n`);
+    expect(code).toBe("not_available_in_this_version");
+    expect(problems).toEqual([
+      { path, line: 15, message: "is not available in this version", hint: "remove the section" },
+    ]);
+  });
+
+  it.each(["flag", "erase"])("on_missing: %s", async (value) => {
+    const { code, problems } = await refusal(fineBut("key: id", `key: id\n    on_missing: ${value}`));
+    expect(code).toBe("not_available_in_this_version");
+    expect(problems.map(({ path, message }) => `${path} ${message}`)).toEqual([
+      `inputs.customers.on_missing says ${value}, which is not available in this version`,
+    ]);
+  });
+
+  it("BigQuery", async () => {
+    const warehouse =
+      "type: bigquery\n  project: my-project-1\n  location: EU\n  credentials: file:key.json\n  api_endpoint: http://127.0.0.1:9050";
+    const { code, problems } = await refusal(fineBut("type: postgres\n  url: embedded", warehouse));
+    expect(code).toBe("not_available_in_this_version");
+    expect(problems).toEqual([
+      {
+        path: "warehouse.type",
+        line: 4,
+        message: "says bigquery, which is not available in this version",
+        hint: "use postgres",
+      },
+    ]);
+  });
+
+  it("is told beside all that is wrong in it", async () => {
+    const jobs = `${fine}  push: { type: segment_push, sql: "select 1;", mode: replace, connection: crm }
+  members: { type: segment_members, segments: [{ job: psh }, {}, { id: ${UUID}, job: push }] }
+  people: { type: person_search, searches: { A: { query: "", size: 101 } } }
+  audience: { type: audience_search, searches: { a: { query: x, unlock: always } } }
+  usage: { type: endpoint_usage, bucketing_size: minute, start_date: 2026-02-30 }
+  contacts: { type: contact_jobs, job_ids: [7], unlock: { max_billable: 0 } }
+alerts: { webhook: https://hooks.example.com/T0/hunter2 }
+`;
+    const problems = await problemsOf(jobs);
+    expect(problems.filter((problem) => !problem.includes("not available"))).toEqual([
+      "15 jobs.push.name: is missing (name the segment, or give its segment_id)",
+      "15 jobs.push.connection: names no connection of this configuration (there is no connection)",
+      "15 jobs.push.sql: ends with a semicolon (remove it)",
+      "15 jobs.push.mode: must be one of append, mirror (docs/configuration.md describes this setting)",
+      "16 jobs.members.segments[0].job: names no segment_push job of this configuration (did you mean push?)",
+      "16 jobs.members.segments[1]: must have an id or a job, one of the two ({ id: <uuid> } or { job: NAME })",
+      "16 jobs.members.segments[2]: must have an id or a job, one of the two ({ id: <uuid> } or { job: NAME })",
+      "17 jobs.people.searches.A: is not a usable name (lower-case letters, digits and _, a letter first, at most 63 in all)",
+      "17 jobs.people.searches.A.query: must be a description of the people, of 1 to 500 characters (docs/configuration.md describes this setting)",
+      "17 jobs.people.searches.A.size: must be a whole number from 1 to 100 (docs/configuration.md describes this setting)",
+      "18 jobs.audience.searches.a.unlock: must be `never`, or a ceiling such as { max_billable: 5000 } (docs/configuration.md describes this setting)",
+      "19 jobs.usage.bucketing_size: must be one of hour, day, week, month, quarter, year (docs/configuration.md describes this setting)",
+      "19 jobs.usage.start_date: must be a day such as 2026-01-31 (docs/configuration.md describes this setting)",
+      "20 jobs.contacts.job_ids[0]: must be a UUID (as in 123e4567-e89b-12d3-a456-426614174000)",
+      "20 jobs.contacts.unlock.max_billable: must be a whole number, 1 or more (docs/configuration.md describes this setting)",
+      "21 alerts.webhook: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); a key that stood in this file should be changed)",
+    ]);
+    expect(problems.filter((problem) => problem.includes("not available"))).toHaveLength(7);
+    expect((await refusal(jobs)).code).toBe("invalid_configuration");
+  });
+});

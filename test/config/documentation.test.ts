@@ -1,0 +1,17 @@
+import { readFile } from "node:fs/promises";
+import { expect, it } from "vitest";
+import { documentSchema } from "../../src/config/schema/document.ts";
+import { endpointPaths } from "../../src/config/schema/service.ts";
+import { keyPaths } from "../../src/config/schema/walk.ts";
+
+it("docs/configuration.md names every setting of the schema, and no other", async () => {
+  const text = await readFile("docs/configuration.md", "utf8");
+  const known = new Set(keyPaths(documentSchema).map(({ path }) => path.join(".")));
+  // Each endpoint is named, but not each of its settings.
+  const endpoints = endpointPaths.map((path) => `service.limits.${path}`);
+  const settings = [...known].filter((path) => !endpoints.some((endpoint) => path.startsWith(endpoint)));
+  expect([...settings, ...endpointPaths].filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
+  const rows = [...text.matchAll(/^\| `([a-z_]+(?:\.[A-Za-z_]+)*)`/gm)].map(([, path]) => path ?? "");
+  expect(rows.length).toBeGreaterThan(50);
+  expect(rows.filter((path) => !known.has(path))).toEqual([]);
+});

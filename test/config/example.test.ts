@@ -1,0 +1,90 @@
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { describe, expect, it } from "vitest";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { orderJobs } from "../../src/config/order-jobs.ts";
+import { documentSchema } from "../../src/config/schema/document.ts";
+import { keyPaths } from "../../src/config/schema/walk.ts";
+import { load } from "./support.ts";
+
+const file = resolve("config.example.yaml");
+/** The example with every setting switched on that is commented out (# without a space behind it). */
+const uncommented = async () => (await readFile(file, "utf8")).replaceAll(/^(\s*)#(?=\S)/gm, "$1");
+
+describe("config.example.yaml", () => {
+  it("runs as it stands: sandbox, embedded database, three jobs, nothing in the environment", async () => {
+    const config = await loadConfig({ file, env: {} });
+    expect(config.warnings).toEqual([]);
+    expect(config.service.baseUrl).toBe("sandbox");
+    expect(config.warehouse.url).toBe("embedded");
+    expect(config.dataDir).toBe(resolve(".person-etl"));
+    expect(config.inputs["customers"]?.source).toEqual({ kind: "table", schema: "crm", table: "customers" });
+    expect(config.inputs["customers"]?.fields).toEqual({
+      first_name: ["first_name"],
+      last_name: ["last_name"],
+      emails: ["email", "work_email"],
+      phones: ["phone"],
+      linkedin_url: ["linkedin"],
+      address_line_1: ["street"],
+      city: ["city"],
+      state: ["state"],
+      zipcode: ["zip"],
+    });
+    expect(orderJobs(config).map((job) => job.name)).toEqual([
+      "resolve_customers",
+      "validate_customers",
+      "enrich_customers",
+    ]);
+    expect(config.jobs[2]).toMatchObject({
+      pidFrom: "resolve_customers",
+      validEmailsFrom: "validate_customers",
+    });
+  });
+
+  it("is still right with every setting switched on that stands there commented out", async () => {
+    const config = await load(await uncommented(), {
+      env: { CRM_URL: "postgresql://reader:pw@crm.internal/crm" },
+    });
+    expect(config.service.requestsPerSecond).toBe(50);
+    expect(config.service.limits).toEqual({ "/v2/enrich": { requestsPerSecond: 20 } });
+    expect(config.inputs["customers"]?.connection?.name).toBe("crm");
+    expect(config.inputs["customers"]?.where).toBe("country = 'US'");
+    expect(orderJobs(config).map((job) => job.name)).toEqual([
+      "validate_customers",
+      "resolve_customers",
+      "enrich_customers",
+    ]);
+  });
+
+  it("shows each setting commented out at its default, or as an example", async () => {
+    const [plain, all] = [
+      await loadConfig({ file, env: {} }),
+      await load(await uncommented(), { env: { CRM_URL: "postgresql://crm.internal/crm" } }),
+    ];
+    for (const part of ["logLevel", "sandbox", "warehouse", "confirmAbove"] as const) {
+      expect(all[part]).toEqual(plain[part]);
+    }
+    expect(all.inputs["customers"]?.cursorOverlapMs).toBe(plain.inputs["customers"]?.cursorOverlapMs);
+    expect(all.jobs[0]?.timezone).toBe(plain.jobs[0]?.timezone);
+  });
+
+  it("shows every setting that can be used, and none that can't", async () => {
+    const text = await uncommented();
+    const sections = ["budgets", "privacy", "retention", "alerts", "http"];
+    const keys = keyPaths(documentSchema)
+      .filter(({ path }) => !sections.includes(path[0] ?? "") && path[1] !== "limits")
+      .map(({ path }) => path.at(-1) ?? "");
+    const absent = [...new Set(keys)].filter((key) => !new RegExp(`[\\s{,]${key}:`).test(text));
+    const absentOnPurpose = {
+      "for BigQuery": ["project", "location", "credentials", "api_endpoint"],
+      "for asynchronous person search": ["user_api_key"],
+      "would contradict pid_from": ["service_pid"],
+      "for jobs of segments": ["id", "job", "name", "segments", "segment_id", "description", "mode"],
+      "for synchronizing segments": ["full_sweep_every", "max_remove_ratio"],
+      "for jobs of usage": ["bucketing_size", "start_date"],
+      "for searches and contact jobs": ["searches", "query", "size", "unlock", "max_billable", "job_ids"],
+    };
+    expect(absent.toSorted()).toEqual(Object.values(absentOnPurpose).flat().toSorted());
+    for (const section of sections) expect(text).not.toMatch(new RegExp(`^#?${section}:`, "m"));
+  });
+});

@@ -1,0 +1,148 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { stringify } from "yaml";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { documentSchema } from "../../src/config/schema/document.ts";
+import { keyPaths } from "../../src/config/schema/walk.ts";
+import { FixConfigurationError, type Problem } from "../../src/errors.ts";
+import { fine } from "./support.ts";
+
+/** What must never be told: as a value of the file, and as one of the environment. */
+const SECRETS = ["sk-Live-93f1c07", "hun ter2#4471'x", "pässwörd-550018"];
+const env = {
+  SECRET_A: SECRETS[0],
+  SECRET_B: SECRETS[1],
+  SECRET_C: `postgres://u:${SECRETS[2]}@h/db`,
+  EMPTY: "",
+};
+
+const value = fc.oneof(
+  fc.constantFrom(...SECRETS),
+  fc.constantFrom("${SECRET_A}", "${SECRET_B}", "x${SECRET_C}y", "${EMPTY}", "${MISSING}", "${", "$${x}"),
+  fc.constantFrom(
+    `file:${SECRETS[0]}`,
+    `postgres://u:${SECRETS[0]}@h/db`,
+    `https://${SECRETS[0]}@h/?k=${SECRETS[0]}`,
+  ),
+  fc.constantFrom("resolve", "enrich", "customers", "constructor", "30d", "postgres", "embedded", "sandbox"),
+  fc.string(),
+  fc.double(),
+  fc.integer(),
+  fc.boolean(),
+  fc.constant(null),
+);
+const places = keyPaths(documentSchema).map(({ path }) => path);
+const key = fc.oneof(
+  fc.constantFrom(...new Set(places.flat())),
+  fc.constantFrom(...SECRETS, "constructor", "__proto__", "toString", "", "<<"),
+);
+const anything = fc.letrec((tie) => ({
+  node: fc.oneof(
+    { depthSize: "small" },
+    value,
+    fc.array(tie("node"), { maxLength: 3 }),
+    fc.dictionary(key, tie("node"), { maxKeys: 4 }),
+  ),
+})).node;
+/** What is wrong with how this text is treated: a crash, a problem without its parts, a secret told. Else null. */
+async function offenceOf(file: string, text: string): Promise<string | null> {
+  await writeFile(file, text);
+  try {
+    const { warnings } = await loadConfig({ file, env });
+    return tellsSecret(warnings);
+  } catch (error) {
+    if (!(error instanceof FixConfigurationError)) return `crashed: ${String(error)}`;
+    const { problems } = error;
+    const lines = text.split("\n").length + 1;
+    const isWhole = ({ path, message, hint, line = 0 }: Problem) =>
+      path !== "" && message !== "" && hint !== undefined && hint !== "" && line >= 1 && line <= lines;
+    if (problems.length === 0 || !problems.every(isWhole)) return `incomplete: ${JSON.stringify(problems)}`;
+    return tellsSecret([error.message, problems, error.cause]);
+  }
+}
+
+function tellsSecret(told: unknown): string | null {
+  const text = JSON.stringify(told);
+  return SECRETS.some((secret) => text.includes(secret)) ? `tells a secret: ${text}` : null;
+}
+
+async function inFolder(run: (file: string) => Promise<void>): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "person-etl-garbage-"));
+  try {
+    await run(join(folder, "config.yaml"));
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}
+
+describe("whatever stands in the file, it is refused in order and no secret is told", () => {
+  it("for any value at any place of the schema", async () => {
+    await inFolder(async (file) => {
+      const property = fc.asyncProperty(
+        fc.constantFrom(...places),
+        anything,
+        fc.boolean(),
+        async (path, content, inside) => {
+          const names: Record<string, string> = {
+            inputs: "customers",
+            jobs: "enrich_customers",
+            connections: "crm",
+          };
+          const place = path.map((step, i) => (step === "NAME" ? (names[path[i - 1] ?? ""] ?? "a") : step));
+          const tree = place.reduceRight<unknown>((below, step) => ({ [step]: below }), content);
+          const text = stringify(tree, { aliasDuplicateObjects: false });
+          expect(await offenceOf(file, inside ? text : `${fine}${text}`)).toBeNull();
+        },
+      );
+      await fc.assert(property, { numRuns: 300 });
+    });
+  });
+
+  it("for any tree of known and unknown keys", async () => {
+    await inFolder(async (file) => {
+      const tree = fc.dictionary(key, anything, { maxKeys: 6 });
+      const property = fc.asyncProperty(tree, async (content) => {
+        expect(await offenceOf(file, stringify(content))).toBeNull();
+      });
+      await fc.assert(property, { numRuns: 300 });
+    });
+  });
+
+  it("for a fine file with a piece of it replaced by anything", async () => {
+    await inFolder(async (file) => {
+      const piece = fc.oneof(
+        fc.string({ unit: "binary" }),
+        fc.constantFrom(
+          ...SECRETS,
+          "${SECRET_A}",
+          "\t",
+          "\n",
+          "- ",
+          "? ",
+          ": ",
+          "'",
+          '"',
+          "[",
+          "{",
+          "&a ",
+          "*a ",
+          "!x ",
+          "---\n",
+          "%YAML 1.1\n",
+        ),
+      );
+      const property = fc.asyncProperty(
+        fc.nat(fine.length),
+        fc.nat(40),
+        piece,
+        async (start, length, text) => {
+          expect(await offenceOf(file, fine.slice(0, start) + text + fine.slice(start + length))).toBeNull();
+        },
+      );
+      await fc.assert(property, { numRuns: 300 });
+    });
+  });
+});

@@ -1,0 +1,99 @@
+import { describe, expect, it } from "vitest";
+import { fine, fineBut, problemsOf } from "./support.ts";
+
+const inEnrich = (setting: string) => fineBut("pid_from: resolve_customers }", `${setting} }`);
+
+describe("what one part says about another", () => {
+  it.each([
+    [
+      fineBut("key: id", "key: id\n    connection: crm"),
+      "10 inputs.customers.connection: names no connection of this configuration (there is no connection)",
+    ],
+    [
+      fineBut("key: id", "key: id\n    sql: select 1"),
+      "10 inputs.customers.sql: stands beside table (keep one of the two)",
+    ],
+    [
+      fineBut("{ first_name: first_name, last_name: last_name, emails: [email] }", "{}"),
+      "10 inputs.customers.fields: maps no column (for example { first_name: first_name, last_name: last_name, emails: [email] })",
+    ],
+    [
+      fineBut("emails: [email] }", "emails: [email], record_id: id }"),
+      "10 inputs.customers.fields.record_id: can't be mapped (record_id is made by the program from the key; remove this line)",
+    ],
+    [
+      inEnrich("pid_from: resolve_custmers"),
+      "14 jobs.enrich_customers.pid_from: names no job of this configuration (did you mean resolve_customers?)",
+    ],
+    [
+      inEnrich("pid_from: validate_customers"),
+      "14 jobs.enrich_customers.pid_from: must name a job of type resolve (on this input there is resolve_customers)",
+    ],
+    [
+      inEnrich("valid_emails_from: resolve_customers"),
+      "14 jobs.enrich_customers.valid_emails_from: must name a job of type validate_emails (on this input there is validate_customers)",
+    ],
+    [
+      inEnrich("after: [resolve_customers, nothing]"),
+      "14 jobs.enrich_customers.after[1]: names no job of this configuration (there is resolve_customers, validate_customers, enrich_customers)",
+    ],
+    [
+      inEnrich("after: resolv_customers"),
+      "14 jobs.enrich_customers.after: names no job of this configuration (did you mean resolve_customers?)",
+    ],
+    [
+      fineBut("input: customers }\n  enrich", "input: customer }\n  enrich"),
+      "13 jobs.validate_customers.input: names no input of this configuration (did you mean customers?)",
+    ],
+    [
+      fineBut(", emails: [email] }", " }"),
+      "13 jobs.validate_customers.input: names an input that maps no emails (add emails to the fields of the input)",
+    ],
+    [
+      fineBut("last_name: last_name, ", ""),
+      "12 jobs.resolve_customers.input: names an input without what resolve needs: a name, and emails or phones (map first_name and last_name (or full_name), and emails or phones, in the fields of the input)",
+    ],
+    [
+      fineBut("emails: [email] }", "emails: [email], service_pid: pid }"),
+      "14 jobs.enrich_customers.pid_from: stands beside a mapped service_pid: there would be two PIDs to send (remove pid_from, or service_pid from the fields of the input)",
+    ],
+    [
+      fineBut(
+        "jobs:\n",
+        "  others: { table: others, key: id, fields: { full_name: n, phones: p } }\njobs:\n  other: { type: resolve, input: others }\n",
+      ).replace("pid_from: resolve_customers", "pid_from: other"),
+      "16 jobs.enrich_customers.pid_from: names a job on another input: their rows have nothing to do with each other (on this input there is resolve_customers)",
+    ],
+    [
+      fineBut(
+        "type: resolve, input: customers }",
+        "type: resolve, input: customers, after: enrich_customers }",
+      ),
+      "12 jobs.resolve_customers: waits for itself: resolve_customers → enrich_customers → resolve_customers (each after the next) (remove one of these from `after`, `pid_from` or `valid_emails_from`)",
+    ],
+    [
+      inEnrich("after: enrich_customers"),
+      "14 jobs.enrich_customers: waits for itself: enrich_customers → enrich_customers (each after the next) (remove one of these from `after`, `pid_from` or `valid_emails_from`)",
+    ],
+    [
+      fineBut("resolve_customers: {", "Resolve-Customers: {"),
+      "12 jobs.Resolve-Customers: is not a usable name (lower-case letters, digits and _, a letter first, at most 63 in all)",
+    ],
+    [
+      fine.slice(0, fine.indexOf("jobs:")).concat("jobs: {}\n"),
+      "11 jobs: has no job (see config.example.yaml, or make one with `person-etl init`)",
+    ],
+    [
+      fine.slice(0, fine.indexOf("jobs:")),
+      "1 jobs: has no job (see config.example.yaml, or make one with `person-etl init`)",
+    ],
+  ])("%#", async (text, problem) => {
+    expect(await problemsOf(text)).toContain(problem);
+  });
+
+  it("a wrong part does not make others wrong: an input with a problem still counts as an input", async () => {
+    expect(await problemsOf(fineBut("key: id", "key: 7"))).toEqual([
+      "9 inputs.customers.key: must be the name of a column, or a list of at least one (exactly as the database stores it, at most 63 bytes)",
+    ]);
+  });
+});

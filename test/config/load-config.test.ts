@@ -1,0 +1,220 @@
+import { inspect } from "node:util";
+import { describe, expect, it } from "vitest";
+import { fine, fineBut, load } from "./support.ts";
+
+describe("a fine configuration", () => {
+  it("has its defaults filled in, in camelCase and milliseconds", async () => {
+    const config = await load(fine);
+    expect(config).toMatchObject({
+      logLevel: "info",
+      service: {
+        baseUrl: "sandbox",
+        apiKey: null,
+        userApiKey: null,
+        concurrency: 8,
+        requestsPerSecond: null,
+        limits: {},
+      },
+      sandbox: { seed: 1, people: 1_000_000, inputRows: 15_000 },
+      warehouse: { type: "postgres", url: "embedded", schema: "person_data", opsSchema: "person_data_ops" },
+      confirmAbove: { records: 10_000, ratio: 0.2 },
+      warnings: [],
+      unavailableJobs: [],
+    });
+    expect(config.inputs).toEqual({
+      customers: {
+        name: "customers",
+        source: { kind: "table", schema: "crm", table: "customers" },
+        connection: null,
+        where: null,
+        orderBy: null,
+        key: ["id"],
+        cursor: null,
+        cursorOverlapMs: 3_600_000,
+        onMissing: "keep",
+        fields: { first_name: ["first_name"], last_name: ["last_name"], emails: ["email"] },
+      },
+    });
+    expect(config.jobs.map((job) => job.name)).toEqual([
+      "resolve_customers",
+      "validate_customers",
+      "enrich_customers",
+    ]);
+    expect(config.jobs[2]).toEqual({
+      name: "enrich_customers",
+      type: "enrich",
+      enabled: true,
+      after: ["resolve_customers"],
+      schedule: null,
+      timezone: "UTC",
+      input: config.inputs["customers"],
+      refreshAfterMs: null,
+      refreshUnmatchedAfterMs: null,
+      maxRecordsPerRun: null,
+      maxRejectRatio: null,
+      pidFrom: "resolve_customers",
+      validEmailsFrom: null,
+      returnFields: [],
+      matchConditionFields: [],
+      includePremiumFields: false,
+    });
+  });
+
+  it("keeps everything that it says", async () => {
+    const config = await load(
+      `
+log_level: debug
+service:
+  base_url: https://api.example.com/people/
+  api_key: \${KEY}
+  concurrency: 64
+  requests_per_second: 12.5
+  limits: { /v2/enrich: { requests_per_second: 3 }, /usage: { requests_per_second: 1 } }
+sandbox: { seed: 7, people: 500, input_rows: 100 }
+warehouse: { type: postgres, url: "\${WAREHOUSE_URL}", schema: people, ops_schema: people_ops }
+confirm_above: { records: 0, ratio: 1 }
+connections:
+  crm: { type: postgres, url: "postgresql://reader@crm.internal/crm" }
+inputs:
+  by_table:
+    table: '"Sales Data"."Odd ""Name"""'
+    connection: crm
+    where: region = '\${REGION}' and note <> '$\${x}'
+    order_by: spend desc
+    key: [tenant_id, id]
+    cursor: updated_at
+    cursor_overlap: 0s
+    on_missing: keep
+    fields: { full_name: name, emails: [email, work_email], phones: phone, service_pid: pid }
+  by_sql:
+    sql: select * from people
+    key: id
+    fields: { full_name: Full Name, phones: phone, emails: email }
+jobs:
+  v: { type: validate_emails, input: by_sql, refresh_after: 2w }
+  r:
+    type: resolve
+    input: by_sql
+    valid_emails_from: v
+    after: [v]
+    enabled: false
+    schedule: "15 1 * * *"
+    timezone: Europe/Berlin
+    refresh_after: 45s
+    refresh_unmatched_after: 15m
+    max_records_per_run: 5
+    max_reject_ratio: 0.5
+  e:
+    type: enrich
+    input: by_table
+    after: v
+    return_fields: [full_name, phones]
+    match_condition_fields: [mobile_phone]
+    include_premium_fields: true
+`,
+      { env: { KEY: "k-1", WAREHOUSE_URL: "postgres://u:p@h/db", REGION: "EU" } },
+    );
+    expect(config.logLevel).toBe("debug");
+    expect(config.service).toMatchObject({
+      baseUrl: "https://api.example.com/people",
+      concurrency: 64,
+      requestsPerSecond: 12.5,
+      limits: { "/v2/enrich": { requestsPerSecond: 3 }, "/usage": { requestsPerSecond: 1 } },
+    });
+    expect(config.sandbox).toEqual({ seed: 7, people: 500, inputRows: 100 });
+    expect(config.warehouse).toMatchObject({ schema: "people", opsSchema: "people_ops" });
+    expect(config.confirmAbove).toEqual({ records: 0, ratio: 1 });
+    expect(config.inputs["by_table"]).toEqual({
+      name: "by_table",
+      source: { kind: "table", schema: "Sales Data", table: 'Odd "Name"' },
+      connection: config.connections["crm"],
+      where: "region = 'EU' and note <> '${x}'",
+      orderBy: "spend desc",
+      key: ["tenant_id", "id"],
+      cursor: "updated_at",
+      cursorOverlapMs: 0,
+      onMissing: "keep",
+      fields: {
+        full_name: ["name"],
+        emails: ["email", "work_email"],
+        phones: ["phone"],
+        service_pid: ["pid"],
+      },
+    });
+    expect(config.inputs["by_sql"]).toMatchObject({
+      source: { kind: "sql", sql: "select * from people" },
+      fields: { full_name: ["Full Name"] },
+    });
+    expect(config.jobs[0]).toMatchObject({
+      refreshAfterMs: 1_209_600_000,
+      refreshUnmatchedAfterMs: 1_209_600_000,
+    });
+    expect(config.jobs[1]).toMatchObject({
+      validEmailsFrom: "v",
+      after: ["v"],
+      enabled: false,
+      schedule: "15 1 * * *",
+      timezone: "Europe/Berlin",
+      refreshAfterMs: 45_000,
+      refreshUnmatchedAfterMs: 900_000,
+      maxRecordsPerRun: 5,
+      maxRejectRatio: 0.5,
+    });
+    expect(config.jobs[2]).toMatchObject({
+      after: ["v"],
+      returnFields: ["full_name", "phones"],
+      matchConditionFields: ["mobile_phone"],
+      includePremiumFields: true,
+    });
+  });
+
+  it("may use anchors, aliases and merge keys", async () => {
+    const config = await load(`${fine}  again:
+    <<: &defaults { type: enrich, input: customers, refresh_after: 90d, max_records_per_run: 10 }
+    max_records_per_run: 20
+  third:
+    <<: *defaults
+`);
+    expect(config.jobs[3]).toMatchObject({
+      type: "enrich",
+      refreshAfterMs: 7_776_000_000,
+      maxRecordsPerRun: 20,
+    });
+    expect(config.jobs[4]).toMatchObject({ type: "enrich", maxRecordsPerRun: 10 });
+  });
+
+  it("may begin with a byte order mark and have Windows line ends", async () => {
+    const config = await load(`\uFEFF${fine.replaceAll("\n", "\r\n")}`);
+    expect(config.jobs).toHaveLength(3);
+  });
+
+  it("may name an input `constructor`", async () => {
+    const config = await load(
+      fine.replaceAll("customers:\n", "constructor:\n").replaceAll("input: customers", "input: constructor"),
+    );
+    expect(config.jobs[0]?.input.name).toBe("constructor");
+  });
+
+  it("may be printed: no secret is in it", async () => {
+    const config = await load(fineBut("sandbox", "https://api.example.com\n  api_key: ${KEY}"), {
+      env: { KEY: "k-very-secret" },
+    });
+    await expect(config.service.apiKey?.read()).resolves.toBe("k-very-secret");
+    for (const printed of [JSON.stringify(config), inspect(config, { depth: 20, showHidden: true })]) {
+      expect(printed).not.toContain("k-very-secret");
+    }
+    expect(config.service.apiKey?.origin).toBe("environment variable KEY");
+  });
+
+  it("warns of a job that uses the answers of one that is switched off", async () => {
+    const config = await load(fineBut("type: resolve,", "type: resolve, enabled: false,"));
+    expect(config.warnings).toEqual([
+      {
+        path: "jobs.enrich_customers.pid_from",
+        line: 14,
+        message: "names a job that is switched off: its answers stay as they are",
+        hint: "switch it on, or remove this line",
+      },
+    ]);
+  });
+});

@@ -1,0 +1,231 @@
+import { chmod, mkdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { fineBut, load, makeFolder, problemsOf, refusalOf } from "./support.ts";
+
+/** A configuration with this key. */
+const withKey = (key: string) =>
+  fineBut("base_url: sandbox", `base_url: https://api.example.com\n  api_key: ${key}`);
+/** A configuration with this warehouse. */
+const withUrl = (url: string) => fineBut("url: embedded", `url: ${url}`);
+
+/** A configuration whose key stands in a file of this content. */
+async function write(content: string, mode = 0o600) {
+  const folder = await makeFolder();
+  await mkdir(join(folder, "keys"));
+  const keyFile = join(folder, "keys", "api-key");
+  await writeFile(keyFile, content);
+  await chmod(keyFile, mode);
+  const file = join(folder, "config.yaml");
+  await writeFile(file, withKey("file:keys/api-key"));
+  return { folder, file, keyFile };
+}
+
+/** What is said about a file of that state, whatever its folder. */
+const fileProblem = (state: string) =>
+  expect.stringMatching(
+    `^3 service.api_key: names a file that ${state} \\(a path that doesn't begin with / starts at .*\\)$`,
+  );
+
+describe("the key", () => {
+  it.each(["sk-live-7f3a", "'prefix-${KEY}'", "'${KEY'", "key: file", "12345678", "'file:'"])(
+    "as %s is refused and not repeated",
+    async (key) => {
+      const problems = await problemsOf(withKey(key), { env: { KEY: "k-secret" } });
+      expect(problems).toHaveLength(1);
+      expect(problems[0]).toMatch(/^3 (service\.api_key: must be a reference|config\.yaml: has a mapping)/);
+      expect(problems[0]).not.toMatch(/sk-live|k-secret|prefix|12345678/);
+    },
+  );
+
+  it("says what to write instead of itself, and that it should be changed", async () => {
+    expect(await problemsOf(withKey("sk-live-7f3a"))).toEqual([
+      "3 service.api_key: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); a key that stood in this file should be changed)",
+    ]);
+  });
+
+  it.each([
+    [
+      "${PERSON_KEY}",
+      {},
+      "3 service.api_key: needs the environment variable PERSON_KEY, which is not set (set it where this command is started)",
+    ],
+    [
+      "${PERSON_KEY}",
+      { PERSON_KEY: " " },
+      "3 service.api_key: needs the environment variable PERSON_KEY, which is empty (set it where this command is started)",
+    ],
+    [
+      "${sk_live_7f3a}",
+      {},
+      "3 service.api_key: needs an environment variable, which is not set (set it where this command is started)",
+    ],
+    [
+      "${toString}",
+      {},
+      "3 service.api_key: needs an environment variable, which is not set (set it where this command is started)",
+    ],
+    [
+      "${KEY}",
+      { KEY: "two words" },
+      "3 service.api_key: leads to a key with characters that no key has (it is one word of ASCII characters; copy it again)",
+    ],
+  ])("as %s with %j is not to be had", async (key, env, problem) => {
+    expect(await problemsOf(withKey(key), { env })).toEqual([problem]);
+  });
+
+  it("is missing where the service is a real one", async () => {
+    expect(await problemsOf(fineBut("sandbox", "https://api.example.com"))).toEqual([
+      "1 service.api_key: is missing (${PERSON_SERVICE_API_KEY} or file:PATH; only the sandbox needs none)",
+    ]);
+  });
+
+  it("may be unset for the sandbox, but never literal", async () => {
+    const text = fineBut("sandbox", "sandbox\n  api_key: ${UNSET}\n  user_api_key: file:nowhere");
+    expect((await load(text)).service).toMatchObject({ apiKey: null, userApiKey: null });
+    expect(await problemsOf(fineBut("sandbox", "sandbox\n  api_key: sk-live-7f3a"))).toHaveLength(1);
+  });
+});
+
+describe("a key in a file", () => {
+  it("is relative to the configuration, trimmed, and read anew each time", async () => {
+    const { file, keyFile } = await write("  key-1\n");
+    const { service, warnings } = await loadConfig({ file, env: {} });
+    expect(warnings).toEqual([]);
+    expect(service.apiKey?.origin).toBe(`file ${keyFile}`);
+    await expect(service.apiKey?.read()).resolves.toBe("key-1");
+    await writeFile(keyFile, "key-2\r\n");
+    await expect(service.apiKey?.read()).resolves.toBe("key-2");
+    await rm(keyFile);
+    await expect(service.apiKey?.read()).rejects.toThrow(`the secret in ${keyFile}: the file does not exist`);
+  });
+
+  it("that others can read is used, with a warning", async () => {
+    const { file } = await write("key-1\n", 0o644);
+    expect((await loadConfig({ file, env: {} })).warnings).toEqual([
+      {
+        path: "service.api_key",
+        line: 3,
+        message: "names a file that other users can read",
+        hint: "chmod 600 it",
+      },
+    ]);
+  });
+
+  it.each([
+    ["\n", "is empty"],
+    ["key-1\nkey-2\n", "has more than one line"],
+    ["k".repeat(70_000), "is larger than 64 KiB: no secret is that large"],
+  ])("of the content %# is refused", async (content, reason) => {
+    const { folder, file } = await write(content);
+    const { problems } = await refusalOf(loadConfig({ file, env: {} }));
+    expect(problems).toEqual([
+      {
+        path: "service.api_key",
+        line: 3,
+        message: `names a file that ${reason}`,
+        hint: `a path that doesn't begin with / starts at ${folder}`,
+      },
+    ]);
+  });
+
+  it("that isn't there, or is a folder, is refused without repeating its path", async () => {
+    expect(await problemsOf(withKey("file:sk-live-7f3a"))).toEqual([fileProblem("does not exist")]);
+    expect(await problemsOf(withKey("file:."))).toEqual([fileProblem("is a folder")]);
+  });
+
+  it("may be named by the environment", async () => {
+    const { folder } = await write("key-1\n");
+    const { service } = await load(withKey("file:${KEYS}/api-key"), { env: { KEYS: join(folder, "keys") } });
+    await expect(service.apiKey?.read()).resolves.toBe("key-1");
+  });
+});
+
+describe("the address of the warehouse", () => {
+  it.each([
+    ["${WAREHOUSE_URL}", "postgres://u:p%40ss@h:5433/db"],
+    ["postgresql://loader@localhost/warehouse", "postgresql://loader@localhost/warehouse"],
+    [
+      "postgresql://loader:${PASSWORD}@localhost:${PORT}/warehouse",
+      "postgresql://loader:s3cret@localhost:5432/warehouse",
+    ],
+    ["postgresql:///warehouse?host=/run/postgresql", "postgresql:///warehouse?host=/run/postgresql"],
+  ])("may be %s", async (url, address) => {
+    const env = { WAREHOUSE_URL: " postgres://u:p%40ss@h:5433/db\n", PASSWORD: "s3cret", PORT: "5432" };
+    const { warehouse } = await load(withUrl(url), { env });
+    expect(warehouse.url === "embedded" ? null : await warehouse.url.read()).toBe(address);
+  });
+
+  it.each([
+    "postgres://loader:hunter2@h/db",
+    "postgres://loader@h/db?password=hunter2",
+    "postgres://l:hunter2${X}@h/db",
+  ])("may not be %s: the password would stand in the file", async (url) => {
+    expect(await problemsOf(withUrl(url), { env: { X: "x" } })).toEqual([
+      "5 warehouse.url: has a password in it, which must not stand in this file (write the whole address as ${NAME} or file:PATH, or only the password as ${NAME}; change this password)",
+    ]);
+  });
+
+  it.each(["mysql://u:hunter2@h/db", "hunter2", "postgres://u:hun#ter2@h/db"])(
+    "may not be %s, and is not repeated",
+    async (url) => {
+      const hint =
+        "(postgresql://USER:PASSWORD@HOST:5432/DATABASE, special characters percent-encoded (%40 for @))";
+      expect(await problemsOf(withUrl("${WAREHOUSE_URL}"), { env: { WAREHOUSE_URL: url } })).toEqual([
+        `5 warehouse.url: leads to something that is not the address of a Postgres database ${hint}`,
+      ]);
+      expect(await problemsOf(withUrl(url))).toEqual([
+        `5 warehouse.url: is not the address of a Postgres database ${hint}`,
+      ]);
+    },
+  );
+
+  it("of a connection may not be embedded", async () => {
+    expect(
+      await problemsOf(
+        `${fineBut("key: id", "key: id")}connections: { crm: { type: postgres, url: embedded } }\n`,
+      ),
+    ).toEqual([
+      "15 connections.crm.url: must be the postgres:// address of a database, best by reference (${NAME} or file:PATH)",
+    ]);
+  });
+});
+
+describe("the address of the service", () => {
+  it.each([
+    [
+      "https://user:hunter2@api.example.com",
+      "has a user or password in it (the key goes to service.api_key)",
+    ],
+    [
+      "https://api.example.com/?key=hunter2",
+      "must be `sandbox` or the https:// address of the service (without user, query or #)",
+    ],
+    [
+      "ftp://api.example.com",
+      "must be `sandbox` or the https:// address of the service (without user, query or #)",
+    ],
+    ["hunter2", "must be `sandbox` or the https:// address of the service (without user, query or #)"],
+    [
+      "http://api.example.com",
+      "would send the key and people's data over the network unencrypted (use https://, or set service.allow_insecure: true)",
+    ],
+  ])("may not be %s", async (url, problem) => {
+    const text = fineBut("sandbox", `${url}\n  api_key: \${KEY}`);
+    expect(await problemsOf(text, { env: { KEY: "k" } })).toEqual([`2 service.base_url: ${problem}`]);
+  });
+
+  it.each(["http://localhost:8080", "http://127.0.0.1:1", "http://[::1]:8080", "https://api.example.com/v"])(
+    "may be %s",
+    async (url) => {
+      const text = fineBut("sandbox", `"${url}"\n  api_key: \${KEY}`);
+      expect((await load(text, { env: { KEY: "k" } })).service.baseUrl).toBe(url);
+    },
+  );
+
+  it("may be http:// to another machine when the user says so", async () => {
+    const text = fineBut("sandbox", "http://api.internal\n  api_key: ${KEY}\n  allow_insecure: true");
+    expect((await load(text, { env: { KEY: "k" } })).service.baseUrl).toBe("http://api.internal");
+  });
+});

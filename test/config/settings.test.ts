@@ -1,0 +1,44 @@
+import { dirname, resolve } from "node:path";
+import { describe, expect, it } from "vitest";
+import { locateConfig } from "../../src/config/settings.ts";
+import { fine, load, problemsOf } from "./support.ts";
+
+describe("flag before environment before file before default", () => {
+  it("for the file itself", () => {
+    expect(locateConfig("flag.yaml", { PERSON_ETL_CONFIG: "env.yaml" })).toBe("flag.yaml");
+    expect(locateConfig(undefined, { PERSON_ETL_CONFIG: "env.yaml" })).toBe("env.yaml");
+    expect(locateConfig(undefined, { PERSON_ETL_CONFIG: "" })).toBe("config.yaml");
+  });
+
+  it("for the log level", async () => {
+    const text = `log_level: warn\n${fine}`;
+    const env = { PERSON_ETL_LOG_LEVEL: "debug" };
+    expect((await load(text, { env, overrides: { logLevel: "silent" } })).logLevel).toBe("silent");
+    expect((await load(text, { env })).logLevel).toBe("debug");
+    expect((await load(text)).logLevel).toBe("warn");
+    expect((await load(fine)).logLevel).toBe("info");
+  });
+
+  it("for the data folder: the file's is relative to the file, the others to where one is", async () => {
+    const text = `data_dir: data\n${fine}`;
+    const env = { PERSON_ETL_DATA_DIR: "from-env" };
+    expect((await load(text, { env, overrides: { dataDir: "from-flag" } })).dataDir).toBe(
+      resolve("from-flag"),
+    );
+    expect((await load(text, { env })).dataDir).toBe(resolve("from-env"));
+    const fromFile = await load(text);
+    expect(fromFile.dataDir).toBe(resolve(dirname(fromFile.file), "data"));
+    const byDefault = await load(fine);
+    expect(byDefault.dataDir).toBe(resolve(dirname(byDefault.file), ".person-etl"));
+  });
+
+  it("a level that there isn't is told by the name of what gave it", async () => {
+    const levels = "must be one of trace, debug, info, warn, error, silent";
+    expect(await problemsOf(fine, { env: { PERSON_ETL_LOG_LEVEL: "verbose" } })).toEqual([
+      `- PERSON_ETL_LOG_LEVEL: ${levels} (for example info)`,
+    ]);
+    expect(await problemsOf(fine, { overrides: { logLevel: "debig" } })).toEqual([
+      `- --log-level: ${levels} (did you mean debug?)`,
+    ]);
+  });
+});

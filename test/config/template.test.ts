@@ -1,0 +1,129 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { listFields, scalarFields } from "../../src/config/schema/inputs.ts";
+import { type ConfigAnswers, renderConfig } from "../../src/config/template.ts";
+import { load } from "./support.ts";
+
+const answers: ConfigAnswers = {
+  baseUrl: "https://api.example.com",
+  apiKey: "${PERSON_SERVICE_API_KEY}",
+  warehouseUrl: "${WAREHOUSE_URL}",
+  input: "customers",
+  table: "crm.customers",
+  key: ["tenant_id", "id"],
+  cursor: "updated_at",
+  fields: {
+    first_name: ["first_name"],
+    last_name: ["last_name"],
+    emails: ["email", "work_email"],
+    phones: ["phone"],
+  },
+};
+const env = { PERSON_SERVICE_API_KEY: "k-1", WAREHOUSE_URL: "postgresql://loader:pw@localhost/warehouse" };
+
+/** Names of the jobs that a configuration with these fields gets. */
+const jobsFor = async (fields: ConfigAnswers["fields"]) => {
+  const sandbox = {
+    ...answers,
+    baseUrl: "sandbox",
+    apiKey: null,
+    warehouseUrl: "embedded",
+    cursor: null,
+  };
+  return (await load(renderConfig({ ...sandbox, fields }))).jobs.map((job) => job.name);
+};
+
+describe("the config.yaml that init writes", () => {
+  it("loads, and says what was answered", async () => {
+    const config = await load(renderConfig(answers), { env });
+    expect(config.service.baseUrl).toBe("https://api.example.com");
+    await expect(config.service.apiKey?.read()).resolves.toBe("k-1");
+    expect(config.inputs["customers"]).toMatchObject({
+      source: { kind: "table", schema: "crm", table: "customers" },
+      key: ["tenant_id", "id"],
+      cursor: "updated_at",
+      fields: answers.fields,
+    });
+    expect(config.jobs.map(({ name, type, after }) => ({ name, type, after }))).toEqual([
+      { name: "resolve_customers", type: "resolve", after: [] },
+      { name: "validate_customers", type: "validate_emails", after: [] },
+      { name: "enrich_customers", type: "enrich", after: ["resolve_customers", "validate_customers"] },
+    ]);
+  });
+
+  it("is right with every setting switched on that stands there commented out", async () => {
+    const text = renderConfig({ ...answers, cursor: null }).replaceAll(/^(\s*)#(?=\S)/gm, "$1");
+    const config = await load(text, { env });
+    expect(config.inputs["customers"]).toMatchObject({ where: "country = 'US'", cursor: "updated_at" });
+  });
+
+  it("has only the jobs that the mapped fields allow", async () => {
+    expect(await jobsFor({ linkedin_url: ["linkedin"] })).toEqual(["enrich_customers"]);
+    expect(await jobsFor({ emails: ["email"] })).toEqual(["validate_customers", "enrich_customers"]);
+    expect(await jobsFor({ full_name: ["name"], phones: ["phone"] })).toEqual([
+      "resolve_customers",
+      "enrich_customers",
+    ]);
+    expect(await jobsFor({ full_name: ["name"], phones: ["phone"], service_pid: ["pid"] })).toEqual([
+      "enrich_customers",
+    ]);
+  });
+
+  it("holds for columns of any name", async () => {
+    const column = fc
+      .oneof(
+        fc.string({ unit: "binary" }),
+        fc.constantFrom(
+          "true",
+          "null",
+          "~",
+          "a: b",
+          "- a",
+          "${X}",
+          "#c",
+          "1",
+          "a'b",
+          'a"b',
+          "<<",
+          "*a",
+          "&a",
+          "!x",
+          "0x1F",
+          " lead",
+          "a,b",
+          "[x]",
+        ),
+      )
+      .filter(
+        (name) =>
+          name.isWellFormed() && name.trim() !== "" && !name.includes("\0") && Buffer.byteLength(name) <= 63,
+      );
+    const fields = fc
+      .record(
+        Object.fromEntries<fc.Arbitrary<string[]>>([
+          ...scalarFields.map((field) => [field, column.map((name) => [name])] as const),
+          ...listFields.map(
+            (field) => [field, fc.uniqueArray(column, { minLength: 1, maxLength: 3 })] as const,
+          ),
+        ]),
+        { requiredKeys: [] },
+      )
+      .filter((mapped) => Object.keys(mapped).length > 0);
+    const property = fc.asyncProperty(
+      fields,
+      fc.uniqueArray(column, { minLength: 1, maxLength: 3 }),
+      column,
+      async (mapped, key, cursor) => {
+        const text = renderConfig({
+          ...answers,
+          key,
+          cursor,
+          fields: mapped,
+        });
+        const { customers } = (await load(text, { env })).inputs;
+        expect(customers).toMatchObject({ key, cursor, fields: mapped });
+      },
+    );
+    await fc.assert(property, { numRuns: 50 });
+  });
+});
