@@ -1,19 +1,40 @@
 import { rawNumber } from "../raw-json.ts";
 import type { DriftLog } from "./drift.ts";
+import { MAX_JSON_DEPTH } from "./json-text.ts";
 
 const REPLACEMENT = "\uFFFD";
 
-function cleanString(value: string, path: string, drift: DriftLog): string {
+/** A string as every warehouse can store it, and a note for each thing that had to be replaced. */
+function cleanString(value: string, note: (observedType: string) => void): string {
   let cleaned = value;
   if (cleaned.includes("\u0000")) {
-    drift.note("unexpected_type", path, "nul_character");
+    note("nul_character");
     cleaned = cleaned.replaceAll("\u0000", REPLACEMENT);
   }
   if (!cleaned.isWellFormed()) {
-    drift.note("unexpected_type", path, "lone_surrogate");
+    note("lone_surrogate");
     cleaned = cleaned.toWellFormed();
   }
   return cleaned;
+}
+
+function clean(value: unknown, path: string, levels: number, drift: DriftLog): unknown {
+  if (typeof value === "string") {
+    return cleanString(value, (observedType) => drift.note("unexpected_type", path, observedType));
+  }
+  if (typeof value !== "object" || value === null || rawNumber(value) !== null) return value;
+  // Too deep to be stored as JSON; as the text of its JSON it holds escapes instead of the characters themselves.
+  if (levels === 0) return JSON.stringify(value);
+  if (Array.isArray(value)) return value.map((item) => clean(item, `${path}[]`, levels - 1, drift));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => {
+      const observed: string[] = [];
+      const cleanKey = cleanString(key, (observedType) => observed.push(observedType));
+      const innerPath = path === "" ? cleanKey : `${path}.${cleanKey}`;
+      for (const observedType of observed) drift.note("unexpected_type", innerPath, observedType);
+      return [cleanKey, clean(inner, innerPath, levels - 1, drift)];
+    }),
+  );
 }
 
 /**
@@ -21,13 +42,5 @@ function cleanString(value: string, path: string, drift: DriftLog): string {
  * noted as drift. Keys are cleaned too. Only needed where the body has such an escape.
  */
 export function cleanText(value: unknown, path: string, drift: DriftLog): unknown {
-  if (typeof value === "string") return cleanString(value, path, drift);
-  if (Array.isArray(value)) return value.map((item) => cleanText(item, `${path}[]`, drift));
-  if (typeof value !== "object" || value === null || rawNumber(value) !== null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => {
-      const cleanKey = key.isWellFormed() && !key.includes("\u0000") ? key : cleanString(key, path, drift);
-      return [cleanKey, cleanText(inner, path === "" ? cleanKey : `${path}.${cleanKey}`, drift)];
-    }),
-  );
+  return clean(value, path, MAX_JSON_DEPTH, drift);
 }

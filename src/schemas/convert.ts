@@ -1,5 +1,6 @@
 import { rawNumber } from "../raw-json.ts";
 import type { ColumnType, Field } from "./field.ts";
+import { jsonText } from "./json-text.ts";
 import { isLoose } from "./record.ts";
 
 /**
@@ -17,10 +18,17 @@ export type Convert = (value: unknown) => Cell | typeof UNEXPECTED;
 const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$/;
 /** Digits before and after the point that every warehouse holds exactly (BIGNUMERIC is the narrowest). */
 const MAX_DIGITS = 38;
+/** What {@link plainDecimal} would leave as it is: most decimal strings. */
+const PLAIN = /^(?:0|[1-9]\d{0,37})(?:\.\d{1,38})?$/;
 
 function decimalText(value: unknown): string | null {
+  if (typeof value === "number") {
+    if (!Number.isFinite(value)) return null;
+    const text = String(value);
+    return text.includes("e") ? plainDecimal(text) : text;
+  }
   const source = typeof value === "string" ? value : rawNumber(value);
-  if (source === null) return typeof value === "number" ? plainDecimal(String(value)) : null;
+  if (source === null || PLAIN.test(source)) return source;
   return DECIMAL.test(source) ? plainDecimal(source) : null;
 }
 
@@ -42,7 +50,8 @@ function plainDecimal(source: string): string | null {
     digits += "0".repeat(point - digits.length);
   }
   const before = digits.slice(0, point).replace(/^0+(?=\d)/, "") || "0";
-  const after = exponent === 0 ? digits.slice(point) : digits.slice(point).replace(/0+$/, "");
+  let after = digits.slice(point);
+  if (exponent !== 0 || after.length > MAX_DIGITS) after = after.replace(/0+$/, "");
   if (before.length > MAX_DIGITS || after.length > MAX_DIGITS) return null;
   const text = after === "" ? before : `${before}.${after}`;
   return sign !== "" && /[1-9]/.test(text) ? `-${text}` : text;
@@ -147,10 +156,6 @@ function convertTimestamp(value: unknown): Cell | typeof UNEXPECTED {
   return instant === null ? UNEXPECTED : instant.slice(0, -6);
 }
 
-function convertJson(value: unknown): Cell | typeof UNEXPECTED {
-  return JSON.stringify(value);
-}
-
 const byType: Record<Exclude<ColumnType, "bytes">, Convert> = {
   text: convertText,
   uuid: convertText,
@@ -161,7 +166,7 @@ const byType: Record<Exclude<ColumnType, "bytes">, Convert> = {
   date: convertDate,
   timestamptz: (value) => instantText(value) ?? UNEXPECTED,
   timestamp: convertTimestamp,
-  json: convertJson,
+  json: jsonText,
 };
 
 /** The converter of a declared field. */

@@ -16,6 +16,8 @@ export interface Drift {
 /** Counts what differs, by place and kind; bounded, so that a hostile answer can't fill memory or the table. */
 export class DriftLog {
   static readonly maxEntries = 1000;
+  /** Longer paths are cut: the path is part of a key, and indexes refuse long ones (Postgres: 2,704 bytes). */
+  static readonly maxPathLength = 400;
   readonly #endpoint: string;
   readonly #entries = new Map<string, Drift>();
 
@@ -24,7 +26,9 @@ export class DriftLog {
   }
 
   /** Notes one occurrence. */
-  note(kind: DriftKind, path: string, observedType: string): void {
+  note(kind: DriftKind, fullPath: string, observedType: string): void {
+    const isLong = fullPath.length > DriftLog.maxPathLength;
+    const path = isLong ? fullPath.slice(0, DriftLog.maxPathLength).toWellFormed() : fullPath;
     const key = `${kind} ${path}`;
     const known = this.#entries.get(key);
     if (known) {

@@ -1,0 +1,151 @@
+import * as fc from "fast-check";
+
+/** How a field of the interface is sent, and how its cell reads back. */
+export type Wire = "text" | "integer" | "numeric" | "boolean" | "date";
+
+const of = (wire: Wire, names: string): Record<string, Wire> =>
+  Object.fromEntries(names.split(" ").map((name) => [name, wire]));
+
+/** The scalar fields of an enriched record (section 2.14) and how they are sent; `validation_errors` stands apart. */
+export const scalarWires: Readonly<Record<string, Wire>> = {
+  ...of(
+    "text",
+    "record_id service_pid full_name first_name middle_name last_name name_suffix gender marital_status",
+  ),
+  ...of("text", "service_household_id service_spouse_pid estimated_income_range estimated_wealth_range"),
+  ...of(
+    "text",
+    "home_ownership_status linkedin_url linkedin_title linkedin_industry linkedin_profile_pic_url",
+  ),
+  ...of("text", "facebook_url twitter_url"),
+  ...of("boolean", "is_match is_retired has_bankruptcy_records has_judgment_records is_likely_remote_worker"),
+  ...of("integer", "age number_of_children"),
+  ...of("numeric", "match_score"),
+  ...of("date", "dob"),
+};
+
+const email = { ...of("integer", "email_rank"), ...of("text", "email_address") };
+
+/** The scalar fields of each list's elements (section 2.14). */
+export const listWires: Readonly<Record<string, Readonly<Record<string, Wire>>>> = {
+  personal_emails: email,
+  professional_emails: email,
+  phones: { ...of("integer", "phone_rank"), ...of("text", "phone_type phone_number") },
+  relatives: of(
+    "text",
+    "relative_service_pid relative_first_name relative_last_name relationship_label relationship_sublabel",
+  ),
+  address_history: {
+    ...of("integer", "address_rank"),
+    ...of(
+      "text",
+      "service_address_id address_line_1 address_line_2 address_city address_state address_zipcode",
+    ),
+    ...of("text", "address_zipcode4 ownership_status purchase_date first_seen_date last_seen_date"),
+    ...of("boolean", "is_current_owner"),
+    ...of(
+      "numeric",
+      "purchase_price estimated_current_value estimated_rental_value home_current_tax_liability",
+    ),
+    ...of("numeric", "outstanding_loan_principal current_property_equity_amount sqft num_beds num_baths"),
+  },
+  work_experience: {
+    ...of("integer", "experience_rank"),
+    ...of("text", "service_experience_id work_company_name work_company_linkedin_url work_company_website"),
+    ...of("text", "work_company_industry work_company_naics_code work_company_naics_description"),
+    ...of("text", "work_company_sic_code work_company_sic_description work_title standard_work_title"),
+    ...of("text", "work_seniority_level work_department work_employment_type work_status work_start_date"),
+    ...of("text", "work_end_date work_city work_state work_country"),
+  },
+  education_experience: {
+    ...of("integer", "experience_rank"),
+    ...of("text", "service_experience_id institution_name institution_linkedin_url education_information"),
+    ...of("text", "education_level education_start_date education_end_date"),
+  },
+};
+
+/** The lists of strings inside a study, and the type of their rows. */
+export const subjectTypes: Readonly<Record<string, string>> = {
+  education_majors: "major",
+  education_minors: "minor",
+};
+
+/** Every name that the interface gives to a field of a record or of a list element. */
+export const declaredNames: readonly string[] = [
+  ...Object.keys(scalarWires),
+  "validation_errors",
+  ...Object.keys(listWires),
+  ...Object.values(listWires).flatMap((wires) => Object.keys(wires)),
+  ...Object.keys(subjectTypes),
+];
+
+const anyText = fc.string({ unit: "binary", maxLength: 12 });
+const wireValues: Readonly<Record<Wire, fc.Arbitrary<unknown>>> = {
+  text: anyText,
+  integer: fc.oneof(fc.integer(), fc.maxSafeInteger()).map((n) => n + 0),
+  numeric: fc
+    .oneof(fc.integer(), fc.double({ noNaN: true, min: -1e15, max: 1e15 }))
+    // Within what 38 digits hold; -0 is 0.
+    .map((n) => (Math.abs(n) < 1e-20 ? 0 : n)),
+  boolean: fc.boolean(),
+  date: fc
+    .date({ min: new Date("1000-01-01"), max: new Date("2999-12-31"), noInvalidDate: true })
+    .map((d) => d.toISOString().slice(0, 10)),
+};
+
+/** Names that the interface doesn't have, awkward ones among them. */
+const unknownName = fc
+  .oneof(fc.constantFrom("__proto__", "constructor", "new_field", "0", ""), fc.string({ maxLength: 8 }))
+  .filter((name) => !declaredNames.includes(name));
+const unknownFields = fc.oneof(
+  { weight: 4, arbitrary: fc.constant<[string, unknown][]>([]) },
+  {
+    weight: 1,
+    arbitrary: fc.uniqueArray(fc.tuple(unknownName, fc.jsonValue({ maxDepth: 2 })), {
+      maxLength: 2,
+      selector: ([name]) => name,
+    }),
+  },
+);
+
+const nullable = (arbitrary: fc.Arbitrary<unknown>) => fc.option(arbitrary, { nil: null, freq: 4 });
+
+function objectOf(
+  wires: Readonly<Record<string, Wire>>,
+  further: Readonly<Record<string, fc.Arbitrary<unknown>>> = {},
+): fc.Arbitrary<Record<string, unknown>> {
+  const declared = Object.entries(wires).map(([name, wire]) => [name, nullable(wireValues[wire])] as const);
+  const model = { ...Object.fromEntries(declared), ...further };
+  return fc
+    .tuple(fc.record(model, { requiredKeys: [] }), unknownFields)
+    .map(([object, unknown]) => Object.fromEntries([...Object.entries(object), ...unknown]));
+}
+
+const subjects = nullable(fc.array(anyText, { maxLength: 3 }));
+const lists = Object.entries(listWires).map(([name, wires]) => {
+  const further =
+    name === "education_experience" ? { education_majors: subjects, education_minors: subjects } : {};
+  return [name, nullable(fc.array(objectOf(wires, further), { maxLength: 4 }))] as const;
+});
+
+/** An enriched record as the interface allows it, any field absent or null, now and then with unknown fields. */
+export const validRecord: fc.Arbitrary<Record<string, unknown>> = objectOf(scalarWires, {
+  validation_errors: nullable(fc.dictionary(anyText, fc.jsonValue({ maxDepth: 2 }), { maxKeys: 2 })),
+  ...Object.fromEntries(lists),
+});
+
+/** Any JSON object; its keys are mostly those of the interface, its values mostly of unexpected types. */
+export const hostileRecord: fc.Arbitrary<Record<string, unknown>> = fc
+  .array(
+    fc.tuple(
+      fc.oneof(fc.constantFrom(...declaredNames), fc.string({ maxLength: 5 })),
+      fc.oneof(
+        fc.jsonValue(),
+        fc.array(fc.dictionary(fc.constantFrom(...declaredNames), fc.jsonValue(), { maxKeys: 6 }), {
+          maxLength: 4,
+        }),
+      ),
+    ),
+    { maxLength: 15 },
+  )
+  .map((entries) => Object.fromEntries(entries));

@@ -1,0 +1,43 @@
+import { expect, test } from "vitest";
+import { DriftLog } from "../../src/schemas/drift.ts";
+
+test("occurrences of one place and kind add up, and the type seen last stands", () => {
+  const drift = new DriftLog("POST /v2/enrich");
+  drift.note("unexpected_type", "phones[].phone_rank", "string");
+  drift.note("unexpected_type", "phones[].phone_rank", "boolean");
+  drift.note("unknown_field", "phones[].phone_rank", "number");
+  drift.note("unknown_field", "a", "object");
+  expect(drift.entries()).toEqual([
+    { endpoint: "POST /v2/enrich", path: "a", kind: "unknown_field", observedType: "object", occurrences: 1 },
+    {
+      endpoint: "POST /v2/enrich",
+      path: "phones[].phone_rank",
+      kind: "unexpected_type",
+      observedType: "boolean",
+      occurrences: 2,
+    },
+    {
+      endpoint: "POST /v2/enrich",
+      path: "phones[].phone_rank",
+      kind: "unknown_field",
+      observedType: "number",
+      occurrences: 1,
+    },
+  ]);
+});
+
+test("an answer with endless new fields leaves at most 1,000 entries, and known ones go on counting", () => {
+  const drift = new DriftLog("POST /v2/enrich");
+  for (let i = 0; i < 5000; i++) drift.note("unknown_field", `field_${i}`, "string");
+  drift.note("unknown_field", "field_0", "string");
+  expect(drift.entries()).toHaveLength(1000);
+  expect(drift.entries()[0]).toMatchObject({ path: "field_0", occurrences: 2 });
+});
+
+test("a path too long for an index is cut, never inside a character", () => {
+  const drift = new DriftLog("POST /v2/enrich");
+  drift.note("unknown_field", `${"x".repeat(399)}😀`, "string");
+  drift.note("unknown_field", "y".repeat(100_000), "string");
+  const paths = drift.entries().map((entry) => entry.path);
+  expect(paths).toEqual([`${"x".repeat(399)}\uFFFD`, "y".repeat(400)]);
+});

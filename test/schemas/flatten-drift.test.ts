@@ -1,0 +1,223 @@
+import { describe, expect, test } from "vitest";
+import { DriftLog } from "../../src/schemas/drift.ts";
+import { enrichEndpoint } from "../../src/schemas/enrich.ts";
+import { isJsonObject } from "../../src/schemas/flatten.ts";
+import { type NamedResult, nameResult } from "./named-rows.ts";
+
+/** Flattens JSON text as an enriched record of `p-1`; drift as `kind path observedType occurrences`. */
+function flatten(json: string, pid: string | null = "p-1"): NamedResult & { drift: string[] } {
+  const drift = new DriftLog("POST /v2/enrich");
+  const record: unknown = JSON.parse(json);
+  if (!isJsonObject(record)) throw new Error("no object");
+  const named = nameResult(enrichEndpoint, record, pid, drift);
+  const entries = drift.entries().map((e) => `${e.kind} ${e.path} ${e.observedType} ${e.occurrences}`);
+  return { ...named, drift: entries };
+}
+
+describe("unknown fields", () => {
+  test("of a record survive in its _extra", () => {
+    const flat = flatten('{"full_name":"Ana","credit_score":712,"pets":[{"name":"Rex"}],"nothing":null}');
+    expect(flat.fields).toEqual({ full_name: "Ana" });
+    expect(flat.extra).toBe('{"credit_score":712,"pets":[{"name":"Rex"}],"nothing":null}');
+    expect(flat.drift).toEqual([
+      "unknown_field credit_score number 1",
+      "unknown_field nothing null 1",
+      "unknown_field pets array 1",
+    ]);
+  });
+
+  test("of a list element survive in the element's own _extra, and their path has [] for the list", () => {
+    const flat = flatten(
+      '{"address_history":[{"address_rank":1},{"new_field":{"a":1},"address_rank":2},{"address_rank":3,"new_field":"x"}]}',
+    );
+    expect(
+      flat.lists["address_history"]?.map((row) => [row["position"], row["address_rank"], row["_extra"]]),
+    ).toEqual([
+      ["0", "1", null],
+      ["1", "2", '{"new_field":{"a":1}}'],
+      ["2", "3", '{"new_field":"x"}'],
+    ]);
+    expect(flat.extra).toBeNull();
+    expect(flat.drift).toEqual(["unknown_field address_history[].new_field string 2"]);
+  });
+
+  test("named like what every JavaScript object has, or like another table's column, are fields like any other", () => {
+    const json = '{"__proto__":{"a":1},"constructor":2,"toString":"x","email_address":"e","position":9}';
+    const flat = flatten(json);
+    expect(flat.extra).toBe(json);
+    expect(flat.fields).toEqual({});
+    expect(flatten(`{"phones":[${json}]}`).lists["phones"]?.[0]?.["_extra"]).toBe(json);
+  });
+
+  test("keep numbers that a double can't carry", () => {
+    const drift = new DriftLog("POST /v2/enrich");
+    const record = {
+      net_worth: JSON.rawJSON("12345678901234567890.12"),
+      age: JSON.rawJSON("99999999999999999999"),
+    };
+    expect(nameResult(enrichEndpoint, record, "p-1", drift).extra).toBe(
+      '{"net_worth":12345678901234567890.12,"age":99999999999999999999}',
+    );
+    expect(drift.entries().map((e) => [e.path, e.kind, e.observedType])).toEqual([
+      ["age", "unexpected_type", "number"],
+      ["net_worth", "unknown_field", "number"],
+    ]);
+  });
+
+  test("that would break a warehouse's JSON are kept as text", () => {
+    const drift = new DriftLog("POST /v2/enrich");
+    const deep: unknown = JSON.parse(`${"[".repeat(50_000)}${"]".repeat(50_000)}`);
+    const { extra } = nameResult(enrichEndpoint, { deep, huge: JSON.rawJSON("1e999999") }, "p-1", drift);
+    expect(extra).toMatch(/^\{"deep":\[{199}"\[+\]+"\]{199},"huge":"1e999999"\}$/);
+    expect(extra?.match(/[[\]]/g)).toHaveLength(100_000);
+  });
+});
+
+describe("a field of an unexpected type", () => {
+  test.each([
+    ["age", '"forty"', "string"],
+    ["age", "48.5", "number"],
+    ["age", "[48]", "array"],
+    ["full_name", "12", "number"],
+    ["dob", '"1978-02-30"', "string"],
+    ["is_retired", '"false"', "string"],
+    ["match_score", "{}", "object"],
+    ["match_score", '""', "string"],
+  ])("costs that field alone: %s = %s", (name, value, type) => {
+    const flat = flatten(
+      `{"gender":"Female","${name}":${value},"twitter_url":"t","phones":[{"phone_rank":1}]}`,
+    );
+    expect(flat.fields).toEqual({ gender: "Female", [name]: null, twitter_url: "t" });
+    expect(flat.lists["phones"]).toHaveLength(1);
+    expect(flat.extra).toBe(JSON.stringify({ [name]: JSON.parse(value) }));
+    expect(flat.drift).toEqual([`unexpected_type ${name} ${type} 1`]);
+  });
+
+  test("in a list element leaves the element's other fields and its neighbours alone", () => {
+    const flat = flatten(
+      '{"phones":[{"phone_rank":"first","phone_type":"mobile","phone_number":"1"},{"phone_rank":2,"phone_type":7,"phone_number":"2"}]}',
+    );
+    expect(flat.lists["phones"]).toEqual([
+      {
+        service_pid: "p-1",
+        position: "0",
+        phone_rank: null,
+        phone_type: "mobile",
+        phone_number: "1",
+        _extra: '{"phone_rank":"first"}',
+      },
+      {
+        service_pid: "p-1",
+        position: "1",
+        phone_rank: "2",
+        phone_type: null,
+        phone_number: "2",
+        _extra: '{"phone_type":7}',
+      },
+    ]);
+    expect(flat.drift).toEqual([
+      "unexpected_type phones[].phone_rank string 1",
+      "unexpected_type phones[].phone_type number 1",
+    ]);
+  });
+
+  test.each([
+    ['{"a":1}', "object"],
+    ['"none"', "string"],
+    ["0", "number"],
+    ["false", "boolean"],
+  ])("that should be a list says nothing about its rows: phones = %s", (value, type) => {
+    const flat = flatten(`{"phones":${value},"relatives":[]}`);
+    expect(flat.lists["phones"]).toBeUndefined();
+    expect(flat.lists["relatives"]).toEqual([]);
+    expect(flat.extra).toBe(`{"phones":${value}}`);
+    expect(flat.drift).toEqual([`unexpected_type phones ${type} 1`]);
+  });
+
+  test("that should be a list element keeps the places of the others, and stands in the record's _extra", () => {
+    const flat = flatten('{"phones":[{"phone_rank":1},"555",null,{"phone_rank":2},["x"]]}');
+    expect(flat.lists["phones"]?.map((row) => [row["position"], row["phone_rank"]])).toEqual([
+      ["0", "1"],
+      ["3", "2"],
+    ]);
+    expect(flat.extra).toBe('{"phones":{"1":"555","2":null,"4":["x"]}}');
+    expect(flat.drift).toEqual(["unexpected_type phones[] array 3"]);
+  });
+
+  test("that should be a list of subjects, or a subject, stands in the study's _extra", () => {
+    const flat = flatten(
+      '{"education_experience":[{"education_majors":"Law","education_minors":["Art",5,null,"Music"],"education_level":"MA"}]}',
+    );
+    expect(flat.lists["education_experience"]).toEqual([
+      expect.objectContaining({
+        position: "0",
+        education_level: "MA",
+        _extra: '{"education_majors":"Law","education_minors":{"1":5,"2":null}}',
+      }),
+    ]);
+    expect(flat.subjects.map((s) => [s["subject_type"], s["position"], s["subject"]])).toEqual([
+      ["minor", "0", "Art"],
+      ["minor", "3", "Music"],
+    ]);
+    expect(flat.drift).toEqual([
+      "unexpected_type education_experience[].education_majors string 1",
+      "unexpected_type education_experience[].education_minors[] null 2",
+    ]);
+  });
+});
+
+describe("lists", () => {
+  test("null and [] alike are a list without rows, an absent one is none", () => {
+    const flat = flatten('{"phones":null,"relatives":[]}');
+    expect(flat.lists["phones"]).toEqual([]);
+    expect(flat.lists["relatives"]).toEqual([]);
+    expect(flat.lists["work_experience"]).toBeUndefined();
+    expect(flat.drift).toEqual([]);
+  });
+
+  test("subjects that are null or [] have no rows", () => {
+    const flat = flatten('{"education_experience":[{"education_majors":null,"education_minors":[]}]}');
+    expect(flat.subjects).toEqual([]);
+    expect(flat.lists["education_experience"]?.[0]?.["_extra"]).toBeNull();
+    expect(flat.drift).toEqual([]);
+  });
+
+  test("subjects carry the position of their study", () => {
+    const flat = flatten(
+      '{"education_experience":[{"education_minors":["A"]},{},{"education_majors":["B","B"],"education_minors":["C"]}]}',
+    );
+    expect(flat.subjects.map((s) => Object.values(s).join(" "))).toEqual([
+      "p-1 0 minor 0 A",
+      "p-1 2 major 0 B",
+      "p-1 2 major 1 B",
+      "p-1 2 minor 0 C",
+    ]);
+  });
+
+  test("of a result without a PID are kept in _extra, unless they are empty", () => {
+    const flat = flatten(
+      '{"is_match":false,"phones":[{"phone_rank":1}],"relatives":[],"work_experience":null}',
+      null,
+    );
+    expect(flat.lists).toEqual({});
+    expect(flat.fields).toEqual({ is_match: "false" });
+    expect(flat.extra).toBe('{"phones":[{"phone_rank":1}]}');
+  });
+});
+
+test("an absent field and a null one are told apart: only the second speaks", () => {
+  expect(flatten('{"age":null}').fields).toEqual({ age: null });
+  expect(flatten("{}").fields).toEqual({});
+});
+
+test("the order of a record's fields changes nothing", () => {
+  const fields = [
+    '"full_name":"Ana"',
+    '"age":48',
+    '"x":1',
+    '"phones":[{"phone_number":"1","y":2,"phone_rank":1}]',
+  ];
+  const forward = flatten(`{${fields.join(",")}}`);
+  const backward = flatten(`{${fields.toReversed().join(",")}}`);
+  expect(backward).toEqual(forward);
+});

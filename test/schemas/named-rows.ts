@@ -1,0 +1,67 @@
+import type { Cell } from "../../src/schemas/convert.ts";
+import type { DriftLog } from "../../src/schemas/drift.ts";
+import type { LookupEndpoint } from "../../src/schemas/endpoint.ts";
+import { extraCell, type FlatList, flattenerOf, type JsonObject } from "../../src/schemas/flatten.ts";
+import { tableNamed } from "../../src/schemas/registry.ts";
+
+/** A row by column name; absent columns are what the record does not speak of. */
+export type NamedRow = Readonly<Record<string, Cell>>;
+
+/** The child tables of an enriched record by the interface's own list names (sections 2.14 and the contract). */
+export const childTables: Readonly<Record<string, string>> = {
+  personal_emails: "person_email",
+  professional_emails: "person_email",
+  phones: "person_phone",
+  relatives: "person_relative",
+  address_history: "person_address",
+  work_experience: "person_work_experience",
+  education_experience: "person_education_experience",
+};
+
+/** A flattened result with every cell under its column's name. */
+export interface NamedResult {
+  /** Scalar fields that the record speaks of. */
+  readonly fields: NamedRow;
+  readonly extra: Cell;
+  /** Rows by list; undefined for a list that the record does not speak of. */
+  readonly lists: Readonly<Record<string, readonly NamedRow[] | undefined>>;
+  /** Rows of `person_education_subject`. */
+  readonly subjects: readonly NamedRow[];
+}
+
+function nameCells(tableName: string, cells: readonly Cell[]): NamedRow {
+  const columns = tableNamed(tableName).columns.filter(
+    (c) => c.name !== "_synced_at" && c.name !== "_run_id",
+  );
+  if (cells.length !== columns.length) {
+    throw new Error(`${tableName}: ${cells.length} cells for ${columns.length} columns`);
+  }
+  return Object.fromEntries(columns.map((c, i) => [c.name, cells[i] ?? null]));
+}
+
+/** Flattens a result and puts the table's column names to the cells. */
+export function nameResult(
+  endpoint: LookupEndpoint,
+  result: JsonObject,
+  pid: string | null,
+  drift: DriftLog,
+): NamedResult {
+  const flattener = flattenerOf(endpoint.result);
+  const { object, lists } = flattener.flatten(result, pid, drift);
+  const fields = flattener.fieldNames.flatMap((name, i) => {
+    const cell = object.cells[i];
+    return cell === undefined ? [] : [[name, cell] as const];
+  });
+  const nameList = (list: FlatList | undefined, i: number) => {
+    const name = flattener.listNames[i] ?? "";
+    return [name, list?.rows.map((row) => nameCells(childTables[name] ?? "", row))] as const;
+  };
+  return {
+    fields: Object.fromEntries(fields),
+    extra: extraCell(object.extra),
+    lists: Object.fromEntries(lists.map(nameList)),
+    subjects: lists
+      .flatMap((list) => list?.subjects ?? [])
+      .map((row) => nameCells("person_education_subject", row)),
+  };
+}

@@ -1,0 +1,89 @@
+import type { Cell } from "../../src/schemas/convert.ts";
+import { listWires, scalarWires, subjectTypes, type Wire } from "./arbitrary-record.ts";
+import type { NamedResult, NamedRow } from "./named-rows.ts";
+
+function readCell(cell: Cell, wire: Wire): unknown {
+  if (cell === null || wire === "text" || wire === "date") return cell;
+  return wire === "boolean" ? cell === "true" : Number(cell);
+}
+
+function readExtra(cell: Cell): readonly (readonly [string, unknown])[] {
+  return cell === null ? [] : Object.entries(JSON.parse(cell));
+}
+
+/** Every declared field of a list element; one that was absent is null. */
+function rebuildElement(row: NamedRow, wires: Readonly<Record<string, Wire>>): Record<string, unknown> {
+  const declared = Object.entries(wires).map(
+    ([name, wire]) => [name, readCell(row[name] ?? null, wire)] as const,
+  );
+  return Object.fromEntries([...declared, ...readExtra(row["_extra"] ?? null)]);
+}
+
+function byPosition(a: NamedRow, b: NamedRow): number {
+  return Number(a["position"]) - Number(b["position"]);
+}
+
+function subjectsOf(flat: NamedResult, position: string, type: string): Cell[] {
+  return flat.subjects
+    .filter((s) => s["education_position"] === position && s["subject_type"] === type)
+    .toSorted(byPosition)
+    .map((s) => s["subject"] ?? null);
+}
+
+/** The record that rows stand for, read back from the cells alone: the way of a reader of the warehouse. */
+export function rebuildRecord(flat: NamedResult): Record<string, unknown> {
+  const { validation_errors: errors, ...scalars } = flat.fields;
+  const declared = Object.entries(scalars).map(([name, cell]) => {
+    const wire = scalarWires[name];
+    if (wire === undefined) throw new Error(`no field ${name} in the interface`);
+    return [name, readCell(cell, wire)] as const;
+  });
+  const lists = Object.entries(flat.lists).flatMap(([name, rows]) => {
+    if (rows === undefined) return [];
+    const elements = rows.toSorted(byPosition).map((row) => {
+      const element = rebuildElement(row, listWires[name] ?? {});
+      if (name !== "education_experience") return element;
+      const subjects = Object.entries(subjectTypes).map(
+        ([field, type]) => [field, subjectsOf(flat, row["position"] ?? "", type)] as const,
+      );
+      return Object.fromEntries([...Object.entries(element), ...subjects]);
+    });
+    return [[name, elements] as const];
+  });
+  return Object.fromEntries([
+    ...declared,
+    ...(errors === undefined
+      ? []
+      : [["validation_errors", errors === null ? null : JSON.parse(errors)] as const]),
+    ...lists,
+    ...readExtra(flat.extra),
+  ]);
+}
+
+/** The same record in the one form that rows can tell: null lists are empty, absent fields of elements are null. */
+export function normalizeRecord(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const entries = Object.entries(record).map(([name, value]) => {
+    const wires = Object.hasOwn(listWires, name) ? listWires[name] : undefined;
+    if (wires === undefined) return [name, value] as const;
+    const elements: readonly object[] = Array.isArray(value) ? value : [];
+    const blank = Object.keys(wires).map((field) => [field, null] as const);
+    return [
+      name,
+      elements.map((element) => {
+        const filled = Object.fromEntries([...blank, ...Object.entries(element)]);
+        if (name !== "education_experience") return filled;
+        const subjects = Object.keys(subjectTypes).map((field) => [field, filled[field] ?? []] as const);
+        return Object.fromEntries([...Object.entries(filled), ...subjects]);
+      }),
+    ] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+/** JSON text that is equal for equal values, whatever the order of their keys. */
+export function canonicalJson(value: unknown): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
+  const entries = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return `{${entries.map(([key, inner]) => `${JSON.stringify(key)}:${canonicalJson(inner)}`).join(",")}}`;
+}
