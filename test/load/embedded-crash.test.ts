@@ -50,6 +50,27 @@ test("after both the process and its server were killed the database recovers wi
   expect(await readKept(dataDir)).toEqual([{ n: 7 }]);
 });
 
+test("children of a killed server that still work don't keep the database closed", async () => {
+  const dataDir = join(await makeOpenFolder(), "data-dir");
+  const holder = await startHolder(dataDir);
+  await runSql(holder.url, "CREATE TABLE kept AS SELECT 7 AS n");
+  // Hours of work that never waits for anything, so that it doesn't notice the end of its server.
+  const endless = runSql(
+    holder.url,
+    "SELECT sum(n) FROM (SELECT generate_series(1, 1000000000000) AS n) AS numbers",
+  ).catch(String);
+  await delay(300);
+  const pid = (await postmasterPid(dataDir)) ?? 0;
+  await holder.kill();
+  process.kill(pid, "SIGKILL");
+  await waitUntilGone(pid);
+  expect(await readKept(dataDir)).toEqual([{ n: 7 }]);
+  expect(await readFile(join(dataDir, "postgres", "server.log"), "utf8")).toContain(
+    "pre-existing shared memory block",
+  );
+  expect(await endless).toContain("rror");
+});
+
 test("a killed server's number that now belongs to another process doesn't keep it from starting", async () => {
   const { dataDir, pid } = await makeOrphan();
   process.kill(pid, "SIGKILL");

@@ -1,4 +1,4 @@
-import { readlink, writeFile } from "node:fs/promises";
+import { readdir, readlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { codeOf } from "../../errors.ts";
 import type { Place } from "./place.ts";
@@ -38,6 +38,29 @@ export async function disownPid(place: Place): Promise<void> {
   if (text === null) return;
   const [, ...rest] = text.split("\n");
   await writeFile(path, `${[NO_PROCESS, ...rest].join("\n")}\n`);
+}
+
+/**
+ * Ends the children of a killed server, which keep a new one away until they notice: a long statement may take
+ * hours to. What they haven't committed is lost either way. Only Linux tells whose children they are.
+ */
+export async function endLeftovers(place: Place): Promise<void> {
+  if (process.platform !== "linux" || (await readPostmaster(place)).kind === "alive") return;
+  for (const name of await readdir("/proc")) {
+    const pid = Number(name);
+    if (!Number.isInteger(pid) || pid === process.pid || !(await servesData(pid, place.data))) continue;
+    const program = await readlink(`/proc/${pid}/exe`).catch(() => "");
+    // Somebody's shell may stand in the folder too.
+    if (/\/postgres( \(deleted\))?$/.test(program)) signalQuietly(pid, "SIGQUIT");
+  }
+}
+
+function signalQuietly(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended by itself meanwhile.
+  }
 }
 
 /** True if the file that a process was started from is gone; known on Linux only. */

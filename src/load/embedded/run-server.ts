@@ -5,7 +5,7 @@ import type { Log } from "../../log.ts";
 import type { Binaries } from "./binaries.ts";
 import { chooseFreePort } from "./free-port.ts";
 import type { Place } from "./place.ts";
-import { disownPid, readPostmaster, runsDeletedProgram } from "./postmaster.ts";
+import { disownPid, endLeftovers, readPostmaster, runsDeletedProgram } from "./postmaster.ts";
 import { runProgram } from "./run-program.ts";
 import { boundLog, ensureLog, logPath, readLogFrom } from "./server-log.ts";
 import { RECOVERY_TIMEOUT_MS, type Session, tryConnect } from "./session.ts";
@@ -67,6 +67,7 @@ async function connectOrTryToStart(
       if (hopeless || performance.now() - startsFailedSince > START_TIMEOUT_MS) {
         throw describeFailure(`starting the embedded database (log: ${logPath(server.place)})`, failure);
       }
+      if (kind === "data_in_use") await endLeftovers(server.place);
       server.log.debug({ reason: kind }, "embedded database did not start; trying again");
     }
     // Aborted: the next round throws the signal's own reason.
