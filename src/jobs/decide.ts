@@ -1,5 +1,5 @@
 import type { LookupCounts, PastRun } from "../load/warehouse.ts";
-import { type BillableEstimate, countText } from "./estimate.ts";
+import { type BillableEstimate, billableText, countText } from "./estimate.ts";
 
 /** What the decision whether to send looks at. */
 export interface SendCase {
@@ -52,9 +52,8 @@ export function decideSending(given: SendCase): SendDecision {
   };
 }
 
-function sizeText(counts: LookupCounts, { low, expected, high }: BillableEstimate): string {
-  const billed = low === high ? `${expected}` : `about ${expected} (${low} to ${high})`;
-  return `${countText(counts.toSend, "record")} to send, ${billed} of them billed`;
+function sizeText(counts: LookupCounts, billable: BillableEstimate): string {
+  return `${countText(counts.toSend, "record")} to send, ${billableText(billable)} of them billed`;
 }
 
 function isUnusual({ counts, pastRuns, hasOlderRuns, confirmAbove }: SendCase): boolean {

@@ -26,7 +26,11 @@ export function predictShare(
   const z2 = Z * Z;
   const center = (share + z2 / (2 * n)) / (1 + z2 / n);
   const half = (Z / (1 + z2 / n)) * Math.sqrt((share * (1 - share)) / n + z2 / (4 * n * n));
-  return { low: Math.max(0, center - half), high: Math.min(1, center + half) };
+  // The bounds keep rounding from putting the share itself outside.
+  return {
+    low: Math.max(0, Math.min(share, center - half)),
+    high: Math.min(1, Math.max(share, center + half)),
+  };
 }
 
 /** How many of the records to send will be billed: all addresses, but only matches of resolve and enrich. */
@@ -66,6 +70,15 @@ export function estimateSeconds(
 }
 
 /** `1 row`, `1,234 rows`. */
-export function countText(count: number, noun: string): string {
-  return `${count.toLocaleString("en-US")} ${noun}${count === 1 ? "" : "s"}`;
+export function countText(count: number, singular: string, plural = `${singular}s`): string {
+  return `${figure(count)} ${count === 1 ? singular : plural}`;
+}
+
+/** `1,234`, or `about 1,234 (1,200 to 1,300)` where it isn't certain. */
+export function billableText({ low, expected, high }: BillableEstimate): string {
+  return low === high ? figure(expected) : `about ${figure(expected)} (${figure(low)} to ${figure(high)})`;
+}
+
+function figure(count: number): string {
+  return count.toLocaleString("en-US");
 }

@@ -1,6 +1,12 @@
 import type { Config, JobConfig } from "../config/config.ts";
 import type { LookupCounts } from "../load/warehouse.ts";
-import { type BillableEstimate, countText, estimateBillable, estimateSeconds } from "./estimate.ts";
+import {
+  type BillableEstimate,
+  billableText,
+  countText,
+  estimateBillable,
+  estimateSeconds,
+} from "./estimate.ts";
 import { bindLookup } from "./lookup-types.ts";
 
 /** What a run of a job will take. */
@@ -27,18 +33,17 @@ export function forecastOf(config: Config, job: JobConfig, counts: LookupCounts)
 
 /** The forecast as a line for people. */
 export function forecastText(job: JobConfig, counts: LookupCounts, { calls, billable }: Forecast): string {
-  const rows = `${job.name}: ${countText(counts.read, "row")} read, ${countText(counts.due, "row")} due`;
-  const held = [
-    counts.waiting > 0 ? `${countText(counts.waiting, "row")} waiting for ${waitsFor(job)}` : null,
-    counts.rejectedBeforeSending > 0 ? `${countText(counts.rejectedBeforeSending, "row")} rejected` : null,
-  ].filter((part) => part !== null);
-  if (counts.toSend === 0) return [rows, ...held, "nothing to send"].join(", ");
-  const billed =
-    billable.low === billable.high
-      ? `${countText(billable.expected, "record")} billed`
-      : `about ${countText(billable.expected, "record")} billed (${billable.low} to ${billable.high})`;
+  const text = (count: number) =>
+    job.type === "validate_emails" ? countText(count, "address", "addresses") : countText(count, "row");
+  const found = [
+    `${job.name}: ${text(counts.read)} read`,
+    `${text(counts.due)} due`,
+    ...(counts.waiting > 0 ? [`${text(counts.waiting)} waiting for ${waitsFor(job)}`] : []),
+    ...(counts.rejectedBeforeSending > 0 ? [`${text(counts.rejectedBeforeSending)} rejected`] : []),
+  ];
+  if (counts.toSend === 0) return [...found, "nothing to send"].join(", ");
   const sending = `${countText(counts.toSend, "record")} to send in ${countText(calls, "call")}`;
-  return `${[rows, ...held, sending, billed].join(", ")}: ${billable.basis}`;
+  return [...found, sending, `${billableText(billable)} billed (${billable.basis})`].join(", ");
 }
 
 function waitsFor(job: JobConfig): string {

@@ -1,11 +1,14 @@
 import type { JobConfig } from "../config/config.ts";
-import type { LookupAnswer } from "../load/warehouse.ts";
+import type { LookupAnswer, PersonUpdate } from "../load/warehouse.ts";
 import type { DriftLog } from "../schemas/drift.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
 import type { JsonObject } from "../schemas/flatten.ts";
 
 /** What of an answer depends on the endpoint. */
-export type AnsweredPart = Pick<LookupAnswer, "outcome" | "servicePid" | "cells" | "extra" | "person">;
+export interface AnsweredPart extends Pick<LookupAnswer, "outcome" | "servicePid" | "cells" | "extra"> {
+  /** The person, for a match of an enrichment. */
+  readonly person: PersonUpdate | null;
+}
 
 /** Makes rows' cells of one result; synchronous, so that the parsed answer can be dropped at once. */
 export type ReadResult = (result: JsonObject, drift: DriftLog) => AnsweredPart;

@@ -1,5 +1,5 @@
 import type { Answered, LookupOutcome } from "../extract/lookup-outcome.ts";
-import type { LedgerEntry, LookupAnswer, LookupRecord, LookupReject } from "../load/warehouse.ts";
+import type { LedgerEntry, LookupAnswer, LookupRecord, LookupReject, Warehouse } from "../load/warehouse.ts";
 import { cleanText } from "../schemas/clean-text.ts";
 import { instantText } from "../schemas/convert.ts";
 import { type Drift, DriftLog } from "../schemas/drift.ts";
@@ -30,8 +30,12 @@ export function receiveAttempt(attempt: LedgerEntry): Received {
 }
 
 /** Makes rows' cells of what came back. Synchronous: the parsed answer can be dropped as soon as this returns. */
-export function receive(outcome: LookupOutcome<LookupRecord>, bound: BoundLookup): Received {
-  if (outcome.kind === "answered") return receiveAnswer(outcome, bound);
+export function receive(
+  outcome: LookupOutcome<LookupRecord>,
+  bound: BoundLookup,
+  warehouse: Pick<Warehouse, "preparePerson">,
+): Received {
+  if (outcome.kind === "answered") return receiveAnswer(outcome, bound, warehouse);
   if (outcome.kind === "set_aside") {
     return { ...nothing, setAside: outcome.items, setAsideBecause: outcome.message };
   }
@@ -42,7 +46,11 @@ export function receive(outcome: LookupOutcome<LookupRecord>, bound: BoundLookup
   };
 }
 
-function receiveAnswer(answered: Answered<LookupRecord>, { endpoint, read }: BoundLookup): Received {
+function receiveAnswer(
+  answered: Answered<LookupRecord>,
+  { endpoint, read }: BoundLookup,
+  warehouse: Pick<Warehouse, "preparePerson">,
+): Received {
   const { attempt, items, results, apiRequestId } = answered;
   const drift = new DriftLog(endpoint.name);
   const answeredAt = instantText(answered.requestCompletedAt) ?? endOf(attempt);
@@ -50,7 +58,8 @@ function receiveAnswer(answered: Answered<LookupRecord>, { endpoint, read }: Bou
     const raw = results[i] ?? {};
     const clean = answered.hasControlText ? cleanText(raw, "", drift) : raw;
     const part = read(isJsonObject(clean) ? clean : {}, drift);
-    return { record, ...part, apiRequestId, answeredAt, callId: attempt.callId };
+    const person = part.person && warehouse.preparePerson(part.person, answeredAt);
+    return { record, ...part, person, apiRequestId, answeredAt, callId: attempt.callId };
   });
   return { ...nothing, ledger: [attempt], answers, drift: drift.entries() };
 }

@@ -79,7 +79,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
         await load(receiveAttempt(attempt));
       },
     });
-    for await (const outcome of outcomes) await load(receive(outcome, bound));
+    for await (const outcome of outcomes) await load(receive(outcome, bound, warehouse));
   } catch (reason) {
     stopped = { reason };
   }

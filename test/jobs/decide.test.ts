@@ -1,0 +1,110 @@
+import { describe, expect, test } from "vitest";
+import { decideSending, type SendCase } from "../../src/jobs/decide.ts";
+import { countsOf, pastRun } from "./support.ts";
+
+const confirmAbove = { records: 10_000, ratio: 0.2 };
+
+function decide(given: Partial<SendCase>): string {
+  const counts =
+    given.counts ?? countsOf({ read: 100_000, due: 30_000, toSend: 29_000, answeredBefore: 70_000 });
+  return decideSending({
+    counts,
+    billable: { low: 23_000, expected: 24_000, high: 25_000, basis: "" },
+    pastRuns: [pastRun({ sent: 100 })],
+    hasOlderRuns: false,
+    confirmAbove,
+    resend: false,
+    acceptParameters: null,
+    ...given,
+  }).kind;
+}
+
+describe("what is due is sent without a question", () => {
+  test("in the first run, however much it is", () => {
+    expect(decide({ pastRuns: [], counts: countsOf({ read: 100_000, due: 100_000, toSend: 100_000 }) })).toBe(
+      "send",
+    );
+  });
+  test("when it is not more than confirm_above.records", () => {
+    expect(decide({ counts: countsOf({ read: 20_000, due: 10_000, toSend: 10_000 }) })).toBe("send");
+    expect(decide({ counts: countsOf({ read: 20_000, due: 10_001, toSend: 10_001 }) })).toBe("ask");
+  });
+  test("when it is not more than confirm_above.ratio of the input", () => {
+    expect(decide({ counts: countsOf({ read: 100_000, due: 20_000, toSend: 20_000 }) })).toBe("send");
+    expect(decide({ counts: countsOf({ read: 100_000, due: 20_001, toSend: 20_001 }) })).toBe("ask");
+  });
+  test("when nothing is to be sent", () => {
+    const counts = countsOf({ read: 50_000, due: 50_000, duplicate: 50_000, reused: 50_000, toSend: 0 });
+    expect(decide({ counts })).toBe("send");
+    expect(decide({ counts, resend: true })).toBe("send");
+  });
+  test("when a limit, a crash, a failure or a signal stopped the last run and no more than records is new", () => {
+    for (const status of ["limited", "running", "failed", "interrupted"]) {
+      expect(decide({ pastRuns: [pastRun({ status, sent: 5, recordsDue: 20_000 })] })).toBe("send");
+      expect(decide({ pastRuns: [pastRun({ status, sent: 5, recordsDue: 19_999 })] })).toBe("ask");
+    }
+  });
+  test("when a first run before this one never got as far as sending", () => {
+    const counts = countsOf({ read: 100_000, due: 100_000, toSend: 100_000 });
+    expect(decide({ counts, pastRuns: [pastRun({ status: "failed", recordsDue: 100_000 })] })).toBe("send");
+  });
+});
+
+describe("the user is asked", () => {
+  test("after a run that succeeded, when more is due than both bounds", () => {
+    expect(decide({})).toBe("ask");
+    expect(decide({ pastRuns: [pastRun({ status: "succeeded", sent: 0 })] })).toBe("ask");
+  });
+  test("again when the runs in between ended for want of an answer", () => {
+    const waiting = pastRun({ status: "limited", limitedBy: "confirmation", recordsDue: 30_000 });
+    expect(decide({ pastRuns: [waiting, waiting, pastRun({ sent: 100 })] })).toBe("ask");
+  });
+  test("when all the runs that were read back ended for want of an answer", () => {
+    const waiting = pastRun({ status: "limited", limitedBy: "confirmation", recordsDue: 30_000 });
+    const counts = countsOf({ read: 100_000, due: 30_000, toSend: 30_000 });
+    expect(decide({ counts, pastRuns: [waiting], hasOlderRuns: true })).toBe("ask");
+    expect(decide({ counts, pastRuns: [waiting], hasOlderRuns: false })).toBe("send");
+  });
+  test("when the books are empty but answers are there", () => {
+    expect(decide({ pastRuns: [] })).toBe("ask");
+  });
+  test("before every --resend, also in a first run and below the bounds", () => {
+    expect(decide({ resend: true, pastRuns: [], counts: countsOf({ read: 5, due: 5, toSend: 5 }) })).toBe(
+      "ask",
+    );
+  });
+});
+
+describe("changed parameters", () => {
+  const counts = countsOf({ read: 100, due: 3, toSend: 3, parametersChanged: 2 });
+  test("stop the run until the user says what to do", () => {
+    expect(decide({ counts })).toBe("stop");
+    expect(decide({ counts, resend: true })).toBe("stop");
+    expect(decide({ counts: countsOf({ read: 9, parametersChanged: 1 }) })).toBe("stop");
+  });
+  test("don't stop a run that was told", () => {
+    expect(decide({ counts, acceptParameters: "resend" })).toBe("send");
+    expect(decide({ counts, acceptParameters: "keep" })).toBe("send");
+  });
+  test("don't hide that the run is an unusually large one", () => {
+    expect(decide({ acceptParameters: "resend" })).toBe("ask");
+  });
+});
+
+test("the question says what it is about and what it may cost", () => {
+  const decision = decideSending({
+    counts: countsOf({ read: 100_000, due: 30_000, toSend: 29_000 }),
+    billable: { low: 23_000, expected: 24_000, high: 25_000, basis: "" },
+    pastRuns: [pastRun({ sent: 1 })],
+    hasOlderRuns: false,
+    confirmAbove,
+    resend: false,
+    acceptParameters: null,
+  });
+  expect(decision).toEqual({
+    kind: "ask",
+    reason:
+      "more is due than confirm_above allows, 30,000 rows or 30 % of the input: " +
+      "29,000 records to send, about 24,000 (23,000 to 25,000) of them billed",
+  });
+});

@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import { FixConfigurationError } from "../../src/errors.ts";
+import { selectJobs } from "../../src/jobs/job-selection.ts";
+import type { Config } from "../../src/config/config.ts";
+import { serviceHostOf } from "../../src/jobs/service-host.ts";
+import { enrichJob, resolveJob, validateJob } from "./support.ts";
+
+const jobs = [
+  { ...enrichJob, after: ["resolve_customers", "validate_customers"] },
+  { ...validateJob, enabled: false },
+  resolveJob,
+];
+// Only what the selection reads.
+const config = {
+  jobs,
+  unavailableJobs: [{ name: "vip_members", type: "segment_members" }],
+} as unknown as Config;
+
+function problemsOf(names: readonly string[]): readonly string[] {
+  try {
+    selectJobs(config, names);
+    return [];
+  } catch (error) {
+    if (!(error instanceof FixConfigurationError)) throw error;
+    return error.problems.map(
+      ({ path, message, hint }) => `${path} ${message}${hint === undefined ? "" : ` ${hint}`}`,
+    );
+  }
+}
+
+test("without names every job that is switched on runs, each after those it depends on", () => {
+  expect(selectJobs(config, []).map((job) => job.name)).toEqual(["resolve_customers", "enrich_customers"]);
+});
+
+test("named jobs run alone, in the order of their dependencies", () => {
+  expect(selectJobs(config, ["enrich_customers"]).map((job) => job.name)).toEqual(["enrich_customers"]);
+  expect(selectJobs(config, ["enrich_customers", "resolve_customers"]).map((job) => job.name)).toEqual([
+    "resolve_customers",
+    "enrich_customers",
+  ]);
+});
+
+test("every name that can't be run is told at once, with a way out", () => {
+  expect(problemsOf(["resolve_customers", "enrich_costumers", "validate_customers", "vip_members"])).toEqual([
+    "jobs.enrich_costumers does not exist Jobs of this configuration: enrich_customers, resolve_customers.",
+    "jobs.validate_customers.enabled is false: the job is switched off Set it to true to run the job.",
+    "jobs.vip_members is a job of type segment_members, which is not available in this version",
+  ]);
+});
+
+test("the service is known by host and port, the sandbox by its population", () => {
+  const hostOf = (baseUrl: string) =>
+    serviceHostOf({ service: { baseUrl }, sandbox: { seed: 42 } } as unknown as Config);
+  expect(hostOf("sandbox")).toBe("sandbox:42");
+  expect(hostOf("https://api.example.com")).toBe("api.example.com:443");
+  expect(hostOf("http://127.0.0.1:8080/base/path")).toBe("127.0.0.1:8080");
+  expect(hostOf("https://API.example.com:8443")).toBe("api.example.com:8443");
+});

@@ -1,0 +1,173 @@
+import { describe, expect, test } from "vitest";
+import {
+  FixConfigurationError,
+  InterruptedError,
+  LimitReachedError,
+  StopJobError,
+  StopRunError,
+} from "../../src/errors.ts";
+import { judgeEnd, type WorkDone } from "../../src/jobs/judge-end.ts";
+import { zeroCounters } from "../../src/jobs/report.ts";
+import { countsOf } from "./support.ts";
+
+/** Ten rows read, ten records to send, so many sent. */
+function judge(work: Partial<WorkDone>, sent = 10, remainingByCap = 0) {
+  const counts = countsOf({
+    read: 10 + remainingByCap,
+    due: 10 + remainingByCap,
+    toSend: 10,
+    remaining: remainingByCap,
+  });
+  return judgeEnd({
+    job: "enrich_customers",
+    thrown: null,
+    isStopped: false,
+    counts,
+    counters: {
+      ...zeroCounters,
+      records_read: counts.read,
+      records_sent: sent,
+      records_remaining: counts.read - sent,
+    },
+    open: 0,
+    unanswered: null,
+    caps: { maxRecords: null, maxRecordsPerRun: null },
+    maxRejectRatio: null,
+    ...work,
+  });
+}
+
+const unanswered = { records: 2, because: "POST /v2/enrich: no answer." };
+const credits = new LimitReachedError("credits", "No credits are left.");
+
+test("a job whose records all have their answer has succeeded", () => {
+  expect(judge({})).toMatchObject({ status: "succeeded", limitedBy: null, error: null, stopsRun: false });
+});
+
+describe("the user's own cap", () => {
+  test("ends a job as limited, without an error", () => {
+    const caps = { maxRecords: null, maxRecordsPerRun: 10 };
+    expect(judge({ caps }, 10, 5)).toMatchObject({
+      status: "limited",
+      limitedBy: "max_records_per_run",
+      error: null,
+    });
+  });
+  test("is named after the smaller one, the command's where they are equal", () => {
+    const limitedBy = (maxRecords: number, maxRecordsPerRun: number | null) =>
+      judge({ caps: { maxRecords, maxRecordsPerRun } }, 10, 5).limitedBy;
+    expect(limitedBy(10, 20)).toBe("max_records");
+    expect(limitedBy(10, null)).toBe("max_records");
+    expect(limitedBy(10, 10)).toBe("max_records");
+    expect(limitedBy(20, 10)).toBe("max_records_per_run");
+  });
+  test("that leaves nothing over doesn't show", () => {
+    expect(judge({ caps: { maxRecords: 10, maxRecordsPerRun: null } }).status).toBe("succeeded");
+  });
+});
+
+describe("a signal", () => {
+  test("interrupts a job that has something left to send", () => {
+    expect(judge({ isStopped: true }, 7)).toMatchObject({ status: "interrupted", error: null });
+  });
+  test("interrupts a job that sent everything but waits for a second answer", () => {
+    expect(judge({ isStopped: true, open: 1 }).status).toBe("interrupted");
+  });
+  test("that comes when all is done changes nothing", () => {
+    expect(judge({ isStopped: true }).status).toBe("succeeded");
+  });
+  test("doesn't hide a failure that ended the job", () => {
+    const thrown = { error: new StopJobError("forbidden", "The key may not call POST /v2/enrich.") };
+    expect(judge({ isStopped: true, thrown }, 7).status).toBe("failed");
+  });
+  test("thrown from a question interrupts too", () => {
+    expect(judge({ thrown: { error: new InterruptedError("Stopped by SIGINT.") } }, 0)).toMatchObject({
+      status: "interrupted",
+      error: null,
+    });
+  });
+});
+
+describe("records without an answer", () => {
+  test("make a job fail, and are said to stay due", () => {
+    expect(judge({ unanswered })).toMatchObject({
+      status: "failed",
+      error: {
+        code: "unanswered",
+        message:
+          "enrich_customers: 2 records got no answer and stay due for the next run. Last reason: POST /v2/enrich: no answer.",
+      },
+    });
+  });
+  test("outrank a limit, which is told too", () => {
+    expect(judge({ unanswered, thrown: { error: credits } }, 7)).toMatchObject({
+      status: "failed",
+      error: {
+        message:
+          "enrich_customers: 2 records got no answer and stay due for the next run. " +
+          "Last reason: POST /v2/enrich: no answer. Besides: No credits are left.",
+      },
+    });
+  });
+});
+
+test("a limit of the service ends a job as limited, with its reason", () => {
+  expect(judge({ thrown: { error: credits } }, 7)).toMatchObject({
+    status: "limited",
+    limitedBy: "credits",
+    error: { code: "credits", message: "No credits are left." },
+    stopsRun: false,
+  });
+});
+
+describe("a failure", () => {
+  test("that ends the run says so", () => {
+    const error = new StopRunError("unauthorized", "The key is rejected.");
+    expect(judge({ thrown: { error } }, 0)).toMatchObject({
+      status: "failed",
+      stopsRun: true,
+      error: { code: "unauthorized" },
+    });
+  });
+  test("of one job leaves the others", () => {
+    const error = new StopJobError("forbidden", "The key may not call this route.");
+    expect(judge({ thrown: { error } }, 0)).toMatchObject({
+      status: "failed",
+      stopsRun: false,
+      error: { code: "forbidden" },
+    });
+    const fixable = new FixConfigurationError("unreadable_secret", "The file is gone.");
+    expect(judge({ thrown: { error: fixable } }, 0)).toMatchObject({
+      status: "failed",
+      error: { code: "unreadable_secret", message: "The file is gone." },
+    });
+  });
+  test("that isn't ours is told without its message, which may quote a record", () => {
+    const error = Object.assign(new Error("invalid input: jane@example.com"), { code: "22P02" });
+    const end = judge({ thrown: { error } }, 3);
+    expect(end.error?.code).toBe("22P02");
+    expect(end.error?.message).toContain("(Error: 22P02)");
+    expect(JSON.stringify(end.error)).not.toContain("jane");
+  });
+});
+
+describe("rejected records", () => {
+  const rejecting = (rejected: number, maxRejectRatio: number | null) =>
+    judge({
+      maxRejectRatio,
+      counters: { ...zeroCounters, records_read: 10, records_sent: 10, records_rejected: rejected },
+    }).error?.code ?? null;
+  test("don't make a job fail by themselves", () => {
+    expect(rejecting(10, null)).toBe(null);
+    expect(rejecting(2, 0.2)).toBe(null);
+  });
+  test("beyond max_reject_ratio do", () => {
+    expect(rejecting(3, 0.2)).toBe("too_many_rejects");
+    expect(rejecting(1, 0)).toBe("too_many_rejects");
+  });
+});
+
+test("counters that don't add up make a job fail as a bug of ours", () => {
+  const counters = { ...zeroCounters, records_read: 10, records_sent: 9 };
+  expect(judge({ counters })).toMatchObject({ status: "failed", error: { code: "counters_do_not_add_up" } });
+});

@@ -1,0 +1,288 @@
+import { describe, expect, test } from "vitest";
+import { receive } from "../../src/jobs/receive.ts";
+import { bindLookup } from "../../src/jobs/lookup-types.ts";
+import type { Answered } from "../../src/extract/lookup.ts";
+import type { JobConfig } from "../../src/config/config.ts";
+import type { LookupRecord, PersonUpdate } from "../../src/load/warehouse.ts";
+import { personFields, personLists } from "../../src/schemas/person.ts";
+import { enrichJob, recordOf, resolveJob, validateJob } from "./support.ts";
+
+const attempt = {
+  callId: "6b1d0d3c-5f0e-4c56-9d55-1e1a3b0a3c11",
+  endpoint: "POST /v2/enrich",
+  apiRequestId: "req-1",
+  startedAt: "2026-11-21T01:00:00.000Z",
+  requestCompletedAt: "2026-11-21T01:00:01.123456+00:00",
+  milliseconds: 1500,
+  httpStatus: 200,
+  attempt: 1,
+  recordsSent: 1,
+  recordsMatched: 1,
+  responseBytes: 100,
+  possiblyBilled: false,
+};
+
+function answered(result: object, more: Partial<Answered<LookupRecord>> = {}): Answered<LookupRecord> {
+  return {
+    kind: "answered",
+    attempt,
+    items: [recordOf("7")],
+    results: [{ record_id: "7", ...result }],
+    apiRequestId: "req-1",
+    requestCompletedAt: "2026-11-21T01:00:01.123456+00:00",
+    unknownFields: {},
+    hasControlText: false,
+    ...more,
+  };
+}
+
+function read(job: JobConfig, result: object, more: Partial<Answered<LookupRecord>> = {}) {
+  const received = receive(answered(result, more), bindLookup(job));
+  const [answer] = received.answers;
+  if (!answer) throw new Error("no answer");
+  return { ...answer, drift: received.drift };
+}
+
+/** A person's scalars and lists by name, without those that the answer doesn't speak of. */
+function told(person: PersonUpdate | null) {
+  const scalars = Object.keys(personFields).map((name, i) => [name, person?.scalars[i]] as const);
+  const lists = Object.keys(personLists).map((name, i) => [name, person?.lists[i]?.rows] as const);
+  return Object.fromEntries([...scalars, ...lists].filter(([, value]) => value !== undefined));
+}
+
+describe("resolve", () => {
+  test("keeps the answer columns of a match, and nothing of the record_id", () => {
+    const answer = read(resolveJob, {
+      is_match: true,
+      service_pid: "p-1",
+      match_score: 87.5,
+      is_resolvable_record: true,
+      validation_errors: null,
+    });
+    expect(answer).toMatchObject({
+      outcome: "matched",
+      servicePid: "p-1",
+      cells: ["true", "p-1", "87.5", "true", null],
+      extra: null,
+      person: null,
+      apiRequestId: "req-1",
+      answeredAt: "2026-11-21T01:00:01.123456+00:00",
+      callId: attempt.callId,
+      drift: [],
+    });
+  });
+  test("keeps a non-match, with what the service found wrong", () => {
+    const errors = { emails: ["not an address"] };
+    const answer = read(resolveJob, {
+      is_match: false,
+      service_pid: null,
+      match_score: null,
+      is_resolvable_record: false,
+      validation_errors: errors,
+    });
+    expect(answer).toMatchObject({
+      outcome: "unmatched",
+      servicePid: null,
+      cells: ["false", null, null, "false", JSON.stringify(errors)],
+    });
+  });
+  test("keeps unknown fields and unexpected types in _extra, and notes them", () => {
+    const answer = read(resolveJob, {
+      is_match: true,
+      service_pid: "p-1",
+      match_score: ["high"],
+      tier: "gold",
+    });
+    expect(answer.cells).toEqual(["true", "p-1", null, null, null]);
+    expect(JSON.parse(answer.extra ?? "")).toEqual({ match_score: ["high"], tier: "gold" });
+    expect(answer.drift.map(({ path, kind }) => [path, kind])).toEqual([
+      ["match_score", "unexpected_type"],
+      ["tier", "unknown_field"],
+    ]);
+  });
+});
+
+describe("a match", () => {
+  const outcome = (result: object) => {
+    const { outcome, servicePid } = read(resolveJob, result);
+    return [outcome, servicePid];
+  };
+  test("is what the service calls one", () => {
+    expect(outcome({ is_match: true, service_pid: "p-1" })).toEqual(["matched", "p-1"]);
+    expect(outcome({ is_match: false, service_pid: "p-1" })).toEqual(["unmatched", null]);
+  });
+  test("is told by the PID where the service doesn't say", () => {
+    expect(outcome({ is_match: "yes", service_pid: "p-1" })).toEqual(["matched", "p-1"]);
+    expect(outcome({ service_pid: "p-1" })).toEqual(["matched", "p-1"]);
+    expect(outcome({ is_match: 1, service_pid: null })).toEqual(["unmatched", null]);
+    expect(outcome({})).toEqual(["unmatched", null]);
+  });
+  test("may come without a usable PID", () => {
+    for (const service_pid of [null, "", " ", 17, undefined]) {
+      expect(outcome({ is_match: true, service_pid })).toEqual(["matched", null]);
+    }
+  });
+});
+
+describe("validate_emails", () => {
+  test("keeps the status, and nothing of the address as the service writes it", () => {
+    const answer = read(validateJob, {
+      email_address: "OTHER@example.com",
+      is_match: true,
+      email_validation_status: "valid",
+      email_last_seen: "2025-01-02T03:04:05.678901",
+    });
+    expect(answer).toMatchObject({
+      outcome: "matched",
+      cells: ["true", "valid", "2025-01-02T03:04:05.678901"],
+      servicePid: null,
+      person: null,
+    });
+  });
+  test("takes a status for a match where the service doesn't say", () => {
+    expect(read(validateJob, { is_match: null, email_validation_status: "unknown" }).outcome).toBe("matched");
+    expect(read(validateJob, { is_match: null, email_validation_status: null }).outcome).toBe("unmatched");
+  });
+  test("never keeps the address in _extra, whatever its type", () => {
+    const result = { record_id: undefined, email_address: 5, is_match: false };
+    expect(read(validateJob, result, { results: [{ email_address: 5, is_match: false }] }).extra).toBe(null);
+  });
+});
+
+describe("enrich", () => {
+  test("parts a match into the answer and the person, each with its own _extra", () => {
+    const answer = read(enrichJob, {
+      is_match: true,
+      service_pid: "p-1",
+      match_score: "high",
+      validation_errors: null,
+      first_name: "Ada",
+      age: "old",
+      shoe_size: 38,
+      phones: [{ phone_rank: 1, phone_type: "mobile", phone_number: "+1 555" }],
+    });
+    expect(answer).toMatchObject({
+      outcome: "matched",
+      servicePid: "p-1",
+      cells: ["true", "p-1", null, null],
+    });
+    expect(JSON.parse(answer.extra ?? "")).toEqual({ match_score: "high" });
+    expect(answer.person?.servicePid).toBe("p-1");
+    expect(JSON.parse(answer.person?.extra ?? "")).toEqual({ age: "old", shoe_size: 38 });
+    expect(told(answer.person)).toEqual({
+      first_name: "Ada",
+      age: null,
+      phones: [["p-1", "0", "1", "mobile", "+1 555", null]],
+    });
+  });
+  test("leaves a person's field alone that the answer doesn't speak of, and empties one that is null", () => {
+    const { person } = read(enrichJob, { is_match: true, service_pid: "p-1", gender: null, relatives: null });
+    expect(told(person)).toEqual({ gender: null, relatives: [] });
+    expect(person?.extra).toBe(null);
+  });
+  test("keeps what an unmatched record brought with the answer, and no person", () => {
+    const answer = read(enrichJob, {
+      is_match: false,
+      service_pid: null,
+      first_name: "Ada",
+      last_name: null,
+      age: "old",
+      phones: [{ phone_number: "+1 555" }],
+      relatives: [],
+      shoe_size: 38,
+    });
+    expect(answer.person).toBe(null);
+    expect(JSON.parse(answer.extra ?? "")).toEqual({
+      first_name: "Ada",
+      age: "old",
+      phones: [{ phone_number: "+1 555" }],
+      shoe_size: 38,
+    });
+  });
+  test("keeps a match without a usable PID with the answer", () => {
+    const answer = read(enrichJob, { is_match: true, service_pid: 17, full_name: "Ada L." });
+    expect(answer).toMatchObject({ outcome: "matched", servicePid: null, person: null });
+    expect(JSON.parse(answer.extra ?? "")).toEqual({ service_pid: 17, full_name: "Ada L." });
+  });
+});
+
+describe("return_fields", () => {
+  const some = { ...enrichJob, returnFields: ["age", "phones"] };
+  const empty = {
+    is_match: true,
+    service_pid: "p-1",
+    first_name: null,
+    age: null,
+    phones: [],
+    relatives: [],
+    work_experience: null,
+  };
+  test("leave alone what wasn't asked for and came empty", () => {
+    const { person } = read(some, empty);
+    expect(told(person)).toEqual({ age: null, phones: [] });
+    expect(person?.extra).toBe(undefined);
+  });
+  test("don't keep out what came all the same", () => {
+    const { person } = read(some, {
+      ...empty,
+      first_name: "Ada",
+      relatives: [{ relative_first_name: "Byron" }],
+      shoe_size: 38,
+    });
+    expect(told(person)).toEqual({
+      first_name: "Ada",
+      age: null,
+      phones: [],
+      relatives: [["p-1", "0", null, "Byron", null, null, null, null]],
+    });
+    expect(person?.extra).toBe('{"shoe_size":38}');
+  });
+  test("are left out of the request when the list is empty, like every other parameter", () => {
+    expect(bindLookup(enrichJob).requestParameters).toEqual({});
+    const all = { ...some, matchConditionFields: ["phone"], includePremiumFields: true };
+    expect(bindLookup(all).requestParameters).toEqual({
+      match_condition_fields: ["phone"],
+      return_fields: ["age", "phones"],
+      include_premium_fields: true,
+    });
+  });
+});
+
+describe("of every answer", () => {
+  test("the age is when our call ended, if the service doesn't say", () => {
+    const answer = read(resolveJob, { is_match: false }, { requestCompletedAt: null });
+    expect(answer.answeredAt).toBe("2026-11-21T01:00:01.500+00:00");
+  });
+  test("NUL and lone surrogates become U+FFFD where the body has such escapes", () => {
+    const answer = read(
+      enrichJob,
+      { is_match: true, service_pid: "p-1", first_name: "A\u0000da", last_name: "\ud800" },
+      { hasControlText: true },
+    );
+    expect(told(answer.person)).toEqual({ first_name: "A\ufffdda", last_name: "\ufffd" });
+    expect(answer.drift).toEqual([
+      {
+        endpoint: "POST /v2/enrich",
+        path: "first_name",
+        kind: "unexpected_type",
+        observedType: "nul_character",
+        occurrences: 1,
+      },
+      {
+        endpoint: "POST /v2/enrich",
+        path: "last_name",
+        kind: "unexpected_type",
+        observedType: "lone_surrogate",
+        occurrences: 1,
+      },
+    ]);
+  });
+  test("a field called __proto__ is kept like any other", () => {
+    const result: object = JSON.parse('{"is_match":false,"service_pid":null,"__proto__":{"a":1}}');
+    const answer = receive(
+      answered({}, { results: [result as Record<string, unknown>] }),
+      bindLookup(enrichJob),
+    ).answers[0];
+    expect(answer?.extra).toBe('{"__proto__":{"a":1}}');
+  });
+});

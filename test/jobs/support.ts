@@ -1,0 +1,117 @@
+import type {
+  EnrichJobConfig,
+  InputConfig,
+  ResolveJobConfig,
+  ValidateEmailsJobConfig,
+} from "../../src/config/config.ts";
+import type { LookupCounts, LookupRecord, Outcome, PastRun } from "../../src/load/warehouse.ts";
+import { zeroCounters } from "../../src/jobs/report.ts";
+
+/** An input with every kind of field. */
+export const customers: InputConfig = {
+  name: "customers",
+  source: { kind: "table", schema: "crm", table: "customers" },
+  connection: null,
+  where: null,
+  orderBy: null,
+  key: ["id"],
+  cursor: null,
+  cursorOverlapMs: 3_600_000,
+  onMissing: "keep",
+  fields: {
+    first_name: ["first_name"],
+    last_name: ["last_name"],
+    emails: ["email", "work_email"],
+    phones: ["phone"],
+    city: ["town"],
+  },
+};
+
+const base = {
+  enabled: true,
+  after: [],
+  schedule: null,
+  timezone: "UTC",
+  input: customers,
+  refreshAfterMs: null,
+  refreshUnmatchedAfterMs: null,
+  maxRecordsPerRun: null,
+  maxRejectRatio: null,
+};
+
+/** A resolve job with nothing special. */
+export const resolveJob: ResolveJobConfig = {
+  ...base,
+  name: "resolve_customers",
+  type: "resolve",
+  validEmailsFrom: null,
+};
+
+/** A validate_emails job with nothing special. */
+export const validateJob: ValidateEmailsJobConfig = {
+  ...base,
+  name: "validate_customers",
+  type: "validate_emails",
+};
+
+/** An enrich job with nothing special. */
+export const enrichJob: EnrichJobConfig = {
+  ...base,
+  name: "enrich_customers",
+  type: "enrich",
+  pidFrom: null,
+  validEmailsFrom: null,
+  returnFields: [],
+  matchConditionFields: [],
+  includePremiumFields: false,
+};
+
+/** Counts of a selection; zero where nothing is said. */
+export function countsOf(counts: Partial<LookupCounts>): LookupCounts {
+  return {
+    read: 0,
+    unchanged: 0,
+    due: 0,
+    dueReasons: {},
+    duplicate: 0,
+    reused: 0,
+    waiting: 0,
+    rejectedBeforeSending: 0,
+    remaining: 0,
+    toSend: 0,
+    parametersChanged: 0,
+    matchedBefore: 0,
+    answeredBefore: 0,
+    states: { rows: counts.read ?? 0, matched: 0, unmatched: 0, rejected: 0 },
+    ...counts,
+  };
+}
+
+/** A run of the past. */
+export function pastRun(run: Partial<PastRun> & { readonly sent?: number }): PastRun {
+  const { sent = 0, ...rest } = run;
+  return {
+    runId: "earlier",
+    shard: "0/1",
+    jobType: "enrich",
+    job: "enrich_customers",
+    status: "succeeded",
+    limitedBy: null,
+    startedAt: "2026-11-20T01:00:00+00:00",
+    finishedAt: "2026-11-20T02:00:00+00:00",
+    recordsDue: 0,
+    counters: { ...zeroCounters, records_sent: sent },
+    error: null,
+    ...rest,
+  };
+}
+
+/** A distinct record with one row for each prior outcome. */
+export function recordOf(recordId: string, ...priors: (Outcome | null)[]): LookupRecord {
+  const rows = (priors.length === 0 ? [null] : priors).map((priorOutcome, i) => ({
+    sourceKey: `${recordId}.${i}`,
+    inputHash: "00",
+    priorOutcome,
+  }));
+  return { recordId, json: "{}", sentHash: "00", sentPid: null, rows, occurrences: rows.length };
+}

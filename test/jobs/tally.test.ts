@@ -1,0 +1,200 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { createTally, findLeak } from "../../src/jobs/tally.ts";
+import type { LookupRecord, Outcome } from "../../src/load/warehouse.ts";
+import { countsOf, recordOf } from "./support.ts";
+
+const outcomes = fc.constantFrom<Outcome | null>(null, "matched", "unmatched", "rejected");
+
+/** What becomes of one record of a run. */
+type Fate = "matched" | "unmatched" | "rejected" | "set_aside" | "open" | "not_sent";
+const fates = fc.constantFrom<Fate>("matched", "unmatched", "rejected", "set_aside", "open", "not_sent");
+
+interface Case {
+  readonly records: { readonly priors: (Outcome | null)[]; readonly fate: Fate; readonly isTold: boolean }[];
+  readonly unchanged: number;
+  readonly reused: number;
+  readonly waiting: number;
+  readonly rejectedBeforeSending: number;
+  readonly remaining: number;
+}
+
+const few = fc.nat({ max: 20 });
+const cases: fc.Arbitrary<Case> = fc.record({
+  records: fc.array(
+    fc.record({
+      priors: fc.array(outcomes, { minLength: 1, maxLength: 4 }),
+      fate: fates,
+      isTold: fc.boolean(),
+    }),
+    { maxLength: 30 },
+  ),
+  unchanged: few,
+  reused: few,
+  waiting: few,
+  rejectedBeforeSending: few,
+  remaining: few,
+});
+
+/** Plays a run, and adds up the rows on its own. */
+function play(given: Case) {
+  const records = given.records.map(({ priors, fate, isTold }, i) => ({
+    record: recordOf(String(i), ...priors),
+    fate,
+    isTold,
+  }));
+  const rowsToSend = records.reduce((sum, { record }) => sum + record.rows.length, 0);
+  const read =
+    given.unchanged +
+    given.reused +
+    given.waiting +
+    given.rejectedBeforeSending +
+    given.remaining +
+    rowsToSend;
+  const prior = (outcome: Outcome) =>
+    records.flatMap(({ record }) => record.rows).filter((row) => row.priorOutcome === outcome).length;
+  const counts = countsOf({
+    ...given,
+    read,
+    due: rowsToSend + given.remaining + given.reused,
+    duplicate: given.reused + rowsToSend - records.length,
+    toSend: records.length,
+    states: {
+      rows: read,
+      matched: prior("matched"),
+      unmatched: prior("unmatched"),
+      rejected: prior("rejected"),
+    },
+  });
+  const tally = createTally(counts);
+  const of = (fate: Fate) => records.filter((r) => r.fate === fate);
+  for (const { record, fate, isTold } of records) {
+    if (fate === "open" || (isTold && fate !== "not_sent")) tally.send([record]);
+  }
+  const settle = (settled: { answers?: Fate; rejected?: boolean; setAside?: boolean }) =>
+    tally.settle({
+      answers:
+        settled.answers === "matched" || settled.answers === "unmatched"
+          ? answersOf(of(settled.answers), settled.answers)
+          : [],
+      rejects: settled.rejected ? of("rejected") : [],
+      setAside: settled.setAside ? of("set_aside").map(({ record }) => record) : [],
+      setAsideBecause: settled.setAside ? "no answer" : null,
+    });
+  const deltas = [
+    settle({ answers: "matched" }),
+    settle({ answers: "unmatched" }),
+    settle({ rejected: true }),
+    settle({ setAside: true }),
+  ];
+  const rowsOf = (...chosen: Fate[]) =>
+    records
+      .filter(({ fate }) => chosen.includes(fate))
+      .reduce((sum, { record }) => sum + record.rows.length, 0);
+  return { counts, tally, of, rowsOf, deltas };
+}
+
+function answersOf(records: readonly { record: LookupRecord }[], outcome: "matched" | "unmatched") {
+  return records.map(({ record }) => ({ record, outcome }));
+}
+
+describe("the law: every row read ends in exactly one way", () => {
+  test("whatever becomes of the records", () => {
+    fc.assert(
+      fc.property(cases, (given) => {
+        const { counts, tally, of, rowsOf } = play(given);
+        const counters = tally.counters();
+        expect(findLeak(counters, counts)).toBe(null);
+        const sent = counts.toSend - of("not_sent").length;
+        expect(counters).toMatchObject({
+          records_read: counts.read,
+          records_sent: sent,
+          records_matched: of("matched").length,
+          records_rejected: given.rejectedBeforeSending + of("rejected").length,
+          records_remaining: given.remaining + rowsOf("not_sent"),
+          records_duplicate:
+            given.reused + rowsOf("matched", "unmatched", "rejected", "set_aside", "open") - sent,
+        });
+        expect(tally.open).toBe(of("open").length);
+        expect(tally.unanswered?.records ?? 0).toBe(of("set_aside").length);
+      }),
+    );
+  });
+
+  test("the state of every row is counted once in the coverage", () => {
+    fc.assert(
+      fc.property(cases, (given) => {
+        const { counts, tally, rowsOf } = play(given);
+        const coverage = tally.coverage("customers");
+        const priors = given.records.flatMap(({ priors, fate }) => priors.map((prior) => ({ prior, fate })));
+        const now = (outcome: Outcome) =>
+          priors.filter(({ prior, fate }) =>
+            ["set_aside", "open", "not_sent"].includes(fate) ? prior === outcome : fate === outcome,
+          ).length;
+        expect(coverage).toEqual({
+          source: "customers",
+          inputRows: counts.read,
+          answered: now("matched") + now("unmatched"),
+          matched: now("matched"),
+          unmatched: now("unmatched"),
+          rejected: now("rejected"),
+          due: given.remaining + rowsOf("not_sent", "set_aside", "open"),
+        });
+      }),
+    );
+  });
+
+  test("what goes to the books with each commit adds up to the counters", () => {
+    fc.assert(
+      fc.property(cases, (given) => {
+        const { tally, deltas } = play(given);
+        const sum = (name: "records_sent" | "records_matched" | "records_rejected") =>
+          deltas.reduce((total, delta) => total + (delta[name] ?? 0), 0);
+        const counters = tally.counters();
+        expect(sum("records_sent")).toBe(counters.records_sent - tally.open);
+        expect(sum("records_matched")).toBe(counters.records_matched);
+        expect(sum("records_rejected")).toBe(counters.records_rejected - given.rejectedBeforeSending);
+      }),
+    );
+  });
+});
+
+describe("a leak is found", () => {
+  const counts = countsOf({ read: 10, unchanged: 4, due: 6, duplicate: 1, toSend: 3, remaining: 2 });
+  const tally = () => {
+    const started = createTally(counts);
+    started.send([recordOf("1", null, null), recordOf("2"), recordOf("3")]);
+    return started;
+  };
+
+  test("but not where there is none", () => {
+    expect(findLeak(tally().counters(), counts)).toBe(null);
+  });
+  test("when more records are sent than were selected", () => {
+    const leaking = tally();
+    leaking.send([recordOf("4")]);
+    expect(findLeak(leaking.counters(), counts)).toBe(
+      "4 of 3 records were sent and 1 rows remain, 2 of them beyond the cap",
+    );
+  });
+  test("when a record stands for more rows than were selected", () => {
+    const leaking = createTally(counts);
+    leaking.send([recordOf("1", null, null, null), recordOf("2"), recordOf("3")]);
+    expect(findLeak(leaking.counters(), counts)).toBe(
+      "3 of 3 records were sent and 1 rows remain, 2 of them beyond the cap",
+    );
+  });
+  test("when the sum is wrong", () => {
+    expect(findLeak({ ...tally().counters(), records_waiting: 1 }, counts)).toBe(
+      "10 rows were read, but 11 are accounted for",
+    );
+  });
+});
+
+test("a record that is sent twice counts once", () => {
+  const tally = createTally(countsOf({ read: 2, due: 2, duplicate: 1, toSend: 1 }));
+  const record = recordOf("1", null, null);
+  tally.send([record]);
+  tally.send([record]);
+  expect(tally.counters()).toMatchObject({ records_sent: 1, records_duplicate: 1, records_remaining: 0 });
+});
