@@ -48,9 +48,11 @@ test("every name that can't be run is told at once, with a way out", () => {
   ]);
 });
 
+function hostOf(baseUrl: string): string {
+  return serviceHostOf({ service: { baseUrl }, sandbox: { seed: 42 } } as unknown as Config);
+}
+
 test("the service is known by host and port, the sandbox by its population", () => {
-  const hostOf = (baseUrl: string) =>
-    serviceHostOf({ service: { baseUrl }, sandbox: { seed: 42 } } as unknown as Config);
   expect(hostOf("sandbox")).toBe("sandbox:42");
   expect(hostOf("https://api.example.com")).toBe("api.example.com:443");
   expect(hostOf("http://127.0.0.1:8080/base/path")).toBe("127.0.0.1:8080");

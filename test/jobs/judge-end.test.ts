@@ -44,6 +44,10 @@ test("a job whose records all have their answer has succeeded", () => {
   expect(judge({})).toMatchObject({ status: "succeeded", limitedBy: null, error: null, stopsRun: false });
 });
 
+function capThatEnded(maxRecords: number, maxRecordsPerRun: number | null) {
+  return judge({ caps: { maxRecords, maxRecordsPerRun } }, 10, 5).limitedBy;
+}
+
 describe("the user's own cap", () => {
   test("ends a job as limited, without an error", () => {
     const caps = { maxRecords: null, maxRecordsPerRun: 10 };
@@ -54,12 +58,10 @@ describe("the user's own cap", () => {
     });
   });
   test("is named after the smaller one, the command's where they are equal", () => {
-    const limitedBy = (maxRecords: number, maxRecordsPerRun: number | null) =>
-      judge({ caps: { maxRecords, maxRecordsPerRun } }, 10, 5).limitedBy;
-    expect(limitedBy(10, 20)).toBe("max_records");
-    expect(limitedBy(10, null)).toBe("max_records");
-    expect(limitedBy(10, 10)).toBe("max_records");
-    expect(limitedBy(20, 10)).toBe("max_records_per_run");
+    expect(capThatEnded(10, 20)).toBe("max_records");
+    expect(capThatEnded(10, null)).toBe("max_records");
+    expect(capThatEnded(10, 10)).toBe("max_records");
+    expect(capThatEnded(20, 10)).toBe("max_records_per_run");
   });
   test("that leaves nothing over doesn't show", () => {
     expect(judge({ caps: { maxRecords: 10, maxRecordsPerRun: null } }).status).toBe("succeeded");
@@ -151,19 +153,19 @@ describe("a failure", () => {
   });
 });
 
+function failureOf(rejected: number, maxRejectRatio: number | null): string | null {
+  const counters = { ...zeroCounters, records_read: 10, records_sent: 10, records_rejected: rejected };
+  return judge({ maxRejectRatio, counters }).error?.code ?? null;
+}
+
 describe("rejected records", () => {
-  const rejecting = (rejected: number, maxRejectRatio: number | null) =>
-    judge({
-      maxRejectRatio,
-      counters: { ...zeroCounters, records_read: 10, records_sent: 10, records_rejected: rejected },
-    }).error?.code ?? null;
   test("don't make a job fail by themselves", () => {
-    expect(rejecting(10, null)).toBe(null);
-    expect(rejecting(2, 0.2)).toBe(null);
+    expect(failureOf(10, null)).toBe(null);
+    expect(failureOf(2, 0.2)).toBe(null);
   });
   test("beyond max_reject_ratio do", () => {
-    expect(rejecting(3, 0.2)).toBe("too_many_rejects");
-    expect(rejecting(1, 0)).toBe("too_many_rejects");
+    expect(failureOf(3, 0.2)).toBe("too_many_rejects");
+    expect(failureOf(1, 0)).toBe("too_many_rejects");
   });
 });
 

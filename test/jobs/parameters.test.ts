@@ -60,8 +60,11 @@ test("the hash doesn't depend on the order in which fields are written", async (
   expect(await hashOf(one)).toBe(await hashOf(other));
 });
 
+function remapped(fields: object): typeof customers {
+  return { ...customers, fields: { ...customers.fields, ...fields } };
+}
+
 test("the hash depends on every field that is sent and on every parameter", async () => {
-  const remapped = (fields: object) => ({ ...customers, fields: { ...customers.fields, ...fields } });
   const jobs: JobConfig[] = [
     enrichJob,
     { ...enrichJob, input: remapped({ city: ["municipality"] }) },
@@ -96,17 +99,15 @@ test("each job reads only the fields that its endpoint takes", async () => {
   expect(Object.keys(enrich.input.fields)).toEqual(["first_name", "last_name", "emails", "phones", "city"]);
 });
 
+async function capOf(ofCommand: number | null, ofJob: number | null): Promise<number | null> {
+  const job = { ...enrichJob, maxRecordsPerRun: ofJob };
+  return (await lookupSpecOf(job, { ...plainRequest, maxRecords: ofCommand })).maxRecords;
+}
+
 test("the smaller of the two caps holds", async () => {
-  const cap = async (ofCommand: number | null, ofJob: number | null) =>
-    (
-      await lookupSpecOf(
-        { ...enrichJob, maxRecordsPerRun: ofJob },
-        { ...plainRequest, maxRecords: ofCommand },
-      )
-    ).maxRecords;
-  expect(await cap(null, null)).toBe(null);
-  expect(await cap(5, null)).toBe(5);
-  expect(await cap(null, 7)).toBe(7);
-  expect(await cap(5, 7)).toBe(5);
-  expect(await cap(9, 7)).toBe(7);
+  expect(await capOf(null, null)).toBe(null);
+  expect(await capOf(5, null)).toBe(5);
+  expect(await capOf(null, 7)).toBe(7);
+  expect(await capOf(5, 7)).toBe(5);
+  expect(await capOf(9, 7)).toBe(7);
 });

@@ -102,24 +102,26 @@ describe("resolve", () => {
   });
 });
 
+/** Outcome and PID. */
+function matchOf(result: object) {
+  const { outcome, servicePid } = read(resolveJob, result);
+  return [outcome, servicePid];
+}
+
 describe("a match", () => {
-  const outcome = (result: object) => {
-    const { outcome, servicePid } = read(resolveJob, result);
-    return [outcome, servicePid];
-  };
   test("is what the service calls one", () => {
-    expect(outcome({ is_match: true, service_pid: "p-1" })).toEqual(["matched", "p-1"]);
-    expect(outcome({ is_match: false, service_pid: "p-1" })).toEqual(["unmatched", null]);
+    expect(matchOf({ is_match: true, service_pid: "p-1" })).toEqual(["matched", "p-1"]);
+    expect(matchOf({ is_match: false, service_pid: "p-1" })).toEqual(["unmatched", null]);
   });
   test("is told by the PID where the service doesn't say", () => {
-    expect(outcome({ is_match: "yes", service_pid: "p-1" })).toEqual(["matched", "p-1"]);
-    expect(outcome({ service_pid: "p-1" })).toEqual(["matched", "p-1"]);
-    expect(outcome({ is_match: 1, service_pid: null })).toEqual(["unmatched", null]);
-    expect(outcome({})).toEqual(["unmatched", null]);
+    expect(matchOf({ is_match: "yes", service_pid: "p-1" })).toEqual(["matched", "p-1"]);
+    expect(matchOf({ service_pid: "p-1" })).toEqual(["matched", "p-1"]);
+    expect(matchOf({ is_match: 1, service_pid: null })).toEqual(["unmatched", null]);
+    expect(matchOf({})).toEqual(["unmatched", null]);
   });
   test("may come without a usable PID", () => {
     for (const service_pid of [null, "", " ", 17, undefined]) {
-      expect(outcome({ is_match: true, service_pid })).toEqual(["matched", null]);
+      expect(matchOf({ is_match: true, service_pid })).toEqual(["matched", null]);
     }
   });
 });
