@@ -1,0 +1,155 @@
+/** A table as the public contract states it: its key, then its further columns, in the contract's order. */
+export interface ContractTable {
+  readonly room: "data" | "ops";
+  readonly key: readonly string[];
+  readonly columns: readonly string[];
+  /** Rows come from an object of the interface. */
+  readonly hasExtra: boolean;
+}
+
+const words = (text: string): readonly string[] => text.split(/\s+/u).filter((word) => word !== "");
+
+const data = (key: string, columns: string, hasExtra = false): ContractTable => ({
+  room: "data",
+  key: words(key),
+  columns: words(columns),
+  hasExtra,
+});
+const ops = (key: string, columns: string): ContractTable => ({
+  room: "ops",
+  key: words(key),
+  columns: words(columns),
+  hasExtra: false,
+});
+
+const answered =
+  "api_request_id request_completed_at first_matched_at last_matched_at last_matched_service_pid";
+
+/** The tables that exist so far, written down from the contract and not from the code. */
+export const contractTables: Readonly<Record<string, ContractTable>> = {
+  resolution: data(
+    "job source source_key",
+    `is_match service_pid match_score is_resolvable_record validation_errors ${answered}`,
+    true,
+  ),
+  enrichment: data(
+    "job source source_key",
+    `is_match service_pid match_score validation_errors ${answered}`,
+    true,
+  ),
+  match_history: data("job source source_key valid_from", "valid_to is_match service_pid match_score"),
+  email_validation: data(
+    "email_address",
+    `is_match email_validation_status email_last_seen previous_status status_changed_at api_request_id
+     request_completed_at`,
+    true,
+  ),
+  input_email: data("source source_key position", "email_address"),
+  person: data(
+    "service_pid",
+    `full_name first_name middle_name last_name name_suffix
+     gender dob age marital_status service_household_id service_spouse_pid number_of_children is_retired
+     estimated_income_range estimated_wealth_range home_ownership_status has_bankruptcy_records has_judgment_records
+     linkedin_url linkedin_title linkedin_industry linkedin_profile_pic_url is_likely_remote_worker facebook_url
+     twitter_url _record_synced_at`,
+    true,
+  ),
+  person_email: data("service_pid email_type position", "email_rank email_address", true),
+  person_phone: data("service_pid position", "phone_rank phone_type phone_number", true),
+  person_relative: data(
+    "service_pid position",
+    `relative_service_pid relative_first_name relative_last_name relationship_label relationship_sublabel`,
+    true,
+  ),
+  person_address: data(
+    "service_pid position",
+    `address_rank service_address_id address_line_1 address_line_2 address_city address_state address_zipcode
+     address_zipcode4 ownership_status is_current_owner purchase_date purchase_price estimated_current_value
+     estimated_rental_value home_current_tax_liability outstanding_loan_principal current_property_equity_amount sqft
+     num_beds num_baths first_seen_date last_seen_date`,
+    true,
+  ),
+  person_work_experience: data(
+    "service_pid position",
+    `experience_rank service_experience_id work_company_name work_company_linkedin_url work_company_website
+     work_company_industry work_company_naics_code work_company_naics_description work_company_sic_code
+     work_company_sic_description work_title standard_work_title work_seniority_level work_department
+     work_employment_type work_status work_start_date work_end_date work_city work_state work_country`,
+    true,
+  ),
+  person_education_experience: data(
+    "service_pid position",
+    `experience_rank service_experience_id institution_name institution_linkedin_url education_information
+     education_level education_start_date education_end_date`,
+    true,
+  ),
+  person_education_subject: data("service_pid education_position subject_type position", "subject"),
+  person_pid_alias: data("sent_service_pid returned_service_pid", "first_seen_at"),
+  reject: data(
+    "reject_id",
+    "run_id job source source_key stage code message details api_request_id created_at resolved_at",
+  ),
+  warehouse_identity: ops("", "service_host org_id created_at"),
+  sync_run: ops(
+    "run_id job shard",
+    `job_type status limited_by started_at finished_at records_read records_unchanged records_duplicate
+     records_suppressed records_sent records_matched records_rejected records_rejected_before_sending records_waiting
+     records_remaining rows_written requests retries possibly_billed_twice error`,
+  ),
+  checkpoint: ops("job stream", "cursor updated_at run_id"),
+  api_call: ops(
+    "call_id",
+    `run_id job endpoint api_request_id started_at request_completed_at milliseconds http_status attempt records_sent
+     records_matched response_bytes possibly_billed`,
+  ),
+  schema_drift: ops("endpoint path kind", "observed_type occurrences first_seen_at last_seen_at"),
+  input_coverage: ops(
+    "run_id job shard source",
+    "input_rows answered matched unmatched rejected due oldest_answer_at",
+  ),
+};
+
+/** The type of every column whose type the contract or the interface states; all others are text. */
+export const contractTypes: Readonly<Record<string, readonly string[]>> = {
+  boolean: words(
+    `resolution.is_match resolution.is_resolvable_record enrichment.is_match match_history.is_match
+     email_validation.is_match person.is_retired person.has_bankruptcy_records person.has_judgment_records
+     person.is_likely_remote_worker person_address.is_current_owner api_call.possibly_billed`,
+  ),
+  numeric: words(
+    `resolution.match_score enrichment.match_score match_history.match_score person_address.purchase_price
+     person_address.estimated_current_value person_address.estimated_rental_value
+     person_address.home_current_tax_liability person_address.outstanding_loan_principal
+     person_address.current_property_equity_amount person_address.sqft person_address.num_beds
+     person_address.num_baths`,
+  ),
+  integer: words(
+    `person.age person.number_of_children person_email.email_rank person_phone.phone_rank person_address.address_rank
+     person_work_experience.experience_rank person_education_experience.experience_rank sync_run.records_read
+     sync_run.records_unchanged sync_run.records_duplicate sync_run.records_suppressed sync_run.records_sent
+     sync_run.records_matched sync_run.records_rejected sync_run.records_rejected_before_sending
+     sync_run.records_waiting sync_run.records_remaining sync_run.rows_written sync_run.requests sync_run.retries
+     sync_run.possibly_billed_twice api_call.milliseconds api_call.http_status api_call.records_sent
+     api_call.records_matched api_call.response_bytes schema_drift.occurrences input_coverage.input_rows
+     input_coverage.answered input_coverage.matched input_coverage.unmatched input_coverage.rejected
+     input_coverage.due`,
+  ),
+  position: words(
+    `input_email.position person_email.position person_phone.position person_relative.position
+     person_address.position person_work_experience.position person_education_experience.position
+     person_education_subject.position person_education_subject.education_position api_call.attempt`,
+  ),
+  date: words("person.dob"),
+  timestamp: words("email_validation.email_last_seen"),
+  timestamptz: words(
+    `resolution.request_completed_at resolution.first_matched_at resolution.last_matched_at
+     enrichment.request_completed_at enrichment.first_matched_at enrichment.last_matched_at match_history.valid_from
+     match_history.valid_to email_validation.status_changed_at email_validation.request_completed_at
+     person._record_synced_at person_pid_alias.first_seen_at reject.created_at reject.resolved_at
+     warehouse_identity.created_at sync_run.started_at sync_run.finished_at checkpoint.updated_at api_call.started_at
+     api_call.request_completed_at schema_drift.first_seen_at schema_drift.last_seen_at
+     input_coverage.oldest_answer_at`,
+  ),
+  json: words("resolution.validation_errors enrichment.validation_errors reject.details checkpoint.cursor"),
+  uuid: words("reject.reject_id api_call.call_id"),
+};
