@@ -1,0 +1,138 @@
+import type { HttpClient, HttpReply } from "../extract/http-client.ts";
+import type { Finding } from "./check-finding.ts";
+
+/** What a free call to a billed endpoint is: without the list of records it is refused before anything is looked up. */
+const EMPTY_BODY = "{}";
+
+const TIMEOUT_MS = 15_000;
+
+/**
+ * Whether the service answers, takes the key, and lets it call each endpoint. Sends only calls that can't bill: the usage
+ * report, and bodies without records, which every endpoint has to refuse.
+ * @param endpoints names of method and path (`POST /v2/enrich`).
+ */
+export async function checkService(
+  http: HttpClient,
+  endpoints: readonly { readonly name: string; readonly path: string }[],
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  const usage = await http.request({
+    method: "GET",
+    path: "/usage",
+    body: null,
+    signal,
+    readTimeoutMs: TIMEOUT_MS,
+  });
+  const first = judgeUsage(http.origin, usage);
+  if (first.some(({ status }) => status === "wrong" || status === "unreachable")) return first;
+  const findings = [...first];
+  for (const { name, path } of endpoints) {
+    const reply = await http.request({
+      method: "POST",
+      path,
+      body: EMPTY_BODY,
+      signal,
+      readTimeoutMs: TIMEOUT_MS,
+    });
+    findings.push(judgeEndpoint(name, reply));
+  }
+  return findings;
+}
+
+function judgeUsage(origin: string, reply: HttpReply): Finding[] {
+  const subject = "service";
+  if (reply.kind === "failure") {
+    return [
+      {
+        subject,
+        status: "unreachable",
+        message: `${origin} doesn't answer (${reply.code})`,
+        hint: "check service.base_url, the network and the proxy, then try again",
+      },
+    ];
+  }
+  const { status } = reply;
+  if (status === 401) return [rejectedKey(origin)];
+  if (status === 429) {
+    return [{ subject, status: "warning", message: `${origin} answers, but refuses calls for now (429)` }];
+  }
+  if (status >= 500) {
+    return [
+      {
+        subject,
+        status: "unreachable",
+        message: `${origin} is out of order (${status})`,
+        hint: "try again later",
+      },
+    ];
+  }
+  if (status >= 300 && status < 400) {
+    return [
+      {
+        subject,
+        status: "wrong",
+        message: `${origin} sends calls elsewhere (${status}); the key is not sent on`,
+        hint: "set service.base_url to the service's own address",
+      },
+    ];
+  }
+  return [
+    {
+      subject,
+      status: "ok",
+      message: status === 200 ? `${origin} answers and takes the key` : `${origin} answers`,
+    },
+  ];
+}
+
+function rejectedKey(origin: string): Finding {
+  return {
+    subject: "API key",
+    status: "wrong",
+    message: `${origin} rejects the key (401)`,
+    hint: "check where service.api_key points: the key may be mistyped, revoked or another organization's",
+  };
+}
+
+function judgeEndpoint(name: string, reply: HttpReply): Finding {
+  if (reply.kind === "failure") {
+    return {
+      subject: name,
+      status: "unreachable",
+      message: `no answer (${reply.code})`,
+      hint: "try again; if it stays so, ask the service",
+    };
+  }
+  switch (reply.status) {
+    case 400:
+    case 422:
+      return { subject: name, status: "ok", message: "the key may call it" };
+    case 401:
+      return {
+        subject: name,
+        status: "wrong",
+        message: "rejects the key (401)",
+        hint: "check where service.api_key points",
+      };
+    case 403:
+      return {
+        subject: name,
+        status: "wrong",
+        message: "the key may not call it (403)",
+        hint: "ask the service to add it to your plan, or set `enabled: false` for the jobs that need it",
+      };
+    case 404:
+      return {
+        subject: name,
+        status: "wrong",
+        message: "is not there (404)",
+        hint: "check service.base_url: it is the address without a version",
+      };
+    default:
+      return {
+        subject: name,
+        status: "warning",
+        message: `answered ${reply.status}; whether the key may call it can't be told without a call that bills`,
+      };
+  }
+}

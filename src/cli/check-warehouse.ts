@@ -1,0 +1,95 @@
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Config, InputConfig } from "../config/config.ts";
+import { inputSourceOf } from "../jobs/lookup-spec.ts";
+import { checkServiceHost } from "../jobs/service-host.ts";
+import { findPackagedBinaries } from "../load/embedded/binaries.ts";
+import { openWarehouse } from "../load/open.ts";
+import type { Warehouse } from "../load/warehouse.ts";
+import { attempt, type Finding, findingsOf } from "./check-finding.ts";
+import type { Context } from "./context.ts";
+import { explainConnectFailure } from "./database-failure.ts";
+import { counted } from "./figures.ts";
+import { openConfiguredWarehouse } from "./open-warehouse.ts";
+
+/** What `check` found of the warehouse; the warehouse is null where it can't be looked into. */
+export interface WarehouseFindings {
+  readonly findings: readonly Finding[];
+  readonly warehouse: Warehouse | null;
+}
+
+/** Whether the warehouse answers, lets us in and has not been filled from another service. Creates nothing. */
+export async function checkWarehouse(context: Context, config: Config): Promise<WarehouseFindings> {
+  const subject = "warehouse";
+  if (config.warehouse.url === "embedded" && !(await hasEmbeddedDatabase(config))) {
+    const message = `the embedded database will be made in ${join(config.dataDir, "postgres")} by the first run`;
+    const findings = await attempt(subject, () => {
+      findPackagedBinaries();
+      return [{ subject, status: "ok", message }];
+    });
+    return { findings, warehouse: null };
+  }
+  let warehouse: Warehouse | null = null;
+  const findings = await attempt(subject, async () => {
+    const opened = await openConfiguredWarehouse(context, config);
+    warehouse = opened.warehouse;
+    const lines = await opened.warehouse.check();
+    return [
+      ...lines.map(({ ok, ...line }): Finding => ({ ...line, status: ok ? "ok" : "wrong" })),
+      ...(await attempt("service of the warehouse", async () => {
+        await checkServiceHost(config, opened.warehouse);
+        return [];
+      })),
+    ];
+  });
+  return { findings, warehouse };
+}
+
+async function hasEmbeddedDatabase({ dataDir }: Config): Promise<boolean> {
+  return await stat(join(dataDir, "postgres", "password")).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Whether an input can be read as configured: its table or query, columns and types. Reads no row. */
+export async function checkInput(
+  config: Config,
+  input: InputConfig,
+  warehouse: Warehouse | null,
+): Promise<readonly Finding[]> {
+  const subject = `input ${input.name}`;
+  const isSample =
+    config.service.baseUrl === "sandbox" && input.source.kind === "table" && input.connection === null;
+  const sample: Finding = {
+    subject,
+    status: "ok",
+    message: "does not exist yet; the first run makes it with sample rows",
+  };
+  if (warehouse === null && input.connection === null) {
+    return isSample
+      ? [sample]
+      : [{ subject, status: "warning", message: "can't be looked at, because the warehouse can't" }];
+  }
+  return await attempt(subject, async () => {
+    const source = await inputSourceOf(input, Object.keys(input.fields));
+    const reader = warehouse ?? openForConnections(config);
+    try {
+      const problems = await reader.checkInput(source);
+      if (isSample && problems.some(({ path }) => path === `inputs.${input.name}.table`)) return [sample];
+      if (problems.length > 0) return findingsOf(subject, problems);
+      const columns = new Set([...input.key, ...Object.values(input.fields).flat()]);
+      return [{ subject, status: "ok", message: `can be read with ${counted(columns.size, "column")}` }];
+    } catch (error) {
+      const place = input.connection === null ? "The warehouse" : `Connection ${input.connection.name}`;
+      throw explainConnectFailure(error, place) ?? error;
+    } finally {
+      if (reader !== warehouse) await reader.close();
+    }
+  });
+}
+
+/** Inputs behind a connection can be looked at without the warehouse, which connects only when it is used itself. */
+function openForConnections({ warehouse: { schema, opsSchema } }: Config): Warehouse {
+  return openWarehouse({ type: "postgres", url: "", schema, opsSchema });
+}

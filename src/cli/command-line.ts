@@ -1,0 +1,136 @@
+import { Command, CommanderError } from "commander";
+import { addCommands } from "./commands.ts";
+import type { Context } from "./context.ts";
+import { failureOf, interrupted, UsageError } from "./failure.ts";
+import { addGlobalOptions, type GlobalOptions, globalOptionsOf } from "./global-options.ts";
+import { failedOutcome, type Outcome } from "./outcome.ts";
+import { createScope } from "./scope.ts";
+import { createScrubber, type Scrubber } from "./scrub.ts";
+import { listenForSignals } from "./signals.ts";
+import { openTerminal, type Terminal } from "./terminal.ts";
+import { readVersion } from "./version.ts";
+
+/** Does what the arguments say, prints the result, and returns the exit code. */
+export async function runCommandLine(argv: readonly string[]): Promise<number> {
+  const scrubber = createScrubber();
+  let options: GlobalOptions = { config: null, json: argv.includes("--json"), logLevel: null };
+  let terminal: Terminal | null = null;
+  let outcome: Outcome | null = null;
+  let helpText = "";
+
+  const program = new Command("person-etl")
+    .description("Loads a person data service into a data warehouse: resolve, validate e-mails, enrich.")
+    .version(readVersion(), "-V, --version", "print the version")
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => {
+        helpText += text;
+      },
+      writeErr: () => {},
+    })
+    .configureHelp({ showGlobalOptions: true });
+  addGlobalOptions(program);
+  addCommands(program, async (command, run, rest = {}) => {
+    options = globalOptionsOf(command);
+    terminal = openTerminal(options, scrubber);
+    outcome = await runCommand(terminal, options, scrubber, run, rest);
+  });
+
+  try {
+    await program.parseAsync([...argv], { from: "user" });
+  } catch (error) {
+    const text = helpText.trimEnd();
+    outcome =
+      error instanceof CommanderError && error.exitCode === 0
+        ? { document: { text }, text, exitCode: 0 }
+        : failedOutcome(failureOf(error instanceof CommanderError ? usageErrorOf(error) : error));
+  }
+  terminal ??= openTerminal(options, scrubber);
+  return await report(terminal, options, outcome ?? failedOutcome(failureOf(new UsageError("No command."))));
+}
+
+/** Runs a command, stops it on a signal, and closes what it opened. */
+async function runCommand(
+  terminal: Terminal,
+  options: GlobalOptions,
+  scrubber: Scrubber,
+  run: (context: Context) => Promise<Outcome>,
+  rest: object,
+): Promise<Outcome> {
+  const { log, ask } = terminal;
+  const scope = createScope(log);
+  const stop = listenForSignals({
+    first(signal) {
+      log.warn({ signal }, "stopping: what is in flight is finished and kept; a second signal stops at once");
+    },
+    async second() {
+      terminal.restore();
+      await scope.closePrograms();
+    },
+  });
+  let isAnnounced = false;
+  try {
+    return await run({
+      options,
+      env: process.env,
+      log,
+      scrubber,
+      progress: terminal.progress,
+      stop,
+      scope,
+      widthColumns: terminal.widthColumns,
+      async announce(document, text) {
+        isAnnounced = true;
+        await print(terminal, options, document, text);
+      },
+      ask: ask && ((question) => ask(question, stop.signal)),
+    });
+  } catch (error) {
+    log.debug({ error }, "command_threw");
+    const exitCode = stop.exitCode();
+    const failure = failureOf(error);
+    const isStopped = exitCode !== null && !failure.isOurs;
+    const outcome = isStopped
+      ? failedOutcome(interrupted(exitCode), "status" in rest ? { ...rest, status: "interrupted" } : rest)
+      : failedOutcome(failure, rest);
+    return isAnnounced ? { ...outcome, document: null } : outcome;
+  } finally {
+    await scope.close();
+    stop.close();
+  }
+}
+
+/** Prints the result where it belongs: for programs on standard output, for people where they look. */
+async function report(terminal: Terminal, options: GlobalOptions, outcome: Outcome): Promise<number> {
+  const { document, text, exitCode, failure } = outcome;
+  if (failure && !terminal.isWatched) {
+    const { code, message, problems } = failure;
+    terminal.log.error({ code, message, problems, exit_code: exitCode }, "command_failed");
+  }
+  if (failure && terminal.isWatched && !options.json) terminal.printError(text);
+  else await print(terminal, options, document, text);
+  terminal.restore();
+  return terminal.isBroken() ? exitCode || 1 : exitCode;
+}
+
+async function print(
+  terminal: Terminal,
+  options: GlobalOptions,
+  document: object | null,
+  text: string,
+): Promise<void> {
+  if (!options.json) {
+    if (text !== "") await terminal.print(text);
+  } else if (document !== null) {
+    await terminal.print(JSON.stringify(document, null, terminal.widthColumns === null ? 0 : 2));
+  }
+}
+
+function usageErrorOf(error: CommanderError): UsageError {
+  if (error.code === "commander.help") return new UsageError("No command given. See person-etl --help.");
+  const message = error.message
+    .replace(/^error: /, "")
+    .replaceAll("\n", " ")
+    .replace(/\.$/, "");
+  return new UsageError(`${message.charAt(0).toUpperCase()}${message.slice(1)}. See person-etl --help.`);
+}

@@ -1,0 +1,27 @@
+import type { Command } from "commander";
+import { addCheck } from "./commands/check.ts";
+import { addDatabase } from "./commands/database.ts";
+import { addInit } from "./commands/init.ts";
+import { addMigrate } from "./commands/migrate.ts";
+import { addPlan } from "./commands/plan.ts";
+import { addRun } from "./commands/run.ts";
+import { addSandbox } from "./commands/sandbox.ts";
+import { addStatus } from "./commands/status.ts";
+import type { Act, AddCommand } from "./command.ts";
+
+/** Every command, in the order of the help. */
+const COMMANDS: readonly AddCommand[] = [
+  addInit,
+  addCheck,
+  addMigrate,
+  addPlan,
+  addRun,
+  addStatus,
+  addSandbox,
+  addDatabase,
+];
+
+/** Declares all commands. */
+export function addCommands(program: Command, act: Act): void {
+  for (const add of COMMANDS) add(program, act);
+}

@@ -1,0 +1,91 @@
+import type { Command } from "commander";
+import type { Config } from "../../config/config.ts";
+import { orderJobs } from "../../config/order-jobs.ts";
+import { bindLookup } from "../../jobs/lookup-types.ts";
+import { checkDataDir } from "../check-data-dir.ts";
+import { attempt, exitCodeOfFindings, type Finding, renderFindings } from "../check-finding.ts";
+import { checkService } from "../check-service.ts";
+import { checkInput, checkWarehouse } from "../check-warehouse.ts";
+import type { AddCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { counted } from "../figures.ts";
+import { openConfig } from "../open-config.ts";
+import { openService } from "../open-service.ts";
+import type { Outcome } from "../outcome.ts";
+
+/** `check`: verifies everything that can be verified without changing or paying anything. */
+export const addCheck: AddCommand = (program, act) => {
+  program
+    .command("check")
+    .description("verify configuration, key, warehouse, rights, input columns and data_dir; changes nothing")
+    .action((_flags: object, command: Command) => act(command, check, { checks: [] }));
+};
+
+async function check(context: Context): Promise<Outcome> {
+  const config = await openConfig(context);
+  const { findings: ofWarehouse, warehouse } = await checkWarehouse(context, config);
+  const inputs = new Set(orderJobs(config).map((job) => job.input));
+  const findings: Finding[] = [...checkConfig(config)];
+  findings.push(
+    ...(await attempt("data_dir", () =>
+      checkDataDir(config.dataDir, { isEmbedded: config.warehouse.url === "embedded" }),
+    )),
+    ...ofWarehouse,
+  );
+  for (const input of inputs) findings.push(...(await checkInput(config, input, warehouse)));
+  findings.push(...(await attempt("service", () => checkConfiguredService(context, config))));
+  return outcomeOf(findings);
+}
+
+function checkConfig(config: Config): Finding[] {
+  const jobs = orderJobs(config);
+  return [
+    {
+      subject: "configuration",
+      status: "ok",
+      message: `${config.file}: ${counted(jobs.length, "job")}, ${counted(Object.keys(config.inputs).length, "input")}`,
+    },
+    ...config.warnings.map(
+      ({ path, message, line, hint }): Finding => ({
+        subject: "configuration",
+        status: "warning",
+        message: `${path}${line === undefined ? "" : ` (line ${line})`}: ${message}`,
+        ...(hint === undefined ? {} : { hint }),
+      }),
+    ),
+  ];
+}
+
+async function checkConfiguredService(context: Context, config: Config): Promise<readonly Finding[]> {
+  if (config.service.baseUrl === "sandbox") {
+    const { people, seed } = config.sandbox;
+    const message = `the sandbox starts by itself and needs no key (seed ${seed}, ${counted(people, "person", "people")})`;
+    return [{ subject: "service", status: "ok", message }];
+  }
+  const { http } = await openService(context, config);
+  const endpoints = new Map(
+    orderJobs(config).map((job) => {
+      const { endpoint } = bindLookup(job);
+      return [endpoint.name, endpoint] as const;
+    }),
+  );
+  return await checkService(http, [...endpoints.values()], context.stop.signal);
+}
+
+function outcomeOf(findings: readonly Finding[]): Outcome {
+  const exitCode = exitCodeOfFindings(findings);
+  const bad = findings.filter(({ status }) => status === "wrong" || status === "unreachable");
+  const verdict =
+    bad.length === 0
+      ? "✓ Everything that can be checked without paying is in order."
+      : `✗ ${counted(bad.length, "thing")} to look after.`;
+  return {
+    document: {
+      status: bad.length === 0 ? "succeeded" : "failed",
+      checks: findings,
+      ...(bad.length === 0 ? {} : { error: { code: "check_failed", message: verdict.slice(2) } }),
+    },
+    text: `${renderFindings(findings)}\n\n${verdict}`,
+    exitCode,
+  };
+}

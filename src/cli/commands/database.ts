@@ -1,0 +1,39 @@
+import type { Command } from "commander";
+import { once } from "node:events";
+import { FixConfigurationError } from "../../errors.ts";
+import type { AddCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { openConfig } from "../open-config.ts";
+import { openConfiguredWarehouse } from "../open-warehouse.ts";
+import type { Outcome } from "../outcome.ts";
+
+/** `database`: keeps the embedded database up for psql and BI tools. */
+export const addDatabase: AddCommand = (program, act) => {
+  program
+    .command("database")
+    .description("keep the embedded database up for psql or a BI tool, until Ctrl-C")
+    .action((_flags: object, command: Command) => act(command, database));
+};
+
+async function database(context: Context): Promise<Outcome> {
+  const config = await openConfig(context);
+  if (config.warehouse.url !== "embedded") {
+    throw new FixConfigurationError("no_embedded_database", "This configuration has no embedded database.", [
+      {
+        path: "warehouse.url",
+        message: `is the address of a Postgres of your own (${config.warehouse.url.origin})`,
+        hint: "connect to it as you always do",
+      },
+    ]);
+  }
+  const { warehouse, howToConnect } = await openConfiguredWarehouse(context, config);
+  await context.announce(
+    { warehouse: warehouse.description, how_to_connect: howToConnect },
+    [
+      `The embedded database is up until Ctrl-C: ${warehouse.description}`,
+      ...howToConnect.map((line) => `  ${line}`),
+    ].join("\n"),
+  );
+  if (!context.stop.signal.aborted) await once(context.stop.signal, "abort");
+  return { document: null, text: "", exitCode: 0 };
+}

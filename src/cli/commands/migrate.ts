@@ -1,0 +1,78 @@
+import type { Command } from "commander";
+import type { Config } from "../../config/config.ts";
+import { FixConfigurationError } from "../../errors.ts";
+import { serviceHostOf } from "../../jobs/service-host.ts";
+import { openWarehouse } from "../../load/open.ts";
+import type { AddCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { openConfig } from "../open-config.ts";
+import { openConfiguredWarehouse } from "../open-warehouse.ts";
+import type { Outcome } from "../outcome.ts";
+
+interface MigrateFlags {
+  readonly print?: boolean;
+  readonly acceptService?: string;
+}
+
+/** `migrate`: creates or upgrades the warehouse's tables. */
+export const addMigrate: AddCommand = (program, act) => {
+  program
+    .command("migrate")
+    .description("create or upgrade the warehouse tables (`run` does this itself too)")
+    .option("--print", "print the DDL and change nothing")
+    .option("--accept-service <host>", "the same service got another address: host and port")
+    .action((flags: MigrateFlags, command: Command) => act(command, (context) => migrate(context, flags)));
+};
+
+async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> {
+  const config = await openConfig(context);
+  if (flags.print === true) return await printDdl(config);
+  if (flags.acceptService !== undefined) refuseOtherHost(config, flags.acceptService);
+  const { warehouse } = await openConfiguredWarehouse(context, config);
+  const migrations = await warehouse.migrate();
+  const before = await warehouse.readServiceHost();
+  const accepted = flags.acceptService ?? null;
+  if (accepted !== null) await warehouse.writeServiceHost(accepted, { replace: true });
+  const lines = [
+    migrations.length === 0
+      ? `✓ The tables of ${warehouse.description} are up to date.`
+      : `✓ Migrated ${warehouse.description}: ${migrations.join(", ")}.`,
+    ...(accepted === null
+      ? []
+      : [`✓ The warehouse belongs to ${accepted} from now on (before: ${before ?? "none"}).`]),
+  ];
+  return {
+    document: {
+      warehouse: warehouse.description,
+      migrations,
+      service_host: accepted ?? before,
+    },
+    text: lines.join("\n"),
+    exitCode: 0,
+  };
+}
+
+/** The DDL of an empty warehouse; needs no database. */
+async function printDdl(config: Config): Promise<Outcome> {
+  const { schema, opsSchema } = config.warehouse;
+  const warehouse = openWarehouse({ type: "postgres", url: "", schema, opsSchema });
+  try {
+    const ddl = await warehouse.printDdl();
+    return { document: { ddl }, text: ddl.trimEnd(), exitCode: 0 };
+  } finally {
+    await warehouse.close();
+  }
+}
+
+/** A mistyped host would lock the configured service out, so both have to say the same. */
+function refuseOtherHost(config: Config, host: string): void {
+  const configured = serviceHostOf(config);
+  if (host === configured) return;
+  throw new FixConfigurationError("another_service", `service.base_url is ${configured}, not ${host}.`, [
+    {
+      path: "--accept-service",
+      message: `names ${host}, but the configuration says ${configured}`,
+      hint: `Correct service.base_url first, then: migrate --accept-service ${configured}`,
+    },
+  ]);
+}

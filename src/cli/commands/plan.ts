@@ -1,0 +1,79 @@
+import type { Command } from "commander";
+import { selectJobs } from "../../jobs/job-selection.ts";
+import { type JobPlan, planJobs } from "../../jobs/plan.ts";
+import type { AddCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { count, duration } from "../figures.ts";
+import { openConfig } from "../open-config.ts";
+import { openConfiguredWarehouse } from "../open-warehouse.ts";
+import type { Outcome } from "../outcome.ts";
+import { createSampleTables } from "../sample-tables.ts";
+import { renderTable } from "../text-table.ts";
+
+/** `plan`: tells what a run would do. */
+export const addPlan: AddCommand = (program, act) => {
+  program
+    .command("plan")
+    .description(
+      "what a run would do: due and why, calls, estimated billable records and time; sends nothing",
+    )
+    .argument("[jobs...]", "jobs of the configuration")
+    .action((jobs: string[], _flags: object, command: Command) =>
+      act(command, (context) => plan(context, jobs), { jobs: [] }),
+    );
+};
+
+async function plan(context: Context, names: readonly string[]): Promise<Outcome> {
+  const config = await openConfig(context);
+  const jobs = selectJobs(config, names);
+  const { warehouse } = await openConfiguredWarehouse(context, config);
+  // In a database of our own there is nothing that they could disturb, and without them there is nothing to plan.
+  if (config.service.baseUrl === "sandbox" && config.warehouse.url === "embedded") {
+    await createSampleTables(config, jobs, warehouse, context.log);
+  }
+  const report = await planJobs({ config, warehouse }, names);
+  return { document: report, text: renderPlan(report.jobs, context.widthColumns), exitCode: 0 };
+}
+
+function renderPlan(jobs: readonly JobPlan[], widthColumns: number | null): string {
+  const table = renderTable(
+    [
+      { name: "job" },
+      { name: "read", isNumber: true },
+      { name: "due", isNumber: true },
+      { name: "unchanged", isNumber: true },
+      { name: "duplicate", isNumber: true },
+      { name: "waiting", isNumber: true },
+      { name: "to send", isNumber: true },
+      { name: "calls", isNumber: true },
+      { name: "billed, about", isNumber: true },
+      { name: "time, about", isNumber: true },
+    ],
+    jobs.map((job) => [
+      job.job,
+      count(job.records_read),
+      count(job.records_due),
+      count(job.records_unchanged),
+      count(job.records_duplicate),
+      count(job.records_waiting),
+      count(job.records_to_send),
+      count(job.calls),
+      count(job.estimated_billable.expected),
+      job.records_to_send === 0 ? "" : duration(job.estimated_seconds),
+    ]),
+    widthColumns,
+  );
+  const remarks = jobs.filter((job) => job.records_due > 0).map(remark);
+  return [table, remarks.join("\n"), "Nothing was sent and nothing is billed by a plan."]
+    .filter((part) => part !== "")
+    .join("\n\n");
+}
+
+/** Why a job's rows are due, and what the estimate rests on. */
+function remark(job: JobPlan): string {
+  const reasons = Object.entries(job.due_reasons)
+    .filter(([, rows]) => rows > 0)
+    .map(([reason, rows]) => `${count(rows)} ${reason.replaceAll("_", " ")}`);
+  const { low, high, basis } = job.estimated_billable;
+  return `${job.job}: due because ${reasons.join(", ")}; billed ${count(low)} to ${count(high)} (${basis})`;
+}

@@ -1,0 +1,89 @@
+import { type Command, Option } from "commander";
+import { systemClock } from "../../clock.ts";
+import { selectJobs } from "../../jobs/job-selection.ts";
+import { exitCodeOf, runJobs } from "../../jobs/run.ts";
+import { checkServiceHost } from "../../jobs/service-host.ts";
+import { isYes } from "../ask.ts";
+import type { AddCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { openConfig } from "../open-config.ts";
+import { openService } from "../open-service.ts";
+import { openConfiguredWarehouse } from "../open-warehouse.ts";
+import type { Outcome } from "../outcome.ts";
+import { wholeNumber } from "../parse-number.ts";
+import { newRunId, readRunId } from "../run-id.ts";
+import { renderRunSummary } from "../run-summary.ts";
+import { createSampleTables } from "../sample-tables.ts";
+
+interface RunFlags {
+  readonly resend?: boolean;
+  readonly maxRecords?: number;
+  readonly runId?: string;
+  readonly yes?: boolean;
+  readonly acceptParameters?: "resend" | "keep";
+}
+
+/** `run`: runs jobs once. */
+export const addRun: AddCommand = (program, act) => {
+  program
+    .command("run")
+    .description("run the named jobs, or all, once, in dependency order")
+    .argument("[jobs...]", "jobs of the configuration")
+    .option("--resend", "send every record of the jobs again (asks, or needs --yes)")
+    .option("--max-records <n>", "send at most this many records per job", wholeNumber(0))
+    .option("--run-id <id>", "name of this run, for a scheduler", readRunId)
+    .option("--yes", "answer every question with yes")
+    .addOption(
+      new Option(
+        "--accept-parameters <choice>",
+        "after a change of mapping or request parameters: buy the answers again, or keep them",
+      ).choices(["resend", "keep"]),
+    )
+    .action((jobs: string[], flags: RunFlags, command: Command) =>
+      act(command, (context) => run(context, jobs, flags), { status: "failed", jobs: [] }),
+    );
+};
+
+async function run(context: Context, names: readonly string[], flags: RunFlags): Promise<Outcome> {
+  const startedAtMs = performance.now();
+  const { log, progress, stop, ask } = context;
+  const config = await openConfig(context);
+  const jobs = selectJobs(config, names);
+  const { warehouse, howToConnect } = await openConfiguredWarehouse(context, config);
+  await checkServiceHost(config, warehouse);
+  if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, warehouse, log);
+  const { http, limiter } = await openService(context, config);
+  const report = await runJobs(
+    {
+      config,
+      warehouse,
+      http,
+      limiter,
+      clock: systemClock,
+      log,
+      signal: stop.signal,
+      random: Math.random,
+      progress,
+    },
+    {
+      jobs: names,
+      resend: flags.resend === true,
+      maxRecords: flags.maxRecords ?? null,
+      runId: flags.runId ?? newRunId(systemClock.now()),
+      yes: flags.yes === true,
+      acceptParameters: flags.acceptParameters ?? null,
+      ...(ask ? { confirm: async (question: string) => isYes(await ask(`${question} [y/N] `)) } : {}),
+    },
+  );
+  return {
+    document: report,
+    text: renderRunSummary(report, {
+      config,
+      seconds: (performance.now() - startedAtMs) / 1000,
+      warehouse: warehouse.description,
+      howToConnect,
+      widthColumns: context.widthColumns,
+    }),
+    exitCode: exitCodeOf(report, stop.received()),
+  };
+}

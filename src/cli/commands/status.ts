@@ -1,0 +1,94 @@
+import type { Command } from "commander";
+import { systemClock } from "../../clock.ts";
+import { type JobStatusReport, readStatus, type StatusReport } from "../../jobs/status.ts";
+import type { AddCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { ago, count, counted, percent } from "../figures.ts";
+import { openConfig } from "../open-config.ts";
+import { openConfiguredWarehouse } from "../open-warehouse.ts";
+import type { Outcome } from "../outcome.ts";
+import { renderTable } from "../text-table.ts";
+
+/** `status`: tells how the jobs fare. */
+export const addStatus: AddCommand = (program, act) => {
+  program
+    .command("status")
+    .description("last runs, coverage, freshness and rejects per job")
+    .action((_flags: object, command: Command) => act(command, status, { jobs: [] }));
+};
+
+async function status(context: Context): Promise<Outcome> {
+  const config = await openConfig(context);
+  const { warehouse } = await openConfiguredWarehouse(context, config);
+  const report = await readStatus({ config, warehouse });
+  return {
+    document: report,
+    text: renderStatus(report, systemClock.now(), context.widthColumns),
+    exitCode: 0,
+  };
+}
+
+function renderStatus(report: StatusReport, nowMs: number, widthColumns: number | null): string {
+  const from = report.service_host === null ? "not filled yet" : `filled from ${report.service_host}`;
+  return [
+    `${report.warehouse}, ${from}`,
+    renderJobs(report.jobs, nowMs, widthColumns),
+    report.jobs.flatMap((job) => remarks(job)).join("\n"),
+    report.tables.length === 0 ? "" : renderTables(report, nowMs, widthColumns),
+  ]
+    .filter((part) => part !== "")
+    .join("\n\n");
+}
+
+function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumns: number | null): string {
+  return renderTable(
+    [
+      { name: "job" },
+      { name: "last run" },
+      { name: "status" },
+      { name: "last success" },
+      { name: "sent", isNumber: true },
+      { name: "input rows", isNumber: true },
+      { name: "answered", isNumber: true },
+      { name: "matched", isNumber: true },
+      { name: "due", isNumber: true },
+      { name: "oldest answer" },
+      { name: "rejects", isNumber: true },
+    ],
+    jobs.map(({ job, last_run, last_success_at, coverage, open_rejects, enabled }) => [
+      enabled ? job : `${job} (off)`,
+      ago(last_run?.started_at ?? null, nowMs),
+      last_run === null ? "never run" : [last_run.status, last_run.limited_by].filter(Boolean).join(": "),
+      ago(last_success_at, nowMs),
+      last_run === null ? "" : count(last_run.records_sent),
+      coverage === null ? "" : count(coverage.input_rows),
+      coverage === null ? "" : percent(coverage.answered, coverage.input_rows),
+      coverage === null ? "" : percent(coverage.matched, coverage.answered),
+      coverage === null ? "" : count(coverage.due),
+      coverage === null ? "" : ago(coverage.oldest_answer_at, nowMs),
+      count(Object.values(open_rejects).reduce((sum, rows) => sum + rows, 0)),
+    ]),
+    widthColumns,
+  );
+}
+
+function remarks({ job, last_run, open_rejects }: JobStatusReport): string[] {
+  const rejects = Object.entries(open_rejects).map(([code, rows]) => `${counted(rows, "row")} ${code}`);
+  return [
+    ...(last_run?.error ? [`✗ ${job}: ${last_run.error}`] : []),
+    ...(rejects.length === 0 ? [] : [`• ${job}: rejected ${rejects.join(", ")}`]),
+  ];
+}
+
+function renderTables({ tables }: StatusReport, nowMs: number, widthColumns: number | null): string {
+  return renderTable(
+    [{ name: "table" }, { name: "last success" }, { name: "last change" }, { name: "safe until" }],
+    tables.map((table) => [
+      table.table_name,
+      ago(table.last_success_at, nowMs),
+      ago(table.last_changed_at, nowMs),
+      table.safe_until ?? "",
+    ]),
+    widthColumns,
+  );
+}

@@ -1,0 +1,50 @@
+import {
+  codeOf,
+  FixConfigurationError,
+  InterruptedError,
+  LimitReachedError,
+  StopJobError,
+  StopRunError,
+} from "../errors.ts";
+import { languageOwnMessage, isSystemError, UsageError } from "./failure.ts";
+
+const OURS = [
+  FixConfigurationError,
+  InterruptedError,
+  LimitReachedError,
+  StopJobError,
+  StopRunError,
+  UsageError,
+];
+
+/** More causes than this are a circle. */
+const MAX_CAUSES = 8;
+
+/**
+ * An error for the log, with its causes. Messages of errors that aren't ours are left out, because drivers and parsers
+ * quote values in them; of the stack trace only the places are kept, since its head repeats the message.
+ */
+export function errorFields(error: unknown, options: { readonly withStack: boolean }): object {
+  return describe(error, options.withStack, MAX_CAUSES);
+}
+
+function describe(error: unknown, withStack: boolean, causesLeft: number): object {
+  if (!(error instanceof Error)) return { type: typeof error };
+  const isKnown = OURS.some((kind) => error instanceof kind) || isSystemError(error);
+  return {
+    type: error.name,
+    code: codeOf(error),
+    message: isKnown ? error.message : languageOwnMessage(error),
+    ...(withStack ? { places: placesOf(error) } : {}),
+    ...(error.cause !== undefined && causesLeft > 0
+      ? { cause: describe(error.cause, withStack, causesLeft - 1) }
+      : {}),
+  };
+}
+
+function placesOf(error: Error): string[] {
+  return (error.stack ?? "")
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => /^at .*:\d+:\d+\)?$/.test(line));
+}

@@ -1,0 +1,121 @@
+import {
+  codeOf,
+  FixConfigurationError,
+  InterruptedError,
+  LimitReachedError,
+  OWN_LIMITS,
+  type Problem,
+  StopJobError,
+  StopRunError,
+} from "../errors.ts";
+
+/** Why a command didn't do what it was asked, as programs and people read it. */
+export interface Failure {
+  readonly exitCode: number;
+  /** Stable name of the cause. */
+  readonly code: string;
+  readonly message: string;
+  /** Each thing to mend; empty where the message says it all. */
+  readonly problems: readonly Problem[];
+  /** False for what merely came up somewhere: once a signal has come, that is its consequence. */
+  readonly isOurs: boolean;
+}
+
+/** The user's command line is wrong. Exit code 2. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}
+
+/** What is told about anything thrown. Never a stack trace, and of foreign errors no text that may quote a record. */
+export function failureOf(error: unknown): Failure {
+  if (error instanceof UsageError) return failure(2, "usage", error.message);
+  if (error instanceof FixConfigurationError) return failure(2, error.code, error.message, error.problems);
+  if (error instanceof InterruptedError) return { ...interrupted(130), isOurs: false };
+  if (error instanceof LimitReachedError)
+    return failure(OWN_LIMITS.includes(error.code) ? 0 : 3, error.code, error.message);
+  if (error instanceof StopRunError || error instanceof StopJobError)
+    return failure(1, error.code, error.message);
+  if (isSystemError(error)) return ofSystemError(error);
+  return {
+    ...failure(
+      1,
+      "internal",
+      `Something went wrong that person-etl doesn't know (${describeUnknown(error)}). ` +
+        "What was done so far is kept. Run it again with --log-level debug to see where, and please report it.",
+    ),
+    isOurs: false,
+  };
+}
+
+/** A command that a signal ended before it had a result. */
+export function interrupted(exitCode: number): Failure {
+  return failure(exitCode, "interrupted", "Stopped by a signal. What was committed before is kept.");
+}
+
+/** The failure for people: what went wrong, then each problem with its place and its way out. */
+export function renderFailure({ message, problems }: Failure): string {
+  const lines = [`✗ ${message}`];
+  for (const problem of problems) {
+    const place = problem.line === undefined ? problem.path : `${problem.path} (line ${problem.line})`;
+    lines.push(`  ${place}: ${problem.message}`);
+    if (problem.hint !== undefined) lines.push(`    → ${problem.hint}`);
+  }
+  return lines.join("\n");
+}
+
+/** The failure for programs: `error` of a command's document. */
+export function failureDocument({ code, message, problems }: Failure): object {
+  return { code, message, ...(problems.length === 0 ? {} : { problems }) };
+}
+
+function failure(
+  exitCode: number,
+  code: string,
+  message: string,
+  problems: readonly Problem[] = [],
+): Failure {
+  return { exitCode, code, message, problems, isOurs: true };
+}
+
+/** An error of the operating system: its text holds a call and a path, nothing else. */
+export function isSystemError(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && "syscall" in error && "errno" in error;
+}
+
+function ofSystemError(error: NodeJS.ErrnoException): Failure {
+  return { ...explainSystemError(error), isOurs: error.code !== "ABORT_ERR" };
+}
+
+function explainSystemError(error: NodeJS.ErrnoException): Failure {
+  const place = error.path === undefined ? "" : ` at ${error.path}`;
+  if (error.code === "ENOSPC" || error.code === "EDQUOT") {
+    return failure(
+      1,
+      "disk_full",
+      `The disk is full${place}. What was committed is kept; free some space and run the command again.`,
+    );
+  }
+  if (error.code === "EACCES" || error.code === "EPERM" || error.code === "EROFS") {
+    return failure(
+      2,
+      "no_access",
+      `This user may not ${error.syscall ?? "write"}${place} (${error.code}). Grant the right, or choose another place.`,
+    );
+  }
+  return failure(1, "system", `The operating system refused: ${error.message}.`);
+}
+
+/**
+ * What may be told of an error that isn't ours: its class, its code, and its message only where the language itself
+ * made it. Drivers and parsers quote values in theirs.
+ */
+export function describeUnknown(error: unknown): string {
+  if (!(error instanceof Error)) return "no error object";
+  return [error.name, codeOf(error), languageOwnMessage(error)].filter((part) => part !== null).join(": ");
+}
+
+/** The message where the language itself made it, else null. */
+export function languageOwnMessage(error: Error): string | null {
+  const isOwn = codeOf(error) === null && (error instanceof TypeError || error instanceof ReferenceError);
+  return isOwn ? error.message : null;
+}

@@ -1,0 +1,42 @@
+/** A whole number with thousands apart: `15,000`. */
+export function count(value: number): string {
+  return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
+}
+
+/** `1 record`, `15,000 records`. */
+export function counted(value: number, singular: string, plural = `${singular}s`): string {
+  return `${count(value)} ${value === 1 ? singular : plural}`;
+}
+
+/** A length of time as people say it: `0.4 s`, `42 s`, `3 min 20 s`, `2 h 5 min`, `90 d`. */
+export function duration(seconds: number): string {
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return join(Math.floor(whole / 60), "min", whole % 60, "s");
+  if (whole < 86_400) return join(Math.floor(whole / 3600), "h", Math.round((whole % 3600) / 60), "min");
+  return join(Math.floor(whole / 86_400), "d", Math.round((whole % 86_400) / 3600), "h");
+}
+
+function join(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
+}
+
+/** How long ago an instant was: `3 min ago`; `never` for null. */
+export function ago(instant: string | null, nowMs: number): string {
+  if (instant === null) return "never";
+  const seconds = Math.max(0, (nowMs - Date.parse(instant)) / 1000);
+  if (seconds < 60) return "just now";
+  const units = [
+    [86_400, "d"],
+    [3600, "h"],
+    [60, "min"],
+  ] as const;
+  const [size, unit] = units.find(([size]) => seconds >= size) ?? units[2];
+  return `${count(Math.floor(seconds / size))} ${unit} ago`;
+}
+
+/** A share of a whole: `85.2 %`; `–` of nothing. */
+export function percent(part: number, whole: number): string {
+  return whole === 0 ? "–" : `${((100 * part) / whole).toFixed(1)} %`;
+}

@@ -1,0 +1,35 @@
+import type { Command } from "commander";
+import { Option } from "commander";
+import type { LogLevel } from "../config/config.ts";
+
+export type { LogLevel } from "../config/config.ts";
+
+/** How much is logged, most first. */
+const LOG_LEVELS: readonly LogLevel[] = ["trace", "debug", "info", "warn", "error", "silent"];
+
+/** What every command takes, before or after its name. */
+export interface GlobalOptions {
+  /** Null: not given. */
+  readonly config: string | null;
+  readonly json: boolean;
+  /** Null: not given. */
+  readonly logLevel: LogLevel | null;
+}
+
+/** Declares the global options. */
+export function addGlobalOptions(program: Command): void {
+  program
+    .option("-c, --config <file>", "configuration file (default: config.yaml)")
+    .option("--json", "print the result as one JSON document")
+    .addOption(new Option("--log-level <level>", "how much is logged on standard error").choices(LOG_LEVELS));
+}
+
+/** The global options of a parsed command line. */
+export function globalOptionsOf(command: Command): GlobalOptions {
+  const { config, json, logLevel } = command.optsWithGlobals();
+  return {
+    config: typeof config === "string" ? config : null,
+    json: json === true,
+    logLevel: LOG_LEVELS.find((level) => level === logLevel) ?? null,
+  };
+}

@@ -1,0 +1,32 @@
+import type { Config } from "../config/config.ts";
+import { loadConfig } from "../config/load-config.ts";
+import { locateConfig } from "../config/settings.ts";
+import type { Context } from "./context.ts";
+
+/** Reads the configuration that the user means, and makes sure that none of its secrets can be logged. */
+export async function openConfig(context: Context): Promise<Config> {
+  const { options, env, log, scrubber } = context;
+  const config = await loadConfig({
+    file: locateConfig(options.config ?? undefined, env),
+    env,
+    overrides: { logLevel: options.logLevel ?? undefined },
+  });
+  log.setLevel(config.logLevel);
+  const { apiKey, userApiKey } = config.service;
+  for (const secret of [apiKey, userApiKey]) if (secret) scrubber.hide(await secret.read());
+  for (const url of [config.warehouse.url, ...Object.values(config.connections).map(({ url }) => url)]) {
+    if (url !== "embedded") scrubber.hide(passwordIn(await url.read()));
+  }
+  for (const { path, message, line, hint } of config.warnings)
+    log.warn({ path, message, line, hint }, "configuration");
+  return config;
+}
+
+/** The password of an address, decoded; empty where there is none. */
+function passwordIn(url: string): string {
+  try {
+    return decodeURIComponent(new URL(url).password);
+  } catch {
+    return "";
+  }
+}

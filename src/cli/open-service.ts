@@ -1,0 +1,45 @@
+import { systemClock } from "../clock.ts";
+import type { Config } from "../config/config.ts";
+import { type HttpClient, openHttpClient } from "../extract/http-client.ts";
+import { createLimiter, type Limiter } from "../extract/limits.ts";
+import type { Context } from "./context.ts";
+import { startSandboxService } from "./sandbox-service.ts";
+
+/** Any key but a few will do; the sandbox knows none. */
+const SANDBOX_KEY = "sandbox";
+
+/** What calls go through. */
+export interface OpenedService {
+  readonly http: HttpClient;
+  readonly limiter: Limiter;
+}
+
+/** Opens the configured service, starting the sandbox if that is it. Sends nothing. */
+export async function openService(context: Context, config: Config): Promise<OpenedService> {
+  const { service, sandbox } = config;
+  const { apiKey } = service;
+  const baseUrl =
+    service.baseUrl === "sandbox" ? await startSandboxService(context, sandbox) : service.baseUrl;
+  const http = openHttpClient({
+    baseUrl,
+    concurrency: service.concurrency,
+    async readKey() {
+      if (apiKey === null) return SANDBOX_KEY;
+      const key = await apiKey.read();
+      context.scrubber.hide(key);
+      return key;
+    },
+  });
+  context.scope.defer("connections to the service", () => http.close());
+  const limiter = createLimiter({
+    concurrency: service.concurrency,
+    requestsPerSecond: service.requestsPerSecond,
+    endpointRequestsPerSecond: Object.fromEntries(
+      Object.entries(service.limits).flatMap(([path, { requestsPerSecond }]) =>
+        ["GET", "POST"].map((method) => [`${method} ${path}`, requestsPerSecond]),
+      ),
+    ),
+    clock: systemClock,
+  });
+  return { http, limiter };
+}

@@ -1,0 +1,41 @@
+import type { Config } from "../config/config.ts";
+import { openEmbedded } from "../load/embedded/open-embedded.ts";
+import { openWarehouse } from "../load/open.ts";
+import type { Warehouse } from "../load/warehouse.ts";
+import type { Context } from "./context.ts";
+import { explainConnectFailure } from "./database-failure.ts";
+
+/** A warehouse that answers. */
+export interface OpenedWarehouse {
+  readonly warehouse: Warehouse;
+  /** Lines for people: how psql and BI tools connect; empty for a warehouse of the user's own, who knows. */
+  readonly howToConnect: readonly string[];
+}
+
+/** Opens the configured warehouse, starting the embedded database if need be, and sees that it answers. */
+export async function openConfiguredWarehouse(context: Context, config: Config): Promise<OpenedWarehouse> {
+  const { log, scope, stop } = context;
+  const { url, schema, opsSchema } = config.warehouse;
+  if (url !== "embedded") {
+    const warehouse = openWarehouse({ type: "postgres", url: await url.read(), schema, opsSchema });
+    scope.defer("warehouse", () => warehouse.close());
+    await connectOnce(warehouse);
+    return { warehouse, howToConnect: [] };
+  }
+  const server = await openEmbedded({ dataDir: config.dataDir, log, signal: stop.signal });
+  scope.deferProgram("embedded database", () => server.close());
+  const warehouse = openWarehouse({ type: "postgres", url: server.connectionString, schema, opsSchema });
+  scope.defer("warehouse", () => warehouse.close());
+  await connectOnce(warehouse);
+  // Our own `database` command is the way to keep the server up, so the way without it isn't told.
+  const howToConnect = server.howToConnect.filter((line) => !line.startsWith("between runs"));
+  return { warehouse, howToConnect };
+}
+
+async function connectOnce(warehouse: Warehouse): Promise<void> {
+  try {
+    await warehouse.isMigrated();
+  } catch (error) {
+    throw explainConnectFailure(error, `The warehouse (${warehouse.description})`) ?? error;
+  }
+}

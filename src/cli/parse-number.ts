@@ -1,0 +1,12 @@
+import { InvalidArgumentError } from "commander";
+
+/** Reads a whole number of a flag. */
+export function wholeNumber(least: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least) {
+      throw new InvalidArgumentError(`It takes a whole number, ${least} or more.`);
+    }
+    return value;
+  };
+}

@@ -1,0 +1,146 @@
+import { basename, dirname } from "node:path";
+import type { Config } from "../config/config.ts";
+import type { JobReport, RunReport, Status } from "../jobs/report.ts";
+import { exampleQueries, identifier } from "./example-queries.ts";
+import { count, counted, duration } from "./figures.ts";
+import { type Column, renderTable } from "./text-table.ts";
+import { programName } from "./version.ts";
+
+/** A column of the summary: how it is made of a job, and whether it is left out when it says nothing. */
+interface Figure {
+  readonly column: Column;
+  readonly value: (job: JobReport) => string;
+  /** Shown only when at least one job has something to show. */
+  readonly isWorthShowing?: (job: JobReport) => boolean;
+}
+
+const number = (name: string): Column => ({ name, isNumber: true });
+
+const FIGURES: readonly Figure[] = [
+  { column: { name: "job" }, value: (job) => job.job },
+  { column: { name: "status" }, value: (job) => job.status },
+  { column: number("read"), value: (job) => count(job.records_read) },
+  { column: number("unchanged"), value: (job) => count(job.records_unchanged) },
+  { column: number("duplicate"), value: (job) => count(job.records_duplicate) },
+  {
+    column: number("waiting"),
+    value: (job) => count(job.records_waiting),
+    isWorthShowing: (job) => job.records_waiting > 0,
+  },
+  { column: number("sent"), value: (job) => count(job.records_sent) },
+  { column: number("matched"), value: (job) => count(job.records_matched) },
+  { column: number("rejected"), value: (job) => count(job.records_rejected) },
+  {
+    column: number("remaining"),
+    value: (job) => count(job.records_remaining),
+    isWorthShowing: (job) => job.records_remaining > 0,
+  },
+  { column: number("rows written"), value: (job) => count(job.rows_written) },
+  { column: number("seconds"), value: (job) => job.seconds.toFixed(1) },
+  {
+    column: number("sent/s"),
+    value: (job) => (job.records_sent === 0 ? "" : count(job.records_sent / Math.max(job.seconds, 0.001))),
+    isWorthShowing: (job) => job.records_sent > 0,
+  },
+];
+
+/** What `run` prints for people: what went in, what came out, where to look, what to change. */
+export function renderRunSummary(
+  report: RunReport,
+  surroundings: {
+    readonly config: Config;
+    readonly seconds: number;
+    readonly warehouse: string;
+    readonly howToConnect: readonly string[];
+    readonly widthColumns: number | null;
+  },
+): string {
+  const { config, seconds, warehouse, howToConnect, widthColumns } = surroundings;
+  const figures = FIGURES.filter(({ isWorthShowing }) => !isWorthShowing || report.jobs.some(isWorthShowing));
+  const isTrial = config.service.baseUrl === "sandbox" || config.warehouse.url === "embedded";
+  const sections = [
+    `${headline(report)}\nRun ${report.run_id}, ${duration(seconds)}.`,
+    renderTable(
+      figures.map((figure) => figure.column),
+      report.jobs.map((job) => figures.map((figure) => figure.value(job))),
+      widthColumns,
+    ),
+    report.jobs.flatMap((job) => remark(job, config) ?? []).join("\n"),
+    ["Where to look", ...indent([warehouse, ...howToConnect])].join("\n"),
+    ...(isTrial ? [queries(config), nextSteps(config)] : []),
+  ];
+  return sections.filter((section) => section !== "").join("\n\n");
+}
+
+const HEADLINES: Readonly<Record<Status, (outcome: string) => string>> = {
+  succeeded: (outcome) => `✓ Done: ${outcome}.`,
+  limited: (outcome) => `• Stopped at a limit: ${outcome}. Everything done so far is kept.`,
+  interrupted: (outcome) =>
+    `• Stopped by a signal: ${outcome}. Everything done so far is kept; the next run goes on from here.`,
+  locked: () => "✗ Another process is running these jobs.",
+  skipped: (outcome) => `✗ Not everything could be done: ${outcome}. Everything done so far is kept.`,
+  failed: (outcome) => `✗ Not everything could be done: ${outcome}. Everything done so far is kept.`,
+};
+
+function headline({ status, jobs }: RunReport): string {
+  const sum = (value: (job: JobReport) => number) => jobs.reduce((total, job) => total + value(job), 0);
+  const sent = sum((job) => job.records_sent);
+  const enriched = sum((job) => (job.type === "enrich" ? job.records_matched : 0));
+  if (status === "succeeded" && sent === 0 && sum((job) => job.records_rejected) === 0) {
+    return "✓ Nothing has changed since the last run: no record was sent.";
+  }
+  if (sent === 0) return HEADLINES[status]("no record was sent");
+  const people = enriched === 0 ? "" : `, ${counted(enriched, "person", "people")} enriched`;
+  return HEADLINES[status](`${counted(sent, "record")} sent${people}`);
+}
+
+/** What has to be said about a job beyond its figures; null when there is nothing. */
+function remark(job: JobReport, config: Config): string | null {
+  if (job.error) return `✗ ${job.job}: ${job.error.message}`;
+  if (job.status === "limited" && job.limited_by !== undefined) {
+    return `• ${job.job}: stopped at ${job.limited_by}; ${counted(job.records_remaining, "row")} left for the next run.`;
+  }
+  if (job.records_rejected > 0) {
+    const { schema } = config.warehouse;
+    return (
+      `• ${job.job}: ${counted(job.records_rejected, "record")} rejected; why: ` +
+      `SELECT code, message, count(*) FROM ${identifier(schema)}.reject WHERE job = '${job.job}' GROUP BY code, message;`
+    );
+  }
+  return null;
+}
+
+function queries(config: Config): string {
+  const blocks = exampleQueries(config.warehouse.schema).flatMap(({ title, sql }) => [`-- ${title}`, ...sql]);
+  return ["Three queries to start with", ...indent(blocks)].join("\n");
+}
+
+/** What to do to see more, and to leave sandbox and embedded database behind. */
+function nextSteps(config: Config): string {
+  const isSandbox = config.service.baseUrl === "sandbox";
+  const isEmbedded = config.warehouse.url === "embedded";
+  const isSame = process.cwd() === dirname(config.file);
+  const flag = `--config ${isSame ? basename(config.file) : config.file}`;
+  const steps = [
+    ...(isEmbedded
+      ? [
+          "To look at the data with psql or a BI tool, keep the database up with",
+          `  ${programName} ${flag} database`,
+        ]
+      : []),
+    "To use your own key, warehouse and tables, let `init` write a configuration, or change these lines:",
+    `  ${programName} --config config.yaml init`,
+    ...(isSandbox
+      ? ["  service.base_url   https://… of your service", "  service.api_key    ${PERSON_SERVICE_API_KEY}"]
+      : []),
+    ...(isEmbedded
+      ? ["  warehouse.url      ${WAREHOUSE_URL}, the postgresql:// address of your database"]
+      : []),
+    ...(isSandbox ? ["  inputs             your tables, their keys, and which column holds what"] : []),
+  ];
+  return ["Next", ...indent(steps)].join("\n");
+}
+
+function indent(lines: readonly string[]): string[] {
+  return lines.map((line) => `  ${line}`);
+}

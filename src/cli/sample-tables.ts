@@ -1,0 +1,96 @@
+import type { Config, InputConfig, InputField, JobConfig } from "../config/config.ts";
+import { inputSourceOf } from "../jobs/lookup-spec.ts";
+import type { Warehouse } from "../load/warehouse.ts";
+import type { Log } from "../log.ts";
+import { type SampleInput, sampleInputs } from "../sandbox/sample-inputs.ts";
+
+/** A column of a sample table, and what stands in it. */
+interface SampleColumn {
+  readonly name: string;
+  readonly type: "bigint" | "text" | "timestamptz";
+  readonly value: (row: SampleInput) => string | null;
+}
+
+const join = (...parts: readonly (string | null)[]): string | null => {
+  const text = parts.filter((part) => part !== null && part.trim() !== "").join(" ");
+  return text === "" ? null : text;
+};
+
+/** What the columns of each field hold, first column first; further columns, and fields not named here, stay empty. */
+const VALUES: Readonly<Partial<Record<InputField, readonly ((row: SampleInput) => string | null)[]>>> = {
+  first_name: [(row) => row.first_name],
+  last_name: [(row) => row.last_name],
+  full_name: [(row) => join(row.first_name, row.last_name)],
+  emails: [(row) => row.email, (row) => row.work_email],
+  phones: [(row) => row.phone],
+  linkedin_url: [(row) => row.linkedin],
+  full_address: [(row) => join(row.street, row.city, row.state, row.zip)],
+  address_line_1: [(row) => row.street],
+  city: [(row) => row.city],
+  state: [(row) => row.state],
+  zipcode: [(row) => row.zip],
+};
+
+/** Makes the input tables of these jobs that don't exist in the warehouse, filled with rows for the sandbox. */
+export async function createSampleTables(
+  config: Config,
+  jobs: readonly JobConfig[],
+  warehouse: Warehouse,
+  log: Log,
+): Promise<void> {
+  const { seed, people, inputRows: rows } = config.sandbox;
+  for (const inputs of groupByTable(jobs.map((job) => job.input))) {
+    const [input] = inputs;
+    if (!input) continue;
+    const columns = columnsOf(inputs);
+    const source = await inputSourceOf(input, Object.keys(input.fields));
+    const isNew = await warehouse.createSampleTable(
+      source,
+      columns.map(({ name, type }) => ({ name, type })),
+      rowsOf(columns, sampleInputs({ seed, people, rows })),
+    );
+    if (isNew) log.info({ input: input.name, rows }, "sample_table_created");
+  }
+}
+
+/** Inputs that read a table of the warehouse, those of the same table together. */
+function groupByTable(inputs: readonly InputConfig[]): readonly (readonly InputConfig[])[] {
+  const groups = new Map<string, Set<InputConfig>>();
+  for (const input of inputs) {
+    if (input.source.kind !== "table" || input.connection !== null) continue;
+    const place = JSON.stringify([input.source.schema, input.source.table]);
+    groups.set(place, (groups.get(place) ?? new Set()).add(input));
+  }
+  return [...groups.values()].map((group) => [...group]);
+}
+
+/** The union of what the inputs read, each column once: key, cursor, mapped fields. */
+function columnsOf(inputs: readonly InputConfig[]): readonly SampleColumn[] {
+  const columns = new Map<string, SampleColumn>();
+  const add = (column: SampleColumn) => {
+    if (!columns.has(column.name)) columns.set(column.name, column);
+  };
+  for (const { key } of inputs) {
+    // The last column of a key tells rows apart, those before it are the same for all (`[tenant_id, id]`).
+    key.forEach((name, i) =>
+      add({ name, type: "bigint", value: (row) => (i === key.length - 1 ? String(row.id) : "1") }),
+    );
+  }
+  for (const { cursor } of inputs) {
+    if (cursor !== null) add({ name: cursor, type: "timestamptz", value: (row) => row.updated_at });
+  }
+  for (const { fields } of inputs) {
+    // The cast restores what Object.entries forgets: the keys are fields of the interface.
+    for (const [field, names] of Object.entries(fields) as [InputField, readonly string[]][]) {
+      names.forEach((name, i) => add({ name, type: "text", value: VALUES[field]?.[i] ?? (() => null) }));
+    }
+  }
+  return [...columns.values()];
+}
+
+function* rowsOf(
+  columns: readonly SampleColumn[],
+  rows: Iterable<SampleInput>,
+): Generator<readonly (string | null)[]> {
+  for (const row of rows) yield columns.map((column) => column.value(row));
+}

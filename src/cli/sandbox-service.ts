@@ -1,0 +1,77 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import type { SandboxConfig } from "../config/config.ts";
+import { StopRunError } from "../errors.ts";
+import type { Context } from "./context.ts";
+import { programFile } from "./version.ts";
+
+const START_TIMEOUT_MS = 30_000;
+const END_TIMEOUT_MS = 2_000;
+
+/** The sandbox as a program: its file, for this process's own Node.js. */
+export function sandboxProgram(): string {
+  return fileURLToPath(programFile("sandbox/main"));
+}
+
+/**
+ * Starts the sandbox service beside us and returns its address. It stands in a process group of its own, so that Ctrl-C
+ * in the terminal doesn't reach it while calls are in flight, and ends with us, however we end.
+ */
+export async function startSandboxService(context: Context, sandbox: SandboxConfig): Promise<string> {
+  const { log, scope, stop } = context;
+  const child = spawn(
+    process.execPath,
+    [
+      sandboxProgram(),
+      "--port=0",
+      `--seed=${sandbox.seed}`,
+      `--people=${sandbox.people}`,
+      "--no-contents",
+      "--exit-with-parent",
+    ],
+    { detached: true, stdio: ["pipe", "pipe", "pipe"] },
+  );
+  scope.deferProgram("sandbox", () => endChild(child));
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    said = (said + text).slice(-2000);
+  });
+  const url = await Promise.race([
+    readUrl(child),
+    once(child, "exit").then(() => null),
+    delay(START_TIMEOUT_MS, null, { signal: stop.signal }),
+  ]);
+  if (url === null) {
+    throw new StopRunError(
+      "sandbox_failed",
+      `The sandbox service didn't start: ${said.trim() || "it said nothing"}`,
+    );
+  }
+  log.info({ url, seed: sandbox.seed, people: sandbox.people }, "sandbox_started");
+  return url;
+}
+
+/** The address that the program prints on its first line. */
+async function readUrl(child: ChildProcess): Promise<string | null> {
+  let text = "";
+  for await (const chunk of child.stdout?.setEncoding("utf8").iterator({ destroyOnReturn: false }) ?? []) {
+    text += chunk;
+    if (!text.includes("\n")) continue;
+    const { url } = JSON.parse(text);
+    return typeof url === "string" ? url : null;
+  }
+  return null;
+}
+
+async function endChild(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, "exit");
+  child.stdin?.end();
+  child.kill("SIGTERM");
+  const waiting = new AbortController();
+  await Promise.race([ended, delay(END_TIMEOUT_MS, undefined, { signal: waiting.signal }).catch(() => {})]);
+  waiting.abort();
+  if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
+}

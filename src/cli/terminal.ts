@@ -1,0 +1,90 @@
+import { writeSync } from "node:fs";
+import pino from "pino";
+import { codeOf } from "../errors.ts";
+import type { Progress } from "../jobs/services.ts";
+import { askOnTerminal } from "./ask.ts";
+import type { GlobalOptions } from "./global-options.ts";
+import { createLogger, type Logger } from "./logger.ts";
+import { createProgressBars, type ProgressBars } from "./progress-bars.ts";
+import { createProgressLog } from "./progress-log.ts";
+import type { Scrubber } from "./scrub.ts";
+
+/** How this process talks to whoever started it: result on standard output, all else on standard error. */
+export interface Terminal {
+  readonly log: Logger;
+  readonly progress: Progress;
+  /** Standard error is a screen, so that people read what is written there. */
+  readonly isWatched: boolean;
+  readonly widthColumns: number | null;
+  readonly ask: ((question: string, signal: AbortSignal) => Promise<string>) | null;
+  /** Writes a result and waits until it is out. */
+  print(text: string): Promise<void>;
+  /** Writes for people, on standard error. */
+  printError(text: string): void;
+  /** True when the result could not be written, for another reason than that nobody reads it. */
+  isBroken(): boolean;
+  /** Leaves the screen as a shell expects it. */
+  restore(): void;
+}
+
+/** Opens standard output and error, as they are: a terminal or a file. */
+export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Terminal {
+  const isWatched = process.stderr.isTTY;
+  const destination = pino.destination({ dest: 2, sync: true });
+  const bars = isWatched && process.env["TERM"] !== "dumb" ? createProgressBars(process.stderr) : null;
+  const log = createLogger({
+    level: options.logLevel ?? "info",
+    isForPeople: isWatched,
+    scrubber,
+    sink: bars ? (line) => bars.print(line) : (line) => destination.write(`${line}\n`),
+  });
+  // Whoever reads may go away (`| head`): what is being done must be finished all the same.
+  let isBroken = false;
+  process.stdout.on("error", (error) => {
+    isBroken ||= codeOf(error) !== "EPIPE";
+  });
+  process.stderr.on("error", () => {});
+  return {
+    log: bars ? quietUnderBars(log, bars, options) : log,
+    progress: bars ?? createProgressLog(log),
+    isWatched,
+    widthColumns: process.stdout.isTTY ? (process.stdout.columns ?? 80) : null,
+    ask:
+      isWatched && process.stdin.isTTY
+        ? async (question, signal) => {
+            bars?.pause();
+            return await askOnTerminal(question, signal);
+          }
+        : null,
+    async print(text) {
+      bars?.pause();
+      const { promise, resolve } = Promise.withResolvers<void>();
+      process.stdout.write(`${text}\n`, () => resolve());
+      await promise;
+    },
+    printError(text) {
+      bars?.pause();
+      process.stderr.write(`${text}\n`);
+    },
+    isBroken: () => isBroken,
+    restore() {
+      bars?.pause();
+      // The cursor comes back even when the stream is no longer ours to flush.
+      if (bars) writeSync(2, "\u001b[?25h");
+    },
+  };
+}
+
+/** While bars tell what goes on, only warnings and errors interrupt them, unless the user asked for more. */
+function quietUnderBars(log: Logger, bars: ProgressBars, options: GlobalOptions): Logger {
+  if (options.logLevel !== null) return log;
+  return {
+    ...log,
+    debug: (fields, event) => {
+      if (!bars.isShowing) log.debug(fields, event);
+    },
+    info: (fields, event) => {
+      if (!bars.isShowing) log.info(fields, event);
+    },
+  };
+}

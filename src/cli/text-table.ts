@@ -1,0 +1,62 @@
+import Table from "cli-table3";
+
+/** Columns of a table: names by position, and which hold numbers. */
+export interface Column {
+  readonly name: string;
+  readonly isNumber?: boolean;
+}
+
+/** Only the line below the head: the fewest strokes that keep the columns apart. */
+const STROKES = {
+  top: "",
+  "top-mid": "",
+  "top-left": "",
+  "top-right": "",
+  bottom: "",
+  "bottom-mid": "",
+  "bottom-left": "",
+  "bottom-right": "",
+  left: "",
+  "left-mid": "",
+  mid: "",
+  "mid-mid": "",
+  right: "",
+  "right-mid": "",
+  middle: "  ",
+};
+
+/** A table of text; where it would be wider than the terminal, one block of lines per row instead. */
+export function renderTable(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+  widthColumns: number | null,
+): string {
+  const table = new Table({
+    head: columns.map((column) => column.name),
+    colAligns: columns.map((column) => (column.isNumber ? "right" : "left")),
+    chars: STROKES,
+    style: { head: [], border: [], compact: true, "padding-left": 0, "padding-right": 0 },
+  });
+  table.push(...rows.map((row) => [...row]));
+  const lines = table
+    .toString()
+    .split("\n")
+    .map((line) => line.trimEnd());
+  const width = Math.max(...lines.map((line) => line.length));
+  if (widthColumns !== null && width > widthColumns) return renderBlocks(columns, rows);
+  const [head = "", ...body] = lines;
+  return [head, "─".repeat(width), ...body].join("\n");
+}
+
+function renderBlocks(columns: readonly Column[], rows: readonly (readonly string[])[]): string {
+  const [first, ...rest] = columns;
+  const nameWidth = Math.max(0, ...rest.map((column) => column.name.length));
+  return rows
+    .map(([title = "", ...cells]) =>
+      [
+        `${first?.name ?? ""}: ${title}`,
+        ...rest.map((column, i) => `  ${column.name.padEnd(nameWidth)}  ${cells[i] ?? ""}`),
+      ].join("\n"),
+    )
+    .join("\n");
+}

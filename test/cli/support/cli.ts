@@ -1,0 +1,109 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { onTestFinished } from "vitest";
+
+/** The launcher that users call. */
+export const launcher = fileURLToPath(new URL("../../../bin/person-etl", import.meta.url));
+
+/** How a finished command ended, and all that it said. */
+export interface CliResult {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A command that runs. */
+export interface RunningCli {
+  readonly child: ChildProcess;
+  readonly result: Promise<CliResult>;
+  /** Waits until the text stands on standard error. */
+  logged(text: string): Promise<void>;
+}
+
+/** What a command is started with. */
+export interface CliOptions {
+  readonly cwd: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Starts the real program, with nothing of our own environment but what every shell has. */
+export function startCli(args: readonly string[], options: CliOptions): RunningCli {
+  const child = spawn(launcher, [...args], {
+    cwd: options.cwd,
+    env: { PATH: process.env["PATH"] ?? "", HOME: process.env["HOME"] ?? "/", ...options.env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  onTestFinished(() => {
+    child.kill("SIGKILL");
+  });
+  let stdout = "";
+  let stderr = "";
+  let changed = Promise.withResolvers<void>();
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+    changed.resolve();
+    changed = Promise.withResolvers<void>();
+  });
+  const ended = once(child, "close");
+  return {
+    child,
+    result: ended.then(() => ({ code: child.exitCode, stdout, stderr })),
+    async logged(text) {
+      while (!stderr.includes(text)) {
+        await Promise.race([changed.promise, ended]);
+        if (child.exitCode !== null && !stderr.includes(text)) {
+          throw new Error(`the command ended without saying ${text}:\n${stdout}\n${stderr}`);
+        }
+      }
+    },
+  };
+}
+
+/** Runs the real program to its end. */
+export async function runCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
+  return await startCli(args, options).result;
+}
+
+/** Runs it with `--json` and reads the one document that it prints. */
+export async function runJson(
+  args: readonly string[],
+  options: CliOptions,
+): Promise<CliResult & { readonly document: Document }> {
+  const result = await runCli(["--json", ...args], options);
+  // What the tests look at; a document of another shape fails in the comparison.
+  return { ...result, document: JSON.parse(result.stdout) as Document };
+}
+
+/** The keys of documents that the tests look at. */
+export interface Document {
+  readonly status?: string;
+  readonly error?: {
+    readonly code: string;
+    readonly message: string;
+    readonly problems?: readonly {
+      readonly path: string;
+      readonly message: string;
+      readonly line?: number;
+      readonly hint?: string;
+    }[];
+  };
+  readonly [key: string]: unknown;
+}
+
+/** A folder of its own for one test, with these files. */
+export async function makeFolder(files: Readonly<Record<string, string>> = {}): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "person-etl-cli-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(dirname(join(folder, name)), { recursive: true });
+    await writeFile(join(folder, name), text);
+  }
+  return folder;
+}
