@@ -32,6 +32,8 @@ export interface Attempt {
   readonly responseBytes: number;
   /** The service may have charged for it, but its answer is not in our hands. */
   readonly possiblyBilled: boolean;
+  /** Records that both this call and an earlier one without an answer may have been charged for. */
+  readonly possiblyBilledTwice: number;
 }
 
 /** Records with their results. */

@@ -60,7 +60,18 @@ export function attemptOf(
     recordsMatched,
     responseBytes: reply.kind === "response" ? reply.body.length : 0,
     possiblyBilled: isAmbiguous(outcome),
+    possiblyBilledTwice: countPossiblyBilledTwice(batch.entries, outcome),
   };
+}
+
+function countPossiblyBilledTwice(
+  entries: readonly { readonly ambiguousCalls: number }[],
+  outcome: CallOutcome,
+): number {
+  // An ambiguous call has counted itself already.
+  const own = isAmbiguous(outcome) ? 1 : 0;
+  if (own === 0 && outcome.kind !== "answer") return 0;
+  return entries.filter(({ ambiguousCalls }) => ambiguousCalls > own).length;
 }
 
 /** What a call tells the limiter about the service. */

@@ -1,5 +1,5 @@
-import type { Answered, LookupOutcome } from "../extract/lookup-outcome.ts";
-import type { LedgerEntry, LookupAnswer, LookupRecord, LookupReject, Warehouse } from "../load/warehouse.ts";
+import type { Answered, Attempt, LookupOutcome } from "../extract/lookup-outcome.ts";
+import type { LookupAnswer, LookupRecord, LookupReject, Warehouse } from "../load/warehouse.ts";
 import { cleanText } from "../schemas/clean-text.ts";
 import { instantText } from "../schemas/convert.ts";
 import { type Drift, DriftLog } from "../schemas/drift.ts";
@@ -9,7 +9,7 @@ import type { Settled } from "./tally.ts";
 
 /** What one call leaves behind, ready to be loaded. */
 export interface Received extends Settled {
-  readonly ledger: readonly LedgerEntry[];
+  readonly ledger: readonly Attempt[];
   readonly answers: readonly LookupAnswer[];
   readonly rejects: readonly LookupReject[];
   readonly drift: readonly Drift[];
@@ -25,7 +25,7 @@ const nothing: Received = {
 };
 
 /** An attempt that yields no rows. */
-export function receiveAttempt(attempt: LedgerEntry): Received {
+export function receiveAttempt(attempt: Attempt): Received {
   return { ...nothing, ledger: [attempt] };
 }
 
@@ -65,7 +65,7 @@ function receiveAnswer(
 }
 
 /** When the answer was in our hands, by our clock: for a service that doesn't say. */
-function endOf(attempt: LedgerEntry): string {
+function endOf(attempt: Attempt): string {
   return new Date(Date.parse(attempt.startedAt) + attempt.milliseconds).toISOString().replace("Z", "+00:00");
 }
 

@@ -1,6 +1,6 @@
 import { StopRunError } from "../errors.ts";
-import { lookup } from "../extract/lookup.ts";
-import type { CounterDelta, LedgerEntry, LookupSelection, LookupSpec, RunRef } from "../load/warehouse.ts";
+import { type Attempt, lookup } from "../extract/lookup.ts";
+import type { CounterDelta, LookupSelection, LookupSpec, RunRef } from "../load/warehouse.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 import { openLoaderPool } from "./loader-pool.ts";
 import { mergeDrift, type Received, receive, receiveAttempt } from "./receive.ts";
@@ -92,10 +92,11 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   if (stopped) throw stopped.reason;
 }
 
-function countAttempts(ledger: readonly LedgerEntry[]): CounterDelta {
+function countAttempts(ledger: readonly Attempt[]): CounterDelta {
   return {
     requests: ledger.length,
     retries: ledger.filter(({ attempt }) => attempt > 1).length,
+    possibly_billed_twice: ledger.reduce((sum, attempt) => sum + attempt.possiblyBilledTwice, 0),
   };
 }
 

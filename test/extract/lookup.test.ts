@@ -80,6 +80,7 @@ describe("a lookup that goes well", () => {
         recordsMatched: 2,
         responseBytes: expect.any(Number),
         possiblyBilled: false,
+        possiblyBilledTwice: 0,
       },
     ]);
   });
@@ -273,8 +274,8 @@ describe("what may have been charged", () => {
     );
     expect(run.answered).toEqual(idsExcept(4));
     expect(run.attempts).toMatchObject([
-      { attempt: 1, possiblyBilled: true, recordsMatched: null },
-      { attempt: 2, possiblyBilled: false, recordsMatched: 4 },
+      { attempt: 1, possiblyBilled: true, possiblyBilledTwice: 0, recordsMatched: null },
+      { attempt: 2, possiblyBilled: false, possiblyBilledTwice: 4, recordsMatched: 4 },
     ]);
   });
 
@@ -291,7 +292,10 @@ describe("what may have been charged", () => {
     expect(run.setAside).toEqual(["r0", "r1", "r2", "r3"]);
     expect(run.answered).toEqual(["r4", "r5", "r6", "r7"]);
     expect(run.sent).toEqual(idsExcept(8));
-    expect(run.attempts.filter(({ possiblyBilled }) => possiblyBilled)).toHaveLength(2);
+    expect(run.attempts.filter(({ possiblyBilled }) => possiblyBilled)).toMatchObject([
+      { possiblyBilledTwice: 0 },
+      { possiblyBilledTwice: 4 },
+    ]);
   });
 
   it("stops the job when five batches in a row get no answer", async () => {

@@ -20,6 +20,7 @@ const attempt = {
   recordsMatched: 1,
   responseBytes: 100,
   possiblyBilled: false,
+  possiblyBilledTwice: 0,
 };
 
 function answered(result: object, more: Partial<Answered<LookupRecord>> = {}): Answered<LookupRecord> {
@@ -36,11 +37,23 @@ function answered(result: object, more: Partial<Answered<LookupRecord>> = {}): A
   };
 }
 
-function read(job: JobConfig, result: object, more: Partial<Answered<LookupRecord>> = {}) {
-  const received = receive(answered(result, more), bindLookup(job));
+/** Keeps the person as it was read, where a warehouse would bring it into a form of its own. */
+function readWith(job: JobConfig, outcome: Answered<LookupRecord>) {
+  let person: PersonUpdate | null = null;
+  const received = receive(outcome, bindLookup(job), {
+    preparePerson(update) {
+      person = update;
+      return { pid: update.servicePid };
+    },
+  });
   const [answer] = received.answers;
   if (!answer) throw new Error("no answer");
-  return { ...answer, drift: received.drift };
+  // The cast undoes TypeScript's belief that the callback never ran.
+  return { ...answer, person: person as PersonUpdate | null, drift: received.drift };
+}
+
+function read(job: JobConfig, result: object, more: Partial<Answered<LookupRecord>> = {}) {
+  return readWith(job, answered(result, more));
 }
 
 /** A person's scalars and lists by name, without those that the answer doesn't speak of. */
@@ -281,10 +294,7 @@ describe("of every answer", () => {
   });
   test("a field called __proto__ is kept like any other", () => {
     const result: object = JSON.parse('{"is_match":false,"service_pid":null,"__proto__":{"a":1}}');
-    const answer = receive(
-      answered({}, { results: [result as Record<string, unknown>] }),
-      bindLookup(enrichJob),
-    ).answers[0];
-    expect(answer?.extra).toBe('{"__proto__":{"a":1}}');
+    const answer = readWith(enrichJob, answered({}, { results: [result as Record<string, unknown>] }));
+    expect(answer.extra).toBe('{"__proto__":{"a":1}}');
   });
 });
