@@ -8,7 +8,7 @@ import { parseFaults, type Sandbox, type SandboxOptions, startSandbox } from "./
  */
 
 const USAGE =
-  "usage: main.ts [--port N] [--host H] [--seed N] [--people N] [--api-key KEY] [--faults PLAN] [--latency-ms N] [--no-contents] [--exit-with-parent]";
+  "usage: main.ts [--port N] [--host H] [--seed N] [--people N] [--api-key KEY] [--faults PLAN] [--latency-ms N] [--no-contents] [--no-gzip] [--exit-with-parent]";
 
 function readOptions(args: readonly string[]): SandboxOptions & { readonly exitsWithParent: boolean } {
   const { values } = parseArgs({
@@ -22,6 +22,7 @@ function readOptions(args: readonly string[]): SandboxOptions & { readonly exits
       faults: { type: "string" },
       "latency-ms": { type: "string" },
       "no-contents": { type: "boolean", default: false },
+      "no-gzip": { type: "boolean", default: false },
       "exit-with-parent": { type: "boolean", default: false },
     },
   });
@@ -42,6 +43,7 @@ function readOptions(args: readonly string[]): SandboxOptions & { readonly exits
     faults: parseFaults(values.faults ?? ""),
     latencyMs: wholeNumber("latency-ms", 0),
     countsContents: !values["no-contents"],
+    compresses: !values["no-gzip"],
     exitsWithParent: values["exit-with-parent"],
   };
 }

@@ -26,7 +26,7 @@ export interface SampleInput {
 type Content = Omit<SampleInput, "id" | "updated_at">;
 
 /** Shares of the rows: equal to an earlier row; nothing filled in; a name alone; nobody of the population. */
-const SHARES = { duplicate: 0.012, empty: 0.006, nameOnly: 0.012, stranger: 0.115 };
+const SHARES = { duplicate: 0.012, empty: 0.006, nameOnly: 0.012, stranger: 0.13 };
 /** How far back the row that a duplicate repeats can lie. */
 const DUPLICATE_REACH = 40;
 const NOTHING: Content = {

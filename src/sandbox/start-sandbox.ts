@@ -35,6 +35,8 @@ export interface SandboxOptions {
   readonly latencyMs?: number;
   /** Whether the ledger counts how often each record's content was billed (default true; 12 bytes a record). */
   readonly countsContents?: boolean;
+  /** Whether answers are compressed for clients that take gzip (default true; costs more CPU than making them). */
+  readonly compresses?: boolean;
   readonly log?: Log;
 }
 
@@ -68,6 +70,7 @@ function createWorld(options: SandboxOptions): World {
     capacity: { recordsLeft: null, code: "insufficient_record_capacity" },
     apiKey: options.apiKey ?? null,
     latencyMs: options.latencyMs ?? 0,
+    compresses: options.compresses ?? true,
     log: options.log ?? silentLog,
   };
 }

@@ -1,4 +1,5 @@
 import type { ErrorShape, Outcome, Refusal, Results } from "../http/outcome.ts";
+import { listOf, textsOf } from "../http/result-list.ts";
 import { SOUND_WIRE, type Wire } from "../http/send.ts";
 import type { FiredFault } from "./decide.ts";
 import type { LooseRecord } from "./fault.ts";
@@ -56,7 +57,8 @@ export function namesOf(
 
 /** Results after every fired fault that changes them. */
 export function distort(fired: readonly FiredFault[], results: Results): Results {
-  let texts = results.results;
+  if (!fired.some(({ fault }) => fault.stage === "results" || fault.stage === "record")) return results;
+  let texts = textsOf(results.results);
   for (const { fault, dice } of fired) {
     if (texts.length === 0) break;
     if (fault.stage === "results") texts = fault.rearrange(texts, dice);
@@ -71,7 +73,7 @@ export function distort(fired: readonly FiredFault[], results: Results): Results
       });
     }
   }
-  return { ...results, results: texts };
+  return { ...results, results: listOf(texts) };
 }
 
 /** What happens to the answer on its way. */

@@ -148,6 +148,19 @@ export const DISTORTION_FAULTS = {
       if (member) member.object[member.name] = rawNumber(HUGE[dice.below(HUGE.length)] ?? HUGE[0]);
     },
   },
+  long_decimals: {
+    doc: "a number with more digits than a double holds",
+    stage: "record",
+    share: 0.1,
+    distort(record, dice) {
+      const member = pickMember(
+        record,
+        dice,
+        (value) => typeof value === "number" && !Number.isInteger(value),
+      );
+      if (member) member.object[member.name] = rawNumber("412345.12345678901234567");
+    },
+  },
   owner_spellings: {
     doc: '`is_current_owner` as "true"/"false", "Y"/"N" or 1/0',
     stage: "record",

@@ -1,3 +1,5 @@
+import type { ResultList } from "./result-list.ts";
+
 /** What a route, a check or a fault decides; nothing here touches the wire. */
 
 /** An error answer (section 7). */
@@ -22,10 +24,10 @@ export interface RefusedField {
   readonly type: string;
 }
 
-/** A success answer with one JSON text per result. */
+/** A success answer. */
 export interface Results {
   readonly kind: "results";
-  readonly results: readonly string[];
+  readonly results: ResultList;
   readonly matched: number;
   readonly billed: number;
 }

@@ -8,6 +8,9 @@ const compress = promisify(gzip);
 /** Bodies below are not worth compressing. */
 const MIN_GZIP_BYTES = 1024;
 
+/** Output pieces of this size save trips to zlib's threads. */
+const GZIP_CHUNK_BYTES = 512 * 1024;
+
 /** What happens to an answer on its way. */
 export interface Wire {
   /** `none` arrives whole; `cut_body` ends in the middle; `truncated` is complete HTTP with half the JSON; `lost` never arrives. */
@@ -16,28 +19,23 @@ export interface Wire {
   readonly bodyDelayMs: number;
 }
 
+/** What is to arrive. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  /** Whether the body may be compressed for clients that take it. */
+  readonly compresses: boolean;
+}
+
 /** An answer that arrives whole. */
 export const SOUND_WIRE: Wire = { damage: "none", bodyDelayMs: 0 };
-
-/** The bytes of texts put one after the other, without building one long string. */
-export function bytesOf(texts: readonly string[]): Buffer {
-  let length = 0;
-  for (const text of texts) length += Buffer.byteLength(text);
-  const bytes = Buffer.allocUnsafe(length);
-  let at = 0;
-  for (const text of texts) at += bytes.write(text, at);
-  return bytes;
-}
 
 /** Sends a body, compressed where the client takes it; damaged as the wire says. */
 export async function send(
   request: IncomingMessage,
   response: ServerResponse,
-  answer: {
-    readonly status: number;
-    readonly headers: Readonly<Record<string, string>>;
-    readonly body: Buffer;
-  },
+  answer: Answer,
   wire: Wire,
 ): Promise<void> {
   if (wire.damage === "lost") {
@@ -46,9 +44,9 @@ export async function send(
   }
   let body = wire.damage === "truncated" ? answer.body.subarray(0, answer.body.length >> 1) : answer.body;
   const headers: Record<string, string> = { ...answer.headers };
-  const takesGzip = /\bgzip\b/i.test(request.headers["accept-encoding"] ?? "");
+  const takesGzip = answer.compresses && /\bgzip\b/i.test(request.headers["accept-encoding"] ?? "");
   if (takesGzip && body.length >= MIN_GZIP_BYTES) {
-    body = await compress(body, { level: 1 });
+    body = await compress(body, { level: 1, chunkSize: GZIP_CHUNK_BYTES });
     headers["content-encoding"] = "gzip";
   }
   headers["content-length"] = String(body.length);

@@ -11,7 +11,7 @@ import { stampText } from "../world-clock.ts";
 import { checkRequest } from "./check-request.ts";
 import { errorBody, type Outcome, refuse, type Refusal, type Results } from "./outcome.ts";
 import { parseBody, readBody } from "./receive.ts";
-import { bytesOf, send, SOUND_WIRE } from "./send.ts";
+import { send, SOUND_WIRE } from "./send.ts";
 
 /** A request on its way through the checks. */
 interface Exchange {
@@ -82,8 +82,7 @@ function envelope(world: World, route: Route | undefined, results: Results, apiR
   const [start, end] = route?.resultsLast
     ? [`{${id},${completed},"results":[`, "]}"]
     : [`{${id},"results":[`, `],${completed}}`];
-  const separated = results.results.map((text, i) => (i === 0 ? text : `,${text}`));
-  return bytesOf([start, ...separated, end]);
+  return Buffer.concat([Buffer.from(start), results.results.bytes, Buffer.from(end)]);
 }
 
 /** Answers one request of the service's own paths and writes it into the ledger. */
@@ -128,15 +127,16 @@ async function sendOutcome(
   outcome: Outcome,
 ): Promise<void> {
   const apiRequestId = randomUUID();
+  const { compresses } = world;
   const json = { "content-type": "application/json" };
   if (outcome.kind === "results") {
     const body = envelope(world, ROUTES.get(path), outcome, apiRequestId);
-    await send(request, response, { status: 200, headers: json, body }, wireOf(fired));
+    await send(request, response, { status: 200, headers: json, body, compresses }, wireOf(fired));
     return;
   }
   const { status, html } = outcome;
   const text = html ?? errorBody(outcome, apiRequestId, shapeOf(fired));
   const headers = { ...outcome.headers, ...(html === undefined ? json : { "content-type": "text/html" }) };
   // Damage on the way is for answers that were billed.
-  await send(request, response, { status, headers, body: Buffer.from(text) }, SOUND_WIRE);
+  await send(request, response, { status, headers, body: Buffer.from(text), compresses }, SOUND_WIRE);
 }

@@ -80,6 +80,12 @@ const generationOf = (index: number) => GENERATION[index & 7] ?? 0;
 /** Partners bring a family of their own. */
 const cameFromOutside = (index: number) => (index & 7) === 3 || (index & 7) === 7;
 
+/** Whom the person would be married to, or null. */
+function partnerOf(index: number): number | null {
+  const role = PARTNER[index & 7] ?? null;
+  return role === null ? null : startOf(index) + role;
+}
+
 /** Families of a population of `people`; the last family may lack members. */
 export function createFamilies(key: HashKey, people: number): Families {
   const ask = (index: number, question: number) => hash(key, index, STREAM.family + question);
@@ -107,10 +113,6 @@ export function createFamilies(key: HashKey, people: number): Families {
     const role = index & 7;
     const pair = role === 7 ? index - 3 : index - (role & 1);
     return chance(ask(pair, 7), generationOf(index) === 0 ? 0.8 : 0.7);
-  };
-  const partnerOf = (index: number): number | null => {
-    const role = PARTNER[index & 7] ?? null;
-    return role === null ? null : startOf(index) + role;
   };
   const spouseOf = (index: number): number | null => {
     const partner = partnerOf(index);

@@ -42,11 +42,14 @@ export function codeValue(text: string): number | null {
   return value;
 }
 
-const HEX = Array.from({ length: 65536 }, (_, value) => value.toString(16).padStart(4, "0"));
+const hexTable = (digits: number): readonly string[] =>
+  Array.from({ length: 16 ** digits }, (_, value) => value.toString(16).padStart(digits, "0"));
+const HEX_2 = hexTable(2);
+const HEX_3 = hexTable(3);
 
 /** Eight hexadecimal digits of a 32-bit number. */
 export function hex(word: number): string {
-  return `${HEX[word >>> 16]}${HEX[word & 65535]}`;
+  return `${HEX_3[word >>> 20]}${HEX_3[(word >>> 8) & 4095]}${HEX_2[word & 255]}`;
 }
 
 /** The identifiers of one population, all of which lead back to whom they belong. */

@@ -5,6 +5,7 @@ import { meetsConditions } from "../population/match-conditions.ts";
 import { filled, hasAddress, hasName, matchPerson, type SentPerson } from "../population/match-person.ts";
 import { chooseFields, type FieldChoice, personFieldNames } from "../population/person-fields.ts";
 import { STREAM } from "../population/streams.ts";
+import { writeResults } from "../http/result-list.ts";
 import type { World } from "../world.ts";
 import { contentOf } from "./record-content.ts";
 import type { Route } from "./route.ts";
@@ -24,6 +25,8 @@ interface EnrichParameters {
 const PREMIUM_FIELD = "net_worth_percentile";
 const returnable: ReadonlySet<string> = new Set([...personFieldNames, PREMIUM_FIELD]);
 const everyField = chooseFields(null);
+/** An average result of every field takes a little less. */
+const EXPECTED_BYTES = 8192;
 
 /** The combinations of identifiers that the sandbox takes (the interface leaves them open). */
 function findUnusable(sent: SentPerson): ValidationErrors {
@@ -92,13 +95,14 @@ export const enrichRoute: Route = {
       day: world.clock.today(),
     };
     let matched = 0;
-    const results = body.records.map((record) => {
+    const results = writeResults(body.records.length * EXPECTED_BYTES);
+    for (const record of body.records) {
       // As above: the records passed their schema.
       const answered = answerRecord(world, record as SentPerson, asked);
       if (answered.matched) matched += 1;
       world.ledger.countContent(enrichEndpoint.path, contentOf(record), answered.matched);
-      return answered.text;
-    });
-    return { kind: "results", results, matched, billed: matched };
+      results.add(answered.text);
+    }
+    return { kind: "results", results: results.finish(), matched, billed: matched };
   },
 };

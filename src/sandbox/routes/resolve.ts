@@ -1,5 +1,6 @@
 import { resolveEndpoint } from "../../schemas/resolve.ts";
 import { filled, hasName, matchPerson, type SentPerson } from "../population/match-person.ts";
+import { writeResults } from "../http/result-list.ts";
 import type { World } from "../world.ts";
 import { contentOf } from "./record-content.ts";
 import type { Route } from "./route.ts";
@@ -42,13 +43,14 @@ export const resolveRoute: Route = {
   answer(world, body) {
     const day = world.clock.today();
     let matched = 0;
-    const results = body.records.map((record) => {
+    const results = writeResults(body.records.length * 300);
+    for (const record of body.records) {
       // The body passed resolveEndpoint.request, whose records these are.
       const answered = answerRecord(world, record as SentPerson, day);
       if (answered.matched) matched += 1;
       world.ledger.countContent(resolveEndpoint.path, contentOf(record), answered.matched);
-      return answered.text;
-    });
-    return { kind: "results", results, matched, billed: matched };
+      results.add(answered.text);
+    }
+    return { kind: "results", results: results.finish(), matched, billed: matched };
   },
 };

@@ -1,5 +1,6 @@
 import { validateEmailsEndpoint } from "../../schemas/validate-emails.ts";
 import { sanitizeEmail } from "../population/contacts.ts";
+import { writeResults } from "../http/result-list.ts";
 import type { World } from "../world.ts";
 import { stampText } from "../world-clock.ts";
 import type { Route } from "./route.ts";
@@ -34,13 +35,14 @@ export const validateEmailsRoute: Route = {
   answer(world, body) {
     const day = world.clock.today();
     let matched = 0;
-    const results = body.records.map((record) => {
+    const results = writeResults(body.records.length * 300);
+    for (const record of body.records) {
       const address = String(record);
       const answered = answerAddress(world, address, day);
       if (answered.matched) matched += 1;
       world.ledger.countContent(validateEmailsEndpoint.path, JSON.stringify(address), true);
-      return answered.text;
-    });
-    return { kind: "results", results, matched, billed: results.length };
+      results.add(answered.text);
+    }
+    return { kind: "results", results: results.finish(), matched, billed: body.records.length };
   },
 };

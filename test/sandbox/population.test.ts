@@ -1,0 +1,341 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { BASE_DAY } from "../../src/sandbox/population/calendar.ts";
+import { COMPANY_WORDS, INDUSTRIES } from "../../src/sandbox/population/companies-data.ts";
+import { hashKey, hashText } from "../../src/sandbox/population/hash.ts";
+import { codeText, codeValue, MAX_PEOPLE } from "../../src/sandbox/population/identifiers.ts";
+import { ORIGINS } from "../../src/sandbox/population/names-data.ts";
+import { createPeople } from "../../src/sandbox/population/people.ts";
+import { feistel, shuffleBelow } from "../../src/sandbox/population/permutation.ts";
+import { chooseFields, personFieldNames } from "../../src/sandbox/population/person-fields.ts";
+import { cities, streets } from "../../src/sandbox/population/places.ts";
+import { CITIES, MORE_AREA_CODES, STREET_NAMES } from "../../src/sandbox/population/places-data.ts";
+import { enrichEndpoint } from "../../src/schemas/enrich.ts";
+import { personFields, personLists } from "../../src/schemas/person.ts";
+import { zodOf } from "../../src/schemas/record.ts";
+
+const TODAY = BASE_DAY + 300;
+const everyField = chooseFields(null);
+const people = createPeople(7, 1_000_000);
+const personText = (index: number, day = TODAY, of = people) =>
+  `{${everyField.text(of, index, day).slice(1)}}`;
+const anyIndex = fc.integer({ min: 0, max: people.count - 1 });
+const anyDay = fc.integer({ min: BASE_DAY - 100, max: BASE_DAY + 3000 });
+
+describe("scramblings", () => {
+  it("are undone by their inverse, for any seed and width", () => {
+    fc.assert(
+      fc.property(
+        fc.integer(),
+        fc.integer({ min: 1, max: 16 }),
+        fc.nat(20),
+        fc.nat(2 ** 31 - 1),
+        (seed, half, stream, n) => {
+          const permutation = feistel(hashKey(seed), half * 2, stream);
+          const value = n % permutation.size;
+          expect(permutation.invert(permutation.apply(value))).toBe(value);
+        },
+      ),
+    );
+  });
+
+  it("hit every number below their size exactly once", () => {
+    for (const size of [1, 2, 3, 1000, 4096, 5000]) {
+      const moved = shuffleBelow(hashKey(3), size, 1);
+      expect(new Set(Array.from({ length: size }, (_, i) => moved(i))).size).toBe(size);
+    }
+  });
+
+  it("spell numbers below 2 ** 30 as six characters and back", () => {
+    fc.assert(fc.property(fc.nat(2 ** 30 - 1), (value) => codeValue(codeText(value)) === value));
+    expect(codeText(0)).toBe("aaaaaa");
+    expect(codeValue("aaaaa")).toBeNull();
+    expect(codeValue("aaaaa1")).toBeNull();
+  });
+
+  it("keep different texts apart by a 64-bit hash", () => {
+    const hashes = Array.from({ length: 200_000 }, (_, i) =>
+      hashText(`{"emails":["person${i}@mail.example"]}`).join(),
+    );
+    expect(new Set(hashes).size).toBe(200_000);
+  });
+});
+
+describe("a person", () => {
+  it("is a pure function of seed, index and day", () => {
+    const again = createPeople(7, 1_000_000);
+    fc.assert(
+      fc.property(anyIndex, anyDay, (index, day) => personText(index, day) === personText(index, day, again)),
+    );
+  });
+
+  it("is somebody else under another seed", () => {
+    const other = createPeople(8, 1_000_000);
+    const emailsOf = (of: typeof people) =>
+      new Set(Array.from({ length: 2000 }, (_, i) => of.contacts.personalEmails(i)).flat());
+    const mine = emailsOf(people);
+    expect([...emailsOf(other)].filter((email) => mine.has(email))).toEqual([]);
+  });
+
+  it("has every documented field and no other, each of its documented type", () => {
+    const result = zodOf(enrichEndpoint.result);
+    const envelope = {
+      record_id: "1",
+      is_match: true,
+      service_pid: "p-1",
+      match_score: 99.5,
+      validation_errors: null,
+    };
+    expect(personFieldNames).toEqual([...Object.keys(personFields), ...Object.keys(personLists)]);
+    fc.assert(
+      fc.property(anyIndex, anyDay, (index, day) => {
+        const person = JSON.parse(personText(index, day));
+        expect(result.safeParse({ ...envelope, ...person }).error).toBeUndefined();
+        expect(Object.keys(person)).toEqual(personFieldNames);
+        for (const [name, list] of Object.entries(personLists)) {
+          const subjects = "subjects" in list ? list.subjects.arrays.map((array) => array.field) : [];
+          for (const element of person[name]) {
+            expect(new Set(Object.keys(element))).toEqual(
+              new Set([...Object.keys(list.fields), ...subjects]),
+            );
+          }
+        }
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it("takes about 7 KB and 20 child rows on average, and now and then has none of a kind", () => {
+    const count = 5000;
+    let bytes = 0;
+    let children = 0;
+    const empty: Record<string, number> = {};
+    for (let i = 0; i < count; i++) {
+      const text = personText(i * 131);
+      bytes += Buffer.byteLength(text);
+      for (const [name, value] of Object.entries(JSON.parse(text))) {
+        if (!Array.isArray(value)) continue;
+        children += value.length;
+        if (value.length === 0) empty[name] = (empty[name] ?? 0) + 1;
+      }
+    }
+    expect(bytes / count).toBeGreaterThan(6300);
+    expect(bytes / count).toBeLessThan(7600);
+    expect(children / count).toBeGreaterThan(16);
+    expect(children / count).toBeLessThan(24);
+    expect(Object.keys(empty).toSorted()).toEqual(Object.keys(personLists).toSorted());
+  });
+
+  it("leaves every scalar field null for some and filled for others", () => {
+    const seen = new Map<string, Set<boolean>>();
+    const note = (name: string, value: unknown) =>
+      seen.set(name, (seen.get(name) ?? new Set()).add(value === null));
+    for (let i = 0; i < 3000; i++) {
+      for (const [name, value] of Object.entries<unknown>(JSON.parse(personText(i * 97)))) {
+        if (!Array.isArray(value)) note(name, value);
+        else
+          for (const element of value)
+            for (const [key, inner] of Object.entries(element)) note(`${name}.${key}`, inner);
+      }
+    }
+    const neverNull = [...seen].filter(([, nulls]) => !nulls.has(true)).map(([name]) => name);
+    const alwaysNull = [...seen].filter(([, nulls]) => !nulls.has(false)).map(([name]) => name);
+    expect(alwaysNull).toEqual([]);
+    expect(neverNull).not.toContain("dob");
+    expect(neverNull).toContain("full_name");
+  });
+
+  it("shows what readers trip over: decimals, large integers, equal ranks, many scripts, combining marks, emoji", () => {
+    const texts = Array.from({ length: 20_000 }, (_, i) => personText(i * 49));
+    const some = (pattern: RegExp) => texts.some((text) => pattern.test(text));
+    expect(some(/"purchase_price":[2-9]\d{9}/)).toBe(true);
+    expect(some(/"num_baths":2\.5/)).toBe(true);
+    expect(some(/"address_rank":1,[^{}]*\},\{"address_rank":1,/)).toBe(true);
+    expect(some(/"email_rank":1,[^{}]*\},\{"email_rank":1,/)).toBe(true);
+    expect(some(/\p{Script=Han}/u)).toBe(true);
+    expect(some(/\p{Script=Cyrillic}/u)).toBe(true);
+    expect(some(/\p{Script=Arabic}/u)).toBe(true);
+    expect(some(/\p{Script=Hangul}/u)).toBe(true);
+    expect(some(/\u0301/)).toBe(true);
+    expect(some(/O'Brien|O’Sullivan/)).toBe(true);
+    expect(some(/🚀/u)).toBe(true);
+    expect(some(/𠮷/u)).toBe(true);
+    expect(some(/\\n/)).toBe(true);
+  });
+});
+
+describe("a family", () => {
+  it("has spouses that point at each other and share a household, on any day", () => {
+    fc.assert(
+      fc.property(anyIndex, anyDay, (index, day) => {
+        const { families } = people;
+        const spouse = families.spouseOf(index);
+        if (spouse === null) return;
+        expect(families.spouseOf(spouse)).toBe(index);
+        expect(families.householdOf(spouse)).toBe(families.householdOf(index));
+        expect(JSON.parse(personText(index, day)).service_spouse_pid).toBe(people.pidOf(spouse, day));
+        expect(JSON.parse(personText(spouse, day)).service_spouse_pid).toBe(people.pidOf(index, day));
+      }),
+    );
+  });
+
+  it("names relatives as they name themselves, children younger than their parents", () => {
+    for (let index = 0; index < 800; index++) {
+      for (const relative of people.families.relativesOf(index)) {
+        const [own, other] = [index, relative.index].map((i) => people.families.birthDayOf(i));
+        if (relative.label === "child") expect(other).toBeGreaterThan((own ?? 0) + 15 * 365);
+        if (relative.label === "parent") expect(own).toBeGreaterThan((other ?? 0) + 15 * 365);
+      }
+    }
+    const person = JSON.parse(personText(12));
+    for (const relative of person.relatives) {
+      const found = people.findByPid(relative.relative_service_pid, TODAY);
+      expect(found).not.toBeNull();
+      expect(people.nameOf(found ?? 0).first).toBe(relative.relative_first_name);
+      expect(people.nameOf(found ?? 0).last).toBe(relative.relative_last_name);
+    }
+  });
+
+  it("ends at the population's end", () => {
+    const few = createPeople(7, 13);
+    for (let index = 0; index < 13; index++) {
+      for (const { relative_service_pid } of JSON.parse(personText(index, TODAY, few)).relatives) {
+        expect(few.findByPid(relative_service_pid, TODAY)).toBeLessThan(13);
+      }
+    }
+  });
+});
+
+describe("identifiers", () => {
+  it("lead back to the person that has them", () => {
+    fc.assert(
+      fc.property(anyIndex, anyDay, (index, day) => {
+        const { contacts } = people;
+        expect(people.findByPid(people.pidOf(index, day), day)).toBe(index);
+        for (const email of [...contacts.personalEmails(index), ...contacts.professionalEmails(index, day)]) {
+          expect(contacts.findByEmail(` ${email.toUpperCase().replace("@", "+tag@")} `, day)?.index).toBe(
+            index,
+          );
+        }
+        for (const { number } of contacts.phones(index)) {
+          expect(number).toMatch(/^\+1\d{10}$/);
+          expect(contacts.findByPhone(number)?.index).toBe(index);
+          expect(
+            contacts.findByPhone(`(${number.slice(2, 5)}) ${number.slice(5, 8)}-${number.slice(8)}`)?.index,
+          ).toBe(index);
+        }
+        const url = contacts.linkedinUrl(index);
+        if (url !== null) {
+          expect(contacts.findByLinkedin(url)?.index).toBe(index);
+          expect(contacts.findByLinkedin(url.replace("https://www.", "").toUpperCase())?.index).toBe(index);
+        }
+      }),
+    );
+  });
+
+  it("of addresses lead back to the household, however the address is written", () => {
+    fc.assert(
+      fc.property(anyIndex, anyDay, (index, day) => {
+        const { addresses, families } = people;
+        const household = families.householdOf(index);
+        for (const stay of addresses.staysOf(household, day)) {
+          const { line1, city, state, zip } = addresses.written(household, stay.slot);
+          expect(addresses.householdAt(line1, city, state, zip)).toBe(household);
+          expect(addresses.householdAt(line1.toUpperCase(), city, state.toLowerCase(), "")).toBe(household);
+          expect(addresses.householdAt(line1, "", "", zip)).toBe(household);
+        }
+      }),
+    );
+  });
+
+  it("that nobody has lead nowhere", () => {
+    expect(people.findByPid("p-00000000000000000000000000000000", TODAY)).toBeNull();
+    expect(people.findByPid("nonsense", TODAY)).toBeNull();
+    expect(people.contacts.findByEmail("nobody@mail.example", TODAY)).toBeNull();
+    expect(people.contacts.findByEmail("", TODAY)).toBeNull();
+    expect(people.contacts.findByPhone("555")).toBeNull();
+    expect(people.contacts.findByLinkedin("https://www.linkedin.com/in/aaaaaa")).toBeNull();
+    expect(people.addresses.householdAt("1 Nowhere Blvd", "Chicago", "IL", "60601")).toBeNull();
+    expect(people.addresses.householdAt("x", "", "", "")).toBeNull();
+  });
+
+  it("work for the largest population too", () => {
+    const many = createPeople(1, MAX_PEOPLE);
+    const last = MAX_PEOPLE - 1;
+    const [email] = many.contacts.personalEmails(last - 1);
+    expect(many.findByPid(many.pidOf(last, TODAY), TODAY)).toBe(last);
+    expect(many.contacts.findByEmail(email ?? "", TODAY)?.index).toBe(last - 1);
+    expect(() => createPeople(1, MAX_PEOPLE + 1)).toThrow(RangeError);
+  });
+});
+
+describe("time", () => {
+  const share = (differs: (index: number) => boolean) => {
+    const indexes = Array.from({ length: 4000 }, (_, i) => i * 233);
+    return indexes.filter(differs).length / indexes.length;
+  };
+
+  it("changes a few people in a month", () => {
+    const changed = share((index) => personText(index, TODAY) !== personText(index, TODAY + 30));
+    // Apart from birthdays: moves and new jobs, of the person or the household, and PIDs of relatives.
+    expect(changed).toBeGreaterThan(0.02);
+    expect(changed).toBeLessThan(0.2);
+  });
+
+  it("brings new jobs, addresses and another validity of e-mail addresses", () => {
+    const { careers, addresses, contacts, families } = people;
+    const job = share((i) => careers.jobCount(i, TODAY) !== careers.jobCount(i, TODAY + 30));
+    const home = (i: number, day: number) => addresses.staysOf(families.householdOf(i), day)[0]?.slot;
+    const moved = share((i) => home(i, TODAY) !== home(i, TODAY + 30));
+    const status = (i: number, day: number) => contacts.validityOf({ index: i, slot: 0 }, day).lastSeenMs;
+    const validity = share((i) => status(i, TODAY) !== status(i, TODAY + 30));
+    for (const rate of [job, moved, validity]) {
+      expect(rate).toBeGreaterThan(0.002);
+      expect(rate).toBeLessThan(0.05);
+    }
+  });
+
+  it("never takes back what was: going back shows the same person again", () => {
+    const before = personText(4242, TODAY);
+    personText(4242, TODAY + 5000);
+    expect(personText(4242, TODAY)).toBe(before);
+  });
+
+  it("gives a few people another PID, and the old one still leads to them", () => {
+    const merged = Array.from({ length: 20_000 }, (_, i) => i).filter(
+      (i) => people.pidOf(i, BASE_DAY) !== people.pidOf(i, BASE_DAY + 1500),
+    );
+    expect(merged.length).toBeGreaterThan(50);
+    expect(merged.length).toBeLessThan(200);
+    const [index = 0] = merged;
+    const [oldPid, newPid] = [people.pidOf(index, BASE_DAY), people.pidOf(index, BASE_DAY + 1500)];
+    expect(people.findByPid(oldPid, BASE_DAY + 1500)).toBe(index);
+    expect(people.findByPid(newPid, BASE_DAY + 1500)).toBe(index);
+    expect(people.findByPid(newPid, BASE_DAY)).toBeNull();
+  });
+});
+
+describe("the word lists", () => {
+  it("have the sizes that the encodings need", () => {
+    expect(CITIES.length).toBe(128);
+    expect(cities.every((city) => /^[A-Z]{2}$/.test(city.state) && /^\d{3}$/.test(city.zip3))).toBe(true);
+    expect(new Set(cities.map((city) => `${city.name}${city.state}`)).size).toBe(128);
+    expect(new Set(cities.map((city) => city.zip3)).size).toBe(128);
+    expect(new Set([...cities.map((city) => city.areaCode), ...MORE_AREA_CODES]).size).toBe(160);
+    expect(new Set(STREET_NAMES).size).toBe(64);
+    expect(new Set(streets).size).toBe(1024);
+    expect(ORIGINS.reduce((sum, origin) => sum + origin.weight, 0)).toBe(1000);
+  });
+
+  it("hold nothing that JSON would have to escape", () => {
+    const words = JSON.stringify([ORIGINS, CITIES, STREET_NAMES, INDUSTRIES, COMPANY_WORDS]);
+    expect(words).not.toMatch(/\\/);
+  });
+
+  it("give every name letters for an e-mail address", () => {
+    for (let index = 0; index < 20_000; index++) {
+      expect(people.families.firstNameOf(index).slug).toMatch(/^[a-z]+$/);
+      expect(people.families.lastNameOf(index).slug).toMatch(/^[a-z]+$/);
+    }
+  });
+});

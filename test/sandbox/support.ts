@@ -1,0 +1,87 @@
+import { afterEach } from "vitest";
+import { Agent, request } from "undici";
+import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/start-sandbox.ts";
+
+/** An answer as a client sees it. */
+export interface Answered {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+  /** The parsed body; its members are whatever the test expects them to be. */
+  readonly body: Body;
+}
+
+/** A parsed JSON body, of which tests look at what they expect. */
+export interface Body {
+  readonly code?: string;
+  readonly message?: string;
+  readonly api_request_id?: string;
+  readonly request_completed_at?: string;
+  readonly details?: unknown;
+  readonly results: readonly Result[];
+  readonly [member: string]: unknown;
+}
+
+/** One result. */
+export interface Result {
+  readonly record_id: string | null;
+  readonly is_match: boolean;
+  readonly service_pid: string | null;
+  readonly match_score: number | null;
+  readonly validation_errors: unknown;
+  readonly [member: string]: unknown;
+}
+
+const open: Sandbox[] = [];
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((sandbox) => sandbox.close()));
+});
+
+/** A sandbox of 10,000 people that ends with the test. */
+export async function sandboxFor(options: SandboxOptions = {}): Promise<Sandbox> {
+  const sandbox = await startSandbox({ people: 10_000, ...options });
+  open.push(sandbox);
+  return sandbox;
+}
+
+/** Sends a request, by default with a key; a body that isn't text or bytes goes as JSON. */
+export async function call(
+  sandbox: Sandbox,
+  path: string,
+  body?: unknown,
+  options: { readonly method?: "GET" | "POST"; readonly headers?: Record<string, string> } = {},
+): Promise<Answered> {
+  const raw = typeof body === "string" || Buffer.isBuffer(body) ? body : JSON.stringify(body);
+  const dispatcher = new Agent({ pipelining: 1 });
+  try {
+    const response = await request(sandbox.url + path, {
+      dispatcher,
+      method: options.method ?? (body === undefined ? "GET" : "POST"),
+      headers: { "x-api-key": "test", "content-type": "application/json", ...options.headers },
+      ...(raw === undefined ? {} : { body: raw }),
+    });
+    const text = await response.body.text();
+    return { status: response.statusCode, headers: response.headers, text, body: parse(text) };
+  } finally {
+    await dispatcher.close();
+  }
+}
+
+function parse(text: string): Body {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return { results: [] };
+  }
+}
+
+/** Enriches records and hands back the results of a 200. */
+export async function enrich(
+  sandbox: Sandbox,
+  records: readonly object[],
+  more: object = {},
+): Promise<readonly Result[]> {
+  const answer = await call(sandbox, "/v2/enrich", { records, ...more });
+  if (answer.status !== 200) throw new Error(`enrich answered ${answer.status}: ${answer.text}`);
+  return answer.body.results;
+}
