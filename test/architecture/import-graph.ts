@@ -1,0 +1,52 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join, posix, relative, sep } from "node:path";
+
+/** One import of one of our files by another; paths from the project's root, with forward slashes. */
+export interface Import {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** `import … from "x"`, `export … from "x"`, `import "x"` and `import("x")`, relative ones only. */
+const RELATIVE_IMPORT = /\b(?:from|import)\s*\(?\s*["'](\.{1,2}\/[^"']*)["']/gu;
+
+/** The TypeScript files below a folder, by their path from the project's root. */
+export function listSources(root: string, folder: string): readonly string[] {
+  if (!existsSync(join(root, folder))) return [];
+  return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)).split(sep).join("/"))
+    .toSorted();
+}
+
+/** Every import between our own files, type-only ones included. */
+export function readImports(root: string, files: readonly string[]): readonly Import[] {
+  return files.flatMap((from) =>
+    [...readFileSync(join(root, from), "utf8").matchAll(RELATIVE_IMPORT)].map((match) => ({
+      from,
+      to: posix.join(posix.dirname(from), match[1] ?? ""),
+    })),
+  );
+}
+
+/** The first cycle found, as the files along it, the first one repeated at the end; null when there is none. */
+export function findCycle(imports: readonly Import[]): readonly string[] | null {
+  const targets = new Map<string, string[]>();
+  for (const { from, to } of imports) targets.set(from, [...(targets.get(from) ?? []), to]);
+  const finished = new Set<string>();
+  const visit = (file: string, path: readonly string[]): readonly string[] | null => {
+    if (path.includes(file)) return [...path.slice(path.indexOf(file)), file];
+    if (finished.has(file)) return null;
+    for (const target of targets.get(file) ?? []) {
+      const cycle = visit(target, [...path, file]);
+      if (cycle) return cycle;
+    }
+    finished.add(file);
+    return null;
+  };
+  for (const file of targets.keys()) {
+    const cycle = visit(file, []);
+    if (cycle) return cycle;
+  }
+  return null;
+}

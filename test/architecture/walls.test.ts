@@ -1,0 +1,144 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { findCycle, listSources, readImports } from "./import-graph.ts";
+import { findBreach, findMisnaming } from "./walls.ts";
+
+const root = join(import.meta.dirname, "../..");
+const files = [...listSources(root, "src"), ...listSources(root, "migrations")];
+const imports = readImports(root, files);
+
+/** `ab bc` as the imports a → b and b → c. */
+const edges = (text: string) => text.split(" ").map((e) => ({ from: e.charAt(0), to: e.charAt(1) }));
+
+describe("the project", () => {
+  test("is what is looked at", () => {
+    expect(files).toContain("src/schemas/flatten.ts");
+    expect(imports).toContainEqual({ from: "src/schemas/flatten.ts", to: "src/schemas/convert.ts" });
+    expect(imports.length).toBeGreaterThan(files.length);
+  });
+
+  test("imports only files that exist, by their whole name", () => {
+    expect(imports.filter(({ to }) => !files.includes(to) && to !== "package.json")).toEqual([]);
+  });
+
+  test("has no import through a wall", () => {
+    expect(imports.flatMap((edge) => findBreach(edge) ?? [])).toEqual([]);
+  });
+
+  test("has no cycle", () => {
+    expect(findCycle(imports)).toBeNull();
+  });
+
+  test("has every file in a room, under a name that says what it is for", () => {
+    expect(files.flatMap((file) => findMisnaming(file) ?? [])).toEqual([]);
+  });
+});
+
+describe("each wall", () => {
+  test.each([
+    ["src/errors.ts", "src/log.ts", "src/config/config.ts"],
+    ["src/schemas/person.ts", "src/schemas/field.ts", "src/load/warehouse.ts"],
+    ["src/schemas/convert.ts", "src/raw-json.ts", "src/extract/answer-body.ts"],
+    ["src/schemas/drift.ts", "src/errors.ts", "src/jobs/run.ts"],
+    ["src/config/config.ts", "src/errors.ts", "src/schemas/registry.ts"],
+    ["src/extract/lookup.ts", "src/schemas/endpoint.ts", "src/load/warehouse.ts"],
+    ["src/extract/retry.ts", "src/clock.ts", "src/jobs/run.ts"],
+    ["src/extract/http-client.ts", "src/log.ts", "src/config/config.ts"],
+    ["src/load/warehouse.ts", "src/schemas/convert.ts", "src/extract/lookup.ts"],
+    ["src/load/warehouse.ts", "src/errors.ts", "src/load/postgres/session.ts"],
+    ["src/load/tables-written.ts", "src/schemas/person.ts", "src/load/open.ts"],
+    ["src/load/open.ts", "src/load/postgres/warehouse.ts", "src/load/embedded/open-embedded.ts"],
+    ["src/load/postgres/copy.ts", "src/load/warehouse.ts", "src/load/open.ts"],
+    ["src/load/postgres/copy.ts", "src/schemas/table.ts", "src/extract/lookup.ts"],
+    ["src/load/postgres/session.ts", "src/log.ts", "src/load/embedded/session.ts"],
+    ["src/load/postgres/migrate.ts", "migrations/postgres/0001-lookups.ts", "src/jobs/run.ts"],
+    ["src/load/embedded/cluster.ts", "src/errors.ts", "src/load/postgres/session.ts"],
+    ["migrations/postgres/0001-lookups.ts", "src/load/postgres/run-statements.ts", "src/schemas/registry.ts"],
+    ["migrations/postgres/0001-lookups.ts", "migrations/postgres/names.ts", "src/load/postgres/ddl.ts"],
+    ["src/jobs/run.ts", "src/extract/lookup.ts", "src/load/postgres/warehouse.ts"],
+    ["src/jobs/run.ts", "src/load/warehouse.ts", "src/load/open.ts"],
+    ["src/jobs/run.ts", "src/schemas/flatten.ts", "src/cli/outcome.ts"],
+    ["src/jobs/run.ts", "src/config/config.ts", "src/sandbox/start-sandbox.ts"],
+    ["src/cli/open-warehouse.ts", "src/load/open.ts", "src/load/postgres/warehouse.ts"],
+    ["src/cli/open-service.ts", "src/extract/http-client.ts", "src/extract/lookup.ts"],
+    ["src/cli/sample-tables.ts", "src/load/warehouse.ts", "src/load/tables-written.ts"],
+    ["src/cli/commands/run.ts", "src/jobs/run.ts", "src/schemas/flatten.ts"],
+    ["src/cli/commands/run.ts", "src/sandbox/start-sandbox.ts", "src/main.ts"],
+    ["src/sandbox/world.ts", "src/schemas/person.ts", "src/extract/limits.ts"],
+    ["src/sandbox/main.ts", "src/log.ts", "src/config/config.ts"],
+    ["src/main.ts", "src/cli/command-line.ts", "src/jobs/run.ts"],
+  ])("of %s lets %s through and stops %s", (from, allowed, forbidden) => {
+    expect(findBreach({ from, to: allowed })).toBeNull();
+    expect(findBreach({ from, to: forbidden })).toContain(`${from} (`);
+  });
+
+  test("stops what stands in no room", () => {
+    expect(findBreach({ from: "src/jobs/run.ts", to: "src/tools.ts" })).toContain("stands in no room");
+    expect(findBreach({ from: "src/tools.ts", to: "src/errors.ts" })).toContain("stands in no room");
+    expect(findMisnaming("src/tools.ts")).toBe("src/tools.ts stands in no room");
+  });
+
+  test.each([
+    "src/jobs/utils.ts",
+    "src/jobs/helper.ts",
+    "src/common/run.ts",
+    "src/schemas/types.ts",
+    "src/extract/index.ts",
+    "src/load/postgres/runStatements.ts",
+    "src/load/postgres/run_statements.ts",
+  ])("of names stops %s", (file) => {
+    expect(findMisnaming(file)).toContain(file);
+  });
+
+  test("of cycles stops long ones and those of a single file, and names the way", () => {
+    expect(findCycle(edges("ab ac bd cd de"))).toBeNull();
+    expect(findCycle(edges("ab bc cd db"))).toEqual(["b", "c", "d", "b"]);
+    expect(findCycle(edges("ab bb"))).toEqual(["b", "b"]);
+  });
+});
+
+describe("imports", () => {
+  let folder = "";
+  const sources: Readonly<Record<string, string>> = {
+    "src/jobs/run.ts": [
+      'import { readFile } from "node:fs/promises";',
+      'import { one } from "../load/one.ts";',
+      'import type { Two } from "../load/two.ts";',
+      "import {",
+      "  three,",
+      "} from '../load/three.ts';",
+      'export { four } from "./four.ts";',
+      'export * from "./five.ts";',
+      'import "./six.ts";',
+      'const seven = await import("./seven.ts");',
+      'const eight: import("./eight.ts").Eight = one;',
+    ].join("\n"),
+    "src/jobs/notes.md": 'import { nine } from "./nine.ts";',
+  };
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "walls-"));
+    for (const [path, text] of Object.entries(sources)) {
+      await mkdir(join(folder, dirname(path)), { recursive: true });
+      await writeFile(join(folder, path), text);
+    }
+  });
+
+  afterAll(() => rm(folder, { recursive: true }));
+
+  test("are found in every form that the language has", () => {
+    expect(listSources(folder, "src")).toEqual(["src/jobs/run.ts"]);
+    expect(readImports(folder, listSources(folder, "src")).map(({ to }) => to)).toEqual([
+      "src/load/one.ts",
+      "src/load/two.ts",
+      "src/load/three.ts",
+      "src/jobs/four.ts",
+      "src/jobs/five.ts",
+      "src/jobs/six.ts",
+      "src/jobs/seven.ts",
+      "src/jobs/eight.ts",
+    ]);
+  });
+});
