@@ -2,8 +2,8 @@ import { readFile, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { codeOf, FixConfigurationError, type Problem } from "../errors.ts";
 
-/** No configuration is larger; what is larger is another file, named by mistake. */
-const MAX_BYTES = 1024 * 1024;
+/** What is larger is another file, named by mistake; the parser would take minutes for some of them. */
+const MAX_BYTES = 128 * 1024;
 
 /** The text of the configuration file, or what keeps it from being read. */
 export async function readConfigFile(file: string): Promise<string> {
@@ -26,7 +26,7 @@ async function readBytes(file: string): Promise<Buffer> {
     if (size > MAX_BYTES) {
       throw invalid(file, {
         path: basename(file),
-        message: "is larger than 1 MiB: no configuration is that large",
+        message: "is larger than 128 KiB: no configuration is that large",
         hint: "pass the right file with --config",
       });
     }

@@ -61,10 +61,13 @@ describe("each wrong setting is told with its path, its line and a hint", () => 
       inService('concurrency: "8"'),
       "3 service.concurrency: must be a whole number from 1 to 64 (write the number without quotes)",
     ],
-    [inService("requests_per_second: 0"), `3 service.requests_per_second: must be a number above 0 ${DOCS}`],
+    [
+      inService("requests_per_second: 0"),
+      `3 service.requests_per_second: must be a number above 0, at most 1000000 ${DOCS}`,
+    ],
     [
       inService("requests_per_second: .inf"),
-      `3 service.requests_per_second: must be a number above 0 ${DOCS}`,
+      `3 service.requests_per_second: must be a number above 0, at most 1000000 ${DOCS}`,
     ],
     [
       fineBut("key: id", "key: []"),

@@ -23,10 +23,10 @@ describe("a file that can't be read", () => {
   });
 
   it("is another file, named by mistake", async () => {
-    expect((await refusal("x".repeat(1024 * 1024 + 1))).problems).toEqual([
+    expect((await refusal("x".repeat(128 * 1024 + 1))).problems).toEqual([
       {
         path: "config.yaml",
-        message: "is larger than 1 MiB: no configuration is that large",
+        message: "is larger than 128 KiB: no configuration is that large",
         hint: "pass the right file with --config",
       },
     ]);

@@ -23,7 +23,7 @@ export function expectationOf(schema: z.core.$ZodType): Expectation | undefined 
   return expectations.get(schema);
 }
 
-/** A text; `wrong` says what is the matter with one, or null. */
+/** A text that is not blank. `wrong`: false or null when it is right, true when it isn't what is expected, else what is wrong. */
 export function text(expectation: Expectation, wrong?: (value: string) => Complaint | boolean | null) {
   const schema = z.string().check((context) => {
     const verdict = context.value.trim() === "" ? true : (wrong?.(context.value) ?? false);
@@ -62,9 +62,9 @@ export function ratio() {
   });
 }
 
-/** A number above zero. */
+/** A number above zero, to a million. */
 export function positiveNumber() {
-  return described(z.number().positive().max(1_000_000), { expects: "a number above 0" });
+  return described(z.number().positive().max(1_000_000), { expects: "a number above 0, at most 1000000" });
 }
 
 /** A list without repetitions; `least` entries or more. */
