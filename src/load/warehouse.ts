@@ -148,6 +148,14 @@ export interface PersonUpdate {
   readonly lists: readonly (FlatList | undefined)[];
 }
 
+/**
+ * A person in the warehouse's own form (see {@link Warehouse.preparePerson}): compact text, so that nothing of the parsed
+ * answer has to be kept until it is loaded.
+ */
+export interface PreparedPerson {
+  readonly pid: string;
+}
+
 /** One answered record. */
 export interface LookupAnswer {
   readonly record: LookupRecord;
@@ -158,7 +166,7 @@ export interface LookupAnswer {
   readonly cells: readonly Cell[];
   readonly extra: Cell;
   /** The person, for a match of an enrichment. */
-  readonly person: PersonUpdate | null;
+  readonly person: PreparedPerson | null;
   readonly apiRequestId: string | null;
   /** When the service completed the call: the age of everything in this answer. */
   readonly answeredAt: string;
@@ -299,6 +307,8 @@ export interface Warehouse {
   planLookup(spec: LookupSpec): Promise<LookupCounts>;
   /** Freezes what is due in a work table, rejects unusable rows, reuses fresh answers: one transaction. */
   selectLookup(spec: LookupSpec, run: RunRef): Promise<LookupSelection>;
+  /** Brings a person into the warehouse's own form; synchronous and pure. `answeredAt` is the age of its values. */
+  preparePerson(update: PersonUpdate, answeredAt: string): PreparedPerson;
   /** Commits what a group of calls left behind: rows, state, rejects, ledger, drift and counters together. */
   commitLookup(commit: LookupCommit): Promise<CommitResult>;
   /** Writes ledger entries of attempts that left no rows. */

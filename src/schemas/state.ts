@@ -51,7 +51,7 @@ export const personState: Table = table("person_state", {
       "group_answered_at",
       "json",
       "none",
-      "Groups that come from a newer answer than `answered_at`, by name.",
+      "Groups that come from a newer answer than `answered_at`: by name, microseconds since the epoch.",
     ),
   ],
 });

@@ -1,9 +1,9 @@
-import { join } from "node:path";
 import type { Client } from "pg";
 import { codeOf, messageOf } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { findPackagedBinaries, prepareBinaries } from "./binaries.ts";
 import { ensureCluster } from "./cluster.ts";
+import { describeConnection } from "./describe-connection.ts";
 import { findPlace, makeControlFolder } from "./place.ts";
 import { readPostmaster } from "./postmaster.ts";
 import { connectOrStart, type Server, stopServer } from "./run-server.ts";
@@ -157,18 +157,4 @@ async function reconnect(server: Server): Promise<Client | null> {
 async function ensureDatabase(client: Client): Promise<void> {
   const { rowCount } = await client.query("SELECT 1 FROM pg_database WHERE datname = $1", [DATABASE]);
   if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`);
-}
-
-function describeConnection({ place }: Server, port: number): string[] {
-  const passwordFile = join(place.control, "password");
-  return [
-    `psql:      PGPASSWORD=$(cat ${quote(passwordFile)}) psql -h 127.0.0.1 -p ${port} -U ${ROLE} ${DATABASE}`,
-    `BI tools:  PostgreSQL, host 127.0.0.1, port ${port}, database ${DATABASE}, user ${ROLE}, no SSL, password: the line in ${passwordFile}`,
-    `data:      ${place.data} (kept between runs; the server runs while person-etl does)`,
-  ];
-}
-
-/** As a word for a shell. */
-function quote(path: string): string {
-  return /^[\w./@:+-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }

@@ -3,14 +3,7 @@ import type { LookupAnswer } from "../warehouse.ts";
 import { copyEncoded, copyRows } from "./copy.ts";
 import { mergePersons } from "./merge-persons.ts";
 import { quoteQualified, type SchemaNames, tableId } from "./names.ts";
-import {
-  type EncodedPerson,
-  encodePerson,
-  groupNames,
-  listGroups,
-  scalarNames,
-  UNKNOWN_HASH,
-} from "./person-groups.ts";
+import { type EncodedPerson, groupNames, listGroups, scalarNames, UNKNOWN_HASH } from "./person-groups.ts";
 import { type PersonState, readPersonStates } from "./person-state.ts";
 import type { Session } from "./session.ts";
 
@@ -29,7 +22,8 @@ export interface LoadPlace {
  */
 function roundsOf(answers: readonly LookupAnswer[]): readonly (readonly EncodedPerson[])[] {
   const encoded = answers
-    .flatMap((answer) => (answer.person ? [encodePerson(answer.person, answer.answeredAt)] : []))
+    // Prepared persons come from this warehouse's own preparePerson, which is encodePerson.
+    .flatMap((answer) => (answer.person ? [answer.person as EncodedPerson] : []))
     .toSorted((a, b) => a.answeredMicros - b.answeredMicros);
   const byPid = new Map<string, EncodedPerson[]>();
   for (const person of encoded) {

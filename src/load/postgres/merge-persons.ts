@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
-import { copyEncoded, copyRows } from "./copy.ts";
+import { copyEncoded, encodeRows } from "./copy.ts";
 import type { LoadPlace } from "./load-persons.ts";
 import { quoteIdentifier, quoteQualified, tableId } from "./names.ts";
 import { type EncodedPerson, type ListGroup, listGroups, scalarNames } from "./person-groups.ts";
@@ -32,9 +32,12 @@ export async function mergePersons(
   );
 }
 
+const WHOLE_MASK = "1".repeat(scalarNames.length + 1);
+
 /** Which columns an answer speaks of, as a key: persons with the same ones are updated by one statement. */
-function maskOf(person: EncodedPerson): string {
-  const { scalars, extra } = person.update;
+function maskOf({ partial }: EncodedPerson): string {
+  if (partial === null) return WHOLE_MASK;
+  const { scalars, extra } = partial;
   return `${scalars.map((cell) => (cell === undefined ? "0" : "1")).join("")}${extra === undefined ? "0" : "1"}`;
 }
 
@@ -52,6 +55,12 @@ async function updateScalars(
   return changed;
 }
 
+/** The cells that a partial answer speaks of, as one encoded row. */
+function encodePartial({ pid, partial }: EncodedPerson, mask: string): string {
+  const all: (Cell | undefined)[] = partial === null ? [] : [...partial.scalars, partial.extra];
+  return encodeRows([[pid, ...all.filter((_, i) => mask[i] === "1").map((cell) => cell ?? null)]]);
+}
+
 async function updateColumns(
   place: LoadPlace,
   columns: readonly string[],
@@ -65,11 +74,8 @@ async function updateColumns(
   await session.client.query(
     `CREATE TEMP TABLE stage_person ON COMMIT DROP AS SELECT service_pid, ${list.join(", ")} FROM ${target} LIMIT 0`,
   );
-  const rows = persons.map(({ pid, update }): Cell[] => {
-    const all: (Cell | undefined)[] = [...update.scalars, update.extra];
-    return [pid, ...all.filter((_, i) => mask[i] === "1").map((cell) => cell ?? null)];
-  });
-  await copyRows(session, "pg_temp.stage_person", ["service_pid", ...columns], rows);
+  const texts = persons.map((p) => (p.partial === null ? (p.groups[0]?.text ?? "") : encodePartial(p, mask)));
+  await copyEncoded(session, "pg_temp.stage_person", ["service_pid", ...columns], texts);
   const set = list.map((column) => `${column} = s.${column}`).join(", ");
   const row = (alias: string): RawBuilder<unknown> =>
     sql.raw(`ROW(${list.map((column) => `${alias}.${column}`).join(", ")})`);

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { Cell } from "../../schemas/convert.ts";
 import { personChildren, personFields, personLists } from "../../schemas/person.ts";
 import type { ListDeclaration } from "../../schemas/record.ts";
-import type { PersonUpdate } from "../warehouse.ts";
+import type { PersonUpdate, PreparedPerson } from "../warehouse.ts";
 import { encodeRows } from "./copy.ts";
 
 /** Scalar columns of `person` in declared order. */
@@ -60,11 +60,11 @@ export interface EncodedGroup {
 }
 
 /** A person, encoded once: for comparing and for loading. */
-export interface EncodedPerson {
-  readonly pid: string;
+export interface EncodedPerson extends PreparedPerson {
   readonly answeredAt: string;
   readonly answeredMicros: number;
-  readonly update: PersonUpdate;
+  /** The cells behind the scalars; null when all of them are in `groups[0]`. */
+  readonly partial: Pick<PersonUpdate, "scalars" | "extra"> | null;
   /** Every scalar and list is spoken of. */
   readonly isWhole: boolean;
   /** By {@link groupNames}; undefined for groups that the answer doesn't speak of. */
@@ -75,10 +75,16 @@ function digest(text: string): string {
   return hash("sha256", text, "base64url").slice(0, HASH_LENGTH);
 }
 
-/** Microseconds since the epoch of an instant in canonical text (`convert.ts`, `instantText`). */
+/** The last instant that was converted: the records of one call all have the same. */
+let lastInstant = { text: "", micros: 0 };
+
+/** Microseconds since the epoch of an instant in UTC (`convert.ts`, `instantText`). */
 export function microsOf(instant: string): number {
+  if (lastInstant.text === instant) return lastInstant.micros;
   const fraction = /\.(\d+)/.exec(instant)?.[1] ?? "";
-  return Date.parse(`${instant.slice(0, 19)}Z`) * 1000 + Number(fraction.padEnd(6, "0"));
+  const micros = Date.parse(`${instant.slice(0, 19)}Z`) * 1000 + Number(fraction.padEnd(6, "0"));
+  lastInstant = { text: instant, micros };
+  return micros;
 }
 
 function encodeScalars(update: PersonUpdate): EncodedGroup | undefined {
@@ -107,13 +113,13 @@ export function encodePerson(update: PersonUpdate, answeredAt: string): EncodedP
       subjectCount: list.subjects.length,
     };
   });
+  const hasAllScalars = scalars !== undefined && scalars.hash !== UNKNOWN_HASH;
   return {
     pid: update.servicePid,
     answeredAt,
     answeredMicros: microsOf(answeredAt),
-    update,
-    isWhole:
-      scalars !== undefined && scalars.hash !== UNKNOWN_HASH && lists.every((list) => list !== undefined),
+    partial: hasAllScalars ? null : { scalars: update.scalars, extra: update.extra },
+    isWhole: hasAllScalars && lists.every((list) => list !== undefined),
     groups: [scalars, ...lists],
   };
 }

@@ -25,6 +25,7 @@ import * as runs from "./runs.ts";
 import { createSampleTable } from "./sample-table.ts";
 import { selectDue } from "./select-lookup.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
+import { encodePerson } from "./person-groups.ts";
 import { readWorkPage } from "./work-table.ts";
 
 /** How to reach a Postgres warehouse. */
@@ -59,7 +60,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
   return {
     description,
     parallelCommits: PARALLEL_COMMITS,
-    commitGroup: { maxCalls: 2 },
+    commitGroup: { maxCalls: 1 },
     check: () => checkWarehouse(pool, names, description),
     checkInput: (input) => checkInput(input.connection ? poolOf(input.connection) : pool, input),
     isMigrated: () => isMigrated(pool, names),
@@ -91,6 +92,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       checkpoints.set(runKey(run), selected.checkpoint);
       return selectionOf(pool, names, spec, workTable, selected.counts);
     },
+    preparePerson: encodePerson,
     commitLookup: (commit) => commitLookup({ pool, names, openLoads, pause: delay }, commit),
     recordAttempts: (run, entries, counters) =>
       within(async (session) => {
