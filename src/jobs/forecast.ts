@@ -16,14 +16,20 @@ export interface Forecast {
   readonly seconds: number;
 }
 
-/** Foresees what sending takes. */
-export function forecastOf(config: Config, job: JobConfig, counts: LookupCounts): Forecast {
+/**
+ * Foresees what sending takes.
+ * @param toCome rows that will be due only then: they wait for a job that comes first in the same run.
+ */
+export function forecastOf(config: Config, job: JobConfig, counts: LookupCounts, toCome = 0): Forecast {
   const { endpoint } = bindLookup(job);
   const { concurrency, limits, requestsPerSecond } = config.service;
-  const calls = Math.ceil(counts.toSend / endpoint.maxRecords);
+  const toSend = Math.min(counts.toSend + toCome, job.maxRecordsPerRun ?? Number.POSITIVE_INFINITY);
+  const calls = Math.ceil(toSend / endpoint.maxRecords);
+  const billable = estimateBillable(job.type, toSend, counts);
+  const rest = `, ${countText(toCome, "row")} that ${toCome === 1 ? "waits" : "wait"} for ${waitsFor(job)} included`;
   return {
     calls,
-    billable: estimateBillable(job.type, counts.toSend, counts),
+    billable: { ...billable, basis: toCome === 0 ? billable.basis : billable.basis + rest },
     seconds: estimateSeconds(calls, {
       concurrency,
       requestsPerSecond: limits[endpoint.path]?.requestsPerSecond ?? requestsPerSecond,

@@ -20,7 +20,9 @@ export interface JobPlan {
   /** Rows that wait for the job that `pid_from` names. */
   readonly records_waiting: number;
   readonly records_rejected_before_sending: number;
+  /** Distinct records that are due now. */
   readonly records_to_send: number;
+  /** Like the estimates, with the rows that wait for a job that comes first in the same run. */
   readonly calls: number;
   readonly estimated_billable: BillableEstimate;
   readonly estimated_seconds: number;
@@ -41,16 +43,20 @@ export async function planJobs(
   await verifyInputs(config, warehouse, jobs);
   await checkServiceHost(config, warehouse);
   const plans: JobPlan[] = [];
-  for (const job of jobs) plans.push(await planJob(services, job));
+  const planned = new Set(jobs.map((job) => job.name));
+  for (const job of jobs) plans.push(await planJob(services, job, planned));
   return { jobs: plans };
 }
 
 async function planJob(
   { config, warehouse }: Pick<JobServices, "config" | "warehouse">,
   job: JobConfig,
+  planned: ReadonlySet<string>,
 ): Promise<JobPlan> {
-  const counts = await warehouse.planLookup(await lookupSpecOf(job, plainRequest));
-  const forecast = forecastOf(config, job, counts);
+  const spec = await lookupSpecOf(job, plainRequest);
+  const counts = await warehouse.planLookup(spec);
+  const isAnsweredFirst = spec.pidFrom !== null && planned.has(spec.pidFrom);
+  const forecast = forecastOf(config, job, counts, isAnsweredFirst ? counts.waiting : 0);
   return {
     job: job.name,
     type: job.type,

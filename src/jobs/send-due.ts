@@ -5,7 +5,7 @@ import type { BoundLookup } from "./lookup-types.ts";
 import { openLoaderPool } from "./loader-pool.ts";
 import { mergeDrift, type Received, receive, receiveAttempt } from "./receive.ts";
 import type { JobServices } from "./services.ts";
-import type { Tally } from "./tally.ts";
+import { countSettled, recordsOf, type Tally } from "./tally.ts";
 
 /** One job's part of a run. */
 export interface SendTask {
@@ -39,6 +39,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       drift: mergeDrift(group.map((call) => call.drift)),
       counters: sumOf(group.map((call) => call.counters)),
     });
+    for (const call of group) tally.settle(call);
     tally.add({ rows_written: rowsWritten, records_rejected: notLoadable });
     const done = group.reduce((sum, call) => sum + call.answers.length + call.rejects.length, 0);
     const { records_matched: matched, records_rejected: rejected } = tally.counters();
@@ -55,9 +56,10 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   });
 
   async function load(received: Received): Promise<void> {
-    const sent = countAttempts(received.ledger);
-    tally.add(sent);
-    await pool.push({ ...received, counters: sumOf([sent, tally.settle(received)]) });
+    const attempts = countAttempts(received.ledger);
+    tally.add(attempts);
+    tally.send(recordsOf(received));
+    await pool.push({ ...received, counters: sumOf([attempts, countSettled(received)]) });
   }
 
   let stopped: { readonly reason: unknown } | null = null;

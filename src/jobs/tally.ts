@@ -31,8 +31,8 @@ export interface Unanswered {
 export interface Tally {
   /** Takes note of records that the service has or may have processed. */
   send(records: readonly LookupRecord[]): void;
-  /** Takes note of what became of records, once each; who was not told of as sent counts as sent now. */
-  settle(settled: Settled): CounterDelta;
+  /** Takes note of what became of records that were sent, once each, when it is committed. */
+  settle(settled: Settled): void;
   /** Takes note of whatever else is counted. */
   add(delta: CounterDelta): void;
   /** The counters so far; `records_remaining` are the rows not sent yet. */
@@ -42,6 +42,20 @@ export interface Tally {
   /** Sent, and nothing came of them yet. */
   readonly open: number;
   readonly unanswered: Unanswered | null;
+}
+
+/** The records that something became of. */
+export function recordsOf({ answers, rejects, setAside }: Settled): readonly LookupRecord[] {
+  return [...answers.map(({ record }) => record), ...rejects.map(({ record }) => record), ...setAside];
+}
+
+/** What settled records add to the counters. */
+export function countSettled(settled: Settled) {
+  return {
+    records_sent: settled.answers.length + settled.rejects.length + settled.setAside.length,
+    records_matched: settled.answers.filter(({ outcome }) => outcome === "matched").length,
+    records_rejected: settled.rejects.length,
+  } satisfies CounterDelta;
 }
 
 /** Starts with what the selection found. */
@@ -66,17 +80,8 @@ export function createTally(counts: LookupCounts): Tally {
   let unanswered: Unanswered | null = null;
   let rowsSetAside = 0;
 
-  function countSent(record: LookupRecord): void {
-    added.records_sent += 1;
-    rowsBehindSent += record.occurrences;
-  }
-
-  function close(record: LookupRecord): void {
-    if (!open.delete(record.recordId)) countSent(record);
-  }
-
   function move(record: LookupRecord, outcome: Outcome): void {
-    close(record);
+    open.delete(record.recordId);
     for (const { priorOutcome } of record.rows) {
       if (priorOutcome !== null) states[priorOutcome] -= 1;
       states[outcome] += 1;
@@ -108,27 +113,23 @@ export function createTally(counts: LookupCounts): Tally {
       for (const record of records) {
         if (open.has(record.recordId)) continue;
         open.set(record.recordId, record);
-        countSent(record);
+        added.records_sent += 1;
+        rowsBehindSent += record.occurrences;
       }
     },
     settle(settled) {
-      const answered = settled.answers.length;
       for (const { record, outcome } of settled.answers) move(record, outcome);
       for (const { record } of settled.rejects) move(record, "rejected");
       for (const record of settled.setAside) {
-        close(record);
+        open.delete(record.recordId);
         rowsSetAside += record.rows.length;
       }
       if (settled.setAside.length > 0) {
         const records = (unanswered?.records ?? 0) + settled.setAside.length;
         unanswered = { records, because: settled.setAsideBecause ?? "" };
       }
-      const delta = {
-        records_matched: settled.answers.filter(({ outcome }) => outcome === "matched").length,
-        records_rejected: settled.rejects.length,
-      };
-      add(delta);
-      return { ...delta, records_sent: answered + settled.rejects.length + settled.setAside.length };
+      const { records_matched, records_rejected } = countSettled(settled);
+      add({ records_matched, records_rejected });
     },
     coverage(source) {
       let rowsOpen = 0;

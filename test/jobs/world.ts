@@ -1,0 +1,227 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Client } from "pg";
+import { onTestFinished } from "vitest";
+import type { Clock } from "../../src/clock.ts";
+import type { Config } from "../../src/config/config.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { openHttpClient } from "../../src/extract/http-client.ts";
+import { createLimiter } from "../../src/extract/limits.ts";
+import type { JobServices, Progress, RunRequest } from "../../src/jobs/services.ts";
+import { type JobReport, type RunReport, runJobs } from "../../src/jobs/run.ts";
+import { openWarehouse } from "../../src/load/open.ts";
+import type { Warehouse } from "../../src/load/warehouse.ts";
+import type { Log } from "../../src/log.ts";
+import { sampleInputs } from "../../src/sandbox/sample-inputs.ts";
+import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/start-sandbox.ts";
+import { createDatabase } from "../support/fresh-database.ts";
+
+/** Everything a night needs: a database with a customer table, the sandbox, and a configuration. */
+export interface World {
+  readonly url: string;
+  readonly sandbox: Sandbox;
+  readonly warehouse: Warehouse;
+  /** The configuration as it stands; `configure` replaces its text. */
+  readonly config: () => Promise<Config>;
+  configure(text: string): void;
+  /** Where the program thinks that the service is; the sandbox unless a test puts something between. */
+  serviceUrl: string;
+  /** Runs jobs as `run` would. */
+  run(request?: Partial<RunRequest>, services?: Partial<JobServices>): Promise<RunReport>;
+  services(): Promise<JobServices>;
+  /** Rows of a query, every value as text or null. */
+  rows(sql: string): Promise<Record<string, string | null>[]>;
+  /** One column of the first row. */
+  value(sql: string): Promise<string | null>;
+  /** Asks the sandbox's own controls. */
+  control(path: string, body?: object): Promise<unknown>;
+  /** What was logged: event names with their fields. */
+  readonly logged: { readonly level: string; readonly event: string; readonly fields: object }[];
+  /** What was told to the person who watches. */
+  readonly notes: string[];
+}
+
+/** The jobs of the example configuration, for the table `crm.customers`. */
+export const threeJobs = `
+  resolve_customers: { type: resolve, input: customers }
+  validate_customers: { type: validate_emails, input: customers, refresh_after: 30d }
+  enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers,
+    valid_emails_from: validate_customers, refresh_after: 90d, refresh_unmatched_after: 30d }`;
+
+/** The configuration with these jobs, and with more lines at its end. */
+export function configOf(jobs: string, more = ""): string {
+  return `
+service:
+  base_url: \${SERVICE_URL}
+  api_key: \${SERVICE_KEY}
+  concurrency: 4
+warehouse:
+  type: postgres
+  url: \${WAREHOUSE_URL}
+inputs:
+  customers:
+    table: crm.customers
+    key: id
+    fields: { first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone],
+              linkedin_url: linkedin, address_line_1: street, city: city, state: state, zipcode: zip }
+jobs:${jobs}
+${more}`;
+}
+
+/** A clock that goes so many times as fast, waits included. */
+export function fastClock(factor: number): Clock {
+  const startMs = Date.now();
+  return {
+    now: () => startMs + (Date.now() - startMs) * factor,
+    async sleep(milliseconds, signal) {
+      await delay(milliseconds / factor, undefined, signal ? { signal } : {});
+    },
+  };
+}
+
+/** Sets everything up for one test, and takes it down after it. */
+export async function startWorld(
+  options: SandboxOptions & { readonly rows: number; readonly config?: string },
+): Promise<World> {
+  const { rows: rowCount, ...sandboxOptions } = options;
+  const seed = options.seed ?? 7;
+  const people = options.people ?? 20_000;
+  const folder = await mkdtemp(join(tmpdir(), "person-etl-jobs-"));
+  const database = await createDatabase();
+  const sandbox = await startSandbox({ compresses: false, ...sandboxOptions, seed, people });
+  const client = new Client({
+    connectionString: database.url,
+    types: { getTypeParser: () => (text: string | Buffer) => String(text) },
+  });
+  await client.connect();
+  await client.query("SET TimeZone = 'UTC'");
+  await createCustomers(client, sampleInputs({ seed, people, rows: rowCount }));
+  const warehouse = openWarehouse({
+    type: "postgres",
+    url: database.url,
+    schema: "person_data",
+    opsSchema: "person_data_ops",
+  });
+  onTestFinished(async () => {
+    await warehouse.close();
+    await client.end();
+    await sandbox.close();
+    await database.drop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const logged: World["logged"] = [];
+  const notes: string[] = [];
+  const logAt = (level: string) => (fields: object, event: string) =>
+    void logged.push({ level, event, fields });
+  const log: Log = { debug() {}, info: logAt("info"), warn: logAt("warn"), error: logAt("error") };
+  const progress: Progress = {
+    start() {},
+    advance() {},
+    note: (_job, text) => void notes.push(text),
+    end() {},
+  };
+  let text = options.config ?? configOf(threeJobs);
+  const clock = fastClock(20);
+
+  const world: World = {
+    url: database.url,
+    sandbox,
+    warehouse,
+    serviceUrl: sandbox.url,
+    logged,
+    notes,
+    configure(newText) {
+      text = newText;
+    },
+    async config() {
+      const file = join(folder, "config.yaml");
+      await writeFile(file, text);
+      const env = { SERVICE_URL: world.serviceUrl, SERVICE_KEY: "test-key", WAREHOUSE_URL: database.url };
+      return loadConfig({ file, env });
+    },
+    async services() {
+      const config = await world.config();
+      const { concurrency, requestsPerSecond } = config.service;
+      const http = openHttpClient({
+        baseUrl: world.serviceUrl,
+        readKey: async () => "test-key",
+        concurrency,
+      });
+      onTestFinished(() => http.close());
+      return {
+        config,
+        warehouse,
+        http,
+        limiter: createLimiter({ concurrency, requestsPerSecond, clock }),
+        clock,
+        log,
+        signal: new AbortController().signal,
+        random: Math.random,
+        progress,
+      };
+    },
+    async run(request = {}, services = {}) {
+      return runJobs(
+        { ...(await world.services()), ...services },
+        {
+          jobs: [],
+          resend: false,
+          maxRecords: null,
+          runId: `run-${Math.random().toString(36).slice(2)}`,
+          yes: false,
+          acceptParameters: null,
+          ...request,
+        },
+      );
+    },
+    async rows(sql) {
+      return (await client.query<Record<string, string | null>>(sql)).rows;
+    },
+    async value(sql) {
+      const [row] = await world.rows(sql);
+      return Object.values(row ?? {})[0] ?? null;
+    },
+    async control(path, body) {
+      const response = await fetch(`${sandbox.url}/_sandbox${path}`, {
+        method: body === undefined ? "GET" : "POST",
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+      return response.json();
+    },
+  };
+  return world;
+}
+
+async function createCustomers(client: Client, rows: Iterable<object>): Promise<void> {
+  await client.query(`CREATE SCHEMA crm; CREATE TABLE crm.customers (id bigint PRIMARY KEY, first_name text,
+    last_name text, email text, work_email text, phone text, linkedin text, street text, city text, state text,
+    zip text, updated_at timestamptz)`);
+  await client.query(
+    "INSERT INTO crm.customers SELECT * FROM json_populate_recordset(NULL::crm.customers, $1)",
+    [JSON.stringify([...rows])],
+  );
+}
+
+/** The report of one job. */
+export function jobOf(report: RunReport, name: string): JobReport {
+  const job = report.jobs.find((job) => job.job === name);
+  if (!job) throw new Error(`The report has no ${name}.`);
+  return job;
+}
+
+/** What the law says: this has to be 0 for every job. */
+export function unaccountedRows(job: JobReport): number {
+  return (
+    job.records_read -
+    job.records_unchanged -
+    job.records_duplicate -
+    job.records_suppressed -
+    job.records_waiting -
+    job.records_sent -
+    job.records_rejected_before_sending -
+    job.records_remaining
+  );
+}
