@@ -2,13 +2,13 @@ import { spawn } from "node:child_process";
 import { chmod, cp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { findPackagedBinaries } from "../../src/load/embedded/binaries.ts";
 import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { silentLog } from "../../src/log.ts";
 import {
   answers,
-  makeOpenFolder,
+  makeLastingFolder,
   postmasterPid,
   runSql,
   startHolder,
@@ -17,17 +17,28 @@ import {
 
 const log = silentLog;
 
-/** A database with one row, whose process was killed with SIGKILL, so that its server runs on alone. */
-async function makeOrphan(): Promise<{ dataDir: string; url: string; pid: number }> {
-  const dataDir = join(await makeOpenFolder(), "data-dir");
+/** One database for all tests: each leaves it closed and with its row. */
+let folder = "";
+let dataDir = "";
+beforeAll(async () => {
+  const lasting = await makeLastingFolder();
+  folder = lasting.folder;
+  dataDir = join(folder, "data-dir");
+  const server = await openEmbedded({ dataDir, log });
+  await runSql(server.connectionString, "CREATE TABLE kept AS SELECT 7 AS n");
+  await server.close();
+  return lasting.remove;
+});
+
+/** The database, whose process was killed with SIGKILL, so that its server runs on alone. */
+async function makeOrphan(): Promise<{ url: string; pid: number }> {
   const holder = await startHolder(dataDir);
-  await runSql(holder.url, "CREATE TABLE kept AS SELECT 7 AS n");
   await holder.kill();
-  return { dataDir, url: holder.url, pid: (await postmasterPid(dataDir)) ?? 0 };
+  return { url: holder.url, pid: (await postmasterPid(dataDir)) ?? 0 };
 }
 
 /** What the table holds after an opening and closing. */
-async function readKept(dataDir: string): Promise<unknown> {
+async function readKept(): Promise<unknown> {
   const server = await openEmbedded({ dataDir, log });
   const rows = await runSql(server.connectionString, "SELECT n FROM kept");
   await server.close();
@@ -35,7 +46,7 @@ async function readKept(dataDir: string): Promise<unknown> {
 }
 
 test("a server orphaned by kill -9 is joined, and stopped by the next who closes it", async () => {
-  const { dataDir, url, pid } = await makeOrphan();
+  const { url, pid } = await makeOrphan();
   expect(await answers(url)).toBe(true);
   const server = await openEmbedded({ dataDir, log });
   expect(server.connectionString).toBe(url);
@@ -45,15 +56,13 @@ test("a server orphaned by kill -9 is joined, and stopped by the next who closes
 });
 
 test("after both the process and its server were killed the database recovers with its data", async () => {
-  const { dataDir, pid } = await makeOrphan();
+  const { pid } = await makeOrphan();
   process.kill(pid, "SIGKILL");
-  expect(await readKept(dataDir)).toEqual([{ n: 7 }]);
+  expect(await readKept()).toEqual([{ n: 7 }]);
 });
 
 test("children of a killed server that still work don't keep the database closed", async () => {
-  const dataDir = join(await makeOpenFolder(), "data-dir");
   const holder = await startHolder(dataDir);
-  await runSql(holder.url, "CREATE TABLE kept AS SELECT 7 AS n");
   // Hours of work that never waits for anything, so that it doesn't notice the end of its server.
   const endless = runSql(
     holder.url,
@@ -64,7 +73,7 @@ test("children of a killed server that still work don't keep the database closed
   await holder.kill();
   process.kill(pid, "SIGKILL");
   await waitUntilGone(pid);
-  expect(await readKept(dataDir)).toEqual([{ n: 7 }]);
+  expect(await readKept()).toEqual([{ n: 7 }]);
   expect(await readFile(join(dataDir, "postgres", "server.log"), "utf8")).toContain(
     "pre-existing shared memory block",
   );
@@ -72,7 +81,7 @@ test("children of a killed server that still work don't keep the database closed
 });
 
 test("a killed server's number that now belongs to another process doesn't keep it from starting", async () => {
-  const { dataDir, pid } = await makeOrphan();
+  const { pid } = await makeOrphan();
   process.kill(pid, "SIGKILL");
   await waitUntilGone(pid);
   // Of the server's own user: Postgres takes any other for a stranger by itself.
@@ -84,14 +93,12 @@ test("a killed server's number that now belongs to another process doesn't keep 
   const path = join(dataDir, "postgres", "data", "postmaster.pid");
   const [, ...rest] = (await readFile(path, "utf8")).split("\n");
   await writeFile(path, [stranger.pid, ...rest].join("\n"));
-  expect(await readKept(dataDir)).toEqual([{ n: 7 }]);
+  expect(await readKept()).toEqual([{ n: 7 }]);
   expect(stranger.exitCode).toBeNull();
 });
 
 test("a server that is killed under us is started anew, and still held until we close", async () => {
-  const dataDir = join(await makeOpenFolder(), "data-dir");
   const holder = await startHolder(dataDir);
-  await runSql(holder.url, "CREATE TABLE kept AS SELECT 7 AS n");
   process.kill((await postmasterPid(dataDir)) ?? 0, "SIGKILL");
   for (let tries = 0; tries < 100 && !(await answers(holder.url)); tries += 1) await delay(100);
   expect(await runSql(holder.url, "SELECT n FROM kept")).toEqual([{ n: 7 }]);
@@ -105,24 +112,31 @@ test("a server that is killed under us is started anew, and still held until we 
 });
 
 test("a session that crashes takes the others with it, and the hold is taken anew", async () => {
-  const dataDir = join(await makeOpenFolder(), "data-dir");
   const holder = await startHolder(dataDir);
   const pid = await postmasterPid(dataDir);
-  const [victim] = await runSql(
-    holder.url,
-    "SELECT pid FROM pg_stat_activity WHERE application_name = 'person-etl supervisor'",
-  );
-  process.kill(Number(victim?.["pid"]), "SIGKILL");
-  const held = "SELECT count(*)::int AS held FROM pg_locks WHERE locktype = 'advisory' AND granted";
-  const holds = async (): Promise<unknown> => (await runSql(holder.url, held).catch(() => []))[0]?.["held"];
-  for (let tries = 0; tries < 100 && (await holds()) !== 1; tries += 1) await delay(100);
-  expect(await holds()).toBe(1);
+  /** The session that holds the server, with its lock; null while the server recovers. */
+  const readHold = async (): Promise<unknown> => {
+    const rows = await runSql(
+      holder.url,
+      `SELECT pid FROM pg_stat_activity JOIN pg_locks USING (pid)
+       WHERE application_name = 'person-etl supervisor' AND locktype = 'advisory' AND granted`,
+    ).catch(() => []);
+    return rows[0]?.["pid"] ?? null;
+  };
+  const victim = await readHold();
+  process.kill(Number(victim), "SIGKILL");
+  let hold: unknown = null;
+  for (let tries = 0; tries < 100 && (hold === null || hold === victim); tries += 1) {
+    await delay(100);
+    hold = await readHold();
+  }
+  expect(hold).not.toBeNull();
+  expect(hold).not.toBe(victim);
   expect(await postmasterPid(dataDir)).toBe(pid);
   expect(await holder.close()).toBe(0);
 });
 
 test("a server stopped on purpose stays stopped", async () => {
-  const dataDir = join(await makeOpenFolder(), "data-dir");
   const warnings: string[] = [];
   const server = await openEmbedded({
     dataDir,
@@ -138,8 +152,6 @@ test("a server stopped on purpose stays stopped", async () => {
 });
 
 test("an orphan whose programs were replaced meanwhile is restarted with the new ones", async () => {
-  const folder = await makeOpenFolder();
-  const dataDir = join(folder, "data-dir");
   const old = join(folder, "old", "native");
   await cp(join(findPackagedBinaries(), ".."), join(folder, "old"), {
     recursive: true,
@@ -147,7 +159,6 @@ test("an orphan whose programs were replaced meanwhile is restarted with the new
   });
   await chmod(join(folder, "old"), 0o755);
   const holder = await startHolder(dataDir, { binaries: old });
-  await runSql(holder.url, "CREATE TABLE kept AS SELECT 7 AS n");
   await holder.kill();
   const pid = await postmasterPid(dataDir);
   await rm(join(folder, "old"), { recursive: true });

@@ -1,20 +1,31 @@
-import { readFile, rm, stat, writeFile } from "node:fs/promises";
+import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { once } from "node:events";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { silentLog } from "../../src/log.ts";
-import { answers, homeOf, makeOpenFolder, postmasterPid, runSql } from "../support/embedded-process.ts";
+import {
+  answers,
+  homeOf,
+  makeLastingFolder,
+  makeOpenFolder,
+  postmasterPid,
+  runSql,
+} from "../support/embedded-process.ts";
 
 const log = silentLog;
 
-async function makeDataDir(): Promise<string> {
-  return join(await makeOpenFolder(), "data-dir");
-}
+/** One database for all tests that leave it as they found it. */
+let dataDir = "";
+beforeAll(async () => {
+  const { folder, remove } = await makeLastingFolder();
+  dataDir = join(folder, "data-dir");
+  return remove;
+});
 
 test("a first start makes the database, a second one finds its data on the same port", async () => {
-  const dataDir = await makeDataDir();
+  const dataDir = join(await makeOpenFolder(), "data-dir");
   const first = await openEmbedded({ dataDir, log });
   await runSql(first.connectionString, "CREATE TABLE kept AS SELECT 7 AS n");
   await first.close();
@@ -30,7 +41,6 @@ test("a first start makes the database, a second one finds its data on the same 
 });
 
 test("the server listens on 127.0.0.1 only, asks for the password, and never weakens durability", async () => {
-  const dataDir = await makeDataDir();
   const server = await openEmbedded({ dataDir, log });
   const rows = await runSql(
     server.connectionString,
@@ -61,7 +71,6 @@ test("the server listens on 127.0.0.1 only, asks for the password, and never wea
 });
 
 test("the password lies in a file for its owner alone and in none of the lines shown to people", async () => {
-  const dataDir = await makeDataDir();
   const server = await openEmbedded({ dataDir, log });
   await server.close();
   const file = join(dataDir, "postgres", "password");
@@ -76,7 +85,6 @@ test("the password lies in a file for its owner alone and in none of the lines s
 });
 
 test("failed statements leave no values in the server's log", async () => {
-  const dataDir = await makeDataDir();
   const server = await openEmbedded({ dataDir, log });
   const { connectionString } = server;
   await runSql(
@@ -96,7 +104,6 @@ test("failed statements leave no values in the server's log", async () => {
 });
 
 test("a log that has grown too long keeps its end only", async () => {
-  const dataDir = await makeDataDir();
   await (await openEmbedded({ dataDir, log })).close();
   const path = join(dataDir, "postgres", "server.log");
   await writeFile(path, `${"x".repeat(5 * 1024 * 1024)}\nthe last old line\n`);
@@ -108,7 +115,6 @@ test("a log that has grown too long keeps its end only", async () => {
 });
 
 test("a port taken by somebody else is left to them, and the new one is kept from then on", async () => {
-  const dataDir = await makeDataDir();
   const first = await openEmbedded({ dataDir, log });
   await first.close();
   const other = createServer().listen(first.port, "127.0.0.1");
@@ -127,29 +133,30 @@ test("a port taken by somebody else is left to them, and the new one is kept fro
 });
 
 test("the user's own settings in postgresql.conf outlive ours", async () => {
-  const dataDir = await makeDataDir();
   await (await openEmbedded({ dataDir, log })).close();
   const conf = join(dataDir, "postgres", "data", "postgresql.conf");
+  const before = await readFile(conf);
   await writeFile(conf, "work_mem = '7MB'\n", { flag: "a" });
   const server = await openEmbedded({ dataDir, log });
   expect(await runSql(server.connectionString, "SHOW work_mem")).toEqual([{ work_mem: "7MB" }]);
   await server.close();
+  await writeFile(conf, before);
 });
 
 test("a server that can't start is an error with the last lines of its log", async () => {
-  const dataDir = await makeDataDir();
   await (await openEmbedded({ dataDir, log })).close();
   const conf = join(dataDir, "postgres", "data", "postgresql.conf");
+  const before = await readFile(conf);
   await writeFile(conf, "shared_buffers = 'plenty'\n", { flag: "a" });
   await expect(openEmbedded({ dataDir, log })).rejects.toMatchObject({
     name: "StopRunError",
     code: "embedded_start_failed",
     message: expect.stringContaining('invalid value for parameter "shared_buffers": "plenty"'),
   });
+  await writeFile(conf, before);
 });
 
 test("data of another major version is refused and left alone", async () => {
-  const dataDir = await makeDataDir();
   await (await openEmbedded({ dataDir, log })).close();
   const version = join(dataDir, "postgres", "data", "PG_VERSION");
   await writeFile(version, "17\n");
@@ -163,7 +170,6 @@ test("data of another major version is refused and left alone", async () => {
 });
 
 test("a missing password and a folder that is no database are named, nothing is overwritten", async () => {
-  const dataDir = await makeDataDir();
   const server = await openEmbedded({ dataDir, log });
   await server.close();
   const passwordFile = join(dataDir, "postgres", "password");
@@ -177,12 +183,15 @@ test("a missing password and a folder that is no database are named, nothing is 
   });
   expect(await postmasterPid(dataDir)).toBeNull();
   await writeFile(passwordFile, password);
-  await rm(join(dataDir, "postgres", "data", "PG_VERSION"));
+  const version = join(dataDir, "postgres", "data", "PG_VERSION");
+  await rename(version, `${version}.away`);
   await expect(openEmbedded({ dataDir, log })).rejects.toMatchObject({ code: "embedded_damaged" });
+  await rename(`${version}.away`, version);
+  await (await openEmbedded({ dataDir, log })).close();
 });
 
 test("an opening given up at any moment leaves nothing running and nothing broken", async () => {
-  const dataDir = await makeDataDir();
+  const dataDir = join(await makeOpenFolder(), "data-dir");
   for (const afterMs of [0, 60, 150, 300, 450, 600, 750]) {
     const signal = AbortSignal.timeout(afterMs);
     const outcome = await openEmbedded({ dataDir, log, signal }).then(

@@ -41,7 +41,8 @@ test("the server never runs as root", async () => {
 });
 
 test("a database below a folder closed to its server's user works, says where it lives and keeps its data", async () => {
-  const folder = await makeOpenFolder(0o700);
+  const folder = await makeOpenFolder();
+  await chmod(folder, 0o700);
   const dataDir = join(folder, "data-dir");
   const warnings: object[] = [];
   const loud = { ...log, warn: (fields: object) => warnings.push(fields) };

@@ -1,16 +1,23 @@
-import { spawn } from "node:child_process";
+import { exec, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile, stat } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, onTestFinished, test } from "vitest";
-import { findPackagedBinaries, prepareBinaries } from "../../src/load/embedded/binaries.ts";
+import { promisify } from "node:util";
+import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
-import { runProgram } from "../../src/load/embedded/run-program.ts";
 import { takeStartLock } from "../../src/load/embedded/start-lock.ts";
 import { silentLog } from "../../src/log.ts";
-import { answers, makeOpenFolder, startHolder } from "../support/embedded-process.ts";
+import { answers, makeLastingFolder, makeOpenFolder, startHolder } from "../support/embedded-process.ts";
 
 const log = silentLog;
+
+/** One database for all tests but the first. */
+let dataDir = "";
+beforeAll(async () => {
+  const { folder, remove } = await makeLastingFolder();
+  dataDir = join(folder, "data-dir");
+  return remove;
+});
 
 test("processes that start at the same moment make one database, and the last one stops its server", async () => {
   const dataDir = join(await makeOpenFolder(), "data-dir");
@@ -28,7 +35,6 @@ test("processes that start at the same moment make one database, and the last on
 });
 
 test("a holder that was killed doesn't keep the server running for ever", async () => {
-  const dataDir = join(await makeOpenFolder(), "data-dir");
   const killed = await startHolder(dataDir);
   const other = await startHolder(dataDir);
   await killed.kill();
@@ -37,7 +43,6 @@ test("a holder that was killed doesn't keep the server running for ever", async 
 });
 
 test("one process may open it twice; the first close leaves the other in peace", async () => {
-  const dataDir = join(await makeOpenFolder(), "data-dir");
   const [one, two] = await Promise.all([openEmbedded({ dataDir, log }), openEmbedded({ dataDir, log })]);
   await one.close();
   await one.close();
@@ -47,7 +52,6 @@ test("one process may open it twice; the first close leaves the other in peace",
 });
 
 test("Ctrl-C, which the terminal sends to all processes of the group, leaves the server to those who finish", async () => {
-  const dataDir = join(await makeOpenFolder(), "data-dir");
   const holder = await startHolder(dataDir);
   const exited = once(holder.child, "exit");
   // The holder leads a group of its own; it runs one more statement after the signal, and then closes.
@@ -83,19 +87,12 @@ test("a start lock is waited for while its process lives, and free as soon as th
   (await takeStartLock(control, AbortSignal.timeout(300))).release();
 });
 
-test("a server that somebody started by hand is joined and left running", async () => {
-  const dataDir = join(await makeOpenFolder(), "data-dir");
+test("the server that the printed command starts is joined and left running", async () => {
   const first = await openEmbedded({ dataDir, log });
   await first.close();
-  const control = join(dataDir, "postgres");
-  const data = join(control, "data");
-  const { uid, gid } = await stat(data);
-  const user = process.getuid?.() === 0 ? { name: "owner", uid, gid } : null;
-  const place = { control, home: control, data, user };
-  const { pgCtl } = await prepareBinaries(findPackagedBinaries(), place);
-  const serverLog = join(control, "server.log");
-  const started = await runProgram(pgCtl, ["start", "-w", "-D", data, "-l", serverLog], { user });
-  expect(started.code).toBe(0);
+  expect(await answers(first.connectionString)).toBe(false);
+  const command = first.howToConnect.find((line) => line.startsWith("between runs:"))?.slice(13) ?? "";
+  await promisify(exec)(command, { cwd: "/" });
   const server = await openEmbedded({ dataDir, log });
   expect(server.connectionString).toBe(first.connectionString);
   await server.close();

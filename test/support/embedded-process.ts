@@ -42,8 +42,9 @@ export async function startHolder(
     logged += text;
   });
   const exited = once(child, "exit");
-  onTestFinished(() => {
+  onTestFinished(async () => {
     child.kill("SIGKILL");
+    await exited;
   });
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const first = await lines.next();
@@ -70,12 +71,18 @@ export async function startHolder(
   };
 }
 
-/** A folder that every user can enter; when the test ends, what runs and lies in it is removed. */
-export async function makeOpenFolder(mode = 0o755): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "person-etl-embedded-"));
-  await chmod(folder, mode);
-  onTestFinished(() => removeFolder(folder, join(folder, "data-dir")));
+/** A folder that every user can enter; when the test ends, what runs and lies in its `data-dir` is removed. */
+export async function makeOpenFolder(): Promise<string> {
+  const { folder, remove } = await makeLastingFolder();
+  onTestFinished(remove);
   return folder;
+}
+
+/** The same for a whole file: return `remove` from its beforeAll. */
+export async function makeLastingFolder(): Promise<{ folder: string; remove: () => Promise<void> }> {
+  const folder = await mkdtemp(join(tmpdir(), "person-etl-embedded-"));
+  await chmod(folder, 0o755);
+  return { folder, remove: () => removeFolder(folder, join(folder, "data-dir")) };
 }
 
 /** Ends the server of a data_dir, wherever it keeps its data, and removes both. */
