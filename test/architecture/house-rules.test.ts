@@ -156,3 +156,19 @@ describe("the compiler's configuration", () => {
     });
   });
 });
+
+describe("the documentation", () => {
+  test("names only tests that exist", async () => {
+    const committed = await listCommitted();
+    const documents = committed.filter((file) => file.endsWith(".md"));
+    expect(documents).toContain("ARCHITECTURE.md");
+    const named = await Promise.all(
+      documents.map(async (file) => {
+        const content = await readFile(join(root, file), "utf8");
+        return [...content.matchAll(/\btest\/[\w./-]+\.ts\b/gu)].map((match) => match[0]);
+      }),
+    );
+    expect(named.flat().length).toBeGreaterThan(10);
+    expect(named.flat().filter((test) => !committed.includes(test))).toEqual([]);
+  });
+});
