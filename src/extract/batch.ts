@@ -13,6 +13,8 @@ export interface Entry<T> {
 
 /** What the pieces of one batch have in common. */
 interface Origin {
+  /** Its place in the order of the source. */
+  readonly number: number;
   readonly size: number;
   /** Pieces whose records have no outcome yet. */
   openPieces: number;
@@ -46,8 +48,9 @@ export function toEntries<T>(items: readonly T[]): Entry<T>[] {
 }
 
 /** Makes a batch of its own. */
-export function createBatch<T>(entries: readonly Entry<T>[]): Batch<T> {
+export function createBatch<T>(number: number, entries: readonly Entry<T>[]): Batch<T> {
   const origin = {
+    number,
     size: entries.length,
     openPieces: 1,
     failedRecords: 0,

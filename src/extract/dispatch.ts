@@ -87,6 +87,7 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
   let failure: { readonly error: unknown } | null = null;
   let isStopped = false;
   let turns = new AbortController();
+  let nextNumber = 0;
 
   async function call(batch: Batch<T>, turn: AbortSignal): Promise<void> {
     const callId = randomUUID();
@@ -138,8 +139,20 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
       });
   }
 
+  /** Position of the batch that is due and came first from the source; -1 for none. */
+  function firstDue(): number {
+    let first = -1;
+    let firstNumber = Number.POSITIVE_INFINITY;
+    for (const [index, { dueAtMs, origin }] of waiting.entries()) {
+      if (dueAtMs > clock.now() || origin.number >= firstNumber) continue;
+      first = index;
+      firstNumber = origin.number;
+    }
+    return first;
+  }
+
   function takeWaiting(limit: number): Batch<T> | null {
-    const index = waiting.findIndex((batch) => batch.dueAtMs <= clock.now());
+    const index = firstDue();
     const [batch] = index < 0 ? [] : waiting.splice(index, 1);
     if (!batch || batch.entries.length <= limit) return batch ?? null;
     const [head, tail] = splitBatch(batch, [batch.entries.slice(0, limit), batch.entries.slice(limit)]);
@@ -153,7 +166,7 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
     if (leftOut.length < (isAllElseDone ? 1 : limit)) return null;
     const entries = leftOut.slice(0, limit);
     leftOut = leftOut.slice(limit);
-    return createBatch(entries);
+    return createBatch(nextNumber++, entries);
   }
 
   function takeNext(limit: number): Batch<T> | null {
@@ -161,7 +174,7 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
     if (batch) return batch;
     // While the service turns calls away no further records are read: what waits is bounded too.
     if (waiting.length + running.size + finished.length >= options.maxCalls) return null;
-    if (source.has(limit)) return createBatch(toEntries(source.take(limit)));
+    if (source.has(limit)) return createBatch(nextNumber++, toEntries(source.take(limit)));
     if (!source.isDone) readPage();
     return null;
   }

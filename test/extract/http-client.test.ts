@@ -1,8 +1,9 @@
-import { createServer, type Socket } from "node:net";
-import type { AddressInfo } from "node:net";
+import { createServer as createTlsServer } from "node:https";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
 import { type HttpClient, type HttpClientOptions, openHttpClient } from "../../src/extract/http-client.ts";
+import { makeSelfSigned } from "./self-signed.ts";
 import { type Reply, type ScriptedService, send, startService } from "./scripted-service.ts";
 
 const closers: (() => Promise<void>)[] = [];
@@ -117,6 +118,30 @@ describe("what fails", () => {
       kind: "failure",
       sent: false,
     });
+  });
+
+  it("because the certificate can't be trusted was not sent, whatever the environment says", async () => {
+    let requests = 0;
+    const server = createTlsServer(makeSelfSigned(), (_, response) => {
+      requests += 1;
+      response.end();
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    closers.push(async () => {
+      await new Promise((resolve) => server.close(resolve));
+    });
+    // Listening on TCP: the address is an object.
+    const { port } = server.address() as AddressInfo;
+    const before = process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
+    process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
+    try {
+      const reply = await open(`https://localhost:${port}`).request(post);
+      expect(reply).toMatchObject({ kind: "failure", sent: false, code: "DEPTH_ZERO_SELF_SIGNED_CERT" });
+    } finally {
+      if (before === undefined) delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"];
+      else process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = before;
+    }
+    expect(requests).toBe(0);
   });
 
   it("when nobody answers in time was sent", async () => {

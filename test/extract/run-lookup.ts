@@ -31,6 +31,7 @@ export interface LookupSetting {
   readonly clock?: Clock;
   readonly signal?: AbortSignal;
   readonly http?: Partial<HttpClientOptions>;
+  readonly requestsPerSecond?: number;
   readonly pageSize?: number;
   readonly onOutcome?: (outcome: LookupOutcome<LookupItem>) => void | Promise<void>;
 }
@@ -69,7 +70,7 @@ export async function runLookup(
       parameters: setting.parameters ?? {},
       items: pagesOf(items, setting.pageSize ?? 7),
       http,
-      limiter: createLimiter({ concurrency, requestsPerSecond: null, clock }),
+      limiter: createLimiter({ concurrency, requestsPerSecond: setting.requestsPerSecond ?? null, clock }),
       clock,
       log: silentLog,
       signal: setting.signal ?? new AbortController().signal,
