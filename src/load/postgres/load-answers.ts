@@ -6,7 +6,7 @@ import type { LookupAnswer, LookupSpec } from "../warehouse.ts";
 import { HASH_VERSION } from "./content.ts";
 import { copyRows } from "./copy.ts";
 import { dueAt } from "./due-at.ts";
-import type { LoadPlace } from "./load-persons.ts";
+import type { LoadPlace } from "./load-place.ts";
 import { quoteIdentifier, quoteQualified, tableId } from "./names.ts";
 
 const historyColumns = [

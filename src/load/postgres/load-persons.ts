@@ -1,20 +1,11 @@
 import { sql } from "kysely";
 import type { LookupAnswer } from "../warehouse.ts";
 import { copyEncoded, copyRows } from "./copy.ts";
+import type { LoadPlace } from "./load-place.ts";
 import { mergePersons } from "./merge-persons.ts";
-import { quoteQualified, type SchemaNames, tableId } from "./names.ts";
+import { quoteQualified, tableId } from "./names.ts";
 import { type EncodedPerson, groupNames, listGroups, scalarNames, UNKNOWN_HASH } from "./person-groups.ts";
 import { type PersonState, readPersonStates } from "./person-state.ts";
-import type { Session } from "./session.ts";
-
-/** Where and for whom rows are written. */
-export interface LoadPlace {
-  readonly session: Session;
-  readonly names: SchemaNames;
-  readonly runId: string;
-  /** Notes a table whose rows changed. */
-  touch(table: string, rows: number): void;
-}
 
 /**
  * Rounds of persons without a PID twice. Of two whole answers for one person only the later is kept; a partial one

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { LookupReject, LookupSpec } from "../warehouse.ts";
 import { HASH_VERSION } from "./content.ts";
 import { resolveRejects } from "./load-answers.ts";
-import type { LoadPlace } from "./load-persons.ts";
+import type { LoadPlace } from "./load-place.ts";
 import { tableId } from "./names.ts";
 
 /** Quarantines records that could not be processed: a reject and a state for each of their input rows. */

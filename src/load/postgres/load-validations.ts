@@ -9,7 +9,7 @@ import {
   stageStates,
   stateCells,
 } from "./load-answers.ts";
-import type { LoadPlace } from "./load-persons.ts";
+import type { LoadPlace } from "./load-place.ts";
 import { quoteIdentifier, tableId } from "./names.ts";
 
 const columns = [

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
 import { copyEncoded, encodeRows } from "./copy.ts";
-import type { LoadPlace } from "./load-persons.ts";
+import type { LoadPlace } from "./load-place.ts";
 import { quoteIdentifier, quoteQualified, tableId } from "./names.ts";
 import { type EncodedPerson, type ListGroup, listGroups, scalarNames } from "./person-groups.ts";
 import { decideGroups, type PersonState, writePersonStates } from "./person-state.ts";

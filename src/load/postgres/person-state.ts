@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { LoadPlace } from "./load-persons.ts";
+import type { LoadPlace } from "./load-place.ts";
 import { tableId } from "./names.ts";
 import { type EncodedPerson, groupNames, HASH_LENGTH, UNKNOWN_HASH } from "./person-groups.ts";
 
