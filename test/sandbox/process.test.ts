@@ -31,6 +31,15 @@ const isGone = async (pid: number): Promise<boolean> => {
   return false;
 };
 
+const run = async (...args: string[]) => {
+  const child = spawn(process.execPath, [MAIN, ...args], { stdio: ["ignore", "ignore", "pipe"] });
+  children.push(child);
+  const chunks: string[] = [];
+  child.stderr.setEncoding("utf8").on("data", (chunk: string) => chunks.push(chunk));
+  const [code] = await once(child, "close");
+  return { code, text: chunks.join("") };
+};
+
 describe("the sandbox as a program", () => {
   it("says on one line where it answers, and follows its flags", async () => {
     const { ready } = await start("--seed", "5", "--faults", "429:1@resolve", "--api-key", "k");
@@ -81,14 +90,6 @@ describe("the sandbox as a program", () => {
   });
 
   it("explains wrong usage without a stack trace and exits 2", async () => {
-    const run = async (...args: string[]) => {
-      const child = spawn(process.execPath, [MAIN, ...args], { stdio: ["ignore", "ignore", "pipe"] });
-      children.push(child);
-      const chunks: string[] = [];
-      child.stderr.setEncoding("utf8").on("data", (chunk: string) => chunks.push(chunk));
-      const [code] = await once(child, "close");
-      return { code, text: chunks.join("") };
-    };
     for (const args of [["--people", "0"], ["--port", "x"], ["--faults", "nonsense"], ["--unheard-of"]]) {
       const { code, text } = await run(...args);
       expect(code).toBe(2);

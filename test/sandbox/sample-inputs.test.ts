@@ -8,6 +8,10 @@ const filled = (...values: (string | null)[]) =>
   values.filter((value) => value !== null && value.trim() !== "");
 const content = ({ id: _id, updated_at: _at, ...rest }: SampleInput) => JSON.stringify(rest);
 
+const values = (row: SampleInput) => Object.values(row).filter((value) => typeof value === "string");
+const identifiers = (row: SampleInput) =>
+  filled(row.email, row.work_email, row.phone, row.linkedin, row.street);
+
 function toRecord(row: SampleInput): object {
   const fields = {
     record_id: String(row.id),
@@ -46,7 +50,6 @@ describe("sample inputs", () => {
   });
 
   it("have the dirt of real tables", () => {
-    const values = (row: SampleInput) => Object.values(row).filter((value) => typeof value === "string");
     const share = (fits: (row: SampleInput) => boolean) => rows.filter(fits).length / rows.length;
     const contents = new Set<string>();
     const repeated = rows.filter((row) => {
@@ -56,8 +59,6 @@ describe("sample inputs", () => {
     });
     expect(repeated.length / rows.length).toBeGreaterThan(0.004);
     expect(repeated.length / rows.length).toBeLessThan(0.03);
-    const identifiers = (row: SampleInput) =>
-      filled(row.email, row.work_email, row.phone, row.linkedin, row.street);
     const nothing = share(
       (row) => identifiers(row).length === 0 && filled(row.first_name, row.last_name).length === 0,
     );
