@@ -1,0 +1,60 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpuSeconds, peakResidentBytes, readTree } from "./process-tree.ts";
+
+/** What a finished process used. */
+export interface Measured {
+  readonly seconds: number;
+  /** CPU of the process and what it started, seconds. */
+  readonly cpuSeconds: number;
+  /** Largest resident memory of its Node process, bytes. */
+  readonly peakResidentBytes: number;
+  /** Largest sum of resident memory over the process and what it started, bytes. */
+  readonly peakTreeBytes: number;
+  readonly stdout: string;
+}
+
+const SAMPLE_EVERY_MS = 100;
+
+/** Runs a command to its end and measures it from outside; throws when it fails. */
+export async function measure(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<Measured> {
+  const startedAt = performance.now();
+  const child = spawn(command, args, { env, stdio: ["ignore", "pipe", "inherit"] });
+  const pid = child.pid ?? 0;
+  const peaks = { own: 0, tree: 0, cpu: 0 };
+  const sample = () => {
+    peaks.own = Math.max(peaks.own, peakResidentBytes(pid));
+    peaks.tree = Math.max(
+      peaks.tree,
+      readTree(pid).reduce((sum, p) => sum + p.residentBytes, 0),
+    );
+    peaks.cpu = Math.max(peaks.cpu, cpuSeconds(pid));
+  };
+  const timer = setInterval(sample, SAMPLE_EVERY_MS);
+  const [stdout, code] = await Promise.all([textOf(child), codeOf(child)]);
+  clearInterval(timer);
+  if (code !== 0) throw new Error(`${command} ${args.join(" ")} ended with ${code}: ${stdout}`);
+  return {
+    seconds: (performance.now() - startedAt) / 1000,
+    cpuSeconds: peaks.cpu,
+    peakResidentBytes: peaks.own,
+    peakTreeBytes: peaks.tree,
+    stdout,
+  };
+}
+
+async function textOf(child: ChildProcess): Promise<string> {
+  let text = "";
+  child.stdout?.setEncoding("utf8");
+  for await (const piece of child.stdout ?? []) text += String(piece);
+  return text;
+}
+
+async function codeOf(child: ChildProcess): Promise<number | null> {
+  const [code] = (await once(child, "exit")) as [number | null];
+  return code;
+}

@@ -1,0 +1,61 @@
+import { readdirSync, readFileSync } from "node:fs";
+
+/** Clock ticks a second, as /proc counts them on every Linux in use. */
+const TICKS = 100;
+const PAGE_BYTES = 4096;
+
+interface ProcessStat {
+  readonly pid: number;
+  readonly parent: number;
+  readonly name: string;
+  /** Own user and system time, seconds. */
+  readonly ownSeconds: number;
+  /** Time of children that ended and were waited for, seconds. */
+  readonly reapedSeconds: number;
+  readonly residentBytes: number;
+}
+
+function readStat(pid: string): ProcessStat | null {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, "utf8");
+    // The name stands in parentheses and may hold anything.
+    const end = text.lastIndexOf(")");
+    const fields = text.slice(end + 2).split(" ");
+    const at = (index: number) => Number(fields[index] ?? 0);
+    return {
+      pid: Number(pid),
+      parent: at(1),
+      name: text.slice(text.indexOf("(") + 1, end),
+      ownSeconds: (at(11) + at(12)) / TICKS,
+      reapedSeconds: (at(13) + at(14)) / TICKS,
+      residentBytes: at(21) * PAGE_BYTES,
+    };
+  } catch {
+    return null; // It ended between the listing and the reading.
+  }
+}
+
+/** A process with everything that it started, as Linux's /proc shows them now. */
+export function readTree(root: number): readonly ProcessStat[] {
+  const all = readdirSync("/proc")
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((pid) => readStat(pid) ?? []);
+  const tree = all.filter((p) => p.pid === root);
+  for (const process of tree) tree.push(...all.filter((p) => p.parent === process.pid));
+  return tree;
+}
+
+/** CPU seconds that a process tree has used so far, ended children included. */
+export function cpuSeconds(root: number): number {
+  return readTree(root).reduce((sum, p) => sum + p.ownSeconds + p.reapedSeconds, 0);
+}
+
+/** Largest resident memory of a process so far, bytes. */
+export function peakResidentBytes(pid: number): number {
+  try {
+    const match = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
+    return Number(match?.[1] ?? 0) * 1024;
+  } catch {
+    return 0;
+  }
+}

@@ -1,0 +1,232 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createWriteStream, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { pipeline } from "node:stream/promises";
+import { Client } from "pg";
+import { to as copyTo } from "pg-copy-streams";
+import { openEmbedded } from "../src/load/embedded/open-embedded.ts";
+import { openWarehouse } from "../src/load/open.ts";
+import type { InputSource, LookupSpec, Warehouse } from "../src/load/warehouse.ts";
+import { silentLog } from "../src/log.ts";
+import { sampleInputs } from "../src/sandbox/sample-inputs.ts";
+import { tables } from "../src/schemas/registry.ts";
+
+const POPULATION = 1_000_000;
+const BATCH = 500;
+
+/** The parts that a benchmark runs on: a service, a Postgres with an input table, a folder. */
+export interface Stage {
+  readonly serviceUrl: string;
+  readonly databaseUrl: string;
+  /** The server's own process, for its CPU; null where it isn't ours. */
+  readonly postmasterPid: number | null;
+  readonly folder: string;
+  close(): Promise<void>;
+}
+
+const columns = [
+  "id",
+  "first_name",
+  "last_name",
+  "email",
+  "work_email",
+  "phone",
+  "linkedin",
+  "street",
+  "city",
+  "state",
+  "zip",
+  "updated_at",
+] as const;
+
+/** The mapping that the benchmark's job uses. */
+export const benchInput: InputSource = {
+  name: "customers",
+  connection: null,
+  relation: { table: ["crm", "customers"] },
+  where: null,
+  orderBy: null,
+  key: ["id"],
+  cursor: null,
+  fields: {
+    first_name: ["first_name"],
+    last_name: ["last_name"],
+    emails: ["email", "work_email"],
+    phones: ["phone"],
+    linkedin_url: ["linkedin"],
+    address_line_1: ["street"],
+    city: ["city"],
+    state: ["state"],
+    zipcode: ["zip"],
+  },
+};
+
+/** Starts the sandbox in a process of its own. */
+async function startService(): Promise<{ url: string; child: ChildProcess }> {
+  const program = new URL("../src/sandbox/main.ts", import.meta.url).pathname;
+  const args = [
+    program,
+    "--port",
+    "0",
+    "--no-contents",
+    "--exit-with-parent",
+    "--people",
+    String(POPULATION),
+  ];
+  const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
+  for await (const line of createInterface({ input: child.stdout })) {
+    return { url: (JSON.parse(line) as { url: string }).url, child };
+  }
+  throw new Error("The sandbox did not start.");
+}
+
+/** Sets the stage: an input table of so many rows, everything else empty. */
+export async function setStage(rows: number): Promise<Stage> {
+  const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-"));
+  const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
+  const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
+  const databaseUrl = given ?? embedded?.connectionString ?? "";
+  const service = await startService();
+  const warehouse = openWarehouse({
+    type: "postgres",
+    url: databaseUrl,
+    schema: "unused",
+    opsSchema: "unused_ops",
+  });
+  await runSql(databaseUrl, "DROP SCHEMA IF EXISTS crm CASCADE");
+  await warehouse.createSampleTable(
+    benchInput,
+    columns.map((name) => ({
+      name,
+      type: name === "id" ? "bigint" : name === "updated_at" ? "timestamptz" : "text",
+    })),
+    sampleRows(rows),
+  );
+  await warehouse.close();
+  await runSql(databaseUrl, "VACUUM ANALYZE crm.customers");
+  return {
+    serviceUrl: service.url,
+    databaseUrl,
+    postmasterPid: await postmasterOf(databaseUrl),
+    folder,
+    async close() {
+      service.child.kill("SIGTERM");
+      await embedded?.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function* sampleRows(rows: number): Generator<readonly (string | null)[]> {
+  for (const row of sampleInputs({ seed: 1, people: POPULATION, rows })) {
+    yield columns.map((name) => (row[name] === null ? null : String(row[name])));
+  }
+}
+
+/** Runs statements without a result. */
+export async function runSql(url: string, text: string): Promise<void> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(text);
+  } finally {
+    await client.end();
+  }
+}
+
+async function postmasterOf(url: string): Promise<number | null> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
+  const stat = await Promise.resolve(rows[0]?.pid).then((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/stat`, "utf8");
+    } catch {
+      return null; // A server on another machine.
+    }
+  });
+  await client.end();
+  return stat === null ? null : Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
+}
+
+/** Drops both schemas of one round. */
+export async function dropSchemas(url: string, name: string): Promise<void> {
+  await runSql(url, `DROP SCHEMA IF EXISTS ${name} CASCADE; DROP SCHEMA IF EXISTS ${name}_ops CASCADE`);
+}
+
+/** Writes the request bodies that the job sends, one a line; returns how many records. */
+export async function writeBodies(stage: Stage, file: string): Promise<number> {
+  const name = "bench_bodies";
+  await dropSchemas(stage.databaseUrl, name);
+  const warehouse = openNamed(stage.databaseUrl, name);
+  await warehouse.migrate();
+  const run = { runId: "bodies", job: "bodies", jobType: "enrich", shard: "0/1" };
+  await warehouse.beginRun(run);
+  const spec: LookupSpec = {
+    job: "bodies",
+    type: "enrich",
+    input: benchInput,
+    refreshAfterMs: null,
+    refreshUnmatchedAfterMs: null,
+    pidFrom: null,
+    dropsInvalidEmails: false,
+    parametersHash: "bench",
+    resend: false,
+    acceptParameters: null,
+    maxRecords: null,
+  };
+  const selection = await warehouse.selectLookup(spec, run);
+  const out = createWriteStream(file);
+  let batch: string[] = [];
+  const flush = () => {
+    if (batch.length > 0) out.write(`{"records":[${batch.join(",")}]}\n`);
+    batch = [];
+  };
+  for await (const page of selection.records()) {
+    for (const record of page) {
+      batch.push(`{"record_id":"${record.recordId}",${record.json.slice(1)}`);
+      if (batch.length === BATCH) flush();
+    }
+  }
+  flush();
+  await new Promise((resolve) => out.end(resolve));
+  await selection.close();
+  await warehouse.close();
+  await dropSchemas(stage.databaseUrl, name);
+  return selection.counts.toSend;
+}
+
+/** Opens a warehouse under a schema name of its own. */
+export function openNamed(url: string, name: string): Warehouse {
+  return openWarehouse({ type: "postgres", url, schema: name, opsSchema: `${name}_ops` });
+}
+
+/** Writes every filled table of a warehouse to a file of ready rows; returns the list for `floor-copy.ts`, largest first. */
+export async function exportTables(stage: Stage, name: string, floorName: string): Promise<string> {
+  const client = new Client({ connectionString: stage.databaseUrl });
+  await client.connect();
+  const files: { table: string; file: string; bytes: number }[] = [];
+  for (const table of tables) {
+    const suffix = table.room === "ops" ? "_ops" : "";
+    const file = join(stage.folder, `${table.name}.copy`);
+    const source = `${name}${suffix}.${table.name}`;
+    await pipeline(client.query(copyTo(`COPY ${source} TO STDOUT`)), createWriteStream(file));
+    const bytes = statSync(file).size;
+    if (bytes > 0) files.push({ table: `${floorName}${suffix}.${table.name}`, file, bytes });
+  }
+  await client.end();
+  const list = join(stage.folder, "tables.json");
+  const sorted = files.toSorted((a, b) => b.bytes - a.bytes);
+  writeFileSync(list, JSON.stringify(sorted.map(({ table, file }) => [table, file])));
+  return list;
+}
+
+/** Makes the floor's empty tables: the same DDL under another name. */
+export async function makeFloorTables(stage: Stage, name: string): Promise<void> {
+  await dropSchemas(stage.databaseUrl, name);
+  const warehouse = openNamed(stage.databaseUrl, name);
+  await warehouse.migrate();
+  await warehouse.close();
+}
