@@ -156,10 +156,17 @@ describe("a family", () => {
   });
 
   it("ends at the population's end", () => {
-    const few = createPeople(7, 13);
-    for (let index = 0; index < 13; index++) {
-      for (const { relative_service_pid } of JSON.parse(personText(index, TODAY, few)).relatives) {
-        expect(few.findByPid(relative_service_pid, TODAY)).toBeLessThan(13);
+    for (let count = 1; count < 100; count++) {
+      const few = createPeople(7, count);
+      for (let index = Math.max(0, count - 8); index < count; index++) {
+        const { relatives, service_spouse_pid } = JSON.parse(personText(index, TODAY, few));
+        const pids = relatives.map(
+          (relative: { relative_service_pid: string }) => relative.relative_service_pid,
+        );
+        const found = [...pids, service_spouse_pid ?? few.pidOf(0, TODAY)].map((pid) =>
+          few.findByPid(pid, TODAY),
+        );
+        expect(found.every((other) => other !== null && other < count)).toBe(true);
       }
     }
   });
