@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import { LimitReachedError } from "../errors.ts";
-import type { CallReport } from "./limits.ts";
+import type { CallReport } from "./call-report.ts";
 import { MAX_RETRY_AFTER_MS } from "./retry-after.ts";
 
 /** How long one call at a time may be refused, without one success, before it counts as a used-up quota. */

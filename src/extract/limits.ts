@@ -1,6 +1,7 @@
 import PQueue from "p-queue";
 import type { Clock } from "../clock.ts";
 import type { LimitReachedError, StopRunError } from "../errors.ts";
+import type { CallReport } from "./call-report.ts";
 import { createCongestion, type Congestion } from "./congestion.ts";
 import { createServiceHealth } from "./service-health.ts";
 
@@ -14,21 +15,6 @@ export interface LimiterOptions {
   readonly endpointRequestsPerSecond?: Readonly<Record<string, number>>;
   readonly clock: Clock;
 }
-
-/** What a call told about the service's mood. */
-export type CallReport =
-  /** An answer. */
-  | { readonly kind: "answered" }
-  /** Another 4xx: the service is well, it only minds this request. */
-  | { readonly kind: "declined" }
-  /** 429: too fast, or the quota is used up. */
-  | { readonly kind: "refused"; readonly startedAtMs: number; readonly afterMs: number }
-  /** 503. */
-  | { readonly kind: "unavailable" }
-  /** No connection. */
-  | { readonly kind: "not_sent"; readonly code: string }
-  /** Anything else: it was reached, which is all that it tells. */
-  | { readonly kind: "other" };
 
 /** Decides when each call of a run may start; one for all jobs of a run. */
 export interface Limiter {

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import { StopRunError } from "../errors.ts";
-import type { CallReport } from "./limits.ts";
+import type { CallReport } from "./call-report.ts";
 
 /** How long to try a service that could never be reached in this run: most likely the address is wrong. */
 const UNREACHABLE_AFTER_MS = 25_000;

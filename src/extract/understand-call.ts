@@ -1,8 +1,8 @@
 import type { Clock } from "../clock.ts";
 import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
 import { type Envelope, type PlainBody, readEnvelope, readJson } from "./answer-body.ts";
+import type { CallReport } from "./call-report.ts";
 import type { FinishedCall } from "./dispatch.ts";
-import type { CallReport } from "./limits.ts";
 import type { Attempt } from "./lookup-outcome.ts";
 import { type CallOutcome, type Decision, isAmbiguous } from "./retry.ts";
 import { parseRetryAfter } from "./retry-after.ts";

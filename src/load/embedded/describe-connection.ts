@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { Server } from "./run-server.ts";
+import type { Server } from "./server.ts";
 import { logPath } from "./server-log.ts";
 import { DATABASE, ROLE } from "./settings.ts";
 

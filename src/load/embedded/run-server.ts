@@ -1,25 +1,16 @@
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../../errors.ts";
-import type { Log } from "../../log.ts";
-import type { Binaries } from "./binaries.ts";
 import { chooseFreePort } from "./free-port.ts";
 import type { Place } from "./place.ts";
 import { disownPid, endLeftovers, readPostmaster, runsDeletedProgram } from "./postmaster.ts";
 import { runProgram } from "./run-program.ts";
+import type { Server } from "./server.ts";
 import { boundLog, ensureLog, logPath, readLogFrom } from "./server-log.ts";
 import { RECOVERY_TIMEOUT_MS, type Session, tryConnect } from "./session.ts";
 import { HOLD_KEY, serverConf, SUPERVISED } from "./settings.ts";
 import { readSmallFile, writeSmallFile } from "./small-file.ts";
 import { describeFailure, readStartupFailure } from "./startup-failure.ts";
-
-/** All that is needed to run the server of one place. */
-export interface Server {
-  readonly place: Place;
-  readonly binaries: Binaries;
-  readonly password: string;
-  readonly log: Log;
-}
 
 const POLL_MS = 200;
 /** Failed starts in a row: children of a killed server may hold on for a while, a lost race for a port passes at once. */

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { Client } from "pg";
 import { codeOf, FixConfigurationError, messageOf, StopRunError } from "../../errors.ts";
-import type { Server } from "./run-server.ts";
+import type { Server } from "./server.ts";
 import { logPath } from "./server-log.ts";
 import { ROLE } from "./settings.ts";
 
