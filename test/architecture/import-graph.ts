@@ -29,8 +29,7 @@ export function readImports(root: string, files: readonly string[]): readonly Im
   );
 }
 
-/** The first cycle found, as the files along it, the first one repeated at the end; null when there is none. */
-export function findCycle(imports: readonly Import[]): readonly string[] | null {
+function findCycle(imports: readonly Import[]): readonly string[] | null {
   const targets = new Map<string, string[]>();
   for (const { from, to } of imports) targets.set(from, [...(targets.get(from) ?? []), to]);
   const finished = new Set<string>();
@@ -49,4 +48,16 @@ export function findCycle(imports: readonly Import[]): readonly string[] | null 
     if (cycle) return cycle;
   }
   return null;
+}
+
+/** Cycles, each as the files along it with the first one repeated; cutting the first import of each leaves none. */
+export function findCycles(imports: readonly Import[]): readonly (readonly string[])[] {
+  const cycles: (readonly string[])[] = [];
+  let rest = imports;
+  for (let cycle = findCycle(rest); cycle !== null; cycle = findCycle(rest)) {
+    const [from, to] = cycle;
+    cycles.push(cycle);
+    rest = rest.filter((edge) => edge.from !== from || edge.to !== to);
+  }
+  return cycles;
 }
