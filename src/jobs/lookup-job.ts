@@ -66,6 +66,7 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
     return { end: endOfError(error), counters: zeroCounters, coverage: null };
   }
   const tally = createTally(selection.counts);
+  tally.add({ rows_written: selection.rowsWritten });
   let thrown: { readonly error: unknown } | null = null;
   try {
     await send(services, task, selection, tally);

@@ -116,6 +116,8 @@ export interface LookupRecord {
 /** What is due, frozen at the start of the run. */
 export interface LookupSelection {
   readonly counts: LookupCounts;
+  /** Warehouse rows that the selection itself wrote. */
+  readonly rowsWritten: number;
   /** Pages of distinct records, ordered by content hash. */
   records(): AsyncIterable<readonly LookupRecord[]>;
   /** Drops the work table; idempotent. */

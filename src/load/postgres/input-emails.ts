@@ -4,18 +4,18 @@ import type { Session } from "./session.ts";
 
 /**
  * Brings `input_email` up to date with the temporary table `input_address`: only rows that differ are written. Keys
- * that are no longer in the input stay as they are.
+ * that are no longer in the input stay as they are. Returns how many rows it wrote or removed.
  */
-export async function syncInputEmails(session: Session, names: SchemaNames, source: string): Promise<void> {
+export async function syncInputEmails(session: Session, names: SchemaNames, source: string): Promise<number> {
   const table = tableId(names, "data", "input_email");
   await session.client.query("ANALYZE pg_temp.input_address");
-  await session.change(sql`
+  const removed = await session.change(sql`
     DELETE FROM ${table} AS t
     WHERE t.source = ${source}
       AND EXISTS (SELECT FROM pg_temp.input_address AS a WHERE a.source_key = t.source_key)
       AND NOT EXISTS (SELECT FROM pg_temp.input_address AS a WHERE a.copy = 1
         AND a.source_key = t.source_key AND a.position = t.position AND a.email_address IS NOT NULL)`);
-  await session.change(sql`
+  const written = await session.change(sql`
     INSERT INTO ${table} AS t (source, source_key, position, email_address, _synced_at, _run_id)
     SELECT ${source}, source_key, position, email_address, now(), current_setting('person_etl.run_id')
     FROM pg_temp.input_address
@@ -23,4 +23,5 @@ export async function syncInputEmails(session: Session, names: SchemaNames, sour
     ON CONFLICT (source, source_key, position) DO UPDATE
       SET email_address = excluded.email_address, _synced_at = excluded._synced_at, _run_id = excluded._run_id
       WHERE t.email_address <> excluded.email_address`);
+  return removed + written;
 }

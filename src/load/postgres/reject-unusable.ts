@@ -17,13 +17,13 @@ const MESSAGES: Readonly<Record<string, string>> = {
 /** Codes of rows that can't have a state of their own: they are rejected anew each night, and their old rejects replaced. */
 const WITHOUT_STATE = ["missing_key", "key_too_long", "duplicate_key"];
 
-/** Rejects the rows of `due_row` that can't be sent, with their state, in sets. */
+/** Rejects the rows of `due_row` that can't be sent, with their state, in sets; returns how many. */
 export async function rejectUnusable(
   session: Session,
   names: SchemaNames,
   spec: LookupSpec,
   run: RunRef,
-): Promise<void> {
+): Promise<number> {
   const reject = tableId(names, "data", "reject");
   const source = spec.input.name;
   await session.change(sql`
@@ -33,7 +33,7 @@ export async function rejectUnusable(
     UPDATE ${reject} AS t SET resolved_at = now(), _synced_at = now() FROM pg_temp.due_row AS d
     WHERE d.class LIKE 'reject:%' AND d.prior = 'rejected' AND t.job = ${spec.job} AND t.source = ${source}
       AND t.source_key = d.source_key AND t.resolved_at IS NULL`);
-  await session.change(sql`
+  const rejected = await session.change(sql`
     INSERT INTO ${reject}
       (reject_id, run_id, job, source, source_key, stage, code, message, details, created_at, _synced_at)
     SELECT gen_random_uuid(), ${run.runId}, ${spec.job}, ${source}, source_key, 'input', m.code, m.message, NULL, now(), now()
@@ -50,4 +50,5 @@ export async function rejectUnusable(
       hash_version = excluded.hash_version, parameters_hash = excluded.parameters_hash,
       sent_service_pid = excluded.sent_service_pid, outcome = 'rejected', attempts = t.attempts + 1,
       due_at = NULL, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
+  return rejected;
 }

@@ -48,6 +48,7 @@ export async function reuseAnswers(
   names: SchemaNames,
   spec: LookupSpec,
   run: RunRef,
+  touch: (table: string, rows: number) => void,
 ): Promise<readonly ReusedCount[]> {
   const counts = await takeReusable(session, names, spec);
   if (counts.length === 0) return counts;
@@ -58,14 +59,14 @@ export async function reuseAnswers(
   const list = copied.map(quoteIdentifier).join(", ");
   const set = copied.map((name) => `${quoteIdentifier(name)} = excluded.${quoteIdentifier(name)}`).join(", ");
   const history = tableId(names, "data", "match_history");
-  await session.change(sql`
+  const closed = await session.change(sql`
     UPDATE ${history} AS h SET valid_to = a.request_completed_at, _synced_at = now(), _run_id = ${run.runId}
     FROM pg_temp.reused AS r JOIN ${answerId} AS a
       ON a.job = ${spec.job} AND a.source = ${spec.input.name} AND a.source_key = r.from_key
     WHERE h.job = ${spec.job} AND h.source = ${spec.input.name} AND h.source_key = r.source_key AND h.valid_to IS NULL
       AND h.valid_from < a.request_completed_at
       AND (h.is_match, h.service_pid, h.match_score) IS DISTINCT FROM (a.is_match, a.service_pid, a.match_score)`);
-  await session.change(sql`
+  const opened = await session.change(sql`
     INSERT INTO ${history} (job, source, source_key, valid_from, valid_to, is_match, service_pid, match_score, _synced_at, _run_id)
     SELECT ${spec.job}, ${spec.input.name}, r.source_key, a.request_completed_at, NULL, a.is_match, a.service_pid,
       a.match_score, now(), ${run.runId}
@@ -74,12 +75,14 @@ export async function reuseAnswers(
     WHERE NOT EXISTS (SELECT FROM ${history} AS h WHERE h.job = ${spec.job} AND h.source = ${spec.input.name}
       AND h.source_key = r.source_key AND h.valid_to IS NULL)
     ON CONFLICT DO NOTHING`);
-  await session.change(sql`
+  touch("match_history", closed + opened);
+  const answered = await session.change(sql`
     INSERT INTO ${answerId} (job, source, source_key, ${raw(list)}, _synced_at, _run_id)
     SELECT job, source, r.source_key, ${raw(copied.map((name) => `a.${quoteIdentifier(name)}`).join(", "))}, now(), ${run.runId}
     FROM pg_temp.reused AS r JOIN ${answerId} AS a
       ON a.job = ${spec.job} AND a.source = ${spec.input.name} AND a.source_key = r.from_key
     ON CONFLICT (job, source, source_key) DO UPDATE SET ${raw(set)}, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
+  touch(answer.name, answered);
   await session.change(sql`
     UPDATE ${tableId(names, "data", "reject")} AS t SET resolved_at = now(), _synced_at = now()
     FROM pg_temp.reused AS r WHERE r.prior = 'rejected' AND t.job = ${spec.job} AND t.source = ${spec.input.name}

@@ -8,6 +8,7 @@ import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddress
 import { nextCheckpoint, type PassCheckpoint, readCheckpoint, recentBound } from "./pass-checkpoint.ts";
 import { openForeignInput, openLocalInput } from "./foreign-input.ts";
 import { raw } from "./input.ts";
+import { touchTables } from "./ledger.ts";
 import { syncInputEmails } from "./input-emails.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
@@ -25,6 +26,8 @@ export interface SelectContext {
 /** What a selection found. */
 export interface Selected {
   readonly counts: LookupCounts;
+  /** Rows of ours that the selection itself wrote: rejects, reused answers, `input_email`. */
+  readonly rowsWritten: number;
   /** Where the cursor stands once everything that is due has been answered. */
   readonly checkpoint: PassCheckpoint | null;
 }
@@ -77,7 +80,9 @@ export async function selectDue(
     await applyRefreshPolicy(session, names, spec);
     if (decision === "keep") await keepAnswers(session, names, classify);
   }
-  const classCounts = await classifyInto(session, classify, freeze !== null);
+  const written = new Map<string, number>();
+  const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
+  const classCounts = await classifyInto(session, classify, freeze ? touch : null);
   const parametersChanged =
     decision === "undecided" ? sumOf(classCounts, (count) => count.changed_parameters) : 0;
   // Without the user's word on changed parameters nothing is sent, so nothing is frozen either.
@@ -86,15 +91,25 @@ export async function selectDue(
   const reused = !context.isMigrated
     ? []
     : frozen
-      ? await reuseAnswers(session, names, spec, frozen.run)
+      ? await reuseAnswers(session, names, spec, frozen.run, touch)
       : await takeReusable(session, names, spec);
-  if (frozen) await rejectUnusable(session, names, spec, frozen.run);
+  if (frozen) touch("reject", await rejectUnusable(session, names, spec, frozen.run));
   const work = await fillWorkTable(
     session,
     spec,
     frozen ? { table: tableId(names, "data", frozen.workTable), run: frozen.run } : null,
   );
+  const changed = [...written].filter(([, rows]) => rows > 0);
+  if (freeze) {
+    await touchTables(
+      session,
+      names,
+      freeze.run,
+      changed.map(([table]) => table),
+    );
+  }
   return {
+    rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0),
     counts: { ...countsOf(classCounts, reused, work), parametersChanged },
     checkpoint: nextCheckpoint(spec, opened.cursorMax, recent === null ? null : checkpoint, session.now),
   };
@@ -104,14 +119,14 @@ export async function selectDue(
 async function classifyInto(
   session: Session,
   classify: ClassifyContext,
-  writes: boolean,
+  touch: ((table: string, rows: number) => void) | null,
 ): Promise<readonly ClassCount[]> {
   await session.client.query(`CREATE TEMP TABLE due_row (source_key text, class text NOT NULL, prior text,
     input_hash bytea, sent_hash bytea, pid text, rank bigint, record text, occurrences bigint NOT NULL) ON COMMIT DROP`);
   const isAddresses = classify.spec.type === "validate_emails";
   if (isAddresses) {
     await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${inputAddresses(classify)}`);
-    if (writes) await syncInputEmails(session, classify.names, classify.spec.input.name);
+    if (touch) touch("input_email", await syncInputEmails(session, classify.names, classify.spec.input.name));
   }
   const rows = isAddresses ? classifiedAddresses(classify) : classifiedRows(classify);
   const occurrences = raw(isAddresses ? "occurrences" : "1::bigint");

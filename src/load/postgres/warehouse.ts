@@ -23,7 +23,7 @@ import { trackLoads } from "./open-loads.ts";
 import type { PassCheckpoint } from "./pass-checkpoint.ts";
 import * as runs from "./runs.ts";
 import { createSampleTable } from "./sample-table.ts";
-import { selectDue } from "./select-lookup.ts";
+import { type Selected, selectDue } from "./select-lookup.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
 import { encodePerson } from "./person-groups.ts";
 import { readWorkPage } from "./work-table.ts";
@@ -90,7 +90,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
         return selectDue(context, { run, workTable });
       });
       checkpoints.set(runKey(run), selected.checkpoint);
-      return selectionOf(pool, names, spec, workTable, selected.counts);
+      return selectionOf(pool, names, spec, workTable, selected);
     },
     preparePerson: encodePerson,
     commitLookup: (commit) => commitLookup({ pool, names, openLoads, pause: delay }, commit),
@@ -131,7 +131,7 @@ function selectionOf(
   names: SchemaNames,
   spec: LookupSpec,
   workTable: string,
-  counts: LookupCounts,
+  { counts, rowsWritten }: Selected,
 ): LookupSelection {
   const table = tableId(names, "data", workTable);
   async function* records(): AsyncGenerator<readonly LookupRecord[]> {
@@ -154,6 +154,7 @@ function selectionOf(
   }
   return {
     counts,
+    rowsWritten,
     records,
     close: () =>
       inTransaction(pool, async (session) => void (await session.change(sql`DROP TABLE IF EXISTS ${table}`))),
