@@ -130,20 +130,9 @@ async function send(
   }
 }
 
-/** Notes what the selection found, so that the books of a run that is killed tell it. */
+/** Notes what the selection found and did, so that the books of a run that is killed tell it. */
 async function noteFound(services: JobServices, run: RunRef, counters: Counters): Promise<void> {
-  const {
-    records_read,
-    records_unchanged,
-    records_waiting,
-    records_rejected,
-    records_rejected_before_sending,
-  } = counters;
-  await services.warehouse.recordAttempts(run, [], {
-    records_read,
-    records_unchanged,
-    records_waiting,
-    records_rejected,
-    records_rejected_before_sending,
-  });
+  // What becomes of the rest is not known yet.
+  const { records_duplicate: _duplicate, records_remaining: _remaining, ...found } = counters;
+  await services.warehouse.recordAttempts(run, [], found);
 }

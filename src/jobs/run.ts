@@ -1,4 +1,5 @@
 import type { JobConfig } from "../config/config.ts";
+import type { RunRef } from "../load/warehouse.ts";
 import { selectJobs } from "./job-selection.ts";
 import { endOfError, interrupted, type JobEnd, skipped } from "./job-end.ts";
 import { type JobResult, runLookupJob } from "./lookup-job.ts";
@@ -49,7 +50,7 @@ async function runOne(
   try {
     const hindrance = hindranceOf(services, job, ends);
     result = hindrance
-      ? { end: hindrance, counters: zeroCounters }
+      ? await leaveOut(services, job, request, hindrance)
       : await runLookupJob(services, job, request);
   } catch (error) {
     result = { end: endOfError(error), counters: zeroCounters };
@@ -60,6 +61,24 @@ async function runOne(
   if (status === "failed") services.log.error({ ...fields, ...error, error: cause }, "job_failed");
   else services.log.info(fields, "job_ended");
   return result;
+}
+
+/** Notes a job that is not begun. */
+async function leaveOut(
+  { warehouse }: JobServices,
+  job: JobConfig,
+  { runId }: RunRequest,
+  end: JobEnd,
+): Promise<JobResult> {
+  const run: RunRef = { runId, job: job.name, jobType: job.type, shard: "0/1" };
+  const { status, limitedBy, error } = end;
+  await warehouse.beginRun(run);
+  await warehouse.endRun(
+    run,
+    { status, limitedBy, error: error?.message ?? null, counters: zeroCounters },
+    null,
+  );
+  return { end, counters: zeroCounters };
 }
 
 /** Why a job is not begun; null when nothing stands against it. */
