@@ -76,6 +76,9 @@ async function runCommand(
       log,
       scrubber,
       progress: terminal.progress,
+      tell(sentence) {
+        if (terminal.isWatched && log.shows("warn")) terminal.printError(sentence);
+      },
       stop,
       scope,
       widthColumns: terminal.widthColumns,

@@ -12,6 +12,8 @@ export interface Context {
   readonly log: Logger;
   readonly scrubber: Scrubber;
   readonly progress: Progress;
+  /** Says what takes its time to somebody who watches; elsewhere the log has it. */
+  readonly tell: (sentence: string) => void;
   readonly stop: StopSignals;
   /** Closed after the command, whatever came of it. */
   readonly scope: Scope;

@@ -22,6 +22,7 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
     await connectOnce(warehouse);
     return { warehouse, howToConnect: [] };
   }
+  context.tell("Starting the embedded database …");
   const server = await openEmbedded({ dataDir: config.dataDir, log, signal: stop.signal });
   scope.deferProgram("embedded database", () => server.close());
   const warehouse = openWarehouse({ type: "postgres", url: server.connectionString, schema, opsSchema });

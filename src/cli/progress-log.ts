@@ -22,7 +22,7 @@ export function createProgressLog(log: Log): Progress {
       log.info({ job, records_done: entry.done, records_total: entry.total, ...entry.figures }, "progress");
     },
     note(job, text) {
-      log.info({ job, text }, "note");
+      log.debug({ job, text }, "note");
     },
     end(job) {
       jobs.delete(job);

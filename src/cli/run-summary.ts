@@ -65,7 +65,7 @@ export function renderRunSummary(
       report.jobs.map((job) => figures.map((figure) => figure.value(job))),
       widthColumns,
     ),
-    report.jobs.flatMap((job) => remark(job, config) ?? []).join("\n"),
+    [...report.jobs.flatMap((job) => remark(job) ?? []), ...rejectRemark(report, config)].join("\n"),
     ["Where to look", ...indent([warehouse, ...howToConnect])].join("\n"),
     ...(isTrial ? [queries(config), nextSteps(config)] : []),
   ];
@@ -95,19 +95,19 @@ function headline({ status, jobs }: RunReport): string {
 }
 
 /** What has to be said about a job beyond its figures; null when there is nothing. */
-function remark(job: JobReport, config: Config): string | null {
+function remark(job: JobReport): string | null {
   if (job.error) return `✗ ${job.job}: ${job.error.message}`;
   if (job.status === "limited" && job.limited_by !== undefined) {
     return `• ${job.job}: stopped at ${job.limited_by}; ${counted(job.records_remaining, "row")} left for the next run.`;
   }
-  if (job.records_rejected > 0) {
-    const { schema } = config.warehouse;
-    return (
-      `• ${job.job}: ${counted(job.records_rejected, "record")} rejected; why: ` +
-      `SELECT code, message, count(*) FROM ${identifier(schema)}.reject WHERE job = '${job.job}' GROUP BY code, message;`
-    );
-  }
   return null;
+}
+
+function rejectRemark({ jobs }: RunReport, { warehouse }: Config): string[] {
+  const rejected = jobs.reduce((sum, job) => sum + job.records_rejected, 0);
+  if (rejected === 0) return [];
+  const sql = `SELECT job, code, count(*) FROM ${identifier(warehouse.schema)}.reject WHERE resolved_at IS NULL GROUP BY job, code;`;
+  return [`• ${counted(rejected, "record")} could not be used; why: ${sql}`];
 }
 
 function queries(config: Config): string {

@@ -1,7 +1,8 @@
 import type { Config, InputConfig, InputField, JobConfig } from "../config/config.ts";
 import { inputSourceOf } from "../jobs/lookup-spec.ts";
 import type { Warehouse } from "../load/warehouse.ts";
-import type { Log } from "../log.ts";
+import type { Context } from "./context.ts";
+import { counted } from "./figures.ts";
 import { type SampleInput, sampleInputs } from "../sandbox/sample-inputs.ts";
 
 /** A column of a sample table, and what stands in it. */
@@ -36,7 +37,7 @@ export async function createSampleTables(
   config: Config,
   jobs: readonly JobConfig[],
   warehouse: Warehouse,
-  log: Log,
+  { log, tell }: Pick<Context, "log" | "tell">,
 ): Promise<void> {
   const { seed, people, inputRows: rows } = config.sandbox;
   for (const inputs of groupByTable(jobs.map((job) => job.input))) {
@@ -49,8 +50,15 @@ export async function createSampleTables(
       columns.map(({ name, type }) => ({ name, type })),
       rowsOf(columns, sampleInputs({ seed, people, rows })),
     );
-    if (isNew) log.info({ input: input.name, rows }, "sample_table_created");
+    if (!isNew) continue;
+    log.info({ input: input.name, rows }, "sample_table_created");
+    tell(`Made the input table ${tableText(input)} with ${counted(rows, "sample row")}.`);
   }
+}
+
+function tableText({ source }: InputConfig): string {
+  if (source.kind !== "table") return "";
+  return source.schema === null ? source.table : `${source.schema}.${source.table}`;
 }
 
 /** Inputs that read a table of the warehouse, those of the same table together. */

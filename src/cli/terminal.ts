@@ -5,7 +5,7 @@ import type { Progress } from "../jobs/services.ts";
 import { askOnTerminal } from "./ask.ts";
 import type { GlobalOptions } from "./global-options.ts";
 import { createLogger, type Logger } from "./logger.ts";
-import { createProgressBars, type ProgressBars } from "./progress-bars.ts";
+import { createProgressBars } from "./progress-bars.ts";
 import { createProgressLog } from "./progress-log.ts";
 import type { Scrubber } from "./scrub.ts";
 
@@ -33,7 +33,7 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
   const destination = pino.destination({ dest: 2, sync: true });
   const bars = isWatched && process.env["TERM"] !== "dumb" ? createProgressBars(process.stderr) : null;
   const log = createLogger({
-    level: options.logLevel ?? "info",
+    level: options.logLevel ?? (isWatched ? "warn" : "info"),
     isForPeople: isWatched,
     scrubber,
     sink: bars ? (line) => bars.print(line) : (line) => destination.write(`${line}\n`),
@@ -45,7 +45,7 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
   });
   process.stderr.on("error", () => {});
   return {
-    log: bars ? quietUnderBars(log, bars, options) : log,
+    log: isWatched ? quietForPeople(log, options) : log,
     progress: bars ?? createProgressLog(log),
     isWatched,
     widthColumns: process.stdout.isTTY ? (process.stdout.columns ?? 80) : null,
@@ -75,16 +75,12 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
   };
 }
 
-/** While bars tell what goes on, only warnings and errors interrupt them, unless the user asked for more. */
-function quietUnderBars(log: Logger, bars: ProgressBars, options: GlobalOptions): Logger {
-  if (options.logLevel !== null) return log;
+/** Where progress tells what goes on, only warnings and errors are shown, unless the user asked for more on the command line. */
+function quietForPeople(log: Logger, options: GlobalOptions): Logger {
   return {
     ...log,
-    debug: (fields, event) => {
-      if (!bars.isShowing) log.debug(fields, event);
-    },
-    info: (fields, event) => {
-      if (!bars.isShowing) log.info(fields, event);
+    setLevel(level) {
+      log.setLevel(options.logLevel === null && level === "info" ? "warn" : level);
     },
   };
 }

@@ -29,7 +29,7 @@ async function plan(context: Context, names: readonly string[]): Promise<Outcome
   const { warehouse } = await openConfiguredWarehouse(context, config);
   // In a database of our own there is nothing that they could disturb, and without them there is nothing to plan.
   if (config.service.baseUrl === "sandbox" && config.warehouse.url === "embedded") {
-    await createSampleTables(config, jobs, warehouse, context.log);
+    await createSampleTables(config, jobs, warehouse, context);
   }
   const report = await planJobs({ config, warehouse }, names);
   return { document: report, text: renderPlan(report.jobs, context.widthColumns), exitCode: 0 };

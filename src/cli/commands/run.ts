@@ -31,7 +31,7 @@ export const addRun: AddCommand = (program, act) => {
     .argument("[jobs...]", "jobs of the configuration")
     .option("--resend", "send every record of the jobs again (asks, or needs --yes)")
     .option("--max-records <n>", "send at most this many records per job", wholeNumber(0))
-    .option("--run-id <id>", "name of this run, for a scheduler", readRunId)
+    .option("--run-id <id>", "name of this run, for Airflow and the like", readRunId)
     .option("--yes", "answer every question with yes")
     .addOption(
       new Option(
@@ -51,7 +51,7 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
   const jobs = selectJobs(config, names);
   const { warehouse, howToConnect } = await openConfiguredWarehouse(context, config);
   await checkServiceHost(config, warehouse);
-  if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, warehouse, log);
+  if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, warehouse, context);
   const { http, limiter } = await openService(context, config);
   const report = await runJobs(
     {

@@ -13,7 +13,7 @@ import { renderTable } from "../text-table.ts";
 export const addStatus: AddCommand = (program, act) => {
   program
     .command("status")
-    .description("last runs, coverage, freshness and rejects per job")
+    .description("last runs, coverage, freshness and rejected records per job")
     .action((_flags: object, command: Command) => act(command, status, { jobs: [] }));
 };
 

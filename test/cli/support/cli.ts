@@ -22,6 +22,8 @@ export interface RunningCli {
   readonly result: Promise<CliResult>;
   /** Waits until the text stands on standard error. */
   logged(text: string): Promise<void>;
+  /** Waits for the first line on standard output. */
+  firstLine(): Promise<string>;
 }
 
 /** What a command is started with. */
@@ -43,25 +45,35 @@ export function startCli(args: readonly string[], options: CliOptions): RunningC
   let stdout = "";
   let stderr = "";
   let changed = Promise.withResolvers<void>();
+  const note = (): void => {
+    changed.resolve();
+    changed = Promise.withResolvers<void>();
+  };
   child.stdout.setEncoding("utf8").on("data", (text: string) => {
     stdout += text;
+    note();
   });
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;
-    changed.resolve();
-    changed = Promise.withResolvers<void>();
+    note();
   });
-  const ended = once(child, "close");
+  let isEnded = false;
+  const ended = once(child, "close").then(() => {
+    isEnded = true;
+  });
+  const waitFor = async (isThere: () => boolean): Promise<void> => {
+    while (!isThere()) {
+      if (isEnded) throw new Error(`the command ended (${child.exitCode}):\n${stdout}\n${stderr}`);
+      await Promise.race([changed.promise, ended]);
+    }
+  };
   return {
     child,
     result: ended.then(() => ({ code: child.exitCode, stdout, stderr })),
-    async logged(text) {
-      while (!stderr.includes(text)) {
-        await Promise.race([changed.promise, ended]);
-        if (child.exitCode !== null && !stderr.includes(text)) {
-          throw new Error(`the command ended without saying ${text}:\n${stdout}\n${stderr}`);
-        }
-      }
+    logged: (text) => waitFor(() => stderr.includes(text)),
+    async firstLine() {
+      await waitFor(() => stdout.includes("\n"));
+      return stdout.slice(0, stdout.indexOf("\n"));
     },
   };
 }

@@ -1,0 +1,113 @@
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { makeFolder, runCli, runJson } from "./support/cli.ts";
+
+const WRONG = `service:
+  base_url: https://api.example.com
+  api_key: sk-literal-secret-1234
+  concurency: 8
+warehouse:
+  type: postgres
+  url: embedded
+inputs:
+  customers:
+    table: crm.customers
+    key: id
+    fields: { first_name: first_name, emails: email }
+jobs:
+  enrich_customers: { type: enrich, input: custmers, refresh_after: 90 days }
+  watch: { type: segment_members, segments: [{ id: 6f1f7b1e-8a0e-4f5e-9d35-0c5d1f3a2b1c }] }
+`;
+
+test.for(["run", "plan", "check", "status", "migrate"])(
+  "%s names every problem of a wrong configuration at once, with path, line and hint, and touches nothing",
+  async (command) => {
+    const cwd = await makeFolder({ "config.yaml": WRONG });
+    const { code, document, stdout, stderr } = await runJson([command, "--log-level", "trace"], { cwd });
+    expect(code).toBe(2);
+    const problems = document.error?.problems ?? [];
+    expect(problems.map(({ path, line }) => [path, line])).toEqual([
+      ["service.api_key", 3],
+      ["service.concurency", 4],
+      ["jobs.enrich_customers.input", 14],
+      ["jobs.enrich_customers.refresh_after", 14],
+      ["jobs.watch.type", 15],
+    ]);
+    expect(problems.every(({ message, hint }) => message !== "" && hint !== "")).toBe(true);
+    expect(stdout + stderr).not.toContain("sk-literal-secret");
+    expect(stdout + stderr).not.toMatch(/^\s+at /m);
+    expect(await readdir(cwd)).toEqual(["config.yaml"]);
+  },
+);
+
+test("people read each problem with its line and what to do", async () => {
+  const cwd = await makeFolder({ "config.yaml": WRONG });
+  const { stdout } = await runCli(["run"], { cwd });
+  expect(stdout).toContain(`✗ 5 problems in ${join(cwd, "config.yaml")}`);
+  expect(stdout).toContain("  service.concurency (line 4): ");
+  expect(stdout).toContain("    → ");
+});
+
+const FLAGS = [
+  "init",
+  "--base-url",
+  "https://api.example.com",
+  "--warehouse-url-env",
+  "WAREHOUSE_URL",
+  "--table",
+  "crm.Contacts",
+  "--key",
+  "tenant_id,id",
+  "--cursor",
+  "updated_at",
+  "--field",
+  "first_name=first",
+  "--field",
+  "last_name=last",
+  "--field",
+  "emails=email, work_email",
+];
+
+test("init writes a configuration that loads, readable for its owner only, and never over another one", async () => {
+  const cwd = await makeFolder();
+  const first = await runJson(FLAGS, { cwd });
+  expect(first.code).toBe(0);
+  expect(first.document["file"]).toBe(join(cwd, "config.yaml"));
+  const text = await readFile(join(cwd, "config.yaml"), "utf8");
+  expect(text).toContain("api_key: ${PERSON_SERVICE_API_KEY}");
+  expect(text).toContain("url: ${WAREHOUSE_URL}");
+  expect(text).toContain("key: [tenant_id, id]");
+  expect(text).toContain("emails: [email, work_email]");
+  expect((await stat(join(cwd, "config.yaml"))).mode & 0o777).toBe(0o600);
+
+  const again = await runJson([...FLAGS, "--table", "other"], { cwd });
+  expect([again.code, again.document.error?.code]).toEqual([2, "file_exists"]);
+  expect(await readFile(join(cwd, "config.yaml"), "utf8")).toBe(text);
+
+  const forced = await runJson([...FLAGS, "--table", "other", "--force"], { cwd });
+  expect(forced.code).toBe(0);
+  expect(await readFile(join(cwd, "config.yaml"), "utf8")).toContain("table: other");
+  expect(await readdir(cwd)).toEqual(["config.yaml"]);
+});
+
+test("init refuses answers that make no usable configuration, and leaves nothing behind", async () => {
+  const cwd = await makeFolder();
+  const { code, document } = await runJson(
+    ["init", "--base-url", "ftp://example.com", "--table", "t", "--field", "emial=email"],
+    { cwd },
+  );
+  expect(code).toBe(2);
+  expect(document.error?.code).toBe("invalid_answers");
+  expect(document.error?.problems?.map(({ path }) => path)).toEqual([
+    "service.base_url",
+    "inputs.t.fields.emial",
+  ]);
+  expect(await readdir(cwd)).toEqual([]);
+});
+
+test("init without a terminal says which flags it needs", async () => {
+  const { code, document } = await runJson(["init"], { cwd: await makeFolder() });
+  expect([code, document.error?.code]).toEqual([2, "usage"]);
+  expect(document.error?.message).toContain("--table");
+});

@@ -1,0 +1,106 @@
+import { expect, test } from "vitest";
+import { exampleQueries } from "../../src/cli/example-queries.ts";
+import { runCli, runJson } from "./support/cli.ts";
+import { makeSetting } from "./support/setting.ts";
+
+/** One job in the document of `run --json`. */
+type Job = Readonly<Record<string, number>> & { readonly job: string; readonly status: string };
+
+function jobsOf(document: { readonly [key: string]: unknown }): readonly Job[] {
+  return document["jobs"] as readonly Job[]; // as the contract says
+}
+
+/** Every row read ends as exactly one of these. */
+const ENDS = [
+  "records_unchanged",
+  "records_duplicate",
+  "records_suppressed",
+  "records_waiting",
+  "records_sent",
+  "records_rejected_before_sending",
+  "records_remaining",
+];
+
+test("one night: checked, planned, run, found unchanged, and told about, with one document each", async () => {
+  const setting = await makeSetting({ rows: 400 });
+  const { query } = setting;
+
+  const checked = await runJson(["check"], setting);
+  expect([checked.code, checked.document.status]).toEqual([0, "succeeded"]);
+  expect(await query("SELECT nspname FROM pg_namespace WHERE nspname ~ '^(crm|person)'")).toEqual([]);
+
+  const first = await runJson(["run", "--run-id", "night-1"], setting);
+  expect([first.code, first.document.status, first.document["run_id"]]).toEqual([0, "succeeded", "night-1"]);
+  const jobs = jobsOf(first.document);
+  expect(jobs.map(({ job, status }) => [job, status])).toEqual([
+    ["resolve_customers", "succeeded"],
+    ["validate_customers", "succeeded"],
+    ["enrich_customers", "succeeded"],
+  ]);
+  for (const job of jobs) {
+    expect(ENDS.reduce((sum, end) => sum + (job[end] ?? 0), 0)).toBe(job["records_read"]);
+  }
+  expect(jobs[2]?.["records_matched"]).toBeGreaterThan(300);
+  expect(await query("SELECT count(*)::int AS people FROM person_data.person")).toEqual([
+    { people: jobs[2]?.["records_matched"] },
+  ]);
+
+  const planned = await runJson(["plan"], setting);
+  expect(planned.code).toBe(0);
+  expect(jobsOf(planned.document).map((job) => [job["records_to_send"], job["calls"]])).toEqual([
+    [0, 0],
+    [0, 0],
+    [0, 0],
+  ]);
+
+  const second = await runCli(["run"], setting);
+  expect(second.code).toBe(0);
+  expect(second.stdout).toContain("✓ Nothing has changed since the last run: no record was sent.");
+  expect(second.stdout).toContain("Three queries to start with");
+  for (const { sql } of exampleQueries("person_data")) {
+    expect((await query(sql.join("\n"))).length).toBeGreaterThan(0);
+    for (const line of sql) expect(second.stdout).toContain(line);
+  }
+
+  const status = await runJson(["status"], setting);
+  expect(status.code).toBe(0);
+  expect(status.document["service_host"]).toBe("sandbox:1");
+  expect(jobsOf(status.document).map(({ job }) => job)).toEqual(jobs.map(({ job }) => job));
+  expect((await runCli(["status"], setting)).stdout).toMatch(/resolve_customers +just now +succeeded/);
+});
+
+test("plan tells what a first run would send and creates nothing, not even the sample table", async () => {
+  const setting = await makeSetting();
+  const { code, document } = await runJson(["plan"], setting);
+  expect([code, document.error?.problems?.[0]?.path]).toEqual([2, "inputs.customers.table"]);
+  expect(await setting.query("SELECT nspname FROM pg_namespace WHERE nspname ~ '^(crm|person)'")).toEqual([]);
+});
+
+test("a cap of the user's own ends with exit code 0, a job that is not there with 2, a wanted word with 3", async () => {
+  const setting = await makeSetting({ rows: 60 });
+  const capped = await runJson(["run", "resolve_customers", "--max-records", "10"], setting);
+  expect([capped.code, capped.document.status]).toEqual([0, "limited"]);
+  expect(jobsOf(capped.document)[0]).toMatchObject({ limited_by: "max_records", records_sent: 10 });
+
+  const unknown = await runJson(["run", "resolve_custmers"], setting);
+  expect([unknown.code, unknown.document.status]).toEqual([2, "failed"]);
+  expect(unknown.document.error?.problems?.[0]?.path).toBe("jobs.resolve_custmers");
+
+  const asked = await runJson(["run", "resolve_customers", "--resend"], setting);
+  expect([asked.code, asked.document.status]).toEqual([3, "limited"]);
+  expect(jobsOf(asked.document)[0]).toMatchObject({ limited_by: "confirmation", records_sent: 0 });
+
+  const agreed = await runJson(["run", "resolve_customers", "--resend", "--yes"], setting);
+  expect([agreed.code, agreed.document.status]).toEqual([0, "succeeded"]);
+});
+
+test("migrate prints the DDL without a database, creates the tables, and finds them there", async () => {
+  const setting = await makeSetting();
+  const nowhere = { ...setting, env: { ...setting.env, WAREHOUSE_URL: "postgresql://u@127.0.0.1:1/none" } };
+  const printed = await runCli(["migrate", "--print"], nowhere);
+  expect(printed.code).toBe(0);
+  expect(printed.stdout).toMatch(/create table "person_data"\."person"/i);
+
+  expect((await runJson(["migrate"], setting)).document["migrations"]).toEqual(["0001-lookups"]);
+  expect((await runJson(["migrate"], setting)).document["migrations"]).toEqual([]);
+});

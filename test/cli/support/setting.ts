@@ -1,0 +1,113 @@
+import { Client } from "pg";
+import { onTestFinished } from "vitest";
+import { type SampleInput, sampleInputs } from "../../../src/sandbox/sample-inputs.ts";
+import { createDatabase } from "../../support/fresh-database.ts";
+import { makeFolder, startCli } from "./cli.ts";
+
+/** People in the population of every test: enough for the rows, quick to start. */
+export const PEOPLE = 5000;
+
+/** What the tests vary in a configuration. */
+export interface ConfigParts {
+  readonly baseUrl?: string;
+  readonly rows?: number;
+  readonly table?: string;
+  /** Further lines of `service:`, indented. */
+  readonly service?: string;
+  /** The whole `jobs:` section. */
+  readonly jobs?: string;
+}
+
+const ALL_JOBS = `jobs:
+  resolve_customers: { type: resolve, input: customers }
+  validate_customers: { type: validate_emails, input: customers }
+  enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, valid_emails_from: validate_customers }
+`;
+
+/** A configuration for a Postgres behind WAREHOUSE_URL. */
+export function configText(parts: ConfigParts = {}): string {
+  return `service:
+  base_url: ${parts.baseUrl ?? "sandbox"}
+  api_key: \${PERSON_SERVICE_API_KEY}
+${parts.service ?? ""}
+sandbox: { people: ${PEOPLE}, input_rows: ${parts.rows ?? 400} }
+warehouse: { type: postgres, url: "\${WAREHOUSE_URL}" }
+inputs:
+  customers:
+    table: ${parts.table ?? "crm.customers"}
+    key: id
+    cursor: updated_at
+    fields: { first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone], city: city }
+${parts.jobs ?? ALL_JOBS}`;
+}
+
+/** A key that would be noticed anywhere. */
+export const API_KEY = "key-4711-do-not-show-me";
+
+/** A fresh warehouse, and a folder with a configuration for it. */
+export interface Setting {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly url: string;
+  /** Runs a query in the warehouse. */
+  query(sql: string): Promise<Record<string, unknown>[]>;
+}
+
+/** Makes a warehouse and a configuration of its own for one test. */
+export async function makeSetting(parts: ConfigParts = {}): Promise<Setting> {
+  const database = await createDatabase();
+  onTestFinished(() => database.drop());
+  const cwd = await makeFolder({ "config.yaml": configText(parts) });
+  return {
+    cwd,
+    env: { WAREHOUSE_URL: database.url, PERSON_SERVICE_API_KEY: API_KEY },
+    url: database.url,
+    query: (sql) => runQuery(database.url, sql),
+  };
+}
+
+/** Runs a query in a session of its own. */
+export async function runQuery(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** The sample rows as the program makes them. */
+export function sampleRows(rows: number): readonly SampleInput[] {
+  return [...sampleInputs({ seed: 1, people: PEOPLE, rows })];
+}
+
+/** Fills `crm.customers` as a user's own table. */
+export async function createCustomers(url: string, rows: number): Promise<void> {
+  await runQuery(
+    url,
+    `CREATE SCHEMA crm; CREATE TABLE crm.customers (id bigint PRIMARY KEY, first_name text, last_name text, email text,
+       work_email text, phone text, city text, updated_at timestamptz)`,
+  );
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  await client.query(
+    "INSERT INTO crm.customers SELECT * FROM json_populate_recordset(NULL::crm.customers, $1::json)",
+    [JSON.stringify(sampleRows(rows))],
+  );
+  await client.end();
+}
+
+/** Starts the sandbox as a user does, until the test ends; returns its address. */
+export async function startSandbox(cwd: string, args: readonly string[] = []): Promise<string> {
+  const running = startCli(["sandbox", "--json", "--port", "0", "--people", String(PEOPLE), ...args], {
+    cwd,
+  });
+  // The document of this command: its address.
+  const { url } = JSON.parse(await running.firstLine()) as { url: string };
+  onTestFinished(async () => {
+    running.child.kill("SIGTERM");
+    await running.result;
+  });
+  return url;
+}

@@ -1,0 +1,83 @@
+import { symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { launcher, makeFolder, runCli, runJson } from "./support/cli.ts";
+
+const LATER = ["schedule", "erase", "rejects", "checkpoint"];
+
+test("the help names every command that works, and nothing of what later versions bring", async () => {
+  const cwd = await makeFolder();
+  const { code, stdout, stderr } = await runCli(["--help"], { cwd });
+  expect(code).toBe(0);
+  expect(stderr).toBe("");
+  for (const command of ["init", "check", "migrate", "plan", "run", "status", "sandbox", "database"]) {
+    expect(stdout).toMatch(new RegExp(`^  ${command} `, "m"));
+  }
+  const help = stdout + (await runCli(["run", "--help"], { cwd })).stdout;
+  for (const later of [...LATER, "--shard", "--full-refresh", "--wait"]) expect(help).not.toContain(later);
+});
+
+test.for(LATER)("%s is refused as a command that does not exist", async (command) => {
+  const { code, document } = await runJson([command], { cwd: await makeFolder() });
+  expect(code).toBe(2);
+  expect(document).toEqual({
+    error: { code: "usage", message: `Unknown command '${command}'. See person-etl --help.` },
+  });
+});
+
+test.for([
+  [["run", "--shard", "0/2"], "Unknown option '--shard'. See person-etl --help."],
+  [["run", "--full-refresh"], "Unknown option '--full-refresh'. See person-etl --help."],
+  [["run", "--max-records", "-1"], "It takes a whole number, 0 or more"],
+  [["run", "--accept-parameters", "maybe"], "Allowed choices are resend, keep"],
+  [["--log-level", "loud", "run"], "Allowed choices are trace, debug, info, warn, error, silent"],
+  [["status", "extra"], "Too many arguments for 'status'"],
+  [[], "No command given. See person-etl --help."],
+] as const)("%j is refused with exit code 2 and one document", async ([args, message]) => {
+  const { code, document, stderr } = await runJson(args, { cwd: await makeFolder() });
+  expect(code).toBe(2);
+  expect(document.error?.code).toBe("usage");
+  expect(document.error?.message).toContain(message);
+  expect(stderr).not.toContain("    at ");
+});
+
+test("the global options may stand after the command too", async () => {
+  const cwd = await makeFolder();
+  const result = await runCli(["status", "--json", "--config", "elsewhere.yaml"], { cwd });
+  expect(result.code).toBe(2);
+  expect(JSON.parse(result.stdout)).toEqual({
+    jobs: [],
+    error: { code: "no_configuration", message: expect.stringContaining(join(cwd, "elsewhere.yaml")) },
+  });
+});
+
+test("without a terminal a failure is one JSON line on standard error and words on standard output", async () => {
+  const { code, stdout, stderr } = await runCli(["status"], { cwd: await makeFolder() });
+  expect(code).toBe(2);
+  expect(stdout).toMatch(/^✗ no configuration at .*; make one with `person-etl init`, or pass --config\n$/);
+  const lines = stderr.trimEnd().split("\n");
+  expect(lines).toHaveLength(1);
+  expect(JSON.parse(lines[0] ?? "")).toMatchObject({
+    level: "error",
+    event: "command_failed",
+    code: "no_configuration",
+    exit_code: 2,
+  });
+});
+
+test("--log-level silent leaves standard error empty", async () => {
+  const { stderr } = await runCli(["status", "--log-level", "silent"], { cwd: await makeFolder() });
+  expect(stderr).toBe("");
+});
+
+test("the launcher finds its Node.js through links, from any folder, whatever node is on PATH", async () => {
+  const cwd = await makeFolder({ "bin/node": "#!/bin/sh\necho v16.0.0\n" });
+  await symlink(launcher, join(cwd, "person-etl"));
+  const { stdout } = await promisify(execFile)("sh", ["-c", "chmod +x bin/node && ./person-etl --version"], {
+    cwd,
+    env: { PATH: `${join(cwd, "bin")}:/usr/bin:/bin` },
+  });
+  expect(stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+});
