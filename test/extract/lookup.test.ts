@@ -6,6 +6,7 @@ import { addressItems, idsExcept, type LookupSetting, runLookup, someItems } fro
 import {
   answerAll,
   envelope,
+  fastClock,
   type Reply,
   resultOf,
   type ScriptedService,
@@ -475,6 +476,53 @@ describe("records that the service refuses", () => {
     expect(run.error).toBeNull();
     expect(run.rejected).toHaveLength(10);
     expect(run.answered).toHaveLength(70);
+  });
+});
+
+/** Number of a request's batch of four. */
+const batchOf = ({ records }: SeenRequest) =>
+  Math.floor(Number(String(records[0]?.["record_id"]).slice(1)) / 4);
+const refuse = (request: SeenRequest, response: Parameters<Reply>[1], type: string) => {
+  const details = request.records.map((_, i) => ({ loc: ["records", i, "city"], type }));
+  send(response, 422, { code: "unprocessable_entity", details });
+};
+
+describe("batches that fail", () => {
+  it("with good ones between them do not stop the job, whether refused or unanswered", async () => {
+    const setting = { concurrency: 1, clock: fastClock(1000) };
+    const refused = await look(
+      (request, response) => {
+        if (batchOf(request) % 2 === 0) refuse(request, response, "string_type");
+        else answerAll(request, response);
+      },
+      48,
+      setting,
+    );
+    expect(refused.error).toBeNull();
+    expect(refused.rejected).toHaveLength(24);
+    await service?.close();
+    const unanswered = await look(
+      (request, response) => {
+        if (batchOf(request) % 2 === 0) send(response, 500, {});
+        else answerAll(request, response);
+      },
+      48,
+      setting,
+    );
+    expect(unanswered.error).toBeNull();
+    expect(unanswered.setAside).toHaveLength(24);
+    expect(unanswered.answered).toHaveLength(24);
+  });
+
+  it("for different reasons do not stop the job", async () => {
+    const run = await look(
+      (request, response) =>
+        refuse(request, response, batchOf(request) % 2 === 0 ? "string_type" : "list_type"),
+      32,
+      { concurrency: 1 },
+    );
+    expect(run.error).toBeNull();
+    expect(run.rejected).toHaveLength(32);
   });
 });
 
