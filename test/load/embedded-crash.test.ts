@@ -6,14 +6,8 @@ import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { findPackagedBinaries } from "../../src/load/embedded/binaries.ts";
 import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { silentLog } from "../../src/log.ts";
-import {
-  answers,
-  makeLastingFolder,
-  postmasterPid,
-  runSql,
-  startHolder,
-  waitUntilGone,
-} from "../support/embedded-process.ts";
+import { postmasterPid, waitUntilGone } from "../support/embedded-files.ts";
+import { answers, makeLastingFolder, runSql, startHolder } from "../support/embedded-process.ts";
 
 const log = silentLog;
 

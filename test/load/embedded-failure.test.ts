@@ -7,7 +7,8 @@ import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { parseAccounts } from "../../src/load/embedded/server-user.ts";
 import { describeFailure, readStartupFailure } from "../../src/load/embedded/startup-failure.ts";
 import { silentLog } from "../../src/log.ts";
-import { makeOpenFolder, postmasterPid, runSql } from "../support/embedded-process.ts";
+import { postmasterPid } from "../support/embedded-files.ts";
+import { makeOpenFolder, runSql } from "../support/embedded-process.ts";
 
 const log = silentLog;
 const run = promisify(execFile);

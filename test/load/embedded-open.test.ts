@@ -5,14 +5,8 @@ import { join } from "node:path";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { silentLog } from "../../src/log.ts";
-import {
-  answers,
-  homeOf,
-  makeLastingFolder,
-  makeOpenFolder,
-  postmasterPid,
-  runSql,
-} from "../support/embedded-process.ts";
+import { homeOf, postmasterPid } from "../support/embedded-files.ts";
+import { answers, makeLastingFolder, makeOpenFolder, runSql } from "../support/embedded-process.ts";
 
 const log = silentLog;
 

@@ -19,7 +19,8 @@ import { expect, test } from "vitest";
 import { findPackagedBinaries } from "../../src/load/embedded/binaries.ts";
 import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { silentLog } from "../../src/log.ts";
-import { homeOf, makeOpenFolder, runSql, startHolder } from "../support/embedded-process.ts";
+import { homeOf } from "../support/embedded-files.ts";
+import { makeOpenFolder, runSql, startHolder } from "../support/embedded-process.ts";
 
 const log = silentLog;
 const root = process.getuid?.() === 0;
@@ -52,7 +53,7 @@ test("a database below a folder closed to its server's user works, says where it
   const home = await homeOf(dataDir);
   // Only root, who must not run the server, has to move it.
   expect(home.startsWith(folder)).toBe(!root);
-  expect(warnings).toMatchObject(root ? [{ lives_in: home, closed_folder: folder, older_data: [] }] : []);
+  expect(warnings).toMatchObject(root ? [{ lives_in: home, closed_folder: folder }] : []);
   expect(first.howToConnect.join("\n")).toContain(join(home, "data"));
   expect((await stat(join(dataDir, "postgres", "password"))).mode & 0o777).toBe(0o600);
 
@@ -60,6 +61,28 @@ test("a database below a folder closed to its server's user works, says where it
   expect(await runSql(second.connectionString, "SELECT n FROM kept")).toEqual([{ n: 7 }]);
   expect(warnings).toHaveLength(root ? 1 : 0);
   await second.close();
+});
+
+test("who removes the data_dir begins anew, and hears of data left behind elsewhere", async () => {
+  const folder = await makeOpenFolder();
+  await chmod(folder, 0o700);
+  const dataDir = join(folder, "data-dir");
+  const warnings: object[] = [];
+  const loud = { ...log, warn: (fields: object) => warnings.push(fields) };
+  const first = await openEmbedded({ dataDir, log: loud });
+  await runSql(first.connectionString, "CREATE TABLE kept AS SELECT 7 AS n");
+  await first.close();
+  const left = await homeOf(dataDir);
+  await rm(dataDir, { recursive: true });
+
+  const second = await openEmbedded({ dataDir, log: loud });
+  expect(await runSql(second.connectionString, "SELECT to_regclass('kept') AS kept")).toEqual([
+    { kept: null },
+  ]);
+  await second.close();
+  const abandoned = warnings.slice(1).flatMap((fields) => ("abandoned" in fields ? fields.abandoned : []));
+  expect(abandoned.includes(left)).toBe(root);
+  await rm(left, { recursive: true, force: true });
 });
 
 test("data that lived elsewhere and is gone is missed, not silently begun anew", async () => {

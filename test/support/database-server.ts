@@ -1,35 +1,46 @@
-import { chmod, mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
 import { PostgreSqlContainer } from "@testcontainers/postgresql";
 import { getContainerRuntimeClient } from "testcontainers";
 import type { TestProject } from "vitest/node";
-import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
-import { silentLog } from "../../src/log.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
     /** Of a role that may create databases. */
     readonly postgresUrl: string;
+    /** For what tests write: every user can enter it, and it is removed when the run ends. */
+    readonly runFolder: string;
   }
 }
 
-/** The real Postgres that all tests of one `vitest run` share. */
+/** A Postgres that all tests of one `vitest run` share. */
 interface DatabaseServer {
   readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** See guard-test-run.ts. */
+interface Guard {
+  readonly folder: string;
+  readonly url: string | null;
   stop(): Promise<void>;
 }
 
 /** vitest's globalSetup: provides a Postgres (a given one, else Docker's, else the embedded one), or fails. */
 export default async function provideDatabase(project: TestProject): Promise<() => Promise<void>> {
   const given = process.env["PERSON_ETL_TEST_POSTGRES_URL"];
-  const server: DatabaseServer = given
-    ? { url: given, stop: async () => {} }
-    : (await dockerAnswers())
-      ? await startContainer()
-      : await startEmbedded();
-  project.provide("postgresUrl", server.url);
-  return () => server.stop();
+  const container = !given && (await dockerAnswers()) ? await startContainer() : null;
+  const guard = await startGuard(given || container ? "folder" : "embedded");
+  const url = given || (container?.url ?? guard.url);
+  if (!url) throw new Error("no Postgres for the tests");
+  project.provide("postgresUrl", url);
+  project.provide("runFolder", guard.folder);
+  return async () => {
+    await guard.stop();
+    await container?.stop();
+  };
 }
 
 /** Asks the daemon: the client alone, which many machines have, is of no use. */
@@ -54,18 +65,24 @@ async function startContainer(): Promise<DatabaseServer> {
   };
 }
 
-async function startEmbedded(): Promise<DatabaseServer> {
-  const folder = await mkdtemp(join(tmpdir(), "person-etl-test-"));
-  // As root the server runs as somebody else, who has to pass.
-  await chmod(folder, 0o755);
-  const server = await openEmbedded({ dataDir: folder, log: silentLog });
+/** The process that tidies up after this one, also after a kill -9, and holds the embedded database if asked to. */
+async function startGuard(wanted: "embedded" | "folder"): Promise<Guard> {
+  const child = spawn(
+    process.execPath,
+    [fileURLToPath(new URL("guard-test-run.ts", import.meta.url)), wanted],
+    { stdio: ["pipe", "pipe", "inherit"], detached: true },
+  );
+  const exited = once(child, "exit");
+  const first = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next();
+  if (first.done) throw new Error("the tests' own Postgres did not start: see above");
+  // The guard writes exactly this.
+  const { folder, url } = JSON.parse(first.value) as { folder: string; url: string | null };
   return {
-    url: server.connectionString,
+    folder,
+    url,
     async stop() {
-      await server.close();
-      const elsewhere = await readFile(join(folder, "postgres", "location"), "utf8").catch(() => null);
-      if (elsewhere !== null) await rm(elsewhere.trim(), { recursive: true, force: true });
-      await rm(folder, { recursive: true, force: true });
+      child.stdin.end("end\n");
+      await exited;
     },
   };
 }

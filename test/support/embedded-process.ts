@@ -1,13 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmod, mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Client } from "pg";
-import { onTestFinished } from "vitest";
+import { inject, onTestFinished } from "vitest";
+import { removeDatabase } from "./embedded-files.ts";
 
 /** Another process that holds an embedded database. */
 export interface Holder {
@@ -80,50 +79,13 @@ export async function makeOpenFolder(): Promise<string> {
 
 /** The same for a whole file: return `remove` from its beforeAll. */
 export async function makeLastingFolder(): Promise<{ folder: string; remove: () => Promise<void> }> {
-  const folder = await mkdtemp(join(tmpdir(), "person-etl-embedded-"));
+  const folder = await mkdtemp(join(inject("runFolder"), "embedded-"));
   await chmod(folder, 0o755);
-  return { folder, remove: () => removeFolder(folder, join(folder, "data-dir")) };
-}
-
-/** Ends the server of a data_dir, wherever it keeps its data, and removes both. */
-async function removeFolder(folder: string, dataDir: string): Promise<void> {
-  const home = await homeOf(dataDir);
-  const pid = await postmasterPid(dataDir);
-  if (pid !== null && isAlive(pid)) {
-    process.kill(pid, "SIGQUIT");
-    await waitUntilGone(pid);
-  }
-  await rm(home, { recursive: true, force: true });
-  await rm(folder, { recursive: true, force: true });
-}
-
-/** Where the server of a data_dir keeps its data. */
-export async function homeOf(dataDir: string): Promise<string> {
-  const control = join(dataDir, "postgres");
-  return (await readFile(join(control, "location"), "utf8").catch(() => control)).trim();
-}
-
-/** The first line of `postmaster.pid`, or null if there is no such file. */
-export async function postmasterPid(dataDir: string): Promise<number | null> {
-  const path = join(await homeOf(dataDir), "data", "postmaster.pid");
-  const text = await readFile(path, "utf8").catch(() => null);
-  return text === null ? null : Number.parseInt(text, 10);
-}
-
-/** True while a process runs; a dead one that nobody has collected does not. */
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** Waits for the end of a process that isn't our child. */
-export async function waitUntilGone(pid: number): Promise<void> {
-  for (let waitedMs = 0; isAlive(pid) && waitedMs < 10_000; waitedMs += 20) await delay(20);
-  if (isAlive(pid)) throw new Error(`process ${pid} still runs`);
+  const remove = async (): Promise<void> => {
+    await removeDatabase(join(folder, "data-dir"));
+    await rm(folder, { recursive: true, force: true });
+  };
+  return { folder, remove };
 }
 
 /** Runs one statement in a session of its own. */

@@ -107,9 +107,10 @@ async function chooseHome(
     // The random part: who removed the data_dir starts anew, and never meets the old data by surprise.
     const home = join(parent, `${id}-${randomBytes(3).toString("hex")}`);
     if (await makePrivateParent(parent)) {
-      const older = (await readdir(parent)).filter((name) => name.startsWith(`${id}-`));
+      const abandoned = await findAbandoned(parent);
       await mkdir(home, { mode: user ? 0o711 : 0o700 });
       if (await canServe(home, user, signal)) {
+        await writeSmallFile(join(home, "belongs-to"), control, 0o600);
         await writeSmallFile(join(control, "location"), home, 0o600);
         log.warn(
           {
@@ -117,7 +118,7 @@ async function chooseHome(
             instead_of: control,
             closed_folder: closed,
             server_user: user?.name,
-            older_data: older,
+            abandoned,
           },
           "embedded database lives outside data_dir, because the server's user can't use that folder",
         );
@@ -133,6 +134,18 @@ async function chooseHome(
       `tried ${[control, ...tried].join(", ")}. ${closed ? `${closed} is closed to that user. ` : ""}` +
       "Choose a data_dir on a local file system that this user can enter.",
   );
+}
+
+/** Homes whose data_dir was removed, or has another home since: never used again, but only the user may say so. */
+async function findAbandoned(parent: string): Promise<string[]> {
+  const abandoned: string[] = [];
+  for (const name of await readdir(parent)) {
+    const home = join(parent, name);
+    const owner = await readSmallFile(join(home, "belongs-to")).catch(() => null);
+    const location = owner === null ? null : await readSmallFile(join(owner, "location")).catch(() => null);
+    if (owner !== null && location !== home) abandoned.push(home);
+  }
+  return abandoned;
 }
 
 /** Outside the data_dir, in order: all of them survive a restart of the machine. */

@@ -1,0 +1,44 @@
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+
+/** Where the server of a data_dir keeps its data. */
+export async function homeOf(dataDir: string): Promise<string> {
+  const control = join(dataDir, "postgres");
+  return (await readFile(join(control, "location"), "utf8").catch(() => control)).trim();
+}
+
+/** The first line of `postmaster.pid`, or null if there is no such file. */
+export async function postmasterPid(dataDir: string): Promise<number | null> {
+  const path = join(await homeOf(dataDir), "data", "postmaster.pid");
+  const text = await readFile(path, "utf8").catch(() => null);
+  return text === null ? null : Number.parseInt(text, 10);
+}
+
+/** Ends the server of a data_dir, wherever it keeps its data, and removes both. */
+export async function removeDatabase(dataDir: string): Promise<void> {
+  const home = await homeOf(dataDir);
+  const pid = await postmasterPid(dataDir);
+  if (pid !== null && isAlive(pid)) {
+    process.kill(pid, "SIGQUIT");
+    await waitUntilGone(pid);
+  }
+  await rm(home, { recursive: true, force: true });
+  await rm(dataDir, { recursive: true, force: true });
+}
+
+/** True while a process runs, and until somebody has collected it. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Waits for the end of a process that isn't our child. */
+export async function waitUntilGone(pid: number): Promise<void> {
+  for (let waitedMs = 0; isAlive(pid) && waitedMs < 10_000; waitedMs += 20) await delay(20);
+  if (isAlive(pid)) throw new Error(`process ${pid} still runs`);
+}

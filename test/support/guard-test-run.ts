@@ -1,0 +1,39 @@
+/**
+ * A process that outlives its test run: it makes the run's folder and, asked with `embedded`, holds the database in
+ * it. When the run ends, however it ends (at its line on stdin, or when that closes), it stops every server that runs in the folder and
+ * removes all. Prints one JSON line: `folder`, and `url` or null.
+ */
+import { once } from "node:events";
+import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
+import { silentLog } from "../../src/log.ts";
+import { removeDatabase } from "./embedded-files.ts";
+
+// A Ctrl-C in the terminal is for the run.
+for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => {});
+
+const folder = await mkdtemp(join(tmpdir(), "person-etl-test-"));
+try {
+  // As root the servers run as somebody else, who has to pass.
+  await chmod(folder, 0o755);
+  const dataDir = join(folder, "shared");
+  const server = process.argv[2] === "embedded" ? await openEmbedded({ dataDir, log: silentLog }) : null;
+  process.stdout.write(`${JSON.stringify({ folder, url: server?.connectionString ?? null })}\n`);
+  let endedInOrder = false;
+  process.stdin.on("data", () => {
+    endedInOrder = true;
+  });
+  await once(process.stdin, "close");
+  // A run that was killed may have workers that go on for a moment.
+  if (!endedInOrder) await delay(3_000);
+  await server?.close();
+} finally {
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    const isControl = entry.name === "start.lock" && basename(entry.parentPath) === "postgres";
+    if (isControl) await removeDatabase(join(entry.parentPath, ".."));
+  }
+  await rm(folder, { recursive: true, force: true });
+}
