@@ -184,6 +184,12 @@ export async function stageRows(
 const sameKey = (a: string, b: string): RawBuilder<unknown> =>
   sql.raw(`${a}.job = ${b}.job AND ${a}.source = ${b}.source AND ${a}.source_key = ${b}.source_key`);
 
+/** How the times of a row's matches go on with a new answer (`excluded`): a non-match changes none of them. */
+export const MATCH_TIMES = `first_matched_at = coalesce(t.first_matched_at, excluded.first_matched_at),
+  last_matched_at = coalesce(excluded.last_matched_at, t.last_matched_at),
+  last_matched_service_pid = CASE WHEN excluded.last_matched_at IS NULL THEN t.last_matched_service_pid
+    ELSE excluded.last_matched_service_pid END`;
+
 async function mergeKnown(
   place: LoadPlace,
   table: { readonly name: string; readonly columns: readonly string[]; readonly spec: LookupSpec },
@@ -235,10 +241,7 @@ async function mergeKnown(
     ...table.columns
       .filter((c) => !kept.has(c))
       .map((c) => `${quoteIdentifier(c)} = excluded.${quoteIdentifier(c)}`),
-    "first_matched_at = coalesce(t.first_matched_at, excluded.first_matched_at)",
-    "last_matched_at = coalesce(excluded.last_matched_at, t.last_matched_at)",
-    `last_matched_service_pid = CASE WHEN excluded.last_matched_at IS NULL THEN t.last_matched_service_pid
-      ELSE excluded.last_matched_service_pid END`,
+    MATCH_TIMES,
   ].join(", ");
   const written = await session.change(sql`
     INSERT INTO ${answerId} AS t (${sql.raw(list)}, _synced_at, _run_id)

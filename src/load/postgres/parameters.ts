@@ -58,9 +58,10 @@ export async function keepAnswers(
   const state = tableId(names, "data", "lookup_state");
   if (spec.type !== "validate_emails") {
     await session.change(sql`
-      UPDATE ${state} AS t SET input_hash = c.input_hash, _synced_at = now()
+      UPDATE ${state} AS t SET input_hash = c.input_hash, _synced_at = now(),
+        sent_service_pid = CASE WHEN c.class = 'waiting' THEN t.sent_service_pid ELSE c.pid END
       FROM (${classifiedRows(classify)}) AS c
-      WHERE t.job = ${spec.job} AND t.source = ${spec.input.name} AND t.source_key = c.source_key
+      WHERE c.class <> 'reject:duplicate_key' AND t.job = ${spec.job} AND t.source = ${spec.input.name} AND t.source_key = c.source_key
         AND t.parameters_hash <> ${spec.parametersHash} AND t.outcome <> 'rejected'`);
   }
   await session.change(sql`

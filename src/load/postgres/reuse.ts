@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { tableNamed } from "../../schemas/registry.ts";
 import type { LookupSpec, Outcome, RunRef } from "../warehouse.ts";
 import { HASH_VERSION } from "./content.ts";
+import { MATCH_TIMES } from "./load-answers.ts";
 import { raw } from "./input.ts";
 import { quoteIdentifier, type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
@@ -42,6 +43,23 @@ export async function takeReusable(
     SELECT prior, outcome, count(*) AS rows FROM pg_temp.reused GROUP BY prior, outcome`);
 }
 
+/** Columns that a row has of its own, whatever it takes over. */
+const NOT_COPIED = [
+  "job",
+  "source",
+  "source_key",
+  "first_matched_at",
+  "last_matched_at",
+  "last_matched_service_pid",
+  "_synced_at",
+  "_run_id",
+];
+
+/** A value for a row that takes over a match. */
+function ifMatched(expression: string): RawBuilder<unknown> {
+  return raw(`CASE WHEN r.outcome = 'matched' THEN ${expression} END`);
+}
+
 /** Gives those rows the fresh answer, with its own times and request id. */
 export async function reuseAnswers(
   session: Session,
@@ -54,34 +72,37 @@ export async function reuseAnswers(
   if (counts.length === 0) return counts;
   const answer = tableNamed(spec.type === "enrich" ? "enrichment" : "resolution");
   const answerId = tableId(names, "data", answer.name);
-  const own = ["job", "source", "source_key", "_synced_at", "_run_id"];
-  const copied = answer.columns.map((c) => c.name).filter((name) => !own.includes(name));
+  const copied = answer.columns.map((c) => c.name).filter((name) => !NOT_COPIED.includes(name));
   const list = copied.map(quoteIdentifier).join(", ");
   const set = copied.map((name) => `${quoteIdentifier(name)} = excluded.${quoteIdentifier(name)}`).join(", ");
   const history = tableId(names, "data", "match_history");
+  // The row's own last answer is `o`: what it takes over begins after that, however old it is.
+  const taken = sql`pg_temp.reused AS r
+    JOIN ${answerId} AS a ON a.job = ${spec.job} AND a.source = ${spec.input.name} AND a.source_key = r.from_key
+    LEFT JOIN ${answerId} AS o ON o.job = a.job AND o.source = a.source AND o.source_key = r.source_key`;
+  const takenAt = sql`greatest(a.request_completed_at, o.request_completed_at + interval '1 microsecond')`;
   const closed = await session.change(sql`
-    UPDATE ${history} AS h SET valid_to = a.request_completed_at, _synced_at = now(), _run_id = ${run.runId}
-    FROM pg_temp.reused AS r JOIN ${answerId} AS a
-      ON a.job = ${spec.job} AND a.source = ${spec.input.name} AND a.source_key = r.from_key
+    UPDATE ${history} AS h SET valid_to = ${takenAt}, _synced_at = now(), _run_id = ${run.runId}
+    FROM ${taken}
     WHERE h.job = ${spec.job} AND h.source = ${spec.input.name} AND h.source_key = r.source_key AND h.valid_to IS NULL
-      AND h.valid_from < a.request_completed_at
       AND (h.is_match, h.service_pid, h.match_score) IS DISTINCT FROM (a.is_match, a.service_pid, a.match_score)`);
   const opened = await session.change(sql`
     INSERT INTO ${history} (job, source, source_key, valid_from, valid_to, is_match, service_pid, match_score, _synced_at, _run_id)
-    SELECT ${spec.job}, ${spec.input.name}, r.source_key, a.request_completed_at, NULL, a.is_match, a.service_pid,
-      a.match_score, now(), ${run.runId}
-    FROM pg_temp.reused AS r JOIN ${answerId} AS a
-      ON a.job = ${spec.job} AND a.source = ${spec.input.name} AND a.source_key = r.from_key
+    SELECT a.job, a.source, r.source_key, ${takenAt}, NULL, a.is_match, a.service_pid, a.match_score, now(), ${run.runId}
+    FROM ${taken}
     WHERE NOT EXISTS (SELECT FROM ${history} AS h WHERE h.job = ${spec.job} AND h.source = ${spec.input.name}
       AND h.source_key = r.source_key AND h.valid_to IS NULL)
     ON CONFLICT DO NOTHING`);
   touch("match_history", closed + opened);
   const answered = await session.change(sql`
-    INSERT INTO ${answerId} (job, source, source_key, ${raw(list)}, _synced_at, _run_id)
-    SELECT job, source, r.source_key, ${raw(copied.map((name) => `a.${quoteIdentifier(name)}`).join(", "))}, now(), ${run.runId}
-    FROM pg_temp.reused AS r JOIN ${answerId} AS a
-      ON a.job = ${spec.job} AND a.source = ${spec.input.name} AND a.source_key = r.from_key
-    ON CONFLICT (job, source, source_key) DO UPDATE SET ${raw(set)}, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
+    INSERT INTO ${answerId} AS t (job, source, source_key, ${raw(list)}, first_matched_at, last_matched_at,
+      last_matched_service_pid, _synced_at, _run_id)
+    SELECT a.job, a.source, r.source_key, ${raw(copied.map((name) => `a.${quoteIdentifier(name)}`).join(", "))},
+      ${ifMatched("a.request_completed_at")}, ${ifMatched("a.request_completed_at")}, ${ifMatched("a.last_matched_service_pid")},
+      now(), ${run.runId}
+    FROM ${taken}
+    ON CONFLICT (job, source, source_key) DO UPDATE SET ${raw(set)}, ${raw(MATCH_TIMES)},
+      _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
   touch(answer.name, answered);
   await session.change(sql`
     UPDATE ${tableId(names, "data", "reject")} AS t SET resolved_at = now(), _synced_at = now()

@@ -76,10 +76,9 @@ export async function selectDue(
     hasRecent: recent !== null && spec.input.cursor !== null,
   };
   const decision = context.isMigrated ? await readParameters(session, names, spec) : "accepted";
-  if (freeze) {
-    await applyRefreshPolicy(session, names, spec);
-    if (decision === "keep") await keepAnswers(session, names, classify);
-  }
+  // A plan does so too, and is rolled back: it has to find what the run will find.
+  if (context.isMigrated) await applyRefreshPolicy(session, names, spec);
+  if (decision === "keep") await keepAnswers(session, names, classify);
   const written = new Map<string, number>();
   const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
   const classCounts = await classifyInto(session, classify, freeze ? touch : null);

@@ -1,0 +1,60 @@
+import { Client, type CustomTypesConfig } from "pg";
+import { openWarehouse } from "../../src/load/open.ts";
+import { createDatabase } from "../support/fresh-database.ts";
+import type { Place, TextRow } from "./suite/place.ts";
+
+const BOOL = 16;
+
+const asText = (text: string): string => text;
+const asBoolean = (text: string): string => (text === "t" ? "true" : "false");
+
+/** A session that shows every value as text. */
+export async function connectAsText(url: string): Promise<Client> {
+  const client = new Client({
+    connectionString: url,
+    // The cast stands for the overloads of getTypeParser, of which text alone is used.
+    types: {
+      getTypeParser: ((oid: number) =>
+        oid === BOOL ? asBoolean : asText) as CustomTypesConfig["getTypeParser"],
+    },
+  });
+  client.on("error", () => {});
+  await client.connect();
+  await client.query("SET TimeZone = 'UTC'; SET client_min_messages = warning");
+  return client;
+}
+
+/** A place in Postgres, and the database's address. */
+export interface PostgresPlace extends Place {
+  readonly url: string;
+  readonly client: Client;
+}
+
+/** Opens a warehouse in a database of its own. */
+export async function openPostgresPlace(
+  options: { readonly schema?: string; readonly opsSchema?: string; readonly prepare?: string } = {},
+): Promise<PostgresPlace> {
+  const database = await createDatabase();
+  const client = await connectAsText(database.url);
+  if (options.prepare) await client.query(options.prepare);
+  const warehouse = openWarehouse({
+    type: "postgres",
+    url: database.url,
+    schema: options.schema ?? "person_data",
+    opsSchema: options.opsSchema ?? "person_data_ops",
+  });
+  await warehouse.migrate();
+  return {
+    warehouse,
+    url: database.url,
+    client,
+    async sql(text, params) {
+      return (await client.query<TextRow>(text, params ? [...params] : undefined)).rows;
+    },
+    async close() {
+      await warehouse.close();
+      await client.end();
+      await database.drop();
+    },
+  };
+}

@@ -1,0 +1,242 @@
+import { randomUUID } from "node:crypto";
+import { expect } from "vitest";
+import type {
+  LedgerEntry,
+  LookupAnswer,
+  LookupCommit,
+  LookupCounts,
+  LookupRecord,
+  LookupReject,
+  LookupSelection,
+  LookupSpec,
+  PersonUpdate,
+  RunEnd,
+  RunRef,
+  Warehouse,
+} from "../../../src/load/warehouse.ts";
+import type { Cell } from "../../../src/schemas/convert.ts";
+import { type RunCounter, runCounters } from "../../../src/schemas/ops.ts";
+import type { Place } from "./place.ts";
+
+/** When the service completes its calls, unless a test says otherwise. */
+export const ANSWERED_AT = "2026-11-21T04:00:00.123456+00:00";
+
+/** What the service says of a record: a match, a non-match (null), or a record that it refuses. */
+export type Reply =
+  | {
+      readonly pid: string;
+      readonly score?: string;
+      readonly person?: PersonUpdate;
+      readonly status?: string;
+    }
+  | null
+  | { readonly code: string };
+
+/** The service of a night. */
+export type Responder = (record: LookupRecord) => Reply;
+
+/** A run that nobody else has. */
+export function runOf(spec: LookupSpec, runId: string = randomUUID()): RunRef {
+  return { runId, job: spec.job, jobType: spec.type, shard: "0/1" };
+}
+
+/** A call's entry in the ledger. */
+export function callOf(changes: Partial<LedgerEntry> = {}): LedgerEntry {
+  return {
+    callId: randomUUID(),
+    endpoint: "POST /v2/enrich",
+    apiRequestId: "request-1",
+    startedAt: "2026-11-21T04:00:00.000001+00:00",
+    requestCompletedAt: ANSWERED_AT,
+    milliseconds: 120,
+    httpStatus: 200,
+    attempt: 1,
+    recordsSent: 1,
+    recordsMatched: 1,
+    responseBytes: 2048,
+    possiblyBilled: false,
+    ...changes,
+  };
+}
+
+/** The answer columns of each endpoint, in declared order. */
+function cellsOf(spec: LookupSpec, reply: Exclude<Reply, { readonly code: string }>): readonly Cell[] {
+  const isMatch = String(reply !== null);
+  const pid = reply?.pid ?? null;
+  const score = reply === null ? null : (reply.score ?? "75.25");
+  if (spec.type === "resolve") return [isMatch, pid, score, "true", null];
+  if (spec.type === "enrich") return [isMatch, pid, score, null];
+  return [isMatch, reply === null ? null : (reply.status ?? "valid"), null];
+}
+
+/** What a call leaves behind, and when it was completed. */
+export interface CallOutcome {
+  readonly call: LedgerEntry;
+  readonly answeredAt: string;
+}
+
+/** A record's answer. */
+export function answerOf(
+  warehouse: Warehouse,
+  spec: LookupSpec,
+  record: LookupRecord,
+  reply: Exclude<Reply, { readonly code: string }>,
+  { call, answeredAt }: CallOutcome,
+): LookupAnswer {
+  return {
+    record,
+    outcome: reply === null ? "unmatched" : "matched",
+    servicePid: spec.type === "validate_emails" ? null : (reply?.pid ?? null),
+    cells: cellsOf(spec, reply),
+    extra: null,
+    person: reply?.person ? warehouse.preparePerson(reply.person, answeredAt) : null,
+    apiRequestId: call.apiRequestId,
+    answeredAt,
+    callId: call.callId,
+  };
+}
+
+/** A record that the service refuses. */
+export function rejectOf(record: LookupRecord, code: string): LookupReject {
+  return {
+    record,
+    stage: "send",
+    code,
+    message: "The service refuses the record.",
+    details: null,
+    apiRequestId: null,
+  };
+}
+
+/** A commit of one call. */
+export function commitOf(
+  warehouse: Warehouse,
+  spec: LookupSpec,
+  run: RunRef,
+  replies: readonly (readonly [LookupRecord, Reply])[],
+  outcome: Partial<CallOutcome> = {},
+): LookupCommit {
+  const answeredAt = outcome.answeredAt ?? ANSWERED_AT;
+  const call = outcome.call ?? callOf({ requestCompletedAt: answeredAt, recordsSent: replies.length });
+  return {
+    run,
+    spec,
+    ledger: [call],
+    answers: replies.flatMap(([record, reply]) =>
+      reply !== null && "code" in reply
+        ? []
+        : [answerOf(warehouse, spec, record, reply, { call, answeredAt })],
+    ),
+    rejects: replies.flatMap(([record, reply]) =>
+      reply !== null && "code" in reply ? [rejectOf(record, reply.code)] : [],
+    ),
+    drift: [],
+    counters: {},
+  };
+}
+
+/** Every record of a selection. */
+export async function recordsOf(selection: LookupSelection): Promise<readonly LookupRecord[]> {
+  const records: LookupRecord[] = [];
+  for await (const page of selection.records()) records.push(...page);
+  return records;
+}
+
+/** Counters of a run that ended. */
+export function countersOf(changes: Partial<Record<RunCounter, number>>): Record<RunCounter, number> {
+  const zeros = Object.fromEntries(Object.keys(runCounters).map((name) => [name, 0]));
+  // Every counter has a value.
+  return { ...zeros, ...changes } as Record<RunCounter, number>;
+}
+
+/** A job's end without an error. */
+export function endOf(counts: LookupCounts): RunEnd {
+  return {
+    status: counts.remaining > 0 ? "limited" : "succeeded",
+    limitedBy: counts.remaining > 0 ? "max_records" : null,
+    error: null,
+    counters: countersOf({
+      records_read: counts.read,
+      records_unchanged: counts.unchanged,
+      records_duplicate: counts.duplicate,
+      records_waiting: counts.waiting,
+      records_sent: counts.toSend,
+      records_rejected_before_sending: counts.rejectedBeforeSending,
+      records_remaining: counts.remaining,
+    }),
+  };
+}
+
+/** What a night did. */
+export interface Night {
+  readonly run: RunRef;
+  readonly counts: LookupCounts;
+  /** What was sent, parsed, by the keys of the rows that it stands for (`1` or `1,2`). */
+  readonly sent: Readonly<Record<string, unknown>>;
+  readonly records: readonly LookupRecord[];
+}
+
+/** The counts without those that are zero and without what the states say: what a test compares with a literal. */
+export function gist(counts: LookupCounts): Readonly<Record<string, unknown>> {
+  const { states: _, matchedBefore: __, answeredBefore: ___, ...rest } = counts;
+  return Object.fromEntries(
+    Object.entries(rest).filter(
+      ([, value]) => value !== 0 && (typeof value === "number" || Object.keys(value).length > 0),
+    ),
+  );
+}
+
+/** Every row read ends as exactly one of these. */
+export function expectCountsToAddUp(counts: LookupCounts): void {
+  const { unchanged, duplicate, waiting, toSend, rejectedBeforeSending, remaining } = counts;
+  expect(unchanged + duplicate + waiting + toSend + rejectedBeforeSending + remaining).toBe(counts.read);
+  expect(Object.values(counts.dueReasons).reduce((sum, n) => sum + n, 0)).toBe(counts.due);
+  expect(unchanged + waiting + rejectedBeforeSending + counts.due).toBe(counts.read);
+  expect(counts.toSend + counts.duplicate + counts.remaining).toBe(counts.due);
+}
+
+/**
+ * Runs a job once as the program does: selects, commits what the service says, notes the end. The plan made before has to
+ * find the same, and the rows have to add up.
+ */
+export async function runNight(
+  { warehouse }: Place,
+  spec: LookupSpec,
+  respond: Responder = () => null,
+  options: { readonly at?: string; readonly runId?: string } = {},
+): Promise<Night> {
+  const run = runOf(spec, options.runId);
+  const planned = await warehouse.planLookup(spec);
+  await warehouse.beginRun(run);
+  const selection = await warehouse.selectLookup(spec, run);
+  const { counts } = selection;
+  expect(counts).toEqual(planned);
+  expectCountsToAddUp(counts);
+  if (counts.parametersChanged > 0) {
+    await selection.close();
+    await warehouse.endRun(
+      run,
+      { ...endOf(counts), status: "limited", limitedBy: "parameters_changed" },
+      null,
+    );
+    return { run, counts, sent: {}, records: [] };
+  }
+  const records = await recordsOf(selection);
+  expect(records).toHaveLength(counts.toSend);
+  if (records.length > 0) {
+    const replies = records.map((record) => [record, respond(record)] as const);
+    const outcome = options.at === undefined ? {} : { answeredAt: options.at };
+    await warehouse.commitLookup(commitOf(warehouse, spec, run, replies, outcome));
+  }
+  await selection.close();
+  const { rows: inputRows, matched, unmatched, rejected } = counts.states;
+  const coverage = { source: spec.input.name, inputRows, matched, unmatched, rejected };
+  await warehouse.endRun(run, endOf(counts), { ...coverage, answered: matched + unmatched, due: 0 });
+  const sent = records
+    .map((record) => [record.rows.map((row) => row.sourceKey).join(","), JSON.parse(record.json)] as const)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return { run, counts, records, sent: Object.fromEntries(sent) };
+}
+
+/** Matches every record with a PID made of its first row's key. */
+export const matchAll: Responder = (record) => ({ pid: `p-${record.rows[0]?.sourceKey}` });

@@ -1,0 +1,81 @@
+import type { InputSource, LookupSpec } from "../../../src/load/warehouse.ts";
+import type { Place } from "./place.ts";
+
+/** Milliseconds of a day. */
+export const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** The table `crm.people` as an input. */
+export const people: InputSource = {
+  name: "people",
+  connection: null,
+  relation: { table: ["crm", "people"] },
+  where: null,
+  orderBy: null,
+  key: ["id"],
+  cursor: null,
+  fields: { first_name: ["first_name"], last_name: ["last_name"], emails: ["email"], phones: ["phone"] },
+};
+
+const base: LookupSpec = {
+  job: "enrich_people",
+  type: "enrich",
+  input: people,
+  refreshAfterMs: null,
+  refreshUnmatchedAfterMs: null,
+  pidFrom: null,
+  dropsInvalidEmails: false,
+  parametersHash: "bought with these",
+  resend: false,
+  acceptParameters: null,
+  maxRecords: null,
+};
+
+/** An `enrich` job over `crm.people`. */
+export function enrichSpec(changes: Partial<LookupSpec> = {}): LookupSpec {
+  return { ...base, ...changes };
+}
+
+/** A `resolve` job over `crm.people`. */
+export function resolveSpec(changes: Partial<LookupSpec> = {}): LookupSpec {
+  return { ...base, job: "resolve_people", type: "resolve", ...changes };
+}
+
+/** A `validate_emails` job over `crm.people`. */
+export function validateSpec(changes: Partial<LookupSpec> = {}): LookupSpec {
+  const input = { ...people, fields: { emails: ["email"] } };
+  return { ...base, job: "validate_people", type: "validate_emails", input, ...changes };
+}
+
+/** One row of `crm.people`; what is left out is NULL. */
+export interface PersonRow {
+  readonly id: string | null;
+  readonly first_name?: string;
+  readonly last_name?: string;
+  readonly email?: string;
+  readonly phone?: string;
+  /** Not mapped. */
+  readonly note?: string;
+  readonly updated_at?: string;
+}
+
+/** Creates `crm.people` with these rows. */
+export async function makePeople(place: Place, rows: readonly PersonRow[]): Promise<void> {
+  await place.sql(`CREATE TABLE crm.people (id text, first_name text, last_name text, email text, phone text, note text,
+    updated_at timestamptz)`);
+  await addPeople(place, rows);
+}
+
+/** Adds rows to `crm.people`. */
+export async function addPeople(place: Place, rows: readonly PersonRow[]): Promise<void> {
+  for (const row of rows) {
+    await place.sql("INSERT INTO crm.people VALUES ($1, $2, $3, $4, $5, $6, $7)", [
+      row.id,
+      row.first_name ?? null,
+      row.last_name ?? null,
+      row.email ?? null,
+      row.phone ?? null,
+      row.note ?? null,
+      row.updated_at ?? null,
+    ]);
+  }
+}

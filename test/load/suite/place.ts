@@ -1,0 +1,35 @@
+import type { Warehouse } from "../../../src/load/warehouse.ts";
+import { tables } from "../../../src/schemas/registry.ts";
+
+/** A row as the database shows it: every value as text (booleans `true` and `false`), or null. */
+export type TextRow = Readonly<Record<string, string | null>>;
+
+/** A migrated warehouse under test with the schemas `person_data` and `person_data_ops`, and plain SQL on it. */
+export interface Place {
+  readonly warehouse: Warehouse;
+  /** Runs a statement of the test's own; the session's time zone is UTC. */
+  sql(text: string, params?: readonly unknown[]): Promise<readonly TextRow[]>;
+  close(): Promise<void>;
+}
+
+/** Gives each test the place that its suite opened. */
+export type GetPlace = () => Place;
+
+const schemas = { data: "person_data", ops: "person_data_ops" };
+
+/** Empties every table of ours and gives the test an empty schema `crm` for its inputs. */
+export async function clear(place: Place): Promise<void> {
+  const deletes = tables.map((table) => `DELETE FROM ${schemas[table.room]}.${table.name} WHERE true`);
+  await place.sql([...deletes, "DROP SCHEMA IF EXISTS crm CASCADE", "CREATE SCHEMA crm"].join("; "));
+}
+
+/** One value of the first row. */
+export async function valueOf(place: Place, text: string): Promise<string | null> {
+  const [row] = await place.sql(text);
+  return Object.values(row ?? {})[0] ?? null;
+}
+
+/** The first column of every row. */
+export async function columnOf(place: Place, text: string): Promise<readonly (string | null)[]> {
+  return (await place.sql(text)).map((row) => Object.values(row)[0] ?? null);
+}

@@ -1,0 +1,268 @@
+import { describe, expect, test } from "vitest";
+import type { LookupRecord } from "../../../src/load/warehouse.ts";
+import { addPeople, DAY_MS, enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
+import { gist, matchAll, runNight } from "./nights.ts";
+import { columnOf, type GetPlace, valueOf } from "./place.ts";
+
+const LONG_AGO = "2020-01-01T00:00:00.000000+00:00";
+const FAR_AHEAD = "2100-01-01T00:00:00.000000+00:00";
+
+const ann = { id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com", phone: "+1 555 0100" };
+const bob = { id: "2", first_name: "Bob", last_name: "Ray", email: "bob@example.com" };
+
+/** What is due, and why. */
+export function describeSelection(getPlace: GetPlace): void {
+  describe("what is due", () => {
+    test("rows that were never answered are due, and those answered are not due again", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann, bob]);
+      const first = await runNight(place, enrichSpec(), matchAll);
+      expect(first.sent).toEqual({
+        1: { emails: ["ann@example.com"], first_name: "Ann", last_name: "Lee", phones: ["+1 555 0100"] },
+        2: { emails: ["bob@example.com"], first_name: "Bob", last_name: "Ray" },
+      });
+      expect(gist(first.counts)).toEqual({ read: 2, due: 2, dueReasons: { never_answered: 2 }, toSend: 2 });
+
+      const second = await runNight(place, enrichSpec(), matchAll);
+      expect(gist(second.counts)).toEqual({ read: 2, unchanged: 2 });
+      expect(second.counts.states).toEqual({ rows: 2, matched: 2, unmatched: 0, rejected: 0 });
+    });
+
+    test("an unmatched row keeps its state, so it isn't due again either", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann]);
+      await runNight(place, enrichSpec(), () => null);
+      const second = await runNight(place, enrichSpec());
+      expect(gist(second.counts)).toEqual({ read: 1, unchanged: 1 });
+      expect(second.counts.states).toEqual({ rows: 1, matched: 0, unmatched: 1, rejected: 0 });
+    });
+
+    test("a new row is due beside old ones that are not", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann]);
+      await runNight(place, enrichSpec(), matchAll);
+      await addPeople(place, [bob]);
+      const second = await runNight(place, enrichSpec(), matchAll);
+      expect(Object.keys(second.sent)).toEqual(["2"]);
+      expect(gist(second.counts)).toEqual({
+        read: 2,
+        unchanged: 1,
+        due: 1,
+        dueReasons: { never_answered: 1 },
+        toSend: 1,
+      });
+    });
+
+    test.each([
+      ["another value", "email = 'ann@example.org'", { emails: ["ann@example.org"] }],
+      ["another case", "email = 'Ann@example.com'", { emails: ["Ann@example.com"] }],
+      ["a trailing blank", "email = 'ann@example.com '", { emails: ["ann@example.com "] }],
+      ["NULL", "email = NULL", {}],
+      ["another form of the same letters", "first_name = U&'A\\006E\\006E\\0301'", {}],
+    ])("a mapped value changed to %s makes the row due, and is sent as it stands", async (_, set, sent) => {
+      const place = getPlace();
+      await makePeople(place, [ann]);
+      await runNight(place, enrichSpec(), matchAll);
+      await place.sql(`UPDATE crm.people SET ${set}`);
+      const second = await runNight(place, enrichSpec(), matchAll);
+      expect(gist(second.counts)).toEqual({ read: 1, due: 1, dueReasons: { content_changed: 1 }, toSend: 1 });
+      expect(second.sent).toMatchObject({ 1: sent });
+      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 1, unchanged: 1 });
+    });
+
+    test("a value moved from one column to another is another content", async () => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", first_name: "Lee", email: "a@example.com" }]);
+      await runNight(place, enrichSpec(), matchAll);
+      await place.sql("UPDATE crm.people SET last_name = first_name, first_name = NULL");
+      const second = await runNight(place, enrichSpec(), matchAll);
+      expect(second.sent).toEqual({ 1: { last_name: "Lee", emails: ["a@example.com"] } });
+    });
+
+    test("values that would read the same side by side are different contents", async () => {
+      const place = getPlace();
+      await makePeople(place, [
+        { id: "1", first_name: "a;last_name=1:b", email: "x@example.com" },
+        { id: "2", first_name: "a", last_name: "b", email: "x@example.com" },
+        { id: "3", first_name: "ab", last_name: "", email: "x@example.com" },
+        { id: "4", first_name: "ab", email: "x@example.com" },
+      ]);
+      const { sent } = await runNight(place, enrichSpec(), matchAll);
+      expect(Object.keys(sent)).toEqual(["1", "2", "3,4"]);
+    });
+
+    test("columns that aren't mapped make no row due", async () => {
+      const place = getPlace();
+      await makePeople(place, [{ ...ann, updated_at: "2026-01-01T00:00:00Z" }]);
+      await runNight(place, enrichSpec(), matchAll);
+      await place.sql("UPDATE crm.people SET note = 'called', updated_at = '2026-02-01T00:00:00Z'");
+      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 1, unchanged: 1 });
+    });
+
+    test("a field that this endpoint doesn't take makes no row due", async () => {
+      const place = getPlace();
+      await makePeople(place, [{ ...ann, note: "Main Street 1" }]);
+      const input = { ...people, fields: { ...people.fields, address_line_1: ["note"] } };
+      const resolved = await runNight(place, resolveSpec({ input }), matchAll);
+      expect(resolved.sent).toEqual({
+        1: { emails: ["ann@example.com"], first_name: "Ann", last_name: "Lee", phones: ["+1 555 0100"] },
+      });
+      await place.sql("UPDATE crm.people SET note = 'Main Street 2'");
+      expect(gist((await runNight(place, resolveSpec({ input }))).counts)).toEqual({ read: 1, unchanged: 1 });
+    });
+
+    test("two jobs on one input know nothing of each other's answers", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann]);
+      await runNight(place, enrichSpec(), matchAll);
+      const other = await runNight(place, enrichSpec({ job: "enrich_people_again" }), matchAll);
+      expect(gist(other.counts)).toMatchObject({ dueReasons: { never_answered: 1 } });
+    });
+
+    test("a row that left the input and came back unchanged is not due", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann, bob]);
+      await runNight(place, enrichSpec(), matchAll);
+      await place.sql("DELETE FROM crm.people WHERE id = '2'");
+      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 1, unchanged: 1 });
+      await addPeople(place, [bob]);
+      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 2, unchanged: 2 });
+    });
+
+    test("an empty input has nothing to send", async () => {
+      const place = getPlace();
+      await makePeople(place, []);
+      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({});
+      expect(gist((await runNight(place, validateSpec())).counts)).toEqual({});
+    });
+
+    test("resend sends every answered row again, and rejected ones not", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann, bob, { id: "3", first_name: "Eve", email: "eve@example.com" }]);
+      await runNight(place, enrichSpec(), (record) =>
+        record.rows[0]?.sourceKey === "3" ? { code: "unprocessable_entity" } : matchAll(record),
+      );
+      const again = await runNight(place, enrichSpec({ resend: true }), matchAll);
+      expect(gist(again.counts)).toEqual({
+        read: 3,
+        unchanged: 1,
+        due: 2,
+        dueReasons: { resend: 2 },
+        toSend: 2,
+      });
+      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 3, unchanged: 3 });
+    });
+  });
+
+  describe("answers that expire", () => {
+    const refreshed = enrichSpec({ refreshAfterMs: 100 * DAY_MS });
+
+    test("a match expires after refresh_after", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann]);
+      await runNight(place, refreshed, matchAll, { at: LONG_AGO });
+      const second = await runNight(place, refreshed, matchAll, { at: FAR_AHEAD });
+      expect(gist(second.counts)).toEqual({ read: 1, due: 1, dueReasons: { expired: 1 }, toSend: 1 });
+      expect(gist((await runNight(place, refreshed)).counts)).toEqual({ read: 1, unchanged: 1 });
+    });
+
+    test("without refresh_after no answer expires", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann]);
+      await runNight(place, enrichSpec(), matchAll, { at: LONG_AGO });
+      expect(await columnOf(place, "SELECT due_at FROM person_data.lookup_state")).toEqual([null]);
+      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 1, unchanged: 1 });
+    });
+
+    test("a non-match expires after refresh_unmatched_after, a match does not", async () => {
+      const place = getPlace();
+      const spec = enrichSpec({ refreshUnmatchedAfterMs: 10 * DAY_MS });
+      await makePeople(place, [ann, bob]);
+      const onlyAnn = (record: LookupRecord) => (record.rows[0]?.sourceKey === "1" ? { pid: "p-1" } : null);
+      await runNight(place, spec, onlyAnn, { at: LONG_AGO });
+      const second = await runNight(place, spec, onlyAnn, { at: FAR_AHEAD });
+      expect(Object.keys(second.sent)).toEqual(["2"]);
+      expect(gist(second.counts)).toMatchObject({ unchanged: 1, dueReasons: { expired: 1 } });
+    });
+
+    test("a non-match falls back to refresh_after", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann]);
+      await runNight(place, refreshed, () => null, { at: LONG_AGO });
+      expect(gist((await runNight(place, refreshed)).counts)).toMatchObject({ dueReasons: { expired: 1 } });
+    });
+
+    test("first answers expire up to a fifth early, each by its own share; later ones exactly on time", async () => {
+      const place = getPlace();
+      const rows = Array.from({ length: 40 }, (_, i) => ({ id: String(i), email: `${i}@example.com` }));
+      await makePeople(place, rows);
+      await runNight(place, refreshed, matchAll, { at: LONG_AGO });
+      const days = (
+        await columnOf(
+          place,
+          `SELECT (extract(epoch FROM due_at) - extract(epoch FROM answered_at)) / 86400 FROM person_data.lookup_state`,
+        )
+      ).map(Number);
+      expect(days).toHaveLength(40);
+      expect(Math.min(...days)).toBeGreaterThanOrEqual(80);
+      expect(Math.max(...days)).toBeLessThanOrEqual(100);
+      expect(Math.max(...days) - Math.min(...days)).toBeGreaterThan(10);
+      expect(new Set(days).size).toBe(40);
+
+      await runNight(place, refreshed, matchAll, { at: FAR_AHEAD });
+      expect(
+        await columnOf(place, "SELECT DISTINCT due_at - answered_at FROM person_data.lookup_state"),
+      ).toEqual(["100 days"]);
+    });
+
+    test("addresses expire like rows", async () => {
+      const place = getPlace();
+      const spec = validateSpec({ refreshAfterMs: 30 * DAY_MS });
+      await makePeople(place, [ann]);
+      await runNight(place, spec, matchAll, { at: LONG_AGO });
+      expect(gist((await runNight(place, spec, matchAll, { at: FAR_AHEAD })).counts)).toEqual({
+        read: 1,
+        due: 1,
+        dueReasons: { expired: 1 },
+        toSend: 1,
+      });
+      expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
+    });
+
+    test.each([
+      ["shorter", 10 * DAY_MS, { due: 1, dueReasons: { expired: 1 }, toSend: 1 }],
+      ["longer", 100_000 * DAY_MS, { unchanged: 1 }],
+      ["none", null, { unchanged: 1 }],
+    ])(
+      "a changed refresh_after (%s) holds for answers that are there",
+      async (_, refreshAfterMs, expected) => {
+        const place = getPlace();
+        await makePeople(place, [ann]);
+        const before = refreshAfterMs === 10 * DAY_MS ? 100_000 * DAY_MS : 10 * DAY_MS;
+        await runNight(place, enrichSpec({ refreshAfterMs: before }), matchAll, { at: LONG_AGO });
+        const second = await runNight(place, enrichSpec({ refreshAfterMs }), matchAll);
+        expect(gist(second.counts)).toEqual({ read: 1, ...expected });
+      },
+    );
+
+    test("a changed refresh_after keeps the spread of first answers, to the second", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann, bob]);
+      const due = "SELECT date_trunc('second', due_at) FROM person_data.lookup_state ORDER BY source_key";
+      await runNight(place, enrichSpec({ refreshAfterMs: 200 * DAY_MS }), matchAll, { at: FAR_AHEAD });
+      const bought = await columnOf(place, due);
+      await runNight(place, enrichSpec({ refreshAfterMs: 50 * DAY_MS }));
+      expect(await columnOf(place, due)).not.toEqual(bought);
+      await runNight(place, enrichSpec({ refreshAfterMs: 200 * DAY_MS }));
+      expect(await columnOf(place, due)).toEqual(bought);
+    });
+
+    test("a rejected row doesn't expire", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann]);
+      await runNight(place, refreshed, () => ({ code: "unprocessable_entity" }), { at: LONG_AGO });
+      expect(await valueOf(place, "SELECT due_at FROM person_data.lookup_state")).toBe(null);
+      expect(gist((await runNight(place, refreshed)).counts)).toEqual({ read: 1, unchanged: 1 });
+    });
+  });
+}

@@ -1,0 +1,29 @@
+import { afterAll, beforeAll, beforeEach, describe } from "vitest";
+import { describeEqualRecords } from "./suite/equal-records.ts";
+import { describeParameters } from "./suite/parameters.ts";
+import { clear, type GetPlace, type Place } from "./suite/place.ts";
+import { describeRejectedRows } from "./suite/rejected-rows.ts";
+import { describeSelection } from "./suite/selection.ts";
+
+const parts: readonly ((getPlace: GetPlace) => void)[] = [
+  describeSelection,
+  describeRejectedRows,
+  describeEqualRecords,
+  describeParameters,
+];
+
+/**
+ * The behaviour that every warehouse has in common. `open` gives a migrated warehouse of its own with the schemas
+ * `person_data` and `person_data_ops`.
+ */
+export function describeWarehouse(name: string, open: () => Promise<Place>): void {
+  describe(name, () => {
+    let place: Place;
+    beforeAll(async () => {
+      place = await open();
+    });
+    beforeEach(() => clear(place));
+    afterAll(() => place.close());
+    for (const describePart of parts) describePart(() => place);
+  });
+}
