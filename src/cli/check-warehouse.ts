@@ -8,7 +8,6 @@ import { openWarehouse } from "../load/open.ts";
 import type { Warehouse } from "../load/warehouse.ts";
 import { attempt, type Finding, findingsOf } from "./check-finding.ts";
 import type { Context } from "./context.ts";
-import { explainConnectFailure } from "./database-failure.ts";
 import { counted } from "./figures.ts";
 import { openConfiguredWarehouse } from "./open-warehouse.ts";
 
@@ -80,9 +79,6 @@ export async function checkInput(
       if (problems.length > 0) return findingsOf(subject, problems);
       const columns = new Set([...input.key, ...Object.values(input.fields).flat()]);
       return [{ subject, status: "ok", message: `can be read with ${counted(columns.size, "column")}` }];
-    } catch (error) {
-      const place = input.connection === null ? "The warehouse" : `Connection ${input.connection.name}`;
-      throw explainConnectFailure(error, place) ?? error;
     } finally {
       if (reader !== warehouse) await reader.close();
     }

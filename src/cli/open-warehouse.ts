@@ -3,7 +3,6 @@ import { openEmbedded } from "../load/embedded/open-embedded.ts";
 import { openWarehouse } from "../load/open.ts";
 import type { Warehouse } from "../load/warehouse.ts";
 import type { Context } from "./context.ts";
-import { explainConnectFailure } from "./database-failure.ts";
 
 /** A warehouse that answers. */
 export interface OpenedWarehouse {
@@ -19,7 +18,7 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   if (url !== "embedded") {
     const warehouse = openWarehouse({ type: "postgres", url: await url.read(), schema, opsSchema });
     scope.defer("warehouse", () => warehouse.close());
-    await connectOnce(warehouse);
+    await warehouse.isMigrated();
     return { warehouse, howToConnect: [] };
   }
   context.tell("Starting the embedded database …");
@@ -27,16 +26,8 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   scope.deferProgram("embedded database", () => server.close());
   const warehouse = openWarehouse({ type: "postgres", url: server.connectionString, schema, opsSchema });
   scope.defer("warehouse", () => warehouse.close());
-  await connectOnce(warehouse);
+  await warehouse.isMigrated();
   // Our own `database` command is the way to keep the server up, so the way without it isn't told.
   const howToConnect = server.howToConnect.filter((line) => !line.startsWith("between runs"));
   return { warehouse, howToConnect };
-}
-
-async function connectOnce(warehouse: Warehouse): Promise<void> {
-  try {
-    await warehouse.isMigrated();
-  } catch (error) {
-    throw explainConnectFailure(error, `The warehouse (${warehouse.description})`) ?? error;
-  }
 }

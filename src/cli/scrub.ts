@@ -1,7 +1,7 @@
 /** Shorter texts would also strike out ordinary words. */
 const SHORTEST_SECRET = 6;
 
-const LOOKS_LIKE_AN_ADDRESS = /[^\s"'<>(),;:=[\]{}\\]+@[^\s"'<>(),;:=[\]{}\\]+/g;
+const LOOKS_LIKE_AN_ADDRESS = /[^\s"'<>(),;:=[\]{}\\]+@[^\s"'<>(),;:=[\]{}\\]+\.[a-z]{2,}/gi;
 
 /** A last net below everything that is logged: no module should let a secret or an address get this far. */
 export interface Scrubber {

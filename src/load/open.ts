@@ -1,3 +1,5 @@
+import { explainFailures } from "./explained-warehouse.ts";
+import { explainFailure } from "./postgres/explain-failure.ts";
 import { openPostgresWarehouse } from "./postgres/warehouse.ts";
 import type { Warehouse } from "./warehouse.ts";
 
@@ -14,11 +16,17 @@ export interface WarehouseTarget {
 
 /** Opens a warehouse; nothing is connected before the first use. The only place that knows which warehouses exist. */
 export function openWarehouse(target: WarehouseTarget): Warehouse {
-  return openPostgresWarehouse({
+  const place = placeOf(target.url);
+  const warehouse = openPostgresWarehouse({
     url: target.url,
     names: { data: target.schema, ops: target.opsSchema },
-    description: `${placeOf(target.url)}, schemas ${target.schema} and ${target.opsSchema}`,
+    description: `${place}, schemas ${target.schema} and ${target.opsSchema}`,
   });
+  return explainFailures(warehouse, (error, connection) =>
+    connection === null
+      ? explainFailure(error, { name: `The warehouse (${place})`, path: "warehouse.url" })
+      : explainFailure(error, { name: `Connection ${connection}`, path: `connections.${connection}.url` }),
+  );
 }
 
 /** Host, port and database of a connection string, without user or password. */

@@ -58,7 +58,8 @@ export function startCli(args: readonly string[], options: CliOptions): RunningC
     note();
   });
   let isEnded = false;
-  const ended = once(child, "close").then(() => {
+  const ended = once(child, "close");
+  child.once("close", () => {
     isEnded = true;
   });
   const waitFor = async (isThere: () => boolean): Promise<void> => {

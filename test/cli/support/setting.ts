@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { Client } from "pg";
 import { onTestFinished } from "vitest";
 import { type SampleInput, sampleInputs } from "../../../src/sandbox/sample-inputs.ts";
@@ -50,7 +52,7 @@ export interface Setting {
   readonly env: Readonly<Record<string, string>>;
   readonly url: string;
   /** Runs a query in the warehouse. */
-  query(sql: string): Promise<Record<string, unknown>[]>;
+  readonly query: (sql: string) => Promise<Record<string, unknown>[]>;
 }
 
 /** Makes a warehouse and a configuration of its own for one test. */
@@ -104,10 +106,22 @@ export async function startSandbox(cwd: string, args: readonly string[] = []): P
     cwd,
   });
   // The document of this command: its address.
-  const { url } = JSON.parse(await running.firstLine()) as { url: string };
+  const line = await running.firstLine();
+  const { url } = JSON.parse(line) as { url?: string };
+  if (url === undefined) throw new Error(`the sandbox didn't start: ${line}`);
   onTestFinished(async () => {
     running.child.kill("SIGTERM");
     await running.result;
   });
   return url;
+}
+
+/** A port at which nothing listens. */
+export async function unusedPort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  return typeof address === "object" && address !== null ? address.port : 0;
 }

@@ -1,0 +1,55 @@
+import type { LookupSelection, Warehouse } from "./warehouse.ts";
+
+/** Turns what a driver throws into an error that says what to do; `connection` names another database, if one was read. */
+export type Explain = (error: unknown, connection: string | null) => unknown;
+
+/** The warehouse with every failure explained, at the one place where drivers' errors leave it. */
+export function explainFailures(warehouse: Warehouse, explain: Explain): Warehouse {
+  return new Proxy(warehouse, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name);
+      if (typeof member !== "function") return member;
+      return (...args: readonly unknown[]): unknown => {
+        const connection = connectionIn(args[0]);
+        const result: unknown = Reflect.apply(member, target, args);
+        // What returns at once doesn't talk to a database.
+        return result instanceof Promise ? settle(result, (error) => explain(error, connection)) : result;
+      };
+    },
+  });
+}
+
+async function settle(pending: Promise<unknown>, explain: (error: unknown) => unknown): Promise<unknown> {
+  try {
+    const result = await pending;
+    return isSelection(result) ? explainPages(result, explain) : result;
+  } catch (error) {
+    throw explain(error);
+  }
+}
+
+/** Name of the other database that an input, or a spec's input, is read from. */
+function connectionIn(argument: unknown): string | null {
+  if (typeof argument !== "object" || argument === null) return null;
+  if ("input" in argument) return connectionIn(argument.input);
+  if (!("connection" in argument)) return null;
+  const { connection } = argument;
+  const isNamed = typeof connection === "object" && connection !== null && "name" in connection;
+  return isNamed && typeof connection.name === "string" ? connection.name : null;
+}
+
+function isSelection(result: unknown): result is LookupSelection {
+  return typeof result === "object" && result !== null && "records" in result && "counts" in result;
+}
+
+/** Pages are read long after the selection was made. */
+function explainPages(selection: LookupSelection, explain: (error: unknown) => unknown): LookupSelection {
+  async function* records() {
+    try {
+      yield* selection.records();
+    } catch (error) {
+      throw explain(error);
+    }
+  }
+  return { ...selection, records };
+}

@@ -1,0 +1,200 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { runCli, runJson } from "./support/cli.ts";
+import {
+  API_KEY,
+  configText,
+  createCustomers,
+  makeSetting,
+  type Setting,
+  startSandbox,
+  unusedPort,
+} from "./support/setting.ts";
+
+/** Only one job, so that the answer stands at one place. */
+const RESOLVE = "jobs:\n  resolve_customers: { type: resolve, input: customers }\n";
+const RESOLVE_AND_ENRICH = `${RESOLVE}  enrich_customers: { type: enrich, input: customers }\n`;
+
+/** Schemas that a run would create. */
+async function ourSchemas({ query }: Setting): Promise<unknown[]> {
+  return await query("SELECT nspname FROM pg_namespace WHERE nspname ~ '^person_data'");
+}
+
+/** A setting whose service is a sandbox at an address, as a real one would be. */
+async function withService(
+  sandboxArgs: readonly string[],
+  parts: { readonly jobs?: string; readonly service?: string } = {},
+): Promise<Setting> {
+  const setting = await makeSetting();
+  await createCustomers(setting.url, 50);
+  const baseUrl = await startSandbox(setting.cwd, sandboxArgs);
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ ...parts, baseUrl }));
+  return setting;
+}
+
+test("a missing input table, and then each missing column, is named before anything is created", async () => {
+  const setting = await makeSetting({ baseUrl: "http://127.0.0.1:1" });
+  const noTable = await runJson(["run"], setting);
+  expect([noTable.code, noTable.document.error?.problems?.length]).toEqual([2, 1]);
+  expect(noTable.document.error?.problems?.[0]).toMatchObject({
+    path: "inputs.customers.table",
+    message: expect.stringContaining("crm.customers"),
+    hint: expect.stringContaining("Create the table"),
+  });
+
+  await setting.query(
+    "CREATE SCHEMA crm; CREATE TABLE crm.customers (id int, first_name text, last_name text, email text)",
+  );
+  const noColumns = await runJson(["run"], setting);
+  expect(noColumns.code).toBe(2);
+  expect(noColumns.document.error?.problems?.map(({ path }) => path)).toEqual([
+    "inputs.customers.cursor",
+    "inputs.customers.fields.city",
+    "inputs.customers.fields.emails",
+    "inputs.customers.fields.phones",
+  ]);
+  expect(await ourSchemas(setting)).toEqual([]);
+});
+
+test("a role that may not create the schemas is told which right it lacks, by check and by run", async () => {
+  const setting = await makeSetting();
+  await createCustomers(setting.url, 5);
+  const role = `reader_${process.pid}`;
+  const url = new URL(setting.url);
+  await setting.query(
+    `CREATE ROLE ${role} LOGIN PASSWORD 'reader'; GRANT USAGE ON SCHEMA crm TO ${role};
+     GRANT SELECT ON crm.customers TO ${role}; GRANT CONNECT ON DATABASE ${url.pathname.slice(1)} TO ${role}`,
+  );
+  [url.username, url.password] = [role, "reader"];
+  const asReader = { ...setting, env: { ...setting.env, WAREHOUSE_URL: url.href } };
+  try {
+    const checked = await runJson(["check"], asReader);
+    expect(checked.code).toBe(2);
+    expect(JSON.stringify(checked.document)).toContain(
+      `CREATE SCHEMA \\"person_data\\" AUTHORIZATION \\"${role}\\"`,
+    );
+    const run = await runJson(["run"], asReader);
+    expect([run.code, run.document.error?.code]).toEqual([2, "no_right_to_create"]);
+    expect(run.document.error?.problems?.[0]?.hint).toContain("make the role their owner");
+    expect(await ourSchemas(setting)).toEqual([]);
+  } finally {
+    await setting.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+  }
+});
+
+test("an unreachable database, a wrong password and a missing database each get their own answer", async () => {
+  const setting = await makeSetting();
+  const answer = async (change: (url: URL) => void) => {
+    const url = new URL(setting.url);
+    change(url);
+    const { code, document, stdout, stderr } = await runJson(["run"], {
+      ...setting,
+      env: { ...setting.env, WAREHOUSE_URL: url.href },
+    });
+    expect(stdout + stderr).not.toContain("wrong-password");
+    return [code, document.error?.code, document.error?.message];
+  };
+  const port = await unusedPort();
+  expect(await answer((url) => (url.port = String(port)))).toEqual([
+    1,
+    "database_unreachable",
+    expect.stringContaining("nothing listens at that host and port"),
+  ]);
+  expect(await answer((url) => (url.password = "wrong-password"))).toEqual([
+    2,
+    "database_refused",
+    expect.stringContaining("it refuses the password"),
+  ]);
+  expect(await answer((url) => (url.pathname = "/not_there"))).toEqual([
+    2,
+    "database_refused",
+    expect.stringContaining("that database does not exist"),
+  ]);
+});
+
+test("a rejected key (401) stops the run, and every later job says why it was not begun", async () => {
+  const setting = await withService(["--api-key", "another-key"], { jobs: RESOLVE_AND_ENRICH });
+  const checked = await runCli(["check"], setting);
+  expect(checked.code).toBe(2);
+  expect(checked.stdout).toMatch(
+    /✗ API key +http:\/\/127.0.0.1:\d+ rejects the key \(401\)\n +→ check where service.api_key points/,
+  );
+  const { code, document, stdout, stderr } = await runJson(["run"], setting);
+  expect([code, document.status]).toEqual([1, "failed"]);
+  expect(document["jobs"]).toMatchObject([
+    {
+      job: "resolve_customers",
+      status: "failed",
+      records_matched: 0,
+      error: { message: expect.stringContaining("401") },
+    },
+    { job: "enrich_customers", status: "skipped" },
+  ]);
+  expect(stdout + stderr).not.toContain(API_KEY);
+});
+
+test("a route that the key may not call (403) fails its job alone", async () => {
+  const setting = await withService(["--faults", "forbidden@enrich"], { jobs: RESOLVE_AND_ENRICH });
+  const checked = await runJson(["check"], setting);
+  expect(checked.code).toBe(2);
+  expect(checked.document["checks"]).toEqual(
+    expect.arrayContaining([
+      { subject: "POST /v1/resolve", status: "ok", message: "the key may call it" },
+      expect.objectContaining({
+        subject: "POST /v2/enrich",
+        status: "wrong",
+        message: "the key may not call it (403)",
+      }),
+    ]),
+  );
+  const { code, document } = await runJson(["run"], setting);
+  expect(code).toBe(1);
+  expect(document["jobs"]).toMatchObject([
+    { job: "resolve_customers", status: "succeeded" },
+    { job: "enrich_customers", status: "failed", error: { message: expect.stringContaining("403") } },
+  ]);
+});
+
+test("check bills nothing and sends no record", async () => {
+  const setting = await withService([]);
+  expect((await runJson(["check"], setting)).code).toBe(0);
+  const config = await readFile(join(setting.cwd, "config.yaml"), "utf8");
+  const [, baseUrl] = /base_url: (.*)/.exec(config) ?? [];
+  const ledger = await (await fetch(`${baseUrl}/_sandbox/ledger`)).json();
+  expect(JSON.stringify(ledger)).not.toMatch(/"(records|billed|matched)":[1-9]/);
+});
+
+test("a full disk of the database is named, and what was committed is kept", async () => {
+  const setting = await makeSetting({ rows: 60, jobs: RESOLVE });
+  expect((await runJson(["migrate"], setting)).code).toBe(0);
+  // What the server answers when its disk is full, provoked where the rows of answers arrive.
+  await setting.query(
+    `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+       $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
+     CREATE TRIGGER full_disk BEFORE INSERT ON person_data.resolution EXECUTE FUNCTION full_disk()`,
+  );
+  const { code, document } = await runJson(["run"], setting);
+  expect([code, document.status]).toEqual([1, "failed"]);
+  expect(document["jobs"]).toMatchObject([
+    { error: { code: "disk_full", message: expect.stringMatching(/disk .*full/i) } },
+  ]);
+});
+
+test("another service than the one the warehouse was filled from is refused before any call", async () => {
+  const setting = await makeSetting({ rows: 30, jobs: RESOLVE });
+  expect((await runJson(["run"], setting)).code).toBe(0);
+  const port = await unusedPort();
+  await writeFile(
+    join(setting.cwd, "config.yaml"),
+    configText({ baseUrl: `http://127.0.0.1:${port}`, jobs: RESOLVE }),
+  );
+  const refused = await runJson(["run"], setting);
+  expect([refused.code, refused.document.error?.code]).toEqual([2, "another_service"]);
+  expect(refused.document.error?.problems?.[0]?.hint).toContain(`migrate --accept-service 127.0.0.1:${port}`);
+
+  const mistyped = await runJson(["migrate", "--accept-service", "127.0.0.1:2"], setting);
+  expect([mistyped.code, mistyped.document.error?.code]).toEqual([2, "another_service"]);
+  const accepted = await runJson(["migrate", "--accept-service", `127.0.0.1:${port}`], setting);
+  expect([accepted.code, accepted.document["service_host"]]).toEqual([0, `127.0.0.1:${port}`]);
+});

@@ -1,0 +1,89 @@
+import { spawnSync } from "node:child_process";
+import { setTimeout as delay } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { type RunningCli, runJson, startCli } from "./support/cli.ts";
+import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+
+/** A run whose calls take their time, so that a signal meets some in flight and finds others not begun. */
+async function startSlowRun(
+  latencyMs: number,
+): Promise<{ setting: Setting; running: RunningCli; baseUrl: string }> {
+  const setting = await makeSetting();
+  await createCustomers(setting.url, 1800);
+  const baseUrl = await startSandbox(setting.cwd, ["--latency", String(latencyMs)]);
+  const service = "  concurrency: 1\n";
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl, service, jobs: ENRICH }));
+  const running = startCli(["--json", "--log-level", "debug", "run"], setting);
+  await running.logged('"event":"sending"');
+  return { setting, running };
+}
+
+test.for([
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+] as const)("%s lets the call in flight finish, keeps it, and ends with %i", async ([signal, exitCode]) => {
+  const { setting, running } = await startSlowRun(700);
+  await delay(200);
+  running.child.kill(signal);
+  // The echo that a terminal and npm both send is not a second wish.
+  await delay(20);
+  running.child.kill(signal);
+  const { code, stdout } = await running.result;
+  const document = JSON.parse(stdout);
+  expect([code, document.status]).toEqual([exitCode, "interrupted"]);
+  const [job] = document.jobs;
+  expect(job).toMatchObject({ status: "interrupted", requests: 1, records_sent: 500 });
+  expect(job.records_remaining).toBeGreaterThan(1000);
+  const people = await setting.query("SELECT count(*)::int AS answered FROM person_data.enrichment");
+  expect(people).toEqual([{ answered: 500 + job.records_duplicate }]);
+
+  const next = await runJson(["run"], setting);
+  expect([next.code, next.document.status]).toEqual([0, "succeeded"]);
+  expect(next.document["jobs"]).toMatchObject([
+    { records_unchanged: 500 + job.records_duplicate + job.records_rejected_before_sending },
+  ]);
+});
+
+test("a second signal ends the process at once", async () => {
+  const { running } = await startSlowRun(20_000);
+  running.child.kill("SIGINT");
+  await running.logged("a second signal stops at once");
+  const begun = performance.now();
+  running.child.kill("SIGTERM");
+  const { code } = await running.result;
+  expect(code).toBe(130);
+  expect(performance.now() - begun).toBeLessThan(4000);
+});
+
+test("the sandbox that a run starts ends with it, however it ends", async () => {
+  const setting = await makeSetting({ rows: 400 });
+  const running = startCli(["--json", "run"], setting);
+  await running.logged('"event":"sandbox_started"');
+  expect(sandboxesOf(running)).toHaveLength(1);
+  const [pid] = sandboxesOf(running);
+  running.child.kill("SIGKILL");
+  await running.result;
+  for (let waitedMs = 0; isAlive(pid) && waitedMs < 5000; waitedMs += 50) await delay(50);
+  expect(isAlive(pid)).toBe(false);
+});
+
+/** Process ids of the children of a command. */
+function sandboxesOf({ child }: RunningCli): number[] {
+  return spawnSync("pgrep", ["-P", String(child.pid)], { encoding: "utf8" })
+    .stdout.split("\n")
+    .filter((line) => line !== "")
+    .map(Number);
+}
+
+function isAlive(pid: number | undefined): boolean {
+  try {
+    process.kill(pid ?? 0, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
