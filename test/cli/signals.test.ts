@@ -9,9 +9,7 @@ import { join } from "node:path";
 const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 
 /** A run whose calls take their time, so that a signal meets some in flight and finds others not begun. */
-async function startSlowRun(
-  latencyMs: number,
-): Promise<{ setting: Setting; running: RunningCli; baseUrl: string }> {
+async function startSlowRun(latencyMs: number): Promise<{ setting: Setting; running: RunningCli }> {
   const setting = await makeSetting();
   await createCustomers(setting.url, 1800);
   const baseUrl = await startSandbox(setting.cwd, ["--latency", String(latencyMs)]);

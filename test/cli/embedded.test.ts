@@ -1,0 +1,73 @@
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { expect, test } from "vitest";
+import { isAlive, postmasterPid } from "../support/embedded-files.ts";
+import { makeOpenFolder } from "../support/embedded-process.ts";
+import { runCli, runJson, startCli } from "./support/cli.ts";
+import { configText, runQuery, startSandbox } from "./support/setting.ts";
+
+/** A folder with a configuration that needs nothing: sandbox and embedded database. */
+async function makeEmbedded(
+  change: (text: string) => string = (text) => text,
+): Promise<{ cwd: string; dataDir: string }> {
+  const cwd = await makeOpenFolder();
+  const dataDir = join(cwd, "data-dir");
+  const text = configText({ rows: 200 }).replace('url: "${WAREHOUSE_URL}"', "url: embedded");
+  await writeFile(join(cwd, "config.yaml"), change(`${text}data_dir: data-dir\n`));
+  return { cwd, dataDir };
+}
+
+test("with sandbox and embedded database one command does everything, and the second sends nothing", async () => {
+  const { cwd, dataDir } = await makeEmbedded();
+  const checked = await runCli(["check"], { cwd });
+  expect(checked.code).toBe(0);
+  expect(checked.stdout).toContain("the embedded database will be made in");
+  expect(checked.stdout).toContain("does not exist yet; the first run makes it with sample rows");
+  expect(await readdir(cwd)).toEqual(["config.yaml"]);
+
+  const first = await runCli(["run"], { cwd });
+  expect(first.code).toBe(0);
+  expect(first.stdout).toMatch(/✓ Done: [\d,]+ records sent, \d+ people enriched\./);
+  expect(first.stdout).toContain("psql:");
+  expect(first.stdout).toContain("BI tools:");
+  expect(first.stdout).toContain("bin/person-etl --config config.yaml database");
+  expect(first.stdout).toContain("service.api_key");
+
+  const second = await runJson(["run"], { cwd });
+  expect([second.code, second.document.status]).toEqual([0, "succeeded"]);
+  expect(second.document["jobs"]).toMatchObject([{ requests: 0 }, { requests: 0 }, { requests: 0 }]);
+  expect(await postmasterPid(dataDir)).toBeNull();
+
+  const database = startCli(["--json", "database"], { cwd });
+  const { how_to_connect: lines } = JSON.parse(await database.firstLine());
+  const [, port] = /-p (\d+)/.exec(lines.join("\n")) ?? [];
+  const password = (await readFile(join(dataDir, "postgres", "password"), "utf8")).trim();
+  const url = `postgresql://person_etl:${password}@127.0.0.1:${port}/warehouse`;
+  const [people] = await runQuery(url, "SELECT count(*)::int > 100 AS many FROM person_data.person");
+  expect(people).toEqual({ many: true });
+  database.child.kill("SIGINT");
+  expect((await database.result).code).toBe(0);
+  expect(await postmasterPid(dataDir)).toBeNull();
+});
+
+test("two signals stop a run at once, and the embedded database with it", async () => {
+  const { cwd, dataDir } = await makeEmbedded();
+  const baseUrl = await startSandbox(cwd, ["--latency", "20000"]);
+  expect((await runJson(["run"], { cwd, env: {} })).code).toBe(0);
+  const text = await readFile(join(cwd, "config.yaml"), "utf8");
+  await writeFile(join(cwd, "config.yaml"), text.replace("base_url: sandbox", `base_url: ${baseUrl}`));
+  const env = { PERSON_SERVICE_API_KEY: "any" };
+  const host = new URL(baseUrl).host;
+  expect((await runJson(["migrate", "--accept-service", host], { cwd, env })).code).toBe(0);
+  const running = startCli(["--log-level", "debug", "run", "--resend", "--yes"], { cwd, env });
+  await running.logged('"event":"sending"');
+  const pid = (await postmasterPid(dataDir)) ?? 0;
+  expect(isAlive(pid)).toBe(true);
+  running.child.kill("SIGTERM");
+  await running.logged("a second signal stops at once");
+  running.child.kill("SIGINT");
+  expect((await running.result).code).toBe(143);
+  for (let waitedMs = 0; isAlive(pid) && waitedMs < 5000; waitedMs += 50) await delay(50);
+  expect(isAlive(pid)).toBe(false);
+});

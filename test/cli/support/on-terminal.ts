@@ -1,0 +1,61 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { onTestFinished } from "vitest";
+import { type CliOptions, launcher } from "./cli.ts";
+
+/** A command on a terminal of its own. */
+export interface TerminalRun {
+  readonly child: ChildProcess;
+  /** Waits until the text is on the screen. */
+  shows(text: string): Promise<void>;
+  type(text: string): void;
+  /** All that was written to the screen, control characters included, and the exit code. */
+  readonly ended: Promise<{ readonly code: number | null; readonly screen: string }>;
+}
+
+/** Runs the real program on a pseudo-terminal of `columns`, which `script` (util-linux) makes. */
+export function startOnTerminal(
+  args: readonly string[],
+  options: CliOptions & { readonly columns: number },
+): TerminalRun {
+  const command = `stty cols ${options.columns} rows 50; exec ${[launcher, ...args].map(quote).join(" ")}`;
+  const child = spawn("script", ["--quiet", "--return", "--command", command, "/dev/null"], {
+    cwd: options.cwd,
+    env: {
+      PATH: process.env["PATH"] ?? "",
+      HOME: process.env["HOME"] ?? "/",
+      TERM: "xterm",
+      SHELL: "/bin/sh",
+      ...options.env,
+    },
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  onTestFinished(() => {
+    child.kill("SIGKILL");
+  });
+  let screen = "";
+  let changed = Promise.withResolvers<void>();
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    screen += text;
+    changed.resolve();
+    changed = Promise.withResolvers<void>();
+  });
+  const closed = once(child, "close");
+  return {
+    child,
+    async shows(text) {
+      while (!screen.includes(text)) {
+        if (child.exitCode !== null) throw new Error(`it ended without showing ${text}:\n${screen}`);
+        await Promise.race([changed.promise, closed]);
+      }
+    },
+    type(text) {
+      child.stdin.write(text);
+    },
+    ended: closed.then(() => ({ code: child.exitCode, screen })),
+  };
+}
+
+function quote(word: string): string {
+  return `'${word.replaceAll("'", "'\\''")}'`;
+}

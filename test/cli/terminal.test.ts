@@ -1,0 +1,81 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { makeFolder } from "./support/cli.ts";
+import { startOnTerminal } from "./support/on-terminal.ts";
+import { makeSetting } from "./support/setting.ts";
+
+const RESOLVE = "jobs:\n  resolve_customers: { type: resolve, input: customers }\n";
+
+test("on a terminal a run shows bars and a table, and no line of the log", async () => {
+  const setting = await makeSetting({ rows: 300, jobs: RESOLVE });
+  const run = startOnTerminal(["run"], { ...setting, columns: 120 });
+  const { code, screen } = await run.ended;
+  expect(code).toBe(0);
+  expect(screen).toMatch(/resolve_customers {2}█{24} 100 % {2}\d+ of \d+/);
+  expect(screen).toMatch(/job +status +read +unchanged/);
+  expect(screen).not.toContain("job_ended");
+  expect(screen).not.toContain('"event"');
+});
+
+test("on a narrow terminal there are figures in place of bars, and blocks in place of tables", async () => {
+  const setting = await makeSetting({ rows: 300, jobs: RESOLVE });
+  const { code, screen } = await startOnTerminal(["run"], { ...setting, columns: 50 }).ended;
+  expect(code).toBe(0);
+  expect(screen).toMatch(/resolve_customers +100 % {2}\d+ of \d+/);
+  expect(screen).not.toContain("█");
+  expect(screen).toMatch(/job: resolve_customers\r\n {2}status +succeeded/);
+});
+
+test("--resend asks on a terminal, and a no sends nothing", async () => {
+  const setting = await makeSetting({ rows: 40, jobs: RESOLVE });
+  expect((await startOnTerminal(["run"], { ...setting, columns: 120 }).ended).code).toBe(0);
+  const run = startOnTerminal(["run", "--resend"], { ...setting, columns: 120 });
+  await run.shows("[y/N]");
+  run.type("n\n");
+  const { code, screen } = await run.ended;
+  expect(code).toBe(3);
+  expect(screen).toContain("no record was sent");
+});
+
+test("a failure on a terminal is words alone", async () => {
+  const { code, screen } = await startOnTerminal(["status"], { cwd: await makeFolder(), columns: 100 }).ended;
+  expect(code).toBe(2);
+  expect(screen).toContain("✗ no configuration at ");
+  expect(screen).not.toContain("{");
+});
+
+test("init asks on a terminal and takes what is offered for an empty answer", async () => {
+  const cwd = await makeFolder();
+  const run = startOnTerminal(["init"], { cwd, columns: 120 });
+  const answers = ["", "", "", "", "", "first", "last", "", "email, work_email", "", "", "", "", "", ""];
+  for (const [i, answer] of answers.entries()) {
+    await run.shows(QUESTIONS[i] ?? "?");
+    run.type(`${answer}\n`);
+  }
+  expect((await run.ended).code).toBe(0);
+  const text = await readFile(join(cwd, "config.yaml"), "utf8");
+  expect(text).toContain("base_url: sandbox");
+  expect(text).toContain("url: embedded");
+  expect(text).toContain("table: crm.customers");
+  expect(text).toContain("emails: [email, work_email]");
+});
+
+/** The beginning of each question, in order. */
+const QUESTIONS = [
+  "Address of the service",
+  "Environment variable that holds your Postgres",
+  "Table of the rows",
+  "Its key column",
+  "Column that changes",
+  "holds first_name",
+  "holds last_name",
+  "holds full_name",
+  "hold emails",
+  "hold phones",
+  "holds linkedin_url",
+  "holds address_line_1",
+  "holds city",
+  "holds state",
+  "holds zipcode",
+];
