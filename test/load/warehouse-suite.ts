@@ -1,15 +1,23 @@
 import { afterAll, beforeAll, beforeEach, describe } from "vitest";
+import { describeCursor } from "./suite/cursor.ts";
 import { describeEqualRecords } from "./suite/equal-records.ts";
+import { describeInputs } from "./suite/inputs.ts";
 import { describeParameters } from "./suite/parameters.ts";
+import { describePidFrom } from "./suite/pid-from.ts";
 import { clear, type GetPlace, type Place } from "./suite/place.ts";
 import { describeRejectedRows } from "./suite/rejected-rows.ts";
 import { describeSelection } from "./suite/selection.ts";
+import { describeValidEmails } from "./suite/valid-emails.ts";
 
 const parts: readonly ((getPlace: GetPlace) => void)[] = [
   describeSelection,
   describeRejectedRows,
   describeEqualRecords,
   describeParameters,
+  describeCursor,
+  describeInputs,
+  describePidFrom,
+  describeValidEmails,
 ];
 
 /**
@@ -17,7 +25,7 @@ const parts: readonly ((getPlace: GetPlace) => void)[] = [
  * `person_data` and `person_data_ops`.
  */
 export function describeWarehouse(name: string, open: () => Promise<Place>): void {
-  describe(name, () => {
+  describe(`the behaviour of ${name}`, () => {
     let place: Place;
     beforeAll(async () => {
       place = await open();

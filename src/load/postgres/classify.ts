@@ -76,12 +76,20 @@ function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
       FROM raw_row)`;
 }
 
-/** The content hash of each row; rows that the cursor calls unchanged keep the stored one. */
-function inputHash(context: ClassifyContext): RawBuilder<unknown> {
+/** The content hash of each row as far as it is looked at: rows that the cursor calls unchanged keep the stored one. */
+function seenHash(context: ClassifyContext): RawBuilder<unknown> {
   const hash = contentHash(valuesOf(context.parts));
   return context.hasRecent
     ? raw(`CASE WHEN s.input_hash IS NOT NULL AND NOT is_recent THEN s.input_hash ELSE ${hash} END`)
     : raw(hash);
+}
+
+/** The content hash of each row; of a row that is due it is always that of what will be sent. */
+function inputHash(context: ClassifyContext): string {
+  const hash = contentHash(valuesOf(context.parts));
+  return context.hasRecent
+    ? `CASE WHEN is_recent OR reason IS NULL THEN seen_hash ELSE ${hash} END`
+    : "seen_hash";
 }
 
 /**
@@ -98,7 +106,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
   const resolvable = spec.type === "resolve" ? isResolvable(withPid) : "true";
   return sql`WITH ${inputCtes(context)},
     joined AS (
-      SELECT input.*, ${inputHash(context)} AS input_hash,
+      SELECT input.*, ${seenHash(context)} AS seen_hash,
         s.source_key IS NOT NULL AS is_known, s.outcome AS prior, s.input_hash AS prior_hash,
         s.parameters_hash AS prior_parameters, s.sent_service_pid AS prior_pid, s.due_at,
         ${pidColumns(context)}
@@ -106,27 +114,35 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
       LEFT JOIN ${relation(context, "lookup_state")} AS s
         ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = input.source_key
       ${pidJoins(context)}),
+    judged AS (
+      SELECT joined.*,
+        CASE
+          WHEN NOT is_known THEN 'never_answered'
+          WHEN prior_hash <> seen_hash THEN 'content_changed'
+          WHEN prior_parameters <> ${spec.parametersHash} THEN 'parameters_changed'
+          WHEN prior_pid IS DISTINCT FROM pid THEN 'pid_changed'
+          WHEN due_at <= now() THEN 'expired'
+          WHEN ${spec.resend} THEN 'resend'
+        END AS reason
+      FROM joined),
     sent AS (
-      SELECT joined.*, ${raw(isSentAsIs ? "input_hash" : contentHash(withPid))} AS sent_hash,
-        ${raw(usable)} AS is_usable, ${raw(resolvable)} AS is_resolvable, ${raw(recordJson(withPid))} AS record
-      FROM joined ${invalidEmailJoins(context)})
+      SELECT judged.*, ${raw(inputHash(context))} AS input_hash,
+        ${raw(isSentAsIs ? inputHash(context) : contentHash(withPid))} AS sent_hash,
+        ${raw(usable)} AS is_usable, ${raw(resolvable)} AS is_resolvable,
+        CASE WHEN reason IS NOT NULL THEN ${raw(recordJson(withPid))} END AS record
+      FROM judged ${invalidEmailJoins(context)})
     SELECT source_key, prior, input_hash, sent_hash, pid, rank, record,
       (is_known AND prior <> 'rejected' AND prior_parameters <> ${spec.parametersHash}) AS changed_parameters,
       CASE
         WHEN source_key IS NULL THEN 'reject:missing_key'
         WHEN octet_length(source_key) > ${MAX_KEY_BYTES} THEN 'reject:key_too_long'
         WHEN copy > 1 THEN 'reject:duplicate_key'
-        WHEN prior = 'rejected' AND prior_hash = input_hash AND prior_pid IS NOT DISTINCT FROM pid THEN 'unchanged'
+        WHEN prior = 'rejected' AND prior_hash = seen_hash AND prior_pid IS NOT DISTINCT FROM pid THEN 'unchanged'
         WHEN is_waiting THEN 'waiting'
+        WHEN reason IS NULL THEN 'unchanged'
         WHEN NOT is_usable THEN 'reject:no_identifier'
         WHEN NOT is_resolvable THEN 'reject:not_resolvable'
-        WHEN NOT is_known THEN 'never_answered'
-        WHEN prior_hash <> input_hash THEN 'content_changed'
-        WHEN prior_parameters <> ${spec.parametersHash} THEN 'parameters_changed'
-        WHEN prior_pid IS DISTINCT FROM pid THEN 'pid_changed'
-        WHEN due_at <= now() THEN 'expired'
-        WHEN ${spec.resend} THEN 'resend'
-        ELSE 'unchanged'
+        ELSE reason
       END AS class
     FROM sent`;
 }
@@ -135,8 +151,9 @@ function pidColumns(context: ClassifyContext): RawBuilder<unknown> {
   if (context.spec.pidFrom === null) return raw("NULL::text AS pid, false AS is_waiting");
   const resolveParts = context.parts.filter((part) => fieldsTaken.resolve.includes(part.field));
   const hash = contentHash(valuesOf(resolveParts));
-  // A row whose content changed since it was resolved waits: its PID may be that of somebody else.
-  return raw(`CASE WHEN r.is_match THEN r.service_pid END AS pid,
+  // A row whose content changed since it was resolved waits, and one that was refused since goes without: the PID that
+  // was found before may be that of somebody else.
+  return raw(`CASE WHEN ps.outcome = 'matched' AND r.is_match THEN r.service_pid END AS pid,
     (ps.source_key IS NULL OR (is_recent AND ps.input_hash <> ${hash})) AS is_waiting`);
 }
 
@@ -149,13 +166,13 @@ function pidJoins(context: ClassifyContext): RawBuilder<unknown> {
       ON r.job = ${pidFrom} AND r.source = ${input.name} AND r.source_key = input.source_key`;
 }
 
-/** The input rows of a validate_emails job: source_key, position, email_address, one row an address. */
+/** The input rows of a validate_emails job: source_key, copy, rank, position, email_address, one row an address. */
 export function inputAddresses(context: ClassifyContext): RawBuilder<unknown> {
   const texts = context.parts.filter((p) => !p.isArray).map((p) => p.name);
   const arrays = context.parts.filter((p) => p.isArray).map((p) => p.name);
   const all = [`array_remove(ARRAY[${texts.join(", ")}]::text[], NULL)`, ...arrays].join(" || ");
   return sql`WITH ${inputCtes(context)}
-    SELECT source_key, copy, (o - 1)::int AS position, email_address
+    SELECT source_key, copy, rank, (o - 1)::int AS position, email_address
     FROM input LEFT JOIN LATERAL unnest(${raw(all)}) WITH ORDINALITY AS u(email_address, o) ON true`;
 }
 
@@ -166,12 +183,12 @@ export function inputAddresses(context: ClassifyContext): RawBuilder<unknown> {
 export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknown> {
   const { spec } = context;
   return sql`WITH address AS (
-      SELECT email_address, count(*) AS occurrences FROM pg_temp.input_address
+      SELECT email_address, count(*) AS occurrences, min(rank) AS rank FROM pg_temp.input_address
       WHERE email_address IS NOT NULL GROUP BY email_address),
     hashed AS (
-      SELECT email_address, occurrences, sha256(convert_to(email_address, 'UTF8')) AS input_hash FROM address)
+      SELECT email_address, occurrences, rank, sha256(convert_to(email_address, 'UTF8')) AS input_hash FROM address)
     SELECT email_address AS source_key, s.outcome AS prior, hashed.input_hash, hashed.input_hash AS sent_hash,
-      NULL::text AS pid, NULL::bigint AS rank, to_json(email_address)::text AS record, occurrences,
+      NULL::text AS pid, rank, to_json(email_address)::text AS record, occurrences,
       (s.outcome <> 'rejected' AND s.parameters_hash <> ${spec.parametersHash}) AS changed_parameters,
       CASE
         WHEN octet_length(email_address) > ${MAX_KEY_BYTES} THEN 'reject:key_too_long'

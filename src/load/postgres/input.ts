@@ -6,6 +6,7 @@ import { enrichListFields, enrichScalarFields } from "../../schemas/enrich.ts";
 import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
 import type { InputSource, LookupType } from "../warehouse.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "./names.ts";
+import { withoutSemicolon } from "./query-text.ts";
 import { inTransaction, type Session } from "./session.ts";
 
 /** A column of an input, as the database describes it. */
@@ -35,12 +36,12 @@ export const fieldsTaken: Readonly<Record<LookupType, readonly string[]>> = {
 /** Fields that hold lists. */
 export const listFields: ReadonlySet<string> = new Set(["emails", "phones"]);
 
-/** The input's table or query with its `where`, as a FROM item; a query's closing semicolon is dropped. */
+/** The input's table or query with its `where`, as a FROM item. */
 function relationText(input: InputSource): string {
   const from =
     "table" in input.relation
       ? quoteQualified(input.relation.table)
-      : `(\n${input.relation.sql.trim().replace(/;\s*$/, "")}\n)`;
+      : `(\n${withoutSemicolon(input.relation.sql)}\n)`;
   return `${from} AS input_row${input.where === null ? "" : ` WHERE (\n${input.where}\n)`}`;
 }
 
@@ -91,12 +92,12 @@ export interface RecentBound {
 function recentText(input: InputSource, columns: readonly InputColumn[], bound: RecentBound): string {
   const name = input.cursor?.column ?? "";
   const typeName = columns.find((c) => c.name === name)?.typeName ?? "text";
-  const lower = `${quoteLiteral(bound.value)}::${typeName}`;
-  const overlap = /^(timestamp|date|time)/.test(typeName)
-    ? ` - interval '${input.cursor?.overlapMs ?? 0} milliseconds'`
-    : "";
+  // A bare literal takes the column's own type.
+  const lower = /^(timestamp|date)/.test(typeName)
+    ? `${quoteLiteral(bound.value)}::${typeName} - interval '${input.cursor?.overlapMs ?? 0} milliseconds'`
+    : quoteLiteral(bound.value);
   const column = `input_row.${quoteIdentifier(name)}`;
-  return `(${column} IS NULL OR ${column} >= ${lower}${overlap}) AS is_recent`;
+  return `(${column} IS NULL OR ${column} >= ${lower}) AS is_recent`;
 }
 
 /**
@@ -121,7 +122,9 @@ export function rawSelect(
   });
   const recent = options.recent && input.cursor ? [recentText(input, columns, options.recent)] : [];
   const rank =
-    options.ranked && input.orderBy !== null ? [`row_number() OVER (ORDER BY ${input.orderBy}) AS rank`] : [];
+    options.ranked && input.orderBy !== null
+      ? [`row_number() OVER (ORDER BY\n${input.orderBy}\n) AS rank`]
+      : [];
   return `SELECT ${[`${key} AS source_key`, ...mapped, ...recent, ...rank].join(",\n  ")}\nFROM ${relationText(input)}`;
 }
 

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import type { LookupSpec } from "../warehouse.ts";
 import type { RecentBound } from "./input.ts";
@@ -10,9 +11,14 @@ export interface PassCheckpoint {
   readonly value: string;
   /** When every row was last compared. */
   readonly full_at: string;
-  /** What the checkpoint stands for; another mapping, table or cursor column starts anew. */
-  readonly parameters_hash: string;
-  readonly column: string;
+  /** Hash of what was compared; another mapping, relation, key or cursor column starts anew. */
+  readonly stands_for: string;
+}
+
+function standsFor({ input, parametersHash }: LookupSpec): string {
+  const { connection, relation, where, key, cursor } = input;
+  const parts = [parametersHash, connection?.name ?? null, relation, where, key, cursor?.column ?? null];
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex");
 }
 
 /** Every row is compared at least this often: a cursor that its writer forgets to move hides changes. */
@@ -37,8 +43,7 @@ export function recentBound(
   now: string,
 ): RecentBound | null {
   if (checkpoint === null || spec.input.cursor === null) return null;
-  if (checkpoint.parameters_hash !== spec.parametersHash || checkpoint.column !== spec.input.cursor.column)
-    return null;
+  if (checkpoint.stands_for !== standsFor(spec)) return null;
   if (Date.parse(now) - Date.parse(checkpoint.full_at) > FULL_EVERY_MS) return null;
   return { value: checkpoint.value };
 }
@@ -54,8 +59,7 @@ export function nextCheckpoint(
   return {
     value: cursorMax,
     full_at: narrowedBy?.full_at ?? now,
-    parameters_hash: spec.parametersHash,
-    column: spec.input.cursor.column,
+    stands_for: standsFor(spec),
   };
 }
 

@@ -73,7 +73,8 @@ export async function endRun(
     INSERT INTO ${tableId(names, "ops", "table_load")} (table_name, job, last_success_at, last_changed_at, _synced_at, _run_id)
     SELECT name, ${run.job}, now(), NULL, now(), ${run.runId} FROM unnest(${[...tablesWrittenBy(run.jobType)]}::text[]) AS u(name)
     ON CONFLICT (table_name, job) DO UPDATE SET last_success_at = now(), _synced_at = now(), _run_id = excluded._run_id`);
-  if (checkpoint && coverage) {
+  // A row that waits may be one that the cursor has passed: it has to be looked at again.
+  if (checkpoint && coverage && end.counters.records_waiting === 0) {
     await writeCheckpoint(
       session,
       names,

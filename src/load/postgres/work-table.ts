@@ -37,6 +37,8 @@ export async function fillWorkTable(
   }
   if (into) {
     const { table, run } = into;
+    // A run that goes on under its id after a crash finds the one that it left.
+    await session.change(sql`DROP TABLE IF EXISTS ${table}`);
     await session.change(sql`CREATE UNLOGGED TABLE ${table} (ord bigint PRIMARY KEY, sent_hash text NOT NULL,
       record text NOT NULL, pid text, source_keys text[] NOT NULL, input_hashes text[] NOT NULL, priors text[] NOT NULL,
       occurrences bigint NOT NULL)`);

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { LookupRecord } from "../../../src/load/warehouse.ts";
 import { addPeople, DAY_MS, enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
-import { gist, matchAll, runNight } from "./nights.ts";
+import { gist, matchAll, type Responder, runNight } from "./nights.ts";
 import { columnOf, type GetPlace, valueOf } from "./place.ts";
 
 const LONG_AGO = "2020-01-01T00:00:00.000000+00:00";
@@ -9,6 +8,8 @@ const FAR_AHEAD = "2100-01-01T00:00:00.000000+00:00";
 
 const ann = { id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com", phone: "+1 555 0100" };
 const bob = { id: "2", first_name: "Bob", last_name: "Ray", email: "bob@example.com" };
+
+const onlyAnn: Responder = (record) => (record.rows[0]?.sourceKey === "1" ? { pid: "p-1" } : null);
 
 /** What is due, and why. */
 export function describeSelection(getPlace: GetPlace): void {
@@ -178,7 +179,6 @@ export function describeSelection(getPlace: GetPlace): void {
       const place = getPlace();
       const spec = enrichSpec({ refreshUnmatchedAfterMs: 10 * DAY_MS });
       await makePeople(place, [ann, bob]);
-      const onlyAnn = (record: LookupRecord) => (record.rows[0]?.sourceKey === "1" ? { pid: "p-1" } : null);
       await runNight(place, spec, onlyAnn, { at: LONG_AGO });
       const second = await runNight(place, spec, onlyAnn, { at: FAR_AHEAD });
       expect(Object.keys(second.sent)).toEqual(["2"]);

@@ -1,0 +1,215 @@
+import { describe, expect, test } from "vitest";
+import type { InputSource } from "../../../src/load/warehouse.ts";
+import { enrichSpec, makePeople, people, validateSpec } from "./people.ts";
+import { gist, matchAll, runNight } from "./nights.ts";
+import { columnOf, type GetPlace } from "./place.ts";
+
+const over = (changes: Partial<InputSource>) => enrichSpec({ input: { ...people, ...changes } });
+
+/** Where rows come from, and what of them is sent. */
+export function describeInputs(getPlace: GetPlace): void {
+  describe("what is sent", () => {
+    test("is every value as it stands, to the code point", async () => {
+      const place = getPlace();
+      const values = [
+        "é", // composed
+        "e\u0301", // decomposed
+        `"double" and 'single' quotes`,
+        "back\\slash \\n \\u0041 \\",
+        "two\nlines\r\n\tand a tab",
+        "👩‍👩‍👧 𝒜 \u{10FFFF}",
+        "\u0001\u001F\u007F\u2028\u2029\uFEFFx",
+        " leading and trailing ",
+        "$1 %s {} ; -- /* */",
+        "ﬁ ß İ ı",
+      ];
+      await makePeople(
+        place,
+        values.map((first_name, i) => ({ id: String(i), first_name })),
+      );
+      const { sent } = await runNight(place, enrichSpec(), matchAll);
+      expect(sent).toEqual(Object.fromEntries(values.map((first_name, i) => [String(i), { first_name }])));
+      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 10, unchanged: 10 });
+    });
+
+    test("leaves out NULL, empty and blank values, whatever the blank", async () => {
+      const place = getPlace();
+      await makePeople(place, [
+        { id: "1", first_name: "", last_name: " \t\r\n\v\f", email: "\u00A0\u3000\u2003", phone: "5550100" },
+        { id: "2", first_name: "\u1680\u202F\u205F\u2028\u2029\u0085\uFEFF\u200B", phone: "5550101" },
+      ]);
+      const { sent } = await runNight(place, enrichSpec(), matchAll);
+      expect(sent).toEqual({ 1: { phones: ["5550100"] }, 2: { phones: ["5550101"] } });
+    });
+
+    test("a blank that becomes NULL is no change", async () => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", first_name: " ", phone: "5550100" }]);
+      await runNight(place, enrichSpec(), matchAll);
+      await place.sql("UPDATE crm.people SET first_name = NULL");
+      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 1, unchanged: 1 });
+    });
+
+    test("is a list of all columns mapped to it, in their order, repeated values included", async () => {
+      const place = getPlace();
+      await makePeople(place, [
+        { id: "1", email: "b@example.com", note: "a@example.com" },
+        { id: "2", note: "a@example.com" },
+        { id: "3", email: "a@example.com", note: "a@example.com" },
+      ]);
+      const spec = over({ fields: { emails: ["email", "note"] } });
+      const { sent } = await runNight(place, spec, matchAll);
+      expect(sent).toEqual({
+        1: { emails: ["b@example.com", "a@example.com"] },
+        2: { emails: ["a@example.com"] },
+        3: { emails: ["a@example.com", "a@example.com"] },
+      });
+    });
+
+    test("tells the addresses of each row, and removes those that are gone", async () => {
+      const place = getPlace();
+      await makePeople(place, [
+        { id: "1", email: "b@example.com", note: "a@example.com" },
+        { id: "2", note: "a@example.com" },
+      ]);
+      const spec = validateSpec({ input: { ...people, fields: { emails: ["email", "note"] } } });
+      await runNight(place, spec, matchAll);
+      const addresses =
+        "SELECT source, source_key, position, email_address FROM person_data.input_email ORDER BY 2, 3";
+      expect(await place.sql(addresses)).toEqual([
+        { source: "people", source_key: "1", position: "0", email_address: "b@example.com" },
+        { source: "people", source_key: "1", position: "1", email_address: "a@example.com" },
+        { source: "people", source_key: "2", position: "0", email_address: "a@example.com" },
+      ]);
+      const untouched = await place.sql("SELECT * FROM person_data.input_email WHERE source_key = '2'");
+      await place.sql("UPDATE crm.people SET email = NULL WHERE id = '1'");
+      await runNight(place, spec, matchAll);
+      expect(await place.sql(addresses)).toEqual([
+        { source: "people", source_key: "1", position: "0", email_address: "a@example.com" },
+        { source: "people", source_key: "2", position: "0", email_address: "a@example.com" },
+      ]);
+      expect(await place.sql("SELECT * FROM person_data.input_email WHERE source_key = '2'")).toEqual(
+        untouched,
+      );
+    });
+  });
+
+  describe("an input", () => {
+    test.each([
+      ["a semicolon", "SELECT * FROM crm.people;"],
+      ["a comment", "SELECT * FROM crm.people -- all of them"],
+      ["a semicolon and a comment", "SELECT * FROM crm.people; -- all of them\n"],
+      ["a semicolon inside a comment", "SELECT * FROM crm.people /* a; b */ ; ; /* c */"],
+      [
+        "a text that looks like a comment",
+        "SELECT *, '; -- x' AS y FROM crm.people WHERE note IS DISTINCT FROM '--;'",
+      ],
+      ["its own WITH", "WITH p AS (SELECT * FROM crm.people) SELECT * FROM p"],
+    ])("can be a query that ends with %s", async (_, sql) => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      const spec = over({ relation: { sql } });
+      expect(await place.warehouse.checkInput(spec.input)).toEqual([]);
+      expect((await runNight(place, spec, matchAll)).sent).toEqual({ 1: { first_name: "Ann" } });
+    });
+
+    test("can be a view, and narrowed by where", async () => {
+      const place = getPlace();
+      await makePeople(place, [
+        { id: "1", first_name: "Ann", note: "active" },
+        { id: "2", first_name: "Bob", note: "lost" },
+      ]);
+      await place.sql("CREATE VIEW crm.everybody AS SELECT * FROM crm.people");
+      const spec = over({
+        relation: { table: ["crm", "everybody"] },
+        where: "note = 'active' OR note = 'new' -- or",
+      });
+      const { sent, counts } = await runNight(place, spec, matchAll);
+      expect(sent).toEqual({ 1: { first_name: "Ann" } });
+      expect(gist(counts)).toMatchObject({ read: 1 });
+    });
+
+    test("is read in the order of order_by under a cap, which changes nothing else", async () => {
+      const place = getPlace();
+      await makePeople(
+        place,
+        ["Eve", "Ann", "Dan", "Bob", "Cat"].map((first_name, i) => ({ id: String(i), first_name })),
+      );
+      const spec = { ...over({ orderBy: "first_name DESC, id -- newest first" }), maxRecords: 2 };
+      const first = await runNight(place, spec, matchAll);
+      expect(first.sent).toEqual({ 0: { first_name: "Eve" }, 2: { first_name: "Dan" } });
+      expect(gist(first.counts)).toMatchObject({ read: 5, due: 5, toSend: 2, remaining: 3 });
+      const second = await runNight(place, spec, matchAll);
+      expect(second.sent).toEqual({ 3: { first_name: "Bob" }, 4: { first_name: "Cat" } });
+      const rest = await runNight(place, { ...spec, maxRecords: null }, matchAll);
+      expect(rest.sent).toEqual({ 1: { first_name: "Ann" } });
+      expect(gist((await runNight(place, over({}))).counts)).toEqual({ read: 5, unchanged: 5 });
+    });
+
+    test("under a cap keeps all rows of a record together, and takes the first in order", async () => {
+      const place = getPlace();
+      await makePeople(place, [
+        { id: "1", first_name: "Ann" },
+        { id: "2", first_name: "Bob" },
+        { id: "3", first_name: "Ann" },
+      ]);
+      const spec = { ...over({ orderBy: "id DESC" }), maxRecords: 1 };
+      const { sent, counts } = await runNight(place, spec, matchAll);
+      expect(Object.keys(sent)).toEqual(["1,3"]);
+      expect(gist(counts)).toMatchObject({ toSend: 1, duplicate: 1, remaining: 1 });
+    });
+
+    test("is read in the order of order_by for addresses too", async () => {
+      const place = getPlace();
+      await makePeople(
+        place,
+        ["eve", "ann", "dan", "bob", "cat"].map((name, i) => ({
+          id: String(i),
+          email: `${name}@example.com`,
+        })),
+      );
+      const input = { ...people, fields: { emails: ["email"] }, orderBy: "id DESC" };
+      const { sent } = await runNight(place, validateSpec({ input, maxRecords: 2 }), matchAll);
+      expect(Object.keys(sent)).toEqual(["bob@example.com", "cat@example.com"]);
+    });
+
+    test("a cap of zero sends nothing", async () => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      expect(gist((await runNight(place, enrichSpec({ maxRecords: 0 }))).counts)).toEqual({
+        read: 1,
+        due: 1,
+        dueReasons: { never_answered: 1 },
+        remaining: 1,
+      });
+    });
+
+    test("can be selected again by a run that goes on under the same id", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      const run = { runId: "nightly-7", job: "enrich_people", jobType: "enrich", shard: "0/1" };
+      await warehouse.beginRun(run);
+      await warehouse.selectLookup(enrichSpec(), run);
+      const { sent } = await runNight(place, enrichSpec(), matchAll, { runId: "nightly-7" });
+      expect(sent).toEqual({ 1: { first_name: "Ann" } });
+    });
+
+    test("leaves no work table behind, also of a run that was killed", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      const killed = { runId: "killed", job: "enrich_people", jobType: "enrich", shard: "0/1" };
+      await warehouse.beginRun(killed);
+      await warehouse.selectLookup(enrichSpec(), killed);
+      await place.sql("UPDATE person_data_ops.sync_run SET status = 'failed'");
+      await runNight(place, enrichSpec(), matchAll);
+      expect(
+        await columnOf(
+          place,
+          "SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'lookup\\_work%'",
+        ),
+      ).toEqual([]);
+    });
+  });
+}

@@ -1,0 +1,175 @@
+import { describe, expect, test } from "vitest";
+import { addPeople, enrichSpec, makePeople, resolveSpec } from "./people.ts";
+import { gist, matchAll, type Responder, runNight } from "./nights.ts";
+import { columnOf, type GetPlace } from "./place.ts";
+
+const ann = { id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com" };
+const bob = { id: "2", first_name: "Bob", last_name: "Ray", email: "bob@example.com" };
+
+const enrich = enrichSpec({ pidFrom: "resolve_people" });
+const resolve = resolveSpec();
+
+const onlyAnn: Responder = (record) => (record.rows[0]?.sourceKey === "1" ? { pid: "p-1" } : null);
+const refuse: Responder = () => ({ code: "unprocessable_entity" });
+
+/** `pid_from`: the PID that a resolve job found goes along. */
+export function describePidFrom(getPlace: GetPlace): void {
+  describe("pid_from", () => {
+    test("rows that aren't resolved yet wait", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann, bob]);
+      expect(gist((await runNight(place, enrich)).counts)).toEqual({ read: 2, waiting: 2 });
+      await runNight(place, resolve, matchAll);
+      expect(gist((await runNight(place, enrich, matchAll)).counts)).toMatchObject({ toSend: 2 });
+    });
+
+    test("the PID is sent beside the mapped fields; rows without a match go without", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann, bob]);
+      await runNight(place, resolve, onlyAnn);
+      const { sent, records } = await runNight(place, enrich, matchAll);
+      expect(sent).toEqual({
+        1: { service_pid: "p-1", emails: ["ann@example.com"], first_name: "Ann", last_name: "Lee" },
+        2: { emails: ["bob@example.com"], first_name: "Bob", last_name: "Ray" },
+      });
+      expect(new Set(records.map((record) => record.sentPid))).toEqual(new Set(["p-1", null]));
+      expect(gist((await runNight(place, enrich)).counts)).toEqual({ read: 2, unchanged: 2 });
+    });
+
+    test("equal contents with different PIDs are different records", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann, { ...ann, id: "2" }]);
+      await runNight(place, resolve, matchAll);
+      await place.sql("UPDATE person_data.resolution SET service_pid = 'p-2' WHERE source_key = '2'");
+      const { counts } = await runNight(place, enrich, matchAll);
+      expect(gist(counts)).toMatchObject({ read: 2, toSend: 2 });
+    });
+
+    test("a PID that changed makes the row due, as does one that came or went", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann, bob, { id: "3", first_name: "Eve", last_name: "Roe", phone: "5550103" }]);
+      await runNight(place, resolve, (record) => {
+        const key = record.rows[0]?.sourceKey;
+        return key === "2" ? null : { pid: `p-${key}` };
+      });
+      await runNight(place, enrich, matchAll);
+      await runNight(place, { ...resolve, resend: true }, (record) => {
+        const key = record.rows[0]?.sourceKey;
+        return key === "3" ? null : { pid: `p-new-${key}` };
+      });
+      const second = await runNight(place, enrich, matchAll);
+      expect(gist(second.counts)).toMatchObject({ due: 3, dueReasons: { pid_changed: 3 } });
+      expect(second.sent).toMatchObject({
+        1: { service_pid: "p-new-1" },
+        2: { service_pid: "p-new-2" },
+        3: { phones: ["5550103"] },
+      });
+      expect(gist((await runNight(place, enrich)).counts)).toEqual({ read: 3, unchanged: 3 });
+    });
+
+    test("a row whose content changed since it was resolved waits: its PID may be somebody else's", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann]);
+      await runNight(place, resolve, matchAll);
+      await runNight(place, enrich, matchAll);
+      await place.sql("UPDATE crm.people SET first_name = 'Bob', email = 'bob@example.com'");
+      expect(gist((await runNight(place, enrich)).counts)).toEqual({ read: 1, waiting: 1 });
+      await runNight(place, resolve, () => ({ pid: "p-bob" }));
+      const { sent } = await runNight(place, enrich, matchAll);
+      expect(sent).toMatchObject({ 1: { service_pid: "p-bob", first_name: "Bob" } });
+    });
+
+    test("a row that resolve refused or rejected goes without a PID", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann, { id: "2", email: "alone@example.com" }]);
+      await runNight(place, resolve, refuse);
+      const { sent } = await runNight(place, enrich, matchAll);
+      expect(sent).toEqual({
+        1: { emails: ["ann@example.com"], first_name: "Ann", last_name: "Lee" },
+        2: { emails: ["alone@example.com"] },
+      });
+    });
+
+    test("a row that was resolved, changed and was then refused goes without its former PID", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann]);
+      await runNight(place, resolve, matchAll);
+      await place.sql("UPDATE crm.people SET first_name = 'Bob', email = 'bob@example.com'");
+      await runNight(place, resolve, refuse);
+      const { sent } = await runNight(place, enrich, matchAll);
+      expect(sent).toEqual({ 1: { emails: ["bob@example.com"], first_name: "Bob", last_name: "Lee" } });
+    });
+
+    test("a row without any value of its own is sent with its PID alone", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann]);
+      await runNight(place, resolve, matchAll);
+      const { phones } = enrich.input.fields;
+      const input = { ...enrich.input, fields: { phones: phones ?? [] } };
+      // What resolve answered was more than the phone, so the row would wait: let its state be that of the phone alone.
+      await runNight(place, { ...resolve, input, parametersHash: "phone", acceptParameters: "keep" });
+      const { sent } = await runNight(place, { ...enrich, input }, matchAll);
+      expect(sent).toEqual({ 1: { service_pid: "p-1" } });
+    });
+
+    test("a rejected row is due again when it gets a PID", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann]);
+      await runNight(place, resolve, () => null);
+      await runNight(place, enrich, refuse);
+      expect(gist((await runNight(place, enrich)).counts)).toEqual({ read: 1, unchanged: 1 });
+      await runNight(place, { ...resolve, resend: true }, matchAll);
+      const { counts } = await runNight(place, enrich, matchAll);
+      expect(gist(counts)).toMatchObject({ dueReasons: { pid_changed: 1 } });
+    });
+
+    test("the PID that came back for another one is kept", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann, bob]);
+      await runNight(place, resolve, matchAll);
+      await runNight(place, enrich, (record) => ({ pid: record.sentPid === "p-1" ? "p-merged" : "p-2" }), {
+        at: "2026-11-21T04:00:00.5+00:00",
+      });
+      const aliases = `SELECT sent_service_pid, returned_service_pid, first_seen_at FROM person_data.person_pid_alias`;
+      const alias = {
+        sent_service_pid: "p-1",
+        returned_service_pid: "p-merged",
+        first_seen_at: "2026-11-21 04:00:00.5+00",
+      };
+      expect(await place.sql(aliases)).toEqual([alias]);
+      await runNight(place, { ...enrich, resend: true }, () => ({ pid: "p-merged" }), {
+        at: "2026-11-22T04:00:00+00:00",
+      });
+      expect(await place.sql(`${aliases} ORDER BY sent_service_pid`)).toEqual([
+        alias,
+        {
+          sent_service_pid: "p-2",
+          returned_service_pid: "p-merged",
+          first_seen_at: "2026-11-22 04:00:00+00",
+        },
+      ]);
+    });
+
+    test("waiting rows keep the checkpoint where it is, so that a cursor can't hide them", async () => {
+      const place = getPlace();
+      const input = { ...enrich.input, cursor: { column: "updated_at", overlapMs: 0 } };
+      const [enrichByCursor, resolveByCursor] = [
+        { ...enrich, input },
+        { ...resolve, input },
+      ];
+      await makePeople(place, [{ ...ann, updated_at: "2026-11-01T00:00:00Z" }]);
+      await runNight(place, resolveByCursor, matchAll);
+      await runNight(place, enrichByCursor, matchAll);
+      await place.sql("UPDATE crm.people SET email = 'ann@example.org', updated_at = '2026-11-05T00:00:00Z'");
+      await addPeople(place, [{ ...bob, updated_at: "2026-11-06T00:00:00Z" }]);
+      expect(gist((await runNight(place, enrichByCursor)).counts)).toEqual({ read: 2, waiting: 2 });
+      await runNight(place, resolveByCursor, matchAll);
+      const { sent } = await runNight(place, enrichByCursor, matchAll);
+      expect(Object.keys(sent)).toEqual(["1", "2"]);
+      expect(await columnOf(place, "SELECT source_key FROM person_data.enrichment ORDER BY 1")).toEqual([
+        "1",
+        "2",
+      ]);
+    });
+  });
+}
