@@ -68,9 +68,12 @@ async function runCommand(
       await scope.closePrograms();
     },
   });
+  // An error that nothing awaited ends the command like every other one: told, without a stack trace.
+  const stray = Promise.withResolvers<never>();
+  process.on("uncaughtException", stray.reject);
   let isAnnounced = false;
   try {
-    return await run({
+    const context: Context = {
       options,
       env: process.env,
       log,
@@ -87,7 +90,8 @@ async function runCommand(
         await print(terminal, options, document, text);
       },
       ask: ask && ((question) => ask(question, stop.signal)),
-    });
+    };
+    return await Promise.race([run(context), stray.promise]);
   } catch (error) {
     log.debug({ error }, "command_threw");
     const exitCode = stop.exitCode();

@@ -44,6 +44,7 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
     isBroken ||= codeOf(error) !== "EPIPE";
   });
   process.stderr.on("error", () => {});
+  destination.on("error", () => {});
   return {
     log: isWatched ? quietForPeople(log, options) : log,
     progress: bars ?? createProgressLog(log),

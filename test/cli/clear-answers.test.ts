@@ -1,12 +1,13 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { runCli, runJson } from "./support/cli.ts";
+import { type CliResult, runCli, runJson } from "./support/cli.ts";
 import {
   API_KEY,
   configText,
   createCustomers,
   makeSetting,
+  sampleRows,
   type Setting,
   startSandbox,
   unusedPort,
@@ -33,7 +34,26 @@ async function withService(
   return setting;
 }
 
-test("a missing input table, and then each missing column, is named before anything is created", async () => {
+test.concurrent("an unreachable service fails the run, and check says where it was looked for", async () => {
+  const port = await unusedPort();
+  const setting = await makeSetting({ baseUrl: `http://127.0.0.1:${port}`, jobs: RESOLVE });
+  await createCustomers(setting.url, 20);
+  const checked = await runJson(["check"], setting);
+  expect(checked.code).toBe(1);
+  expect(checked.document["checks"]).toContainEqual({
+    subject: "service",
+    status: "unreachable",
+    message: `http://127.0.0.1:${port} doesn't answer (ECONNREFUSED)`,
+    hint: "check service.base_url, the network and the proxy, then try again",
+  });
+  const run = await runJson(["run"], setting);
+  expect([run.code, run.document.status]).toEqual([1, "failed"]);
+  expect(run.document["jobs"]).toMatchObject([
+    { status: "failed", records_sent: 0, error: { message: expect.stringContaining("service.base_url") } },
+  ]);
+});
+
+test.concurrent("a missing input table, and then each missing column, is named before anything is created", async () => {
   const setting = await makeSetting({ baseUrl: "http://127.0.0.1:1" });
   const noTable = await runJson(["run"], setting);
   expect([noTable.code, noTable.document.error?.problems?.length]).toEqual([2, 1]);
@@ -57,7 +77,7 @@ test("a missing input table, and then each missing column, is named before anyth
   expect(await ourSchemas(setting)).toEqual([]);
 });
 
-test("a role that may not create the schemas is told which right it lacks, by check and by run", async () => {
+test.concurrent("a role that may not create the schemas is told which right it lacks, by check and by run", async () => {
   const setting = await makeSetting();
   await createCustomers(setting.url, 5);
   const role = `reader_${process.pid}`;
@@ -83,7 +103,7 @@ test("a role that may not create the schemas is told which right it lacks, by ch
   }
 });
 
-test("an unreachable database, a wrong password and a missing database each get their own answer", async () => {
+test.concurrent("an unreachable database, a wrong password and a missing database each get their own answer", async () => {
   const setting = await makeSetting();
   const answer = async (change: (url: URL) => void) => {
     const url = new URL(setting.url);
@@ -113,7 +133,7 @@ test("an unreachable database, a wrong password and a missing database each get 
   ]);
 });
 
-test("a rejected key (401) stops the run, and every later job says why it was not begun", async () => {
+test.concurrent("a rejected key (401) stops the run, and every later job says why it was not begun", async () => {
   const setting = await withService(["--api-key", "another-key"], { jobs: RESOLVE_AND_ENRICH });
   const checked = await runCli(["check"], setting);
   expect(checked.code).toBe(2);
@@ -134,7 +154,7 @@ test("a rejected key (401) stops the run, and every later job says why it was no
   expect(stdout + stderr).not.toContain(API_KEY);
 });
 
-test("a route that the key may not call (403) fails its job alone", async () => {
+test.concurrent("a route that the key may not call (403) fails its job alone", async () => {
   const setting = await withService(["--faults", "forbidden@enrich"], { jobs: RESOLVE_AND_ENRICH });
   const checked = await runJson(["check"], setting);
   expect(checked.code).toBe(2);
@@ -156,7 +176,7 @@ test("a route that the key may not call (403) fails its job alone", async () => 
   ]);
 });
 
-test("check bills nothing and sends no record", async () => {
+test.concurrent("check bills nothing and sends no record", async () => {
   const setting = await withService([]);
   expect((await runJson(["check"], setting)).code).toBe(0);
   const config = await readFile(join(setting.cwd, "config.yaml"), "utf8");
@@ -165,7 +185,7 @@ test("check bills nothing and sends no record", async () => {
   expect(JSON.stringify(ledger)).not.toMatch(/"(records|billed|matched)":[1-9]/);
 });
 
-test("a full disk of the database is named, and what was committed is kept", async () => {
+test.concurrent("a full disk of the database is named, and what was committed is kept", async () => {
   const setting = await makeSetting({ rows: 60, jobs: RESOLVE });
   expect((await runJson(["migrate"], setting)).code).toBe(0);
   // What the server answers when its disk is full, provoked where the rows of answers arrive.
@@ -181,7 +201,7 @@ test("a full disk of the database is named, and what was committed is kept", asy
   ]);
 });
 
-test("another service than the one the warehouse was filled from is refused before any call", async () => {
+test.concurrent("another service than the one the warehouse was filled from is refused before any call", async () => {
   const setting = await makeSetting({ rows: 30, jobs: RESOLVE });
   expect((await runJson(["run"], setting)).code).toBe(0);
   const port = await unusedPort();
@@ -197,4 +217,74 @@ test("another service than the one the warehouse was filled from is refused befo
   expect([mistyped.code, mistyped.document.error?.code]).toEqual([2, "another_service"]);
   const accepted = await runJson(["migrate", "--accept-service", `127.0.0.1:${port}`], setting);
   expect([accepted.code, accepted.document["service_host"]]).toEqual([0, `127.0.0.1:${port}`]);
+});
+
+/** Rows of the input where a test looks for their values. */
+const ROWS = 300;
+
+/** Every text of the input that tells who somebody is. */
+function personalTexts(): readonly string[] {
+  return sampleRows(ROWS)
+    .flatMap((row) => [row.email, row.work_email, row.phone])
+    .flatMap((text) => (text === null || text.trim() === "" ? [] : [text.trim()]));
+}
+
+/** What of it stands in anything that was printed. */
+function leaksIn(results: readonly CliResult[], { url }: Setting): readonly string[] {
+  const printed = results.map(({ stdout, stderr }) => stdout + stderr).join("\n");
+  const password = decodeURIComponent(new URL(url).password);
+  return [API_KEY, password, ...personalTexts()].filter((text) => text !== "" && printed.includes(text));
+}
+
+test.concurrent("nothing that is printed at level trace holds the key, a password, an address or a phone number", async () => {
+  const setting = await makeSetting();
+  await createCustomers(setting.url, ROWS);
+  const faults = "500#1,truncated_json#2,429=0#3,string_too_long#4-6,wrong_types:0.3,nul_text:0.2";
+  const baseUrl = await startSandbox(setting.cwd, ["--faults", faults]);
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl, service: "  concurrency: 2" }));
+  const trace = ["--log-level", "trace"];
+  const results = [
+    await runCli([...trace, "check"], setting),
+    await runCli([...trace, "plan"], setting),
+    await runCli([...trace, "run"], setting),
+    await runJson([...trace, "run", "--resend", "--yes"], setting),
+    await runCli([...trace, "status"], setting),
+  ];
+  expect(results[2]?.stderr.split("\n").length).toBeGreaterThan(10);
+  expect(leaksIn(results, setting)).toEqual([]);
+});
+
+test.concurrent("a database whose errors quote rows doesn't make us repeat them", async () => {
+  const setting = await makeSetting({ rows: ROWS });
+  expect((await runJson(["migrate"], setting)).code).toBe(0);
+  await setting.query(
+    `CREATE FUNCTION quote_row() RETURNS trigger LANGUAGE plpgsql AS
+       $$ BEGIN RAISE EXCEPTION 'this row is bad: %', NEW; END $$;
+     CREATE TRIGGER quote_row BEFORE INSERT ON person_data.email_validation FOR EACH ROW EXECUTE FUNCTION quote_row()`,
+  );
+  const result = await runJson(["--log-level", "trace", "run"], setting);
+  expect([result.code, result.document.status]).toEqual([1, "failed"]);
+  expect(result.document["jobs"]).toMatchObject([
+    { job: "resolve_customers", status: "succeeded" },
+    { job: "validate_customers", status: "failed", error: { code: "P0001" } },
+    { job: "enrich_customers", status: "skipped" },
+  ]);
+  expect(result.stderr).toContain('"places":["at ');
+  expect(leaksIn([result], setting)).toEqual([]);
+});
+
+test.concurrent("an error that nothing awaited is told without a stack trace, and what ran is closed", async () => {
+  const setting = await makeSetting({ rows: 60 });
+  // Thrown where no code of ours is: as a defect in a library would be.
+  const stray = "setTimeout(() => { throw new Error('someone@example.com is no number') }, 1000)";
+  await writeFile(join(setting.cwd, "stray.mjs"), stray);
+  const env = { ...setting.env, NODE_OPTIONS: `--import=${join(setting.cwd, "stray.mjs")}` };
+  const baseUrl = await startSandbox(setting.cwd, ["--latency", "5000"]);
+  await createCustomers(setting.url, 10);
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl, jobs: RESOLVE }));
+  const { code, document, stdout, stderr } = await runJson(["run"], { ...setting, env });
+  expect([code, document.error?.code]).toEqual([1, "internal"]);
+  expect(document.error?.message).toContain("--log-level debug");
+  expect(stdout + stderr).not.toContain("is no number");
+  expect(stdout + stderr).not.toContain("    at ");
 });

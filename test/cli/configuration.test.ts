@@ -20,7 +20,7 @@ jobs:
   watch: { type: segment_members, segments: [{ id: 6f1f7b1e-8a0e-4f5e-9d35-0c5d1f3a2b1c }] }
 `;
 
-test.for(["run", "plan", "check", "status", "migrate"])(
+test.concurrent.for(["run", "plan", "check", "status", "migrate"])(
   "%s names every problem of a wrong configuration at once, with path, line and hint, and touches nothing",
   async (command) => {
     const cwd = await makeFolder({ "config.yaml": WRONG });
@@ -41,7 +41,7 @@ test.for(["run", "plan", "check", "status", "migrate"])(
   },
 );
 
-test("people read each problem with its line and what to do", async () => {
+test.concurrent("people read each problem with its line and what to do", async () => {
   const cwd = await makeFolder({ "config.yaml": WRONG });
   const { stdout } = await runCli(["run"], { cwd });
   expect(stdout).toContain(`✗ 5 problems in ${join(cwd, "config.yaml")}`);
@@ -69,7 +69,7 @@ const FLAGS = [
   "emails=email, work_email",
 ];
 
-test("init writes a configuration that loads, readable for its owner only, and never over another one", async () => {
+test.concurrent("init writes a configuration that loads, readable for its owner only, and never over another one", async () => {
   const cwd = await makeFolder();
   const first = await runJson(FLAGS, { cwd });
   expect(first.code).toBe(0);
@@ -91,7 +91,7 @@ test("init writes a configuration that loads, readable for its owner only, and n
   expect(await readdir(cwd)).toEqual(["config.yaml"]);
 });
 
-test("init refuses answers that make no usable configuration, and leaves nothing behind", async () => {
+test.concurrent("init refuses answers that make no usable configuration, and leaves nothing behind", async () => {
   const cwd = await makeFolder();
   const { code, document } = await runJson(
     ["init", "--base-url", "ftp://example.com", "--table", "t", "--field", "emial=email"],
@@ -106,7 +106,7 @@ test("init refuses answers that make no usable configuration, and leaves nothing
   expect(await readdir(cwd)).toEqual([]);
 });
 
-test("init without a terminal says which flags it needs", async () => {
+test.concurrent("init without a terminal says which flags it needs", async () => {
   const { code, document } = await runJson(["init"], { cwd: await makeFolder() });
   expect([code, document.error?.code]).toEqual([2, "usage"]);
   expect(document.error?.message).toContain("--table");

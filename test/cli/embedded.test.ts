@@ -3,7 +3,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { isAlive, postmasterPid } from "../support/embedded-files.ts";
-import { makeOpenFolder } from "../support/embedded-process.ts";
+import { makeLastingFolder } from "../support/embedded-process.ts";
+import { atEnd } from "./support/at-end.ts";
 import { runCli, runJson, startCli } from "./support/cli.ts";
 import { configText, runQuery, startSandbox } from "./support/setting.ts";
 
@@ -11,14 +12,15 @@ import { configText, runQuery, startSandbox } from "./support/setting.ts";
 async function makeEmbedded(
   change: (text: string) => string = (text) => text,
 ): Promise<{ cwd: string; dataDir: string }> {
-  const cwd = await makeOpenFolder();
+  const { folder: cwd, remove } = await makeLastingFolder();
+  atEnd(remove);
   const dataDir = join(cwd, "data-dir");
   const text = configText({ rows: 200 }).replace('url: "${WAREHOUSE_URL}"', "url: embedded");
   await writeFile(join(cwd, "config.yaml"), change(`${text}data_dir: data-dir\n`));
   return { cwd, dataDir };
 }
 
-test("with sandbox and embedded database one command does everything, and the second sends nothing", async () => {
+test.concurrent("with sandbox and embedded database one command does everything, and the second sends nothing", async () => {
   const { cwd, dataDir } = await makeEmbedded();
   const checked = await runCli(["check"], { cwd });
   expect(checked.code).toBe(0);
@@ -51,7 +53,7 @@ test("with sandbox and embedded database one command does everything, and the se
   expect(await postmasterPid(dataDir)).toBeNull();
 });
 
-test("two signals stop a run at once, and the embedded database with it", async () => {
+test.concurrent("two signals stop a run at once, and the embedded database with it", async () => {
   const { cwd, dataDir } = await makeEmbedded();
   const baseUrl = await startSandbox(cwd, ["--latency", "20000"]);
   expect((await runJson(["run"], { cwd, env: {} })).code).toBe(0);

@@ -1,10 +1,16 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { exampleQueries } from "../../src/cli/example-queries.ts";
-import { runCli, runJson } from "./support/cli.ts";
+import { launcher, runCli, runJson } from "./support/cli.ts";
 import { makeSetting } from "./support/setting.ts";
 
 /** One job in the document of `run --json`. */
-type Job = Readonly<Record<string, number>> & { readonly job: string; readonly status: string };
+type Job = Readonly<Record<string, number>> & {
+  readonly job: string;
+  readonly status: string;
+  readonly last_run: { readonly status: string } | null;
+};
 
 function jobsOf(document: { readonly [key: string]: unknown }): readonly Job[] {
   return document["jobs"] as readonly Job[]; // as the contract says
@@ -21,7 +27,7 @@ const ENDS = [
   "records_remaining",
 ];
 
-test("one night: checked, planned, run, found unchanged, and told about, with one document each", async () => {
+test.concurrent("one night: checked, planned, run, found unchanged, and told about, with one document each", async () => {
   const setting = await makeSetting({ rows: 400 });
   const { query } = setting;
 
@@ -69,14 +75,14 @@ test("one night: checked, planned, run, found unchanged, and told about, with on
   expect((await runCli(["status"], setting)).stdout).toMatch(/resolve_customers +just now +succeeded/);
 });
 
-test("plan tells what a first run would send and creates nothing, not even the sample table", async () => {
+test.concurrent("plan tells what a first run would send and creates nothing, not even the sample table", async () => {
   const setting = await makeSetting();
   const { code, document } = await runJson(["plan"], setting);
   expect([code, document.error?.problems?.[0]?.path]).toEqual([2, "inputs.customers.table"]);
   expect(await setting.query("SELECT nspname FROM pg_namespace WHERE nspname ~ '^(crm|person)'")).toEqual([]);
 });
 
-test("a cap of the user's own ends with exit code 0, a job that is not there with 2, a wanted word with 3", async () => {
+test.concurrent("a cap of the user's own ends with exit code 0, a job that is not there with 2, a wanted word with 3", async () => {
   const setting = await makeSetting({ rows: 60 });
   const capped = await runJson(["run", "resolve_customers", "--max-records", "10"], setting);
   expect([capped.code, capped.document.status]).toEqual([0, "limited"]);
@@ -94,7 +100,7 @@ test("a cap of the user's own ends with exit code 0, a job that is not there wit
   expect([agreed.code, agreed.document.status]).toEqual([0, "succeeded"]);
 });
 
-test("migrate prints the DDL without a database, creates the tables, and finds them there", async () => {
+test.concurrent("migrate prints the DDL without a database, creates the tables, and finds them there", async () => {
   const setting = await makeSetting();
   const nowhere = { ...setting, env: { ...setting.env, WAREHOUSE_URL: "postgresql://u@127.0.0.1:1/none" } };
   const printed = await runCli(["migrate", "--print"], nowhere);
@@ -103,4 +109,15 @@ test("migrate prints the DDL without a database, creates the tables, and finds t
 
   expect((await runJson(["migrate"], setting)).document["migrations"]).toEqual(["0001-lookups"]);
   expect((await runJson(["migrate"], setting)).document["migrations"]).toEqual([]);
+});
+
+test.concurrent("a run whose reader goes away is finished all the same", async () => {
+  const setting = await makeSetting({ rows: 60 });
+  const { stdout } = await promisify(execFile)("sh", ["-c", `"${launcher}" run 2>&1 | head -n 1`], setting);
+  expect(JSON.parse(stdout)).toMatchObject({ event: "sample_table_created" });
+  for (let waitedMs = 0; waitedMs < 10_000; waitedMs += 100) {
+    const { document } = await runJson(["status"], setting);
+    if (jobsOf(document)[2]?.last_run?.status === "succeeded") return;
+  }
+  expect.unreachable("the run did not succeed");
 });

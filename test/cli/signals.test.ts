@@ -20,7 +20,7 @@ async function startSlowRun(latencyMs: number): Promise<{ setting: Setting; runn
   return { setting, running };
 }
 
-test.for([
+test.concurrent.for([
   ["SIGINT", 130],
   ["SIGTERM", 143],
 ] as const)("%s lets the call in flight finish, keeps it, and ends with %i", async ([signal, exitCode]) => {
@@ -46,7 +46,7 @@ test.for([
   ]);
 });
 
-test("a second signal ends the process at once", async () => {
+test.concurrent("a second signal ends the process at once", async () => {
   const { running } = await startSlowRun(20_000);
   running.child.kill("SIGINT");
   await running.logged("a second signal stops at once");
@@ -57,7 +57,7 @@ test("a second signal ends the process at once", async () => {
   expect(performance.now() - begun).toBeLessThan(4000);
 });
 
-test("the sandbox that a run starts ends with it, however it ends", async () => {
+test.concurrent("the sandbox that a run starts ends with it, however it ends", async () => {
   const setting = await makeSetting({ rows: 400 });
   const running = startCli(["--json", "run"], setting);
   await running.logged('"event":"sandbox_started"');

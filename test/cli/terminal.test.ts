@@ -7,7 +7,7 @@ import { makeSetting } from "./support/setting.ts";
 
 const RESOLVE = "jobs:\n  resolve_customers: { type: resolve, input: customers }\n";
 
-test("on a terminal a run shows bars and a table, and no line of the log", async () => {
+test.concurrent("on a terminal a run shows bars and a table, and no line of the log", async () => {
   const setting = await makeSetting({ rows: 300, jobs: RESOLVE });
   const run = startOnTerminal(["run"], { ...setting, columns: 120 });
   const { code, screen } = await run.ended;
@@ -18,7 +18,7 @@ test("on a terminal a run shows bars and a table, and no line of the log", async
   expect(screen).not.toContain('"event"');
 });
 
-test("on a narrow terminal there are figures in place of bars, and blocks in place of tables", async () => {
+test.concurrent("on a narrow terminal there are figures in place of bars, and blocks in place of tables", async () => {
   const setting = await makeSetting({ rows: 300, jobs: RESOLVE });
   const { code, screen } = await startOnTerminal(["run"], { ...setting, columns: 50 }).ended;
   expect(code).toBe(0);
@@ -27,7 +27,7 @@ test("on a narrow terminal there are figures in place of bars, and blocks in pla
   expect(screen).toMatch(/job: resolve_customers\r\n {2}status +succeeded/);
 });
 
-test("--resend asks on a terminal, and a no sends nothing", async () => {
+test.concurrent("--resend asks on a terminal, and a no sends nothing", async () => {
   const setting = await makeSetting({ rows: 40, jobs: RESOLVE });
   expect((await startOnTerminal(["run"], { ...setting, columns: 120 }).ended).code).toBe(0);
   const run = startOnTerminal(["run", "--resend"], { ...setting, columns: 120 });
@@ -38,14 +38,14 @@ test("--resend asks on a terminal, and a no sends nothing", async () => {
   expect(screen).toContain("no record was sent");
 });
 
-test("a failure on a terminal is words alone", async () => {
+test.concurrent("a failure on a terminal is words alone", async () => {
   const { code, screen } = await startOnTerminal(["status"], { cwd: await makeFolder(), columns: 100 }).ended;
   expect(code).toBe(2);
   expect(screen).toContain("✗ no configuration at ");
   expect(screen).not.toContain("{");
 });
 
-test("init asks on a terminal and takes what is offered for an empty answer", async () => {
+test.concurrent("init asks on a terminal and takes what is offered for an empty answer", async () => {
   const cwd = await makeFolder();
   const run = startOnTerminal(["init"], { cwd, columns: 120 });
   const answers = ["", "", "", "", "", "first", "last", "", "email, work_email", "", "", "", "", "", ""];

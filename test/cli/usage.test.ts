@@ -7,7 +7,7 @@ import { launcher, makeFolder, runCli, runJson } from "./support/cli.ts";
 
 const LATER = ["schedule", "erase", "rejects", "checkpoint"];
 
-test("the help names every command that works, and nothing of what later versions bring", async () => {
+test.concurrent("the help names every command that works, and nothing of what later versions bring", async () => {
   const cwd = await makeFolder();
   const { code, stdout, stderr } = await runCli(["--help"], { cwd });
   expect(code).toBe(0);
@@ -19,7 +19,7 @@ test("the help names every command that works, and nothing of what later version
   for (const later of [...LATER, "--shard", "--full-refresh", "--wait"]) expect(help).not.toContain(later);
 });
 
-test.for(LATER)("%s is refused as a command that does not exist", async (command) => {
+test.concurrent.for(LATER)("%s is refused as a command that does not exist", async (command) => {
   const { code, document } = await runJson([command], { cwd: await makeFolder() });
   expect(code).toBe(2);
   expect(document).toEqual({
@@ -27,7 +27,7 @@ test.for(LATER)("%s is refused as a command that does not exist", async (command
   });
 });
 
-test.for([
+test.concurrent.for([
   [["run", "--shard", "0/2"], "Unknown option '--shard'. See person-etl --help."],
   [["run", "--full-refresh"], "Unknown option '--full-refresh'. See person-etl --help."],
   [["run", "--max-records", "-1"], "It takes a whole number, 0 or more"],
@@ -43,7 +43,7 @@ test.for([
   expect(stderr).not.toContain("    at ");
 });
 
-test("the global options may stand after the command too", async () => {
+test.concurrent("the global options may stand after the command too", async () => {
   const cwd = await makeFolder();
   const result = await runCli(["status", "--json", "--config", "elsewhere.yaml"], { cwd });
   expect(result.code).toBe(2);
@@ -53,7 +53,7 @@ test("the global options may stand after the command too", async () => {
   });
 });
 
-test("without a terminal a failure is one JSON line on standard error and words on standard output", async () => {
+test.concurrent("without a terminal a failure is one JSON line on standard error and words on standard output", async () => {
   const { code, stdout, stderr } = await runCli(["status"], { cwd: await makeFolder() });
   expect(code).toBe(2);
   expect(stdout).toMatch(/^✗ no configuration at .*; make one with `person-etl init`, or pass --config\n$/);
@@ -67,12 +67,12 @@ test("without a terminal a failure is one JSON line on standard error and words 
   });
 });
 
-test("--log-level silent leaves standard error empty", async () => {
+test.concurrent("--log-level silent leaves standard error empty", async () => {
   const { stderr } = await runCli(["status", "--log-level", "silent"], { cwd: await makeFolder() });
   expect(stderr).toBe("");
 });
 
-test("the launcher finds its Node.js through links, from any folder, whatever node is on PATH", async () => {
+test.concurrent("the launcher finds its Node.js through links, from any folder, whatever node is on PATH", async () => {
   const cwd = await makeFolder({ "bin/node": "#!/bin/sh\necho v16.0.0\n" });
   await symlink(launcher, join(cwd, "person-etl"));
   const { stdout } = await promisify(execFile)("sh", ["-c", "chmod +x bin/node && ./person-etl --version"], {

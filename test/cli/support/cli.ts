@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { onTestFinished } from "vitest";
+import { inject } from "vitest";
+import { atEnd } from "./at-end.ts";
 
 /** The launcher that users call. */
 export const launcher = fileURLToPath(new URL("../../../bin/person-etl", import.meta.url));
@@ -39,7 +39,7 @@ export function startCli(args: readonly string[], options: CliOptions): RunningC
     env: { PATH: process.env["PATH"] ?? "", HOME: process.env["HOME"] ?? "/", ...options.env },
     stdio: ["ignore", "pipe", "pipe"],
   });
-  onTestFinished(() => {
+  atEnd(() => {
     child.kill("SIGKILL");
   });
   let stdout = "";
@@ -110,10 +110,9 @@ export interface Document {
   readonly [key: string]: unknown;
 }
 
-/** A folder of its own for one test, with these files. */
+/** A folder of its own for one test, with these files; it goes with the test run. */
 export async function makeFolder(files: Readonly<Record<string, string>> = {}): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), "person-etl-cli-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const folder = await mkdtemp(join(inject("runFolder"), "cli-"));
   for (const [name, text] of Object.entries(files)) {
     await mkdir(dirname(join(folder, name)), { recursive: true });
     await writeFile(join(folder, name), text);

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { onTestFinished } from "vitest";
 import { type CliOptions, launcher } from "./cli.ts";
+import { atEnd } from "./at-end.ts";
 
 /** A command on a terminal of its own. */
 export interface TerminalRun {
@@ -30,7 +30,7 @@ export function startOnTerminal(
     },
     stdio: ["pipe", "pipe", "inherit"],
   });
-  onTestFinished(() => {
+  atEnd(() => {
     child.kill("SIGKILL");
   });
   let screen = "";

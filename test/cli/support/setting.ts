@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { Client } from "pg";
-import { onTestFinished } from "vitest";
 import { type SampleInput, sampleInputs } from "../../../src/sandbox/sample-inputs.ts";
 import { createDatabase } from "../../support/fresh-database.ts";
 import { makeFolder, startCli } from "./cli.ts";
+import { atEnd } from "./at-end.ts";
 
 /** People in the population of every test: enough for the rows, quick to start. */
 export const PEOPLE = 5000;
@@ -58,7 +58,7 @@ export interface Setting {
 /** Makes a warehouse and a configuration of its own for one test. */
 export async function makeSetting(parts: ConfigParts = {}): Promise<Setting> {
   const database = await createDatabase();
-  onTestFinished(() => database.drop());
+  atEnd(() => database.drop());
   const cwd = await makeFolder({ "config.yaml": configText(parts) });
   return {
     cwd,
@@ -109,7 +109,7 @@ export async function startSandbox(cwd: string, args: readonly string[] = []): P
   const line = await running.firstLine();
   const { url } = JSON.parse(line) as { url?: string };
   if (url === undefined) throw new Error(`the sandbox didn't start: ${line}`);
-  onTestFinished(async () => {
+  atEnd(async () => {
     running.child.kill("SIGTERM");
     await running.result;
   });
