@@ -1,13 +1,18 @@
 import { afterAll, beforeAll, beforeEach, describe } from "vitest";
+import { describeAnswers } from "./suite/answers.ts";
+import { describeCommits } from "./suite/commits.ts";
 import { describeCursor } from "./suite/cursor.ts";
 import { describeEqualRecords } from "./suite/equal-records.ts";
+import { describeHistories } from "./suite/histories.ts";
 import { describeInputs } from "./suite/inputs.ts";
 import { describeParameters } from "./suite/parameters.ts";
+import { describePersons } from "./suite/persons.ts";
 import { describePidFrom } from "./suite/pid-from.ts";
 import { clear, type GetPlace, type Place } from "./suite/place.ts";
 import { describeRejectedRows } from "./suite/rejected-rows.ts";
 import { describeSelection } from "./suite/selection.ts";
 import { describeValidEmails } from "./suite/valid-emails.ts";
+import { describeValues } from "./suite/values.ts";
 
 const parts: readonly ((getPlace: GetPlace) => void)[] = [
   describeSelection,
@@ -18,6 +23,11 @@ const parts: readonly ((getPlace: GetPlace) => void)[] = [
   describeInputs,
   describePidFrom,
   describeValidEmails,
+  describePersons,
+  describeAnswers,
+  describeCommits,
+  describeValues,
+  describeHistories,
 ];
 
 /**

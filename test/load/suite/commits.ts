@@ -1,0 +1,430 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import type { LookupCommit } from "../../../src/load/warehouse.ts";
+import type { Drift } from "../../../src/schemas/drift.ts";
+import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
+import { callOf, commitOf, countersOf, endOf, matchAll, rejectOf, runNight, runOf } from "./nights.ts";
+import { looseRecord, wholePerson } from "./person-updates.ts";
+import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+
+const spec = enrichSpec();
+
+/** A commit of some persons, each for a row of its own. */
+function commitPeople(
+  { warehouse }: Place,
+  pids: readonly string[],
+  changes: Partial<LookupCommit> = {},
+): LookupCommit {
+  const replies = pids.map(
+    (pid, i) => [looseRecord(`key ${i}`), { pid, person: wholePerson(pid, { full_name: pid }) }] as const,
+  );
+  return { ...commitOf(warehouse, spec, runOf(spec, "run-1"), replies), ...changes };
+}
+
+const drift = (path: string, occurrences: number, observedType: string): Drift => ({
+  endpoint: "POST /v2/enrich",
+  path,
+  kind: "unexpected_type",
+  observedType,
+  occurrences,
+});
+
+async function countRows(place: Place): Promise<Readonly<Record<string, string | null>>> {
+  const tables = ["person", "person_state", "enrichment", "match_history", "lookup_state", "reject"];
+  const counts = tables.map(async (table) => [
+    table,
+    await valueOf(place, `SELECT count(*) FROM person_data.${table}`),
+  ]);
+  return Object.fromEntries(await Promise.all(counts));
+}
+
+/** Everything that a group of calls leaves behind. */
+export function describeCommits(getPlace: GetPlace): void {
+  describe("a commit", () => {
+    test("writes its calls into the ledger", async () => {
+      const place = getPlace();
+      const call = callOf({
+        recordsSent: 2,
+        recordsMatched: 1,
+        possiblyBilled: true,
+        httpStatus: 500,
+        attempt: 2,
+      });
+      const failed = callOf({
+        apiRequestId: null,
+        requestCompletedAt: null,
+        httpStatus: null,
+        recordsMatched: null,
+      });
+      await place.warehouse.commitLookup({ ...commitPeople(place, ["p-1"]), ledger: [call, failed] });
+      const entry = {
+        run_id: "run-1",
+        job: "enrich_people",
+        endpoint: "POST /v2/enrich",
+        started_at: "2026-11-21 04:00:00.000001+00",
+        milliseconds: "120",
+        response_bytes: "2048",
+      };
+      expect(
+        await place.sql(`SELECT call_id, run_id, job, endpoint, api_request_id, started_at, request_completed_at,
+          milliseconds, http_status, attempt, records_sent, records_matched, response_bytes, possibly_billed
+          FROM person_data_ops.api_call ORDER BY attempt DESC`),
+      ).toEqual([
+        {
+          ...entry,
+          call_id: call.callId,
+          api_request_id: "request-1",
+          request_completed_at: "2026-11-21 04:00:00.123456+00",
+          http_status: "500",
+          attempt: "2",
+          records_sent: "2",
+          records_matched: "1",
+          possibly_billed: "true",
+        },
+        {
+          ...entry,
+          call_id: failed.callId,
+          api_request_id: null,
+          request_completed_at: null,
+          http_status: null,
+          attempt: "1",
+          records_sent: "1",
+          records_matched: null,
+          possibly_billed: "false",
+        },
+      ]);
+    });
+
+    test("applied twice changes nothing the second time", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await warehouse.beginRun(runOf(spec, "run-1"));
+      const commit = {
+        ...commitPeople(place, ["p-1", "p-2"], { counters: { requests: 1, records_sent: 2 } }),
+        rejects: [rejectOf(looseRecord("refused"), "unprocessable_entity")],
+        drift: [drift("age", 2, "string")],
+      };
+      await warehouse.commitLookup(commit);
+      const everything = async () => [
+        await countRows(place),
+        await place.sql("SELECT ctid, * FROM person_data.person ORDER BY 2"),
+        await place.sql("SELECT ctid, * FROM person_data.enrichment ORDER BY source_key"),
+        await place.sql("SELECT ctid, * FROM person_data.lookup_state ORDER BY source_key"),
+        await place.sql("SELECT * FROM person_data_ops.schema_drift"),
+        await place.sql("SELECT requests, records_sent, rows_written FROM person_data_ops.sync_run"),
+      ];
+      const before = await everything();
+      expect(await warehouse.commitLookup(commit)).toEqual({ rowsWritten: 0, notLoadable: 0 });
+      expect(await everything()).toEqual(before);
+      expect(before[0]).toEqual({
+        person: "2",
+        person_state: "2",
+        enrichment: "2",
+        match_history: "2",
+        lookup_state: "3",
+        reject: "1",
+      });
+    });
+
+    test("leaves out the answers of calls that are loaded, and loads the others", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const first = commitPeople(place, ["p-1"]);
+      await warehouse.commitLookup(first);
+      const run = runOf(spec, "run-1");
+      const second = commitOf(warehouse, spec, run, [[looseRecord("other"), { pid: "p-other" }]]);
+      await warehouse.commitLookup({
+        ...second,
+        ledger: [...first.ledger, ...second.ledger],
+        answers: [...first.answers, ...second.answers],
+      });
+      expect(await columnOf(place, "SELECT attempts FROM person_data.lookup_state")).toEqual(["1", "1"]);
+      expect(await columnOf(place, "SELECT service_pid FROM person_data.enrichment ORDER BY 1")).toEqual([
+        "p-1",
+        "p-other",
+      ]);
+    });
+
+    test("adds its counters to the run's, and the rows that it wrote", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = runOf(spec, "run-1");
+      await warehouse.beginRun(run);
+      const counters = { records_sent: 2, records_matched: 2, requests: 3, retries: 1 };
+      const { rowsWritten } = await warehouse.commitLookup(commitPeople(place, ["p-1", "p-2"], { counters }));
+      await warehouse.commitLookup({
+        ...commitOf(warehouse, spec, run, [[looseRecord("x"), null]]),
+        counters: { records_sent: 1, requests: 1 },
+      });
+      await warehouse.recordAttempts(run, [callOf({ httpStatus: 503 })], { requests: 1, retries: 1 });
+      // Two persons, two enrichments, two intervals.
+      expect(rowsWritten).toBe(6);
+      expect(
+        await place.sql(`SELECT records_sent, records_matched, requests, retries, rows_written, status
+          FROM person_data_ops.sync_run`),
+      ).toEqual([
+        {
+          records_sent: "3",
+          records_matched: "2",
+          requests: "5",
+          retries: "2",
+          rows_written: "8",
+          status: "running",
+        },
+      ]);
+      expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("3");
+      const coverage = {
+        source: "people",
+        inputRows: 4,
+        answered: 3,
+        matched: 2,
+        unmatched: 1,
+        rejected: 0,
+        due: 1,
+      };
+      const final = countersOf({ records_read: 4, records_sent: 3, records_remaining: 1, requests: 5 });
+      await warehouse.endRun(
+        run,
+        { status: "limited", limitedBy: "max_records", error: null, counters: final },
+        coverage,
+      );
+      expect(
+        await place.sql(`SELECT status, limited_by, records_read, records_sent, requests, rows_written
+          FROM person_data_ops.sync_run`),
+      ).toEqual([
+        {
+          status: "limited",
+          limited_by: "max_records",
+          records_read: "4",
+          records_sent: "3",
+          requests: "5",
+          rows_written: "0",
+        },
+      ]);
+      expect(await warehouse.jobStatus("enrich_people")).toMatchObject({
+        job: "enrich_people",
+        lastRun: { runId: "run-1", status: "limited", limitedBy: "max_records" },
+        lastSuccessAt: null,
+        coverage: { ...coverage, oldestAnswerAt: "2026-11-21T04:00:00.123456Z" },
+        openRejects: {},
+      });
+    });
+
+    test("adds up drift by place and kind", async () => {
+      const place = getPlace();
+      await place.warehouse.commitLookup(commitPeople(place, [], { drift: [drift("age", 2, "string")] }));
+      await place.warehouse.commitLookup(
+        commitPeople(place, [], { drift: [drift("age", 40, "object"), drift("phones[].x", 1, "null")] }),
+      );
+      expect(
+        await place.sql(`SELECT endpoint, path, kind, observed_type, occurrences,
+          last_seen_at > first_seen_at AS is_later FROM person_data_ops.schema_drift ORDER BY path`),
+      ).toEqual([
+        {
+          endpoint: "POST /v2/enrich",
+          path: "age",
+          kind: "unexpected_type",
+          observed_type: "object",
+          occurrences: "42",
+          is_later: "true",
+        },
+        {
+          endpoint: "POST /v2/enrich",
+          path: "phones[].x",
+          kind: "unexpected_type",
+          observed_type: "null",
+          occurrences: "1",
+          is_later: "false",
+        },
+      ]);
+    });
+
+    test("with nothing but attempts leaves a ledger", async () => {
+      const place = getPlace();
+      expect(await place.warehouse.commitLookup(commitPeople(place, []))).toEqual({
+        rowsWritten: 0,
+        notLoadable: 0,
+      });
+      expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
+    });
+  });
+
+  describe("a value that the warehouse refuses", () => {
+    const deep = `${"[".repeat(50_000)}${"]".repeat(50_000)}`;
+    test.each([
+      ["a PID too long for an index", { servicePid: randomBytes(1500).toString("hex") }, "54000"],
+      ["a number beyond every exponent in _extra", { extra: '{"x": 1e999999}' }, "22003"],
+      ["JSON nested beyond every depth in _extra", { extra: `{"x": ${deep}}` }, "54001"],
+      ["a day that the calendar doesn't have", { dob: "2026-02-30" }, "22008"],
+      ["a NUL in a text", { dob: null, extra: '{"x": "\\u0000"}' }, "22P05"],
+    ])("(%s) costs its record only", async (_, fault, sqlstate) => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = runOf(spec, "run-1");
+      await warehouse.beginRun(run);
+      const replies = Array.from({ length: 9 }, (__, i) => {
+        const pid = i === 4 && "servicePid" in fault ? fault.servicePid : `p-${i}`;
+        const whole = wholePerson(pid, { full_name: `Person ${i}` });
+        const dobAt = 7 - 1;
+        const person =
+          i !== 4
+            ? whole
+            : {
+                ...whole,
+                extra: "extra" in fault ? fault.extra : null,
+                scalars: "dob" in fault ? whole.scalars.with(dobAt, fault.dob) : whole.scalars,
+              };
+        return [looseRecord(`key ${i}`), { pid, person }] as const;
+      });
+      const commit = commitOf(warehouse, spec, run, replies);
+      const result = await warehouse.commitLookup({ ...commit, counters: { records_sent: 9, requests: 1 } });
+      expect(result.notLoadable).toBe(1);
+      expect(await columnOf(place, "SELECT full_name FROM person_data.person ORDER BY 1")).toEqual(
+        [0, 1, 2, 3, 5, 6, 7, 8].map((i) => `Person ${i}`),
+      );
+      expect(
+        await place.sql("SELECT source_key, stage, code, details, api_request_id FROM person_data.reject"),
+      ).toEqual([
+        {
+          source_key: "key 4",
+          stage: "load",
+          code: "not_loadable",
+          details: `{"sqlstate": "${sqlstate}"}`,
+          api_request_id: "request-1",
+        },
+      ]);
+      expect(
+        await place.sql("SELECT source_key FROM person_data.lookup_state WHERE outcome = 'rejected'"),
+      ).toEqual([{ source_key: "key 4" }]);
+      expect(await valueOf(place, "SELECT count(*) FROM person_data.lookup_state")).toBe("9");
+      expect(
+        await place.sql(
+          "SELECT records_sent, records_rejected, requests, rows_written FROM person_data_ops.sync_run",
+        ),
+      ).toEqual([
+        { records_sent: "9", records_rejected: "1", requests: "1", rows_written: String(result.rowsWritten) },
+      ]);
+      // Eight persons, enrichments and intervals, and a reject.
+      expect(result.rowsWritten).toBe(25);
+      expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
+    });
+  });
+
+  describe("runs", () => {
+    test("what was found due is noted before anything is sent", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = runOf(spec, "run-1");
+      await warehouse.beginRun(run);
+      await warehouse.recordDue(run, 17);
+      expect(await warehouse.lastRuns("enrich_people", 5)).toEqual([
+        {
+          runId: "run-1",
+          job: "enrich_people",
+          shard: "0/1",
+          jobType: "enrich",
+          status: "running",
+          limitedBy: null,
+          startedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/),
+          finishedAt: null,
+          recordsDue: 17,
+          counters: countersOf({}),
+          error: null,
+        },
+      ]);
+    });
+
+    test("are told newest first, each job's own", async () => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      for (const runId of ["a", "c", "b"]) await runNight(place, spec, matchAll, { runId });
+      await runNight(place, resolveSpec(), matchAll, { runId: "d" });
+      const runs = await place.warehouse.lastRuns("enrich_people", 2);
+      expect(runs.map((run) => run.runId)).toEqual(["b", "c"]);
+    });
+
+    test("one that a crash left open is closed by the next, once it gave no sign of life for a while", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await warehouse.beginRun(runOf(spec, "crashed"));
+      await warehouse.beginRun(runOf(spec, "beside"));
+      await place.sql(`UPDATE person_data_ops.sync_run SET _synced_at = now() - interval '16 minutes'
+        WHERE run_id = 'crashed'`);
+      await warehouse.beginRun(runOf(spec, "next"));
+      expect(
+        await place.sql("SELECT run_id, status, error FROM person_data_ops.sync_run ORDER BY started_at"),
+      ).toEqual([
+        { run_id: "crashed", status: "failed", error: "The process ended without closing this run." },
+        { run_id: "beside", status: "running", error: null },
+        { run_id: "next", status: "running", error: null },
+      ]);
+    });
+
+    test("open rejects are counted by code, and the last success is told", async () => {
+      const place = getPlace();
+      await makePeople(place, [
+        { id: "1" },
+        { id: "2" },
+        { id: null, first_name: "Ann" },
+        { id: "3", email: "x" },
+      ]);
+      await runNight(place, spec, matchAll);
+      const status = await place.warehouse.jobStatus("enrich_people");
+      expect(status.openRejects).toEqual({ missing_key: 1, no_identifier: 2 });
+      expect(status.lastSuccessAt).toMatch(/Z$/);
+      expect(await place.warehouse.jobStatus("never_ran")).toEqual({
+        job: "never_ran",
+        lastRun: null,
+        lastSuccessAt: null,
+        coverage: null,
+        openRejects: {},
+      });
+    });
+  });
+
+  describe("table_freshness", () => {
+    test("tells when each table was made fresh and changed last", async () => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      await runNight(place, spec, matchAll);
+      const first = await place.warehouse.tableFreshness();
+      expect(first.map((row) => row.tableName)).toContain("person_address");
+      const enrichment = first.find((row) => row.tableName === "enrichment");
+      expect(enrichment?.lastSuccessAt).toMatch(/Z$/);
+      expect(enrichment?.lastChangedAt).toBe(
+        (await valueOf(place, "SELECT max(_synced_at) FROM person_data.enrichment"))
+          ?.replace(" ", "T")
+          .replace("+00", "Z"),
+      );
+      expect(first.find((row) => row.tableName === "person")?.lastChangedAt).toBe(null);
+      await runNight(place, spec);
+      const second = (await place.warehouse.tableFreshness()).find((row) => row.tableName === "enrichment");
+      expect(second?.lastChangedAt).toBe(enrichment?.lastChangedAt);
+      expect(second?.lastSuccessAt).not.toBe(enrichment?.lastSuccessAt);
+    });
+
+    test("is safe up to the last commit of a run that is under way, and up to now when none is", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      await runNight(place, spec, matchAll);
+      const safeUntil = () => valueOf(place, "SELECT min(safe_until) FROM person_data_ops.table_freshness");
+      const isSafe = (time: string) =>
+        valueOf(place, `SELECT bool_and(safe_until > ${time}) FROM person_data_ops.table_freshness`);
+      const newest = "(SELECT max(_synced_at) FROM person_data.person)";
+      const run = runOf(spec, randomUUID());
+      await warehouse.beginRun(run);
+      const open = await safeUntil();
+      expect(await isSafe("(SELECT max(_synced_at) FROM person_data.enrichment)")).toBe("true");
+      expect(await safeUntil()).toBe(open);
+      await warehouse.commitLookup({ ...commitPeople(place, ["p-9"]), run });
+      expect(await isSafe(`timestamptz '${open}'`)).toBe("true");
+      // Another row of this very instant could still come.
+      expect(await isSafe(newest)).toBe("false");
+      const selection = await warehouse.selectLookup(spec, run);
+      await selection.close();
+      await warehouse.endRun(run, endOf(selection.counts), null);
+      expect(await isSafe(newest)).toBe("true");
+    });
+  });
+}

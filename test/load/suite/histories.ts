@@ -1,0 +1,260 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import type { DueReason, LookupSpec } from "../../../src/load/warehouse.ts";
+import { DAY_MS, enrichSpec, people, resolveSpec } from "./people.ts";
+import { gist, type Reply, runNight } from "./nights.ts";
+import { clear, type GetPlace, type Place } from "./place.ts";
+
+/** Contents that a row can have; the service answers each of them always alike. */
+const contents = ["match a", "match b", "match c", "no match", "refused", "", " ", null] as const;
+type Content = (typeof contents)[number];
+
+function replyTo(content: Content): Reply {
+  if (content === "refused") return { code: "unprocessable_entity" };
+  return content?.startsWith("match") ? { pid: `p-${content.at(-1)}` } : null;
+}
+
+/** What happens to the input between two nights, and how the night is run. */
+interface NightPlan {
+  readonly edits: readonly { readonly key: number; readonly content: Content | "gone" }[];
+  /** Keys whose answers are made to have expired. */
+  readonly expired: readonly number[];
+  readonly resend: boolean;
+  readonly cap: number | null;
+}
+
+const key = fc.integer({ min: 1, max: 6 });
+const night: fc.Arbitrary<NightPlan> = fc.record({
+  edits: fc.array(
+    fc.record({ key, content: fc.oneof(fc.constantFrom(...contents), fc.constant("gone" as const)) }),
+    { maxLength: 6 },
+  ),
+  expired: fc.array(key, { maxLength: 3 }),
+  resend: fc.boolean(),
+  cap: fc.option(fc.integer({ min: 0, max: 3 }), { freq: 4 }),
+});
+
+/** What the model knows of a row. */
+interface KnownRow {
+  readonly content: Content;
+  readonly outcome: "matched" | "unmatched" | "rejected";
+  expired: boolean;
+}
+
+const has = (text: string | null) => text === "x";
+const isBlank = (content: Content) => content === null || content.trim() === "";
+/** Blank contents are the same content: nothing. */
+const sameContent = (a: Content, b: Content) => (isBlank(a) && isBlank(b)) || a === b;
+
+/** The rules of design.md, plainly: what is due of the input, and why. */
+function judge(input: ReadonlyMap<number, Content>, known: ReadonlyMap<number, KnownRow>, resend: boolean) {
+  const due = new Map<number, DueReason>();
+  const unusable: number[] = [];
+  let unchanged = 0;
+  for (const [k, content] of input) {
+    const row = known.get(k);
+    const isSame = row !== undefined && sameContent(row.content, content);
+    const reason: DueReason | null = !row
+      ? "never_answered"
+      : !isSame
+        ? "content_changed"
+        : row.outcome === "rejected"
+          ? null
+          : row.expired
+            ? "expired"
+            : resend
+              ? "resend"
+              : null;
+    if (reason === null) unchanged += 1;
+    else if (isBlank(content)) unusable.push(k);
+    else due.set(k, reason);
+  }
+  return { due, unusable, unchanged };
+}
+
+async function applyEdits(
+  place: Place,
+  input: Map<number, Content>,
+  known: Map<number, KnownRow>,
+  plan: NightPlan,
+): Promise<void> {
+  for (const { key: k, content } of plan.edits) {
+    await place.sql("DELETE FROM crm.people WHERE id = $1", [String(k)]);
+    input.delete(k);
+    if (content === "gone") continue;
+    await place.sql("INSERT INTO crm.people (id, first_name) VALUES ($1, $2)", [String(k), content]);
+    input.set(k, content);
+  }
+  for (const k of plan.expired) {
+    const row = known.get(k);
+    if (!row || row.outcome === "rejected") continue;
+    await place.sql("UPDATE person_data.lookup_state SET due_at = '2001-01-01' WHERE source_key = $1", [
+      String(k),
+    ]);
+    row.expired = true;
+  }
+}
+
+/** What was found, and what the model says that it should be. */
+type Comparison = readonly [found: unknown, expected: unknown];
+
+/** Runs one night against the model. */
+async function playNight(
+  place: Place,
+  spec: LookupSpec,
+  state: { readonly input: Map<number, Content>; readonly known: Map<number, KnownRow> },
+  plan: NightPlan,
+  nightNumber: number,
+): Promise<readonly Comparison[]> {
+  const { input, known } = state;
+  await applyEdits(place, input, known, plan);
+  const { due, unusable, unchanged } = judge(input, known, plan.resend);
+  const fresh = new Map<string, KnownRow>();
+  for (const row of known.values()) {
+    if (row.outcome !== "rejected" && !row.expired && row.content !== null) fresh.set(row.content, row);
+  }
+  const reused = plan.resend
+    ? []
+    : [...due].filter(
+        ([k, reason]) =>
+          (reason === "never_answered" || reason === "content_changed") && fresh.has(input.get(k) ?? ""),
+      );
+  const toSend = new Map<string, number[]>();
+  for (const [k] of due) {
+    if (reused.some(([other]) => other === k)) continue;
+    const content = input.get(k) ?? "";
+    toSend.set(content, [...(toSend.get(content) ?? []), k]);
+  }
+  const reasons: Partial<Record<DueReason, number>> = {};
+  for (const reason of due.values()) reasons[reason] = (reasons[reason] ?? 0) + 1;
+
+  const at = `2100-01-${String(nightNumber + 1).padStart(2, "0")}T00:00:00+00:00`;
+  const ran = await runNight(
+    place,
+    { ...spec, resend: plan.resend, maxRecords: plan.cap },
+    (record) => replyTo((JSON.parse(record.json) as { first_name: Content }).first_name),
+    { at },
+  );
+  const { read, dueReasons, rejectedBeforeSending, waiting } = ran.counts;
+  const found = { read, unchanged: ran.counts.unchanged, dueReasons, rejectedBeforeSending, waiting };
+  const sent = Object.keys(ran.sent);
+  const records = [...toSend.values()].map((keys) => keys.toSorted((x, y) => x - y).join(","));
+  const comparisons: Comparison[] = [
+    [
+      found,
+      {
+        read: input.size,
+        unchanged,
+        dueReasons: reasons,
+        rejectedBeforeSending: unusable.length,
+        waiting: 0,
+      },
+    ],
+    [ran.counts.reused, reused.length],
+    [sent.length, Math.min(records.length, plan.cap ?? records.length)],
+    [sent.filter((keys) => !records.includes(keys)), []],
+  ];
+  for (const k of unusable)
+    known.set(k, { content: input.get(k) ?? null, outcome: "rejected", expired: false });
+  for (const [k] of reused) {
+    const row = fresh.get(input.get(k) ?? "");
+    if (row) known.set(k, { ...row });
+  }
+  for (const k of sent.flatMap((keys) => keys.split(",")).map(Number)) {
+    const content = input.get(k) ?? null;
+    const reply = replyTo(content);
+    const outcome = reply === null ? "unmatched" : "code" in reply ? "rejected" : "matched";
+    known.set(k, { content, outcome, expired: false });
+  }
+  return [...comparisons, ...(await compareStored(place, known))];
+}
+
+/** The stored states, answers, open rejects and history beside those of the model. */
+async function compareStored(
+  place: Place,
+  known: ReadonlyMap<number, KnownRow>,
+): Promise<readonly Comparison[]> {
+  const keyed = async (columns: string, rest: string) =>
+    (await place.sql(`SELECT source_key, ${columns} AS value FROM person_data.${rest}`))
+      .map((row) => `${row["source_key"]}: ${row["value"]}`)
+      .toSorted();
+  const rows = [...known];
+  const answered = rows.filter(([, row]) => row.outcome !== "rejected");
+  const pids = answered.map(
+    ([k, row]) => `${k}: ${row.outcome === "matched" ? `p-${row.content?.at(-1)}` : null}`,
+  );
+  const isAnswered = `source_key IN (${["''", ...answered.map(([k]) => `'${k}'`)].join(", ")})`;
+  return [
+    [await keyed("outcome", "lookup_state"), rows.map(([k, row]) => `${k}: ${row.outcome}`).toSorted()],
+    [await keyed("service_pid", `enrichment WHERE ${isAnswered}`), pids.toSorted()],
+    [await keyed("service_pid", `match_history WHERE valid_to IS NULL AND ${isAnswered}`), pids.toSorted()],
+    [
+      await keyed("1", "reject WHERE resolved_at IS NULL"),
+      rows
+        .filter(([, row]) => row.outcome === "rejected")
+        .map(([k]) => `${k}: 1`)
+        .toSorted(),
+    ],
+    [
+      await place.sql(`SELECT a.source_key FROM person_data.match_history AS a
+        JOIN person_data.match_history AS b ON a.job = b.job AND a.source_key = b.source_key AND a.valid_from < b.valid_from
+        WHERE a.valid_to IS NULL OR a.valid_to > b.valid_from`),
+      [],
+    ],
+    [await place.sql("SELECT * FROM person_data.match_history WHERE valid_to <= valid_from"), []],
+  ];
+}
+
+/** Random inputs and random nights against a plain model. */
+export function describeHistories(getPlace: GetPlace): void {
+  describe("any history of nights", () => {
+    test("sends what a plain model calls due, and keeps what it would keep", async () => {
+      const place = getPlace();
+      const spec = enrichSpec({
+        input: { ...people, fields: { first_name: ["first_name"] } },
+        refreshAfterMs: 1000 * DAY_MS,
+      });
+      await fc.assert(
+        fc.asyncProperty(fc.array(night, { minLength: 2, maxLength: 6 }), async (nights) => {
+          await clear(place);
+          await place.sql("CREATE TABLE crm.people (id text, first_name text)");
+          const state = { input: new Map<number, Content>(), known: new Map<number, KnownRow>() };
+          for (const [i, plan] of nights.entries()) {
+            for (const [found, expected] of await playNight(place, spec, state, plan, i)) {
+              expect(found).toEqual(expected);
+            }
+          }
+        }),
+        { numRuns: 30 },
+      );
+    });
+
+    test("resolve: rows that it can't use never reach the service", async () => {
+      const place = getPlace();
+      const spec = resolveSpec();
+      const value = fc.constantFrom(null, "", " ", "x");
+      const row = fc.record({ first: value, last: value, email: value, phone: value });
+      await fc.assert(
+        fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 8 }), async (rows) => {
+          await clear(place);
+          await place.sql(
+            `CREATE TABLE crm.people (id text, first_name text, last_name text, email text, phone text)`,
+          );
+          for (const [i, r] of rows.entries()) {
+            const cells = [String(i), r.first, r.last, r.email, r.phone];
+            await place.sql("INSERT INTO crm.people VALUES ($1, $2, $3, $4, $5)", cells);
+          }
+          const usable = rows.filter((r) => has(r.first) && has(r.last) && (has(r.email) || has(r.phone)));
+          const { counts } = await runNight(place, spec);
+          expect(counts.rejectedBeforeSending).toBe(rows.length - usable.length);
+          expect(counts.due).toBe(usable.length);
+          expect(gist((await runNight(place, spec)).counts)).toEqual({
+            read: rows.length,
+            unchanged: rows.length,
+          });
+        }),
+        { numRuns: 10 },
+      );
+    });
+  });
+}

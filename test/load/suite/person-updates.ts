@@ -1,0 +1,63 @@
+import type { LookupRecord, LookupSpec, PersonUpdate } from "../../../src/load/warehouse.ts";
+import { DriftLog } from "../../../src/schemas/drift.ts";
+import { enrichEndpoint } from "../../../src/schemas/enrich.ts";
+import { extraCell, flattenerOf, type JsonObject } from "../../../src/schemas/flatten.ts";
+import { personFields, personLists } from "../../../src/schemas/person.ts";
+import { type CallOutcome, commitOf, runOf } from "./nights.ts";
+import { enrichSpec } from "./people.ts";
+import type { Place } from "./place.ts";
+
+const flattener = flattenerOf(enrichEndpoint.result);
+const scalarNames = Object.keys(personFields);
+const empty: JsonObject = Object.fromEntries([
+  ...scalarNames.map((name) => [name, null]),
+  ...Object.keys(personLists).map((name) => [name, []]),
+]);
+
+function updateOf(pid: string, fields: JsonObject, isWhole: boolean): PersonUpdate {
+  const flat = flattener.flatten(fields, pid, new DriftLog("POST /v2/enrich"));
+  const cells = scalarNames.map((name) => flat.object.cells[flattener.fieldNames.indexOf(name)]);
+  const extra = flat.object.extra === null && !isWhole ? undefined : extraCell(flat.object.extra);
+  return { servicePid: pid, scalars: cells, extra, lists: flat.lists };
+}
+
+/** An answer that speaks of every field: what isn't given is null or an empty list. */
+export function wholePerson(pid: string, fields: JsonObject = {}): PersonUpdate {
+  return updateOf(pid, { ...empty, ...fields }, true);
+}
+
+/** An answer that speaks of the given fields only. */
+export function partialPerson(pid: string, fields: JsonObject): PersonUpdate {
+  return updateOf(pid, fields, false);
+}
+
+/** A record that no selection has to find first, for commits alone; its content is its key. */
+export function looseRecord(key: string, changes: Partial<LookupRecord> = {}): LookupRecord {
+  const hash = Buffer.from(key).toString("hex").padEnd(64, "0").slice(0, 64);
+  return {
+    recordId: key,
+    json: JSON.stringify({ first_name: key }),
+    sentHash: hash,
+    sentPid: null,
+    rows: [{ sourceKey: key, inputHash: hash, priorOutcome: null }],
+    occurrences: 1,
+    ...changes,
+  };
+}
+
+/** Commits persons as one call's answers, each for an input row of its own that was never answered. */
+export async function commitPersons(
+  { warehouse }: Place,
+  persons: readonly PersonUpdate[],
+  outcome: Partial<CallOutcome> & { readonly spec?: LookupSpec; readonly keys?: readonly string[] } = {},
+): Promise<number> {
+  const spec = outcome.spec ?? enrichSpec();
+  const run = runOf(spec);
+  await warehouse.beginRun(run);
+  const replies = persons.map((person, i) => {
+    const key = outcome.keys?.[i] ?? `${person.servicePid} ${outcome.answeredAt ?? ""} ${i}`;
+    return [looseRecord(key), { pid: person.servicePid, person }] as const;
+  });
+  const { rowsWritten } = await warehouse.commitLookup(commitOf(warehouse, spec, run, replies, outcome));
+  return rowsWritten;
+}
