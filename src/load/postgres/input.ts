@@ -80,7 +80,7 @@ export function partsOf(
 function keyText(column: string, columns: readonly InputColumn[]): string {
   const quoted = `input_row.${quoteIdentifier(column)}`;
   const typeName = columns.find((c) => c.name === column)?.typeName;
-  return typeName === "numeric" ? `trim_scale(${quoted})::text` : `${quoted}::text`;
+  return typeName === "numeric" ? `trim_scale(${quoted})::text` : `${quoted}::text COLLATE "default"`;
 }
 
 /** How far back the search for changed content goes: rows whose cursor is older than this keep their stored hash. */
@@ -118,7 +118,8 @@ export function rawSelect(
       : `CASE WHEN ${isNull} THEN NULL ELSE json_build_array(${keys.join(", ")})::text END`;
   const mapped = parts.map((part) => {
     const column = `input_row.${quoteIdentifier(part.column)}`;
-    return `${part.isArray ? `(${column}::text[])::text` : `${column}::text`} AS ${part.name}`;
+    // The column's own collation may call different texts equal.
+    return `${part.isArray ? `(${column}::text[])` : column}::text COLLATE "default" AS ${part.name}`;
   });
   const recent = options.recent && input.cursor ? [recentText(input, columns, options.recent)] : [];
   const rank =
@@ -138,7 +139,10 @@ export async function readCursorMax(session: Session, input: InputSource): Promi
   return rows[0]?.value ?? null;
 }
 
-/** Whether a primary key or unique index guarantees that no two rows of the table have the same key. */
+/**
+ * Whether a primary key or unique index guarantees that no two rows of the table have the same key. A table that others
+ * inherit from is read with their rows, for which its index doesn't stand.
+ */
 export async function keyIsUnique(session: Session, input: InputSource): Promise<boolean> {
   if (!("table" in input.relation)) return false;
   const found = await session.rows(sql`
@@ -146,7 +150,9 @@ export async function keyIsUnique(session: Session, input: InputSource): Promise
     WHERE i.indrelid = ${quoteQualified(input.relation.table)}::regclass
       AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
       AND (SELECT array_agg(a.attname::text) FROM pg_catalog.pg_attribute AS a
-           WHERE a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)) <@ ${[...input.key]}::text[]`);
+           WHERE a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)) <@ ${[...input.key]}::text[]
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h JOIN pg_catalog.pg_class AS c ON c.oid = h.inhparent
+        WHERE h.inhparent = i.indrelid AND c.relkind <> 'p')`);
   return found.length > 0;
 }
 
@@ -204,7 +210,10 @@ export async function checkInput(pool: pg.Pool, input: InputSource): Promise<rea
           },
         ];
       }
-      const problems = missingColumns(input, columns, path, where);
+      const problems = [
+        ...missingColumns(input, columns, path, where),
+        ...misplacedLists(input, columns, path, where),
+      ];
       if (problems.length > 0) return problems;
       try {
         const parts = partsOf({ ...input }, "enrich", columns);
@@ -246,6 +255,25 @@ function missingColumns(
       message: `${where} has no column ${column}.`,
       hint: suggestion(column, columns),
     }));
+}
+
+function misplacedLists(
+  input: InputSource,
+  columns: readonly InputColumn[],
+  path: string,
+  where: string,
+): readonly Problem[] {
+  return Object.entries(input.fields)
+    .filter(([field]) => !listFields.has(field))
+    .flatMap(([field, names]) =>
+      names
+        .filter((name) => columns.some((c) => c.name === name && c.isArray))
+        .map((name) => ({
+          path: `${path}.fields.${field}`,
+          message: `${where} has a list of values in its column ${name}, but ${field} takes a single one.`,
+          hint: "Map a column of single values; only emails and phones take lists.",
+        })),
+    );
 }
 
 /** SQL text as a builder. */

@@ -40,6 +40,8 @@ const PINNED = [
   "SET LOCAL IntervalStyle = 'postgres'",
   "SET LOCAL extra_float_digits = 1",
   "SET LOCAL bytea_output = 'hex'",
+  "SET LOCAL array_nulls = on",
+  "SET LOCAL lc_monetary = 'C'",
   "SET LOCAL standard_conforming_strings = on",
   "SET LOCAL client_encoding = 'UTF8'",
   "SET LOCAL jit = off",
@@ -113,7 +115,7 @@ export async function inTransaction<Result>(
   };
   client.on("error", onError);
   try {
-    await client.query(`BEGIN; ${PINNED}`);
+    await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED; ${PINNED}`);
     const stamp = await client.query<{ now: string }>("SELECT now()::text AS now");
     const result = await work(sessionOf(client, readInstant(stamp.rows[0]?.now ?? "")));
     await client.query(keep ? "COMMIT" : "ROLLBACK");

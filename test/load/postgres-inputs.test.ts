@@ -1,0 +1,424 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { openWarehouse } from "../../src/load/open.ts";
+import type { InputSource, LookupSpec } from "../../src/load/warehouse.ts";
+import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts";
+import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { gist, matchAll, runNight } from "./suite/nights.ts";
+import { enrichSpec, people, resolveSpec, validateSpec } from "./suite/people.ts";
+import { clear, columnOf, type Place } from "./suite/place.ts";
+
+let place: PostgresPlace;
+beforeAll(async () => {
+  place = await openPostgresPlace();
+});
+beforeEach(() => clear(place));
+afterAll(() => place.close());
+
+const over = (changes: Partial<InputSource>): LookupSpec => enrichSpec({ input: { ...people, ...changes } });
+
+const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+
+/** Settings that change how values look as text, as somebody may have set them for a role or a database. */
+const ODD_SETTINGS = [
+  "TimeZone = 'Asia/Kolkata'",
+  "DateStyle = 'German, DMY'",
+  "IntervalStyle = 'sql_standard'",
+  "extra_float_digits = -15",
+  "bytea_output = 'escape'",
+  "array_nulls = off",
+  "quote_all_identifiers = on",
+  "standard_conforming_strings = off",
+  "escape_string_warning = off",
+  "default_transaction_isolation = 'serializable'",
+  "lc_monetary = 'C'",
+  "xmlbinary = 'hex'",
+];
+
+/** The same warehouse as seen by a role for which the database has odd settings. */
+async function withOddSettings(work: (other: Place) => Promise<void>): Promise<void> {
+  const name = new URL(place.url).pathname.slice(1);
+  for (const setting of ODD_SETTINGS) await place.sql(`ALTER DATABASE ${name} SET ${setting}`);
+  const warehouse = openWarehouse({
+    type: "postgres",
+    url: place.url,
+    schema: "person_data",
+    opsSchema: "person_data_ops",
+  });
+  try {
+    await work({ ...place, warehouse });
+  } finally {
+    await warehouse.close();
+    await place.sql(`ALTER DATABASE ${name} RESET ALL`);
+  }
+}
+
+describe("a key", () => {
+  test.each([
+    ["int", "-42", "-42"],
+    ["bigint", "9223372036854775807", "9223372036854775807"],
+    ["uuid", "'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"],
+    ["numeric", "1.00", "1"],
+    ["numeric", "100", "100"],
+    ["numeric(12, 4)", "12.5", "12.5"],
+    ["double precision", "0.1", "0.1"],
+    ["real", "0.1", "0.1"],
+    ["timestamptz", "'2026-03-29 02:30:00.123456+01'", "2026-03-29 01:30:00.123456+00"],
+    ["timestamp", "'2026-03-29 02:30:00.5'", "2026-03-29 02:30:00.5"],
+    ["date", "'2026-03-04'", "2026-03-04"],
+    ["interval", "'1 day 02:03:04'", "1 day 02:03:04"],
+    ["text", `'it''s "a" [1,2] \\n {x} é'`, `it's "a" [1,2] \\n {x} é`],
+    ["varchar(10)", "' a '", " a "],
+    ["char(10)", "'abc'", "abc"],
+    ["bytea", "'\\x00ff41'", "\\x00ff41"],
+    ["boolean", "true", "true"],
+    ["crm.mood", "'so so'", "so so"],
+    ["crm.whole", "7.0", "7"],
+    ["inet", "'10.0.0.1'", "10.0.0.1/32"],
+    ["int[]", "'{1,2}'", "{1,2}"],
+  ])(
+    "of type %s with the value %s is the text %s, whatever the session's settings",
+    async (type, value, key) => {
+      await place.sql("CREATE TYPE crm.mood AS ENUM ('so so'); CREATE DOMAIN crm.whole AS numeric");
+      await place.sql(`CREATE TABLE crm.typed (k ${type} PRIMARY KEY, email text)`);
+      await place.sql(`INSERT INTO crm.typed VALUES (${value}, 'a@example.com')`);
+      const spec = over({ relation: { table: ["crm", "typed"] }, key: ["k"], fields: { emails: ["email"] } });
+      await runNight(place, spec, matchAll);
+      expect(await columnOf(place, "SELECT source_key FROM person_data.lookup_state")).toEqual([key]);
+      await withOddSettings(async (other) => {
+        expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
+      });
+    },
+  );
+
+  test("of several columns of every type is one text", async () => {
+    await place.sql("CREATE TYPE crm.mood AS ENUM ('ok')");
+    await place.sql(`CREATE TABLE crm.typed (a int, b uuid, c numeric, d timestamptz, e text, f bytea, g date, h boolean,
+      i char(5), j crm.mood, email text, PRIMARY KEY (a, b, c, d, e, f, g, h, i, j))`);
+    await place.sql(`INSERT INTO crm.typed VALUES (1, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 1.50,
+      '2026-01-01 00:00:00+00', '"x", [y]', '\\xff', '2026-01-02', false, 'ab', 'ok', 'a@example.com')`);
+    const key = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    const spec = over({ relation: { table: ["crm", "typed"] }, key, fields: { emails: ["email"] } });
+    const { counts } = await runNight(place, spec, matchAll);
+    expect(gist(counts)).toMatchObject({ toSend: 1 });
+    const text = (await columnOf(place, "SELECT source_key FROM person_data.lookup_state"))[0];
+    expect(JSON.parse(text ?? "")).toEqual([
+      "1",
+      "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+      "1.5",
+      "2026-01-01 00:00:00+00",
+      '"x", [y]',
+      "\\xff",
+      "2026-01-02",
+      "false",
+      "ab",
+      "ok",
+    ]);
+    await place.sql("UPDATE crm.typed SET c = 1.5000");
+    await withOddSettings(async (other) => {
+      expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
+    });
+  });
+
+  test("of several columns is missing when one of them is null, and never mistaken for another", async () => {
+    await place.sql("CREATE TABLE crm.pairs (a text, b text, email text)");
+    await place.sql(`INSERT INTO crm.pairs VALUES ('x', NULL, 'a@example.com'), ('a", "b', 'c', 'b@example.com'),
+      ('a', 'b", "c', 'c@example.com'), ('', '', 'd@example.com')`);
+    const spec = over({
+      relation: { table: ["crm", "pairs"] },
+      key: ["a", "b"],
+      fields: { emails: ["email"] },
+    });
+    const { counts } = await runNight(place, spec, matchAll);
+    expect(gist(counts)).toMatchObject({ read: 4, rejectedBeforeSending: 1, toSend: 3 });
+    expect(await columnOf(place, "SELECT code FROM person_data.reject")).toEqual(["missing_key"]);
+  });
+
+  test("that is unique in each table of an inheritance tree is not unique in their union", async () => {
+    await place.sql("CREATE TABLE crm.parent (id text PRIMARY KEY, email text)");
+    await place.sql("CREATE TABLE crm.child () INHERITS (crm.parent)");
+    await place.sql("INSERT INTO crm.parent VALUES ('1', 'a@example.com')");
+    await place.sql("INSERT INTO crm.child VALUES ('1', 'b@example.com')");
+    const spec = over({ relation: { table: ["crm", "parent"] }, fields: { emails: ["email"] } });
+    const { sent, counts } = await runNight(place, spec, matchAll);
+    expect(sent).toEqual({ 1: { emails: ["a@example.com"] } });
+    expect(gist(counts)).toMatchObject({ read: 2, rejectedBeforeSending: 1 });
+  });
+
+  test("of a partitioned table is read like any other", async () => {
+    await place.sql("CREATE TABLE crm.parts (id int PRIMARY KEY, email text) PARTITION BY RANGE (id)");
+    await place.sql("CREATE TABLE crm.part1 PARTITION OF crm.parts FOR VALUES FROM (0) TO (10)");
+    await place.sql("CREATE TABLE crm.part2 PARTITION OF crm.parts FOR VALUES FROM (10) TO (20)");
+    await place.sql("INSERT INTO crm.parts VALUES (1, 'a@example.com'), (11, 'b@example.com')");
+    const spec = over({ relation: { table: ["crm", "parts"] }, fields: { emails: ["email"] } });
+    expect(Object.keys((await runNight(place, spec, matchAll)).sent)).toEqual(["1", "11"]);
+  });
+});
+
+describe("mapped columns", () => {
+  test("of any type are sent as the same text under any settings", async () => {
+    await place.sql("CREATE TYPE crm.mood AS ENUM ('ok')");
+    await place.sql(`CREATE TABLE crm.typed (id int PRIMARY KEY, a timestamptz, b double precision, c bytea, d date,
+      e interval, f numeric, g crm.mood, h char(6), i boolean)`);
+    await place.sql(`INSERT INTO crm.typed VALUES (1, '2026-01-01 12:00:00.5+00', 0.30000000000000004, '\\x4142', '2026-02-03',
+      '1 day', 1.50, 'ok', 'ab', true)`);
+    const fields = {
+      first_name: ["a"],
+      middle_name: ["b"],
+      last_name: ["c"],
+      full_name: ["d"],
+      name_suffix: ["e"],
+      city: ["f"],
+      state: ["g"],
+      zipcode: ["h"],
+      address_line_1: ["i"],
+    };
+    const spec = over({ relation: { table: ["crm", "typed"] }, fields });
+    const { sent } = await runNight(place, spec, matchAll);
+    expect(sent).toEqual({
+      1: {
+        first_name: "2026-01-01 12:00:00.5+00",
+        middle_name: "0.30000000000000004",
+        last_name: "\\x4142",
+        full_name: "2026-02-03",
+        name_suffix: "1 day",
+        city: "1.50",
+        state: "ok",
+        zipcode: "ab",
+        address_line_1: "true",
+      },
+    });
+    await withOddSettings(async (other) => {
+      expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
+      await runNight(other, { ...spec, resend: true }, matchAll);
+    });
+    expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
+  });
+
+  test("that are arrays become lists without nulls and blanks", async () => {
+    await place.sql(
+      `CREATE TABLE crm.lists (id int PRIMARY KEY, mails text[], more varchar(40)[], tel text)`,
+    );
+    await place.sql(`INSERT INTO crm.lists VALUES
+      (1, ARRAY['a@example.com', NULL, ' ', 'NULL', 'b,"c"@example.com', '{x}'], ARRAY['d@example.com'], '5550100'),
+      (2, NULL, '{}', '5550101'), (3, '{{a,b},{c,d}}', NULL, NULL), (4, '{}', ARRAY['', NULL], NULL)`);
+    const relation = { table: ["crm", "lists"] };
+    const fields = { emails: ["mails", "more"], phones: ["tel"] };
+    const spec = over({ relation, fields });
+    const { sent, counts } = await runNight(place, spec, matchAll);
+    expect(sent).toEqual({
+      1: {
+        emails: ["a@example.com", "NULL", 'b,"c"@example.com', "{x}", "d@example.com"],
+        phones: ["5550100"],
+      },
+      2: { phones: ["5550101"] },
+      3: { emails: ["a", "b", "c", "d"] },
+    });
+    expect(gist(counts)).toMatchObject({ rejectedBeforeSending: 1 });
+    await withOddSettings(async (other) => {
+      expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 4, unchanged: 4 });
+    });
+    await place.sql("UPDATE crm.lists SET mails = array_append(mails, 'z@example.com') WHERE id = 2");
+    expect(Object.keys((await runNight(place, spec, matchAll)).sent)).toEqual(["2"]);
+    const input = { ...people, relation, fields: { emails: ["mails", "more"] } };
+    expect(Object.keys((await runNight(place, validateSpec({ input }), matchAll)).sent)).toContain("{x}");
+  });
+
+  test("that are arrays lose the addresses found invalid", async () => {
+    await place.sql("CREATE TABLE crm.lists (id int PRIMARY KEY, mails text[], tel text)");
+    await place.sql("INSERT INTO crm.lists VALUES (1, '{bad@example.com,good@example.com}', '5550100')");
+    const input = {
+      ...people,
+      relation: { table: ["crm", "lists"] },
+      fields: { emails: ["mails"], phones: ["tel"] },
+    };
+    await runNight(place, validateSpec({ input }), ({ address }) => ({
+      pid: "",
+      status: address === "bad@example.com" ? "invalid" : "valid",
+    }));
+    const { sent } = await runNight(place, enrichSpec({ input, dropsInvalidEmails: true }), matchAll);
+    expect(sent).toEqual({ 1: { emails: ["good@example.com"], phones: ["5550100"] } });
+  });
+
+  test("with a collation that ignores case keep their values apart", async () => {
+    await place.sql(
+      `CREATE COLLATION crm.ignore_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)`,
+    );
+    await place.sql(
+      `CREATE TABLE crm.loose (id text COLLATE crm.ignore_case, email text COLLATE crm.ignore_case)`,
+    );
+    await place.sql(
+      "INSERT INTO crm.loose VALUES ('a', 'Ann@example.com'), ('A', 'ann@example.com'), ('b', '\u00A0')",
+    );
+    const relation = { table: ["crm", "loose"] };
+    const input = { ...people, relation, fields: { emails: ["email"] } };
+    const { sent, counts } = await runNight(place, enrichSpec({ input }), matchAll);
+    expect(sent).toEqual({ a: { emails: ["Ann@example.com"] }, A: { emails: ["ann@example.com"] } });
+    expect(gist(counts)).toMatchObject({ rejectedBeforeSending: 1 });
+    const validated = await runNight(place, validateSpec({ input }), matchAll);
+    expect(Object.keys(validated.sent).toSorted()).toEqual(["Ann@example.com", "ann@example.com"]);
+    await place.sql(
+      "UPDATE crm.loose SET email = 'ANN@example.com' WHERE email = 'Ann@example.com' COLLATE \"C\"",
+    );
+    expect(gist((await runNight(place, enrichSpec({ input }), matchAll)).counts)).toMatchObject({
+      dueReasons: { content_changed: 1 },
+    });
+  });
+});
+
+describe("names of tables and columns", () => {
+  test.each([
+    ["quotes, blanks and capitals", 'The "Odd" Table', 'Key "1"', "E Mail; --"],
+    ["reserved words", "select", "order", "user"],
+    ["63 bytes", "t".repeat(63), "k".repeat(63), "é".repeat(31)],
+    ["our own", "input_row", "source_key", "p0"],
+    ["our own again", "due_row", "rank", "is_recent"],
+    ["other signs", "täble $1 %s", "a.b", "c'd\\"],
+  ])("can have %s", async (_, table, key, email) => {
+    const name = `crm.${quote(table)}`;
+    await place.sql(`CREATE TABLE ${name} (${quote(key)} int PRIMARY KEY, ${quote(email)} text)`);
+    await place.sql(`INSERT INTO ${name} VALUES (7, 'a@example.com'), (8, NULL)`);
+    const input = { ...people, relation: { table: ["crm", table] }, key: [key], fields: { emails: [email] } };
+    expect(await place.warehouse.checkInput(input)).toEqual([]);
+    const spec = enrichSpec({ input: { ...input, orderBy: quote(key) }, maxRecords: 5 });
+    expect((await runNight(place, spec, matchAll)).sent).toEqual({ 7: { emails: ["a@example.com"] } });
+    expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 2, unchanged: 2 });
+  });
+
+  test("can be those of the search path", async () => {
+    await place.sql("DROP TABLE IF EXISTS public.plain; CREATE TABLE public.plain (id int, email text)");
+    await place.sql("INSERT INTO public.plain VALUES (1, 'a@example.com')");
+    const spec = over({ relation: { table: ["plain"] }, fields: { emails: ["email"] } });
+    expect(Object.keys((await runNight(place, spec, matchAll)).sent)).toEqual(["1"]);
+  });
+});
+
+describe("an input behind another connection", () => {
+  let elsewhere: FreshDatabase;
+  beforeAll(async () => {
+    elsewhere = await createDatabase();
+  });
+  afterAll(() => elsewhere.drop());
+
+  test("gives the same as one in the warehouse", async () => {
+    const create = `CREATE TABLE crm.people (id numeric, first_name text, last_name text, email text, phone text[],
+      updated_at timestamptz)`;
+    const fill = `INSERT INTO crm.people SELECT i, E'tab\\tline\\nback\\\\slash "' || i || CASE WHEN i % 7 = 0 THEN ' é' ELSE '' END,
+      CASE WHEN i % 5 > 0 THEN 'Lee' END, CASE WHEN i % 3 > 0 THEN 'x' || (i % 200) || '@example.com' ELSE ' ' END,
+      CASE WHEN i % 4 > 0 THEN ARRAY['555' || i, NULL] END, timestamptz '2026-01-01 00:00:00+00' + i * interval '1 hour'
+      FROM generate_series(1, 500) AS i UNION ALL SELECT NULL, 'a', 'b', 'c', NULL, NULL UNION ALL SELECT 9.0, 'd', 'e', 'f', NULL, NULL`;
+    const there = await connectAsText(elsewhere.url);
+    await there.query("CREATE SCHEMA crm");
+    await there.query(create);
+    await there.query(fill);
+    await place.sql(create);
+    await place.sql(fill);
+
+    const base: InputSource = {
+      ...people,
+      where: "id IS NULL OR id <> 13",
+      orderBy: "id DESC NULLS LAST",
+      cursor: { column: "updated_at", overlapMs: 0 },
+    };
+    const local = { ...base, name: "local" };
+    const foreign = { ...base, name: "foreign", connection: { name: "crm", url: elsewhere.url } };
+    expect(await place.warehouse.checkInput(foreign)).toEqual([]);
+    for (const of of [resolveSpec, enrichSpec, validateSpec]) {
+      for (const maxRecords of [50, null]) {
+        const nights = [];
+        for (const input of [local, foreign]) {
+          const fields = of === validateSpec ? { emails: ["email"] } : base.fields;
+          const spec = of({ job: `${of({}).type} ${input.name}`, input: { ...input, fields }, maxRecords });
+          const { counts, sent } = await runNight(place, spec, matchAll);
+          nights.push({ counts, sent });
+        }
+        expect(nights[0]).toEqual(nights[1]);
+        expect(nights[0]?.counts.toSend).toBeGreaterThan(20);
+      }
+    }
+    const changes =
+      "UPDATE crm.people SET last_name = 'Ray', updated_at = '2026-06-01 00:00:00+00' WHERE id IN (1, 2)";
+    await there.query(changes);
+    const again = enrichSpec({ job: "enrich foreign", input: foreign });
+    const { sent, counts } = await runNight(place, again, matchAll);
+    expect(Object.keys(sent)).toEqual(["1", "2"]);
+    expect(gist(counts)).toMatchObject({ dueReasons: { content_changed: 2 } });
+    await there.end();
+  });
+
+  test("whose database has odd settings gives the same too", async () => {
+    const there = await connectAsText(elsewhere.url);
+    await there.query(
+      "CREATE TABLE public.dates (id timestamptz PRIMARY KEY, first_name date, emails text[])",
+    );
+    await there.query(`INSERT INTO public.dates VALUES ('2026-01-02 00:00:00+00', '2026-02-03', '{a,NULL}')`);
+    const input = {
+      ...people,
+      name: "dates",
+      relation: { table: ["dates"] },
+      fields: { first_name: ["first_name"], emails: ["emails"] },
+    };
+    const at = (name: string) =>
+      enrichSpec({ input: { ...input, connection: { name, url: elsewhere.url } } });
+    const first = await runNight(place, at("plain"), matchAll);
+    expect(first.sent).toEqual({ "2026-01-02 00:00:00+00": { first_name: "2026-02-03", emails: ["a"] } });
+    const name = new URL(elsewhere.url).pathname.slice(1);
+    for (const setting of ODD_SETTINGS) await there.query(`ALTER DATABASE ${name} SET ${setting}`);
+    expect(gist((await runNight(place, at("odd"))).counts)).toEqual({ read: 1, unchanged: 1 });
+    await there.query(`ALTER DATABASE ${name} RESET ALL`);
+    await there.end();
+  });
+});
+
+describe("checkInput", () => {
+  const input: InputSource = { ...people, fields: { emails: ["email"], first_name: ["first_name"] } };
+  beforeEach(async () => {
+    await place.sql(
+      "CREATE TABLE crm.people (id int, email text, first_name text, nicknames text[], updated_at date)",
+    );
+  });
+
+  test.each<[string, Partial<InputSource>, string, string]>([
+    ["a table", { relation: { table: ["crm", "peopel"] } }, "inputs.people.table", "crm.peopel"],
+    ["a schema", { relation: { table: ["crn", "people"] } }, "inputs.people.table", "crn.people"],
+    ["a query's table", { relation: { sql: "SELECT * FROM crm.peopel" } }, "inputs.people.sql", "crm.peopel"],
+    ["a query's syntax", { relation: { sql: "SELEC 1" } }, "inputs.people.sql", "syntax"],
+    ["a key column", { key: ["id", "tenant"] }, "inputs.people.key", "tenant"],
+    ["a cursor", { cursor: { column: "changed_at", overlapMs: 0 } }, "inputs.people.cursor", "changed_at"],
+    ["a mapped column", { fields: { emails: ["email", "mail"] } }, "inputs.people.fields.emails", "mail"],
+    ["where", { where: "nonsense = 1" }, "inputs.people", "nonsense"],
+    ["order_by", { orderBy: "id DESK" }, "inputs.people", "DESK"],
+    [
+      "a list for a single value",
+      { fields: { first_name: ["nicknames"] } },
+      "inputs.people.fields.first_name",
+      "nicknames",
+    ],
+  ])("tells what is wrong with %s, and where", async (_, change, path, word) => {
+    const problems = await place.warehouse.checkInput({ ...input, ...change });
+    expect(problems).toHaveLength(1);
+    expect(problems[0]?.path).toBe(path);
+    expect(problems[0]?.message).toContain(word);
+    expect(problems[0]?.hint).toMatch(/\.$/);
+  });
+
+  test("tells every missing column at once, with the name that was meant", async () => {
+    const problems = await place.warehouse.checkInput({
+      ...input,
+      key: ["ID"],
+      fields: { emails: ["Email"], first_name: ["forename"] },
+    });
+    expect(problems.map(({ path, hint }) => [path, hint])).toEqual([
+      ["inputs.people.key", "Column names are case-sensitive here: write id."],
+      ["inputs.people.fields.emails", "Column names are case-sensitive here: write email."],
+      ["inputs.people.fields.first_name", "Its columns are: id, email, first_name, nicknames, updated_at."],
+    ]);
+  });
+
+  test("says nothing about an input that is as it should be, and changes nothing", async () => {
+    const good = { ...input, cursor: { column: "updated_at", overlapMs: 0 }, where: "id > 0", orderBy: "id" };
+    expect(await place.warehouse.checkInput(good)).toEqual([]);
+    expect(
+      await place.warehouse.checkInput({ ...good, relation: { sql: "SELECT * FROM crm.people" } }),
+    ).toEqual([]);
+  });
+});
