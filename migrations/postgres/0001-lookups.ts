@@ -2,7 +2,7 @@ import type { Migration } from "kysely/migration";
 import { runStatements } from "../../src/load/postgres/run-statements.ts";
 
 /**
- * The tables of the lookup jobs, and the views over them. `data` and `ops` are the quoted names of the two schemas.
+ * The tables of the lookup jobs, and the views over them. `data` and `ops` are the quoted names of the two schemas, which exist.
  * Fill factors leave room for updates in place of rows that every new answer touches.
  */
 export function lookups(data: string, ops: string): Migration {
@@ -13,8 +13,6 @@ export function lookups(data: string, ops: string): Migration {
 
 function statements(data: string, ops: string): readonly string[] {
   return [
-    `CREATE SCHEMA IF NOT EXISTS ${data}`,
-    `CREATE SCHEMA IF NOT EXISTS ${ops}`,
     `CREATE TABLE ${data}."resolution" (
       "job" text NOT NULL,
       "source" text NOT NULL,

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { sql } from "kysely";
 import { codeOf, messageOf } from "../../errors.ts";
 import type { CheckLine } from "../warehouse.ts";
-import type { SchemaNames } from "./names.ts";
+import { quoteIdentifier, type SchemaNames } from "./names.ts";
 import { inTransaction, type Session } from "./session.ts";
 
 const MIN_VERSION = 13;
@@ -48,9 +48,11 @@ async function lookAround(
     encoding: string;
     role: string;
     database: string;
+    can_make_temporary: boolean;
   }>(sql`
     SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_version') AS text,
-      current_setting('server_encoding') AS encoding, current_user AS role, current_database() AS database`);
+      current_setting('server_encoding') AS encoding, current_user AS role, current_database() AS database,
+      has_database_privilege(current_database(), 'TEMPORARY') AS can_make_temporary`);
   if (!server) return [];
   const lines: CheckLine[] = [
     { subject: "warehouse", ok: true, message: `${description} answers (Postgres ${server.text}).` },
@@ -71,6 +73,14 @@ async function lookAround(
       hint: "Create the database with ENCODING 'UTF8'.",
     });
   }
+  if (!server.can_make_temporary) {
+    lines.push({
+      subject: "temporary tables",
+      ok: false,
+      message: `${server.role} may not create temporary tables, which every selection needs.`,
+      hint: `As an administrator: GRANT TEMPORARY ON DATABASE ${quoteIdentifier(server.database)} TO ${quoteIdentifier(server.role)};`,
+    });
+  }
   for (const schema of [names.data, names.ops]) lines.push(await checkSchema(session, schema, server));
   return lines;
 }
@@ -81,6 +91,7 @@ async function checkSchema(
   server: { readonly role: string; readonly database: string },
 ): Promise<CheckLine> {
   const subject = `schema ${schema}`;
+  const [name, role] = [quoteIdentifier(schema), quoteIdentifier(server.role)];
   const [found] = await session.rows<{ can_create: boolean; can_use: boolean }>(sql`
     SELECT has_schema_privilege(oid, 'CREATE') AS can_create, has_schema_privilege(oid, 'USAGE') AS can_use
     FROM pg_catalog.pg_namespace WHERE nspname = ${schema}`);
@@ -91,7 +102,7 @@ async function checkSchema(
           subject,
           ok: false,
           message: `${server.role} may not create tables in it.`,
-          hint: `As its owner: GRANT USAGE, CREATE ON SCHEMA "${schema}" TO "${server.role}";`,
+          hint: `As its owner: GRANT USAGE, CREATE ON SCHEMA ${name} TO ${role};`,
         };
   }
   const [database] = await session.rows<{ ok: boolean }>(
@@ -103,6 +114,6 @@ async function checkSchema(
         subject,
         ok: false,
         message: `does not exist, and ${server.role} may not create it.`,
-        hint: `As an administrator: CREATE SCHEMA "${schema}" AUTHORIZATION "${server.role}"; or GRANT CREATE ON DATABASE "${server.database}" TO "${server.role}";`,
+        hint: `As an administrator: CREATE SCHEMA ${name} AUTHORIZATION ${role}; or GRANT CREATE ON DATABASE ${quoteIdentifier(server.database)} TO ${role};`,
       };
 }

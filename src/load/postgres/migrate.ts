@@ -13,7 +13,18 @@ import { runStatements } from "./run-statements.ts";
 function migrationsFor(names: SchemaNames): Record<string, Migration> {
   const data = quoteIdentifier(names.data);
   const ops = quoteIdentifier(names.ops);
-  return { "0001-lookups": lookups(data, ops) };
+  return { "0001-lookups": withComments(lookups(data, ops), names) };
+}
+
+/** The newest migration leaves every table and column with its comment. */
+function withComments(newest: Migration, names: SchemaNames): Migration {
+  return {
+    async up(db) {
+      await newest.up(db);
+      const comments = tables.flatMap((table) => commentsOf(table, names));
+      await runStatements(db, comments);
+    },
+  };
 }
 
 /** Name of the table that remembers which migrations ran; in the ops schema. */
@@ -30,16 +41,37 @@ export async function migrate(pool: pg.Pool, names: SchemaNames): Promise<readon
     migrationTableName: MIGRATION_TABLE,
     migrationLockTableName: `${MIGRATION_TABLE}_lock`,
   });
+  try {
+    for (const schema of [names.data, names.ops]) await ensureSchema(pool, schema);
+  } catch (error) {
+    throw migrationError(error, names);
+  }
   const { error, results } = await migrator.migrateToLatest();
   if (error !== undefined) throw migrationError(error, names);
-  const ran = (results ?? [])
+  return (results ?? [])
     .filter((result) => result.status === "Success")
     .map((result) => result.migrationName);
-  if (ran.length > 0) {
-    const comments = tables.flatMap((table) => commentsOf(table, names));
-    await db.transaction().execute((transaction) => runStatements(transaction, comments));
+}
+
+/** SQLSTATEs of two processes that create the same schema. */
+const EXISTS_ALREADY: ReadonlySet<string> = new Set(["42P06", "23505"]);
+
+/**
+ * Creates a schema unless it exists. `CREATE SCHEMA IF NOT EXISTS` alone won't do: it asks for the right to create one even
+ * where an administrator has made it for us.
+ */
+async function ensureSchema(pool: pg.Pool, name: string): Promise<void> {
+  const { rows } = await pool.query("SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1", [name]);
+  if (rows.length > 0) return;
+  try {
+    await pool.query(createSchema(name));
+  } catch (error) {
+    if (!EXISTS_ALREADY.has(codeOf(error) ?? "")) throw error;
   }
-  return ran;
+}
+
+function createSchema(name: string): string {
+  return `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(name)}`;
 }
 
 function migrationError(error: unknown, names: SchemaNames): Error {
@@ -70,9 +102,8 @@ export async function isMigrated(pool: pg.Pool, names: SchemaNames): Promise<boo
 
 /** The DDL of an empty warehouse, as `migrate --print` shows it. */
 export async function printDdl(names: SchemaNames): Promise<string> {
-  const statements: string[] = [];
+  const statements = [createSchema(names.data), createSchema(names.ops)];
   const recorder = new Kysely<unknown>({ dialect: recordingDialect(statements) });
   for (const migration of Object.values(migrationsFor(names))) await migration.up(recorder);
-  statements.push(...tables.flatMap((table) => commentsOf(table, names)));
   return `${statements.map((statement) => `${statement};`).join("\n\n")}\n`;
 }

@@ -1,0 +1,402 @@
+import type { Client } from "pg";
+import { afterEach, describe, expect, test } from "vitest";
+import { FixConfigurationError } from "../../src/errors.ts";
+import { openWarehouse } from "../../src/load/open.ts";
+import type { Warehouse } from "../../src/load/warehouse.ts";
+import { tables } from "../../src/schemas/registry.ts";
+import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts";
+import { connectAsText, openPostgresPlace } from "./postgres-place.ts";
+import { matchAll, runNight } from "./suite/nights.ts";
+import { enrichSpec, makePeople } from "./suite/people.ts";
+import type { TextRow } from "./suite/place.ts";
+
+const closers: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).toReversed()) await close();
+});
+
+async function freshDatabase(): Promise<FreshDatabase> {
+  const database = await createDatabase();
+  closers.push(() => database.drop());
+  return database;
+}
+
+async function connect(url: string): Promise<Client> {
+  const client = await connectAsText(url);
+  closers.push(() => client.end());
+  return client;
+}
+
+function open(url: string, schema = "person_data", opsSchema = "person_data_ops"): Warehouse {
+  const warehouse = openWarehouse({ type: "postgres", url, schema, opsSchema });
+  closers.push(() => warehouse.close());
+  return warehouse;
+}
+
+/** A role of its own that may log in to the database, and the address for it. */
+async function roleIn(database: FreshDatabase, rights: string) {
+  const admin = await connect(database.url);
+  const role = `role_${new URL(database.url).pathname.slice(1)}`;
+  const name = new URL(database.url).pathname.slice(1);
+  await admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'secret'`);
+  closers.push(async () => {
+    await admin.query(`DROP OWNED BY ${role} CASCADE; DROP ROLE ${role}`);
+  });
+  await admin.query(rights.replaceAll("ROLE", role).replaceAll("DATABASE_NAME", name));
+  const url = new URL(database.url);
+  url.username = role;
+  url.password = "secret";
+  return { url: url.href, role, name, admin };
+}
+
+/** Every column of the two schemas with type, nullability, place in the key and comment. */
+async function describeColumns(client: Client, schemas: readonly string[]): Promise<readonly TextRow[]> {
+  const { rows } = await client.query<TextRow>(
+    `SELECT n.nspname AS schema, c.relname AS table, a.attname AS column, format_type(a.atttypid, a.atttypmod) AS type,
+      a.attnotnull AS required, array_position(i.indkey::int2[], a.attnum) AS key,
+      col_description(c.oid, a.attnum) AS comment, obj_description(c.oid, 'pg_class') AS table_comment
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    LEFT JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary
+    WHERE n.nspname = ANY($1) AND c.relkind = 'r' AND c.relname NOT LIKE 'schema_migration%'
+    ORDER BY n.nspname, c.relname, a.attnum`,
+    [schemas],
+  );
+  return rows;
+}
+
+/** Postgres's name of each declared type: written out here, so that a slip in the program's own list shows. */
+const typeNames: Readonly<Record<string, string>> = {
+  text: "text",
+  integer: "bigint",
+  position: "integer",
+  numeric: "numeric",
+  boolean: "boolean",
+  date: "date",
+  timestamptz: "timestamp with time zone",
+  timestamp: "timestamp without time zone",
+  json: "jsonb",
+  uuid: "uuid",
+  bytes: "bytea",
+};
+
+/** What the declared tables ask for, in the form of {@link describeColumns}. */
+function declaredColumns(data: string, ops: string): readonly TextRow[] {
+  const rows = tables.flatMap((table) =>
+    table.columns.map((column) => {
+      const place = table.key.indexOf(column.name);
+      return {
+        schema: table.room === "data" ? data : ops,
+        table: table.name,
+        column: column.name,
+        type: typeNames[column.type] ?? null,
+        required: String(column.required === true),
+        key: place < 0 ? null : String(place),
+        comment: `${column.doc} pii: ${column.pii}`,
+        table_comment: table.doc,
+      };
+    }),
+  );
+  const order = (row: (typeof rows)[number]) => `${row.schema} ${row.table}`;
+  return rows.toSorted((a, b) => (order(a) < order(b) ? -1 : order(a) > order(b) ? 1 : 0));
+}
+
+describe("migrations", () => {
+  test("make exactly the declared tables: names, order, types, nullability, keys and comments with their pii class", async () => {
+    const { url } = await freshDatabase();
+    const warehouse = open(url);
+    expect(await warehouse.isMigrated()).toBe(false);
+    expect(await warehouse.migrate()).toEqual(["0001-lookups"]);
+    expect(await warehouse.isMigrated()).toBe(true);
+    const found = await describeColumns(await connect(url), ["person_data", "person_data_ops"]);
+    // An index counts its columns from 0, as the declared key does.
+    expect(found).toEqual(declaredColumns("person_data", "person_data_ops"));
+    expect(found.every((row) => /pii: (none|indirect|direct|sensitive)$/.test(row["comment"] ?? ""))).toBe(
+      true,
+    );
+  });
+
+  test("run twice do nothing the second time", async () => {
+    const { url } = await freshDatabase();
+    await open(url).migrate();
+    const client = await connect(url);
+    const before = await client.query(
+      "SELECT oid, relname FROM pg_class WHERE relkind IN ('r', 'v', 'i') ORDER BY 1",
+    );
+    expect(await open(url).migrate()).toEqual([]);
+    expect(
+      (await client.query("SELECT oid, relname FROM pg_class WHERE relkind IN ('r', 'v', 'i') ORDER BY 1"))
+        .rows,
+    ).toEqual(before.rows);
+  });
+
+  test("run from several warehouses at the same time run once", async () => {
+    const { url } = await freshDatabase();
+    const ran = await Promise.all(Array.from({ length: 4 }, () => open(url).migrate()));
+    expect(ran.flat()).toEqual(["0001-lookups"]);
+    expect(await describeColumns(await connect(url), ["person_data", "person_data_ops"])).toEqual(
+      declaredColumns("person_data", "person_data_ops"),
+    );
+  });
+
+  test("printed and run by hand on an empty database make the same tables and views", async () => {
+    const [printed, migrated] = [await freshDatabase(), await freshDatabase()];
+    const client = await connect(printed.url);
+    await client.query(await open(printed.url).printDdl());
+    await open(migrated.url).migrate();
+    const other = await connect(migrated.url);
+    const schemas = ["person_data", "person_data_ops"];
+    expect(await describeColumns(client, schemas)).toEqual(await describeColumns(other, schemas));
+    const views = `SELECT schemaname, viewname, definition FROM pg_views WHERE schemaname LIKE 'person_data%' ORDER BY 1, 2`;
+    const indexes = `SELECT schemaname, indexname, indexdef FROM pg_indexes WHERE schemaname LIKE 'person_data%'
+      AND tablename NOT LIKE 'schema_migration%' ORDER BY 1, 2`;
+    expect((await client.query(views)).rows).toEqual((await other.query(views)).rows);
+    expect((await client.query(views)).rows).toHaveLength(2);
+    expect((await client.query(indexes)).rows).toEqual((await other.query(indexes)).rows);
+  });
+
+  test("can be printed without any database", async () => {
+    const ddl = await open("postgres://nobody@127.0.0.1:1/nothing").printDdl();
+    expect(ddl).toContain('CREATE TABLE "person_data"."person"');
+    expect(ddl).not.toContain("schema_migration");
+  });
+
+  test.each([
+    ["capitals, blanks and quotes", 'People "2026"; --', "it's ops"],
+    ["63 bytes", "d".repeat(63), "o".repeat(63)],
+    ["dollars and percent signs", "$$data$$ %s %I", "$1"],
+    ["reserved words", "user", "select"],
+  ])("and nights work in schemas whose names have %s", async (_, schema, opsSchema) => {
+    const place = await openPostgresPlace({ schema, opsSchema, prepare: "CREATE SCHEMA crm" });
+    closers.push(() => place.close());
+    await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+    const { sent } = await runNight(place, enrichSpec(), matchAll);
+    expect(sent).toEqual({ 1: { first_name: "Ann" } });
+    expect(await describeColumns(place.client, [schema, opsSchema])).toEqual(
+      declaredColumns(schema, opsSchema),
+    );
+    expect((await place.warehouse.jobStatus("enrich_people")).lastRun?.status).toBe("succeeded");
+  });
+
+  test("of two warehouses in one database stand side by side", async () => {
+    const { url } = await freshDatabase();
+    await open(url).migrate();
+    expect(await open(url, "other", "other_ops").isMigrated()).toBe(false);
+    expect(await open(url, "other", "other_ops").migrate()).toEqual(["0001-lookups"]);
+  });
+
+  test("aren't needed for a plan", async () => {
+    const place = await openPostgresPlace({ prepare: "CREATE SCHEMA crm" });
+    closers.push(() => place.close());
+    await makePeople(place, [{ id: "1", first_name: "Ann", email: "a@example.com" }, { id: "2" }]);
+    const fresh = open(place.url, "not_there", "not_there_ops");
+    const specs = [
+      enrichSpec({ dropsInvalidEmails: true }),
+      enrichSpec({ pidFrom: "resolve_people" }),
+      enrichSpec({ type: "resolve" }),
+      enrichSpec({ type: "validate_emails" }),
+    ];
+    const found = [];
+    for (const spec of specs) {
+      const { read, due, waiting, rejectedBeforeSending } = await fresh.planLookup(spec);
+      found.push({ read, due, waiting, rejectedBeforeSending });
+    }
+    expect(found).toEqual([
+      { read: 2, due: 1, waiting: 0, rejectedBeforeSending: 1 },
+      { read: 2, due: 0, waiting: 2, rejectedBeforeSending: 0 },
+      { read: 2, due: 0, waiting: 0, rejectedBeforeSending: 2 },
+      { read: 1, due: 1, waiting: 0, rejectedBeforeSending: 0 },
+    ]);
+    expect(await fresh.isMigrated()).toBe(false);
+    expect(await fresh.readServiceHost()).toBe(null);
+  });
+});
+
+describe("the service that a warehouse was filled from", () => {
+  test("is remembered once, and replaced only on purpose", async () => {
+    const { url } = await freshDatabase();
+    const warehouse = open(url);
+    await warehouse.migrate();
+    expect(await warehouse.readServiceHost()).toBe(null);
+    await Promise.all([1, 2, 3].map(() => warehouse.writeServiceHost("one.example:443", { replace: false })));
+    await warehouse.writeServiceHost("two.example:443", { replace: false });
+    expect(await warehouse.readServiceHost()).toBe("one.example:443");
+    await warehouse.writeServiceHost("two.example:443", { replace: true });
+    expect(await warehouse.readServiceHost()).toBe("two.example:443");
+    const client = await connect(url);
+    expect(
+      (await client.query("SELECT service_host FROM person_data_ops.warehouse_identity")).rows,
+    ).toHaveLength(1);
+  });
+});
+
+describe("rights", () => {
+  test("to create the schemas are needed; the error says so, and check how to grant them", async () => {
+    const database = await freshDatabase();
+    const { url, role, name } = await roleIn(database, "REVOKE CREATE ON DATABASE DATABASE_NAME FROM ROLE");
+    const warehouse = open(url);
+    const failure = await warehouse.migrate().catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(FixConfigurationError);
+    expect(failure).toMatchObject({ code: "no_right_to_create", problems: [{ path: "warehouse.schema" }] });
+    const lines = await warehouse.check();
+    expect(lines.map(({ subject, ok }) => [subject, ok])).toEqual([
+      ["warehouse", true],
+      ["schema person_data", false],
+      ["schema person_data_ops", false],
+    ]);
+    expect(lines[1]).toMatchObject({
+      message: `does not exist, and ${role} may not create it.`,
+      hint: `As an administrator: CREATE SCHEMA "person_data" AUTHORIZATION "${role}"; or GRANT CREATE ON DATABASE "${name}" TO "${role}";`,
+    });
+    expect(JSON.stringify(lines)).not.toContain("secret");
+  });
+
+  test("a role that owns the two schemas needs none on the database", async () => {
+    const database = await freshDatabase();
+    const { url } = await roleIn(
+      database,
+      "CREATE SCHEMA person_data AUTHORIZATION ROLE; CREATE SCHEMA person_data_ops AUTHORIZATION ROLE",
+    );
+    const warehouse = open(url);
+    expect((await warehouse.check()).filter((line) => !line.ok)).toEqual([]);
+    expect(await warehouse.migrate()).toEqual(["0001-lookups"]);
+    expect(await open(url).migrate()).toEqual([]);
+  });
+
+  test("to create tables in the schemas are asked for", async () => {
+    const database = await freshDatabase();
+    const { url, role } = await roleIn(
+      database,
+      "CREATE SCHEMA person_data; CREATE SCHEMA person_data_ops AUTHORIZATION ROLE; GRANT USAGE ON SCHEMA person_data TO ROLE",
+    );
+    const lines = await open(url).check();
+    expect(lines.filter((line) => !line.ok)).toEqual([
+      {
+        subject: "schema person_data",
+        ok: false,
+        message: `${role} may not create tables in it.`,
+        hint: `As its owner: GRANT USAGE, CREATE ON SCHEMA "person_data" TO "${role}";`,
+      },
+    ]);
+    await expect(open(url).migrate()).rejects.toBeInstanceOf(FixConfigurationError);
+  });
+
+  test("to make temporary tables are asked for", async () => {
+    const database = await freshDatabase();
+    const { url, role, name } = await roleIn(
+      database,
+      "REVOKE TEMPORARY ON DATABASE DATABASE_NAME FROM PUBLIC; GRANT CREATE ON DATABASE DATABASE_NAME TO ROLE",
+    );
+    expect((await open(url).check()).filter((line) => !line.ok)).toEqual([
+      {
+        subject: "temporary tables",
+        ok: false,
+        message: `${role} may not create temporary tables, which every selection needs.`,
+        hint: `As an administrator: GRANT TEMPORARY ON DATABASE "${name}" TO "${role}";`,
+      },
+    ]);
+  });
+
+  test("to read an input are asked for", async () => {
+    const database = await freshDatabase();
+    const { url } = await roleIn(
+      database,
+      "CREATE SCHEMA crm; CREATE TABLE crm.people (id int); GRANT USAGE ON SCHEMA crm TO ROLE",
+    );
+    const { input } = enrichSpec();
+    expect(await open(url).checkInput({ ...input, fields: {} })).toEqual([
+      {
+        path: "inputs.people.table",
+        message: "Can't read crm.people: permission denied for table people.",
+        hint: "Grant the connection's role USAGE on the schema and SELECT on the table.",
+      },
+    ]);
+  });
+});
+
+describe("check", () => {
+  test("tells what answers, and that all is well", async () => {
+    const { url } = await freshDatabase();
+    const lines = await open(url).check();
+    expect(lines.map((line) => [line.subject, line.ok])).toEqual([
+      ["warehouse", true],
+      ["schema person_data", true],
+      ["schema person_data_ops", true],
+    ]);
+    expect(lines[0]?.message).toMatch(/schemas person_data and person_data_ops answers \(Postgres \d+/);
+    expect(lines[1]?.message).toBe("does not exist yet; it can be created.");
+    await open(url).migrate();
+    expect((await open(url).check())[1]?.message).toMatch(/^exists, and .* may create tables in it\.$/);
+  });
+
+  test.each([
+    ["no server", (url: URL) => void (url.port = "1"), "Is Postgres running there, and is the port right?"],
+    [
+      "no such database",
+      (url: URL) => void (url.pathname = "/nothing_here"),
+      "Create the database, or correct its name.",
+    ],
+    [
+      "no such host",
+      (url: URL) => void (url.hostname = "nowhere.invalid"),
+      "The host name is not known; correct it.",
+    ],
+  ])("tells what to do about %s, without a secret", async (_, spoil, hint) => {
+    const url = new URL((await freshDatabase()).url);
+    spoil(url);
+    const lines = await open(url.href).check();
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatchObject({ subject: "warehouse", ok: false, hint });
+    expect(JSON.stringify(lines)).not.toContain(url.password || "a password");
+  });
+
+  test("refuses a database that can't hold every name", async () => {
+    const { url } = await freshDatabase();
+    const admin = await connect(url);
+    const [version] = (await admin.query<TextRow>("SHOW server_version_num")).rows;
+    const provider = Number(version?.["server_version_num"]) >= 150_000 ? "LOCALE_PROVIDER libc" : "";
+    const name = `latin_${new URL(url).pathname.slice(1)}`;
+    await admin.query(
+      `CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'LATIN1' ${provider} LC_COLLATE 'C' LC_CTYPE 'C'`,
+    );
+    const latin = new URL(url);
+    latin.pathname = `/${name}`;
+    try {
+      const lines = await open(latin.href).check();
+      expect(lines.find((line) => !line.ok)).toMatchObject({
+        subject: "warehouse encoding",
+        message: "The database stores LATIN1; names of people need UTF8.",
+      });
+    } finally {
+      await closers.pop()?.();
+      await admin.query(`DROP DATABASE ${name}`);
+    }
+  });
+});
+
+function* sampleRows(): Generator<(string | null)[]> {
+  for (let i = 0; i < 12_000; i++)
+    yield [String(i), i === 7 ? null : `tab\t${i}\n\\`, "2026-01-01T00:00:00Z"];
+}
+
+describe("a sample table", () => {
+  test("is made once, with its rows, and never over another", async () => {
+    const { url } = await freshDatabase();
+    const warehouse = open(url);
+    const { input } = enrichSpec();
+    const columns = [
+      { name: "id", type: "bigint" },
+      { name: "first_name", type: "text" },
+      { name: "updated_at", type: "timestamptz" },
+    ] as const;
+    expect(await warehouse.createSampleTable(input, columns, sampleRows())).toBe(true);
+    expect(await warehouse.createSampleTable(input, columns, [["1", "x", null]])).toBe(false);
+    const client = await connect(url);
+    expect((await client.query("SELECT count(*), count(first_name) AS named FROM crm.people")).rows).toEqual([
+      { count: "12000", named: "11999" },
+    ]);
+    expect((await client.query("SELECT * FROM crm.people WHERE id = 42")).rows).toEqual([
+      { id: "42", first_name: "tab\t42\n\\", updated_at: "2026-01-01 00:00:00+00" },
+    ]);
+  });
+});
