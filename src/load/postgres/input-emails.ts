@@ -20,6 +20,7 @@ export async function syncInputEmails(session: Session, names: SchemaNames, sour
     SELECT ${source}, source_key, position, email_address, now(), current_setting('person_etl.run_id')
     FROM pg_temp.input_address
     WHERE copy = 1 AND source_key IS NOT NULL AND octet_length(source_key) <= 2000 AND email_address IS NOT NULL
+    ORDER BY source_key COLLATE "C", position
     ON CONFLICT (source, source_key, position) DO UPDATE
       SET email_address = excluded.email_address, _synced_at = excluded._synced_at, _run_id = excluded._run_id
       WHERE t.email_address <> excluded.email_address`);

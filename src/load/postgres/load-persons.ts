@@ -1,6 +1,7 @@
 import { sql } from "kysely";
+import type { Cell } from "../../schemas/convert.ts";
 import type { LookupAnswer } from "../warehouse.ts";
-import { copyEncoded, copyRows } from "./copy.ts";
+import { copyEncoded, copyRows, encodeRows } from "./copy.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { mergePersons } from "./merge-persons.ts";
 import { quoteQualified, tableId } from "./names.ts";
@@ -53,15 +54,23 @@ export async function loadPersons(place: LoadPlace, answers: readonly LookupAnsw
   await noteAliases(place, answers);
 }
 
+const noScalars: readonly Cell[] = [...scalarNames, "_extra"].map(() => null);
+
+/** `answered_at` and `group_answered_at` of a new person; of a group that the answer doesn't speak of, any is newer. */
+function agesOf(person: EncodedPerson): Cell[] {
+  if (person.groups.every((group) => group !== undefined)) return [person.answeredAt, null];
+  const spokenOf = groupNames.filter((_, i) => person.groups[i] !== undefined);
+  const ages = Object.fromEntries(spokenOf.map((name) => [name, person.answeredMicros]));
+  return ["1970-01-01T00:00:00+00:00", JSON.stringify(ages)];
+}
+
 /** COPYs people that the warehouse doesn't have yet; sorted by PID, `person` first (parallel loaders meet there). */
 async function insertPersons(place: LoadPlace, persons: readonly EncodedPerson[]): Promise<void> {
   if (persons.length === 0) return;
   const { session, names, runId } = place;
   const suffix = [session.now, runId];
   const target = (table: string) => quoteQualified([names.data, table]);
-  const scalars = persons.map(
-    (p) => p.groups[0]?.text ?? `${p.pid}${"\t\\N".repeat(scalarNames.length + 1)}\n`,
-  );
+  const scalars = persons.map((p) => p.groups[0]?.text ?? encodeRows([[p.pid, ...noScalars]]));
   const columns = ["service_pid", ...scalarNames, "_extra", "_record_synced_at", "_synced_at", "_run_id"];
   await copyEncoded(session, target("person"), columns, scalars, [session.now, ...suffix]);
   place.touch("person", persons.length);
@@ -72,8 +81,7 @@ async function insertPersons(place: LoadPlace, persons: readonly EncodedPerson[]
     persons.map((p) => [
       p.pid,
       groupNames.map((_, i) => p.groups[i]?.hash ?? UNKNOWN_HASH).join(""),
-      p.answeredAt,
-      null,
+      ...agesOf(p),
     ]),
     suffix,
   );

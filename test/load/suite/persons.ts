@@ -320,6 +320,18 @@ export function describePersons(getPlace: GetPlace): void {
       expect(await valueOf(place, "SELECT count(*) FROM person_data.person_email")).toBe("1");
     });
 
+    test("a newer partial answer about a new person keeps an older whole one from nothing else", async () => {
+      const place = getPlace();
+      const other = { ...phone, phone_number: "+1 555 0199" };
+      await commitPersons(place, [partialPerson("p-ann", { phones: [other] })], { answeredAt: SECOND });
+      await commitPersons(place, [wholePerson("p-ann", ann)], { answeredAt: FIRST });
+      expect(await columnOf(place, "SELECT full_name FROM person_data.person")).toEqual(["Ann Lee"]);
+      expect(await columnOf(place, "SELECT phone_number FROM person_data.person_phone")).toEqual([
+        "+1 555 0199",
+      ]);
+      expect(await valueOf(place, "SELECT count(*) FROM person_data.person_email")).toBe("3");
+    });
+
     test("of two whole answers for one person in a commit the later wins, whatever their order", async () => {
       const place = getPlace();
       const { warehouse } = place;

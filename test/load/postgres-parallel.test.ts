@@ -1,0 +1,326 @@
+import { connect as connectSocket, createServer, type Socket } from "node:net";
+import { once } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { openWarehouse } from "../../src/load/open.ts";
+import type { LookupCommit, LookupSpec, Warehouse } from "../../src/load/warehouse.ts";
+import { personChildren } from "../../src/schemas/person.ts";
+import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { commitOf, runNight, runOf } from "./suite/nights.ts";
+import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
+import { looseRecord, wholePerson } from "./suite/person-updates.ts";
+import { clear, columnOf, valueOf } from "./suite/place.ts";
+
+let place: PostgresPlace;
+beforeAll(async () => {
+  place = await openPostgresPlace();
+});
+beforeEach(() => clear(place));
+afterAll(() => place.close());
+
+const spec = enrichSpec();
+const run = runOf(spec, "run-1");
+
+function openAnother(url = place.url, schema = "person_data"): Warehouse {
+  const warehouse = openWarehouse({ type: "postgres", url, schema, opsSchema: `${schema}_ops` });
+  onTestFinished(() => warehouse.close());
+  return warehouse;
+}
+
+/** A second of the morning. */
+const at = (second: number) =>
+  new Date(Date.UTC(2026, 10, 21, 4, 0, second)).toISOString().replace("Z", "+00:00");
+
+/** Answers about these persons, in this order; what they say depends on the second alone. */
+function commitAbout(warehouse: Warehouse, numbers: readonly number[], second: number): LookupCommit {
+  const replies = numbers.map((n) => {
+    const pid = `p-${String(n).padStart(3, "0")}`;
+    const person = wholePerson(pid, {
+      full_name: `${pid} at ${second}`,
+      age: second % 3,
+      phones: Array.from({ length: (n + second) % 4 }, (_, i) => ({
+        phone_rank: i,
+        phone_number: `${second}-${i}`,
+      })),
+      education_experience: [{ education_majors: [`major of ${second % 2}`], education_minors: ["Art"] }],
+    });
+    return [looseRecord(`${second} ${pid}`), { pid, person }] as const;
+  });
+  return commitOf(warehouse, spec, run, replies, { answeredAt: at(second) });
+}
+
+const contentTables = [
+  "person",
+  ...personChildren.map((table) => table.name),
+  "enrichment",
+  "match_history",
+  "lookup_state",
+  "person_state",
+];
+
+/** All that was loaded, without the bookkeeping. */
+async function contentOf(schema: string): Promise<Readonly<Record<string, readonly (string | null)[]>>> {
+  const contents: Record<string, readonly (string | null)[]> = {};
+  for (const table of contentTables) {
+    contents[table] = await columnOf(
+      place,
+      `SELECT (to_jsonb(t) - '_synced_at' - '_record_synced_at' - '_run_id' - 'call_id')::text FROM ${schema}.${table} AS t
+      ORDER BY 1`,
+    );
+  }
+  return contents;
+}
+
+/** Starts work that a lock of ours holds up, and gives the backend that waits. */
+async function holdUp(lock: string, work: () => Promise<unknown>) {
+  const holder = await connectAsText(place.url);
+  onTestFinished(() => holder.end());
+  await holder.query(`BEGIN; ${lock}`);
+  const done = work();
+  // Its failure is looked at where it is awaited.
+  done.catch(() => {});
+  const waiting = () =>
+    valueOf(
+      place,
+      `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'person-etl'
+        AND wait_event_type = 'Lock' LIMIT 1`,
+    );
+  let pid = await waiting();
+  while (pid === null) {
+    await delay(10);
+    pid = await waiting();
+  }
+  return { pid, done, release: () => holder.query("COMMIT") };
+}
+
+describe("loaders in parallel", () => {
+  test.each([
+    [2, 50],
+    [4, 15],
+  ])(
+    "%i of them about the same persons in opposite orders come to what one after the other does, %i times",
+    async (loaders, rounds) => {
+      const sequential = openAnother(place.url, "sequential");
+      await sequential.migrate();
+      for (const table of contentTables) await place.sql(`DELETE FROM sequential.${table}`);
+      for (let round = 0; round < rounds; round++) {
+        // Every round has persons of the last one, and new ones.
+        const numbers = Array.from({ length: 12 }, (_, i) => round * 6 + i);
+        const orders = [
+          numbers,
+          numbers.toReversed(),
+          [...numbers.slice(6), ...numbers.slice(0, 6)],
+          numbers.slice(3),
+        ];
+        const ordersNow = orders.slice(0, loaders);
+        await Promise.all(
+          ordersNow.map((order, i) =>
+            place.warehouse.commitLookup(commitAbout(place.warehouse, order, round * 4 + i)),
+          ),
+        );
+        for (const [i, order] of ordersNow.entries()) {
+          await sequential.commitLookup(commitAbout(sequential, order, round * 4 + i));
+        }
+      }
+      expect(await contentOf("person_data")).toEqual(await contentOf("sequential"));
+      expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe(String(rounds * 6 + 6));
+    },
+  );
+
+  test("of two processes that answer the same rows, both are done, and no interval is doubled", async () => {
+    const other = openAnother();
+    for (let round = 0; round < 10; round++) {
+      const replies = Array.from(
+        { length: 10 },
+        (_, i) => [looseRecord(`${round} ${i}`), { pid: `p-${i}` }] as const,
+      );
+      const commit = commitOf(place.warehouse, spec, run, replies, { answeredAt: at(1) });
+      const later = commitOf(other, spec, run, replies.toReversed(), { answeredAt: at(2) });
+      await Promise.all([place.warehouse.commitLookup(commit), other.commitLookup(later)]);
+    }
+    expect(await valueOf(place, "SELECT count(*) FROM person_data.enrichment")).toBe("100");
+    expect(await columnOf(place, "SELECT DISTINCT answered_at FROM person_data.lookup_state")).toEqual([
+      "2026-11-21 04:00:02+00",
+    ]);
+    expect(await valueOf(place, "SELECT count(*) FROM person_data.match_history")).toBe("100");
+  });
+
+  test("two jobs that validate the same addresses at once keep the newest of each", async () => {
+    const [one, two] = [validateSpec({ job: "one" }), validateSpec({ job: "two" })];
+    const commitBy = (of: LookupSpec, round: number, second: number, isReversed: boolean) => {
+      const addresses = Array.from({ length: 20 }, (_, i) => `${round * 10 + i}@example.com`);
+      const replies = (isReversed ? addresses.toReversed() : addresses).map((address) => {
+        const record = looseRecord(address, { address, json: JSON.stringify(address) });
+        const known = {
+          ...record,
+          rows: record.rows.map((row) => ({ ...row, priorOutcome: "matched" as const })),
+        };
+        return [round === 0 ? record : known, { pid: "", status: `status ${second}` }] as const;
+      });
+      return place.warehouse.commitLookup(
+        commitOf(place.warehouse, of, runOf(of), replies, { answeredAt: at(second) }),
+      );
+    };
+    for (let round = 0; round < 20; round++) {
+      await Promise.all([commitBy(one, round, round * 2, false), commitBy(two, round, round * 2 + 1, true)]);
+    }
+    expect(await valueOf(place, "SELECT count(*) FROM person_data.email_validation")).toBe("210");
+    expect(
+      await columnOf(
+        place,
+        "SELECT DISTINCT email_validation_status FROM person_data.email_validation WHERE email_address LIKE '20_@%'",
+      ),
+    ).toEqual(["status 39"]);
+  });
+
+  test("selections of two jobs over the same addresses don't stand in each other's way", async () => {
+    const rows = Array.from({ length: 200 }, (_, i) => ({ id: String(i), email: `${i}@example.com` }));
+    await makePeople(place, rows);
+    const other = { ...place, warehouse: openAnother() };
+    for (let round = 0; round < 5; round++) {
+      await place.sql(`UPDATE crm.people SET email = '${round}' || email`);
+      await Promise.all([
+        runNight(place, validateSpec({ job: "one" })),
+        runNight(other, validateSpec({ job: "two" })),
+      ]);
+    }
+    expect(await valueOf(place, "SELECT count(*) FROM person_data.input_email")).toBe("200");
+  });
+
+  test("a row is safe to read only when no load that began earlier is still open", async () => {
+    await place.sql(`INSERT INTO person_data_ops.table_load VALUES ('person', 'x', NULL, NULL, now(), '')`);
+    const { warehouse } = place;
+    await warehouse.beginRun(run);
+    await warehouse.commitLookup(commitAbout(warehouse, [1], 0));
+    const { pid, done, release } = await holdUp(
+      "SELECT * FROM person_data.person_state WHERE service_pid = 'p-001' FOR UPDATE",
+      () => warehouse.commitLookup(commitAbout(warehouse, [1], 1)),
+    );
+    await warehouse.commitLookup(commitAbout(warehouse, [2], 2));
+    const view = "SELECT DISTINCT safe_until FROM person_data_ops.table_freshness";
+    const began = await valueOf(place, `SELECT xact_start FROM pg_stat_activity WHERE pid = ${pid}`);
+    expect(await columnOf(place, view)).toEqual([began]);
+    await release();
+    await done;
+    await warehouse.commitLookup(commitAbout(warehouse, [3], 3));
+    expect(
+      await valueOf(place, `SELECT safe_until > '${began}' FROM person_data_ops.table_freshness LIMIT 1`),
+    ).toBe("true");
+  });
+});
+
+describe("a commit whose connection is lost", () => {
+  test.each([
+    ["while it COPYs persons", "LOCK TABLE person_data.person IN EXCLUSIVE MODE"],
+    ["after the persons", "LOCK TABLE person_data.enrichment IN EXCLUSIVE MODE"],
+    ["at its very end", "SELECT * FROM person_data_ops.sync_run FOR UPDATE"],
+  ])("%s is made again, and nothing is doubled", async (_, lock) => {
+    const { warehouse } = place;
+    await warehouse.beginRun(run);
+    const commit = { ...commitAbout(warehouse, [1, 2, 3], 1), counters: { requests: 1, records_sent: 3 } };
+    const { pid, done, release } = await holdUp(lock, () => warehouse.commitLookup(commit));
+    await place.sql("SELECT pg_terminate_backend($1)", [pid]);
+    await release();
+    // Three persons, 2 + 3 + 0 phones, three studies with two subjects each, three enrichments and intervals.
+    expect(await done).toEqual({ rowsWritten: 23, notLoadable: 0 });
+    expect(await columnOf(place, "SELECT service_pid FROM person_data.person ORDER BY 1")).toEqual([
+      "p-001",
+      "p-002",
+      "p-003",
+    ]);
+    expect(await columnOf(place, "SELECT DISTINCT attempts FROM person_data.lookup_state")).toEqual(["1"]);
+    expect(await valueOf(place, "SELECT count(*) FROM person_data.match_history")).toBe("3");
+    expect(
+      await place.sql("SELECT requests, records_sent, rows_written FROM person_data_ops.sync_run"),
+    ).toEqual([{ requests: "1", records_sent: "3", rows_written: "23" }]);
+    expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
+  });
+
+  test("between COMMIT and its reply is found to be done", async () => {
+    const door = await openDoor(place.url, { isOpen: true, cutsAtCommit: true });
+    const warehouse = openAnother(door.url);
+    await place.warehouse.beginRun(run);
+    const commit = { ...commitAbout(warehouse, [1, 2], 1), counters: { requests: 1 } };
+    await warehouse.commitLookup(commit);
+    expect(door.cuts()).toBe(1);
+    expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe("2");
+    expect(await columnOf(place, "SELECT attempts FROM person_data.lookup_state")).toEqual(["1", "1"]);
+    expect(await columnOf(place, "SELECT requests FROM person_data_ops.sync_run")).toEqual(["1"]);
+  });
+
+  test("is tried again until somebody answers", async () => {
+    const door = await openDoor(place.url, { isOpen: false, cutsAtCommit: false });
+    const warehouse = openAnother(door.url);
+    const done = warehouse.commitLookup(commitAbout(warehouse, [1], 1));
+    await delay(200);
+    door.open();
+    expect((await done).notLoadable).toBe(0);
+    expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe("1");
+  });
+});
+
+/** A way to the database that can be shut. */
+interface Door {
+  readonly url: string;
+  /** How often it was shut between a COMMIT and its reply. */
+  cuts(): number;
+  open(): void;
+}
+
+/** Opens a door that is shut once, after the server has done a COMMIT and before the client hears of it, or from the start. */
+async function openDoor(
+  databaseUrl: string,
+  options: { readonly isOpen: boolean; readonly cutsAtCommit: boolean },
+): Promise<Door> {
+  const target = new URL(databaseUrl);
+  const state = { cuts: 0, isOpen: options.isOpen };
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    if (!state.isOpen) {
+      client.destroy();
+      return;
+    }
+    const upstream = connectSocket(Number(target.port), target.hostname);
+    for (const [socket, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        sockets.delete(socket);
+        other.destroy();
+      });
+    }
+    let isCommitting = false;
+    client.on("data", (bytes) => {
+      isCommitting ||= options.cutsAtCommit && state.cuts === 0 && bytes.includes("COMMIT\0");
+      upstream.write(bytes);
+    });
+    upstream.on("data", (bytes) => {
+      if (!isCommitting) {
+        client.write(bytes);
+        return;
+      }
+      state.cuts += 1;
+      client.destroy();
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const address = server.address();
+  const url = new URL(databaseUrl);
+  url.hostname = "127.0.0.1";
+  url.port = String(typeof address === "object" ? address?.port : "");
+  return {
+    url: url.href,
+    cuts: () => state.cuts,
+    open: () => {
+      state.isOpen = true;
+    },
+  };
+}
