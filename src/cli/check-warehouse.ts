@@ -1,4 +1,3 @@
-import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Config, InputConfig } from "../config/config.ts";
 import { inputSourceOf } from "../jobs/lookup-spec.ts";
@@ -9,7 +8,7 @@ import type { Warehouse } from "../load/warehouse.ts";
 import { attempt, type Finding, findingsOf } from "./check-finding.ts";
 import type { Context } from "./context.ts";
 import { counted } from "./figures.ts";
-import { openConfiguredWarehouse } from "./open-warehouse.ts";
+import { isStillToBeMade, openConfiguredWarehouse } from "./open-warehouse.ts";
 
 /** What `check` found of the warehouse; the warehouse is null where it can't be looked into. */
 export interface WarehouseFindings {
@@ -20,7 +19,7 @@ export interface WarehouseFindings {
 /** Whether the warehouse answers, lets us in and has not been filled from another service. Creates nothing. */
 export async function checkWarehouse(context: Context, config: Config): Promise<WarehouseFindings> {
   const subject = "warehouse";
-  if (config.warehouse.url === "embedded" && !(await hasEmbeddedDatabase(config))) {
+  if (await isStillToBeMade(config)) {
     const message = `the embedded database will be made in ${join(config.dataDir, "postgres")} by the first run`;
     const findings = await attempt(subject, () => {
       findPackagedBinaries();
@@ -42,13 +41,6 @@ export async function checkWarehouse(context: Context, config: Config): Promise<
     ];
   });
   return { findings, warehouse };
-}
-
-async function hasEmbeddedDatabase({ dataDir }: Config): Promise<boolean> {
-  return await stat(join(dataDir, "postgres", "password")).then(
-    () => true,
-    () => false,
-  );
 }
 
 /** Whether an input can be read as configured: its table or query, columns and types. Reads no row. */

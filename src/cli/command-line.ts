@@ -61,7 +61,8 @@ async function runCommand(
   const scope = createScope(log);
   const stop = listenForSignals({
     first(signal) {
-      log.warn({ signal }, "stopping: what is in flight is finished and kept; a second signal stops at once");
+      const hint = "what is in flight is finished and kept; a second signal stops at once";
+      log.warn({ signal, hint }, "stopping");
     },
     async second() {
       terminal.restore();

@@ -1,3 +1,5 @@
+import { stat } from "node:fs/promises";
+import { join } from "node:path";
 import type { Config } from "../config/config.ts";
 import { openEmbedded } from "../load/embedded/open-embedded.ts";
 import { openWarehouse } from "../load/open.ts";
@@ -30,4 +32,11 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   // Our own `database` command is the way to keep the server up, so the way without it isn't told.
   const howToConnect = server.howToConnect.filter((line) => !line.startsWith("between runs"));
   return { warehouse, howToConnect };
+}
+
+/** True for an embedded database that no run has made yet: looking must not make it. */
+export async function isStillToBeMade({ warehouse, dataDir }: Config): Promise<boolean> {
+  if (warehouse.url !== "embedded") return false;
+  const password = await stat(join(dataDir, "postgres", "password")).catch(() => null);
+  return password === null;
 }

@@ -26,6 +26,7 @@ test.concurrent("with sandbox and embedded database one command does everything,
   expect(checked.code).toBe(0);
   expect(checked.stdout).toContain("the embedded database will be made in");
   expect(checked.stdout).toContain("does not exist yet; the first run makes it with sample rows");
+  expect((await runCli(["status"], { cwd })).stdout).toMatch(/enrich_customers +never +never run/);
   expect(await readdir(cwd)).toEqual(["config.yaml"]);
 
   const first = await runCli(["run"], { cwd });
@@ -72,4 +73,17 @@ test.concurrent("two signals stop a run at once, and the embedded database with 
   expect((await running.result).code).toBe(143);
   for (let waitedMs = 0; isAlive(pid) && waitedMs < 5000; waitedMs += 50) await delay(50);
   expect(isAlive(pid)).toBe(false);
+});
+
+test.concurrent("check warns of a data_dir that is gone with the machine", async () => {
+  const { cwd } = await makeEmbedded();
+  const inMemory = join("/dev/shm", `person-etl-${process.pid}`);
+  const { code, document } = await runJson(["check"], { cwd, env: { PERSON_ETL_DATA_DIR: inMemory } });
+  expect([code, document.status]).toEqual([0, "succeeded"]);
+  expect(document["checks"]).toContainEqual({
+    subject: "data_dir",
+    status: "warning",
+    message: "/dev/shm is on tmpfs: the embedded database is gone when the machine or container is",
+    hint: "put data_dir on a disk or a mounted volume",
+  });
 });

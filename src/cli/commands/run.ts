@@ -40,7 +40,11 @@ export const addRun: AddCommand = (program, act) => {
       ).choices(["resend", "keep"]),
     )
     .action((jobs: string[], flags: RunFlags, command: Command) =>
-      act(command, (context) => run(context, jobs, flags), { status: "failed", jobs: [] }),
+      act(command, (context) => run(context, jobs, flags), {
+        status: "failed",
+        run_id: flags.runId ?? null,
+        jobs: [],
+      }),
     );
 };
 

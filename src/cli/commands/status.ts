@@ -1,11 +1,12 @@
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
+import type { Config } from "../../config/config.ts";
 import { type JobStatusReport, readStatus, type StatusReport } from "../../jobs/status.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { ago, count, counted, percent } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
-import { openConfiguredWarehouse } from "../open-warehouse.ts";
+import { isStillToBeMade, openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { renderTable } from "../text-table.ts";
 
@@ -19,12 +20,31 @@ export const addStatus: AddCommand = (program, act) => {
 
 async function status(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
-  const { warehouse } = await openConfiguredWarehouse(context, config);
-  const report = await readStatus({ config, warehouse });
+  const report = (await isStillToBeMade(config))
+    ? nothingYet(config)
+    : await readStatus({ config, warehouse: (await openConfiguredWarehouse(context, config)).warehouse });
   return {
     document: report,
     text: renderStatus(report, systemClock.now(), context.widthColumns),
     exitCode: 0,
+  };
+}
+
+/** The status before the first run has made the embedded database. */
+function nothingYet({ jobs }: Config): StatusReport {
+  return {
+    warehouse: "The embedded database, which the first run makes",
+    service_host: null,
+    jobs: jobs.map(({ name, type, enabled }) => ({
+      job: name,
+      type,
+      enabled,
+      last_run: null,
+      last_success_at: null,
+      coverage: null,
+      open_rejects: {},
+    })),
+    tables: [],
   };
 }
 
