@@ -3,7 +3,7 @@ import { openWarehouse } from "../../src/load/open.ts";
 import type { InputSource, LookupSpec } from "../../src/load/warehouse.ts";
 import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
-import { gist, matchAll, runNight } from "./suite/nights.ts";
+import { gist, matchAll, recordsOf, runNight, runOf } from "./suite/nights.ts";
 import { enrichSpec, people, resolveSpec, validateSpec } from "./suite/people.ts";
 import { clear, columnOf, type Place } from "./suite/place.ts";
 
@@ -367,6 +367,25 @@ describe("an input behind another connection", () => {
     await there.query(`ALTER DATABASE ${name} RESET ALL`);
     await there.end();
   });
+});
+
+test("a selection that a crash of the server emptied says so instead of ending early", async () => {
+  const { warehouse } = place;
+  await place.sql(
+    "CREATE TABLE crm.people (id int, first_name text, last_name text, email text, phone text)",
+  );
+  await place.sql("INSERT INTO crm.people VALUES (1, 'Ann')");
+  const run = runOf(enrichSpec());
+  await warehouse.beginRun(run);
+  const selection = await warehouse.selectLookup(enrichSpec(), run);
+  const [table] = await columnOf(
+    place,
+    "SELECT tablename FROM pg_tables WHERE tablename LIKE 'lookup\\_work%'",
+  );
+  // What recovery does to an unlogged table.
+  await place.sql(`TRUNCATE person_data.${table}`);
+  await expect(recordsOf(selection)).rejects.toThrow("lost rows: 0 of 1 read. Run the job again.");
+  await selection.close();
 });
 
 describe("checkInput", () => {

@@ -127,6 +127,23 @@ describe("loaders in parallel", () => {
     },
   );
 
+  test("with many persons each, new and known, never lock each other out", async () => {
+    const { warehouse } = place;
+    const numbers = Array.from({ length: 2000 }, (_, i) => i);
+    for (const second of [0, 2, 4]) {
+      await Promise.all([
+        warehouse.commitLookup(commitAbout(warehouse, numbers, second)),
+        warehouse.commitLookup(commitAbout(warehouse, numbers.toReversed(), second + 1)),
+      ]);
+    }
+    expect(
+      await valueOf(place, "SELECT count(*) FROM person_data.person WHERE full_name LIKE '% at 5'"),
+    ).toBe("2000");
+    // A deadlock would be tried again, but costs a second.
+    const deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+    expect(await valueOf(place, deadlocks)).toBe("0");
+  });
+
   test("of two processes that answer the same rows, both are done, and no interval is doubled", async () => {
     const other = openAnother();
     for (let round = 0; round < 10; round++) {

@@ -87,6 +87,15 @@ export function describeAnswers(getPlace: GetPlace): void {
       ]);
     });
 
+    test("two answers of one instant leave one interval, which is not empty", async () => {
+      const { answer, history } = await answerOn(getPlace(), [
+        [1, { pid: "p-1" }],
+        [1, { pid: "p-2" }],
+      ]);
+      expect(answer).toMatchObject({ service_pid: "p-2" });
+      expect(history.map((row) => [row["valid_from"], row["valid_to"]])).toEqual([[shown(1), null]]);
+    });
+
     test("an older answer changes neither the row, nor its history, nor its state", async () => {
       const place = getPlace();
       await answerOn(place, [[2, { pid: "p-1" }]]);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { InputSource } from "../../../src/load/warehouse.ts";
 import { enrichSpec, makePeople, people, validateSpec } from "./people.ts";
-import { gist, matchAll, runNight } from "./nights.ts";
+import { commitOf, gist, matchAll, recordsOf, runNight, runOf } from "./nights.ts";
 import { columnOf, type GetPlace } from "./place.ts";
 
 const over = (changes: Partial<InputSource>) => enrichSpec({ input: { ...people, ...changes } });
@@ -91,6 +91,67 @@ export function describeInputs(getPlace: GetPlace): void {
       expect(await place.sql("SELECT * FROM person_data.input_email WHERE source_key = '2'")).toEqual(
         untouched,
       );
+    });
+  });
+
+  describe("a selection", () => {
+    test("is frozen: what happens to the input afterwards changes nothing of it", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await makePeople(place, [
+        { id: "1", first_name: "Ann" },
+        { id: "2", first_name: "Bob" },
+      ]);
+      const run = runOf(enrichSpec());
+      await warehouse.beginRun(run);
+      const selection = await warehouse.selectLookup(enrichSpec(), run);
+      await place.sql("UPDATE crm.people SET first_name = 'Zoe'; DELETE FROM crm.people WHERE id = '2'");
+      const records = await recordsOf(selection);
+      expect(records.map((record) => record.json).toSorted()).toEqual([
+        '{"first_name":"Ann"}',
+        '{"first_name":"Bob"}',
+      ]);
+      expect(await recordsOf(selection)).toEqual(records);
+      await selection.close();
+      await selection.close();
+      await warehouse.commitLookup(
+        commitOf(
+          warehouse,
+          enrichSpec(),
+          run,
+          records.map((record) => [record, null] as const),
+        ),
+      );
+      const { counts } = await runNight(place, enrichSpec());
+      expect(gist(counts)).toMatchObject({ read: 1, dueReasons: { content_changed: 1 } });
+    });
+
+    test("comes in pages, every record once", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await place.sql(
+        "CREATE TABLE crm.people (id int, first_name text, last_name text, email text, phone text)",
+      );
+      await place.sql("INSERT INTO crm.people SELECT i, 'n' || i FROM generate_series(1, 9001) AS i");
+      const run = runOf(enrichSpec());
+      await warehouse.beginRun(run);
+      const selection = await warehouse.selectLookup(enrichSpec(), run);
+      const pages = [];
+      for await (const page of selection.records()) pages.push(page);
+      expect(pages.length).toBeGreaterThan(1);
+      expect(new Set(pages.flat().map((record) => record.rows[0]?.sourceKey)).size).toBe(9001);
+      expect(new Set(pages.flat().map((record) => record.recordId)).size).toBe(9001);
+      await selection.close();
+    });
+
+    test("writes nothing that a plan would have to take back", async () => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }, { id: null }]);
+      await place.warehouse.planLookup(enrichSpec());
+      await place.warehouse.planLookup(validateSpec());
+      expect(await columnOf(place, "SELECT code FROM person_data.reject")).toEqual([]);
+      expect(await columnOf(place, "SELECT outcome FROM person_data.lookup_state")).toEqual([]);
+      expect(await columnOf(place, "SELECT job FROM person_data_ops.job_parameters")).toEqual([]);
     });
   });
 

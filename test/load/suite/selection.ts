@@ -84,12 +84,13 @@ export function describeSelection(getPlace: GetPlace): void {
       const place = getPlace();
       await makePeople(place, [
         { id: "1", first_name: "a;last_name=1:b", email: "x@example.com" },
+        { id: "5", first_name: "a;last_name=b", email: "x@example.com" },
         { id: "2", first_name: "a", last_name: "b", email: "x@example.com" },
         { id: "3", first_name: "ab", last_name: "", email: "x@example.com" },
         { id: "4", first_name: "ab", email: "x@example.com" },
       ]);
       const { sent } = await runNight(place, enrichSpec(), matchAll);
-      expect(Object.keys(sent)).toEqual(["1", "2", "3,4"]);
+      expect(Object.keys(sent)).toEqual(["1", "2", "5", "3,4"]);
     });
 
     test("columns that aren't mapped make no row due", async () => {
