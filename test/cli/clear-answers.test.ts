@@ -96,7 +96,7 @@ test.concurrent("a role that may not create the schemas is told which right it l
     );
     const run = await runJson(["run"], asReader);
     expect([run.code, run.document.error?.code]).toEqual([2, "no_right_to_create"]);
-    expect(run.document.error?.problems?.[0]?.hint).toContain("make the role their owner");
+    expect(run.document.error?.problems?.[0]?.hint).toContain("AUTHORIZATION");
     expect(await ourSchemas(setting)).toEqual([]);
   } finally {
     await setting.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);

@@ -237,7 +237,20 @@ describe("rights", () => {
     const warehouse = open(url);
     const failure = await warehouse.migrate().catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(FixConfigurationError);
-    expect(failure).toMatchObject({ code: "no_right_to_create", problems: [{ path: "warehouse.schema" }] });
+    expect(failure).toMatchObject({
+      code: "no_right_to_create",
+      problems: [
+        {
+          path: "warehouse",
+          message: `schema person_data does not exist, and ${role} may not create it.`,
+          hint: `As an administrator: CREATE SCHEMA "person_data" AUTHORIZATION "${role}"; or GRANT CREATE ON DATABASE "${name}" TO "${role}";`,
+        },
+        {
+          path: "warehouse",
+          message: `schema person_data_ops does not exist, and ${role} may not create it.`,
+        },
+      ],
+    });
     const lines = await warehouse.check();
     expect(lines.map(({ subject, ok }) => [subject, ok])).toEqual([
       ["warehouse", true],

@@ -4,6 +4,7 @@ import type pg from "pg";
 import { lookups } from "../../../migrations/postgres/0001-lookups.ts";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
 import { tables } from "../../schemas/registry.ts";
+import { checkWarehouse } from "./check.ts";
 import { commentsOf } from "./ddl.ts";
 import { quoteIdentifier, type SchemaNames } from "./names.ts";
 import { recordingDialect } from "./recording-dialect.ts";
@@ -44,10 +45,10 @@ export async function migrate(pool: pg.Pool, names: SchemaNames): Promise<readon
   try {
     for (const schema of [names.data, names.ops]) await ensureSchema(pool, schema);
   } catch (error) {
-    throw migrationError(error, names);
+    throw await migrationError(pool, error, names);
   }
   const { error, results } = await migrator.migrateToLatest();
-  if (error !== undefined) throw migrationError(error, names);
+  if (error !== undefined) throw await migrationError(pool, error, names);
   return (results ?? [])
     .filter((result) => result.status === "Success")
     .map((result) => result.migrationName);
@@ -74,20 +75,23 @@ function createSchema(name: string): string {
   return `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(name)}`;
 }
 
-function migrationError(error: unknown, names: SchemaNames): Error {
+/** A missing right as an error that names the grants; any other error as it is. */
+async function migrationError(pool: pg.Pool, error: unknown, names: SchemaNames): Promise<Error> {
   if (codeOf(error) !== "42501") {
     return error instanceof Error ? error : new Error(messageOf(error));
   }
+  const lines = await checkWarehouse(pool, names, "The warehouse");
+  const problems = lines
+    .filter((line) => !line.ok)
+    .map(({ subject, message, hint }) => ({
+      path: "warehouse",
+      message: `${subject} ${message}`,
+      ...(hint === undefined ? {} : { hint }),
+    }));
   return new FixConfigurationError(
     "no_right_to_create",
     `Can't create the tables of ${names.data} and ${names.ops}: ${messageOf(error)}.`,
-    [
-      {
-        path: "warehouse.schema",
-        message: messageOf(error),
-        hint: "Create both schemas as an administrator and make the role their owner; `person-etl check` shows the commands.",
-      },
-    ],
+    problems,
     { cause: error },
   );
 }
