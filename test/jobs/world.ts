@@ -37,6 +37,8 @@ export interface World {
   value(sql: string): Promise<string | null>;
   /** Asks the sandbox's own controls. */
   control(path: string, body?: object): Promise<unknown>;
+  /** Takes everything down; done at the end of the test in any case. */
+  close(): Promise<void>;
   /** What was logged: event names with their fields. */
   readonly logged: { readonly level: string; readonly event: string; readonly fields: object }[];
   /** What was told to the person who watches. */
@@ -104,13 +106,17 @@ export async function startWorld(
     schema: "person_data",
     opsSchema: "person_data_ops",
   });
-  onTestFinished(async () => {
-    await warehouse.close();
-    await client.end();
-    await sandbox.close();
-    await database.drop();
-    await rm(folder, { recursive: true, force: true });
-  });
+  const closers: (() => Promise<void>)[] = [
+    () => rm(folder, { recursive: true, force: true }),
+    () => database.drop(),
+    () => sandbox.close(),
+    () => client.end(),
+    () => warehouse.close(),
+  ];
+  const close = async () => {
+    for (let next = closers.pop(); next; next = closers.pop()) await next();
+  };
+  onTestFinished(close);
 
   const logged: World["logged"] = [];
   const notes: string[] = [];
@@ -127,6 +133,7 @@ export async function startWorld(
   const clock = fastClock(20);
 
   const world: World = {
+    close,
     url: database.url,
     sandbox,
     warehouse,
@@ -150,7 +157,7 @@ export async function startWorld(
         readKey: async () => "test-key",
         concurrency,
       });
-      onTestFinished(() => http.close());
+      closers.push(() => http.close());
       return {
         config,
         warehouse,

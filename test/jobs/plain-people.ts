@@ -1,0 +1,116 @@
+import { type ColumnTypes, extraOf, isPlain, type Plain, readFields, storable } from "./plain-reading.ts";
+
+type Row = Record<string, string | null>;
+
+/** What the person tables should hold, by table. */
+export type PersonTruth = Record<string, Row[]>;
+
+/** Nested lists of an enriched record (section 2.14): table, and constant key columns. */
+const LISTS: Readonly<Record<string, { readonly table: string; readonly constants: Row }>> = {
+  personal_emails: { table: "person_email", constants: { email_type: "personal" } },
+  professional_emails: { table: "person_email", constants: { email_type: "professional" } },
+  phones: { table: "person_phone", constants: {} },
+  relatives: { table: "person_relative", constants: {} },
+  address_history: { table: "person_address", constants: {} },
+  work_experience: { table: "person_work_experience", constants: {} },
+  education_experience: { table: "person_education_experience", constants: {} },
+};
+const SUBJECTS: Readonly<Record<string, string>> = { education_majors: "major", education_minors: "minor" };
+const NOT_OF_THE_PERSON = new Set([
+  "record_id",
+  "is_match",
+  "service_pid",
+  "match_score",
+  "validation_errors",
+]);
+const OURS = new Set(["_extra", "_synced_at", "_run_id", "_record_synced_at"]);
+
+interface Person {
+  scalars: Row;
+  /** Rows by list, with those of `person_education_subject` under its own name. */
+  readonly lists: Map<string, Row[]>;
+}
+
+/** Applies the answers to matched records one after the other, oldest first. */
+export function readPeople(
+  results: readonly Plain[],
+  tables: Readonly<Record<string, ColumnTypes>>,
+): PersonTruth {
+  const people = new Map<string, Person>();
+  for (const result of results) {
+    const pid = String(result["service_pid"]);
+    const person = people.get(pid) ?? { scalars: empty(tables["person"]), lists: new Map<string, Row[]>() };
+    people.set(pid, person);
+    const { cells, extra } = readFields(
+      result,
+      without(tables["person"], OURS),
+      new Set([...NOT_OF_THE_PERSON, ...Object.keys(LISTS)]),
+    );
+    for (const [name, { table, constants }] of Object.entries(LISTS)) {
+      const list = result[name];
+      if (list === undefined) continue;
+      if (list !== null && !Array.isArray(list)) {
+        extra[name] = list;
+        continue;
+      }
+      const { rows, subjects, misplaced } = readList(
+        list ?? [],
+        { service_pid: pid, ...constants },
+        tables[table],
+      );
+      if (Object.keys(misplaced).length > 0) extra[name] = misplaced;
+      person.lists.set(name, rows);
+      if (name === "education_experience") person.lists.set("person_education_subject", subjects);
+    }
+    person.scalars = { ...person.scalars, ...cells, service_pid: pid, _extra: extraOf(extra) };
+  }
+  const truth: PersonTruth = {
+    person: [...people.values()].map(({ scalars }) => scalars),
+    person_education_subject: [],
+  };
+  for (const { lists } of people.values()) {
+    for (const [name, rows] of lists) (truth[LISTS[name]?.table ?? name] ??= []).push(...rows);
+  }
+  return truth;
+}
+
+function empty(columns: ColumnTypes = {}): Row {
+  return Object.fromEntries(Object.keys(without(columns, OURS)).map((name) => [name, null]));
+}
+
+function without(columns: ColumnTypes = {}, names: ReadonlySet<string>): ColumnTypes {
+  return Object.fromEntries(Object.entries(columns).filter(([name]) => !names.has(name)));
+}
+
+function readList(list: readonly unknown[], keys: Row, columns: ColumnTypes = {}) {
+  const rows: Row[] = [];
+  const subjects: Row[] = [];
+  const misplaced: Plain = {};
+  for (const [position, element] of list.entries()) {
+    if (!isPlain(element)) {
+      misplaced[position] = element;
+      continue;
+    }
+    const own = without(columns, new Set([...OURS, ...Object.keys(keys), "position"]));
+    const { cells, extra } = readFields(element, own, new Set(Object.keys(SUBJECTS)));
+    for (const [field, subject_type] of Object.entries(SUBJECTS)) {
+      const found = element[field];
+      if (found === undefined || found === null) continue;
+      if (!("institution_name" in own) || !Array.isArray(found)) {
+        extra[field] = found;
+        continue;
+      }
+      const odd: Plain = {};
+      for (const [at, subject] of found.entries()) {
+        if (typeof subject !== "string") odd[at] = subject;
+        else {
+          const place = { education_position: String(position), subject_type, position: String(at) };
+          subjects.push({ service_pid: keys["service_pid"] ?? null, ...place, subject: storable(subject) });
+        }
+      }
+      if (Object.keys(odd).length > 0) extra[field] = odd;
+    }
+    rows.push({ ...empty(own), ...cells, ...keys, position: String(position), _extra: extraOf(extra) });
+  }
+  return { rows, subjects, misplaced };
+}

@@ -1,0 +1,69 @@
+import { createServer, type IncomingMessage, request as httpRequest, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { onTestFinished } from "vitest";
+
+/** One answer with status 200 that reached the client whole. */
+export interface RecordedAnswer {
+  readonly path: string;
+  /** JSON text, as sent. */
+  readonly request: string;
+  /** JSON text, as received; may be cut short all the same (a fault with a fitting content-length). */
+  readonly response: string;
+}
+
+async function readAll(message: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of message) chunks.push(Buffer.from(chunk));
+  return Buffer.concat(chunks);
+}
+
+/** Hands requests on as they are. Rejects when the answer doesn't come whole. */
+async function ask(
+  origin: string,
+  request: IncomingMessage,
+  body: Buffer,
+): Promise<{ readonly reply: IncomingMessage; readonly bytes: Buffer }> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const { host: _host, "accept-encoding": _encoding, ...headers } = request.headers;
+  const options = { method: request.method ?? "GET", headers };
+  httpRequest(new URL(request.url ?? "/", origin), options, resolve)
+    .once("error", reject)
+    .end(body);
+  const reply = await promise;
+  return { reply, bytes: await readAll(reply) };
+}
+
+/** Stands between client and service, and keeps what the client was answered. */
+export async function startRecordingProxy(
+  origin: string,
+): Promise<{ readonly url: string; readonly answers: readonly RecordedAnswer[] }> {
+  const answers: RecordedAnswer[] = [];
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await readAll(request);
+    try {
+      const { reply, bytes } = await ask(origin, request, body);
+      const status = reply.statusCode ?? 0;
+      const { "transfer-encoding": _transfer, connection: _connection, ...headers } = reply.headers;
+      response.writeHead(status, headers).end(bytes);
+      if (status !== 200) return;
+      const path = request.url ?? "";
+      answers.push({ path, request: body.toString("utf8"), response: bytes.toString("utf8") });
+    } catch {
+      // What breaks on the way from the service breaks for the client too.
+      request.socket.destroy();
+    }
+  }
+
+  const server = createServer((request, response) => {
+    void serve(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  // Listening on TCP: the address is an object.
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}`, answers };
+}
