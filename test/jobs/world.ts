@@ -232,3 +232,12 @@ export function unaccountedRows(job: JobReport): number {
     job.records_remaining
   );
 }
+
+/** Records that the sandbox took in more than once, and those it charged for more than once. */
+export async function repeats(world: World): Promise<{ received: number; billed: number }> {
+  // The sandbox's own controls answer so.
+  const { contents } = (await world.control("/ledger")) as {
+    contents: { received_more_than_once: number; billed_more_than_once: number };
+  };
+  return { received: contents.received_more_than_once, billed: contents.billed_more_than_once };
+}
