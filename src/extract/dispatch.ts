@@ -56,6 +56,16 @@ export interface Dispatch<T> {
   close(): Promise<void>;
 }
 
+/**
+ * Bodies that may wait to be parsed before no further call is started: when loading is the slower side, more of them
+ * would only take memory.
+ */
+const MAX_WAITING_BYTES = 4 * 1024 * 1024;
+
+function bytesOf(calls: readonly FinishedCall<unknown>[]): number {
+  return calls.reduce((sum, { reply }) => sum + (reply.kind === "response" ? reply.body.length : 0), 0);
+}
+
 /** Wakes one waiter; a ring that nobody waits for is kept. */
 function createBell(clock: Clock) {
   let ringing = Promise.withResolvers<void>();
@@ -188,6 +198,7 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
     while (mayGoOn()) {
       const underWay = running.size + finished.length;
       if (underWay >= (options.isTight() ? 1 : options.maxCalls)) return null;
+      if (bytesOf(finished) > MAX_WAITING_BYTES) return null;
       const batch = takeNext(options.limit());
       if (!batch) return null;
       if ((batch.origin.isolationCalls ?? 0) >= MAX_ISOLATION_CALLS) return batch;

@@ -52,7 +52,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     loaders: warehouse.parallelCommits,
     maxGroup,
     // With what the loaders hold this bounds the memory for received answers.
-    maxWaiting: warehouse.parallelCommits * maxGroup,
+    maxWaiting: maxGroup,
   });
 
   async function load(received: Received): Promise<void> {

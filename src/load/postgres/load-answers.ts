@@ -7,6 +7,7 @@ import { HASH_VERSION } from "./content.ts";
 import { copyRows } from "./copy.ts";
 import { dueAt } from "./due-at.ts";
 import type { LoadPlace } from "./load-place.ts";
+import type { Session } from "./session.ts";
 import { quoteIdentifier, quoteQualified, tableId } from "./names.ts";
 
 const historyColumns = [
@@ -190,6 +191,32 @@ export const MATCH_TIMES = `first_matched_at = coalesce(t.first_matched_at, excl
   last_matched_service_pid = CASE WHEN excluded.last_matched_at IS NULL THEN t.last_matched_service_pid
     ELSE excluded.last_matched_service_pid END`;
 
+/** An answer older than the stored one changes nothing. */
+async function dropOlder(session: Session, answerId: RawBuilder<unknown>): Promise<void> {
+  await session.change(sql`
+    DELETE FROM pg_temp.stage_answer AS s USING ${answerId} AS t
+    WHERE ${sameKey("t", "s")} AND t.request_completed_at > s.request_completed_at`);
+}
+
+/** Closes the interval of each staged row whose match, PID or score changed, and opens the next. */
+async function moveHistory(
+  { session, runId, touch }: LoadPlace,
+  history: RawBuilder<unknown>,
+): Promise<void> {
+  const closed = await session.change(sql`
+    UPDATE ${history} AS h SET valid_to = s.request_completed_at, _synced_at = now(), _run_id = ${runId}
+    FROM pg_temp.stage_answer AS s
+    WHERE ${sameKey("h", "s")} AND h.valid_to IS NULL AND h.valid_from < s.request_completed_at
+      AND (h.is_match, h.service_pid, h.match_score) IS DISTINCT FROM (s.is_match, s.service_pid, s.match_score)`);
+  const opened = await session.change(sql`
+    INSERT INTO ${history} (job, source, source_key, valid_from, valid_to, is_match, service_pid, match_score, _synced_at, _run_id)
+    SELECT s.job, s.source, s.source_key, s.request_completed_at, NULL, s.is_match, s.service_pid, s.match_score, now(), ${runId}
+    FROM pg_temp.stage_answer AS s
+    WHERE NOT EXISTS (SELECT FROM ${history} AS h WHERE ${sameKey("h", "s")} AND h.valid_to IS NULL)
+    ON CONFLICT DO NOTHING`);
+  touch("match_history", closed + opened);
+}
+
 async function mergeKnown(
   place: LoadPlace,
   table: { readonly name: string; readonly columns: readonly string[]; readonly spec: LookupSpec },
@@ -212,22 +239,14 @@ async function mergeKnown(
     stateColumns,
     rows.map((row) => row.state),
   );
-  // An answer older than the stored one changes nothing.
-  await session.change(sql`
-    DELETE FROM pg_temp.stage_answer AS s USING ${answerId} AS t
-    WHERE ${sameKey("t", "s")} AND t.request_completed_at > s.request_completed_at`);
-  const closed = await session.change(sql`
-    UPDATE ${history} AS h SET valid_to = s.request_completed_at, _synced_at = now(), _run_id = ${runId}
-    FROM pg_temp.stage_answer AS s
-    WHERE ${sameKey("h", "s")} AND h.valid_to IS NULL AND h.valid_from < s.request_completed_at
-      AND (h.is_match, h.service_pid, h.match_score) IS DISTINCT FROM (s.is_match, s.service_pid, s.match_score)`);
-  const opened = await session.change(sql`
-    INSERT INTO ${history} (job, source, source_key, valid_from, valid_to, is_match, service_pid, match_score, _synced_at, _run_id)
-    SELECT s.job, s.source, s.source_key, s.request_completed_at, NULL, s.is_match, s.service_pid, s.match_score, now(), ${runId}
-    FROM pg_temp.stage_answer AS s
-    WHERE NOT EXISTS (SELECT FROM ${history} AS h WHERE ${sameKey("h", "s")} AND h.valid_to IS NULL)
-    ON CONFLICT DO NOTHING`);
-  place.touch("match_history", closed + opened);
+  // One look at the stored answers spares most nights the statements for what rarely happens.
+  const [found] = await session.rows<{ older: number; changed: number }>(sql`
+    SELECT count(*) FILTER (WHERE t.request_completed_at > s.request_completed_at) AS older,
+      count(*) FILTER (WHERE t.source_key IS NULL
+        OR (t.is_match, t.service_pid, t.match_score) IS DISTINCT FROM (s.is_match, s.service_pid, s.match_score)) AS changed
+    FROM pg_temp.stage_answer AS s LEFT JOIN ${answerId} AS t ON ${sameKey("t", "s")}`);
+  if ((found?.older ?? 0) > 0) await dropOlder(session, answerId);
+  if ((found?.changed ?? 0) > 0) await moveHistory(place, history);
   const list = table.columns.map(quoteIdentifier).join(", ");
   const kept = new Set([
     "job",

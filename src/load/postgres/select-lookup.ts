@@ -129,7 +129,7 @@ async function classifyInto(
   }
   const rows = isAddresses ? classifiedAddresses(classify) : classifiedRows(classify);
   const occurrences = raw(isAddresses ? "occurrences" : "1::bigint");
-  return session.rows<ClassCount>(sql`WITH classified AS (${rows}),
+  const counts = await session.rows<ClassCount>(sql`WITH classified AS (${rows}),
     kept AS (
       INSERT INTO pg_temp.due_row
       SELECT source_key, class, prior, input_hash, sent_hash, pid, rank, record, ${occurrences}
@@ -137,6 +137,9 @@ async function classifyInto(
     SELECT class, prior, coalesce(changed_parameters, false) AS changed_parameters,
       count(*) AS rows, sum(${occurrences})::bigint AS occurrences
     FROM classified GROUP BY 1, 2, 3`);
+  // Without figures the planner takes the table for a small one, and later statements take minutes.
+  await session.client.query("ANALYZE pg_temp.due_row");
+  return counts;
 }
 
 function sumOf(counts: readonly ClassCount[], test: (count: ClassCount) => boolean): number {

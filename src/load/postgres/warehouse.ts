@@ -37,8 +37,8 @@ export interface PostgresOptions {
 }
 
 /** Records of a selection that are read at once. */
-const PAGE_SIZE = 4000;
-const PARALLEL_COMMITS = 2;
+const PAGE_SIZE = 2000;
+const PARALLEL_COMMITS = 4;
 /** One for reading pages, one for the ledger, one for a selection, beside the loaders. */
 const CONNECTIONS = PARALLEL_COMMITS + 3;
 
