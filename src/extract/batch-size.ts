@@ -1,5 +1,5 @@
 /** How large a decompressed answer should at most be. */
-const TARGET_ANSWER_BYTES = 2 * 1024 * 1024;
+const TARGET_ANSWER_BYTES = 4 * 1024 * 1024;
 /** Weight of the newest answer in the moving average. */
 const NEWEST_WEIGHT = 0.3;
 /** A size is kept until another would be this much larger, so that batches stay of equal size. */

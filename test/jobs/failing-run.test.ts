@@ -249,7 +249,7 @@ describe("a signal", () => {
 
 describe("a warehouse that fails while answers come in", () => {
   test("ends the job with a clear word and without a value in it", async () => {
-    const world = await startWorld({ rows: 2000, config: configOf(enrichOnly), latencyMs: 50 });
+    const world = await startWorld({ rows: 6000, config: configOf(enrichOnly), latencyMs: 50 });
     const services = await world.services();
     let isBroken = false;
     const report = await world.run(

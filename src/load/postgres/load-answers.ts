@@ -199,10 +199,8 @@ async function dropOlder(session: Session, answerId: RawBuilder<unknown>): Promi
 }
 
 /** Closes the interval of each staged row whose match, PID or score changed, and opens the next. */
-async function moveHistory(
-  { session, runId, touch }: LoadPlace,
-  history: RawBuilder<unknown>,
-): Promise<void> {
+async function moveHistory(place: LoadPlace, history: RawBuilder<unknown>): Promise<void> {
+  const { session, runId } = place;
   const closed = await session.change(sql`
     UPDATE ${history} AS h SET valid_to = s.request_completed_at, _synced_at = now(), _run_id = ${runId}
     FROM pg_temp.stage_answer AS s
@@ -214,7 +212,7 @@ async function moveHistory(
     FROM pg_temp.stage_answer AS s
     WHERE NOT EXISTS (SELECT FROM ${history} AS h WHERE ${sameKey("h", "s")} AND h.valid_to IS NULL)
     ON CONFLICT DO NOTHING`);
-  touch("match_history", closed + opened);
+  place.touch("match_history", closed + opened);
 }
 
 async function mergeKnown(

@@ -38,7 +38,7 @@ export interface PostgresOptions {
 
 /** Records of a selection that are read at once. */
 const PAGE_SIZE = 2000;
-const PARALLEL_COMMITS = 4;
+const PARALLEL_COMMITS = 2;
 /** One for reading pages, one for the ledger, one for a selection, beside the loaders. */
 const CONNECTIONS = PARALLEL_COMMITS + 3;
 
