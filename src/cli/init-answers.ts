@@ -70,5 +70,5 @@ function fieldsOf(flags: readonly string[]): ConfigAnswers["fields"] {
     return [field.trim(), listOf(columns)] as const;
   });
   // Fields that the service doesn't have are found when the text is checked.
-  return Object.fromEntries(entries) as Partial<Record<InputField, string[]>>;
+  return Object.fromEntries(entries);
 }
