@@ -1,4 +1,3 @@
-import type { InputField } from "../config/config.ts";
 import type { ConfigAnswers } from "../config/template.ts";
 import { UsageError } from "./failure.ts";
 
