@@ -19,6 +19,7 @@ export const environmentReaders: Readonly<Record<string, string>> = {
   "src/main.ts": "hands the environment to the configuration",
   "src/cli/command-line.ts": "hands the environment to the configuration",
   "src/cli/terminal.ts": "TERM says what a terminal can show",
+  "src/crash-point.ts": "a test names the step at which the process kills itself; no user ever sets it",
   "src/load/embedded/run-program.ts": "a child process on Windows needs the system's variables",
 };
 

@@ -1,0 +1,35 @@
+/** The steps of a job between which a crash must lose nothing and pay nothing twice. */
+export type CrashPoint =
+  | "before_reserve"
+  | "after_reserve"
+  | "before_send"
+  | "after_send"
+  | "after_receive"
+  | "before_spool_write"
+  | "after_spool_write"
+  | "after_spool_fsync"
+  | "before_copy"
+  | "after_copy"
+  | "before_commit"
+  | "after_commit"
+  | "after_spool_removal"
+  | "before_checkpoint"
+  | "after_checkpoint";
+
+/** `name`, or `name:count` for the count-th time that the step is reached (1 is the first). */
+const WISH = /^(?<name>[a-z_]+)(?::(?<count>[1-9][0-9]{0,8}))?$/u;
+
+let passed = 0;
+
+/**
+ * Marks a step boundary. It does nothing, unless the test of crashes names the step in `PERSON_ETL_CRASH_AT`: then the
+ * process kills itself there, as a crash of the machine would, without a handler or an exit hook running.
+ */
+export function crashPoint(name: CrashPoint): void {
+  const wish = process.env["PERSON_ETL_CRASH_AT"];
+  if (wish === undefined) return;
+  const wished = WISH.exec(wish)?.groups;
+  if (wished?.["name"] !== name) return;
+  passed += 1;
+  if (passed === Number(wished["count"] ?? 1)) process.kill(process.pid, "SIGKILL");
+}
