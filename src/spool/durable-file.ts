@@ -1,0 +1,88 @@
+import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
+import { dirname } from "node:path";
+import { crashPoint } from "../crash-point.ts";
+import { codeOf } from "../errors.ts";
+import { temporaryName } from "./spool-places.ts";
+
+/** What a file system answers that can't sync folders, as some over a network can't. */
+const NO_FOLDER_SYNC = ["EINVAL", "ENOTSUP", "EBADF"];
+
+/** Makes sure that the names in a folder survive a power cut. */
+export async function syncFolder(folder: string): Promise<void> {
+  // Windows can't open folders; its file system keeps names in a journal.
+  if (process.platform === "win32") return;
+  const handle = await open(folder, "r");
+  try {
+    await handle.sync();
+  } catch (error) {
+    if (!NO_FOLDER_SYNC.includes(codeOf(error) ?? "")) throw error;
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Syncs one folder for many who ask at the same time: one sync serves all that asked before it began. */
+export function createFolderSync(folder: string): () => Promise<void> {
+  let current = Promise.resolve();
+  let following: Promise<void> | null = null;
+
+  async function syncAfterCurrent(): Promise<void> {
+    await current.catch(() => {});
+    following = null;
+    current = syncFolder(folder);
+    await current;
+  }
+
+  return async () => {
+    following ??= syncAfterCurrent();
+    await following;
+  };
+}
+
+/** Makes a folder and those above it, closed to other users, so that they survive a power cut. */
+export async function makeFolder(folder: string): Promise<void> {
+  const first = await mkdir(folder, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let made = folder; ; made = dirname(made)) {
+    await syncFolder(dirname(made));
+    if (made === first) return;
+  }
+}
+
+async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    // A full disk takes a part of what it is given, and refuses the rest only when asked again.
+    const { bytesWritten } = await file.write(bytes, at);
+    at += bytesWritten;
+  }
+}
+
+/**
+ * Writes a file that is there as a whole or not at all, and survives a power cut once this returns.
+ * @param syncNames syncs the file's folder.
+ */
+export async function writeDurably(
+  path: string,
+  pieces: readonly Buffer[],
+  syncNames: () => Promise<void>,
+): Promise<void> {
+  const temporary = temporaryName(path);
+  crashPoint("before_spool_write");
+  try {
+    const file = await open(temporary, "wx", 0o600);
+    try {
+      for (const piece of pieces) await writeAll(file, piece);
+      crashPoint("after_spool_write");
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+    await syncNames();
+  } catch (error) {
+    // What is not safe must not look as if it were.
+    for (const name of [temporary, path]) await rm(name, { force: true }).catch(() => {});
+    throw error;
+  }
+  crashPoint("after_spool_fsync");
+}

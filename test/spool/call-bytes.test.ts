@@ -1,0 +1,70 @@
+import * as fc from "fast-check";
+import { expect, test } from "vitest";
+import { decodeCall, encodeCall, MAX_BODY_BYTES } from "../../src/spool/call-bytes.ts";
+
+const header = fc.dictionary(fc.string(), fc.jsonValue());
+const body = fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes));
+const file = fc.tuple(header, body).map(([header, body]) => Buffer.concat([...encodeCall(header, body)]));
+
+test("a call comes back as it was kept, whatever is in it", () => {
+  fc.assert(
+    fc.property(header, body, (header, body) => {
+      const content = decodeCall(Buffer.concat([...encodeCall(header, body)]));
+      expect(content).toEqual({ kind: "whole", header: JSON.parse(JSON.stringify(header)), body });
+    }),
+  );
+});
+
+test("a file that was cut anywhere is not believed", () => {
+  fc.assert(
+    fc.property(file, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (file, share) => {
+      expect(decodeCall(file.subarray(0, Math.floor(file.length * share))).kind).toBe("damaged");
+    }),
+  );
+});
+
+test("a file with bytes at its end that don't belong there is not believed", () => {
+  fc.assert(
+    fc.property(file, fc.uint8Array({ minLength: 1, maxLength: 9 }), (file, more) => {
+      expect(decodeCall(Buffer.concat([file, more]))).toEqual({ kind: "damaged", reason: "wrong_length" });
+    }),
+  );
+});
+
+test("a file with one bit flipped anywhere is not believed", () => {
+  fc.assert(
+    fc.property(file, fc.nat(), fc.integer({ min: 0, max: 7 }), (file, at, bit) => {
+      const flipped = Buffer.from(file);
+      const position = at % file.length;
+      flipped.writeUInt8((flipped[position] ?? 0) ^ (1 << bit), position);
+      expect(decodeCall(flipped).kind).not.toBe("whole");
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test.each([
+  ["an empty file", "", "damaged"],
+  ["a file of somebody else's", "x".repeat(100), "damaged"],
+  ["a file of a later form", `PETLSPL2${"x".repeat(100)}`, "unknown_form"],
+] as const)("%s is not believed", (_name, text, kind) => {
+  expect(decodeCall(Buffer.from(text, "latin1")).kind).toBe(kind);
+});
+
+test("the form on disk stays what it is: a file written today can be read by every later version", () => {
+  const [head, rest] = encodeCall({ form: 1 }, Buffer.from("answer"));
+  expect(Buffer.concat([head, rest]).toString("hex")).toBe(
+    "5045544c53504c31" +
+      "0000000a" +
+      "00000006" +
+      "c43af64183194db4f051680f396fe69baf9944aa55eca2e615042ea8a29f3c60" +
+      Buffer.from('{"form":1}answer').toString("hex"),
+  );
+});
+
+test("bodies of hundreds of megabytes are kept, larger ones are refused", () => {
+  const large = Buffer.alloc(64 * 1024 * 1024, "x");
+  const content = decodeCall(Buffer.concat([...encodeCall({}, large)]));
+  expect(content.kind === "whole" && content.body.equals(large)).toBe(true);
+  expect(() => encodeCall({}, Buffer.alloc(MAX_BODY_BYTES + 1))).toThrow(RangeError);
+});

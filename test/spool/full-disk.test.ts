@@ -1,0 +1,47 @@
+import { execFile } from "node:child_process";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { expect, onTestFinished, test } from "vitest";
+import { filesBelow, found, makeRoot, open } from "./spool-folder.ts";
+
+const run = promisify(execFile);
+const script = fileURLToPath(new URL("fill-disk.ts", import.meta.url));
+
+/** Fills a spool in a process of its own, under a limit of the shell's where one is given. */
+async function fill(root: string, size: number, limit = ""): Promise<Record<string, unknown>> {
+  const command = `${limit} exec "$0" "$@"`;
+  const { stdout } = await run("sh", ["-c", command, process.execPath, script, root, String(size)]);
+  // The script writes exactly one document.
+  return JSON.parse(stdout) as Record<string, unknown>;
+}
+
+const SENTENCE = /^The disk is full: received answers can't be kept in .*0-of-1 until they are loaded/u;
+
+test("a full disk is told with the folder and what to do; what was kept before stays whole", async () => {
+  const root = await makeRoot();
+  const disk = join(root, "..", "disk");
+  await mkdir(disk, { recursive: true });
+  // Only root can make a small disk, and not in every container; elsewhere a limit on file sizes stands for it.
+  const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]).then(
+    () => true,
+    () => false,
+  );
+  if (isSmall) onTestFinished(async () => void (await run("umount", [disk])));
+  const spoolRoot = join(disk, "spool");
+  const filled = isSmall ? await fill(spoolRoot, 300_000) : await fill(spoolRoot, 600_000, "ulimit -f 200;");
+  const kept = isSmall ? 3 : 0;
+  expect(filled).toEqual({ kept, calls: kept, code: "spool_full", message: expect.stringMatching(SENTENCE) });
+  const next = await open(spoolRoot);
+  expect(await found(next)).toEqual(isSmall ? [0, 1, 2] : []);
+  for (const call of await next.leftovers()) expect((await next.read(call)).kind).toBe("whole");
+  // Nothing half-written takes up the little room that is left.
+  expect(await filesBelow(spoolRoot)).toHaveLength(kept);
+});
+
+test("a file that may not become so large is told in the same way", async () => {
+  const root = await makeRoot();
+  expect(await fill(root, 600_000, "ulimit -f 200;")).toMatchObject({ kept: 0, code: "spool_full" });
+  expect(await filesBelow(root)).toEqual([]);
+});

@@ -1,0 +1,190 @@
+import { chmod, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { surveySpool } from "../../src/spool/survey-spool.ts";
+import { callId, filesBelow, found, keep, makeRoot, open } from "./spool-folder.ts";
+
+describe("a kept answer", () => {
+  test("is found by the next run, as it was, and is gone once it is removed", async () => {
+    const root = await makeRoot();
+    const call = await keep(await open(root), 1, Buffer.from([0, 255, 10, 13]));
+    const next = await open(root);
+    expect([next.calls, next.bytes]).toEqual([1, call.bytes]);
+    const [leftover] = await next.leftovers();
+    expect(leftover).toEqual(call);
+    expect(await next.read(call)).toEqual({
+      kind: "whole",
+      header: { n: 1 },
+      body: Buffer.from([0, 255, 10, 13]),
+    });
+    await next.remove(call);
+    await next.remove(call);
+    expect([next.calls, next.bytes, await found(next)]).toEqual([0, 0, []]);
+    expect(await next.read(call)).toEqual({ kind: "gone" });
+    expect(await filesBelow(root)).toEqual([]);
+  });
+
+  test("has a name that sorts by time and tells only the call, in a place that only this user can enter", async () => {
+    const root = await makeRoot();
+    await mkdir(root, { recursive: true, mode: 0o755 });
+    await chmod(root, 0o755);
+    const spool = await open(root);
+    await keep(spool, 1);
+    await keep(spool, 0);
+    expect(await filesBelow(root)).toEqual([
+      "w1/enrich_customers/0-of-1/20261121T050530123Z-00000000-0000-4000-8000-000000000000.call",
+      "w1/enrich_customers/0-of-1/20261121T050531123Z-00000000-0000-4000-8000-000000000001.call",
+    ]);
+    expect(await found(spool)).toEqual([0, 1]);
+    for (let folder = spool.folder; folder !== dirname(root); folder = dirname(folder)) {
+      expect((await stat(folder)).mode & 0o777).toBe(0o700);
+    }
+    for (const file of await filesBelow(root)) {
+      expect((await stat(join(root, file))).mode & 0o777).toBe(0o600);
+    }
+  });
+});
+
+describe("after a crash", () => {
+  test("half-written files are cleared away, whole ones stay", async () => {
+    const root = await makeRoot();
+    const spool = await open(root);
+    const { path } = await keep(spool, 1);
+    const half = (await readFile(path)).subarray(0, 50);
+    await writeFile(join(spool.folder, `20261121T050530123Z-${callId(2)}.call.tmp`), half);
+    const next = await open(root);
+    expect(await found(next)).toEqual([1]);
+    expect(await filesBelow(root)).toHaveLength(1);
+  });
+
+  test("a damaged file is moved aside, told of, and counted no more", async () => {
+    const root = await makeRoot();
+    const spool = await open(root);
+    const { path } = await keep(spool, 1);
+    await keep(spool, 2);
+    await writeFile(path, (await readFile(path)).subarray(0, -1));
+    const next = await open(root);
+    const movedTo = path.replace("0-of-1", "damaged");
+    expect(await next.read({ path })).toEqual({ kind: "damaged", reason: "wrong_length", movedTo });
+    expect([next.calls, await found(next)]).toEqual([1, [2]]);
+    expect((await stat(movedTo)).mode & 0o777).toBe(0o600);
+    expect(await surveySpool(root)).toEqual({
+      contents: [expect.objectContaining({ job: "enrich_customers", shard: "0/1", calls: 1 })],
+      damaged: [{ warehouse: "w1", job: "enrich_customers", folder: dirname(movedTo), files: 1 }],
+    });
+  });
+
+  test("a file of a later version is left where it is", async () => {
+    const root = await makeRoot();
+    const spool = await open(root);
+    const { path } = await keep(spool, 1);
+    const bytes = await readFile(path);
+    bytes.write("PETLSPL2", "latin1");
+    await writeFile(path, bytes);
+    expect(await spool.read({ path })).toEqual({ kind: "unknown_form" });
+    expect(await found(spool)).toEqual([1]);
+  });
+});
+
+describe("one data_dir", () => {
+  test("keeps warehouses, jobs and shards of one N apart", async () => {
+    const root = await makeRoot();
+    const owners = [
+      { shard: "0/2" },
+      { shard: "1/2" },
+      { job: "resolve_customers", shard: "0/2" },
+      { warehouse: "w2", shard: "0/2" },
+    ];
+    for (const [n, owner] of owners.entries()) {
+      const spool = await open(root, owner);
+      await keep(spool, n);
+      await writeFile(join(spool.folder, "being written.tmp"), "");
+    }
+    for (const [n, owner] of owners.entries()) expect(await found(await open(root, owner))).toEqual([n]);
+    // Each opening cleared its own folder only.
+    expect(await filesBelow(root)).toHaveLength(owners.length);
+  });
+
+  test("hands a dead shard's answers to every shard of the next N, and forgets its empty folder", async () => {
+    const root = await makeRoot();
+    await keep(await open(root, { shard: "3/4" }), 2);
+    await keep(await open(root, { shard: "1/4" }), 1);
+    const [first, second] = [await open(root, { shard: "0/2" }), await open(root, { shard: "1/2" })];
+    await keep(first, 3);
+    expect([await found(first), await found(second)]).toEqual([
+      [1, 2, 3],
+      [1, 2],
+    ]);
+    for (const call of await second.leftovers()) await second.remove(call);
+    expect([await found(first), await found(second)]).toEqual([[3], []]);
+    expect((await surveySpool(root)).contents).toMatchObject([{ shard: "0/2", calls: 1 }]);
+    await expect(stat(join(root, "w1", "enrich_customers", "3-of-4"))).rejects.toThrow("ENOENT");
+  });
+});
+
+describe("the bound", () => {
+  test("stops calls before the answers under way could pass it, and lets them go on after a removal", async () => {
+    const spool = await open(await makeRoot(), {}, 10_000);
+    expect([spool.hasRoom(0), spool.hasRoom(1)]).toEqual([true, false]);
+    const first = await keep(spool, 1, Buffer.alloc(2900));
+    expect(first.bytes).toBeGreaterThan(2900);
+    expect([spool.hasRoom(0), spool.hasRoom(1), spool.hasRoom(2)]).toEqual([true, true, false]);
+    let removals = 0;
+    spool.onRemoval(() => {
+      removals += 1;
+    });
+    await keep(spool, 2, Buffer.alloc(2900));
+    await keep(spool, 3, Buffer.alloc(2900));
+    expect([spool.hasRoom(0), removals]).toEqual([false, 0]);
+    await spool.remove(first);
+    expect([spool.hasRoom(0), removals]).toEqual([true, 1]);
+  });
+
+  test("never keeps an answer out, and never stops the only call", async () => {
+    const spool = await open(await makeRoot(), {}, 10);
+    expect(spool.hasRoom(0)).toBe(true);
+    const call = await keep(spool, 1);
+    expect([spool.hasRoom(0), await found(spool)]).toEqual([false, [1]]);
+    await spool.remove(call);
+    expect(spool.hasRoom(0)).toBe(true);
+  });
+
+  test("counts what earlier runs left", async () => {
+    const root = await makeRoot();
+    await keep(await open(root), 1, Buffer.alloc(5000));
+    expect((await open(root, {}, 9000)).hasRoom(0)).toBe(false);
+  });
+});
+
+test("whatever is kept and removed at the same time, what remains is what was not removed", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.uniqueArray(fc.record({ n: fc.nat(999), size: fc.nat(5000), isRemoved: fc.boolean() }), {
+        selector: ({ n }) => n,
+        maxLength: 12,
+      }),
+      async (calls) => {
+        const root = await makeRoot();
+        const spool = await open(root);
+        await Promise.all(
+          calls.map(async ({ n, size, isRemoved }) => {
+            const call = await keep(spool, n, Buffer.alloc(size, String(n)));
+            if (isRemoved) await spool.remove(call);
+          }),
+        );
+        const expected = calls.filter(({ isRemoved }) => !isRemoved).map(({ n }) => n);
+        const next = await open(root);
+        expect(await found(next)).toEqual(expected.toSorted((a, b) => a - b));
+        expect([spool.calls, spool.bytes]).toEqual([next.calls, next.bytes]);
+        for (const call of await next.leftovers()) expect((await next.read(call)).kind).toBe("whole");
+        await rm(dirname(root), { recursive: true });
+      },
+    ),
+    { numRuns: 40 },
+  );
+});
+
+test("a spool that nobody made yet is empty", async () => {
+  expect(await surveySpool(await makeRoot())).toEqual({ contents: [], damaged: [] });
+});
