@@ -111,6 +111,8 @@ export interface LookupRecord {
   readonly rows: readonly InputRow[];
   /** How many times the record occurs in the input; differs from `rows.length` for validate_emails only. */
   readonly occurrences: number;
+  /** A call that carried it ended, or was left by a crash, without telling whether it was charged. Absent for no. */
+  readonly mayBeBilled?: boolean;
 }
 
 /** What is due, frozen at the start of the run. */
@@ -138,6 +140,53 @@ export interface LedgerEntry {
   readonly recordsMatched: number | null;
   readonly responseBytes: number;
   readonly possiblyBilled: boolean;
+  /** Records that an earlier call without an answer may have been charged for as well. */
+  readonly possiblyBilledTwice: number;
+}
+
+/** Most records that may be sent; null for no bound. */
+export interface SendingLimits {
+  /** In this UTC day, by all jobs of the type, on all machines. */
+  readonly perDay: number | null;
+  /** In this UTC month, likewise. */
+  readonly perMonth: number | null;
+  /** By this job (this shard of it) in runs of this id. */
+  readonly perRun: number | null;
+}
+
+/** A call that is about to be sent. */
+export interface CallReservation {
+  /** UUID; the ledger has one row for it, from now on. */
+  readonly callId: string;
+  /** Method and path. */
+  readonly endpoint: string;
+  /** How many times these records have been asked for now, this one included. */
+  readonly attempt: number;
+  /** ISO 8601, UTC. */
+  readonly startedAt: string;
+  /** `sentHash` of each record, in the order in which they are sent. */
+  readonly recordHashes: readonly string[];
+  readonly limits: SendingLimits;
+}
+
+/** What one reservation got. */
+export interface CallGrant {
+  /** Records that may be sent, from the first on; 0 for none, and then nothing was noted. */
+  readonly granted: number;
+  /** The limit that lets nothing pass any more; null when something was granted. */
+  readonly limitedBy: BudgetPeriod | null;
+}
+
+/** What a budget or cap is counted over. */
+export type BudgetPeriod = "day" | "month" | "run";
+
+/** Records that count in a budget at present. */
+export interface BudgetUse {
+  readonly budget: LookupType;
+  readonly period: "day" | "month";
+  /** `2026-11-21` or `2026-11`, UTC. */
+  readonly periodKey: string;
+  readonly records: number;
 }
 
 /** A person as answered: `undefined` marks what the answer does not speak of, which stays as it is stored. */
@@ -313,8 +362,18 @@ export interface Warehouse {
   preparePerson(update: PersonUpdate, answeredAt: string): PreparedPerson;
   /** Commits what a group of calls left behind: rows, state, rejects, ledger, drift and counters together. */
   commitLookup(commit: LookupCommit): Promise<CommitResult>;
-  /** Writes ledger entries of attempts that left no rows. */
+  /**
+   * Reserves a call's records in all budgets that they count in, before it is sent: durable once this resolves. The call
+   * stands in the ledger as under way until its outcome is noted (by `commitLookup` or `recordAttempts`), which gives the
+   * records back if nothing was charged. Calls of one call id are reserved once.
+   */
+  reserveCall(run: RunRef, call: CallReservation): Promise<CallGrant>;
+  /** Notes the outcome of attempts that left no rows. */
   recordAttempts(run: RunRef, entries: readonly LedgerEntry[], counters: CounterDelta): Promise<void>;
+  /** What counts in the budgets of the present day and month, by the warehouse's clock; empty before the first migration. */
+  budgetUse(): Promise<readonly BudgetUse[]>;
+  /** Records that this job has reserved in runs of this id (and shard). */
+  runUse(run: RunRef): Promise<number>;
 
   /** Notes the start of a job's run; closes runs of the job that a crash left open. */
   beginRun(run: RunRef): Promise<void>;

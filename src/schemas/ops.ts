@@ -21,8 +21,13 @@ export const runCounters = {
 /** One of the counters of `run --json`. */
 export type RunCounter = keyof typeof runCounters;
 
-const ops = (name: string, doc: string, key: readonly string[], columns: Table["columns"]): Table =>
-  table(name, { room: "ops", doc, key, columns });
+const ops = (
+  name: string,
+  doc: string,
+  key: readonly string[],
+  columns: Table["columns"],
+  added: Table["columns"] = [],
+): Table => table(name, { room: "ops", doc, key, columns, added });
 
 /** Which service this warehouse was filled from: one row. */
 export const warehouseIdentity = ops(
@@ -76,10 +81,10 @@ export const checkpoint = ops(
   ],
 );
 
-/** The ledger: one row per attempt of a call. */
+/** The ledger: one row per attempt of a call, from before it is sent. */
 export const apiCall = ops(
   "api_call",
-  "The ledger: one row per attempt of a call to the service.",
+  "The ledger: one row per attempt of a call to the service, written before it is sent where it may cost money.",
   ["call_id"],
   [
     column("call_id", "uuid", "none", "The attempt."),
@@ -96,6 +101,48 @@ export const apiCall = ops(
     column("records_matched", "integer", "none", "Results with a match; null without results."),
     column("response_bytes", "integer", "none", "Bytes of the answer's body, decompressed.", true),
     column("possibly_billed", "boolean", "none", "The outcome leaves open whether it was charged.", true),
+  ],
+  [
+    column(
+      "settled_at",
+      "timestamptz",
+      "none",
+      "When its outcome was noted; null while it is under way, and for ever where a crash left it so.",
+    ),
+    column("budget", "text", "none", "Budget that it counts in: the type of its job; null for none."),
+    column(
+      "reserved_at",
+      "timestamptz",
+      "none",
+      "When its records were reserved: decides the UTC day and month that they count in.",
+    ),
+    column(
+      "records_reserved",
+      "integer",
+      "none",
+      "Records that count in budgets and caps; 0 once it is known that nothing was charged.",
+      true,
+    ),
+    column(
+      "records_possibly_billed_twice",
+      "integer",
+      "none",
+      "Records that an earlier call without an answer may have been charged for as well.",
+      true,
+    ),
+  ],
+);
+
+/** What was reserved of each budget and cap. */
+export const budgetUse = ops(
+  "budget_use",
+  "Records reserved so far, per budget and period: raised before each call, lowered when nothing was charged.",
+  ["budget", "period", "period_key"],
+  [
+    column("budget", "text", "none", "Type of job that a budget is for; the job for the cap of a run."),
+    column("period", "text", "none", "`day`, `month` (both UTC, by the warehouse's clock) or `run`."),
+    column("period_key", "text", "none", "`2026-11-21`, `2026-11`, or the run's id, with its shard."),
+    column("records_reserved", "integer", "none", "Records that count.", true),
   ],
 );
 

@@ -5,7 +5,7 @@ import * as ops from "./ops.ts";
 import { person, personChildren, personPidAlias } from "./person.ts";
 import { reject } from "./reject.ts";
 import { resolution, resolveEndpoint } from "./resolve.ts";
-import { lookupState, personState } from "./state.ts";
+import { callInDoubt, lookupState, personState } from "./state.ts";
 import type { Table } from "./table.ts";
 import { emailValidation, inputEmail, validateEmailsEndpoint } from "./validate-emails.ts";
 
@@ -29,6 +29,7 @@ export const tables: readonly Table[] = [
   reject,
   lookupState,
   personState,
+  callInDoubt,
   ops.warehouseIdentity,
   ops.syncRun,
   ops.checkpoint,
@@ -37,6 +38,7 @@ export const tables: readonly Table[] = [
   ops.inputCoverage,
   ops.tableLoad,
   ops.jobParameters,
+  ops.budgetUse,
 ];
 
 /** The declared table of that name; throws when there is none. */

@@ -55,3 +55,21 @@ export const personState: Table = table("person_state", {
     ),
   ],
 });
+
+/** Which records the calls carried of which it isn't known whether they were charged. */
+export const callInDoubt: Table = table("call_in_doubt", {
+  room: "data",
+  doc: "Calls under way, and those that ended (or were left by a crash) without telling whether they were charged: which records they carried.",
+  key: ["call_id"],
+  columns: [
+    column("call_id", "uuid", "none", "The call (`api_call`)."),
+    column("job", "text", "none", "The job.", true),
+    column(
+      "record_hashes",
+      "bytes",
+      "indirect",
+      "First 8 bytes of each record's `sent_hash`, one after the other.",
+      true,
+    ),
+  ],
+});

@@ -49,17 +49,26 @@ interface TableOptions {
   readonly columns: readonly Column[];
   /** Rows come from an object of the interface, so unknown fields are kept in `_extra`. */
   readonly hasExtra?: boolean;
+  /** Columns that later migrations added: a table grows at its end. */
+  readonly added?: readonly Column[];
 }
 
 /** Declares a table; adds `_extra` (where asked for), `_synced_at`, and `_run_id` unless it has a `run_id`. */
 export function table(name: string, options: TableOptions): Table {
   const hasRunId = options.columns.some((c) => c.name === "run_id");
+  const { added = [] } = options;
   const keyed = options.columns.map((c) => (options.key.includes(c.name) ? { ...c, required: true } : c));
   return {
     name,
     room: options.room,
     doc: options.doc,
     key: options.key,
-    columns: [...keyed, ...(options.hasExtra ? [extra] : []), syncedAt, ...(hasRunId ? [] : [runId])],
+    columns: [
+      ...keyed,
+      ...(options.hasExtra ? [extra] : []),
+      syncedAt,
+      ...(hasRunId ? [] : [runId]),
+      ...added,
+    ],
   };
 }

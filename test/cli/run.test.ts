@@ -107,7 +107,10 @@ test.concurrent("migrate prints the DDL without a database, creates the tables, 
   expect(printed.code).toBe(0);
   expect(printed.stdout).toMatch(/create table "person_data"\."person"/i);
 
-  expect((await runJson(["migrate"], setting)).document["migrations"]).toEqual(["0001-lookups"]);
+  expect((await runJson(["migrate"], setting)).document["migrations"]).toEqual([
+    "0001-lookups",
+    "0003-budgets",
+  ]);
   expect((await runJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });
 

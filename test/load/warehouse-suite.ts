@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe } from "vitest";
 import { describeAnswers } from "./suite/answers.ts";
+import { describeBudgets } from "./suite/budgets.ts";
 import { describeCommits } from "./suite/commits.ts";
 import { describeCursor } from "./suite/cursor.ts";
 import { describeEqualRecords } from "./suite/equal-records.ts";
@@ -26,6 +27,7 @@ const parts: readonly ((getPlace: GetPlace) => void)[] = [
   describePersons,
   describeAnswers,
   describeCommits,
+  describeBudgets,
   describeValues,
   describeHistories,
 ];

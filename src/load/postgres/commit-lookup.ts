@@ -1,7 +1,9 @@
 import type pg from "pg";
 import { codeOf } from "../../errors.ts";
 import type { CommitResult, LookupAnswer, LookupCommit, LookupReject } from "../warehouse.ts";
-import { addCounters, insertLedger, touchTables, upsertDrift } from "./ledger.ts";
+import { forgetDoubts } from "./call-in-doubt.ts";
+import { giveBack } from "./give-back.ts";
+import { addCounters, settleLedger, touchTables, upsertDrift } from "./ledger.ts";
 import { loadAnswers } from "./load-answers.ts";
 import { loadPersons } from "./load-persons.ts";
 import type { LoadPlace } from "./load-place.ts";
@@ -56,7 +58,7 @@ async function commitOnce(
         runId: run.runId,
         touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
       };
-      const newCalls = await insertLedger(session, names, run, commit.ledger);
+      const newCalls = await settleLedger(session, names, run, commit.ledger);
       // An answer whose call is in the ledger is loaded already: the reply to an earlier COMMIT was lost.
       const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
       if (isLoaded) return { rowsWritten: 0, notLoadable: 0 };
@@ -75,6 +77,11 @@ async function commitOnce(
         run,
         [...written].filter(([, rows]) => rows > 0).map(([table]) => table),
       );
+      if (commit.ledger.some(({ possiblyBilledTwice }) => possiblyBilledTwice > 0)) {
+        const hashes = answers.map(({ record }) => record.sentHash);
+        await forgetDoubts(session, names, run.job, hashes);
+      }
+      await giveBack(session, names, run, commit.ledger);
       const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
       const counters = {
         ...commit.counters,

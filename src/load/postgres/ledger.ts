@@ -5,8 +5,11 @@ import type { CounterDelta, LedgerEntry, RunRef } from "../warehouse.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
 
-/** Writes attempts to the ledger; returns the ids of those that were not there before. */
-export async function insertLedger(
+/**
+ * Notes the outcome of attempts in the ledger, of calls that were reserved and of others; returns the ids of those whose
+ * outcome was not known before. Calls that are in doubt no longer are forgotten as such.
+ */
+export async function settleLedger(
   session: Session,
   names: SchemaNames,
   run: RunRef,
@@ -14,15 +17,30 @@ export async function insertLedger(
 ): Promise<ReadonlySet<string>> {
   if (entries.length === 0) return new Set();
   const rows = await session.rows<{ call_id: string }>(sql`
-    INSERT INTO ${tableId(names, "ops", "api_call")} (call_id, run_id, job, endpoint, api_request_id, started_at,
-      request_completed_at, milliseconds, http_status, attempt, records_sent, records_matched, response_bytes,
-      possibly_billed, _synced_at)
-    SELECT "callId", ${run.runId}, ${run.job}, endpoint, "apiRequestId", "startedAt", "requestCompletedAt", milliseconds,
-      "httpStatus", attempt, "recordsSent", "recordsMatched", "responseBytes", "possiblyBilled", now()
-    FROM json_to_recordset(${JSON.stringify(entries)}::json) AS e("callId" uuid, endpoint text, "apiRequestId" text,
-      "startedAt" timestamptz, "requestCompletedAt" timestamptz, milliseconds bigint, "httpStatus" bigint, attempt int,
-      "recordsSent" bigint, "recordsMatched" bigint, "responseBytes" bigint, "possiblyBilled" boolean)
-    ON CONFLICT (call_id) DO NOTHING RETURNING call_id::text`);
+    WITH settled AS (
+      INSERT INTO ${tableId(names, "ops", "api_call")} AS t (call_id, run_id, job, endpoint, api_request_id, started_at,
+        request_completed_at, milliseconds, http_status, attempt, records_sent, records_matched, response_bytes,
+        possibly_billed, records_reserved, records_possibly_billed_twice, settled_at, _synced_at)
+      SELECT "callId", ${run.runId}, ${run.job}, endpoint, "apiRequestId", "startedAt", "requestCompletedAt", milliseconds,
+        "httpStatus", attempt, "recordsSent", "recordsMatched", "responseBytes", "possiblyBilled", 0, "possiblyBilledTwice",
+        now(), now()
+      FROM json_to_recordset(${JSON.stringify(entries)}::json) AS e("callId" uuid, endpoint text, "apiRequestId" text,
+        "startedAt" timestamptz, "requestCompletedAt" timestamptz, milliseconds bigint, "httpStatus" bigint, attempt int,
+        "recordsSent" bigint, "recordsMatched" bigint, "responseBytes" bigint, "possiblyBilled" boolean,
+        "possiblyBilledTwice" bigint)
+      ON CONFLICT (call_id) DO UPDATE SET api_request_id = excluded.api_request_id, started_at = excluded.started_at,
+        request_completed_at = excluded.request_completed_at, milliseconds = excluded.milliseconds,
+        http_status = excluded.http_status, attempt = excluded.attempt, records_sent = excluded.records_sent,
+        records_matched = excluded.records_matched, response_bytes = excluded.response_bytes,
+        possibly_billed = excluded.possibly_billed,
+        records_possibly_billed_twice = excluded.records_possibly_billed_twice, settled_at = excluded.settled_at,
+        _synced_at = excluded._synced_at
+        WHERE t.settled_at IS NULL
+      RETURNING call_id, possibly_billed),
+    certain AS (
+      DELETE FROM ${tableId(names, "data", "call_in_doubt")} AS d USING settled AS s
+      WHERE d.call_id = s.call_id AND NOT s.possibly_billed)
+    SELECT call_id::text FROM settled`);
   return new Set(rows.map((row) => row.call_id));
 }
 

@@ -2,6 +2,7 @@ import { Kysely, PostgresDialect } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import type pg from "pg";
 import { lookups } from "../../../migrations/postgres/0001-lookups.ts";
+import { budgets } from "../../../migrations/postgres/0003-budgets.ts";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
 import { tables } from "../../schemas/registry.ts";
 import { checkWarehouse } from "./check.ts";
@@ -14,7 +15,10 @@ import { runStatements } from "./run-statements.ts";
 function migrationsFor(names: SchemaNames): Record<string, Migration> {
   const data = quoteIdentifier(names.data);
   const ops = quoteIdentifier(names.ops);
-  return { "0001-lookups": withComments(lookups(data, ops), names) };
+  return {
+    "0001-lookups": lookups(data, ops),
+    "0003-budgets": withComments(budgets(data, ops), names),
+  };
 }
 
 /** The newest migration leaves every table and column with its comment. */
@@ -96,10 +100,19 @@ async function migrationError(pool: pg.Pool, error: unknown, names: SchemaNames)
   );
 }
 
-/** Whether the newest migration has run. */
+/** Whether the first migration has run. */
 export async function isMigrated(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
+  return hasTable(pool, names, "warehouse_identity");
+}
+
+/** Whether budgets are counted here: not before the next run of a warehouse that an earlier version made. */
+export async function hasBudgets(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
+  return hasTable(pool, names, "budget_use");
+}
+
+async function hasTable(pool: pg.Pool, names: SchemaNames, name: string): Promise<boolean> {
   const { rows } = await pool.query<{ oid: string | null }>("SELECT to_regclass($1)::text AS oid", [
-    `${quoteIdentifier(names.ops)}.${quoteIdentifier("warehouse_identity")}`,
+    `${quoteIdentifier(names.ops)}.${quoteIdentifier(name)}`,
   ]);
   return (rows[0]?.oid ?? null) !== null;
 }

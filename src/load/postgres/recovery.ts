@@ -30,3 +30,20 @@ export function isDataFault(error: unknown): boolean {
 export function retryPauseMs(error: unknown, attempt: number): number {
   return isLost(error) ? Math.min(500 * 2 ** attempt, 20_000) : 10 * attempt;
 }
+
+const MAX_TRIES = 8;
+
+/** Does some work until it succeeds, fails for good, or has failed too often. `attempt` counts from 1. */
+export async function withRetries<Result>(
+  pause: (milliseconds: number) => Promise<void>,
+  work: (attempt: number) => Promise<Result>,
+): Promise<Result> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work(attempt);
+    } catch (error) {
+      if (!isRetryable(error) || attempt >= MAX_TRIES) throw error;
+      await pause(retryPauseMs(error, attempt));
+    }
+  }
+}

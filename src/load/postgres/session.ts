@@ -32,7 +32,7 @@ export interface Session {
 
 /**
  * Settings that decide how values turn into text, so that keys and hashes come out the same for every role, database
- * and pooler; for this transaction only.
+ * and pooler, and how safe a commit is; for this transaction only.
  */
 const PINNED = [
   "SET LOCAL TimeZone = 'UTC'",
@@ -45,6 +45,8 @@ const PINNED = [
   "SET LOCAL standard_conforming_strings = on",
   "SET LOCAL client_encoding = 'UTF8'",
   "SET LOCAL jit = off",
+  // What was committed before a call is sent, or before a received answer is thrown away, has to survive the server's crash.
+  "SET LOCAL synchronous_commit = on",
 ].join("; ");
 
 const INT8 = 20;

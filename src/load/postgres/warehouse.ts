@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
+import PQueue from "p-queue";
 import type pg from "pg";
 import type {
   Coverage,
@@ -16,14 +17,18 @@ import { checkWarehouse } from "./check.ts";
 import { commitLookup } from "./commit-lookup.ts";
 import { readServiceHost, writeServiceHost } from "./identity.ts";
 import { checkInput } from "./input.ts";
-import { addCounters, insertLedger } from "./ledger.ts";
-import { isMigrated, migrate, printDdl } from "./migrate.ts";
+import { readBudgetUse, readRunUse } from "./budget-rows.ts";
+import { giveBack } from "./give-back.ts";
+import { addCounters, settleLedger } from "./ledger.ts";
+import { hasBudgets, isMigrated, migrate, printDdl } from "./migrate.ts";
 import { quoteLiteral, type SchemaNames, tableId } from "./names.ts";
 import { trackLoads } from "./open-loads.ts";
 import type { PassCheckpoint } from "./pass-checkpoint.ts";
 import * as runs from "./runs.ts";
 import { createSampleTable } from "./sample-table.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
+import { withRetries } from "./recovery.ts";
+import { readGrant, reserveCall } from "./reserve-call.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
 import { encodePerson } from "./person-groups.ts";
 import { readWorkPage } from "./work-table.ts";
@@ -39,8 +44,10 @@ export interface PostgresOptions {
 /** Records of a selection that are read at once. */
 const PAGE_SIZE = 2000;
 const PARALLEL_COMMITS = 2;
-/** One for reading pages, one for the ledger, one for a selection, beside the loaders. */
-const CONNECTIONS = PARALLEL_COMMITS + 3;
+/** Reservations that talk to the server at the same time: they wait for the same rows, so more would only queue there. */
+const PARALLEL_RESERVATIONS = 2;
+/** One for reading pages, one for the ledger, one for a selection, beside the loaders and the reservations. */
+const CONNECTIONS = PARALLEL_COMMITS + PARALLEL_RESERVATIONS + 3;
 
 /** A warehouse in Postgres 13 or newer; connects at the first use. */
 export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
@@ -48,6 +55,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
   const pool = openPool(options.url, CONNECTIONS);
   const foreignPools = new Map<string, pg.Pool>();
   const openLoads = trackLoads();
+  const reservations = new PQueue({ concurrency: PARALLEL_RESERVATIONS });
   const checkpoints = new Map<string, PassCheckpoint | null>();
   const within = <Result>(work: (session: Session) => Promise<Result>) => inTransaction(pool, work);
   const poolOf = (connection: { readonly name: string; readonly url: string }) => {
@@ -94,11 +102,25 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     },
     preparePerson: encodePerson,
     commitLookup: (commit) => commitLookup({ pool, names, openLoads, pause: delay }, commit),
+    reserveCall: (run, call) =>
+      reservations.add(() =>
+        withRetries(delay, (attempt) =>
+          within(async (session) => {
+            const place = { session, names, run };
+            const earlier = attempt === 1 ? null : await readGrant(place, call.callId);
+            return earlier ?? (await reserveCall(place, call));
+          }),
+        ),
+      ),
     recordAttempts: (run, entries, counters) =>
       within(async (session) => {
-        await insertLedger(session, names, run, entries);
+        await settleLedger(session, names, run, entries);
+        await giveBack(session, names, run, entries);
         await addCounters(session, names, run, counters, null);
       }),
+    budgetUse: async () =>
+      (await hasBudgets(pool, names)) ? within((session) => readBudgetUse(session, names)) : [],
+    runUse: (run) => within((session) => readRunUse(session, names, run)),
 
     beginRun: (run) => within((session) => runs.beginRun(session, names, run)),
     recordDue: (run, due) => within((session) => runs.recordDue(session, names, run, due)),
@@ -139,7 +161,7 @@ function selectionOf(
     let read = 0;
     while (read < counts.toSend) {
       const page = await inTransaction(pool, (session) =>
-        readWorkPage(session, table, spec, { afterOrd, size: PAGE_SIZE }),
+        readWorkPage(session, names, table, spec, { afterOrd, size: PAGE_SIZE }),
       );
       // The work table is unlogged: a crash of the server empties it, which must not look like the end.
       if (page.records.length === 0) {

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { LookupRecord, LookupSpec, Outcome, RunRef } from "../warehouse.ts";
-import { quoteLiteral } from "./names.ts";
+import { HASH_BYTES, hashesInDoubt } from "./call-in-doubt.ts";
+import { quoteLiteral, type SchemaNames } from "./names.ts";
 import type { Session } from "./session.ts";
 
 /** Distinct records of a selection, before and after the cap. */
@@ -70,6 +71,7 @@ interface WorkRow {
   readonly input_hashes: string[];
   readonly priors: string[];
   readonly occurrences: number;
+  readonly in_doubt: boolean;
 }
 
 function priorOf(text: string | undefined): Outcome | null {
@@ -79,13 +81,15 @@ function priorOf(text: string | undefined): Outcome | null {
 /** A page of distinct records after `afterOrd`, and the last `ord` of it. */
 export async function readWorkPage(
   session: Session,
+  names: SchemaNames,
   table: RawBuilder<unknown>,
   spec: LookupSpec,
   page: { readonly afterOrd: number; readonly size: number },
 ): Promise<{ readonly records: readonly LookupRecord[]; readonly lastOrd: number }> {
   const rows = await session.rows<WorkRow>(sql`
-    SELECT ord, sent_hash, record, pid, source_keys, input_hashes, priors, occurrences FROM ${table}
-    WHERE ord > ${page.afterOrd} ORDER BY ord LIMIT ${page.size}`);
+    SELECT ord, sent_hash, record, pid, source_keys, input_hashes, priors, occurrences,
+      decode(left(sent_hash, ${2 * HASH_BYTES}), 'hex') IN (${hashesInDoubt(names, spec.job)}) AS in_doubt
+    FROM ${table} WHERE ord > ${page.afterOrd} ORDER BY ord LIMIT ${page.size}`);
   const isAddresses = spec.type === "validate_emails";
   const records = rows.map((row) => ({
     recordId: String(row.ord),
@@ -99,6 +103,7 @@ export async function readWorkPage(
       priorOutcome: priorOf(row.priors[i]),
     })),
     occurrences: row.occurrences,
+    ...(row.in_doubt ? { mayBeBilled: true } : {}),
   }));
   return { records, lastOrd: rows.at(-1)?.ord ?? page.afterOrd };
 }

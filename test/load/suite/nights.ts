@@ -55,6 +55,7 @@ export function callOf(changes: Partial<LedgerEntry> = {}): LedgerEntry {
     recordsMatched: 1,
     responseBytes: 2048,
     possiblyBilled: false,
+    possiblyBilledTwice: 0,
     ...changes,
   };
 }

@@ -1,0 +1,285 @@
+import { randomUUID } from "node:crypto";
+import * as fc from "fast-check";
+import { Kysely, PostgresDialect } from "kysely";
+import { Pool } from "pg";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { lookups } from "../../migrations/postgres/0001-lookups.ts";
+import { budgets } from "../../migrations/postgres/0003-budgets.ts";
+import { openWarehouse } from "../../src/load/open.ts";
+import type { LedgerEntry, RunRef, Warehouse } from "../../src/load/warehouse.ts";
+import { createDatabase } from "../support/fresh-database.ts";
+import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { reservationOf, usedOf } from "./suite/budgets.ts";
+import { callOf, runOf } from "./suite/nights.ts";
+import { enrichSpec } from "./suite/people.ts";
+import { clear, valueOf } from "./suite/place.ts";
+
+let place: PostgresPlace;
+beforeAll(async () => {
+  place = await openPostgresPlace();
+});
+beforeEach(() => clear(place));
+afterAll(() => place.close());
+
+const spec = enrichSpec();
+
+function open(): Warehouse {
+  const schemas = { schema: "person_data", opsSchema: "person_data_ops" };
+  return openWarehouse({ type: "postgres", url: place.url, ...schemas });
+}
+
+/** Another process on another machine, as far as the warehouse can tell. */
+function openAnother(): Warehouse {
+  const warehouse = open();
+  onTestFinished(() => warehouse.close());
+  return warehouse;
+}
+
+/** From now on the database itself refuses a counter above this; undone at the end of the test. */
+async function forbidAbove(records: number): Promise<void> {
+  await place.sql(`ALTER TABLE person_data_ops.budget_use ADD CONSTRAINT held
+    CHECK (records_reserved BETWEEN 0 AND ${records})`);
+  onTestFinished(async () => {
+    await place.sql("ALTER TABLE person_data_ops.budget_use DROP CONSTRAINT held");
+  });
+}
+
+const ledgerSum = () => valueOf(place, "SELECT sum(records_reserved) FROM person_data_ops.api_call");
+
+/** What a call may come to. */
+const outcomes = {
+  answered: { httpStatus: 200, recordsMatched: 1 },
+  ambiguous: { httpStatus: 502, recordsMatched: null, possiblyBilled: true },
+  refused: { httpStatus: 429, recordsMatched: null },
+} satisfies Record<string, Partial<LedgerEntry>>;
+type Outcome = keyof typeof outcomes;
+
+describe("a budget that several processes share", () => {
+  test("is used up to the last record and exceeded by none, while they reserve and give back at once", async () => {
+    await forbidAbove(5000);
+    const machines = Array.from({ length: 4 }, openAnother);
+    const random = fc.sample(fc.tuple(fc.integer({ min: 1, max: 90 }), fc.nat(9)), {
+      numRuns: 4000,
+      seed: 4,
+    });
+    let next = 0;
+    let granted = 0;
+    let givenBack = 0;
+    /** One of the calls in flight of a machine: reserves until nothing is left. */
+    async function spend(warehouse: Warehouse, run: RunRef): Promise<void> {
+      await warehouse.beginRun(run);
+      for (;;) {
+        const [records, fate] = random[next++ % random.length] ?? [1, 0];
+        const call = reservationOf(records, { perDay: 5000 });
+        const grant = await warehouse.reserveCall(run, call);
+        if (grant.granted === 0) return;
+        granted += grant.granted;
+        // Nine in ten of the first calls cost nothing, later ones always do, so that it comes to an end.
+        if (next > 600 || fate === 0) continue;
+        const entry = callOf({ callId: call.callId, recordsSent: grant.granted, ...outcomes.refused });
+        await warehouse.recordAttempts(run, [entry], {});
+        givenBack += grant.granted;
+      }
+    }
+    await Promise.all(
+      machines.flatMap((warehouse, machine) =>
+        Array.from({ length: 4 }, () => spend(warehouse, runOf(spec, `machine ${machine}`))),
+      ),
+    );
+    // A process that was turned away while another still held what it gave back may have left something.
+    await spend(place.warehouse, runOf(spec, "last"));
+    expect(granted - givenBack).toBe(5000);
+    expect(givenBack).toBeGreaterThan(10_000);
+    expect(await usedOf(place)).toEqual({
+      "enrich day": "5000",
+      "enrich month": "5000",
+      "enrich_people run": "5000",
+    });
+    expect(await ledgerSum()).toBe("5000");
+  });
+
+  test("keeps what a process reserved that died before it settled", async () => {
+    await forbidAbove(100);
+    const run = runOf(spec, "crashed");
+    const dying = open();
+    expect(await dying.reserveCall(run, reservationOf(60, { perRun: 100 }))).toMatchObject({ granted: 60 });
+    await dying.close();
+    const heir = openAnother();
+    expect(await heir.runUse(run)).toBe(60);
+    expect(await heir.reserveCall(run, reservationOf(60, { perRun: 100 }))).toMatchObject({ granted: 40 });
+    expect(await heir.reserveCall(run, reservationOf(60, { perRun: 100 }))).toEqual({
+      granted: 0,
+      limitedBy: "run",
+    });
+    expect(
+      await valueOf(
+        place,
+        "SELECT count(*) FROM person_data_ops.api_call WHERE settled_at IS NULL AND possibly_billed",
+      ),
+    ).toBe("2");
+  });
+
+  test("takes nothing for a transaction that was ended before its COMMIT", async () => {
+    const run = runOf(spec, "run-1");
+    await place.warehouse.reserveCall(run, reservationOf(1));
+    // The row is held, so that the reservation waits; then its backend is terminated once.
+    await place.client.query("BEGIN; SELECT FROM person_data_ops.budget_use FOR UPDATE");
+    const pending = place.warehouse.reserveCall(run, reservationOf(10, { perDay: 11 }));
+    let ended = "0";
+    while (ended === "0") {
+      ended =
+        (await valueOf(
+          place,
+          `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database()
+            AND pid <> pg_backend_pid() AND wait_event_type = 'Lock'`,
+        )) ?? "0";
+    }
+    await place.client.query("COMMIT");
+    // It is tried again on another connection, and counted once.
+    expect(await pending).toEqual({ granted: 10, limitedBy: null });
+    expect(await usedOf(place)).toMatchObject({ "enrich day": "11" });
+    expect(await ledgerSum()).toBe("11");
+  });
+
+  test("counts a call once, however often it is reserved", async () => {
+    const run = runOf(spec, "run-1");
+    const call = reservationOf(10, { perDay: 15 });
+    await place.warehouse.reserveCall(run, call);
+    await expect(openAnother().reserveCall(run, call)).resolves.toEqual({ granted: 10, limitedBy: null });
+    expect(await usedOf(place)).toMatchObject({ "enrich day": "10" });
+  });
+});
+
+/** Something that happens while other things do. */
+type Step =
+  | { readonly kind: "reserve"; readonly by: number; readonly records: number }
+  | { readonly kind: "settle"; readonly which: number; readonly by: number; readonly outcome: Outcome };
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({
+    kind: fc.constant("reserve" as const),
+    by: fc.nat(2),
+    records: fc.integer({ min: 1, max: 40 }),
+  }),
+  fc.record({
+    kind: fc.constant("settle" as const),
+    by: fc.nat(2),
+    which: fc.nat(),
+    outcome: fc.constantFrom<Outcome>("answered", "ambiguous", "refused"),
+  }),
+);
+
+test("under any interleaving a budget counts what was granted and not given back, and grants all that fits", async () => {
+  const machines = Array.from({ length: 3 }, openAnother);
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.array(step, { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 6 }),
+      fc.integer({ min: 0, max: 150 }),
+      async (rounds, perDay) => {
+        await clear(place);
+        const runs = machines.map((_, i) => runOf(spec, `run-${i}-${randomUUID()}`));
+        for (const [i, run] of runs.entries()) await machines[i]?.beginRun(run);
+        /** Calls granted and not settled, by id. */
+        const open = new Map<string, { readonly by: number; readonly granted: number }>();
+        let used = 0;
+        for (const round of rounds) {
+          const before = used;
+          let asked = 0;
+          let got = 0;
+          let givenBack = 0;
+          const settling = new Set<string>();
+          await Promise.all(
+            round.map(async (happening) => {
+              const machine = machines[happening.by];
+              const run = runs[happening.by];
+              if (!machine || !run) return;
+              if (happening.kind === "reserve") {
+                const call = reservationOf(happening.records, { perDay });
+                asked += happening.records;
+                const { granted } = await machine.reserveCall(run, call);
+                got += granted;
+                if (granted > 0) open.set(call.callId, { by: happening.by, granted });
+                return;
+              }
+              const ids = [...open.keys()].filter((id) => !settling.has(id));
+              const callId = ids[happening.which % Math.max(1, ids.length)];
+              const call = callId === undefined ? undefined : open.get(callId);
+              if (callId === undefined || !call) return;
+              settling.add(callId);
+              const owner = runs[call.by];
+              if (!owner) return;
+              if (happening.outcome === "refused") givenBack += call.granted;
+              const entry = callOf({ callId, recordsSent: call.granted, ...outcomes[happening.outcome] });
+              // Whoever settles it, as a later process does with an answer that was kept on disk.
+              await machine.recordAttempts(owner, [entry], {});
+              open.delete(callId);
+            }),
+          );
+          used = before + got - givenBack;
+          expect(used).toBeLessThanOrEqual(perDay);
+          expect(got).toBeLessThanOrEqual(asked);
+          // Nobody is turned away for want of a record that was there all the time.
+          expect(got).toBeGreaterThanOrEqual(Math.min(asked, perDay - before));
+          expect(
+            Number(
+              await valueOf(
+                place,
+                "SELECT coalesce(sum(records_reserved), 0) FROM person_data_ops.budget_use WHERE period = 'day'",
+              ),
+            ),
+          ).toBe(used);
+          expect(Number((await ledgerSum()) ?? 0)).toBe(used);
+        }
+      },
+    ),
+    { numRuns: 25 },
+  );
+});
+
+/** A row of the ledger as the first version wrote it. */
+function oldCall(
+  endpoint: string,
+  startedAt: string,
+  matched: number | null,
+  isPossiblyBilled: boolean,
+): string {
+  return `(gen_random_uuid(), 'run-1', 'job', '${endpoint}', '${startedAt}', 1, 100, ${matched}, 0, ${isPossiblyBilled}, now())`;
+}
+
+test("a warehouse of an earlier version starts with what its ledger says was charged", async () => {
+  const database = await createDatabase();
+  const client = await connectAsText(database.url);
+  const pool = new Pool({ connectionString: database.url });
+  onTestFinished(async () => {
+    await client.end();
+    await pool.end();
+    await database.drop();
+  });
+  const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) });
+  await client.query("CREATE SCHEMA people; CREATE SCHEMA ops");
+  await lookups('"people"', '"ops"').up(db);
+  await client.query(`INSERT INTO ops.api_call (call_id, run_id, job, endpoint, started_at, attempt, records_sent,
+    records_matched, response_bytes, possibly_billed, _synced_at) VALUES
+    ${oldCall("POST /v2/enrich", "2026-11-20T23:59:59.999Z", 90, false)},
+    ${oldCall("POST /v2/enrich", "2026-11-21T00:00:00Z", 0, false)},
+    ${oldCall("POST /v2/enrich", "2026-11-21T01:00:00Z", null, true)},
+    ${oldCall("POST /v2/enrich", "2026-11-21T02:00:00Z", null, false)},
+    ${oldCall("POST /v2/validate_emails", "2026-12-01T00:00:00Z", 7, false)},
+    ${oldCall("POST /v1/resolve", "2026-12-01T00:00:00Z", 7, false)}`);
+  await budgets('"people"', '"ops"').up(db);
+  const { rows } = await client.query(
+    "SELECT budget, period_key, records_reserved FROM ops.budget_use ORDER BY 1, 2",
+  );
+  expect(rows).toEqual([
+    { budget: "enrich", period_key: "2026-11", records_reserved: "300" },
+    { budget: "enrich", period_key: "2026-11-20", records_reserved: "100" },
+    { budget: "enrich", period_key: "2026-11-21", records_reserved: "200" },
+    { budget: "resolve", period_key: "2026-12", records_reserved: "100" },
+    { budget: "resolve", period_key: "2026-12-01", records_reserved: "100" },
+    { budget: "validate_emails", period_key: "2026-12", records_reserved: "100" },
+    { budget: "validate_emails", period_key: "2026-12-01", records_reserved: "100" },
+  ]);
+  expect((await client.query("SELECT count(*) FROM ops.api_call WHERE settled_at IS NULL")).rows).toEqual([
+    { count: "0" },
+  ]);
+});

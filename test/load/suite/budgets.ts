@@ -1,0 +1,324 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import type { CallGrant, CallReservation, RunRef, SendingLimits } from "../../../src/load/warehouse.ts";
+import { callOf, commitOf, matchAll, recordsOf, runNight, runOf } from "./nights.ts";
+import { looseRecord } from "./person-updates.ts";
+import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
+import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+
+const spec = enrichSpec();
+const run = runOf(spec, "run-1");
+
+const noLimits: SendingLimits = { perDay: null, perMonth: null, perRun: null };
+
+/** A call of so many records, under these limits. */
+export function reservationOf(
+  records: number,
+  limits: Partial<SendingLimits> = {},
+  changes: Partial<CallReservation> = {},
+): CallReservation {
+  return {
+    callId: randomUUID(),
+    endpoint: "POST /v2/enrich",
+    attempt: 1,
+    startedAt: "2026-11-21T04:00:00.000Z",
+    recordHashes: Array.from({ length: records }, (_, i) => i.toString(16).padStart(64, "0")),
+    limits: { ...noLimits, ...limits },
+    ...changes,
+  };
+}
+
+/** Every counter above zero, and whether the ledger adds up to the same. */
+export async function usedOf(place: Place): Promise<Readonly<Record<string, string | null>>> {
+  const rows = await place.sql(`SELECT budget || ' ' || period AS name, sum(records_reserved) AS records
+    FROM person_data_ops.budget_use GROUP BY 1 ORDER BY 1`);
+  return Object.fromEntries(rows.map((row) => [row["name"], row["records"] ?? null]));
+}
+
+/** Reserves and tells what was granted. */
+async function grantOf(
+  { warehouse }: Place,
+  records: number,
+  limits: Partial<SendingLimits>,
+  of: RunRef = run,
+): Promise<CallGrant> {
+  return warehouse.reserveCall(of, reservationOf(records, limits));
+}
+
+/** A run that dies after reserving calls of these sizes, in the order of its records. */
+async function crash(place: Place, sizes: readonly number[]): Promise<void> {
+  const { warehouse } = place;
+  const crashed = runOf(spec, "crashed");
+  await warehouse.beginRun(crashed);
+  const selection = await warehouse.selectLookup(spec, crashed);
+  const records = [...(await recordsOf(selection))];
+  for (const size of sizes) {
+    const recordHashes = records.splice(0, size).map((record) => record.sentHash);
+    await warehouse.reserveCall(crashed, reservationOf(0, {}, { recordHashes }));
+  }
+  await selection.close();
+}
+
+/** What is reserved before each call, and given back when it cost nothing. */
+export function describeBudgets(getPlace: GetPlace): void {
+  describe("a reservation", () => {
+    test("writes the call into the ledger as under way, and counts its records", async () => {
+      const place = getPlace();
+      const call = reservationOf(40, {}, { attempt: 2 });
+      expect(await place.warehouse.reserveCall(run, call)).toEqual({ granted: 40, limitedBy: null });
+      expect(
+        await place.sql(`SELECT call_id, run_id, job, endpoint, started_at, attempt, http_status, records_sent,
+          records_matched, possibly_billed, settled_at, budget, records_reserved, reserved_at IS NOT NULL AS is_reserved
+          FROM person_data_ops.api_call`),
+      ).toEqual([
+        {
+          call_id: call.callId,
+          run_id: "run-1",
+          job: "enrich_people",
+          endpoint: "POST /v2/enrich",
+          started_at: "2026-11-21 04:00:00+00",
+          attempt: "2",
+          http_status: null,
+          records_sent: "40",
+          records_matched: null,
+          possibly_billed: "true",
+          settled_at: null,
+          budget: "enrich",
+          records_reserved: "40",
+          is_reserved: "true",
+        },
+      ]);
+      expect(await usedOf(place)).toEqual({
+        "enrich day": "40",
+        "enrich month": "40",
+        "enrich_people run": "40",
+      });
+    });
+
+    test("gets what is left of the tightest limit, then nothing, and is told which limit that was", async () => {
+      const place = getPlace();
+      const limits = { perDay: 100, perMonth: 250, perRun: 70 };
+      expect(await grantOf(place, 50, limits)).toEqual({ granted: 50, limitedBy: null });
+      expect(await grantOf(place, 50, limits)).toEqual({ granted: 20, limitedBy: null });
+      expect(await grantOf(place, 50, limits)).toEqual({ granted: 0, limitedBy: "run" });
+      const next = runOf(spec, "run-2");
+      expect(await grantOf(place, 50, limits, next)).toEqual({ granted: 30, limitedBy: null });
+      expect(await grantOf(place, 1, limits, next)).toEqual({ granted: 0, limitedBy: "day" });
+      expect(await grantOf(place, 500, { perMonth: 250 }, next)).toEqual({ granted: 150, limitedBy: null });
+      expect(await grantOf(place, 1, { perMonth: 250 }, next)).toEqual({ granted: 0, limitedBy: "month" });
+      expect(await usedOf(place)).toEqual({
+        "enrich day": "250",
+        "enrich month": "250",
+        "enrich_people run": "250",
+      });
+      expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("4");
+    });
+
+    test("of a limit of zero gets nothing, and one beyond a lowered limit takes nothing back", async () => {
+      const place = getPlace();
+      expect(await grantOf(place, 10, { perDay: 0 })).toEqual({ granted: 0, limitedBy: "day" });
+      await grantOf(place, 10, {});
+      expect(await grantOf(place, 1, { perDay: 5 })).toEqual({ granted: 0, limitedBy: "day" });
+      expect(await usedOf(place)).toMatchObject({ "enrich day": "10" });
+    });
+
+    test("counts by type of job, and in a run by job and shard", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await grantOf(place, 10, {});
+      await grantOf(place, 5, {}, runOf(resolveSpec(), "run-1"));
+      await grantOf(place, 3, {}, { ...run, shard: "1/4" });
+      expect(
+        await place.sql(`SELECT budget, period, records_reserved FROM person_data_ops.budget_use
+          WHERE period <> 'run' ORDER BY 1, 2`),
+      ).toEqual([
+        { budget: "enrich", period: "day", records_reserved: "13" },
+        { budget: "enrich", period: "month", records_reserved: "13" },
+        { budget: "resolve", period: "day", records_reserved: "5" },
+        { budget: "resolve", period: "month", records_reserved: "5" },
+      ]);
+      expect(await warehouse.runUse(run)).toBe(10);
+      expect(await warehouse.runUse({ ...run, shard: "1/4" })).toBe(3);
+      expect(await warehouse.runUse(runOf(resolveSpec(), "run-1"))).toBe(5);
+      expect(await warehouse.runUse(runOf(spec, "run-2"))).toBe(0);
+    });
+
+    test("is told with the day and month that it counts in, which are the warehouse's and UTC", async () => {
+      const place = getPlace();
+      await grantOf(place, 7, {});
+      const [now] = await place.sql(
+        "SELECT to_char(now(), 'YYYY-MM-DD') AS day, to_char(now(), 'YYYY-MM') AS month",
+      );
+      expect(await place.warehouse.budgetUse()).toEqual([
+        { budget: "enrich", period: "day", periodKey: now?.["day"], records: 7 },
+        { budget: "enrich", period: "month", periodKey: now?.["month"], records: 7 },
+      ]);
+    });
+
+    test("of another day or month doesn't count in this one", async () => {
+      const place = getPlace();
+      await grantOf(place, 10, {});
+      await place.sql(`UPDATE person_data_ops.budget_use SET period_key = '2025-01-31' WHERE period = 'day'`);
+      expect(await grantOf(place, 10, { perDay: 10, perMonth: 20 })).toEqual({
+        granted: 10,
+        limitedBy: null,
+      });
+      await place.sql(`UPDATE person_data_ops.budget_use SET period_key = '2025-01' WHERE period = 'month'`);
+      expect(await grantOf(place, 10, { perDay: 20, perMonth: 10 })).toEqual({
+        granted: 10,
+        limitedBy: null,
+      });
+    });
+  });
+
+  describe("the outcome of a call", () => {
+    test.each([
+      ["an answer", { httpStatus: 200, recordsMatched: 3 }, "10", "0"],
+      ["an answer without a match", { httpStatus: 200, recordsMatched: 0 }, "10", "0"],
+      ["a timeout", { httpStatus: null, recordsMatched: null, possiblyBilled: true }, "10", "1"],
+      ["a 500", { httpStatus: 500, recordsMatched: null, possiblyBilled: true }, "10", "1"],
+      ["a 429", { httpStatus: 429, recordsMatched: null }, "0", "0"],
+      ["a 422", { httpStatus: 422, recordsMatched: null }, "0", "0"],
+      ["no connection", { httpStatus: null, recordsMatched: null, recordsSent: 0 }, "0", "0"],
+    ])(
+      "%s keeps what may have been charged, and gives back what wasn't",
+      async (_, outcome, used, inDoubt) => {
+        const place = getPlace();
+        const { warehouse } = place;
+        const call = reservationOf(10);
+        await warehouse.reserveCall(run, call);
+        expect(await valueOf(place, "SELECT count(*) FROM person_data.call_in_doubt")).toBe("1");
+        const entry = callOf({ callId: call.callId, recordsSent: 10, ...outcome });
+        // Told twice, as after a COMMIT whose reply was lost.
+        for (let i = 0; i < 2; i++) await warehouse.recordAttempts(run, [entry], { requests: 1 });
+        expect(await usedOf(place)).toEqual({
+          "enrich day": used,
+          "enrich month": used,
+          "enrich_people run": used,
+        });
+        expect(await valueOf(place, "SELECT count(*) FROM person_data.call_in_doubt")).toBe(inDoubt);
+        expect(
+          await place.sql(`SELECT settled_at IS NOT NULL AS is_settled, possibly_billed, records_reserved
+          FROM person_data_ops.api_call`),
+        ).toEqual([
+          { is_settled: "true", possibly_billed: String(entry.possiblyBilled), records_reserved: used },
+        ]);
+      },
+    );
+
+    test("completes the call in the transaction of its rows, once", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const reserved = reservationOf(1);
+      await warehouse.reserveCall(run, reserved);
+      const call = callOf({ callId: reserved.callId });
+      const commit = commitOf(warehouse, spec, run, [[looseRecord("1"), { pid: "p-1" }]], { call });
+      expect((await warehouse.commitLookup(commit)).rowsWritten).toBeGreaterThan(0);
+      expect(await warehouse.commitLookup(commit)).toEqual({ rowsWritten: 0, notLoadable: 0 });
+      expect(await usedOf(place)).toMatchObject({ "enrich day": "1" });
+      expect(
+        await place.sql(`SELECT http_status, possibly_billed, records_matched, settled_at IS NOT NULL AS is_settled
+          FROM person_data_ops.api_call`),
+      ).toEqual([{ http_status: "200", possibly_billed: "false", records_matched: "1", is_settled: "true" }]);
+    });
+
+    test("that comes with others gives back its own only", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const [answered, refused] = [reservationOf(1), reservationOf(100)];
+      for (const call of [answered, refused]) await warehouse.reserveCall(run, call);
+      const commit = commitOf(warehouse, spec, run, [[looseRecord("1"), null]], {
+        call: callOf({ callId: answered.callId }),
+      });
+      const refusal = callOf({ callId: refused.callId, httpStatus: 429, recordsMatched: null });
+      await warehouse.commitLookup({ ...commit, ledger: [...commit.ledger, refusal] });
+      expect(await usedOf(place)).toMatchObject({ "enrich day": "1", "enrich month": "1" });
+    });
+
+    test("is given back to the day that it was taken from", async () => {
+      const place = getPlace();
+      const call = reservationOf(10);
+      await place.warehouse.reserveCall(run, call);
+      await place.sql(`UPDATE person_data_ops.api_call SET reserved_at = '2025-01-31 23:59:59.999999+00';
+        UPDATE person_data_ops.budget_use SET period_key = CASE period WHEN 'day' THEN '2025-01-31' ELSE '2025-01' END
+        WHERE period <> 'run'`);
+      await grantOf(place, 4, {});
+      await place.warehouse.recordAttempts(
+        run,
+        [callOf({ callId: call.callId, httpStatus: 503, recordsMatched: null })],
+        {},
+      );
+      expect(
+        await place.sql(
+          `SELECT period, records_reserved FROM person_data_ops.budget_use ORDER BY period_key LIMIT 2`,
+        ),
+      ).toEqual([
+        { period: "month", records_reserved: "0" },
+        { period: "day", records_reserved: "0" },
+      ]);
+      expect(await usedOf(place)).toEqual({
+        "enrich day": "4",
+        "enrich month": "4",
+        "enrich_people run": "4",
+      });
+    });
+  });
+
+  describe("records of a call that nobody settled", () => {
+    const people = ["1", "2", "3"].map((id) => ({ id, first_name: `Ann ${id}` }));
+
+    test("are known when they are sent again, until they are answered", async () => {
+      const place = getPlace();
+      await makePeople(place, people);
+      await crash(place, [2]);
+      const { warehouse } = place;
+      const next = runOf(spec, "next");
+      await warehouse.beginRun(next);
+      const selection = await warehouse.selectLookup(spec, next);
+      const records = await recordsOf(selection);
+      expect(records.map((record) => record.mayBeBilled ?? false)).toEqual([true, true, false]);
+      const reserved = reservationOf(
+        0,
+        {},
+        { recordHashes: records.slice(1).map((record) => record.sentHash) },
+      );
+      await warehouse.reserveCall(next, reserved);
+      const call = callOf({ callId: reserved.callId, recordsSent: 2, possiblyBilledTwice: 1 });
+      const replies = records.slice(1).map((record) => [record, null] as const);
+      await warehouse.commitLookup(commitOf(warehouse, spec, next, replies, { call }));
+      await selection.close();
+      expect(
+        await columnOf(place, "SELECT encode(record_hashes, 'hex') FROM person_data.call_in_doubt"),
+      ).toEqual([records[0]?.sentHash.slice(0, 16)]);
+      expect(
+        await columnOf(
+          place,
+          "SELECT records_possibly_billed_twice FROM person_data_ops.api_call ORDER BY 1",
+        ),
+      ).toEqual(["0", "1"]);
+    });
+
+    test("of other jobs are none of this one's", async () => {
+      const place = getPlace();
+      await makePeople(place, people);
+      await crash(place, [3]);
+      const { records } = await runNight(place, enrichSpec({ job: "enrich_again" }), matchAll);
+      expect(records.map((record) => record.mayBeBilled ?? false)).toEqual([false, false, false]);
+    });
+
+    test("of several calls are each forgotten when their record is answered", async () => {
+      const place = getPlace();
+      await makePeople(place, people);
+      await crash(place, [1, 1, 1]);
+      const { warehouse } = place;
+      const selection = await warehouse.selectLookup(spec, run);
+      const records = await recordsOf(selection);
+      await selection.close();
+      const call = callOf({ recordsSent: 3, possiblyBilledTwice: 3 });
+      const replies = records.map((record) => [record, null] as const);
+      await warehouse.commitLookup(commitOf(warehouse, spec, run, replies, { call }));
+      expect(await valueOf(place, "SELECT count(*) FROM person_data.call_in_doubt")).toBe("0");
+      expect(await usedOf(place)).toMatchObject({ "enrich day": "3" });
+    });
+  });
+}
