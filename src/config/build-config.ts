@@ -31,6 +31,7 @@ export function buildConfig(document: ConfigDocument, secrets: Secrets, surround
       inputRows: document.sandbox.input_rows,
     },
     warehouse: buildWarehouse(document.warehouse, secrets),
+    spool: { maxBytes: document.spool.max_megabytes * 1024 * 1024 },
     confirmAbove: document.confirm_above,
     connections,
     inputs,
@@ -69,6 +70,7 @@ function buildWarehouse(warehouse: ConfigDocument["warehouse"], secrets: Secrets
     url: secrets.warehouseUrl ?? "embedded",
     schema: warehouse.schema,
     opsSchema: warehouse.ops_schema,
+    retryForMs: durationMs(warehouse.retry_for) ?? 0,
   };
 }
 

@@ -56,6 +56,8 @@ export interface WarehouseConfig {
   readonly schema: string;
   /** Schema of runs, ledger and checkpoints. */
   readonly opsSchema: string;
+  /** How long work is tried again while it can't be reached. */
+  readonly retryForMs: number;
 }
 
 /** Another database that inputs live in. */
@@ -160,6 +162,10 @@ export interface Config {
   readonly warehouse: WarehouseConfig;
   /** Absolute path of the folder for the embedded database and received answers. */
   readonly dataDir: string;
+  readonly spool: {
+    /** Received answers of one job that may wait to be loaded before no further call is started. */
+    readonly maxBytes: number;
+  };
   /** After its first run a job that is due for more than both asks first. */
   readonly confirmAbove: { readonly records: number; readonly ratio: number };
   readonly connections: Readonly<Record<string, ConnectionConfig>>;

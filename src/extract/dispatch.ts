@@ -1,36 +1,25 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
+import { crashPoint } from "../crash-point.ts";
 import { decompress, type PlainBody } from "./answer-body.ts";
 import { type Batch, createBatch, type Entry, splitBatch, toEntries } from "./batch.ts";
 import type { BatchSource } from "./batch-source.ts";
+import { createBell } from "./bell.ts";
+import type { ExhaustedBatch, FinishedCall } from "./finished-call.ts";
+import { createFinishedCalls, MAX_WAITING_BYTES } from "./finished-calls.ts";
 import type { HttpReply } from "./http-client.ts";
 import { MAX_ISOLATION_CALLS } from "./isolate.ts";
+import { isAnswer, type Keeper, type KeptAnswer } from "./keeper.ts";
 
-/** A call that came to an end, its body not parsed yet. */
-export interface FinishedCall<T> {
-  readonly kind: "finished";
-  readonly batch: Batch<T>;
-  readonly callId: string;
-  /** How many times its records have been asked for, this call included. */
-  readonly attempt: number;
-  readonly startedAtMs: number;
-  readonly milliseconds: number;
-  readonly reply: HttpReply;
-  /** It was made alone, see capacity.ts. */
-  readonly wasTight: boolean;
-}
-
-/** Records that took all the calls that one batch may cost. */
-export interface ExhaustedBatch<T> {
-  readonly kind: "exhausted";
-  readonly batch: Batch<T>;
-}
+export type { ExhaustedBatch, FinishedCall } from "./finished-call.ts";
 
 /** What calls are made of. */
 export interface DispatchOptions<T> {
   readonly source: BatchSource<T>;
   readonly clock: Clock;
   readonly maxCalls: number;
+  /** Keeps answers; null where they cost nothing. */
+  readonly keeper: Keeper<T> | null;
   /** Most records for the next call. */
   limit(): number;
   isTight(): boolean;
@@ -56,48 +45,35 @@ export interface Dispatch<T> {
   close(): Promise<void>;
 }
 
-/**
- * Bodies that may wait to be parsed before no further call is started: when loading is the slower side, more of them
- * would only take memory.
- */
-const MAX_WAITING_BYTES = 4 * 1024 * 1024;
-
-function bytesOf(calls: readonly FinishedCall<unknown>[]): number {
-  return calls.reduce((sum, { reply }) => sum + (reply.kind === "response" ? reply.body.length : 0), 0);
-}
-
-/** Wakes one waiter; a ring that nobody waits for is kept. */
-function createBell(clock: Clock) {
-  let ringing = Promise.withResolvers<void>();
-  return {
-    ring: () => {
-      ringing.resolve();
-    },
-    /** Waits for the bell, at most so long; null for as long as it takes. */
-    async wait(ms: number | null): Promise<void> {
-      const timer = new AbortController();
-      const late = ms === null ? [] : [clock.sleep(ms, timer.signal).catch(() => undefined)];
-      await Promise.race([ringing.promise, ...late]);
-      timer.abort();
-      ringing = Promise.withResolvers<void>();
-    },
-  };
-}
-
 /** Starts nothing before the first `next`. */
 export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
-  const { source, clock } = options;
+  const { source, clock, keeper } = options;
   const bell = createBell(clock);
   const running = new Set<Promise<void>>();
-  const finished: FinishedCall<T>[] = [];
+  const finished = createFinishedCalls<T>();
+  const exhausted: Batch<T>[] = [];
   const bodies = new WeakMap<FinishedCall<T>, Promise<PlainBody>>();
   let waiting: Batch<T>[] = [];
   let leftOut: Entry<T>[] = [];
   let reading: Promise<void> | null = null;
   let failure: { readonly error: unknown } | null = null;
+  let hasBegun = false;
   let isStopped = false;
   let turns = new AbortController();
   let nextNumber = 0;
+
+  /** Puts an answer where it survives a crash, before anything else is done with it. */
+  async function keep(call: FinishedCall<T>): Promise<KeptAnswer<T> | null> {
+    const { reply } = call;
+    if (!keeper || !isAnswer(reply)) return null;
+    try {
+      return await keeper.keep({ ...call, reply });
+    } catch (error) {
+      // It can still be loaded from memory, but nothing more may be sent.
+      failure ??= { error };
+      return null;
+    }
+  }
 
   async function call(batch: Batch<T>, turn: AbortSignal): Promise<void> {
     const callId = randomUUID();
@@ -111,9 +87,10 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
     };
     try {
       const reply = await options.send(batch, onStart, turn);
+      crashPoint("after_receive");
       const start = startedAtMs ?? clock.now();
       const milliseconds = Math.max(0, clock.now() - start);
-      finished.push({
+      const call: FinishedCall<T> = {
         kind: "finished",
         batch,
         callId,
@@ -122,7 +99,8 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
         milliseconds,
         reply,
         wasTight,
-      });
+      };
+      finished.push(call, await keep(call));
     } catch (error) {
       if (!turn.aborted) failure ??= { error };
       else if (!isStopped) waiting.unshift(batch);
@@ -132,7 +110,7 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
   function start(batch: Batch<T>): void {
     const task = call(batch, turns.signal).finally(() => {
       running.delete(task);
-      bell.ring();
+      wake();
     });
     running.add(task);
   }
@@ -145,7 +123,7 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
       })
       .finally(() => {
         reading = null;
-        bell.ring();
+        wake();
       });
   }
 
@@ -171,8 +149,7 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
   }
 
   function takeLeftOut(limit: number): Batch<T> | null {
-    const isAllElseDone =
-      source.isDone && waiting.length === 0 && running.size === 0 && finished.length === 0;
+    const isAllElseDone = source.isDone && waiting.length === 0 && running.size === 0 && finished.size === 0;
     if (leftOut.length < (isAllElseDone ? 1 : limit)) return null;
     const entries = leftOut.slice(0, limit);
     leftOut = leftOut.slice(limit);
@@ -183,7 +160,7 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
     const batch = takeWaiting(limit) ?? takeLeftOut(limit);
     if (batch) return batch;
     // While the service turns calls away no further records are read: what waits is bounded too.
-    if (waiting.length + running.size + finished.length >= options.maxCalls) return null;
+    if (waiting.length + underWay() >= options.maxCalls) return null;
     if (source.has(limit)) return createBatch(nextNumber++, toEntries(source.take(limit)));
     if (!source.isDone) readPage();
     return null;
@@ -193,18 +170,38 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
     return !isStopped && failure === null;
   }
 
-  /** Starts what may start; returns a batch that may not be sent again. */
-  function startCalls(): Batch<T> | null {
-    while (mayGoOn()) {
-      const underWay = running.size + finished.length;
-      if (underWay >= (options.isTight() ? 1 : options.maxCalls)) return null;
-      if (bytesOf(finished) > MAX_WAITING_BYTES) return null;
+  /** Answers that wait on disk hold up nothing, as long as nothing else waits for its consequences. */
+  function isAhead(): boolean {
+    return keeper?.mayRunAhead() === true && finished.areAllKept && !options.isTight();
+  }
+
+  /** Calls that count against the most there may be. */
+  function underWay(): number {
+    return running.size + (isAhead() ? 0 : finished.size);
+  }
+
+  function hasRoom(): boolean {
+    if (keeper?.hasRoom(running.size) === false) return false;
+    if (finished.bytes > MAX_WAITING_BYTES && !isAhead()) return false;
+    return underWay() < (options.isTight() ? 1 : options.maxCalls);
+  }
+
+  function startCalls(): void {
+    while (mayGoOn() && hasRoom()) {
       const batch = takeNext(options.limit());
-      if (!batch) return null;
-      if ((batch.origin.isolationCalls ?? 0) >= MAX_ISOLATION_CALLS) return batch;
+      if (!batch) return;
+      if ((batch.origin.isolationCalls ?? 0) >= MAX_ISOLATION_CALLS) {
+        exhausted.push(batch);
+        return;
+      }
       start(batch);
     }
-    return null;
+  }
+
+  /** Goes on, also while nobody asks for the next call. */
+  function wake(): void {
+    if (hasBegun && isAhead()) startCalls();
+    bell.ring();
   }
 
   function msUntilDue(): number | null {
@@ -225,10 +222,12 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
   }
 
   async function next(): Promise<FinishedCall<T> | ExhaustedBatch<T> | null> {
+    hasBegun = true;
     for (;;) {
-      const exhausted = startCalls();
-      if (exhausted) return { kind: "exhausted", batch: exhausted };
-      const call = finished.shift();
+      startCalls();
+      const batch = exhausted.shift();
+      if (batch) return { kind: "exhausted", batch };
+      const call = await finished.shift();
       if (call) return call;
       if (running.size === 0 && reading === null) {
         if (failure) throw failure.error;
@@ -240,12 +239,13 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
     }
   }
 
+  keeper?.onChange(wake);
+
   return {
     next,
     async plainBody(call) {
       const body = plainBody(call);
-      const [following] = finished;
-      if (following) void plainBody(following);
+      finished.prepareNext((following) => void plainBody(following));
       return await body;
     },
     requeue(batches) {

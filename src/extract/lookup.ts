@@ -6,6 +6,7 @@ import { createBatchSize } from "./batch-size.ts";
 import { createCapacity } from "./capacity.ts";
 import { createDispatch } from "./dispatch.ts";
 import type { HttpClient } from "./http-client.ts";
+import type { Keeper } from "./keeper.ts";
 import type { Limiter } from "./limits.ts";
 import type { Attempt, LookupItem, LookupOutcome } from "./lookup-outcome.ts";
 import { buildRequestBody } from "./request-body.ts";
@@ -34,6 +35,8 @@ export interface LookupOptions<T extends LookupItem> {
   readonly onSent: (items: readonly T[]) => void;
   /** From 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
+  /** Keeps every answer of a billed endpoint before anything else is done with it; null where they may be lost. */
+  readonly keeper: Keeper<T> | null;
 }
 
 /**
@@ -45,6 +48,7 @@ export async function* lookup<T extends LookupItem>(
   options: LookupOptions<T>,
 ): AsyncGenerator<LookupOutcome<T>, void, undefined> {
   const { endpoint, http, limiter } = options;
+  const keeper = endpoint.billed ? options.keeper : null;
   const abandon = new AbortController();
   const batchSize = createBatchSize(endpoint.maxRecords);
   const capacity = createCapacity();
@@ -52,6 +56,7 @@ export async function* lookup<T extends LookupItem>(
     source: openBatchSource(options.items),
     clock: options.clock,
     maxCalls: limiter.concurrency,
+    keeper,
     limit: () => capacity.limit(batchSize.limit),
     isTight: () => capacity.isTight,
     send: async ({ entries }, onStart, waiting) =>
@@ -85,8 +90,8 @@ export async function* lookup<T extends LookupItem>(
     stop.throwIfStopped();
   } finally {
     options.signal.removeEventListener("abort", onAbort);
-    // Only a consumer that gave up leaves calls in flight.
-    abandon.abort();
+    // Only a consumer that gave up leaves calls in flight; they are paid for, so they end where they can be kept.
+    if (!keeper) abandon.abort();
     await dispatch.close();
   }
 }

@@ -1,9 +1,11 @@
 import type { JobConfig } from "../config/config.ts";
 import type { Coverage, LookupSelection, LookupSpec, PastRun, RunRef } from "../load/warehouse.ts";
+import { createAnswerKeeper } from "./answer-keeper.ts";
 import { agree } from "./agree.ts";
 import { decideSending } from "./decide.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
 import { endOfError, type JobEnd } from "./job-end.ts";
+import { openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { lookupSpecOf } from "./lookup-spec.ts";
 import { bindLookup } from "./lookup-types.ts";
@@ -100,7 +102,7 @@ async function send(
   tally: Tally,
 ): Promise<void> {
   const { config, warehouse, progress, signal } = services;
-  const { job, request, run, pastRuns } = task;
+  const { job, request, run, spec, pastRuns } = task;
   const { counts } = selection;
   await warehouse.recordDue(run, counts.due);
   await noteFound(services, run, tally.counters());
@@ -122,9 +124,11 @@ async function send(
   await agree(services, job.name, request, decision);
   if (counts.toSend === 0 || signal.aborted) return;
   const bound = bindLookup(job);
+  const spool = await openJobSpool(config, warehouse, run);
+  const keeper = createAnswerKeeper({ spool, asked: { run, spec, bound }, mayRunAhead: () => false });
   progress.start(job.name, counts.toSend, bound.endpoint.name);
   try {
-    await sendDue(services, { run, spec: task.spec, bound, selection, tally });
+    await sendDue(services, { run, spec, bound, selection, tally, keeper });
   } finally {
     progress.end(job.name);
   }

@@ -1,6 +1,7 @@
 import { StopRunError } from "../errors.ts";
 import { type Attempt, lookup } from "../extract/lookup.ts";
 import type { CounterDelta, LookupSelection, LookupSpec, RunRef } from "../load/warehouse.ts";
+import type { AnswerKeeper } from "./answer-keeper.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 import { openLoaderPool } from "./loader-pool.ts";
 import { mergeDrift, type Received, receive, receiveAttempt } from "./receive.ts";
@@ -14,6 +15,7 @@ export interface SendTask {
   readonly bound: BoundLookup;
   readonly selection: LookupSelection;
   readonly tally: Tally;
+  readonly keeper: AnswerKeeper;
 }
 
 /** What is handed to a loader: one call, with what it adds to the counters. */
@@ -39,6 +41,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       drift: mergeDrift(group.map((call) => call.drift)),
       counters: sumOf(group.map((call) => call.counters)),
     });
+    await task.keeper.release(group.flatMap((call) => call.ledger.map(({ callId }) => callId)));
     for (const call of group) tally.settle(call);
     tally.add({ rows_written: rowsWritten, records_rejected: notLoadable });
     const done = group.reduce((sum, call) => sum + call.answers.length + call.rejects.length, 0);
@@ -74,6 +77,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       log: services.log,
       signal: services.signal,
       random: services.random,
+      keeper: task.keeper,
       onSent: (records) => {
         tally.send(records);
       },

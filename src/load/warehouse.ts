@@ -351,6 +351,8 @@ export interface Warehouse {
   printDdl(): Promise<string>;
   /** Host that this warehouse was filled from; null before the first run. */
   readServiceHost(): Promise<string | null>;
+  /** Tells this warehouse from every other one, whatever its address; null before the first run. */
+  readIdentity(): Promise<string | null>;
   /** Records the host; with `replace` also over another one (`migrate --accept-service`). */
   writeServiceHost(serviceHost: string, options: { replace: boolean }): Promise<void>;
 

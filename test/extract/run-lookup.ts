@@ -1,6 +1,7 @@
 import { silentLog } from "../../src/log.ts";
 import type { Clock } from "../../src/clock.ts";
 import { type HttpClientOptions, openHttpClient } from "../../src/extract/http-client.ts";
+import type { Keeper } from "../../src/extract/keeper.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import { type Attempt, lookup, type LookupItem, type LookupOutcome } from "../../src/extract/lookup.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
@@ -33,6 +34,7 @@ export interface LookupSetting {
   readonly http?: Partial<HttpClientOptions>;
   readonly requestsPerSecond?: number;
   readonly pageSize?: number;
+  readonly keeper?: Keeper<LookupItem>;
   readonly onOutcome?: (outcome: LookupOutcome<LookupItem>) => void | Promise<void>;
 }
 
@@ -80,6 +82,7 @@ export async function runLookup(
       },
       onSent: (fresh) => sent.push(...fresh.map((item) => item.recordId)),
       random: () => 0.5,
+      keeper: setting.keeper ?? null,
     });
     for await (const outcome of asked) {
       outcomes.push(outcome);

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { choice, text } from "./described.ts";
 import { inputs } from "./inputs.ts";
 import { job } from "./jobs.ts";
-import { alerts, budgets, confirmAbove, http, privacy, retention } from "./operations.ts";
+import { alerts, budgets, confirmAbove, http, privacy, retention, spool } from "./operations.ts";
 import { sandbox, service } from "./service.ts";
 import { connection, warehouse } from "./warehouse.ts";
 
@@ -17,6 +17,7 @@ export const documentSchema = z.strictObject({
   budgets: budgets.optional(),
   warehouse,
   data_dir: text({ expects: "a folder" }).default(".person-etl"),
+  spool: spool.prefault({}),
   confirm_above: confirmAbove.prefault({}),
   connections: z.record(z.string(), connection).default({}),
   inputs: inputs.default({}),

@@ -50,6 +50,9 @@ export const http = z.strictObject({
   token: secret().optional(),
 });
 
+/** `spool`: received answers that wait to be loaded. */
+export const spool = z.strictObject({ max_megabytes: wholeNumber(1, 1_000_000).default(1024) });
+
 /** `confirm_above`: a job that is due for more than both asks first. */
 export const confirmAbove = z.strictObject({
   records: count().default(10_000),

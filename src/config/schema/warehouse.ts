@@ -1,22 +1,23 @@
 import { z } from "zod";
 import { httpUrl, isFileReference, postgresUrl } from "./addresses.ts";
 import { choice, text } from "./described.ts";
-import { schemaName } from "./values.ts";
+import { duration, schemaName } from "./values.ts";
 
 /** Where the tables go unless the configuration says otherwise. */
 export const DEFAULT_SCHEMA = "person_data";
 /** Where runs, ledger and checkpoints go unless the configuration says otherwise. */
 export const DEFAULT_OPS_SCHEMA = "person_data_ops";
 
-const schemas = {
+const common = {
   schema: schemaName().default(DEFAULT_SCHEMA),
   ops_schema: schemaName().default(DEFAULT_OPS_SCHEMA),
+  retry_for: duration("0s").default("5m"),
 };
 
 const postgres = z.strictObject({
   type: z.literal("postgres"),
   url: postgresUrl({ allowEmbedded: true }),
-  ...schemas,
+  ...common,
 });
 
 const bigquery = z.strictObject({
@@ -37,7 +38,7 @@ const bigquery = z.strictObject({
     (value) => value !== "adc" && !isFileReference(value),
   ).default("adc"),
   api_endpoint: httpUrl().optional(),
-  ...schemas,
+  ...common,
 });
 
 /** `warehouse`: what is filled. */

@@ -10,6 +10,14 @@ export async function readServiceHost(session: Session, names: SchemaNames): Pro
   return row?.service_host ?? null;
 }
 
+/** Tells this warehouse from every other one: the moment at which it was set up, to the microsecond. */
+export async function readIdentity(session: Session, names: SchemaNames): Promise<string | null> {
+  const [row] = await session.rows<{ created_at: string }>(
+    sql`SELECT created_at FROM ${tableId(names, "ops", "warehouse_identity")}`,
+  );
+  return row?.created_at ?? null;
+}
+
 /** Records the host once; with `replace` over another one. */
 export async function writeServiceHost(
   session: Session,

@@ -15,7 +15,7 @@ import type {
 } from "../warehouse.ts";
 import { checkWarehouse } from "./check.ts";
 import { commitLookup } from "./commit-lookup.ts";
-import { readServiceHost, writeServiceHost } from "./identity.ts";
+import { readIdentity, readServiceHost, writeServiceHost } from "./identity.ts";
 import { checkInput } from "./input.ts";
 import { readBudgetUse, readRunUse } from "./budget-rows.ts";
 import { giveBack } from "./give-back.ts";
@@ -76,6 +76,8 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     printDdl: () => printDdl(names),
     readServiceHost: async () =>
       (await isMigrated(pool, names)) ? within((session) => readServiceHost(session, names)) : null,
+    readIdentity: async () =>
+      (await isMigrated(pool, names)) ? within((session) => readIdentity(session, names)) : null,
     writeServiceHost: (host, { replace }) =>
       within((session) => writeServiceHost(session, names, host, replace)),
 

@@ -1,0 +1,57 @@
+import { describe, expect, test } from "vitest";
+import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
+import { surveySpool } from "../../src/spool/survey-spool.ts";
+import { spoolRoot } from "../../src/jobs/job-spool.ts";
+import { configOf, jobOf, startWorld, type World } from "./world.ts";
+
+const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
+
+/** What stands in the spool of a world's data_dir. */
+async function spoolOf(world: World) {
+  return await surveySpool(spoolRoot(await world.config()));
+}
+
+describe("the spool of a run", () => {
+  test.each([
+    ["that goes well", ""],
+    ["whose answers leave records out", "missing:0.5"],
+    ["of which an answer left out every record", "missing#1"],
+    ["of which an answer couldn't be read", "truncated_json#1"],
+  ])("%s is empty at its end", async (_name, faults) => {
+    const rows = faults === "missing#1" ? 1 : 40;
+    const world = await startWorld({
+      rows,
+      config: configOf(enrichOnly),
+      faults: parseFaults(faults),
+    });
+    const job = jobOf(await world.run(), "enrich_customers");
+    expect(job.status).toBe("succeeded");
+    expect(await spoolOf(world)).toEqual({ contents: [], damaged: [] });
+  });
+
+  test("that the warehouse fails keeps every answer that was paid for", async () => {
+    const world = await startWorld({ rows: 6000, config: configOf(enrichOnly), latencyMs: 50 });
+    const services = await world.services();
+    let isBroken = false;
+    const report = await world.run(
+      {},
+      {
+        progress: {
+          ...services.progress,
+          advance() {
+            if (isBroken) return;
+            isBroken = true;
+            void world.rows("ALTER TABLE person_data.person_phone RENAME TO elsewhere");
+          },
+        },
+      },
+    );
+    expect(jobOf(report, "enrich_customers").status).toBe("failed");
+    // The sandbox's own controls answer so.
+    const { requests } = (await world.control("/ledger")) as { requests: number };
+    const loaded = Number(await world.value("SELECT count(*) FROM person_data_ops.api_call"));
+    const { contents } = await spoolOf(world);
+    expect(contents).toMatchObject([{ job: "enrich_customers", shard: "0/1", calls: requests - loaded }]);
+    expect(requests - loaded).toBeGreaterThan(0);
+  });
+});
