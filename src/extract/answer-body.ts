@@ -100,9 +100,15 @@ function hasInexactNumber(text: string): boolean {
 /** Parses JSON; a number that a double can't carry exactly becomes a `JSON.rawJSON` of its source text. */
 export function parseExact(text: string): unknown {
   if (!hasInexactNumber(text)) return JSON.parse(text);
-  return JSON.parse(text, (_key, value, { source }) =>
-    typeof value === "number" && source !== undefined && !isExact(source) ? JSON.rawJSON(source) : value,
-  );
+  try {
+    return JSON.parse(text, (_key, value, { source }) =>
+      typeof value === "number" && source !== undefined && !isExact(source) ? JSON.rawJSON(source) : value,
+    );
+  } catch (error) {
+    // A reviver doesn't go as deep as parsing does: digits may be lost then, but not a paid answer.
+    if (error instanceof RangeError) return JSON.parse(text);
+    throw error;
+  }
 }
 
 /** An id as the service may send it, number or text; null when it is neither or of unlikely length. */

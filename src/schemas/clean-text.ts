@@ -1,4 +1,5 @@
 import { rawNumber } from "../raw-json.ts";
+import { deepJson } from "./deep-json.ts";
 import type { DriftLog } from "./drift.ts";
 import { MAX_JSON_DEPTH } from "./json-text.ts";
 
@@ -24,7 +25,7 @@ function clean(value: unknown, path: string, levels: number, drift: DriftLog): u
   }
   if (typeof value !== "object" || value === null || rawNumber(value) !== null) return value;
   // Too deep to be stored as JSON; as the text of its JSON it holds escapes instead of the characters themselves.
-  if (levels === 0) return JSON.stringify(value);
+  if (levels === 0) return deepJson(value);
   if (Array.isArray(value)) return value.map((item) => clean(item, `${path}[]`, levels - 1, drift));
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => {

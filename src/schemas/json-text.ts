@@ -1,4 +1,5 @@
 import { rawNumber } from "../raw-json.ts";
+import { deepJson } from "./deep-json.ts";
 
 /** Levels of nesting that every warehouse's JSON takes (BigQuery: 500; Postgres: as its stack allows). */
 export const MAX_JSON_DEPTH = 200;
@@ -17,7 +18,7 @@ function makeStorable(value: unknown, levels: number): unknown {
   const number = rawNumber(value);
   if (number !== null) return MODEST_NUMBER.test(number) ? value : number;
   if (typeof value !== "object" || value === null) return value;
-  if (levels === 0) return JSON.stringify(value);
+  if (levels === 0) return deepJson(value);
   if (Array.isArray(value)) return value.map((item) => makeStorable(item, levels - 1));
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [key, makeStorable(inner, levels - 1)]),

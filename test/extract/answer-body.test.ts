@@ -32,6 +32,14 @@ describe("numbers", () => {
     expect(parseExact(`[${source}]`)).toEqual([expected]);
   });
 
+  it("keep all else readable beside nesting of any depth", () => {
+    const deep = `${"[".repeat(10_000)}1${"]".repeat(10_000)}`;
+    expect(readEnvelope(bytes(`{"results":[{"a":1},{"b":1e400,"c":${deep}}]}`))).toMatchObject({
+      kind: "envelope",
+      results: [{ a: 1 }, {}],
+    });
+  });
+
   it("digits inside text are text", () => {
     expect(parseExact('["x:12345678901234567890,12345678901234567890"]')).toEqual([
       "x:12345678901234567890,12345678901234567890",

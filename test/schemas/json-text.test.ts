@@ -28,6 +28,15 @@ test("what is nested deeper stands there as the text of its JSON, and nothing is
   );
 });
 
+test("objects of every shape are written at any depth", () => {
+  // JSON.stringify itself gives up on these: their keys are numbers, or too many.
+  const core = `{"0":[1.50,"\\u0000"],"b":{"1":{}}}`;
+  const deep: unknown = JSON.parse(`${'{"7":'.repeat(20_000)}${core}${"}".repeat(20_000)}`);
+  const text = jsonText({ deep, next: [1] });
+  const inner = `${'{"7":'.repeat(20_000 - 199)}{"0":[1.5,"\\u0000"],"b":{"1":{}}}${"}".repeat(20_000 - 199)}`;
+  expect(text).toBe(`{"deep":${'{"7":'.repeat(199)}${JSON.stringify(inner)}${"}".repeat(199)},"next":[1]}`);
+});
+
 test("a field called __proto__ is kept", () => {
   expect(jsonText(JSON.parse('{"__proto__":{"a":1}}'))).toBe('{"__proto__":{"a":1}}');
   const deep = JSON.parse(`{"__proto__":${"[".repeat(300)}${"]".repeat(300)}}`);
