@@ -2,7 +2,9 @@ import { StopJobError } from "../errors.ts";
 import type { KeptAnswer, Keeper } from "../extract/keeper.ts";
 import type { LookupRecord } from "../load/warehouse.ts";
 import type { Spool, SpooledCall } from "../spool/spool.ts";
+import { countText } from "./estimate.ts";
 import { type Asked, describeCall, readKeptCall } from "./kept-call.ts";
+import type { Outage } from "./outage.ts";
 
 /** Keeps the answers of one job's run in the spool until their rows are committed. */
 export interface AnswerKeeper extends Keeper<LookupRecord> {
@@ -10,19 +12,22 @@ export interface AnswerKeeper extends Keeper<LookupRecord> {
   release(callIds: readonly string[]): Promise<void>;
   /** Whether a call's answer is on disk. */
   has(callId: string): boolean;
+  /** A sentence about the answers that are on disk; null when there are none. */
+  tellKept(): string | null;
 }
 
 /** What a keeper works with. */
 export interface KeeperOptions {
   readonly spool: Spool;
   readonly asked: Asked;
-  /** Whether sending may go on while answers wait to be loaded. */
-  readonly mayRunAhead: () => boolean;
+  readonly outage: Outage;
+  /** The warehouse takes answers rarely and many at a time, so that many wait in any case. */
+  readonly isLoadedRarely: boolean;
 }
 
 /** Keeps nothing yet. */
-export function createAnswerKeeper({ spool, asked, mayRunAhead }: KeeperOptions): AnswerKeeper {
-  const kept = new Map<string, SpooledCall>();
+export function createAnswerKeeper({ spool, asked, outage, isLoadedRarely }: KeeperOptions): AnswerKeeper {
+  const kept = new Map<string, SpooledCall & { readonly records: number }>();
 
   async function recall(call: SpooledCall): ReturnType<KeptAnswer<LookupRecord>["recall"]> {
     const content = await spool.read(call);
@@ -43,13 +48,15 @@ export function createAnswerKeeper({ spool, asked, mayRunAhead }: KeeperOptions)
         header: describeCall(asked, call),
         body: call.reply.body,
       });
-      kept.set(spooled.callId, spooled);
+      kept.set(spooled.callId, { ...spooled, records: call.batch.entries.length });
       return { recall: () => recall(spooled) };
     },
     hasRoom: (callsUnderWay) => spool.hasRoom(callsUnderWay),
-    mayRunAhead,
+    // A warehouse that only is slow must not let answers pile up that a lost disk would take with it.
+    mayRunAhead: () => isLoadedRarely || outage.isOn,
     onChange(listener) {
       spool.onRemoval(listener);
+      outage.onBegin(listener);
     },
     async release(callIds) {
       for (const callId of callIds) {
@@ -59,5 +66,14 @@ export function createAnswerKeeper({ spool, asked, mayRunAhead }: KeeperOptions)
       }
     },
     has: (callId) => kept.has(callId),
+    tellKept() {
+      if (kept.size === 0) return null;
+      const records = [...kept.values()].reduce((sum, call) => sum + call.records, 0);
+      return (
+        `${countText(kept.size, "received answer")} for ${countText(records, "record")} ` +
+        `${kept.size === 1 ? "is" : "are"} safe in ${spool.folder}; the next run of ${asked.run.job} loads ` +
+        `${kept.size === 1 ? "it" : "them"} and sends none of these records again.`
+      );
+    },
   };
 }

@@ -4,6 +4,8 @@ export interface LoaderPool<T> {
   push(item: T): Promise<void>;
   /** Waits until everything is committed; rejects with the first commit's failure. */
   drain(): Promise<void>;
+  /** What was handed over and, after a failure, not committed. */
+  left(): readonly T[];
 }
 
 /** How a pool is bounded. */
@@ -20,12 +22,22 @@ export interface LoaderPoolOptions<T> {
 /** Opens a pool; nothing is left behind after `drain`. */
 export function openLoaderPool<T>(options: LoaderPoolOptions<T>): LoaderPool<T> {
   const waiting: T[] = [];
+  const failed: T[] = [];
   const state: { busy: number; failure: { readonly error: unknown } | null } = { busy: 0, failure: null };
   let change = Promise.withResolvers<void>();
 
   function tellChange(): void {
     change.resolve();
     change = Promise.withResolvers<void>();
+  }
+
+  async function commit(group: readonly T[]): Promise<void> {
+    try {
+      await options.commit(group);
+    } catch (error) {
+      failed.push(...group);
+      throw error;
+    }
   }
 
   /** One loader: works until nothing waits any more. Never rejects. */
@@ -35,7 +47,7 @@ export function openLoaderPool<T>(options: LoaderPoolOptions<T>): LoaderPool<T> 
       while (waiting.length > 0 && state.failure === null) {
         const group = waiting.splice(0, options.maxGroup);
         tellChange();
-        await options.commit(group);
+        await commit(group);
       }
     } catch (error) {
       // Only the first failure counts: what follows is mostly its echo.
@@ -61,5 +73,6 @@ export function openLoaderPool<T>(options: LoaderPoolOptions<T>): LoaderPool<T> 
       while (state.busy > 0) await change.promise;
       throwFailure();
     },
+    left: () => [...failed, ...waiting],
   };
 }

@@ -1,6 +1,6 @@
 import type { JobConfig } from "../config/config.ts";
 import type { Coverage, LookupSelection, LookupSpec, PastRun, RunRef } from "../load/warehouse.ts";
-import { createAnswerKeeper } from "./answer-keeper.ts";
+import { type AnswerKeeper, createAnswerKeeper } from "./answer-keeper.ts";
 import { agree } from "./agree.ts";
 import { decideSending } from "./decide.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
@@ -9,6 +9,7 @@ import { openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { lookupSpecOf } from "./lookup-spec.ts";
 import { bindLookup } from "./lookup-types.ts";
+import { createOutage, type Outage } from "./outage.ts";
 import { type Counters, zeroCounters } from "./report.ts";
 import { sendDue } from "./send-due.ts";
 import type { JobServices, RunRequest } from "./services.ts";
@@ -33,6 +34,7 @@ interface Task {
   readonly run: RunRef;
   readonly spec: LookupSpec;
   readonly pastRuns: readonly PastRun[];
+  readonly outage: Outage;
 }
 
 /** Runs one job once and keeps the books. Throws only when it could not begin. */
@@ -47,10 +49,12 @@ export async function runLookupJob(
   // Before this run is noted: one that goes on under the same id has to see its predecessor.
   const pastRuns = await warehouse.lastRuns(job.name, PAST_RUNS);
   await warehouse.beginRun(run);
-  const { end, counters, coverage } = await work(services, { job, request, run, spec, pastRuns });
+  const outage = outageOf(services, job);
+  const { end, counters, coverage } = await work(services, { job, request, run, spec, pastRuns, outage });
   const { status, limitedBy, error } = end;
   try {
-    await warehouse.endRun(run, { status, limitedBy, error: error?.message ?? null, counters }, coverage);
+    const runEnd = { status, limitedBy, error: error?.message ?? null, counters };
+    await outage.outlast(() => warehouse.endRun(run, runEnd, coverage));
   } catch (failure) {
     // A warehouse that can't even note the end is of no use to the jobs that follow.
     return { end: { ...(status === "failed" ? end : endOfError(failure)), stopsRun: true }, counters };
@@ -60,9 +64,11 @@ export async function runLookupJob(
 
 /** From the selection to its end; whatever is thrown on the way becomes the end. */
 async function work(services: JobServices, task: Task): Promise<WorkResult> {
-  const { job, request } = task;
+  const { job, request, outage } = task;
+  let keeper: AnswerKeeper;
   let selection: LookupSelection;
   try {
+    keeper = await openKeeper(services, task);
     selection = await services.warehouse.selectLookup(task.spec, task.run);
   } catch (error) {
     return { end: endOfError(error), counters: zeroCounters, coverage: null };
@@ -71,17 +77,17 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
   tally.add({ rows_written: selection.rowsWritten });
   let thrown: { readonly error: unknown } | null = null;
   try {
-    await send(services, task, selection, tally);
+    await send(services, task, { selection, tally, keeper });
   } catch (error) {
     thrown = { error };
   }
   try {
-    await selection.close();
+    await outage.outlast(() => selection.close());
   } catch (error) {
     thrown ??= { error };
   }
   const counters = tally.counters();
-  const end = judgeEnd({
+  const judged = judgeEnd({
     job: job.name,
     thrown,
     isStopped: services.signal.aborted,
@@ -92,17 +98,40 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
     caps: { maxRecords: request.maxRecords, maxRecordsPerRun: job.maxRecordsPerRun },
     maxRejectRatio: job.maxRejectRatio,
   });
+  const end = tellKept(services, job, judged, keeper.tellKept());
   return { end, counters, coverage: tally.coverage(task.spec.input.name) };
+}
+
+function outageOf({ config, clock, log, signal }: JobServices, job: JobConfig): Outage {
+  return createOutage({ clock, log, signal, retryForMs: config.warehouse.retryForMs, job: job.name });
+}
+
+async function openKeeper({ config, warehouse }: JobServices, task: Task): Promise<AnswerKeeper> {
+  const { job, run, spec, outage } = task;
+  return createAnswerKeeper({
+    spool: await openJobSpool(config, warehouse, run),
+    asked: { run, spec, bound: bindLookup(job) },
+    outage,
+    isLoadedRarely: warehouse.commitGroup.maxCalls > 1,
+  });
+}
+
+/** Adds to an end what the user has to know about answers that are on disk still. */
+function tellKept({ log, progress }: JobServices, job: JobConfig, end: JobEnd, kept: string | null): JobEnd {
+  if (kept === null) return end;
+  log.warn({ job: job.name, kept }, "answers_kept");
+  progress.note(job.name, kept);
+  return end.error ? { ...end, error: { ...end.error, message: `${end.error.message} ${kept}` } } : end;
 }
 
 async function send(
   services: JobServices,
   task: Task,
-  selection: LookupSelection,
-  tally: Tally,
+  of: { readonly selection: LookupSelection; readonly tally: Tally; readonly keeper: AnswerKeeper },
 ): Promise<void> {
   const { config, warehouse, progress, signal } = services;
-  const { job, request, run, spec, pastRuns } = task;
+  const { job, request, run, spec, pastRuns, outage } = task;
+  const { selection, tally } = of;
   const { counts } = selection;
   await warehouse.recordDue(run, counts.due);
   await noteFound(services, run, tally.counters());
@@ -124,11 +153,9 @@ async function send(
   await agree(services, job.name, request, decision);
   if (counts.toSend === 0 || signal.aborted) return;
   const bound = bindLookup(job);
-  const spool = await openJobSpool(config, warehouse, run);
-  const keeper = createAnswerKeeper({ spool, asked: { run, spec, bound }, mayRunAhead: () => false });
   progress.start(job.name, counts.toSend, bound.endpoint.name);
   try {
-    await sendDue(services, { run, spec, bound, selection, tally, keeper });
+    await sendDue(services, { run, spec, bound, outage, ...of });
   } finally {
     progress.end(job.name);
   }

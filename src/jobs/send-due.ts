@@ -4,6 +4,7 @@ import type { CounterDelta, LookupSelection, LookupSpec, RunRef } from "../load/
 import type { AnswerKeeper } from "./answer-keeper.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 import { openLoaderPool } from "./loader-pool.ts";
+import type { Outage } from "./outage.ts";
 import { mergeDrift, type Received, receive, receiveAttempt } from "./receive.ts";
 import type { JobServices } from "./services.ts";
 import { countSettled, recordsOf, type Tally } from "./tally.ts";
@@ -16,6 +17,7 @@ export interface SendTask {
   readonly selection: LookupSelection;
   readonly tally: Tally;
   readonly keeper: AnswerKeeper;
+  readonly outage: Outage;
 }
 
 /** What is handed to a loader: one call, with what it adds to the counters. */
@@ -32,15 +34,17 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   const { run, tally, bound } = task;
 
   async function commit(group: readonly Loadable[]): Promise<void> {
-    const { rowsWritten, notLoadable } = await warehouse.commitLookup({
-      run,
-      spec: task.spec,
-      ledger: group.flatMap((call) => call.ledger),
-      answers: group.flatMap((call) => call.answers),
-      rejects: group.flatMap((call) => call.rejects),
-      drift: mergeDrift(group.map((call) => call.drift)),
-      counters: sumOf(group.map((call) => call.counters)),
-    });
+    const { rowsWritten, notLoadable } = await task.outage.outlast(() =>
+      warehouse.commitLookup({
+        run,
+        spec: task.spec,
+        ledger: group.flatMap((call) => call.ledger),
+        answers: group.flatMap((call) => call.answers),
+        rejects: group.flatMap((call) => call.rejects),
+        drift: mergeDrift(group.map((call) => call.drift)),
+        counters: sumOf(group.map((call) => call.counters)),
+      }),
+    );
     await task.keeper.release(group.flatMap((call) => call.ledger.map(({ callId }) => callId)));
     for (const call of group) tally.settle(call);
     tally.add({ rows_written: rowsWritten, records_rejected: notLoadable });
@@ -70,7 +74,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     const outcomes = lookup({
       endpoint: bound.endpoint,
       parameters: bound.requestParameters,
-      items: task.selection.records(),
+      items: task.selection.records((page) => task.outage.outlast(page)),
       http: services.http,
       limiter: services.limiter,
       clock: services.clock,
@@ -92,10 +96,16 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   try {
     await pool.drain();
   } catch (failure) {
+    for (const call of pool.left()) takeBackKept(call, task);
     // A failed commit outranks what ended the sending, unless that ends the whole run.
     if (!(stopped?.reason instanceof StopRunError)) throw failure;
   }
   if (stopped) throw stopped.reason;
+}
+
+/** What waits on disk is counted by the run that loads it, on behalf of this one. */
+function takeBackKept(call: Loadable, { keeper, tally }: SendTask): void {
+  if (call.ledger.some(({ callId }) => keeper.has(callId))) tally.takeBack(call, countAttempts(call.ledger));
 }
 
 function countAttempts(ledger: readonly Attempt[]): CounterDelta {

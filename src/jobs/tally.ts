@@ -33,6 +33,8 @@ export interface Tally {
   send(records: readonly LookupRecord[]): void;
   /** Takes note of what became of records that were sent, once each, when it is committed. */
   settle(settled: Settled): void;
+  /** Forgets records and counts of a call whose answer waits on disk: they count when it is loaded. */
+  takeBack(settled: Settled, counted: CounterDelta): void;
   /** Takes note of whatever else is counted. */
   add(delta: CounterDelta): void;
   /** The counters so far; `records_remaining` are the rows not sent yet. */
@@ -116,6 +118,14 @@ export function createTally(counts: LookupCounts): Tally {
         added.records_sent += 1;
         rowsBehindSent += record.occurrences;
       }
+    },
+    takeBack(settled, counted) {
+      for (const record of recordsOf(settled)) {
+        if (!open.delete(record.recordId)) continue;
+        added.records_sent -= 1;
+        rowsBehindSent -= record.occurrences;
+      }
+      add(Object.fromEntries(Object.entries(counted).map(([name, count]) => [name, -count])));
     },
     settle(settled) {
       for (const { record, outcome } of settled.answers) move(record, outcome);

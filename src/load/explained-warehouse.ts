@@ -1,4 +1,4 @@
-import type { LookupSelection, Warehouse } from "./warehouse.ts";
+import type { LookupSelection, Patience, Warehouse } from "./warehouse.ts";
 
 /** Turns what a driver throws into an error that says what to do; `connection` names another database, if one was read. */
 export type Explain = (error: unknown, connection: string | null) => unknown;
@@ -44,12 +44,16 @@ function isSelection(result: unknown): result is LookupSelection {
 
 /** Pages are read long after the selection was made. */
 function explainPages(selection: LookupSelection, explain: (error: unknown) => unknown): LookupSelection {
-  async function* records() {
+  const explained: Patience = async (work) => {
     try {
-      yield* selection.records();
+      return await work();
     } catch (error) {
       throw explain(error);
     }
-  }
-  return { ...selection, records };
+  };
+  return {
+    ...selection,
+    records: (within = (page) => page()) => selection.records((page) => within(() => explained(page))),
+    close: () => explained(() => selection.close()),
+  };
 }

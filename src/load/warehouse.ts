@@ -115,13 +115,19 @@ export interface LookupRecord {
   readonly mayBeBilled?: boolean;
 }
 
+/** Does work, perhaps again after a failure. */
+export type Patience = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
 /** What is due, frozen at the start of the run. */
 export interface LookupSelection {
   readonly counts: LookupCounts;
   /** Warehouse rows that the selection itself wrote. */
   readonly rowsWritten: number;
-  /** Pages of distinct records, ordered by content hash. */
-  records(): AsyncIterable<readonly LookupRecord[]>;
+  /**
+   * Pages of distinct records, ordered by content hash.
+   * @param within does the reading of each page, which may be repeated.
+   */
+  records(within?: Patience): AsyncIterable<readonly LookupRecord[]>;
   /** Drops the work table; idempotent. */
   close(): Promise<void>;
 }

@@ -63,6 +63,10 @@ test("after a failed commit nothing more is taken, and the first failure is told
   await expect(push()).rejects.toThrow("no room for 3");
   await expect(pool.drain()).rejects.toThrow("no room for 3");
   expect(committed).toEqual([0, 1, 2]);
+  // What was taken is either committed or left.
+  const left = pool.left().toSorted((a, b) => a - b);
+  expect(left).toEqual(left.map((_, i) => i + 3));
+  expect(left.length).toBeGreaterThan(0);
 });
 
 test("a failure wakes whoever waits for room", async () => {

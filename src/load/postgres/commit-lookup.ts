@@ -22,8 +22,6 @@ export interface CommitContext {
   pause(milliseconds: number): Promise<void>;
 }
 
-const MAX_TRIES = 8;
-
 /**
  * Commits a group of calls: all of it or nothing. Conflicts with another loader are tried again as a merge; a record
  * whose values the database refuses is found by halving and rejected, its neighbours load.
@@ -34,7 +32,7 @@ export async function commitLookup(context: CommitContext, commit: LookupCommit)
       return await commitOnce(context, commit, attempt === 1 ? "insert" : "merge");
     } catch (error) {
       if (isDataFault(error)) return await isolate(context, commit, error);
-      if (!isRetryable(error) || attempt >= MAX_TRIES) throw error;
+      if (!isRetryable(error, attempt)) throw error;
       await context.pause(retryPauseMs(error, attempt));
     }
   }

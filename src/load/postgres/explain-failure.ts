@@ -27,6 +27,7 @@ const REASONS: Readonly<Record<string, Reason>> = {
   ECONNRESET: CUT,
   EPIPE: CUT,
   ETIMEDOUT: SILENT,
+  ENOENT: { text: "nothing listens at that socket", mend: null },
   EHOSTUNREACH: { text: "there is no way to that host", mend: null },
   ENETUNREACH: { text: "there is no way to that network", mend: null },
   ENOTFOUND: { text: "the host name is not known", mend: null },
@@ -35,6 +36,7 @@ const REASONS: Readonly<Record<string, Reason>> = {
   "57P01": { text: "it is shutting down", mend: null },
   "57P02": { text: "it has crashed and restarts", mend: null },
   "57P03": { text: "it is starting up or shutting down", mend: null },
+  "57P05": CUT,
   "28P01": { text: "it refuses the password", mend: "correct user and password in the address" },
   "28000": { text: "it refuses this user", mend: "correct the user, or allow it in pg_hba.conf" },
   "3D000": { text: "that database does not exist", mend: "create it, or correct its name in the address" },
@@ -72,12 +74,16 @@ export function explainFailure(error: unknown, place: Place): unknown {
 
 function reasonOf(error: unknown): Reason | null {
   const code = codeOf(error);
-  if (code !== null) return REASONS[code] ?? null;
+  // A file that the address names may be missing too.
+  const isOfFile =
+    code === "ENOENT" && !(error instanceof Error && "syscall" in error && error.syscall === "connect");
+  if (isOfFile) return null;
+  if (code !== null) return REASONS[code] ?? (code.startsWith("08") ? CUT : null);
   if (!(error instanceof Error)) return null;
   // The driver's own errors have no code.
   const message = messageOf(error);
   if (/timeout exceeded when trying to connect|connection timeout/i.test(message)) return SILENT;
-  if (message.startsWith("Connection terminated")) return CUT;
+  if (message.startsWith("Connection terminated") || message.includes("not queryable")) return CUT;
   if (!message.includes("does not support SSL")) return null;
   return {
     text: "it has no SSL",

@@ -12,13 +12,20 @@ const DATA_FAULT = /^(22...|23502|54000|54001)$/;
 function isLost(error: unknown): boolean {
   if (LOST.test(codeOf(error) ?? "")) return true;
   return (
-    error instanceof Error && /Connection terminated|connection timeout|timeout exceeded/i.test(error.message)
+    error instanceof Error &&
+    /Connection terminated|connection timeout|timeout exceeded|not queryable/i.test(error.message)
   );
 }
 
-/** Whether the same work can succeed when tried again. */
-export function isRetryable(error: unknown): boolean {
-  return CONFLICTS.has(codeOf(error) ?? "") || isLost(error);
+/** Tries of work that meets conflicts. */
+const MAX_TRIES = 8;
+/** A session that was ended is replaced at once; how long to wait for a server that is gone, the caller decides. */
+const MAX_LOST_TRIES = 4;
+
+/** Whether the same work can succeed when tried again; `attempt` counts from 1. */
+export function isRetryable(error: unknown, attempt: number): boolean {
+  if (CONFLICTS.has(codeOf(error) ?? "")) return attempt < MAX_TRIES;
+  return isLost(error) && attempt < MAX_LOST_TRIES;
 }
 
 /** Whether a value of the data is at fault, so that its neighbours can be loaded without it. */
@@ -26,12 +33,10 @@ export function isDataFault(error: unknown): boolean {
   return DATA_FAULT.test(codeOf(error) ?? "");
 }
 
-/** How long to wait before the next try; a lost server gets about a minute in all to come back. */
+/** How long to wait before the next try. */
 export function retryPauseMs(error: unknown, attempt: number): number {
-  return isLost(error) ? Math.min(500 * 2 ** attempt, 20_000) : 10 * attempt;
+  return isLost(error) ? 125 * 2 ** attempt : 10 * attempt;
 }
-
-const MAX_TRIES = 8;
 
 /** Does some work until it succeeds, fails for good, or has failed too often. `attempt` counts from 1. */
 export async function withRetries<Result>(
@@ -42,7 +47,7 @@ export async function withRetries<Result>(
     try {
       return await work(attempt);
     } catch (error) {
-      if (!isRetryable(error) || attempt >= MAX_TRIES) throw error;
+      if (!isRetryable(error, attempt)) throw error;
       await pause(retryPauseMs(error, attempt));
     }
   }

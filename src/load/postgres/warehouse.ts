@@ -9,6 +9,7 @@ import type {
   LookupRecord,
   LookupSelection,
   LookupSpec,
+  Patience,
   RunEnd,
   RunRef,
   Warehouse,
@@ -116,7 +117,9 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       ),
     recordAttempts: (run, entries, counters) =>
       within(async (session) => {
-        await settleLedger(session, names, run, entries);
+        const settled = await settleLedger(session, names, run, entries);
+        // Noted before: the reply to that COMMIT was lost.
+        if (entries.length > 0 && settled.size === 0) return;
         await giveBack(session, names, run, entries);
         await addCounters(session, names, run, counters, null);
       }),
@@ -158,12 +161,14 @@ function selectionOf(
   { counts, rowsWritten }: Selected,
 ): LookupSelection {
   const table = tableId(names, "data", workTable);
-  async function* records(): AsyncGenerator<readonly LookupRecord[]> {
+  async function* records(within: Patience = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
     let afterOrd = 0;
     let read = 0;
     while (read < counts.toSend) {
-      const page = await inTransaction(pool, (session) =>
-        readWorkPage(session, names, table, spec, { afterOrd, size: PAGE_SIZE }),
+      const page = await within(() =>
+        inTransaction(pool, (session) =>
+          readWorkPage(session, names, table, spec, { afterOrd, size: PAGE_SIZE }),
+        ),
       );
       // The work table is unlogged: a crash of the server empties it, which must not look like the end.
       if (page.records.length === 0) {

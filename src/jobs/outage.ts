@@ -1,0 +1,82 @@
+import type { Clock } from "../clock.ts";
+import { InterruptedError, StopRunError } from "../errors.ts";
+import type { Log } from "../log.ts";
+
+/** Waits out a warehouse that can't be reached; one for all work of a job. */
+export interface Outage {
+  /** The warehouse could not be reached when it was last tried. */
+  readonly isOn: boolean;
+  /**
+   * Does work, again and again while the warehouse can't be reached; the work has to be harmless when repeated. Rejects
+   * when the outage has lasted too long, with the reason; with an InterruptedError when the user wants to stop.
+   */
+  outlast<Result>(work: () => Promise<Result>): Promise<Result>;
+  /** Calls back when an outage begins. */
+  onBegin(listener: () => void): void;
+}
+
+/** How an outage is waited out. */
+export interface OutageOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Counted from the first failure, by all work together. */
+  readonly retryForMs: number;
+  /** For the log. */
+  readonly job: string;
+}
+
+const FIRST_PAUSE_MS = 500;
+const MAX_PAUSE_MS = 10_000;
+
+/** Whether the warehouse may come back by itself. */
+export function isUnreachable(error: unknown): error is StopRunError {
+  return error instanceof StopRunError && error.code === "database_unreachable";
+}
+
+/** Starts with a warehouse that can be reached. */
+export function createOutage({ clock, log, signal, retryForMs, job }: OutageOptions): Outage {
+  const listeners: (() => void)[] = [];
+  let sinceMs: number | null = null;
+
+  function noteFailure(error: StopRunError): number {
+    if (sinceMs === null) {
+      sinceMs = clock.now();
+      log.warn({ job, reason: error.message, retry_for_seconds: retryForMs / 1000 }, "warehouse_unreachable");
+      for (const listener of listeners) listener();
+    }
+    return sinceMs;
+  }
+
+  function noteSuccess(): void {
+    if (sinceMs === null) return;
+    log.info({ job, seconds: Math.round((clock.now() - sinceMs) / 1000) }, "warehouse_back");
+    sinceMs = null;
+  }
+
+  async function pause(milliseconds: number): Promise<void> {
+    if (!signal.aborted) await clock.sleep(milliseconds, signal).catch(() => {});
+    if (signal.aborted) throw new InterruptedError("Stopped by a signal.");
+  }
+
+  return {
+    get isOn() {
+      return sinceMs !== null;
+    },
+    onBegin: (listener) => void listeners.push(listener),
+    async outlast(work) {
+      for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
+        try {
+          const result = await work();
+          noteSuccess();
+          return result;
+        } catch (error) {
+          if (!isUnreachable(error)) throw error;
+          const leftMs = noteFailure(error) + retryForMs - clock.now();
+          if (leftMs <= 0) throw error;
+          await pause(Math.min(pauseMs, leftMs));
+        }
+      }
+    },
+  };
+}

@@ -1,0 +1,90 @@
+import { describe, expect, test } from "vitest";
+import { InterruptedError, StopRunError } from "../../src/errors.ts";
+import { createOutage, type Outage } from "../../src/jobs/outage.ts";
+
+const gone = new StopRunError("database_unreachable", "The warehouse can't be used.");
+
+/** A clock that jumps over every wait, and remembers them. */
+function jumpingClock() {
+  const waits: number[] = [];
+  let nowMs = 0;
+  return {
+    waits,
+    now: () => nowMs,
+    async sleep(milliseconds: number): Promise<void> {
+      waits.push(milliseconds);
+      nowMs += milliseconds;
+      await Promise.resolve();
+    },
+  };
+}
+
+function outageOf(retryForMs: number, signal = new AbortController().signal) {
+  const clock = jumpingClock();
+  const events: string[] = [];
+  const note = (_fields: object, event: string) => void events.push(event);
+  const log = { debug: note, info: note, warn: note, error: note };
+  const outage: Outage = createOutage({ clock, log, signal, retryForMs, job: "enrich_customers" });
+  return { outage, clock, events };
+}
+
+/** Work that fails so many times before it succeeds. */
+function failing(times: number, error: Error = gone) {
+  let left = times;
+  return async (): Promise<string> => {
+    await Promise.resolve();
+    left -= 1;
+    if (left >= 0) throw error;
+    return "done";
+  };
+}
+
+describe("work at a warehouse that can't be reached", () => {
+  test("is tried again with growing pauses until it succeeds", async () => {
+    const { outage, clock, events } = outageOf(300_000);
+    let begun = 0;
+    outage.onBegin(() => {
+      begun += 1;
+      expect(outage.isOn).toBe(true);
+    });
+    expect(await outage.outlast(failing(8))).toBe("done");
+    expect(clock.waits).toEqual([500, 1000, 2000, 4000, 8000, 10_000, 10_000, 10_000]);
+    expect([outage.isOn, begun, events]).toEqual([false, 1, ["warehouse_unreachable", "warehouse_back"]]);
+  });
+
+  test("is given up after the time that was allowed, counted by all work together", async () => {
+    const { outage, clock } = outageOf(5000);
+    await expect(outage.outlast(failing(99))).rejects.toBe(gone);
+    expect(clock.waits).toEqual([500, 1000, 2000, 1500]);
+    // Nobody waits anew for what everybody has waited for.
+    await expect(outage.outlast(failing(99))).rejects.toBe(gone);
+    expect(clock.waits).toHaveLength(4);
+    expect(await outage.outlast(failing(0))).toBe("done");
+    expect(outage.isOn).toBe(false);
+  });
+
+  test("is not tried again where that is not wanted", async () => {
+    const { outage, clock } = outageOf(0);
+    await expect(outage.outlast(failing(1))).rejects.toBe(gone);
+    expect(clock.waits).toEqual([]);
+  });
+
+  test("stops for a signal, before and during the wait", async () => {
+    const stop = new AbortController();
+    const { outage } = outageOf(300_000, stop.signal);
+    const waiting = outage.outlast(async () => {
+      stop.abort();
+      return await failing(1)();
+    });
+    await expect(waiting).rejects.toBeInstanceOf(InterruptedError);
+    await expect(outage.outlast(failing(1))).rejects.toBeInstanceOf(InterruptedError);
+    expect(await outage.outlast(failing(0))).toBe("done");
+  });
+});
+
+test("any other failure is told at once", async () => {
+  const { outage, clock, events } = outageOf(300_000);
+  const full = new StopRunError("disk_full", "The disk is full.");
+  await expect(outage.outlast(failing(1, full))).rejects.toBe(full);
+  expect([outage.isOn, clock.waits, events]).toEqual([false, [], []]);
+});
