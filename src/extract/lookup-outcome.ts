@@ -1,3 +1,5 @@
+import type { Drift } from "../schemas/drift.ts";
+
 /** One distinct record to send. */
 export interface LookupItem {
   /** The request's record as JSON text, without `record_id`; for e-mail validation the address as a JSON string. */
@@ -37,18 +39,19 @@ export interface Attempt {
 }
 
 /** Records with their results. */
-export interface Answered<T> {
+export interface Answered<T, R> {
   readonly kind: "answered";
   readonly attempt: Attempt;
   readonly items: readonly T[];
-  /** The parsed result of each item, in the order of `items`; numbers beyond a double are `JSON.rawJSON`. */
-  readonly results: readonly Readonly<Record<string, unknown>>[];
+  /** What was read of each item's result, in the order of `items`. */
+  readonly results: readonly R[];
   readonly apiRequestId: string | null;
-  readonly requestCompletedAt: string | null;
+  /** When the service completed the call, else when we had its answer: UTC, microseconds kept. */
+  readonly answeredAt: string;
   /** Keys of the envelope that the interface doesn't name. */
   readonly unknownFields: Readonly<Record<string, unknown>>;
-  /** The body holds an escaped NUL or surrogate; without, the results' text needs no check. */
-  readonly hasControlText: boolean;
+  /** How the results differ from what is declared. */
+  readonly drift: readonly Drift[];
 }
 
 /** Records that could not be processed and won't be asked for again. */
@@ -73,4 +76,4 @@ export interface SetAside<T> {
 }
 
 /** What became of some records. */
-export type LookupOutcome<T> = Answered<T> | Rejected<T> | SetAside<T>;
+export type LookupOutcome<T, R> = Answered<T, R> | Rejected<T> | SetAside<T>;

@@ -9,14 +9,16 @@ import type { HttpClient } from "./http-client.ts";
 import type { Keeper } from "./keeper.ts";
 import type { Limiter } from "./limits.ts";
 import type { Attempt, LookupItem, LookupOutcome } from "./lookup-outcome.ts";
+import type { ReadResult } from "./read-answer.ts";
 import { buildRequestBody } from "./request-body.ts";
 import { createSettlement } from "./settle.ts";
 import { createStop } from "./stop.ts";
 
+export type { ReadContext, ReadResult } from "./read-answer.ts";
 export type { Answered, Attempt, LookupItem, LookupOutcome, Rejected, SetAside } from "./lookup-outcome.ts";
 
 /** What to ask, of whom, and how. */
-export interface LookupOptions<T extends LookupItem> {
+export interface LookupOptions<T extends LookupItem, R> {
   readonly endpoint: LookupEndpoint;
   /** Further keys of the request's body (`return_fields`). */
   readonly parameters: object;
@@ -33,6 +35,8 @@ export interface LookupOptions<T extends LookupItem> {
   readonly onAttempt: (attempt: Attempt) => Promise<void>;
   /** Told of each item once, when the service has or may have processed it. */
   readonly onSent: (items: readonly T[]) => void;
+  /** Keeps what is wanted of a result; called for every result that is an object, also those that nothing asked for. */
+  readonly read: ReadResult<R>;
   /** From 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
   /** Keeps every answer of a billed endpoint before anything else is done with it; null where they may be lost. */
@@ -41,12 +45,12 @@ export interface LookupOptions<T extends LookupItem> {
 
 /**
  * Asks for all items in batches and yields what became of them; every item comes out once, unless the lookup ends
- * early. Holds one parsed answer at a time. Throws LimitReachedError, StopJobError or StopRunError, but only after
+ * early. Holds one piece of a parsed answer at a time. Throws LimitReachedError, StopJobError or StopRunError, but only after
  * every call in flight has ended and its answer was yielded: what is paid for is never thrown away.
  */
-export async function* lookup<T extends LookupItem>(
-  options: LookupOptions<T>,
-): AsyncGenerator<LookupOutcome<T>, void, undefined> {
+export async function* lookup<T extends LookupItem, R>(
+  options: LookupOptions<T, R>,
+): AsyncGenerator<LookupOutcome<T, R>, void, undefined> {
   const { endpoint, http, limiter } = options;
   const keeper = endpoint.billed ? options.keeper : null;
   const abandon = new AbortController();

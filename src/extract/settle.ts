@@ -1,7 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
-import type { Envelope } from "./answer-body.ts";
 import { type Batch, delayBatch, type Entry, halves, itemsOf, splitBatch } from "./batch.ts";
 import type { BatchSize } from "./batch-size.ts";
 import type { Capacity } from "./capacity.ts";
@@ -11,14 +10,15 @@ import type { HttpClient } from "./http-client.ts";
 import { type Fault, isolate, MAX_ISOLATION_CALLS, refusalSignature } from "./isolate.ts";
 import type { Limiter } from "./limits.ts";
 import type { Attempt, LookupItem, LookupOutcome, Rejected } from "./lookup-outcome.ts";
-import { pairByAddress, pairByRecordId, type Pairing, type Result } from "./pair-results.ts";
+import { pairByAddress, pairByRecordId, type Pairing } from "./pair-results.ts";
+import type { Answer, ReadResult } from "./read-answer.ts";
 import { type Decision, decideRetry, isAmbiguous } from "./retry.ts";
 import type { Stop } from "./stop.ts";
 import { capacityUsedUp, jobStopped, keyRejected, redirected, where } from "./stop-messages.ts";
 import { attemptOf, reportOf, understandCall, type UnderstoodCall } from "./understand-call.ts";
 
 /** What settling a call needs of its lookup. */
-export interface SettlementOptions<T extends LookupItem> {
+export interface SettlementOptions<T extends LookupItem, R> {
   readonly endpoint: LookupEndpoint;
   readonly http: HttpClient;
   readonly limiter: Limiter;
@@ -26,6 +26,7 @@ export interface SettlementOptions<T extends LookupItem> {
   readonly log: Log;
   readonly onAttempt: (attempt: Attempt) => Promise<void>;
   readonly onSent: (items: readonly T[]) => void;
+  readonly read: ReadResult<R>;
   readonly random: () => number;
   readonly dispatch: Dispatch<T>;
   readonly batchSize: BatchSize;
@@ -36,23 +37,25 @@ export interface SettlementOptions<T extends LookupItem> {
 function pairResults(
   endpoint: LookupEndpoint,
   entries: readonly Entry<LookupItem>[],
-  envelope: Envelope,
+  { results }: Answer<unknown>,
 ): Pairing {
   return endpoint.pairing === "record_id"
     ? pairByRecordId(
         entries.map(({ item }) => item.recordId),
-        envelope.results,
+        results,
       )
     : pairByAddress(
         entries.map(({ item }) => item.address ?? ""),
-        envelope.results,
+        results,
       );
 }
 
 /** Turns finished calls into what became of their records, and puts back what has to be sent again. */
-export function createSettlement<T extends LookupItem>(options: SettlementOptions<T>) {
+export function createSettlement<T extends LookupItem, R>(options: SettlementOptions<T, R>) {
   const { endpoint, http, limiter, clock, dispatch, batchSize, capacity, stop } = options;
   const failing = createFailingBatches(endpoint.name);
+  const keyField = endpoint.pairing === "record_id" ? "record_id" : "email_address";
+  const reading = { endpoint: endpoint.name, keyField, read: options.read };
 
   function reportSent(entries: readonly Entry<T>[]): void {
     const fresh = entries.filter((entry) => !entry.isReported);
@@ -71,7 +74,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     }
   }
 
-  function setAside(batch: Batch<T>, code: string, message: string): LookupOutcome<T>[] {
+  function setAside(batch: Batch<T>, code: string, message: string): LookupOutcome<T, R>[] {
     reportSent(batch.entries);
     return [{ kind: "set_aside", items: itemsOf(batch.entries), code, message }];
   }
@@ -81,7 +84,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     entries: readonly Entry<T>[],
     signature: string,
     why: Omit<Rejected<T>, "kind" | "items">,
-  ): LookupOutcome<T> {
+  ): LookupOutcome<T, R> {
     reportSent(entries);
     origin.failedRecords += entries.length;
     origin.signature = signature;
@@ -91,37 +94,28 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
   function answered(
     { entries }: Batch<T>,
     attempt: Attempt,
-    envelope: Envelope,
+    answer: Answer<R>,
     pairing: Pairing,
-  ): LookupOutcome<T> | null {
+  ): LookupOutcome<T, R> | null {
     const items: T[] = [];
-    const results: Result[] = [];
+    const results: R[] = [];
     for (const [index, { item }] of entries.entries()) {
-      const result = pairing[index];
+      const result = answer.results[pairing[index] ?? -1];
       if (result === undefined) continue;
       items.push(item);
-      results.push(result);
+      results.push(result.value);
     }
     if (items.length === 0) return null;
-    const { apiRequestId, requestCompletedAt, unknownFields, hasControlText } = envelope;
-    return {
-      kind: "answered",
-      attempt,
-      items,
-      results,
-      apiRequestId,
-      requestCompletedAt,
-      unknownFields,
-      hasControlText,
-    };
+    const { apiRequestId, answeredAt, unknownFields, drift } = answer;
+    return { kind: "answered", attempt, items, results, apiRequestId, answeredAt, unknownFields, drift };
   }
 
-  async function accept(understood: UnderstoodCall<T>, envelope: Envelope): Promise<LookupOutcome<T>[]> {
+  async function accept(understood: UnderstoodCall<T, R>, answer: Answer<R>): Promise<LookupOutcome<T, R>[]> {
     const { batch } = understood.call;
-    const pairing = pairResults(endpoint, batch.entries, envelope);
-    const recordsMatched = pairing.filter((result) => result?.["is_match"] === true).length;
+    const pairing = pairResults(endpoint, batch.entries, answer);
+    const recordsMatched = pairing.filter((index) => answer.results[index ?? -1]?.isMatch).length;
     const attempt = attemptOf(endpoint.name, understood, recordsMatched);
-    batchSize.recordAnswer(envelope.plainBytes, envelope.results.length);
+    batchSize.recordAnswer(answer.plainBytes, answer.results.length);
     if (understood.call.wasTight) capacity.recordAnswer(batch.entries.length);
     failing.recordAnswer();
     reportSent(batch.entries);
@@ -131,12 +125,12 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     const lost = missing.filter((entry) => entry.wasLeftOut);
     for (const entry of missing) entry.wasLeftOut = true;
 
-    const outcome = answered(batch, attempt, envelope, pairing);
+    const outcome = answered(batch, attempt, answer, pairing);
     if (!outcome) await options.onAttempt(attempt);
     const outcomes = outcome ? [outcome] : [];
     if (lost.length > 0) {
       const message = `${endpoint.name}: the service left this record out of two answers.`;
-      const { apiRequestId } = envelope;
+      const { apiRequestId } = answer;
       const why = { stage: "answer", code: "missing_result", message, details: null, apiRequestId } as const;
       outcomes.push(reject(batch, lost, "missing_result", why));
     }
@@ -145,11 +139,11 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
   }
 
   function rejectRefused(
-    { call, error, cause }: UnderstoodCall<T>,
+    { call, error, cause }: UnderstoodCall<T, R>,
     entry: Entry<T>,
     faults: readonly Fault[],
     signature: string,
-  ): LookupOutcome<T> {
+  ): LookupOutcome<T, R> {
     const named = faults.map(({ path, type }) => `${path || "record"}${type === null ? "" : ` (${type})`}`);
     const at = named.length === 0 ? "" : `: ${named.slice(0, 5).join(", ")}`;
     return reject(call.batch, [entry], signature, {
@@ -161,7 +155,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     });
   }
 
-  function isolateRefused(understood: UnderstoodCall<T>): LookupOutcome<T>[] {
+  function isolateRefused(understood: UnderstoodCall<T, R>): LookupOutcome<T, R>[] {
     const { call, error } = understood;
     const { batch } = call;
     const found = isolate(error, batch.entries.length);
@@ -179,7 +173,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
       return [];
     }
     const faultsByIndex = new Map(found.records.map(({ index, faults }) => [index, faults]));
-    const outcomes: LookupOutcome<T>[] = [];
+    const outcomes: LookupOutcome<T, R>[] = [];
     for (const [index, entry] of batch.entries.entries()) {
       const faults = faultsByIndex.get(index);
       if (faults) outcomes.push(rejectRefused(understood, entry, faults, signature));
@@ -190,7 +184,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     return outcomes;
   }
 
-  function halve(understood: UnderstoodCall<T>): LookupOutcome<T>[] {
+  function halve(understood: UnderstoodCall<T, R>): LookupOutcome<T, R>[] {
     const { batch } = understood.call;
     batchSize.recordTooLarge(batch.entries.length);
     if (batch.entries.length > 1) {
@@ -202,7 +196,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     return outcomes;
   }
 
-  function useCapacity({ call, error }: UnderstoodCall<T>): LookupOutcome<T>[] {
+  function useCapacity({ call, error }: UnderstoodCall<T, R>): LookupOutcome<T, R>[] {
     if (!capacity.isTight) dispatch.recall();
     dispatch.requeue([call.batch]);
     if (!capacity.recordRefusal(error.recordsAvailable, call.wasTight)) {
@@ -211,7 +205,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     return [];
   }
 
-  async function renewKey({ call, error }: UnderstoodCall<T>): Promise<LookupOutcome<T>[]> {
+  async function renewKey({ call, error }: UnderstoodCall<T, R>): Promise<LookupOutcome<T, R>[]> {
     try {
       const isNew = call.reply.kind === "response" && (await http.renewKey(call.reply.keyVersion));
       if (isNew) dispatch.requeue([call.batch]);
@@ -222,7 +216,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     return [];
   }
 
-  function leaveUnanswered({ call, outcome, cause, error }: UnderstoodCall<T>): LookupOutcome<T>[] {
+  function leaveUnanswered({ call, outcome, cause, error }: UnderstoodCall<T, R>): LookupOutcome<T, R>[] {
     const stopped = failing.recordUnanswered(cause);
     if (stopped) stop.because(stopped);
     const charge = isAmbiguous(outcome) ? "it may have been charged" : "nothing was charged";
@@ -230,13 +224,13 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     return setAside(call.batch, "no_answer", message);
   }
 
-  function tryAgain({ call, outcome }: UnderstoodCall<T>, afterMs: number): LookupOutcome<T>[] {
+  function tryAgain({ call, outcome }: UnderstoodCall<T, R>, afterMs: number): LookupOutcome<T, R>[] {
     const refusals = call.batch.refusals + (isAmbiguous(outcome) ? 0 : 1);
     dispatch.requeue([delayBatch(call.batch, clock.now() + afterMs, refusals)]);
     return [];
   }
 
-  function end(understood: UnderstoodCall<T>, decision: Extract<Decision, { code: string }>): [] {
+  function end(understood: UnderstoodCall<T, R>, decision: Extract<Decision, { code: string }>): [] {
     const { call, cause, error } = understood;
     stop.because(
       decision.action === "stop_run"
@@ -247,9 +241,12 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
   }
 
   /** What each decision leads to. */
-  async function follow(decision: Decision, understood: UnderstoodCall<T>): Promise<LookupOutcome<T>[]> {
+  async function follow(
+    decision: Decision,
+    understood: UnderstoodCall<T, R>,
+  ): Promise<LookupOutcome<T, R>[]> {
     if (decision.action === "accept") {
-      return understood.envelope ? await accept(understood, understood.envelope) : [];
+      return understood.answer ? await accept(understood, understood.answer) : [];
     }
     await options.onAttempt(attemptOf(endpoint.name, understood, null));
     if (decision.action === "retry") return tryAgain(understood, decision.afterMs);
@@ -261,7 +258,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     return end(understood, decision);
   }
 
-  function logFailure({ call, outcome, cause }: UnderstoodCall<T>, { action }: Decision): void {
+  function logFailure({ call, outcome, cause }: UnderstoodCall<T, R>, { action }: Decision): void {
     if (outcome.kind === "answer") return;
     const { attempt, milliseconds, batch } = call;
     options.log.debug(
@@ -270,8 +267,8 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     );
   }
 
-  async function settleFinished(call: FinishedCall<T>): Promise<LookupOutcome<T>[]> {
-    const understood = understandCall(call, await dispatch.plainBody(call), clock);
+  async function settleFinished(call: FinishedCall<T>): Promise<LookupOutcome<T, R>[]> {
+    const understood = await understandCall(call, await dispatch.plainBody(call), reading, clock);
     const { outcome } = understood;
     const { entries, refusals } = call.batch;
     const ambiguous = Math.max(...entries.map((entry) => entry.ambiguousCalls));
@@ -286,7 +283,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     return await follow(decision, understood);
   }
 
-  function settleExhausted({ batch }: ExhaustedBatch<T>): LookupOutcome<T>[] {
+  function settleExhausted({ batch }: ExhaustedBatch<T>): LookupOutcome<T, R>[] {
     batch.origin.failedRecords += batch.entries.length;
     closePiece(batch);
     const message =
@@ -295,7 +292,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     return setAside(batch, "isolation_limit", message);
   }
 
-  return async function settle(ended: FinishedCall<T> | ExhaustedBatch<T>): Promise<LookupOutcome<T>[]> {
+  return async function settle(ended: FinishedCall<T> | ExhaustedBatch<T>): Promise<LookupOutcome<T, R>[]> {
     return ended.kind === "finished" ? await settleFinished(ended) : settleExhausted(ended);
   };
 }

@@ -1,18 +1,19 @@
 import type { Clock } from "../clock.ts";
 import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
-import { type Envelope, type PlainBody, readEnvelope, readJson } from "./answer-body.ts";
+import { type PlainBody, readJson } from "./answer-body.ts";
 import type { CallReport } from "./call-report.ts";
 import type { FinishedCall } from "./dispatch.ts";
 import type { Attempt } from "./lookup-outcome.ts";
 import { type CallOutcome, type Decision, isAmbiguous } from "./retry.ts";
+import { type Answer, readAnswer, type ReadOptions } from "./read-answer.ts";
 import { parseRetryAfter } from "./retry-after.ts";
 
 /** A finished call, its body read. */
-export interface UnderstoodCall<T> {
+export interface UnderstoodCall<T, R> {
   readonly call: FinishedCall<T>;
   readonly outcome: CallOutcome;
   /** Null unless it is an answer. */
-  readonly envelope: Envelope | null;
+  readonly answer: Answer<R> | null;
   readonly error: ErrorBody;
   /** What came back in a word or two, for messages. */
   readonly cause: string;
@@ -20,39 +21,53 @@ export interface UnderstoodCall<T> {
 
 const NO_ERROR: ErrorBody = readErrorBody(undefined);
 
+/** How results are read, whatever the call. */
+export type ResultReading<R> = Omit<ReadOptions<R>, "receivedAt">;
+
 /** Reads what came back of a call. */
-export function understandCall<T>(call: FinishedCall<T>, body: PlainBody, clock: Clock): UnderstoodCall<T> {
+export async function understandCall<T, R>(
+  call: FinishedCall<T>,
+  body: PlainBody,
+  reading: ResultReading<R>,
+  clock: Clock,
+): Promise<UnderstoodCall<T, R>> {
   const { reply } = call;
   if (reply.kind === "failure") {
     const outcome = { kind: reply.sent ? "lost" : "not_sent" } as const;
-    return { call, outcome, envelope: null, error: NO_ERROR, cause: reply.code };
+    return { call, outcome, answer: null, error: NO_ERROR, cause: reply.code };
   }
   if (reply.status === 200) {
-    const envelope = body.kind === "plain" ? readEnvelope(body.bytes) : body;
-    return envelope.kind === "envelope"
-      ? { call, outcome: { kind: "answer" }, envelope, error: NO_ERROR, cause: "200" }
-      : { call, outcome: { kind: "lost" }, envelope: null, error: NO_ERROR, cause: `200 ${envelope.reason}` };
+    const receivedAt = endOf(call);
+    const answer = body.kind === "plain" ? await readAnswer(body.bytes, { ...reading, receivedAt }) : body;
+    return answer.kind === "answer"
+      ? { call, outcome: { kind: "answer" }, answer, error: NO_ERROR, cause: "200" }
+      : { call, outcome: { kind: "lost" }, answer: null, error: NO_ERROR, cause: `200 ${answer.reason}` };
   }
   const error = readErrorBody(body.kind === "plain" ? readJson(body.bytes) : undefined);
   const retryAfterMs = parseRetryAfter(reply.retryAfter, clock.now());
   const outcome = { kind: "status", status: reply.status, retryAfterMs } as const;
   const cause = error.code === null ? String(reply.status) : `${reply.status} ${error.code}`;
-  return { call, outcome, envelope: null, error, cause };
+  return { call, outcome, answer: null, error, cause };
+}
+
+/** When the answer was in our hands, by our clock. */
+function endOf({ startedAtMs, milliseconds }: FinishedCall<unknown>): string {
+  return new Date(startedAtMs + milliseconds).toISOString().replace("Z", "+00:00");
 }
 
 /** The ledger's entry for a call. */
 export function attemptOf(
   endpoint: string,
-  { call, outcome, envelope, error }: UnderstoodCall<unknown>,
+  { call, outcome, answer, error }: UnderstoodCall<unknown, unknown>,
   recordsMatched: number | null,
 ): Attempt {
   const { reply, batch } = call;
   return {
     callId: call.callId,
     endpoint,
-    apiRequestId: envelope?.apiRequestId ?? error.apiRequestId,
+    apiRequestId: answer?.apiRequestId ?? error.apiRequestId,
     startedAt: new Date(call.startedAtMs).toISOString(),
-    requestCompletedAt: envelope?.requestCompletedAt ?? null,
+    requestCompletedAt: answer?.requestCompletedAt ?? null,
     milliseconds: call.milliseconds,
     httpStatus: reply.status,
     attempt: call.attempt,

@@ -1,9 +1,13 @@
-import type { Answered, Attempt, LookupOutcome } from "../extract/lookup-outcome.ts";
-import type { LookupAnswer, LookupRecord, LookupReject, Warehouse } from "../load/warehouse.ts";
-import { cleanText } from "../schemas/clean-text.ts";
-import { instantText } from "../schemas/convert.ts";
-import { type Drift, DriftLog } from "../schemas/drift.ts";
-import { isJsonObject } from "../schemas/flatten.ts";
+import type { Answered, Attempt, LookupOutcome, ReadResult } from "../extract/lookup.ts";
+import type {
+  LookupAnswer,
+  LookupRecord,
+  LookupReject,
+  PreparedPerson,
+  Warehouse,
+} from "../load/warehouse.ts";
+import type { Drift } from "../schemas/drift.ts";
+import type { AnsweredPart } from "./lookup-type.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 import type { Settled } from "./tally.ts";
 
@@ -29,13 +33,25 @@ export function receiveAttempt(attempt: Attempt): Received {
   return { ...nothing, ledger: [attempt] };
 }
 
-/** Makes rows' cells of what came back. Synchronous: the parsed answer can be dropped as soon as this returns. */
-export function receive(
-  outcome: LookupOutcome<LookupRecord>,
-  bound: BoundLookup,
+/** What is kept of one result. */
+export interface ReadPart extends Omit<AnsweredPart, "person"> {
+  readonly person: PreparedPerson | null;
+}
+
+/** Makes rows' cells of one result, a person in the warehouse's own form: nothing of the parsed result is kept. */
+export function resultReader(
+  { read }: Pick<BoundLookup, "read">,
   warehouse: Pick<Warehouse, "preparePerson">,
-): Received {
-  if (outcome.kind === "answered") return receiveAnswer(outcome, bound, warehouse);
+): ReadResult<ReadPart> {
+  return (result, { drift, answeredAt }) => {
+    const part = read(result, drift);
+    return { ...part, person: part.person && warehouse.preparePerson(part.person, answeredAt) };
+  };
+}
+
+/** Makes what a commit takes of what came back. */
+export function receive(outcome: LookupOutcome<LookupRecord, ReadPart>): Received {
+  if (outcome.kind === "answered") return receiveAnswer(outcome);
   if (outcome.kind === "set_aside") {
     return { ...nothing, setAside: outcome.items, setAsideBecause: outcome.message };
   }
@@ -46,27 +62,13 @@ export function receive(
   };
 }
 
-function receiveAnswer(
-  answered: Answered<LookupRecord>,
-  { endpoint, read }: BoundLookup,
-  warehouse: Pick<Warehouse, "preparePerson">,
-): Received {
-  const { attempt, items, results, apiRequestId } = answered;
-  const drift = new DriftLog(endpoint.name);
-  const answeredAt = instantText(answered.requestCompletedAt) ?? endOf(attempt);
-  const answers = items.map((record, i): LookupAnswer => {
-    const raw = results[i] ?? {};
-    const clean = answered.hasControlText ? cleanText(raw, "", drift) : raw;
-    const part = read(isJsonObject(clean) ? clean : {}, drift);
-    const person = part.person && warehouse.preparePerson(part.person, answeredAt);
-    return { record, ...part, person, apiRequestId, answeredAt, callId: attempt.callId };
+function receiveAnswer(answered: Answered<LookupRecord, ReadPart>): Received {
+  const { attempt, items, results, apiRequestId, answeredAt, drift } = answered;
+  const answers = items.flatMap((record, i): LookupAnswer[] => {
+    const part = results[i];
+    return part ? [{ record, ...part, apiRequestId, answeredAt, callId: attempt.callId }] : [];
   });
-  return { ...nothing, ledger: [attempt], answers, drift: drift.entries() };
-}
-
-/** When the answer was in our hands, by our clock: for a service that doesn't say. */
-function endOf(attempt: Attempt): string {
-  return new Date(Date.parse(attempt.startedAt) + attempt.milliseconds).toISOString().replace("Z", "+00:00");
+  return { ...nothing, ledger: [attempt], answers, drift };
 }
 
 /** Several calls' drift as one: places and kinds once each, occurrences added up. */

@@ -5,7 +5,7 @@ import type { AnswerKeeper } from "./answer-keeper.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 import { openLoaderPool } from "./loader-pool.ts";
 import type { Outage } from "./outage.ts";
-import { mergeDrift, type Received, receive, receiveAttempt } from "./receive.ts";
+import { mergeDrift, type Received, receive, receiveAttempt, resultReader } from "./receive.ts";
 import type { JobServices } from "./services.ts";
 import { countSettled, recordsOf, type Tally } from "./tally.ts";
 
@@ -82,6 +82,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       signal: services.signal,
       random: services.random,
       keeper: task.keeper,
+      read: resultReader(bound, warehouse),
       onSent: (records) => {
         tally.send(records);
       },
@@ -89,7 +90,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
         await load(receiveAttempt(attempt));
       },
     });
-    for await (const outcome of outcomes) await load(receive(outcome, bound, warehouse));
+    for await (const outcome of outcomes) await load(receive(outcome));
   } catch (reason) {
     stopped = { reason };
   }

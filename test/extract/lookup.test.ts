@@ -42,8 +42,7 @@ describe("a lookup that goes well", () => {
         kind: "answered",
         results: outcome.items.map((item) => ({ record_id: item.recordId, is_match: true })),
         apiRequestId: "req-1",
-        requestCompletedAt: "2026-11-20T01:02:03.123456+00:00",
-        hasControlText: false,
+        answeredAt: "2026-11-20T01:02:03.123456+00:00",
       });
     }
     expect(run.sent).toEqual(idsExcept(10));

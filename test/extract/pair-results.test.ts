@@ -1,6 +1,26 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { pairByAddress, pairByRecordId } from "../../src/extract/pair-results.ts";
+import * as pairing from "../../src/extract/pair-results.ts";
+
+type Keyed = { readonly [field: string]: unknown } | string | null;
+
+/** Pairs results as they come from the wire, and gives the results themselves. */
+function pairBy(
+  field: string,
+  pair: (sent: readonly string[], results: readonly pairing.KeyedResult[]) => pairing.Pairing,
+) {
+  return (sent: readonly string[], results: readonly Keyed[]) => {
+    const keyOf = (value: unknown) =>
+      typeof value === "number" ? String(value) : typeof value === "string" && value !== "" ? value : null;
+    const keyed = results.map((r) =>
+      typeof r === "object" && r !== null ? { key: keyOf(r[field]) } : undefined,
+    );
+    return pair(sent, keyed).map((index) => results[index ?? -1]);
+  };
+}
+
+const pairByRecordId = pairBy("record_id", pairing.pairByRecordId);
+const pairByAddress = pairBy("email_address", pairing.pairByAddress);
 
 const result = (record_id: unknown, n = 0) => ({ record_id, n });
 
@@ -86,7 +106,7 @@ it("whatever order, repetition and gaps, a record gets its own result or none", 
         expect(paired).toHaveLength(ids.length);
         for (const [index, id] of ids.entries()) {
           const isAnswered = shuffled.some((r) => r.record_id === id);
-          expect(paired[index]?.["record_id"]).toBe(isAnswered ? id : undefined);
+          expect(paired[index]).toEqual(isAnswered ? result(id) : undefined);
         }
       },
     ),

@@ -6,12 +6,13 @@ import { createLimiter } from "../../src/extract/limits.ts";
 import { type Attempt, lookup, type LookupItem, type LookupOutcome } from "../../src/extract/lookup.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import type { LookupEndpoint } from "../../src/schemas/endpoint.ts";
+import type { JsonObject } from "../../src/schemas/flatten.ts";
 import { validateEmailsEndpoint } from "../../src/schemas/validate-emails.ts";
 import { fastClock } from "./scripted-service.ts";
 
 /** All that a lookup left behind. */
 export interface LookupRun {
-  readonly outcomes: LookupOutcome<LookupItem>[];
+  readonly outcomes: LookupOutcome<LookupItem, JsonObject>[];
   /** Record ids, by what became of them. */
   readonly answered: string[];
   readonly rejected: string[];
@@ -35,7 +36,7 @@ export interface LookupSetting {
   readonly requestsPerSecond?: number;
   readonly pageSize?: number;
   readonly keeper?: Keeper<LookupItem>;
-  readonly onOutcome?: (outcome: LookupOutcome<LookupItem>) => void | Promise<void>;
+  readonly onOutcome?: (outcome: LookupOutcome<LookupItem, JsonObject>) => void | Promise<void>;
 }
 
 /** Records with ids `r0`, `r1`, … */
@@ -64,7 +65,7 @@ export async function runLookup(
   const base: LookupEndpoint = items[0]?.address === undefined ? enrichEndpoint : validateEmailsEndpoint;
   const attempts: Attempt[] = [];
   const sent: string[] = [];
-  const outcomes: LookupOutcome<LookupItem>[] = [];
+  const outcomes: LookupOutcome<LookupItem, JsonObject>[] = [];
   let error: unknown = null;
   try {
     const asked = lookup({
@@ -83,6 +84,7 @@ export async function runLookup(
       onSent: (fresh) => sent.push(...fresh.map((item) => item.recordId)),
       random: () => 0.5,
       keeper: setting.keeper ?? null,
+      read: (result) => result,
     });
     for await (const outcome of asked) {
       outcomes.push(outcome);
@@ -94,7 +96,7 @@ export async function runLookup(
   } finally {
     await http.close();
   }
-  const idsOf = (kind: LookupOutcome<LookupItem>["kind"]) =>
+  const idsOf = (kind: LookupOutcome<LookupItem, JsonObject>["kind"]) =>
     outcomes
       .flatMap((outcome) => (outcome.kind === kind ? outcome.items.map((item) => item.recordId) : []))
       .toSorted((a, b) => Number(a.slice(1)) - Number(b.slice(1)));

@@ -1,0 +1,52 @@
+declare global {
+  interface JSON {
+    /** Like `parse`; the reviver is also given the source text of strings, numbers, booleans and null (ES2025). */
+    parse(
+      text: string,
+      reviver: (this: unknown, key: string, value: unknown, context: { readonly source?: string }) => unknown,
+    ): unknown;
+  }
+}
+
+/** Numbers that may not fit a double: 16 characters of digits and point, or an exponent of three digits. */
+const LONG_NUMBER = /[[:,\s](-?(?:\d[\d.]{15,}(?:[eE][+-]?\d+)?|\d[\d.]*[eE][+-]?\d{3,}))/g;
+
+/** Significant digits that every double carries, whatever its magnitude. */
+const DOUBLE_DIGITS = 15;
+
+/** Whether a number read as a double and written again is the same number. */
+function isExact(source: string): boolean {
+  const value = Number(source);
+  if (String(value) === source) return true;
+  const digits = source
+    .replace(/[eE].*$/u, "")
+    .replaceAll(/[-.]/gu, "")
+    .replace(/^0+/u, "");
+  if (digits === "") return true;
+  // Beyond these magnitudes doubles overflow, or lose digits on their way to zero.
+  const magnitude = Math.abs(value);
+  return digits.length <= DOUBLE_DIGITS && magnitude > 1e-300 && magnitude < 1e300;
+}
+
+function hasInexactNumber(text: string): boolean {
+  // One expression for all texts: a fresh one for each, as matchAll makes, would never be compiled to machine code.
+  LONG_NUMBER.lastIndex = 0;
+  for (let match = LONG_NUMBER.exec(text); match !== null; match = LONG_NUMBER.exec(text)) {
+    if (!isExact(match[1] ?? "")) return true;
+  }
+  return false;
+}
+
+/** Parses JSON; a number that a double can't carry exactly becomes a `JSON.rawJSON` of its source text. */
+export function parseExact(text: string): unknown {
+  if (!hasInexactNumber(text)) return JSON.parse(text);
+  try {
+    return JSON.parse(text, (_key, value, { source }) =>
+      typeof value === "number" && source !== undefined && !isExact(source) ? JSON.rawJSON(source) : value,
+    );
+  } catch (error) {
+    // A reviver doesn't go as deep as parsing does: digits may be lost then, but not a paid answer.
+    if (error instanceof RangeError) return JSON.parse(text);
+    throw error;
+  }
+}

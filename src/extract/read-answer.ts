@@ -1,0 +1,207 @@
+import { setImmediate as letOthersRun } from "node:timers/promises";
+import { cleanText } from "../schemas/clean-text.ts";
+import { instantText } from "../schemas/convert.ts";
+import { type Drift, DriftLog } from "../schemas/drift.ts";
+import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
+import { type AnswerPiece, cutAnswer, REST_KEY } from "./cut-answer.ts";
+import { parseExact } from "./exact-json.ts";
+
+/** What is known of an answer as a whole when its results are read. */
+export interface ReadContext {
+  /** Takes what differs from the declarations. */
+  readonly drift: DriftLog;
+  /** When the service completed the call, by its own word if it gave one: UTC, microseconds kept. */
+  readonly answeredAt: string;
+}
+
+/** Turns one parsed result into what is kept of it; the result itself is dropped at once. Must not throw. */
+export type ReadResult<R> = (result: JsonObject, context: ReadContext) => R;
+
+/** One result as read. */
+export interface FoundResult<R> {
+  /** What tells which record it belongs to; null when it doesn't say. */
+  readonly key: string | null;
+  readonly isMatch: boolean;
+  readonly value: R;
+}
+
+/** The answer to a lookup: one result for each record, in the service's order. */
+export interface Answer<R> {
+  readonly kind: "answer";
+  /** Undefined for a result that is no object. */
+  readonly results: readonly (FoundResult<R> | undefined)[];
+  readonly apiRequestId: string | null;
+  /** UTC, microseconds kept; null when absent or no timestamp. */
+  readonly requestCompletedAt: string | null;
+  readonly answeredAt: string;
+  /** Every further key of the envelope: what the interface doesn't name. */
+  readonly unknownFields: Readonly<Record<string, unknown>>;
+  readonly drift: readonly Drift[];
+  /** Size of the body after decompression. */
+  readonly plainBytes: number;
+}
+
+/** A body that is no answer: not JSON, or JSON without a list of results. */
+export interface Unreadable {
+  readonly kind: "unreadable";
+  readonly reason: string;
+}
+
+/** How an answer is read. */
+export interface ReadOptions<R> {
+  /** Method and path, for drift. */
+  readonly endpoint: string;
+  /** The field of a result that tells which record it belongs to. */
+  readonly keyField: string;
+  readonly read: ReadResult<R>;
+  /** When the answer was in our hands, for a service that doesn't say when it completed the call. */
+  readonly receivedAt: string;
+  /** Bytes of a piece, for tests. */
+  readonly pieceBytes?: number;
+}
+
+/** An id as the service may send it, number or text; null when it is neither or of unlikely length. */
+function readId(value: unknown): string | null {
+  if (typeof value === "number") return String(value);
+  return typeof value === "string" && value.length <= 200 && /^[\x20-\x7e]+$/u.test(value) ? value : null;
+}
+
+function keyText(value: unknown): string | null {
+  if (typeof value === "number") return String(value);
+  return typeof value === "string" && value !== "" ? value : null;
+}
+
+/** NUL, or any surrogate: an escaped pair can't be told from a lone one without parsing. */
+const CONTROL_ESCAPE = /\\u(?:0000|[dD][89a-fA-F])/u;
+
+/** Some results in a row, and whether their text needs a closer look: only then it can hold NUL or lone surrogates. */
+interface ResultList {
+  readonly results: readonly unknown[];
+  readonly hasControlText: boolean;
+}
+
+type Keys = Readonly<Record<string, unknown>>;
+
+/** A piece of the body, parsed. Bytes that are no UTF-8 become U+FFFD: one bad character must not cost a paid answer. */
+function parsePiece(
+  bytes: Buffer,
+  { start, end, before, after }: AnswerPiece,
+): { value: unknown; hasControlText: boolean } {
+  const piece = bytes.toString("utf8", start, end);
+  const text = `${before}${start === 0 && piece.startsWith("\uFEFF") ? piece.slice(1) : piece}${after}`;
+  return { value: parseExact(text), hasControlText: text.includes("\\u") && CONTROL_ESCAPE.test(text) };
+}
+
+/** The keys of a parsed envelope, in their order; null when it is none. */
+function keysOf(value: unknown): Keys | null {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : null;
+}
+
+/** An answer's parts: its keys but the results, and the results list by list. */
+interface Parts {
+  readonly keys: Keys;
+  lists(): Iterable<ResultList>;
+}
+
+function readWhole(bytes: Buffer): Parts | Unreadable {
+  let parsed;
+  try {
+    parsed = parsePiece(bytes, { start: 0, end: bytes.length, before: "", after: "" });
+  } catch {
+    return { kind: "unreadable", reason: "no_json" };
+  }
+  const { results, ...keys } = keysOf(parsed.value) ?? {};
+  if (!Array.isArray(results)) return { kind: "unreadable", reason: "no_results" };
+  return { keys, lists: () => [{ results, hasControlText: parsed.hasControlText }] };
+}
+
+/** What a list of results may not be: thrown where cutting a body turned out to be wrong. */
+class MiscutError extends Error {}
+
+function listIn(value: unknown, hasControlText: boolean): ResultList {
+  if (!Array.isArray(value)) throw new MiscutError();
+  return { results: value, hasControlText };
+}
+
+/**
+ * A long body, parsed piece by piece, so that its results never lie in memory all at once. The envelope's keys may stand
+ * before and after the results, so both ends are parsed first. Throws, here or later, where the cuts were wrong.
+ */
+function readPieces(bytes: Buffer, pieces: readonly AnswerPiece[]): Parts {
+  const [first, ...others] = pieces;
+  const last = others.pop();
+  if (!first || !last) throw new MiscutError();
+  const head = parsePiece(bytes, first);
+  const tail = parsePiece(bytes, last);
+  const headKeys = keysOf(head.value) ?? {};
+  const tailKeys = keysOf(tail.value) ?? {};
+  // A cut in another list than the results, or a second list of results behind this one.
+  if (Object.keys(headKeys).at(-1) !== "results" || "results" in tailKeys) throw new MiscutError();
+  const { results, ...keysBefore } = headKeys;
+  const { [REST_KEY]: rest, ...keysAfter } = tailKeys;
+  const lists = [listIn(results, head.hasControlText), listIn(rest, tail.hasControlText)] as const;
+  return {
+    keys: { ...keysBefore, ...keysAfter },
+    *lists() {
+      yield lists[0];
+      for (const piece of others) {
+        const { value, hasControlText } = parsePiece(bytes, piece);
+        yield listIn(value, hasControlText);
+      }
+      yield lists[1];
+    },
+  };
+}
+
+function readOne<R>(
+  result: unknown,
+  hasControlText: boolean,
+  options: ReadOptions<R>,
+  context: ReadContext,
+): FoundResult<R> | undefined {
+  if (!isJsonObject(result)) return undefined;
+  const clean = hasControlText ? cleanText(result, "", context.drift) : result;
+  return {
+    key: keyText(result[options.keyField]),
+    isMatch: result["is_match"] === true,
+    value: options.read(isJsonObject(clean) ? clean : {}, context),
+  };
+}
+
+async function readParts<R>(parts: Parts, plainBytes: number, options: ReadOptions<R>): Promise<Answer<R>> {
+  const { api_request_id, request_completed_at, ...unknownFields } = parts.keys;
+  const requestCompletedAt = instantText(request_completed_at);
+  const drift = new DriftLog(options.endpoint);
+  const context = { drift, answeredAt: requestCompletedAt ?? options.receivedAt };
+  const results: (FoundResult<R> | undefined)[] = [];
+  for (const list of parts.lists()) {
+    for (const result of list.results) results.push(readOne(result, list.hasControlText, options, context));
+    // Loaders wait for their next statement meanwhile.
+    await letOthersRun();
+  }
+  return {
+    kind: "answer",
+    results,
+    apiRequestId: readId(api_request_id),
+    requestCompletedAt,
+    answeredAt: context.answeredAt,
+    unknownFields,
+    drift: drift.entries(),
+    plainBytes,
+  };
+}
+
+/** Reads the body of a 200 answer, long ones piece by piece; the outcome is the same as if parsed as a whole. */
+export async function readAnswer<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
+  const pieces = cutAnswer(bytes, options.pieceBytes);
+  if (pieces) {
+    try {
+      return await readParts(readPieces(bytes, pieces), bytes.length, options);
+    } catch (error) {
+      // Wrongly cut, or no JSON at all: the whole body tells.
+      if (!(error instanceof MiscutError || error instanceof SyntaxError)) throw error;
+    }
+  }
+  const whole = readWhole(bytes);
+  return "kind" in whole ? whole : await readParts(whole, bytes.length, options);
+}

@@ -1,0 +1,155 @@
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { cutAnswer } from "../../src/extract/cut-answer.ts";
+import { readAnswer } from "../../src/extract/read-answer.ts";
+import type { JsonObject } from "../../src/schemas/flatten.ts";
+
+const bytes = (text: string) => Buffer.from(text, "utf8");
+
+/** Reads a body and keeps its results as they are. */
+async function readPlainly(body: Buffer, pieceBytes?: number) {
+  return await readAnswer<JsonObject>(body, {
+    endpoint: "POST /v2/enrich",
+    keyField: "record_id",
+    read: (result) => result,
+    receivedAt: "2026-11-21T01:00:01.500+00:00",
+    ...(pieceBytes === undefined ? {} : { pieceBytes }),
+  });
+}
+
+/** The results alone. */
+async function resultsOf(body: string, pieceBytes?: number) {
+  const answer = await readPlainly(bytes(body), pieceBytes);
+  return answer.kind === "answer" ? answer.results.map((found) => found?.value) : answer.reason;
+}
+
+describe("an answer", () => {
+  it("gives its results, id, time and what else it holds", async () => {
+    const body =
+      '{"api_request_id":"r1","results":[{"record_id":"a","is_match":true},{"is_match":"yes"},7],' +
+      '"request_completed_at":"2026-11-20T01:02:03.123456Z","new":2}';
+    expect(await readPlainly(bytes(body))).toEqual({
+      kind: "answer",
+      results: [
+        { key: "a", isMatch: true, value: { record_id: "a", is_match: true } },
+        { key: null, isMatch: false, value: { is_match: "yes" } },
+        undefined,
+      ],
+      apiRequestId: "r1",
+      requestCompletedAt: "2026-11-20T01:02:03.123456+00:00",
+      answeredAt: "2026-11-20T01:02:03.123456+00:00",
+      unknownFields: { new: 2 },
+      drift: [],
+      plainBytes: body.length,
+    });
+  });
+
+  it("may lack everything but results, and may hold other types", async () => {
+    expect(
+      await readPlainly(bytes('{"results":[],"api_request_id":12,"request_completed_at":"later"}')),
+    ).toMatchObject({
+      kind: "answer",
+      apiRequestId: "12",
+      requestCompletedAt: null,
+      answeredAt: "2026-11-21T01:00:01.500+00:00",
+    });
+  });
+
+  it.each([
+    ['{"results":[{"a":1}', "no_json"],
+    ["<html>502</html>", "no_json"],
+    ["", "no_json"],
+    ["[]", "no_results"],
+    ["null", "no_results"],
+    ["{}", "no_results"],
+    ['{"results":null}', "no_results"],
+    ['{"results":{}}', "no_results"],
+  ])("is not %s", async (body, reason) => {
+    expect(await readPlainly(bytes(body))).toEqual({ kind: "unreadable", reason });
+  });
+
+  it.each([
+    ['{"results":[{"a":"a\\u0000b"}]}', "a\uFFFDb", "nul_character"],
+    ['{"results":[{"a":"\\ud83d"}]}', "\uFFFD", "lone_surrogate"],
+  ])("of %s holds no character that can't be stored", async (body, text, observedType) => {
+    expect(await readPlainly(bytes(body))).toMatchObject({
+      results: [{ value: { a: text } }],
+      drift: [{ path: "a", kind: "unexpected_type", observedType, occurrences: 1 }],
+    });
+  });
+
+  it("keeps all else readable beside nesting of any depth", async () => {
+    const deep = `${"[".repeat(10_000)}1${"]".repeat(10_000)}`;
+    expect(await resultsOf(`{"results":[{"a":1},{"b":1e400,"c":${deep}}]}`)).toMatchObject([{ a: 1 }, {}]);
+  });
+
+  it("keeps text to the code point", async () => {
+    expect(
+      await resultsOf('\uFEFF{"results":[{"a":"Zoë 😀 \u2028"},{"a":"\\uD83D\\uDE00 \\u00e9"}]}'),
+    ).toEqual([{ a: "Zoë 😀 \u2028" }, { a: "😀 é" }]);
+  });
+});
+
+/** Bodies with a list of results, their keys before, behind and around it. */
+const records = fc.array(
+  fc.record(
+    {
+      record_id: fc.oneof(fc.string({ unit: "binary" }), fc.integer(), fc.constant(null)),
+      name: fc.string({ unit: "grapheme" }),
+      nested: fc.array(fc.record({ record_id: fc.constant("x"), s: fc.constantFrom("},{", '"record_id"') })),
+      value: fc.jsonValue(),
+    },
+    { requiredKeys: ["record_id"] },
+  ),
+  { maxLength: 30 },
+);
+const envelopes = fc
+  .tuple(records, fc.dictionary(fc.string(), fc.jsonValue()), fc.dictionary(fc.string(), fc.jsonValue()))
+  .map(([results, before, after]) => ({ ...before, results, ...after }));
+
+describe("a long answer", () => {
+  it("read in pieces of any size is the same as read at once", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        envelopes,
+        fc.integer({ min: 1, max: 400 }),
+        fc.constantFrom(0, 1),
+        async (e, n, indent) => {
+          const body = bytes(JSON.stringify(e, null, indent));
+          expect(await readPlainly(body, n)).toEqual(await readPlainly(body, 1e9));
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+
+  it("read in pieces after any damage is the same as read at once", async () => {
+    const damage = fc.tuple(fc.nat(), fc.nat(8), fc.string({ unit: fc.constantFrom(...'{}[],:"\\ae1') }));
+    await fc.assert(
+      fc.asyncProperty(envelopes, fc.integer({ min: 1, max: 200 }), damage, async (e, n, [at, cut, put]) => {
+        const text = JSON.stringify(e);
+        const position = at % (text.length + 1);
+        const body = bytes(text.slice(0, position) + put + text.slice(position + cut));
+        expect(await readPlainly(body, n)).toEqual(await readPlainly(body, 1e9));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  const long = JSON.stringify({
+    results: Array.from({ length: 40 }, (_, n) => ({ record_id: String(n), name: "Zoë" })),
+  });
+
+  it("is cut between results", () => {
+    const pieces = cutAnswer(bytes(long), 100) ?? [];
+    expect(pieces.length).toBeGreaterThan(8);
+    expect(bytes(long).toString("utf8", pieces[0]?.start, pieces[0]?.end)).toMatch(/^\{"results":\[\{.*\}$/);
+  });
+
+  it("is not cut where another list or a second list of results follows", async () => {
+    const other = long.replace('"results"', '"results":[{"record_id":"x"}],"others"');
+    expect(await resultsOf(other, 100)).toEqual([{ record_id: "x" }]);
+    const second = `${long.slice(0, -1)},"results":[{"record_id":"y"}]}`;
+    expect(await resultsOf(second, 100)).toEqual([{ record_id: "y" }]);
+  });
+});
