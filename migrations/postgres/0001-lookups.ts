@@ -3,7 +3,8 @@ import { runStatements } from "../../src/load/postgres/run-statements.ts";
 
 /**
  * The tables of the lookup jobs, and the views over them. `data` and `ops` are the quoted names of the two schemas, which exist.
- * Fill factors leave room for updates in place of rows that every new answer touches.
+ * Fill factors leave room for updates in place of rows that every new answer touches. The bookkeeping columns have defaults
+ * so that COPY needn't carry them in every row; a load sets `person_etl.run_id` for its transaction.
  */
 export function lookups(data: string, ops: string): Migration {
   return {
@@ -28,8 +29,8 @@ function statements(data: string, ops: string): readonly string[] {
       "last_matched_at" timestamp with time zone,
       "last_matched_service_pid" text,
       "_extra" jsonb,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("job", "source", "source_key")
     ) WITH (fillfactor = 85)`,
     `CREATE TABLE ${data}."enrichment" (
@@ -46,8 +47,8 @@ function statements(data: string, ops: string): readonly string[] {
       "last_matched_at" timestamp with time zone,
       "last_matched_service_pid" text,
       "_extra" jsonb,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("job", "source", "source_key")
     ) WITH (fillfactor = 85)`,
     `CREATE TABLE ${data}."match_history" (
@@ -59,8 +60,8 @@ function statements(data: string, ops: string): readonly string[] {
       "is_match" boolean,
       "service_pid" text,
       "match_score" numeric,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("job", "source", "source_key", "valid_from")
     )`,
     `CREATE TABLE ${data}."email_validation" (
@@ -73,8 +74,8 @@ function statements(data: string, ops: string): readonly string[] {
       "api_request_id" text,
       "request_completed_at" timestamp with time zone,
       "_extra" jsonb,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("email_address")
     )`,
     `CREATE TABLE ${data}."input_email" (
@@ -82,8 +83,8 @@ function statements(data: string, ops: string): readonly string[] {
       "source_key" text NOT NULL,
       "position" integer NOT NULL,
       "email_address" text,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("source", "source_key", "position")
     )`,
     `CREATE TABLE ${data}."person" (
@@ -113,10 +114,10 @@ function statements(data: string, ops: string): readonly string[] {
       "is_likely_remote_worker" boolean,
       "facebook_url" text,
       "twitter_url" text,
-      "_record_synced_at" timestamp with time zone NOT NULL,
+      "_record_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
       "_extra" jsonb,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("service_pid")
     )`,
     `CREATE TABLE ${data}."person_email" (
@@ -126,8 +127,8 @@ function statements(data: string, ops: string): readonly string[] {
       "email_rank" bigint,
       "email_address" text,
       "_extra" jsonb,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("service_pid", "email_type", "position")
     )`,
     `CREATE TABLE ${data}."person_phone" (
@@ -137,8 +138,8 @@ function statements(data: string, ops: string): readonly string[] {
       "phone_type" text,
       "phone_number" text,
       "_extra" jsonb,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("service_pid", "position")
     )`,
     `CREATE TABLE ${data}."person_relative" (
@@ -150,8 +151,8 @@ function statements(data: string, ops: string): readonly string[] {
       "relationship_label" text,
       "relationship_sublabel" text,
       "_extra" jsonb,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("service_pid", "position")
     )`,
     `CREATE TABLE ${data}."person_address" (
@@ -180,8 +181,8 @@ function statements(data: string, ops: string): readonly string[] {
       "first_seen_date" text,
       "last_seen_date" text,
       "_extra" jsonb,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("service_pid", "position")
     )`,
     `CREATE TABLE ${data}."person_work_experience" (
@@ -209,8 +210,8 @@ function statements(data: string, ops: string): readonly string[] {
       "work_state" text,
       "work_country" text,
       "_extra" jsonb,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("service_pid", "position")
     )`,
     `CREATE TABLE ${data}."person_education_experience" (
@@ -225,8 +226,8 @@ function statements(data: string, ops: string): readonly string[] {
       "education_start_date" text,
       "education_end_date" text,
       "_extra" jsonb,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("service_pid", "position")
     )`,
     `CREATE TABLE ${data}."person_education_subject" (
@@ -235,16 +236,16 @@ function statements(data: string, ops: string): readonly string[] {
       "subject_type" text NOT NULL,
       "position" integer NOT NULL,
       "subject" text,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("service_pid", "education_position", "subject_type", "position")
     )`,
     `CREATE TABLE ${data}."person_pid_alias" (
       "sent_service_pid" text NOT NULL,
       "returned_service_pid" text NOT NULL,
       "first_seen_at" timestamp with time zone NOT NULL,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("sent_service_pid", "returned_service_pid")
     )`,
     `CREATE TABLE ${data}."reject" (
@@ -260,7 +261,7 @@ function statements(data: string, ops: string): readonly string[] {
       "api_request_id" text,
       "created_at" timestamp with time zone NOT NULL,
       "resolved_at" timestamp with time zone,
-      "_synced_at" timestamp with time zone NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
       PRIMARY KEY ("reject_id")
     )`,
     `CREATE TABLE ${data}."lookup_state" (
@@ -277,8 +278,8 @@ function statements(data: string, ops: string): readonly string[] {
       "answered_at" timestamp with time zone,
       "due_at" timestamp with time zone,
       "call_id" uuid,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("job", "source", "source_key")
     ) WITH (fillfactor = 85)`,
     `CREATE TABLE ${data}."person_state" (
@@ -286,16 +287,16 @@ function statements(data: string, ops: string): readonly string[] {
       "group_hashes" text NOT NULL,
       "answered_at" timestamp with time zone NOT NULL,
       "group_answered_at" jsonb,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("service_pid")
     ) WITH (fillfactor = 85)`,
     `CREATE TABLE ${ops}."warehouse_identity" (
       "service_host" text NOT NULL,
       "org_id" text,
       "created_at" timestamp with time zone NOT NULL,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true)
     )`,
     `CREATE TABLE ${ops}."sync_run" (
       "run_id" text NOT NULL,
@@ -323,7 +324,7 @@ function statements(data: string, ops: string): readonly string[] {
       "records_due" bigint NOT NULL,
       "safe_until" timestamp with time zone,
       "error" text,
-      "_synced_at" timestamp with time zone NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
       PRIMARY KEY ("run_id", "job", "shard")
     )`,
     `CREATE TABLE ${ops}."checkpoint" (
@@ -332,7 +333,7 @@ function statements(data: string, ops: string): readonly string[] {
       "cursor" jsonb,
       "updated_at" timestamp with time zone NOT NULL,
       "run_id" text NOT NULL,
-      "_synced_at" timestamp with time zone NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
       PRIMARY KEY ("job", "stream")
     )`,
     `CREATE TABLE ${ops}."api_call" (
@@ -350,7 +351,7 @@ function statements(data: string, ops: string): readonly string[] {
       "records_matched" bigint,
       "response_bytes" bigint NOT NULL,
       "possibly_billed" boolean NOT NULL,
-      "_synced_at" timestamp with time zone NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
       PRIMARY KEY ("call_id")
     )`,
     `CREATE TABLE ${ops}."schema_drift" (
@@ -361,8 +362,8 @@ function statements(data: string, ops: string): readonly string[] {
       "occurrences" bigint NOT NULL,
       "first_seen_at" timestamp with time zone NOT NULL,
       "last_seen_at" timestamp with time zone NOT NULL,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("endpoint", "path", "kind")
     )`,
     `CREATE TABLE ${ops}."input_coverage" (
@@ -377,7 +378,7 @@ function statements(data: string, ops: string): readonly string[] {
       "rejected" bigint NOT NULL,
       "due" bigint NOT NULL,
       "oldest_answer_at" timestamp with time zone,
-      "_synced_at" timestamp with time zone NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
       PRIMARY KEY ("run_id", "job", "shard", "source")
     )`,
     `CREATE TABLE ${ops}."table_load" (
@@ -385,8 +386,8 @@ function statements(data: string, ops: string): readonly string[] {
       "job" text NOT NULL,
       "last_success_at" timestamp with time zone,
       "last_changed_at" timestamp with time zone,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("table_name", "job")
     )`,
     `CREATE TABLE ${ops}."job_parameters" (
@@ -395,8 +396,8 @@ function statements(data: string, ops: string): readonly string[] {
       "refresh_policy" text NOT NULL,
       "accepted" text NOT NULL,
       "accepted_at" timestamp with time zone NOT NULL,
-      "_synced_at" timestamp with time zone NOT NULL,
-      "_run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL DEFAULT now(),
+      "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("job")
     )`,
     `CREATE INDEX reject_open ON ${data}."reject" (job, source, source_key) WHERE resolved_at IS NULL`,

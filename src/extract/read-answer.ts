@@ -89,7 +89,7 @@ function parsePiece(
 ): { value: unknown; hasControlText: boolean } {
   const piece = bytes.toString("utf8", start, end);
   const text = `${before}${start === 0 && piece.startsWith("\uFEFF") ? piece.slice(1) : piece}${after}`;
-  return { value: parseExact(text), hasControlText: text.includes("\\u") && CONTROL_ESCAPE.test(text) };
+  return { value: parseExact(text), hasControlText: piece.includes("\\u") && CONTROL_ESCAPE.test(piece) };
 }
 
 /** The keys of a parsed envelope, in their order; null when it is none. */

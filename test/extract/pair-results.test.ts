@@ -4,14 +4,17 @@ import * as pairing from "../../src/extract/pair-results.ts";
 
 type Keyed = { readonly [field: string]: unknown } | string | null;
 
+function keyOf(value: unknown): string | null {
+  if (typeof value === "number") return String(value);
+  return typeof value === "string" && value !== "" ? value : null;
+}
+
 /** Pairs results as they come from the wire, and gives the results themselves. */
 function pairBy(
   field: string,
   pair: (sent: readonly string[], results: readonly pairing.KeyedResult[]) => pairing.Pairing,
 ) {
   return (sent: readonly string[], results: readonly Keyed[]) => {
-    const keyOf = (value: unknown) =>
-      typeof value === "number" ? String(value) : typeof value === "string" && value !== "" ? value : null;
     const keyed = results.map((r) =>
       typeof r === "object" && r !== null ? { key: keyOf(r[field]) } : undefined,
     );

@@ -12,7 +12,7 @@ import { loadValidations } from "./load-validations.ts";
 import type { SchemaNames } from "./names.ts";
 import { isDataFault, isRetryable, retryPauseMs } from "./recovery.ts";
 import type { OpenLoads } from "./open-loads.ts";
-import { inTransaction } from "./session.ts";
+import { inTransaction, setRunId } from "./session.ts";
 
 /** What a commit needs beside its content. */
 export interface CommitContext {
@@ -49,6 +49,7 @@ async function commitOnce(
   try {
     return await inTransaction(context.pool, async (session) => {
       load.startedAt(session.now);
+      await setRunId(session, run.runId);
       const written = new Map<string, number>();
       const place: LoadPlace = {
         session,

@@ -35,7 +35,6 @@ const stateColumns = [
   "due_at",
   "call_id",
 ];
-const bookkeeping = ["_synced_at", "_run_id"];
 
 /** The answer table of a job type, its columns in the order of {@link answerCells}. */
 function answerTable(spec: LookupSpec): { readonly name: string; readonly fields: readonly string[] } {
@@ -143,10 +142,9 @@ async function insertFresh(
   rows: readonly AnswerRows[],
 ): Promise<void> {
   if (rows.length === 0) return;
-  const { session, names, runId } = place;
-  const suffix = [session.now, runId];
+  const { session, names } = place;
   const into = (table: string, own: readonly string[], cells: readonly Cell[][]) =>
-    copyRows(session, quoteQualified([names.data, table]), [...own, ...bookkeeping], cells, suffix);
+    copyRows(session, quoteQualified([names.data, table]), own, cells);
   await into(
     name,
     columns,
@@ -294,10 +292,7 @@ export async function stageStates(place: LoadPlace, rows: readonly Cell[][]): Pr
 /** COPYs states of rows that have none. */
 export async function insertStates(place: LoadPlace, rows: readonly Cell[][]): Promise<void> {
   const target = quoteQualified([place.names.data, "lookup_state"]);
-  await copyRows(place.session, target, [...stateColumns, ...bookkeeping], rows, [
-    place.session.now,
-    place.runId,
-  ]);
+  await copyRows(place.session, target, stateColumns, rows);
 }
 
 /** Marks the open rejects of rows that were answered after all. */

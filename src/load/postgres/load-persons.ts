@@ -1,12 +1,14 @@
 import { sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
 import type { LookupAnswer } from "../warehouse.ts";
-import { copyEncoded, copyRows, encodeRows } from "./copy.ts";
+import { copyEncoded, copyRows } from "./copy.ts";
+import { copyList } from "./copy-list.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { mergePersons } from "./merge-persons.ts";
 import { quoteQualified, tableId } from "./names.ts";
 import { type EncodedPerson, groupNames, listGroups, scalarNames, UNKNOWN_HASH } from "./person-groups.ts";
 import { type PersonState, readPersonStates } from "./person-state.ts";
+import { createRowStore, joinRows } from "./row-store.ts";
 
 /**
  * Rounds of persons without a PID twice. Of two whole answers for one person only the later is kept; a partial one
@@ -54,8 +56,6 @@ export async function loadPersons(place: LoadPlace, answers: readonly LookupAnsw
   await noteAliases(place, answers);
 }
 
-const noScalars: readonly Cell[] = [...scalarNames, "_extra"].map(() => null);
-
 /** `answered_at` and `group_answered_at` of a new person; of a group that the answer doesn't speak of, any is newer. */
 function agesOf(person: EncodedPerson): Cell[] {
   if (person.groups.every((group) => group !== undefined)) return [person.answeredAt, null];
@@ -67,44 +67,29 @@ function agesOf(person: EncodedPerson): Cell[] {
 /** COPYs people that the warehouse doesn't have yet; sorted by PID, `person` first (parallel loaders meet there). */
 async function insertPersons(place: LoadPlace, persons: readonly EncodedPerson[]): Promise<void> {
   if (persons.length === 0) return;
-  const { session, names, runId } = place;
-  const suffix = [session.now, runId];
+  const { session, names } = place;
   const target = (table: string) => quoteQualified([names.data, table]);
-  const scalars = persons.map((p) => p.groups[0]?.text ?? encodeRows([[p.pid, ...noScalars]]));
-  const columns = ["service_pid", ...scalarNames, "_extra", "_record_synced_at", "_synced_at", "_run_id"];
-  await copyEncoded(session, target("person"), columns, scalars, [session.now, ...suffix]);
+  const blank = createRowStore();
+  const noScalars = [...scalarNames, "_extra"].map(() => null);
+  const scalars = joinRows(persons.map((p) => p.groups[0]?.rows ?? blank([[p.pid, ...noScalars]])));
+  await copyEncoded(session, target("person"), ["service_pid", ...scalarNames, "_extra"], scalars);
   place.touch("person", persons.length);
   await copyRows(
     session,
     target("person_state"),
-    ["service_pid", "group_hashes", "answered_at", "group_answered_at", "_synced_at", "_run_id"],
+    ["service_pid", "group_hashes", "answered_at", "group_answered_at"],
     persons.map((p) => [
       p.pid,
       groupNames.map((_, i) => p.groups[i]?.hash ?? UNKNOWN_HASH).join(""),
       ...agesOf(p),
     ]),
-    suffix,
   );
   for (const [i, group] of listGroups.entries()) {
-    const encoded = persons.flatMap((p) => p.groups[i + 1] ?? []);
-    const rows = encoded.reduce((sum, g) => sum + g.rowCount, 0);
-    if (rows === 0) continue;
-    const texts = encoded.map((g) => g.text);
-    await copyEncoded(
-      session,
-      target(group.table),
-      [...group.columns, "_synced_at", "_run_id"],
-      texts,
-      suffix,
+    await copyList(
+      place,
+      group,
+      persons.flatMap((p) => p.groups[i + 1] ?? []),
     );
-    place.touch(group.table, rows);
-    if (!group.subjects) continue;
-    const subjects = encoded.reduce((sum, g) => sum + g.subjectCount, 0);
-    if (subjects === 0) continue;
-    const subjectTexts = encoded.map((g) => g.subjectText);
-    const subjectColumns = [...group.subjects.columns, "_synced_at", "_run_id"];
-    await copyEncoded(session, target(group.subjects.table), subjectColumns, subjectTexts, suffix);
-    place.touch(group.subjects.table, subjects);
   }
 }
 

@@ -1,10 +1,12 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
-import { copyEncoded, encodeRows } from "./copy.ts";
+import { copyEncoded } from "./copy.ts";
+import { copyList } from "./copy-list.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { quoteIdentifier, quoteQualified, tableId } from "./names.ts";
 import { type EncodedPerson, type ListGroup, listGroups, scalarNames } from "./person-groups.ts";
 import { decideGroups, type PersonState, writePersonStates } from "./person-state.ts";
+import { bytesOf, createRowStore, joinRows } from "./row-store.ts";
 
 /** Merges answers for persons that the warehouse has: only groups whose content differs are written. */
 export async function mergePersons(
@@ -55,10 +57,16 @@ async function updateScalars(
   return changed;
 }
 
-/** The cells that a partial answer speaks of, as one encoded row. */
-function encodePartial({ pid, partial }: EncodedPerson, mask: string): string {
+/** The cells that a partial answer speaks of. */
+function partialRow({ pid, partial }: EncodedPerson, mask: string): Cell[] {
   const all: (Cell | undefined)[] = partial === null ? [] : [...partial.scalars, partial.extra];
-  return encodeRows([[pid, ...all.filter((_, i) => mask[i] === "1").map((cell) => cell ?? null)]]);
+  return [pid, ...all.filter((_, i) => mask[i] === "1").map((cell) => cell ?? null)];
+}
+
+/** The columns that these persons' answers speak of (all of them the same ones), as encoded rows. */
+function encodeColumns(persons: readonly EncodedPerson[], mask: string): Buffer {
+  if (mask === WHOLE_MASK) return joinRows(persons.flatMap((p) => p.groups[0]?.rows ?? []));
+  return bytesOf(createRowStore()(persons.map((p) => partialRow(p, mask))));
 }
 
 async function updateColumns(
@@ -74,8 +82,8 @@ async function updateColumns(
   await session.client.query(
     `CREATE TEMP TABLE stage_person ON COMMIT DROP AS SELECT service_pid, ${list.join(", ")} FROM ${target} LIMIT 0`,
   );
-  const texts = persons.map((p) => (p.partial === null ? (p.groups[0]?.text ?? "") : encodePartial(p, mask)));
-  await copyEncoded(session, "pg_temp.stage_person", ["service_pid", ...columns], texts);
+  const rows = encodeColumns(persons, mask);
+  await copyEncoded(session, "pg_temp.stage_person", ["service_pid", ...columns], rows);
   const set = list.map((column) => `${column} = s.${column}`).join(", ");
   const row = (alias: string): RawBuilder<unknown> =>
     sql.raw(`ROW(${list.map((column) => `${alias}.${column}`).join(", ")})`);
@@ -97,38 +105,22 @@ async function replaceList(
   persons: readonly EncodedPerson[],
 ): Promise<void> {
   if (persons.length === 0) return;
-  const { session, names, runId } = place;
+  const { session, names } = place;
   const pids = persons.map((person) => person.pid);
-  const suffix = [session.now, runId];
   const only = group.discriminator
     ? sql`AND ${sql.id(group.discriminator.column)} = ${group.discriminator.value}`
     : sql``;
-  const removed = await session.change(
-    sql`DELETE FROM ${tableId(names, "data", group.table)} WHERE service_pid = ANY(${pids}) ${only}`,
+  const remove = async (table: string, which: RawBuilder<unknown>) => {
+    const removed = await session.change(
+      sql`DELETE FROM ${tableId(names, "data", table)} WHERE service_pid = ANY(${pids}) ${which}`,
+    );
+    place.touch(table, removed);
+  };
+  await remove(group.table, only);
+  if (group.subjects) await remove(group.subjects.table, sql``);
+  await copyList(
+    place,
+    group,
+    persons.flatMap((person) => person.groups[groupIndex] ?? []),
   );
-  const encoded = persons.flatMap((person) => person.groups[groupIndex] ?? []);
-  const rowCount = encoded.reduce((sum, g) => sum + g.rowCount, 0);
-  const columns = [...group.columns, "_synced_at", "_run_id"];
-  await copyEncoded(
-    session,
-    quoteQualified([names.data, group.table]),
-    columns,
-    encoded.map((g) => g.text),
-    suffix,
-  );
-  place.touch(group.table, removed + rowCount);
-  if (!group.subjects) return;
-  const removedSubjects = await session.change(
-    sql`DELETE FROM ${tableId(names, "data", group.subjects.table)} WHERE service_pid = ANY(${pids})`,
-  );
-  const subjectColumns = [...group.subjects.columns, "_synced_at", "_run_id"];
-  const subjectTarget = quoteQualified([names.data, group.subjects.table]);
-  await copyEncoded(
-    session,
-    subjectTarget,
-    subjectColumns,
-    encoded.map((g) => g.subjectText),
-    suffix,
-  );
-  place.touch(group.subjects.table, removedSubjects + encoded.reduce((sum, g) => sum + g.subjectCount, 0));
 }

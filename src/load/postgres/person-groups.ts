@@ -1,9 +1,10 @@
 import { hash } from "node:crypto";
 import type { Cell } from "../../schemas/convert.ts";
 import { personChildren, personFields, personLists } from "../../schemas/person.ts";
+import type { FlatList } from "../../schemas/flatten.ts";
 import type { ListDeclaration } from "../../schemas/record.ts";
 import type { PersonUpdate, PreparedPerson } from "../warehouse.ts";
-import { encodeRows } from "./copy.ts";
+import { bytesOf, type StoredRows, type StoreRows } from "./row-store.ts";
 
 /** Scalar columns of `person` in declared order. */
 export const scalarNames: readonly string[] = Object.keys(personFields);
@@ -53,10 +54,8 @@ export const UNKNOWN_HASH = "-".repeat(HASH_LENGTH);
 /** One group's content in COPY's text format (rows without bookkeeping columns), and its hash. */
 export interface EncodedGroup {
   readonly hash: string;
-  readonly text: string;
-  readonly rowCount: number;
-  readonly subjectText: string;
-  readonly subjectCount: number;
+  readonly rows: StoredRows;
+  readonly subjects: StoredRows;
 }
 
 /** A person, encoded once: for comparing and for loading. */
@@ -71,9 +70,12 @@ export interface EncodedPerson extends PreparedPerson {
   readonly groups: readonly (EncodedGroup | undefined)[];
 }
 
-function digest(text: string): string {
-  return hash("sha256", text, "base64url").slice(0, HASH_LENGTH);
+function digest(bytes: Buffer): string {
+  return hash("sha256", bytes, "base64url").slice(0, HASH_LENGTH);
 }
+
+/** Hash of a group without rows: many lists are empty. */
+const EMPTY_HASH = digest(Buffer.alloc(0));
 
 /** The last instant that was converted: the records of one call all have the same. */
 let lastInstant = { text: "", micros: 0 };
@@ -87,31 +89,38 @@ export function microsOf(instant: string): number {
   return micros;
 }
 
-function encodeScalars(update: PersonUpdate): EncodedGroup | undefined {
+function encodeScalars(update: PersonUpdate, store: StoreRows): EncodedGroup | undefined {
   if (update.extra === undefined && update.scalars.every((cell) => cell === undefined)) return undefined;
   const isWhole = update.extra !== undefined && update.scalars.every((cell) => cell !== undefined);
   const cells: Cell[] = [update.servicePid];
   for (const cell of update.scalars) cells.push(cell ?? null);
   cells.push(update.extra ?? null);
-  const text = encodeRows([cells]);
-  return { hash: isWhole ? digest(text) : UNKNOWN_HASH, text, rowCount: 1, subjectText: "", subjectCount: 0 };
+  const rows = store([cells]);
+  return { hash: isWhole ? digest(bytesOf(rows)) : UNKNOWN_HASH, rows, subjects: store([]) };
+}
+
+/** The hash covers a list's rows and, where there are any, those below them. */
+function hashList(rows: StoredRows, subjects: StoredRows): string {
+  if (rows.count === 0) return EMPTY_HASH;
+  return digest(
+    subjects.count === 0 ? bytesOf(rows) : Buffer.concat([bytesOf(rows), LINE, bytesOf(subjects)]),
+  );
+}
+
+const LINE = Buffer.from("\n");
+
+function encodeList(list: FlatList, store: StoreRows): EncodedGroup {
+  const rows = store(list.rows);
+  const subjects = store(list.subjects);
+  return { hash: hashList(rows, subjects), rows, subjects };
 }
 
 /** Encodes a person's groups and hashes them. */
-export function encodePerson(update: PersonUpdate, answeredAt: string): EncodedPerson {
-  const scalars = encodeScalars(update);
+export function encodePerson(update: PersonUpdate, answeredAt: string, store: StoreRows): EncodedPerson {
+  const scalars = encodeScalars(update, store);
   const lists = listGroups.map((_, i): EncodedGroup | undefined => {
     const list = update.lists[i];
-    if (list === undefined) return undefined;
-    const text = encodeRows(list.rows);
-    const subjectText = encodeRows(list.subjects);
-    return {
-      hash: digest(subjectText === "" ? text : `${text}\n${subjectText}`),
-      text,
-      rowCount: list.rows.length,
-      subjectText,
-      subjectCount: list.subjects.length,
-    };
+    return list && encodeList(list, store);
   });
   const hasAllScalars = scalars !== undefined && scalars.hash !== UNKNOWN_HASH;
   return {

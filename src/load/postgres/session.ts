@@ -7,6 +7,7 @@ import {
   type RawBuilder,
 } from "kysely";
 import { type CustomTypesConfig, Pool, type PoolClient, types as defaultTypes } from "pg";
+import { quoteLiteral } from "./names.ts";
 
 /** Compiles `sql` templates; never connects. Values become parameters, `sql.id` quotes identifiers. */
 const compiler = new Kysely<unknown>({
@@ -48,6 +49,17 @@ const PINNED = [
   // What was committed before a call is sent, or before a received answer is thrown away, has to survive the server's crash.
   "SET LOCAL synchronous_commit = on",
 ].join("; ");
+
+/** The transaction's time, asked for in the same round trip. */
+const NOW = "SELECT now()::text AS now";
+
+/** The text in the only cell of the last of several statements' results. */
+function lastText(results: unknown): string {
+  // What the driver gives for several statements at once is a list of results, which its types don't say.
+  const [row] =
+    (results as readonly { readonly rows: readonly { readonly now: string }[] }[]).at(-1)?.rows ?? [];
+  return row?.now ?? "";
+}
 
 const INT8 = 20;
 const DATE = 1082;
@@ -103,6 +115,11 @@ function sessionOf(client: PoolClient, now: string): Session {
   };
 }
 
+/** Says which run the transaction's rows belong to: the default of their `_run_id`. */
+export async function setRunId(session: Session, runId: string): Promise<void> {
+  await session.client.query(`SET LOCAL person_etl.run_id = ${quoteLiteral(runId)}`);
+}
+
 /** Runs `work` in one transaction with pinned settings; rolls back when it throws, or when `keep` is false. */
 export async function inTransaction<Result>(
   pool: Pool,
@@ -117,9 +134,8 @@ export async function inTransaction<Result>(
   };
   client.on("error", onError);
   try {
-    await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED; ${PINNED}`);
-    const stamp = await client.query<{ now: string }>("SELECT now()::text AS now");
-    const result = await work(sessionOf(client, readInstant(stamp.rows[0]?.now ?? "")));
+    const results: unknown = await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED; ${PINNED}; ${NOW}`);
+    const result = await work(sessionOf(client, readInstant(lastText(results))));
     await client.query(keep ? "COMMIT" : "ROLLBACK");
     return result;
   } catch (error) {

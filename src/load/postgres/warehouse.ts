@@ -22,7 +22,7 @@ import { readBudgetUse, readRunUse } from "./budget-rows.ts";
 import { giveBack } from "./give-back.ts";
 import { addCounters, settleLedger } from "./ledger.ts";
 import { hasBudgets, isMigrated, migrate, printDdl } from "./migrate.ts";
-import { quoteLiteral, type SchemaNames, tableId } from "./names.ts";
+import { type SchemaNames, tableId } from "./names.ts";
 import { trackLoads } from "./open-loads.ts";
 import type { PassCheckpoint } from "./pass-checkpoint.ts";
 import * as runs from "./runs.ts";
@@ -30,7 +30,8 @@ import { createSampleTable } from "./sample-table.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
 import { withRetries } from "./recovery.ts";
 import { readGrant, reserveCall } from "./reserve-call.ts";
-import { inTransaction, openPool, type Session } from "./session.ts";
+import { createRowStore } from "./row-store.ts";
+import { inTransaction, openPool, type Session, setRunId } from "./session.ts";
 import { encodePerson } from "./person-groups.ts";
 import { readWorkPage } from "./work-table.ts";
 
@@ -57,6 +58,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
   const foreignPools = new Map<string, pg.Pool>();
   const openLoads = trackLoads();
   const reservations = new PQueue({ concurrency: PARALLEL_RESERVATIONS });
+  const storeRows = createRowStore();
   const checkpoints = new Map<string, PassCheckpoint | null>();
   const within = <Result>(work: (session: Session) => Promise<Result>) => inTransaction(pool, work);
   const poolOf = (connection: { readonly name: string; readonly url: string }) => {
@@ -95,7 +97,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     async selectLookup(spec, run): Promise<LookupSelection> {
       const workTable = workTableName(run);
       const selected = await within(async (session) => {
-        await session.client.query(`SET LOCAL person_etl.run_id = ${quoteLiteral(run.runId)}`);
+        await setRunId(session, run.runId);
         await runs.dropOrphanedWorkTables(session, names, spec);
         const context = { session, names, spec, foreignPool: poolFor(spec), isMigrated: true };
         return selectDue(context, { run, workTable });
@@ -103,7 +105,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       checkpoints.set(runKey(run), selected.checkpoint);
       return selectionOf(pool, names, spec, workTable, selected);
     },
-    preparePerson: encodePerson,
+    preparePerson: (update, answeredAt) => encodePerson(update, answeredAt, storeRows),
     commitLookup: (commit) => commitLookup({ pool, names, openLoads, pause: delay }, commit),
     reserveCall: (run, call) =>
       reservations.add(() =>
