@@ -17,7 +17,11 @@ const SCARCE_BYTES = 1024 ** 3;
 /** Looks at the folder for our own data without making it: writable, lasting, and room enough. */
 export async function checkDataDir(
   dataDir: string,
-  needs: { readonly isEmbedded: boolean },
+  needs: {
+    readonly isEmbedded: boolean;
+    /** The warehouse takes answers rarely and many at a time: until then they are on this disk alone. */
+    readonly isLoadedRarely: boolean;
+  },
 ): Promise<Finding[]> {
   const existing = await nearestExisting(dataDir);
   const subject = "data_dir";
@@ -48,11 +52,14 @@ export async function checkDataDir(
     },
   ];
   const passing = PASSING.get(type >>> 0);
-  if (passing !== undefined) {
+  if (passing !== undefined && (needs.isEmbedded || needs.isLoadedRarely)) {
+    const kept = needs.isEmbedded
+      ? "the embedded database is"
+      : "answers that were paid for and wait to be loaded are";
     findings.push({
       subject,
       status: "warning",
-      message: `${existing} is on ${passing}: ${needs.isEmbedded ? "the embedded database" : "what is kept there"} is gone when the machine or container is`,
+      message: `${existing} is on ${passing}: ${kept} gone when the machine or container is`,
       hint: "put data_dir on a disk or a mounted volume",
     });
   }

@@ -8,6 +8,12 @@ export function counted(value: number, singular: string, plural = `${singular}s`
   return `${count(value)} ${value === 1 ? singular : plural}`;
 }
 
+/** A size on disk: `0.3 MB`, `1,024 MB`. */
+export function megabytes(bytes: number): string {
+  const value = bytes / 1024 ** 2;
+  return `${value < 10 ? value.toFixed(1) : count(value)} MB`;
+}
+
 /** A length of time as people say it: `0.4 s`, `42 s`, `3 min 20 s`, `2 h 5 min`, `90 d`. */
 export function duration(seconds: number): string {
   if (seconds < 10) return `${seconds.toFixed(1)} s`;

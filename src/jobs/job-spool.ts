@@ -15,6 +15,11 @@ export async function spoolNameOf(warehouse: Pick<Warehouse, "readIdentity">): P
   return identity === null ? null : createHash("sha256").update(identity).digest("hex").slice(0, 12);
 }
 
+/** Whether a warehouse takes answers rarely and many at a time, so that many wait on disk at any moment. */
+export function isLoadedRarely(warehouse: Pick<Warehouse, "commitGroup"> | null): boolean {
+  return warehouse !== null && warehouse.commitGroup.maxCalls > 1;
+}
+
 /** Opens the spool of a job's run. Call it while the run holds its job. */
 export async function openJobSpool(
   config: Pick<Config, "dataDir" | "spool">,

@@ -65,6 +65,7 @@ export function openLoaderPool<T>(options: LoaderPoolOptions<T>): LoaderPool<T> 
   return {
     async push(item) {
       while (waiting.length >= options.maxWaiting && state.failure === null) await change.promise;
+      if (state.failure) failed.push(item);
       throwFailure();
       waiting.push(item);
       if (state.busy < options.loaders) void load();

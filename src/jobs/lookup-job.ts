@@ -5,7 +5,7 @@ import { agree } from "./agree.ts";
 import { decideSending } from "./decide.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
 import { endOfError, type JobEnd } from "./job-end.ts";
-import { openJobSpool } from "./job-spool.ts";
+import { isLoadedRarely, openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { lookupSpecOf } from "./lookup-spec.ts";
 import { bindLookup } from "./lookup-types.ts";
@@ -112,15 +112,15 @@ async function openKeeper({ config, warehouse }: JobServices, task: Task): Promi
     spool: await openJobSpool(config, warehouse, run),
     asked: { run, spec, bound: bindLookup(job) },
     outage,
-    isLoadedRarely: warehouse.commitGroup.maxCalls > 1,
+    isLoadedRarely: isLoadedRarely(warehouse),
   });
 }
 
 /** Adds to an end what the user has to know about answers that are on disk still. */
 function tellKept({ log, progress }: JobServices, job: JobConfig, end: JobEnd, kept: string | null): JobEnd {
   if (kept === null) return end;
-  log.warn({ job: job.name, kept }, "answers_kept");
-  progress.note(job.name, kept);
+  log.info({ job: job.name, kept }, "answers_kept");
+  if (!end.error) progress.note(job.name, kept);
   return end.error ? { ...end, error: { ...end.error, message: `${end.error.message} ${kept}` } } : end;
 }
 

@@ -1,6 +1,7 @@
 import type { JobConfig } from "../config/config.ts";
 import { inspectInputs, throwProblems, verifyInputs } from "./verify-inputs.ts";
 import type { JobServices } from "./services.ts";
+import { reportWaiting } from "./waiting-answers.ts";
 import { checkServiceHost, serviceHostOf } from "./service-host.ts";
 
 /**
@@ -23,4 +24,7 @@ export async function prepareRun(
     jobs.filter((job) => afterMigrating.includes(job.input)),
   );
   await warehouse.writeServiceHost(serviceHostOf(config), { replace: false });
+  for (const { path, message, hint } of (await reportWaiting(config, warehouse)).remarks) {
+    log.warn({ folder: path, message, hint }, "answers_left_behind");
+  }
 }

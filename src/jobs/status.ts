@@ -1,6 +1,7 @@
 import type { JobConfig } from "../config/config.ts";
 import type { JobStatus, PastRun, TableFreshness } from "../load/warehouse.ts";
 import type { Counters } from "./report.ts";
+import { reportWaiting } from "./waiting-answers.ts";
 import type { JobServices } from "./services.ts";
 
 /** A past run in the document of `status --json`. */
@@ -36,6 +37,8 @@ export interface JobStatusReport {
   } | null;
   /** Rejects not resolved yet, by code. */
   readonly open_rejects: Readonly<Record<string, number>>;
+  /** Received answers in this data_dir that the next run loads, and their size on disk. */
+  readonly waiting_answers: { readonly calls: number; readonly bytes: number };
 }
 
 /** One table in the document of `status --json`. */
@@ -55,6 +58,12 @@ export interface StatusReport {
   readonly jobs: readonly JobStatusReport[];
   /** Empty before the first run. */
   readonly tables: readonly TableFreshnessReport[];
+  /** Received answers in this data_dir that no run of this configuration loads, or that are damaged. */
+  readonly answers_left_behind: readonly {
+    readonly folder: string;
+    readonly message: string;
+    readonly hint: string;
+  }[];
 }
 
 /** Reads how the jobs of the configuration fare; changes nothing. */
@@ -63,15 +72,25 @@ export async function readStatus({
   warehouse,
 }: Pick<JobServices, "config" | "warehouse">): Promise<StatusReport> {
   const isMigrated = await warehouse.isMigrated();
+  const waiting = await reportWaiting(config, warehouse);
   const jobs: JobStatusReport[] = [];
   for (const job of config.jobs) {
-    jobs.push(statusReport(job, isMigrated ? await warehouse.jobStatus(job.name) : neverRun(job)));
+    const status = isMigrated ? await warehouse.jobStatus(job.name) : neverRun(job);
+    jobs.push({
+      ...statusReport(job, status),
+      waiting_answers: waiting.byJob.get(job.name) ?? { calls: 0, bytes: 0 },
+    });
   }
   return {
     warehouse: warehouse.description,
     service_host: isMigrated ? await warehouse.readServiceHost() : null,
     jobs,
     tables: isMigrated ? (await warehouse.tableFreshness()).map(freshnessReport) : [],
+    answers_left_behind: waiting.remarks.map(({ path, message, hint = "" }) => ({
+      folder: path,
+      message,
+      hint,
+    })),
   };
 }
 
@@ -79,7 +98,7 @@ function neverRun(job: JobConfig): JobStatus {
   return { job: job.name, lastRun: null, lastSuccessAt: null, coverage: null, openRejects: {} };
 }
 
-function statusReport(job: JobConfig, status: JobStatus): JobStatusReport {
+function statusReport(job: JobConfig, status: JobStatus): Omit<JobStatusReport, "waiting_answers"> {
   const { lastRun, coverage } = status;
   return {
     job: job.name,

@@ -82,4 +82,5 @@ test("a failure wakes whoever waits for room", async () => {
   await pool.push("loading");
   await pool.push("waiting");
   await expect(pool.push("has no room")).rejects.toThrow("the disk is full");
+  expect(pool.left().toSorted()).toEqual(["has no room", "loading", "waiting"]);
 });

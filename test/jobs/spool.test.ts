@@ -2,7 +2,9 @@ import { describe, expect, test } from "vitest";
 import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
 import { surveySpool } from "../../src/spool/survey-spool.ts";
 import { spoolRoot } from "../../src/jobs/job-spool.ts";
-import { configOf, jobOf, startWorld, type World } from "./world.ts";
+import { readStatus } from "../../src/jobs/status.ts";
+import { reportWaiting } from "../../src/jobs/waiting-answers.ts";
+import { configOf, jobOf, startWorld, unaccountedRows, type World } from "./world.ts";
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 
@@ -53,5 +55,39 @@ describe("the spool of a run", () => {
     const { contents } = await spoolOf(world);
     expect(contents).toMatchObject([{ job: "enrich_customers", shard: "0/1", calls: requests - loaded }]);
     expect(requests - loaded).toBeGreaterThan(0);
+    const [job] = report.jobs;
+    expect(job?.error?.message).toMatch(
+      /\d+ received answers? for [\d,]+ records (?:is|are) safe in .*0-of-1; the next run of enrich_customers loads/u,
+    );
+    // They count when they are loaded.
+    expect(job).toMatchObject({ requests: loaded });
+    expect(job && unaccountedRows(job)).toBe(0);
+
+    const services2 = await world.services();
+    const [content] = contents;
+    expect((await readStatus(services2)).jobs).toMatchObject([
+      { job: "enrich_customers", waiting_answers: { calls: content?.calls, bytes: content?.bytes } },
+    ]);
+    expect((await reportWaiting(services2.config, null)).remarks).toEqual([]);
+    const renamed = enrichOnly.replace("enrich_customers", "enrich_clients");
+    for (const [jobs, why] of [
+      [renamed, "a job that is no longer configured"],
+      [`${renamed}\n  enrich_customers: { type: enrich, input: customers, enabled: false }`, "switched off"],
+    ] as const) {
+      world.configure(configOf(jobs));
+      const status = await readStatus(await world.services());
+      expect(status.answers_left_behind).toMatchObject([
+        {
+          folder: content?.folder,
+          message: expect.stringContaining(why),
+          hint: expect.stringContaining("run it"),
+        },
+      ]);
+    }
+    const elsewhere = { readIdentity: async () => "another warehouse" };
+    world.configure(configOf(enrichOnly));
+    expect((await reportWaiting(await world.config(), elsewhere)).remarks).toMatchObject([
+      { path: content?.folder, message: expect.stringContaining("to another warehouse") },
+    ]);
   });
 });

@@ -1,9 +1,11 @@
 import type { Command } from "commander";
 import type { Config } from "../../config/config.ts";
 import { orderJobs } from "../../config/order-jobs.ts";
+import { isLoadedRarely } from "../../jobs/job-spool.ts";
 import { bindLookup } from "../../jobs/lookup-types.ts";
 import { checkDataDir } from "../check-data-dir.ts";
 import { attempt, exitCodeOfFindings, type Finding, renderFindings } from "../check-finding.ts";
+import { checkSpool } from "../check-spool.ts";
 import { checkService } from "../check-service.ts";
 import { checkInput, checkWarehouse } from "../check-warehouse.ts";
 import type { AddCommand } from "../command.ts";
@@ -28,8 +30,12 @@ async function check(context: Context): Promise<Outcome> {
   const findings: Finding[] = [...checkConfig(config)];
   findings.push(
     ...(await attempt("data_dir", () =>
-      checkDataDir(config.dataDir, { isEmbedded: config.warehouse.url === "embedded" }),
+      checkDataDir(config.dataDir, {
+        isEmbedded: config.warehouse.url === "embedded",
+        isLoadedRarely: isLoadedRarely(warehouse),
+      }),
     )),
+    ...(await attempt("spool", () => checkSpool(config, warehouse))),
     ...ofWarehouse,
   );
   for (const input of inputs) findings.push(...(await checkInput(config, input, warehouse)));

@@ -4,7 +4,7 @@ import type { Config } from "../../config/config.ts";
 import { type JobStatusReport, readStatus, type StatusReport } from "../../jobs/status.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { ago, count, counted, percent } from "../figures.ts";
+import { ago, count, counted, megabytes, percent } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { isStillToBeMade, openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
@@ -43,8 +43,10 @@ function nothingYet({ jobs }: Config): StatusReport {
       last_success_at: null,
       coverage: null,
       open_rejects: {},
+      waiting_answers: { calls: 0, bytes: 0 },
     })),
     tables: [],
+    answers_left_behind: [],
   };
 }
 
@@ -53,7 +55,7 @@ function renderStatus(report: StatusReport, nowMs: number, widthColumns: number 
   return [
     `${report.warehouse}, ${from}`,
     renderJobs(report.jobs, nowMs, widthColumns),
-    report.jobs.flatMap((job) => remarks(job)).join("\n"),
+    [...report.jobs.flatMap((job) => remarks(job)), ...leftBehind(report)].join("\n"),
     report.tables.length === 0 ? "" : renderTables(report, nowMs, widthColumns),
   ]
     .filter((part) => part !== "")
@@ -92,11 +94,20 @@ function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumn
   );
 }
 
-function remarks({ job, last_run, open_rejects }: JobStatusReport): string[] {
+function leftBehind({ answers_left_behind }: StatusReport): string[] {
+  return answers_left_behind.map(({ folder, message, hint }) => `! ${folder}: ${message}; ${hint}`);
+}
+
+function remarks({ job, last_run, open_rejects, waiting_answers: waiting }: JobStatusReport): string[] {
   const rejects = Object.entries(open_rejects).map(([code, rows]) => `${counted(rows, "row")} ${code}`);
   return [
     ...(last_run?.error ? [`✗ ${job}: ${last_run.error}`] : []),
     ...(rejects.length === 0 ? [] : [`• ${job}: rejected ${rejects.join(", ")}`]),
+    ...(waiting.calls === 0
+      ? []
+      : [
+          `• ${job}: ${counted(waiting.calls, "received answer")} (${megabytes(waiting.bytes)}) to be loaded by the next run`,
+        ]),
   ];
 }
 

@@ -1,0 +1,20 @@
+import type { Config } from "../config/config.ts";
+import { reportWaiting } from "../jobs/waiting-answers.ts";
+import type { Warehouse } from "../load/warehouse.ts";
+import type { Finding } from "./check-finding.ts";
+import { counted, megabytes } from "./figures.ts";
+
+/** Received answers that wait on disk to be loaded, and those that nobody will load. */
+export async function checkSpool(config: Config, warehouse: Warehouse | null): Promise<readonly Finding[]> {
+  const subject = "spool";
+  const { byJob, remarks } = await reportWaiting(config, warehouse);
+  const waiting = [...byJob].map(([job, { calls, bytes }]): Finding => {
+    const message = `${counted(calls, "received answer")} of ${job} (${megabytes(bytes)}) to be loaded by its next run`;
+    return { subject, status: "ok", message };
+  });
+  const leftBehind = remarks.map(({ path, message, hint = "" }): Finding => {
+    return { subject, status: "warning", message: `${path}: ${message}`, hint };
+  });
+  const nothing: Finding = { subject, status: "ok", message: "no received answer waits to be loaded" };
+  return waiting.length + leftBehind.length === 0 ? [nothing] : [...waiting, ...leftBehind];
+}
