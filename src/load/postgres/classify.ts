@@ -63,7 +63,10 @@ function invalidEmailJoins(context: ClassifyContext): RawBuilder<unknown> {
   return sql.join(joins, raw("\n"));
 }
 
-/** CTEs `raw_row` and `input`: mapped values without blanks, duplicates of a key numbered. */
+/**
+ * CTEs `raw_row` and `input`: mapped values without blanks, duplicates of a key numbered. OFFSET 0 keeps the planner from
+ * putting the expressions in the place of their names, where each would be evaluated again and again.
+ */
 function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
   const { parts } = context;
   const row = parts.length === 0 ? "''" : `ROW(${parts.map((p) => p.name).join(", ")})::text`;
@@ -73,7 +76,7 @@ function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
       SELECT source_key, ${raw([...unblankedParts(parts), `${copy} AS copy`].join(", "))},
         ${raw(context.hasRecent ? "is_recent" : "true AS is_recent")},
         ${raw(context.hasRank ? "rank" : "NULL::bigint AS rank")}
-      FROM raw_row)`;
+      FROM raw_row OFFSET 0)`;
 }
 
 /** The content hash of each row as far as it is looked at: rows that the cursor calls unchanged keep the stored one. */
@@ -113,7 +116,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
       FROM input
       LEFT JOIN ${relation(context, "lookup_state")} AS s
         ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = input.source_key
-      ${pidJoins(context)}),
+      ${pidJoins(context)} OFFSET 0),
     judged AS (
       SELECT joined.*,
         CASE
