@@ -6,6 +6,7 @@ import { selectJobs } from "./job-selection.ts";
 import { lookupSpecOf, plainRequest } from "./lookup-spec.ts";
 import { checkServiceHost } from "./service-host.ts";
 import type { JobServices } from "./services.ts";
+import { type Shard, wholeInput } from "./shard.ts";
 import { verifyInputs } from "./verify-inputs.ts";
 
 /** One job in the document of `plan --json`. */
@@ -33,10 +34,14 @@ export interface PlanReport {
   readonly jobs: readonly JobPlan[];
 }
 
-/** Tells what a run of the named jobs, or of all, would do; changes nothing and sends nothing. */
+/**
+ * Tells what a run of the named jobs, or of all, would do; changes nothing and sends nothing.
+ * @param shard the part of every input that is looked at; the services' configuration is this part's.
+ */
 export async function planJobs(
   services: Pick<JobServices, "config" | "warehouse">,
   names: readonly string[],
+  shard: Shard = wholeInput,
 ): Promise<PlanReport> {
   const { config, warehouse } = services;
   const jobs = selectJobs(config, names);
@@ -44,7 +49,7 @@ export async function planJobs(
   await checkServiceHost(config, warehouse);
   const plans: JobPlan[] = [];
   const planned = new Set(jobs.map((job) => job.name));
-  for (const job of jobs) plans.push(await planJob(services, job, planned));
+  for (const job of jobs) plans.push(await planJob(services, job, planned, shard));
   return { jobs: plans };
 }
 
@@ -52,8 +57,9 @@ async function planJob(
   { config, warehouse }: Pick<JobServices, "config" | "warehouse">,
   job: JobConfig,
   planned: ReadonlySet<string>,
+  shard: Shard,
 ): Promise<JobPlan> {
-  const spec = await lookupSpecOf(job, plainRequest);
+  const spec = await lookupSpecOf(job, { ...plainRequest, shard });
   const counts = await warehouse.planLookup(spec);
   const isAnsweredFirst = spec.pidFrom !== null && planned.has(spec.pidFrom);
   const forecast = forecastOf(config, job, counts, isAnsweredFirst ? counts.waiting : 0);
