@@ -52,13 +52,20 @@ export class StopJobError extends Error {
 export type LimitedBy =
   | "max_records_per_run"
   | "max_records"
+  | "budget_day"
+  | "budget_month"
   | "credits"
   | "quota"
   | "parameters_changed"
   | "confirmation";
 
 /** The limits that the user set: reaching one is not an error (exit 0); all others want something of the user (exit 3). */
-export const OWN_LIMITS: readonly LimitedBy[] = ["max_records_per_run", "max_records"];
+export const OWN_LIMITS: readonly LimitedBy[] = [
+  "max_records_per_run",
+  "max_records",
+  "budget_day",
+  "budget_month",
+];
 
 /** The job stopped at a limit; everything done so far is kept. Exit code 0 or 3 (see {@link OWN_LIMITS}). */
 export class LimitReachedError extends Error {

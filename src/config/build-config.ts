@@ -1,4 +1,5 @@
 import type {
+  BudgetConfig,
   Config,
   ConnectionConfig,
   InputConfig,
@@ -32,6 +33,11 @@ export function buildConfig(document: ConfigDocument, secrets: Secrets, surround
     },
     warehouse: buildWarehouse(document.warehouse, secrets),
     spool: { maxBytes: document.spool.max_megabytes * 1024 * 1024 },
+    budgets: {
+      resolve: buildBudget(document.budgets.resolve),
+      validate_emails: buildBudget(document.budgets.validate_emails),
+      enrich: buildBudget(document.budgets.enrich),
+    },
     confirmAbove: document.confirm_above,
     connections,
     inputs,
@@ -72,6 +78,10 @@ function buildWarehouse(warehouse: ConfigDocument["warehouse"], secrets: Secrets
     opsSchema: warehouse.ops_schema,
     retryForMs: durationMs(warehouse.retry_for) ?? 0,
   };
+}
+
+function buildBudget(budget: ConfigDocument["budgets"]["enrich"]): BudgetConfig {
+  return { perDay: budget?.per_day ?? null, perMonth: budget?.per_month ?? null };
 }
 
 function buildConnection(name: string, secrets: Secrets): ConnectionConfig {

@@ -147,6 +147,12 @@ export interface EnrichJobConfig extends LookupJobBase {
   readonly includePremiumFields: boolean;
 }
 
+/** Most records that may be sent by all jobs of a type together; null for no bound. UTC. */
+export interface BudgetConfig {
+  readonly perDay: number | null;
+  readonly perMonth: number | null;
+}
+
 /** One job. */
 export type JobConfig = ResolveJobConfig | ValidateEmailsJobConfig | EnrichJobConfig;
 
@@ -166,6 +172,7 @@ export interface Config {
     /** Received answers of one job that may wait to be loaded before no further call is started. */
     readonly maxBytes: number;
   };
+  readonly budgets: Readonly<Record<JobConfig["type"], BudgetConfig>>;
   /** After its first run a job that is due for more than both asks first. */
   readonly confirmAbove: { readonly records: number; readonly ratio: number };
   readonly connections: Readonly<Record<string, ConnectionConfig>>;

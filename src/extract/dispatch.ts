@@ -13,6 +13,15 @@ import { isAnswer, type Keeper, type KeptAnswer } from "./keeper.ts";
 
 export type { ExhaustedBatch, FinishedCall } from "./finished-call.ts";
 
+/** A call whose turn has come, before it is sent. */
+export interface PlannedCall<T> {
+  readonly callId: string;
+  /** How many times its records will have been asked for, this call included. */
+  readonly attempt: number;
+  readonly plannedAtMs: number;
+  readonly entries: readonly Entry<T>[];
+}
+
 /** What calls are made of. */
 export interface DispatchOptions<T> {
   readonly source: BatchSource<T>;
@@ -23,8 +32,13 @@ export interface DispatchOptions<T> {
   /** Most records for the next call. */
   limit(): number;
   isTight(): boolean;
-  /** Waits for a turn, notes the start and sends; rejects when `waiting` is aborted before its turn. */
-  send(batch: Batch<T>, onStart: () => void, waiting: AbortSignal): Promise<HttpReply>;
+  /** How many records of a call may be sent, from the first on; 0 for none, and then no further call is made. */
+  reserve(call: PlannedCall<T>): Promise<number>;
+  /**
+   * Waits for a turn, then asks what to send, and sends it; null when there is nothing to send. Rejects when `waiting` is
+   * aborted before its turn.
+   */
+  send(begin: () => Promise<Batch<T> | null>, waiting: AbortSignal): Promise<HttpReply | null>;
 }
 
 /** Keeps as many calls in flight as may be, and hands them out one by one as they end. */
@@ -75,18 +89,35 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
     }
   }
 
-  async function call(batch: Batch<T>, turn: AbortSignal): Promise<void> {
+  /** Keeps only the first records of a batch; the others go back to those that wait. */
+  function keepFirst(batch: Batch<T>, count: number): Batch<T> {
+    if (count >= batch.entries.length) return batch;
+    const [head, tail] = splitBatch(batch, [batch.entries.slice(0, count), batch.entries.slice(count)]);
+    if (tail && !isStopped) waiting.unshift(tail);
+    return head ?? batch;
+  }
+
+  async function call(planned: Batch<T>, turn: AbortSignal): Promise<void> {
     const callId = randomUUID();
     const wasTight = options.isTight();
+    let batch = planned;
     let startedAtMs: number | null = null;
     let attempt = 0;
-    const onStart = () => {
+    const begin = async () => {
+      const { entries } = planned;
+      attempt = 1 + Math.max(...entries.map((entry) => entry.calls));
+      const granted = await options.reserve({ callId, attempt, plannedAtMs: clock.now(), entries });
+      if (granted === 0) return null;
+      batch = keepFirst(planned, granted);
       startedAtMs = clock.now();
+      attempt = 0;
       for (const entry of batch.entries) attempt = Math.max(attempt, ++entry.calls);
       if (batch.origin.isolationCalls !== null) batch.origin.isolationCalls += 1;
+      return batch;
     };
     try {
-      const reply = await options.send(batch, onStart, turn);
+      const reply = await options.send(begin, turn);
+      if (reply === null) return;
       crashPoint("after_receive");
       const start = startedAtMs ?? clock.now();
       const milliseconds = Math.max(0, clock.now() - start);
@@ -103,7 +134,7 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
       finished.push(call, await keep(call));
     } catch (error) {
       if (!turn.aborted) failure ??= { error };
-      else if (!isStopped) waiting.unshift(batch);
+      else if (!isStopped) waiting.unshift(planned);
     }
   }
 

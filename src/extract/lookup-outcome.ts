@@ -8,6 +8,8 @@ export interface LookupItem {
   readonly recordId: string;
   /** For e-mail validation the address as sent. */
   readonly address?: string;
+  /** It may have been charged for in an earlier run that got no answer. Absent for no. */
+  readonly mayBeBilled?: boolean;
 }
 
 /** One HTTP attempt, as the ledger keeps it. */

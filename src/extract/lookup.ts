@@ -1,11 +1,13 @@
 import type { Clock } from "../clock.ts";
+import { codeOf } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
 import { openBatchSource } from "./batch-source.ts";
 import { createBatchSize } from "./batch-size.ts";
 import { createCapacity } from "./capacity.ts";
-import { createDispatch } from "./dispatch.ts";
-import type { HttpClient } from "./http-client.ts";
+import { type Batch, itemsOf } from "./batch.ts";
+import { createDispatch, type PlannedCall } from "./dispatch.ts";
+import type { HttpClient, HttpReply } from "./http-client.ts";
 import type { Keeper } from "./keeper.ts";
 import type { Limiter } from "./limits.ts";
 import type { Attempt, LookupItem, LookupOutcome } from "./lookup-outcome.ts";
@@ -16,6 +18,16 @@ import { createStop } from "./stop.ts";
 
 export type { ReadContext, ReadResult } from "./read-answer.ts";
 export type { Answered, Attempt, LookupItem, LookupOutcome, Rejected, SetAside } from "./lookup-outcome.ts";
+
+/** A call that is about to be sent. */
+export interface CallToReserve<T> {
+  readonly callId: string;
+  /** How many times its records will have been asked for, this call included. */
+  readonly attempt: number;
+  /** ISO 8601, UTC. */
+  readonly startedAt: string;
+  readonly items: readonly T[];
+}
 
 /** What to ask, of whom, and how. */
 export interface LookupOptions<T extends LookupItem, R> {
@@ -31,7 +43,12 @@ export interface LookupOptions<T extends LookupItem, R> {
   readonly log: Log;
   /** Ends the lookup early: no new call is made, what is in flight is finished and yielded. */
   readonly signal: AbortSignal;
-  /** Awaited for every attempt that yields no rows. */
+  /**
+   * Awaited before every request: how many of its items may be sent (at least one), from the first on; the others are
+   * asked about in a later call. Rejects when none may: the lookup ends for that reason, once what is in flight has ended.
+   */
+  readonly reserve: (call: CallToReserve<T>) => Promise<number>;
+  /** Awaited for every attempt that yields no rows, before its items are sent again. */
   readonly onAttempt: (attempt: Attempt) => Promise<void>;
   /** Told of each item once, when the service has or may have processed it. */
   readonly onSent: (items: readonly T[]) => void;
@@ -56,6 +73,34 @@ export async function* lookup<T extends LookupItem, R>(
   const abandon = new AbortController();
   const batchSize = createBatchSize(endpoint.maxRecords);
   const capacity = createCapacity();
+  async function reserve({ callId, attempt, plannedAtMs, entries }: PlannedCall<T>): Promise<number> {
+    const startedAt = new Date(plannedAtMs).toISOString();
+    try {
+      return await options.reserve({ callId, attempt, startedAt, items: itemsOf(entries) });
+    } catch (reason) {
+      stop.because(reason);
+      return 0;
+    }
+  }
+
+  /** Sends a call; what hinders it before anything was sent ends the lookup, and the call as one that wasn't sent. */
+  async function request({ entries }: Batch<T>): Promise<HttpReply> {
+    const body = buildRequestBody(endpoint, options.parameters, itemsOf(entries));
+    try {
+      const { method, path } = endpoint;
+      return await http.request({ method, path, body, signal: abandon.signal });
+    } catch (reason) {
+      stop.because(reason);
+      return {
+        kind: "failure",
+        sent: false,
+        status: null,
+        code: codeOf(reason) ?? "NOT_SENT",
+        message: "Not sent.",
+      };
+    }
+  }
+
   const dispatch = createDispatch<T>({
     source: openBatchSource(options.items),
     clock: options.clock,
@@ -63,19 +108,13 @@ export async function* lookup<T extends LookupItem, R>(
     keeper,
     limit: () => capacity.limit(batchSize.limit),
     isTight: () => capacity.isTight,
-    send: async ({ entries }, onStart, waiting) =>
+    reserve,
+    send: async (begin, waiting) =>
       await limiter.run(
         endpoint.name,
         async () => {
-          onStart();
-          const items = entries.map((entry) => entry.item);
-          const body = buildRequestBody(endpoint, options.parameters, items);
-          return await http.request({
-            method: endpoint.method,
-            path: endpoint.path,
-            body,
-            signal: abandon.signal,
-          });
+          const batch = await begin();
+          return batch && (await request(batch));
         },
         waiting,
       ),

@@ -1,9 +1,10 @@
 import type { Clock } from "../clock.ts";
 import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
 import { type PlainBody, readJson } from "./answer-body.ts";
+import type { Entry } from "./batch.ts";
 import type { CallReport } from "./call-report.ts";
 import type { FinishedCall } from "./dispatch.ts";
-import type { Attempt } from "./lookup-outcome.ts";
+import type { Attempt, LookupItem } from "./lookup-outcome.ts";
 import { type CallOutcome, type Decision, isAmbiguous } from "./retry.ts";
 import { type Answer, readAnswer, type ReadOptions } from "./read-answer.ts";
 import { parseRetryAfter } from "./retry-after.ts";
@@ -58,7 +59,7 @@ function endOf({ startedAtMs, milliseconds }: FinishedCall<unknown>): string {
 /** The ledger's entry for a call. */
 export function attemptOf(
   endpoint: string,
-  { call, outcome, answer, error }: UnderstoodCall<unknown, unknown>,
+  { call, outcome, answer, error }: UnderstoodCall<LookupItem, unknown>,
   recordsMatched: number | null,
 ): Attempt {
   const { reply, batch } = call;
@@ -79,14 +80,12 @@ export function attemptOf(
   };
 }
 
-function countPossiblyBilledTwice(
-  entries: readonly { readonly ambiguousCalls: number }[],
-  outcome: CallOutcome,
-): number {
+function countPossiblyBilledTwice(entries: readonly Entry<LookupItem>[], outcome: CallOutcome): number {
   // An ambiguous call has counted itself already.
   const own = isAmbiguous(outcome) ? 1 : 0;
   if (own === 0 && outcome.kind !== "answer") return 0;
-  return entries.filter(({ ambiguousCalls }) => ambiguousCalls > own).length;
+  return entries.filter(({ item, ambiguousCalls }) => ambiguousCalls + (item.mayBeBilled ? 1 : 0) > own)
+    .length;
 }
 
 /** What a call tells the limiter about the service. */

@@ -1,5 +1,6 @@
 import type { Config, JobConfig } from "../config/config.ts";
 import type { LookupCounts } from "../load/warehouse.ts";
+import type { Cap } from "./caps.ts";
 import {
   type BillableEstimate,
   billableText,
@@ -11,6 +12,8 @@ import { bindLookup } from "./lookup-types.ts";
 
 /** What a run of a job will take. */
 export interface Forecast {
+  /** Distinct records that will be sent. */
+  readonly records: number;
   readonly calls: number;
   readonly billable: BillableEstimate;
   readonly seconds: number;
@@ -18,16 +21,24 @@ export interface Forecast {
 
 /**
  * Foresees what sending takes.
- * @param toCome rows that will be due only then: they wait for a job that comes first in the same run.
+ * @param given.cap What can be sent at most; null for no bound.
+ * @param given.toCome Rows that will be due only then: they wait for a job that comes first in the same run.
  */
-export function forecastOf(config: Config, job: JobConfig, counts: LookupCounts, toCome = 0): Forecast {
+export function forecastOf(
+  config: Config,
+  job: JobConfig,
+  counts: LookupCounts,
+  given: { readonly cap: Cap | null; readonly toCome?: number },
+): Forecast {
+  const { cap, toCome = 0 } = given;
   const { endpoint } = bindLookup(job);
   const { concurrency, limits, requestsPerSecond } = config.service;
-  const toSend = Math.min(counts.toSend + toCome, job.maxRecordsPerRun ?? Number.POSITIVE_INFINITY);
+  const toSend = Math.min(counts.toSend + toCome, cap?.records ?? Number.POSITIVE_INFINITY);
   const calls = Math.ceil(toSend / endpoint.maxRecords);
   const billable = estimateBillable(job.type, toSend, counts);
   const rest = `, ${countText(toCome, "row")} that ${toCome === 1 ? "waits" : "wait"} for ${waitsFor(job)} included`;
   return {
+    records: toSend,
     calls,
     billable: { ...billable, basis: toCome === 0 ? billable.basis : billable.basis + rest },
     seconds: estimateSeconds(calls, {
@@ -38,7 +49,12 @@ export function forecastOf(config: Config, job: JobConfig, counts: LookupCounts,
 }
 
 /** The forecast as a line for people. */
-export function forecastText(job: JobConfig, counts: LookupCounts, { calls, billable }: Forecast): string {
+export function forecastText(
+  job: JobConfig,
+  counts: LookupCounts,
+  { calls, billable }: Forecast,
+  cap: Cap | null,
+): string {
   const text = (count: number) =>
     job.type === "validate_emails" ? countText(count, "address", "addresses") : countText(count, "row");
   const found = [
@@ -47,9 +63,11 @@ export function forecastText(job: JobConfig, counts: LookupCounts, { calls, bill
     ...(counts.waiting > 0 ? [`${text(counts.waiting)} waiting for ${waitsFor(job)}`] : []),
     ...(counts.rejectedBeforeSending > 0 ? [`${text(counts.rejectedBeforeSending)} rejected`] : []),
   ];
-  if (counts.toSend === 0) return [...found, "nothing to send"].join(", ");
+  const later =
+    counts.remaining > 0 && cap ? [`${text(counts.remaining)} left for later by ${cap.limitedBy}`] : [];
+  if (counts.toSend === 0) return [...found, ...later, "nothing to send"].join(", ");
   const sending = `${countText(counts.toSend, "record")} to send in ${countText(calls, "call")}`;
-  return [...found, sending, `${billableText(billable)} billed (${billable.basis})`].join(", ");
+  return [...found, ...later, sending, `${billableText(billable)} billed (${billable.basis})`].join(", ");
 }
 
 function waitsFor(job: JobConfig): string {

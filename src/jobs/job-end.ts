@@ -4,6 +4,7 @@ import {
   InterruptedError,
   type LimitedBy,
   LimitReachedError,
+  OWN_LIMITS,
   StopJobError,
   StopRunError,
 } from "../errors.ts";
@@ -26,7 +27,7 @@ export const succeeded: JobEnd = { status: "succeeded", limitedBy: null, error: 
 /** Stopped by a signal, or not begun because of it. */
 export const interrupted: JobEnd = { ...succeeded, status: "interrupted" };
 
-/** The user's own cap was reached, which is no error. */
+/** The user's own cap or budget was reached, which is no error. */
 export function capped(limitedBy: LimitedBy): JobEnd {
   return { ...succeeded, status: "limited", limitedBy };
 }
@@ -45,6 +46,7 @@ export function skipped(code: string, message: string): JobEnd {
 export function endOfError(error: unknown): JobEnd {
   if (error instanceof InterruptedError) return interrupted;
   if (error instanceof LimitReachedError) {
+    if (OWN_LIMITS.includes(error.code)) return capped(error.code);
     return { ...failed(error.code, error.message), status: "limited", limitedBy: error.code };
   }
   const end = failed(codeOf(error) ?? "internal", isOurs(error) ? error.message : describeForeign(error));

@@ -1,4 +1,5 @@
 import type { LookupCounts } from "../load/warehouse.ts";
+import type { Cap } from "./caps.ts";
 import { countText } from "./estimate.ts";
 import { capped, endOfError, failed, interrupted, type JobEnd, succeeded } from "./job-end.ts";
 import type { Counters } from "./report.ts";
@@ -16,7 +17,8 @@ export interface WorkDone {
   /** Records sent of which nothing came. */
   readonly open: number;
   readonly unanswered: Unanswered | null;
-  readonly caps: { readonly maxRecords: number | null; readonly maxRecordsPerRun: number | null };
+  /** The limit that the selection was cut to; null when there is none. */
+  readonly cap: Cap | null;
   /** Rejected / tried; null for no bound. */
   readonly maxRejectRatio: number | null;
 }
@@ -31,7 +33,7 @@ export function judgeEnd(work: WorkDone): JobEnd {
 }
 
 function withoutBooks(work: WorkDone): JobEnd {
-  const { thrown, counts, counters, caps } = work;
+  const { thrown, counts, counters, cap } = work;
   if (thrown) {
     const end = endOfError(thrown.error);
     return end.status === "limited" ? (unansweredEnd(work, end) ?? end) : end;
@@ -40,10 +42,7 @@ function withoutBooks(work: WorkDone): JobEnd {
   if (work.isStopped && isUnfinished) return interrupted;
   const failure = unansweredEnd(work, null) ?? tooManyRejects(work);
   if (failure) return failure;
-  if (counts.remaining === 0) return succeeded;
-  const { maxRecords, maxRecordsPerRun } = caps;
-  const isOfCommand = maxRecords !== null && maxRecords <= (maxRecordsPerRun ?? maxRecords);
-  return capped(isOfCommand ? "max_records" : "max_records_per_run");
+  return cap === null || counts.remaining === 0 ? succeeded : capped(cap.limitedBy);
 }
 
 function unansweredEnd({ job, unanswered }: WorkDone, limit: JobEnd | null): JobEnd | null {

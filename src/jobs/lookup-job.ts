@@ -2,6 +2,7 @@ import type { JobConfig } from "../config/config.ts";
 import type { Coverage, LookupSelection, LookupSpec, PastRun, RunRef } from "../load/warehouse.ts";
 import { type AnswerKeeper, createAnswerKeeper } from "./answer-keeper.ts";
 import { agree } from "./agree.ts";
+import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
 import { decideSending } from "./decide.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
 import { endOfError, type JobEnd } from "./job-end.ts";
@@ -13,11 +14,10 @@ import { createOutage, type Outage } from "./outage.ts";
 import { type Counters, zeroCounters } from "./report.ts";
 import { sendDue } from "./send-due.ts";
 import type { JobServices, RunRequest } from "./services.ts";
-import { shardText } from "./shard.ts";
 import { createTally, type Tally } from "./tally.ts";
 
-/** Runs read back for `confirm_above`: enough for some nights of many shards. */
-const PAST_RUNS = 500;
+/** Runs read back for `confirm_above`; the newest that sent something is looked for among them. */
+const PAST_RUNS = 50;
 
 /** How a job ended, and its counters. */
 export interface JobResult {
@@ -45,12 +45,7 @@ export async function runLookupJob(
   request: RunRequest,
 ): Promise<JobResult> {
   const { warehouse } = services;
-  const run: RunRef = {
-    runId: request.runId,
-    job: job.name,
-    jobType: job.type,
-    shard: shardText(request.shard),
-  };
+  const run: RunRef = { runId: request.runId, job: job.name, jobType: job.type, shard: "0/1" };
   const spec = await lookupSpecOf(job, request);
   // Before this run is noted: one that goes on under the same id has to see its predecessor.
   const pastRuns = await warehouse.lastRuns(job.name, PAST_RUNS);
@@ -70,12 +65,18 @@ export async function runLookupJob(
 
 /** From the selection to its end; whatever is thrown on the way becomes the end. */
 async function work(services: JobServices, task: Task): Promise<WorkResult> {
-  const { job, request, outage } = task;
+  const { job, request, run, outage } = task;
+  const limits = limitsOf(services.config, job, request.maxRecords);
+  let cap: Cap | null;
   let keeper: AnswerKeeper;
   let selection: LookupSelection;
   try {
     keeper = await openKeeper(services, task);
-    selection = await services.warehouse.selectLookup(task.spec, task.run);
+    cap = tightestCap(limits, await readUsed(services, task));
+    selection = await services.warehouse.selectLookup(
+      { ...task.spec, maxRecords: cap?.records ?? null },
+      run,
+    );
   } catch (error) {
     return { end: endOfError(error), counters: zeroCounters, coverage: null };
   }
@@ -83,7 +84,7 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
   tally.add({ rows_written: selection.rowsWritten });
   let thrown: { readonly error: unknown } | null = null;
   try {
-    await send(services, task, { selection, tally, keeper });
+    await send(services, task, { selection, tally, keeper, limits, cap });
   } catch (error) {
     thrown = { error };
   }
@@ -101,7 +102,7 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
     counters,
     open: tally.open,
     unanswered: tally.unanswered,
-    caps: { maxRecords: request.maxRecords, maxRecordsPerRun: job.maxRecordsPerRun },
+    cap,
     maxRejectRatio: job.maxRejectRatio,
   });
   const end = tellKept(services, job, judged, keeper.tellKept());
@@ -130,30 +131,39 @@ function tellKept({ log, progress }: JobServices, job: JobConfig, end: JobEnd, k
   return end.error ? { ...end, error: { ...end.error, message: `${end.error.message} ${kept}` } } : end;
 }
 
-async function send(
-  services: JobServices,
-  task: Task,
-  of: { readonly selection: LookupSelection; readonly tally: Tally; readonly keeper: AnswerKeeper },
-): Promise<void> {
+/** What was selected, and what may be sent of it. */
+interface Selected {
+  readonly selection: LookupSelection;
+  readonly tally: Tally;
+  readonly keeper: AnswerKeeper;
+  readonly limits: JobLimits;
+  readonly cap: Cap | null;
+}
+
+/** What this run and the budget of its type have used, in this run's earlier lives as well. */
+async function readUsed({ warehouse }: JobServices, { job, run }: Task): Promise<Used> {
+  return usedOf(await warehouse.budgetUse(), job.type, await warehouse.runUse(run));
+}
+
+async function send(services: JobServices, task: Task, of: Selected): Promise<void> {
   const { config, warehouse, progress, signal } = services;
   const { job, request, run, spec, pastRuns, outage } = task;
-  const { selection, tally } = of;
+  const { selection, tally, cap } = of;
   const { counts } = selection;
   await warehouse.recordDue(run, counts.due);
   await noteFound(services, run, tally.counters());
-  const forecast = forecastOf(config, job, counts);
+  const forecast = forecastOf(config, job, counts, { cap });
   services.log.info(
     { job: job.name, records_due: counts.due, records_to_send: counts.toSend, calls: forecast.calls },
     "planned",
   );
-  progress.note(job.name, forecastText(job, counts, forecast));
+  progress.note(job.name, forecastText(job, counts, forecast, cap));
   const decision = decideSending({
     counts,
     billable: forecast.billable,
     pastRuns,
     hasOlderRuns: pastRuns.length === PAST_RUNS,
     confirmAbove: config.confirmAbove,
-    shard: request.shard,
     resend: request.resend,
     acceptParameters: request.acceptParameters,
   });

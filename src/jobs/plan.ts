@@ -1,12 +1,14 @@
 import type { JobConfig } from "../config/config.ts";
+import type { LimitedBy } from "../errors.ts";
 import type { DueReason } from "../load/warehouse.ts";
+import { type BudgetReport, budgetReports } from "./budget-report.ts";
+import { limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
 import type { BillableEstimate } from "./estimate.ts";
 import { forecastOf } from "./forecast.ts";
 import { selectJobs } from "./job-selection.ts";
 import { lookupSpecOf, plainRequest } from "./lookup-spec.ts";
 import { checkServiceHost } from "./service-host.ts";
 import type { JobServices } from "./services.ts";
-import { type Shard, wholeInput } from "./shard.ts";
 import { verifyInputs } from "./verify-inputs.ts";
 
 /** One job in the document of `plan --json`. */
@@ -21,8 +23,14 @@ export interface JobPlan {
   /** Rows that wait for the job that `pid_from` names. */
   readonly records_waiting: number;
   readonly records_rejected_before_sending: number;
-  /** Distinct records that are due now. */
+  /** Distinct records that are due now, as many as caps and budgets let through. */
   readonly records_to_send: number;
+  /** Rows due beyond that. */
+  readonly records_remaining: number;
+  /** The cap or budget that leaves them; null when nothing is left. */
+  readonly limited_by: LimitedBy | null;
+  /** Records that the budgets leave for this job, after the jobs before it; null where none is set. */
+  readonly budget_left: number | null;
   /** Like the estimates, with the rows that wait for a job that comes first in the same run. */
   readonly calls: number;
   readonly estimated_billable: BillableEstimate;
@@ -32,38 +40,53 @@ export interface JobPlan {
 /** The document of `plan --json`. */
 export interface PlanReport {
   readonly jobs: readonly JobPlan[];
+  /** What is left at present, before any of the jobs. */
+  readonly budgets: readonly BudgetReport[];
 }
 
-/**
- * Tells what a run of the named jobs, or of all, would do; changes nothing and sends nothing.
- * @param shard the part of every input that is looked at; the services' configuration is this part's.
- */
+/** Tells what a run of the named jobs, or of all, would do; changes nothing and sends nothing. */
 export async function planJobs(
   services: Pick<JobServices, "config" | "warehouse">,
   names: readonly string[],
-  shard: Shard = wholeInput,
 ): Promise<PlanReport> {
   const { config, warehouse } = services;
   const jobs = selectJobs(config, names);
   await verifyInputs(config, warehouse, jobs);
   await checkServiceHost(config, warehouse);
+  const uses = await warehouse.budgetUse();
   const plans: JobPlan[] = [];
   const planned = new Set(jobs.map((job) => job.name));
-  for (const job of jobs) plans.push(await planJob(services, job, planned, shard));
-  return { jobs: plans };
+  /** Records that the jobs before it will send, by type. */
+  const toCome: Partial<Record<JobConfig["type"], number>> = {};
+  for (const job of jobs) {
+    const used = usedOf(uses, job.type, 0);
+    const before = toCome[job.type] ?? 0;
+    const { plan, sending } = await planJob(services, job, planned, {
+      month: used.month + before,
+      day: used.day + before,
+      run: 0,
+    });
+    toCome[job.type] = before + sending;
+    plans.push(plan);
+  }
+  return { jobs: plans, budgets: budgetReports(config, uses) };
 }
 
 async function planJob(
   { config, warehouse }: Pick<JobServices, "config" | "warehouse">,
   job: JobConfig,
   planned: ReadonlySet<string>,
-  shard: Shard,
-): Promise<JobPlan> {
-  const spec = await lookupSpecOf(job, { ...plainRequest, shard });
+  used: Used,
+): Promise<{ readonly plan: JobPlan; readonly sending: number }> {
+  const limits = limitsOf(config, job, null);
+  const cap = tightestCap(limits, used);
+  const spec = await lookupSpecOf(job, { ...plainRequest, maxRecords: cap?.records ?? null });
   const counts = await warehouse.planLookup(spec);
   const isAnsweredFirst = spec.pidFrom !== null && planned.has(spec.pidFrom);
-  const forecast = forecastOf(config, job, counts, isAnsweredFirst ? counts.waiting : 0);
-  return {
+  const waiting = isAnsweredFirst ? counts.waiting : 0;
+  const forecast = forecastOf(config, job, counts, { cap, toCome: waiting });
+  const isCut = cap !== null && (counts.remaining > 0 || counts.toSend + waiting > cap.records);
+  const plan: JobPlan = {
     job: job.name,
     type: job.type,
     records_read: counts.read,
@@ -74,8 +97,12 @@ async function planJob(
     records_waiting: counts.waiting,
     records_rejected_before_sending: counts.rejectedBeforeSending,
     records_to_send: counts.toSend,
+    records_remaining: counts.remaining,
+    limited_by: isCut ? cap.limitedBy : null,
+    budget_left: tightestCap({ ...limits, perRun: null }, used)?.records ?? null,
     calls: forecast.calls,
     estimated_billable: forecast.billable,
     estimated_seconds: forecast.seconds,
   };
+  return { plan, sending: forecast.records };
 }

@@ -6,7 +6,6 @@ import { type JobResult, runLookupJob } from "./lookup-job.ts";
 import { prepareRun } from "./prepare.ts";
 import { type JobReport, type RunReport, statusOf, zeroCounters } from "./report.ts";
 import type { JobServices, RunRequest } from "./services.ts";
-import { shardText } from "./shard.ts";
 
 export { exitCodeOf, type JobReport, type RunReport } from "./report.ts";
 export type { JobServices, Progress, RunRequest } from "./services.ts";
@@ -35,8 +34,7 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
       ...(end.error === null ? {} : { error: end.error }),
     });
   }
-  const shard = request.shard.count > 1 ? { shard: shardText(request.shard) } : {};
-  return { status: statusOf(reports), run_id: request.runId, ...shard, jobs: reports };
+  return { status: statusOf(reports), run_id: request.runId, jobs: reports };
 }
 
 type Ends = ReadonlyMap<string, JobEnd>;
@@ -69,10 +67,10 @@ async function runOne(
 async function leaveOut(
   { warehouse }: JobServices,
   job: JobConfig,
-  { runId, shard }: RunRequest,
+  { runId }: RunRequest,
   end: JobEnd,
 ): Promise<JobResult> {
-  const run: RunRef = { runId, job: job.name, jobType: job.type, shard: shardText(shard) };
+  const run: RunRef = { runId, job: job.name, jobType: job.type, shard: "0/1" };
   const { status, limitedBy, error } = end;
   await warehouse.beginRun(run);
   await warehouse.endRun(

@@ -3,9 +3,11 @@ import { type Attempt, lookup } from "../extract/lookup.ts";
 import type { CounterDelta, LookupSelection, LookupSpec, RunRef } from "../load/warehouse.ts";
 import type { AnswerKeeper } from "./answer-keeper.ts";
 import type { BoundLookup } from "./lookup-types.ts";
+import type { JobLimits } from "./caps.ts";
 import { openLoaderPool } from "./loader-pool.ts";
 import type { Outage } from "./outage.ts";
-import { mergeDrift, type Received, receive, receiveAttempt, resultReader } from "./receive.ts";
+import { mergeDrift, type Received, receive, resultReader } from "./receive.ts";
+import { reserveIn } from "./reserve.ts";
 import type { JobServices } from "./services.ts";
 import { countSettled, recordsOf, type Tally } from "./tally.ts";
 
@@ -18,6 +20,7 @@ export interface SendTask {
   readonly tally: Tally;
   readonly keeper: AnswerKeeper;
   readonly outage: Outage;
+  readonly limits: JobLimits;
 }
 
 /** What is handed to a loader: one call, with what it adds to the counters. */
@@ -86,8 +89,13 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       onSent: (records) => {
         tally.send(records);
       },
+      reserve: reserveIn(warehouse, bound.endpoint.name, task),
+      // At once, and before the records are sent again: what it gives back may be what they need.
       onAttempt: async (attempt) => {
-        await load(receiveAttempt(attempt));
+        const counters = countAttempts([attempt]);
+        tally.add(counters);
+        await task.outage.outlast(() => warehouse.recordAttempts(run, [attempt], counters));
+        await task.keeper.release([attempt.callId]);
       },
     });
     for await (const outcome of outcomes) await load(receive(outcome));

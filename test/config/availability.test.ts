@@ -45,7 +45,6 @@ describe("what this version does not have", () => {
   });
 
   it.each([
-    ["budgets: { enrich: { per_day: 200000, per_month: 2000000 }, unlock: { per_month: 10000 } }", "budgets"],
     ['privacy: { erasure_key: "${UNSET}", erasure_notice: 30d }', "privacy"],
     ["retention: { match_history: 52w, api_call: 400d }", "retention"],
     ['alerts: { webhook: "${UNSET}", on: [failed] }', "alerts"],
@@ -55,6 +54,21 @@ describe("what this version does not have", () => {
     expect(code).toBe("not_available_in_this_version");
     expect(problems).toEqual([
       { path, line: 15, message: "is not available in this version", hint: "remove the section" },
+    ]);
+  });
+
+  it("a budget for unlocks, beside budgets that are there", async () => {
+    const section =
+      "budgets: { enrich: { per_day: 200000, per_month: 2000000 }, unlock: { per_month: 10000 } }";
+    const { code, problems } = await refusal(`${fine}${section}\n`);
+    expect(code).toBe("not_available_in_this_version");
+    expect(problems).toEqual([
+      {
+        path: "budgets.unlock",
+        line: 15,
+        message: "is not available in this version",
+        hint: "remove the line",
+      },
     ]);
   });
 

@@ -196,7 +196,7 @@ inputs:
 jobs:
   enrich_customers: { type: enrich, input: custmers, refresh_after: 90 }
   vips: { type: segment_members, segments: [{ id: 7 }] }
-budgets: { enrich: { per_day: none } }
+budgets: { enrich: { per_day: none }, unlock: { per_month: 1 } }
 `;
     expect(await problemsOf(text)).toEqual([
       "2 service.base_url: would send the key and people's data over the network unencrypted (use https://, or set service.allow_insecure: true)",
@@ -210,7 +210,7 @@ budgets: { enrich: { per_day: none } }
       "16 jobs.vips.segments[0].id: must be a UUID (as in 123e4567-e89b-12d3-a456-426614174000)",
       "16 jobs.vips.type: says segment_members, which is not available in this version (remove the job, or set enabled: false; there is resolve, validate_emails, enrich)",
       `17 budgets.enrich.per_day: must be a whole number, 0 or more ${DOCS}`,
-      "17 budgets: is not available in this version (remove the section)",
+      "17 budgets.unlock: is not available in this version (remove the line)",
     ]);
   });
 });

@@ -3,7 +3,13 @@ import type { Clock } from "../../src/clock.ts";
 import { type HttpClientOptions, openHttpClient } from "../../src/extract/http-client.ts";
 import type { Keeper } from "../../src/extract/keeper.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
-import { type Attempt, lookup, type LookupItem, type LookupOutcome } from "../../src/extract/lookup.ts";
+import {
+  type Attempt,
+  lookup,
+  type LookupItem,
+  type LookupOptions,
+  type LookupOutcome,
+} from "../../src/extract/lookup.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import type { LookupEndpoint } from "../../src/schemas/endpoint.ts";
 import type { JsonObject } from "../../src/schemas/flatten.ts";
@@ -36,6 +42,7 @@ export interface LookupSetting {
   readonly requestsPerSecond?: number;
   readonly pageSize?: number;
   readonly keeper?: Keeper<LookupItem>;
+  readonly reserve?: LookupOptions<LookupItem, JsonObject>["reserve"];
   readonly onOutcome?: (outcome: LookupOutcome<LookupItem, JsonObject>) => void | Promise<void>;
 }
 
@@ -77,6 +84,7 @@ export async function runLookup(
       clock,
       log: silentLog,
       signal: setting.signal ?? new AbortController().signal,
+      reserve: setting.reserve ?? (async ({ items: wanted }) => wanted.length),
       onAttempt: async (attempt) => {
         attempts.push(attempt);
         await Promise.resolve();

@@ -31,7 +31,7 @@ function judge(work: Partial<WorkDone>, sent = 10, remainingByCap = 0) {
     },
     open: 0,
     unanswered: null,
-    caps: { maxRecords: null, maxRecordsPerRun: null },
+    cap: null,
     maxRejectRatio: null,
     ...work,
   });
@@ -44,27 +44,25 @@ test("a job whose records all have their answer has succeeded", () => {
   expect(judge({})).toMatchObject({ status: "succeeded", limitedBy: null, error: null, stopsRun: false });
 });
 
-function capThatEnded(maxRecords: number, maxRecordsPerRun: number | null) {
-  return judge({ caps: { maxRecords, maxRecordsPerRun } }, 10, 5).limitedBy;
-}
-
 describe("the user's own cap", () => {
   test("ends a job as limited, without an error", () => {
-    const caps = { maxRecords: null, maxRecordsPerRun: 10 };
-    expect(judge({ caps }, 10, 5)).toMatchObject({
+    const cap = { records: 10, limitedBy: "max_records_per_run" as const };
+    expect(judge({ cap }, 10, 5)).toMatchObject({
       status: "limited",
       limitedBy: "max_records_per_run",
       error: null,
     });
   });
-  test("is named after the smaller one, the command's where they are equal", () => {
-    expect(capThatEnded(10, 20)).toBe("max_records");
-    expect(capThatEnded(10, null)).toBe("max_records");
-    expect(capThatEnded(10, 10)).toBe("max_records");
-    expect(capThatEnded(20, 10)).toBe("max_records_per_run");
-  });
   test("that leaves nothing over doesn't show", () => {
-    expect(judge({ caps: { maxRecords: 10, maxRecordsPerRun: null } }).status).toBe("succeeded");
+    expect(judge({ cap: { records: 10, limitedBy: "budget_day" } }).status).toBe("succeeded");
+  });
+  test("that is reached while sending ends a job as limited, without an error", () => {
+    const usedUp = new LimitReachedError("budget_month", "The budget leaves nothing.");
+    expect(judge({ thrown: { error: usedUp } }, 7)).toMatchObject({
+      status: "limited",
+      limitedBy: "budget_month",
+      error: null,
+    });
   });
 });
 

@@ -98,16 +98,3 @@ test("each job reads only the fields that its endpoint takes", async () => {
   const enrich = await lookupSpecOf(enrichJob, plainRequest);
   expect(Object.keys(enrich.input.fields)).toEqual(["first_name", "last_name", "emails", "phones", "city"]);
 });
-
-async function capOf(ofCommand: number | null, ofJob: number | null): Promise<number | null> {
-  const job = { ...enrichJob, maxRecordsPerRun: ofJob };
-  return (await lookupSpecOf(job, { ...plainRequest, maxRecords: ofCommand })).maxRecords;
-}
-
-test("the smaller of the two caps holds", async () => {
-  expect(await capOf(null, null)).toBe(null);
-  expect(await capOf(5, null)).toBe(5);
-  expect(await capOf(null, 7)).toBe(7);
-  expect(await capOf(5, 7)).toBe(5);
-  expect(await capOf(9, 7)).toBe(7);
-});

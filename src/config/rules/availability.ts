@@ -4,8 +4,8 @@ import { entriesOf, type Links } from "./links.ts";
 /** Job types that this version runs. */
 export const availableJobTypes = ["resolve", "validate_emails", "enrich"] as const;
 
-/** Sections whose silent neglect would break a promise (a ceiling, an erasure, an alert) that the user relies on. */
-const unavailableSections = ["budgets", "privacy", "retention", "alerts", "http"] as const;
+/** Sections whose silent neglect would break a promise (an erasure, an alert) that the user relies on. */
+const unavailableSections = ["privacy", "retention", "alerts", "http"] as const;
 
 /** Adds a problem for each setting that the schema knows but this version can't honour; answers how many. */
 export function checkAvailability(links: Links, jobTypes: readonly string[], problems: Problems): number {
@@ -19,6 +19,7 @@ export function checkAvailability(links: Links, jobTypes: readonly string[], pro
   for (const section of unavailableSections) {
     if (links[section] !== undefined) refuse([section], null, "remove the section");
   }
+  if (links.budgets?.unlock !== undefined) refuse(["budgets", "unlock"], null, "remove the line");
   if (links.warehouse?.type === "bigquery") refuse(["warehouse", "type"], "bigquery", "use postgres");
   for (const [name, input] of entriesOf(links.inputs)) {
     if (input.on_missing !== "flag" && input.on_missing !== "erase") continue;

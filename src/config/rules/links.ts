@@ -52,7 +52,7 @@ const links = z.object({
   connections: mapping.catch({}).default({}),
   inputs: z.record(z.string(), input.optional().catch(undefined)).catch({}).default({}),
   jobs: z.record(z.string(), job.optional().catch(undefined)).catch({}).default({}),
-  budgets: anything,
+  budgets: z.object({ unlock: anything }).optional().catch(undefined),
   privacy: anything,
   retention: anything,
   alerts: anything,

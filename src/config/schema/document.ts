@@ -14,7 +14,7 @@ export const documentSchema = z.strictObject({
   log_level: choice(logLevels).default("info"),
   service,
   sandbox: sandbox.prefault({}),
-  budgets: budgets.optional(),
+  budgets: budgets.prefault({}),
   warehouse,
   data_dir: text({ expects: "a folder" }).default(".person-etl"),
   spool: spool.prefault({}),

@@ -96,10 +96,9 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     },
     async selectLookup(spec, run): Promise<LookupSelection> {
       const workTable = workTableName(run);
-      // By itself: other shards that look for orphans at the same time would wait until this selection is made.
-      await within((session) => runs.dropOrphanedWorkTables(session, names, spec));
       const selected = await within(async (session) => {
         await setRunId(session, run.runId);
+        await runs.dropOrphanedWorkTables(session, names, spec);
         const context = { session, names, spec, foreignPool: poolFor(spec), isMigrated: true };
         return selectDue(context, { run, workTable });
       });
@@ -169,9 +168,7 @@ function selectionOf(
     let read = 0;
     while (read < counts.toSend) {
       const page = await within(() =>
-        inTransaction(pool, (session) =>
-          readWorkPage(session, names, table, spec, { afterOrd, size: PAGE_SIZE }),
-        ),
+        inTransaction(pool, (session) => readWorkPage(session, table, spec, { afterOrd, size: PAGE_SIZE })),
       );
       // The work table is unlogged: a crash of the server empties it, which must not look like the end.
       if (page.records.length === 0) {

@@ -19,6 +19,7 @@ export interface WorkSize {
  */
 export async function fillWorkTable(
   session: Session,
+  names: SchemaNames,
   spec: LookupSpec,
   into: { readonly table: RawBuilder<unknown>; readonly run: RunRef } | null,
 ): Promise<WorkSize> {
@@ -42,14 +43,15 @@ export async function fillWorkTable(
     await session.change(sql`DROP TABLE IF EXISTS ${table}`);
     await session.change(sql`CREATE UNLOGGED TABLE ${table} (ord bigint PRIMARY KEY, sent_hash text NOT NULL,
       record text NOT NULL, pid text, source_keys text[] NOT NULL, input_hashes text[] NOT NULL, priors text[] NOT NULL,
-      occurrences bigint NOT NULL)`);
+      occurrences bigint NOT NULL, in_doubt boolean NOT NULL)`);
     // The comment tells whose table it is, so that one that a crash leaves behind can be dropped.
-    const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard]));
+    const owner = quoteLiteral(JSON.stringify([run.job, run.runId]));
     await session.change(sql`COMMENT ON TABLE ${table} IS ${sql.raw(owner)}`);
     await session.change(sql`
       INSERT INTO ${table}
       SELECT row_number() OVER (ORDER BY sent_hash), encode(sent_hash, 'hex'), record, pid, source_keys, input_hashes,
-        priors, occurrences
+        priors, occurrences,
+        substring(sent_hash FROM 1 FOR ${HASH_BYTES}::int) IN (${hashesInDoubt(names, spec.job)})
       FROM (
         SELECT sent_hash, min(record COLLATE "C") AS record, min(pid COLLATE "C") AS pid, min(rank) AS rank,
           array_agg(source_key ORDER BY source_key COLLATE "C") AS source_keys,
@@ -81,14 +83,13 @@ function priorOf(text: string | undefined): Outcome | null {
 /** A page of distinct records after `afterOrd`, and the last `ord` of it. */
 export async function readWorkPage(
   session: Session,
-  names: SchemaNames,
   table: RawBuilder<unknown>,
   spec: LookupSpec,
   page: { readonly afterOrd: number; readonly size: number },
 ): Promise<{ readonly records: readonly LookupRecord[]; readonly lastOrd: number }> {
   const rows = await session.rows<WorkRow>(sql`
     SELECT ord, sent_hash, record, pid, source_keys, input_hashes, priors, occurrences,
-      decode(left(sent_hash, ${2 * HASH_BYTES}), 'hex') IN (${hashesInDoubt(names, spec.job)}) AS in_doubt
+      in_doubt
     FROM ${table} WHERE ord > ${page.afterOrd} ORDER BY ord LIMIT ${page.size}`);
   const isAddresses = spec.type === "validate_emails";
   const records = rows.map((row) => ({

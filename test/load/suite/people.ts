@@ -28,7 +28,6 @@ const base: LookupSpec = {
   resend: false,
   acceptParameters: null,
   maxRecords: null,
-  shard: null,
 };
 
 /** An `enrich` job over `crm.people`. */
