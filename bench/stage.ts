@@ -176,6 +176,7 @@ export async function writeBodies(stage: Stage, file: string): Promise<number> {
     resend: false,
     acceptParameters: null,
     maxRecords: null,
+    shard: null,
   };
   const selection = await warehouse.selectLookup(spec, run);
   const out = createWriteStream(file);

@@ -59,7 +59,7 @@ export function renderRunSummary(
   const figures = FIGURES.filter(({ isWorthShowing }) => !isWorthShowing || report.jobs.some(isWorthShowing));
   const isTrial = config.service.baseUrl === "sandbox" || config.warehouse.url === "embedded";
   const sections = [
-    `${headline(report)}\nRun ${report.run_id}, ${duration(seconds)}.`,
+    `${headline(report)}\nRun ${report.run_id}${report.shard === undefined ? "" : `, shard ${report.shard}`}, ${duration(seconds)}.`,
     renderTable(
       figures.map((figure) => figure.column),
       report.jobs.map((job) => figures.map((figure) => figure.value(job))),

@@ -1,5 +1,7 @@
 import type { LookupCounts, PastRun } from "../load/warehouse.ts";
 import { type BillableEstimate, billableText, countText } from "./estimate.ts";
+import { precedentOf } from "./precedent.ts";
+import type { Shard } from "./shard.ts";
 
 /** What the decision whether to send looks at. */
 export interface SendCase {
@@ -9,7 +11,9 @@ export interface SendCase {
   readonly pastRuns: readonly PastRun[];
   /** `pastRuns` was cut off: there are older ones. */
   readonly hasOlderRuns: boolean;
+  /** `records` is the shard's part. */
   readonly confirmAbove: { readonly records: number; readonly ratio: number };
+  readonly shard: Shard;
   readonly resend: boolean;
   readonly acceptParameters: "resend" | "keep" | null;
 }
@@ -56,16 +60,11 @@ function sizeText(counts: LookupCounts, billable: BillableEstimate): string {
   return `${countText(counts.toSend, "record")} to send, ${billableText(billable)} of them billed`;
 }
 
-function isUnusual({ counts, pastRuns, hasOlderRuns, confirmAbove }: SendCase): boolean {
+function isUnusual({ counts, pastRuns, hasOlderRuns, confirmAbove, shard }: SendCase): boolean {
   if (counts.due <= confirmAbove.records || counts.due / counts.read <= confirmAbove.ratio) return false;
-  const last = pastRuns.find(hasSent);
+  const precedent = precedentOf(pastRuns, shard);
   // Without a run that got as far as sending this is the first one, unless it lies beyond what was read.
-  if (!last) return hasOlderRuns || counts.answeredBefore > 0;
-  const goesOn = last.status !== "succeeded" && counts.due <= last.recordsDue + confirmAbove.records;
-  return !goesOn;
-}
-
-/** Runs that ended before sending, for want of the user's word or with a rejected key, say nothing about what is usual. */
-function hasSent(run: PastRun): boolean {
-  return run.status === "succeeded" || run.counters.records_sent > 0;
+  if (precedent === "none") return hasOlderRuns || counts.answeredBefore > 0;
+  if (precedent === "first_pass") return hasOlderRuns;
+  return precedent.unfinishedDue === null || counts.due > precedent.unfinishedDue + confirmAbove.records;
 }

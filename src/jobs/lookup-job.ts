@@ -14,10 +14,11 @@ import { createOutage, type Outage } from "./outage.ts";
 import { type Counters, zeroCounters } from "./report.ts";
 import { sendDue } from "./send-due.ts";
 import type { JobServices, RunRequest } from "./services.ts";
+import { shardText } from "./shard.ts";
 import { createTally, type Tally } from "./tally.ts";
 
-/** Runs read back for `confirm_above`; the newest that sent something is looked for among them. */
-const PAST_RUNS = 50;
+/** Runs read back for `confirm_above`: enough for some nights of many shards. */
+const PAST_RUNS = 500;
 
 /** How a job ended, and its counters. */
 export interface JobResult {
@@ -45,7 +46,12 @@ export async function runLookupJob(
   request: RunRequest,
 ): Promise<JobResult> {
   const { warehouse } = services;
-  const run: RunRef = { runId: request.runId, job: job.name, jobType: job.type, shard: "0/1" };
+  const run: RunRef = {
+    runId: request.runId,
+    job: job.name,
+    jobType: job.type,
+    shard: shardText(request.shard),
+  };
   const spec = await lookupSpecOf(job, request);
   // Before this run is noted: one that goes on under the same id has to see its predecessor.
   const pastRuns = await warehouse.lastRuns(job.name, PAST_RUNS);
@@ -164,6 +170,7 @@ async function send(services: JobServices, task: Task, of: Selected): Promise<vo
     pastRuns,
     hasOlderRuns: pastRuns.length === PAST_RUNS,
     confirmAbove: config.confirmAbove,
+    shard: request.shard,
     resend: request.resend,
     acceptParameters: request.acceptParameters,
   });

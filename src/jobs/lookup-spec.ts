@@ -1,21 +1,29 @@
 import type { InputConfig, JobConfig } from "../config/config.ts";
-import type { InputSource, LookupSpec } from "../load/warehouse.ts";
-import { bindLookup } from "./lookup-types.ts";
+import type { InputShard, InputSource, LookupSpec } from "../load/warehouse.ts";
+import { resolveListFields, resolveScalarFields } from "../schemas/resolve.ts";
+import { type BoundLookup, bindLookup } from "./lookup-types.ts";
 import { hashParameters } from "./parameters.ts";
+import { type Shard, wholeInput } from "./shard.ts";
 
 /** What of a request changes which records are due; `maxRecords` is the tightest of all limits. */
-export type SpecRequest = Pick<LookupSpec, "resend" | "acceptParameters" | "maxRecords">;
+export type SpecRequest = Pick<LookupSpec, "resend" | "acceptParameters" | "maxRecords"> & {
+  readonly shard: Shard;
+};
 
 /** What a plan or a first look assumes: no flag given. */
-export const plainRequest: SpecRequest = { resend: false, acceptParameters: null, maxRecords: null };
+export const plainRequest: SpecRequest = {
+  resend: false,
+  acceptParameters: null,
+  maxRecords: null,
+  shard: wholeInput,
+};
 
-/** The input as a job reads it: with the columns of the fields that its endpoint takes. Reads the connection's address. */
+/** The input as a job reads it: with the columns of these fields. Reads the connection's address. */
 export async function inputSourceOf(
   input: InputConfig,
   inputFields: readonly string[],
 ): Promise<InputSource> {
   const { source, connection, cursor } = input;
-  const fields = Object.entries(input.fields).filter(([field]) => inputFields.includes(field));
   return {
     name: input.name,
     connection: connection ? { name: connection.name, url: await connection.url.read() } : null,
@@ -27,14 +35,19 @@ export async function inputSourceOf(
     orderBy: input.orderBy,
     key: input.key,
     cursor: cursor === null ? null : { column: cursor, overlapMs: input.cursorOverlapMs },
-    fields: Object.fromEntries(fields),
+    fields: fieldsAmong(input, inputFields),
   };
+}
+
+function fieldsAmong(input: InputConfig, inputFields: readonly string[]): InputSource["fields"] {
+  return Object.fromEntries(Object.entries(input.fields).filter(([field]) => inputFields.includes(field)));
 }
 
 /** Everything that decides which records of a job are due. */
 export async function lookupSpecOf(job: JobConfig, request: SpecRequest): Promise<LookupSpec> {
   const bound = bindLookup(job);
-  const input = await inputSourceOf(job.input, bound.inputFields);
+  const shard = inputShardOf(job, bound, request.shard);
+  const input = await inputSourceOf(job.input, [...bound.inputFields, ...(shard?.by.flat() ?? [])]);
   return {
     job: job.name,
     type: job.type,
@@ -43,9 +56,28 @@ export async function lookupSpecOf(job: JobConfig, request: SpecRequest): Promis
     refreshUnmatchedAfterMs: job.refreshUnmatchedAfterMs,
     pidFrom: bound.pidFrom,
     dropsInvalidEmails: bound.validEmailsFrom !== null,
-    parametersHash: hashParameters(job, input.fields),
+    parametersHash: hashParameters(job, fieldsAmong(job.input, bound.inputFields)),
     resend: request.resend,
     acceptParameters: request.acceptParameters,
     maxRecords: request.maxRecords,
+    shard,
   };
+}
+
+const fieldsToResolve: ReadonlySet<string> = new Set([...resolveScalarFields, ...resolveListFields]);
+
+/**
+ * The part of the input that a shard reads. It hangs on nothing but the row itself, since shards don't start at one
+ * moment; and whatever is sent alike has to meet, also when only addresses found invalid make a difference.
+ */
+function inputShardOf(job: JobConfig, bound: BoundLookup, { index, count }: Shard): InputShard | null {
+  if (count === 1) return null;
+  if (job.type === "validate_emails") return { index, count, by: [] };
+  const fields = Object.keys(job.input.fields);
+  const others = fields.filter((field) => field !== "emails");
+  const tell = others.filter((field) => fieldsToResolve.has(field));
+  const rest = others.filter((field) => !fieldsToResolve.has(field));
+  // A row has to be in the same shard of a resolve job and of those that send its PIDs along.
+  if (job.type === "resolve" || bound.pidFrom !== null) return { index, count, by: [tell, rest, ["emails"]] };
+  return { index, count, by: bound.validEmailsFrom === null ? [fields] : [others, ["emails"]] };
 }

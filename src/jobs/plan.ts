@@ -9,6 +9,7 @@ import { selectJobs } from "./job-selection.ts";
 import { lookupSpecOf, plainRequest } from "./lookup-spec.ts";
 import { checkServiceHost } from "./service-host.ts";
 import type { JobServices } from "./services.ts";
+import { type Shard, wholeInput } from "./shard.ts";
 import { verifyInputs } from "./verify-inputs.ts";
 
 /** One job in the document of `plan --json`. */
@@ -44,10 +45,14 @@ export interface PlanReport {
   readonly budgets: readonly BudgetReport[];
 }
 
-/** Tells what a run of the named jobs, or of all, would do; changes nothing and sends nothing. */
+/**
+ * Tells what a run of the named jobs, or of all, would do; changes nothing and sends nothing.
+ * @param shard the part of every input that is looked at; the services' configuration is this part's.
+ */
 export async function planJobs(
   services: Pick<JobServices, "config" | "warehouse">,
   names: readonly string[],
+  shard: Shard = wholeInput,
 ): Promise<PlanReport> {
   const { config, warehouse } = services;
   const jobs = selectJobs(config, names);
@@ -61,10 +66,10 @@ export async function planJobs(
   for (const job of jobs) {
     const used = usedOf(uses, job.type, 0);
     const before = toCome[job.type] ?? 0;
-    const { plan, sending } = await planJob(services, job, planned, {
-      month: used.month + before,
-      day: used.day + before,
-      run: 0,
+    const { plan, sending } = await planJob(services, job, {
+      planned,
+      shard,
+      used: { month: used.month + before, day: used.day + before, run: 0 },
     });
     toCome[job.type] = before + sending;
     plans.push(plan);
@@ -72,15 +77,23 @@ export async function planJobs(
   return { jobs: plans, budgets: budgetReports(config, uses) };
 }
 
+/** What a job's plan depends on beside the job. */
+interface Surroundings {
+  /** Names of all jobs of the plan. */
+  readonly planned: ReadonlySet<string>;
+  readonly shard: Shard;
+  /** Before this job, with what the jobs before it will send. */
+  readonly used: Used;
+}
+
 async function planJob(
   { config, warehouse }: Pick<JobServices, "config" | "warehouse">,
   job: JobConfig,
-  planned: ReadonlySet<string>,
-  used: Used,
+  { planned, shard, used }: Surroundings,
 ): Promise<{ readonly plan: JobPlan; readonly sending: number }> {
   const limits = limitsOf(config, job, null);
   const cap = tightestCap(limits, used);
-  const spec = await lookupSpecOf(job, { ...plainRequest, maxRecords: cap?.records ?? null });
+  const spec = await lookupSpecOf(job, { ...plainRequest, shard, maxRecords: cap?.records ?? null });
   const counts = await warehouse.planLookup(spec);
   const isAnsweredFirst = spec.pidFrom !== null && planned.has(spec.pidFrom);
   const waiting = isAnsweredFirst ? counts.waiting : 0;

@@ -19,6 +19,8 @@ export interface JobReport extends Readonly<Record<RunCounter, number>> {
 export interface RunReport {
   readonly status: Status;
   readonly run_id: string;
+  /** `I/N`; only with `--shard`. */
+  readonly shard?: string;
   readonly jobs: readonly JobReport[];
 }
 

@@ -6,6 +6,7 @@ import { type JobResult, runLookupJob } from "./lookup-job.ts";
 import { prepareRun } from "./prepare.ts";
 import { type JobReport, type RunReport, statusOf, zeroCounters } from "./report.ts";
 import type { JobServices, RunRequest } from "./services.ts";
+import { shardText } from "./shard.ts";
 
 export { exitCodeOf, type JobReport, type RunReport } from "./report.ts";
 export type { JobServices, Progress, RunRequest } from "./services.ts";
@@ -34,7 +35,8 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
       ...(end.error === null ? {} : { error: end.error }),
     });
   }
-  return { status: statusOf(reports), run_id: request.runId, jobs: reports };
+  const shard = request.shard.count > 1 ? { shard: shardText(request.shard) } : {};
+  return { status: statusOf(reports), run_id: request.runId, ...shard, jobs: reports };
 }
 
 type Ends = ReadonlyMap<string, JobEnd>;
@@ -67,10 +69,10 @@ async function runOne(
 async function leaveOut(
   { warehouse }: JobServices,
   job: JobConfig,
-  { runId }: RunRequest,
+  { runId, shard }: RunRequest,
   end: JobEnd,
 ): Promise<JobResult> {
-  const run: RunRef = { runId, job: job.name, jobType: job.type, shard: "0/1" };
+  const run: RunRef = { runId, job: job.name, jobType: job.type, shard: shardText(shard) };
   const { status, limitedBy, error } = end;
   await warehouse.beginRun(run);
   await warehouse.endRun(

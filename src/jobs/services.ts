@@ -4,6 +4,7 @@ import type { HttpClient } from "../extract/http-client.ts";
 import type { Limiter } from "../extract/limits.ts";
 import type { Warehouse } from "../load/warehouse.ts";
 import type { Log } from "../log.ts";
+import type { Shard } from "./shard.ts";
 
 /** What shows a person that work goes on; calls are cheap and may be many. */
 export interface Progress {
@@ -38,8 +39,10 @@ export interface RunRequest {
   readonly jobs: readonly string[];
   /** Send every record again. */
   readonly resend: boolean;
-  /** Most distinct records that each job sends; null for no cap. */
+  /** Most distinct records that each job sends; null for no cap. With a shard its own part of the cap. */
   readonly maxRecords: number | null;
+  /** The part of every input that this run looks at; the services' configuration and limits are this part's. */
+  readonly shard: Shard;
   readonly runId: string;
   /** Answers every question with yes. */
   readonly yes: boolean;

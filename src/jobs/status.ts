@@ -23,6 +23,8 @@ export interface JobStatusReport {
   readonly enabled: boolean;
   /** Null before the first run. */
   readonly last_run: PastRunReport | null;
+  /** The newest run of each shard, of as many as `last_run` was one of; without shards `last_run` alone. */
+  readonly last_pass: readonly PastRunReport[];
   readonly last_success_at: string | null;
   /** Null before the first run that came to its end. */
   readonly coverage: {
@@ -34,6 +36,10 @@ export interface JobStatusReport {
     readonly rejected: number;
     readonly due: number;
     readonly oldest_answer_at: string | null;
+    /** The figures are sums over so many shards. */
+    readonly shards: number;
+    /** Fewer than `shards` only while no pass of all shards has ended. */
+    readonly shards_counted: number;
   } | null;
   /** Rejects not resolved yet, by code. */
   readonly open_rejects: Readonly<Record<string, number>>;
@@ -95,16 +101,17 @@ export async function readStatus({
 }
 
 function neverRun(job: JobConfig): JobStatus {
-  return { job: job.name, lastRun: null, lastSuccessAt: null, coverage: null, openRejects: {} };
+  return { job: job.name, lastRun: null, lastPass: [], lastSuccessAt: null, coverage: null, openRejects: {} };
 }
 
 function statusReport(job: JobConfig, status: JobStatus): Omit<JobStatusReport, "waiting_answers"> {
-  const { lastRun, coverage } = status;
+  const { lastRun, lastPass, coverage } = status;
   return {
     job: job.name,
     type: job.type,
     enabled: job.enabled,
     last_run: lastRun && pastRunReport(lastRun),
+    last_pass: lastPass.map(pastRunReport),
     last_success_at: status.lastSuccessAt,
     coverage: coverage && {
       source: coverage.source,
@@ -115,6 +122,8 @@ function statusReport(job: JobConfig, status: JobStatus): Omit<JobStatusReport, 
       rejected: coverage.rejected,
       due: coverage.due,
       oldest_answer_at: coverage.oldestAnswerAt,
+      shards: coverage.shards,
+      shards_counted: coverage.shardsCounted,
     },
     open_rejects: status.openRejects,
   };

@@ -20,8 +20,19 @@ export interface InputSource {
   /** Key columns, in order. */
   readonly key: readonly string[];
   readonly cursor: { readonly column: string; readonly overlapMs: number } | null;
-  /** Columns by field of the interface's input record. */
+  /** Columns by field of the interface's input record; with a shard also those that the job doesn't send. */
   readonly fields: Readonly<Record<string, readonly string[]>>;
+}
+
+/** One of `count` disjoint parts of an input, which together are the whole; `index` counts from 0. */
+export interface InputShard {
+  readonly index: number;
+  readonly count: number;
+  /**
+   * Mapped fields that part the rows, in tiers: the first tier in which a row has a value decides, so that rows equal in
+   * it meet. Rows without any value, and those whose key can't be used, are parted by key; addresses by themselves.
+   */
+  readonly by: readonly (readonly string[])[];
 }
 
 /** All that decides which records of a job are due, and what they look like when sent. */
@@ -44,6 +55,8 @@ export interface LookupSpec {
   readonly acceptParameters: "resend" | "keep" | null;
   /** Most records to send; null for all. Under a cap, `order_by` decides which come first. */
   readonly maxRecords: number | null;
+  /** Which rows are looked at; null for all. */
+  readonly shard: InputShard | null;
 }
 
 /** Why rows are due. */
@@ -70,7 +83,7 @@ export interface LookupCounts {
   readonly remaining: number;
   /** Distinct records to send, after the cap. */
   readonly toSend: number;
-  /** Rows bought with other parameters; not zero means that the user has to decide. */
+  /** Rows bought with other parameters, those of other shards included; not zero means that the user has to decide. */
   readonly parametersChanged: number;
   /** Rows whose last answer was a match, and rows with an answer: the match rate seen so far. */
   readonly matchedBefore: number;
@@ -320,8 +333,18 @@ export interface CheckLine {
 export interface JobStatus {
   readonly job: string;
   readonly lastRun: PastRun | null;
+  /** The newest run of each shard, of as many as the newest of all was one of; empty before the first run. */
+  readonly lastPass: readonly PastRun[];
+  /** Of a job in shards: when the one succeeded that did so longest ago. */
   readonly lastSuccessAt: string | null;
-  readonly coverage: (Coverage & { readonly oldestAnswerAt: string | null }) | null;
+  /** Summed over `shardsCounted` of `shards`: fewer only while no pass of all shards has ended. */
+  readonly coverage:
+    | (Coverage & {
+        readonly oldestAnswerAt: string | null;
+        readonly shards: number;
+        readonly shardsCounted: number;
+      })
+    | null;
   readonly openRejects: Readonly<Record<string, number>>;
 }
 

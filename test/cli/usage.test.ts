@@ -16,7 +16,7 @@ test.concurrent("the help names every command that works, and nothing of what la
     expect(stdout).toMatch(new RegExp(`^  ${command} `, "m"));
   }
   const help = stdout + (await runCli(["run", "--help"], { cwd })).stdout;
-  for (const later of [...LATER, "--shard", "--full-refresh", "--wait"]) expect(help).not.toContain(later);
+  for (const later of [...LATER, "--full-refresh", "--wait"]) expect(help).not.toContain(later);
 });
 
 test.concurrent.for(LATER)("%s is refused as a command that does not exist", async (command) => {
@@ -28,7 +28,11 @@ test.concurrent.for(LATER)("%s is refused as a command that does not exist", asy
 });
 
 test.concurrent.for([
-  [["run", "--shard", "0/2"], "Unknown option '--shard'. See person-etl --help."],
+  [["run", "--shard", "2/2"], "It takes I/N, where I counts from 0 to N - 1"],
+  [["run", "--shard", "0/0"], "It takes I/N, where I counts from 0 to N - 1"],
+  [["run", "--shard", "-1/2"], "It takes I/N, where I counts from 0 to N - 1"],
+  [["run", "--shard", "1"], "It takes I/N, where I counts from 0 to N - 1"],
+  [["plan", "--shard", "1.5/2"], "It takes I/N, where I counts from 0 to N - 1"],
   [["run", "--full-refresh"], "Unknown option '--full-refresh'. See person-etl --help."],
   [["run", "--max-records", "-1"], "It takes a whole number, 0 or more"],
   [["run", "--accept-parameters", "maybe"], "Allowed choices are resend, keep"],

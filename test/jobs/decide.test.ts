@@ -1,5 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { decideSending, type SendCase } from "../../src/jobs/decide.ts";
+import { type Shard, wholeInput } from "../../src/jobs/shard.ts";
+import type { PastRun } from "../../src/load/warehouse.ts";
 import { countsOf, pastRun } from "./support.ts";
 
 const confirmAbove = { records: 10_000, ratio: 0.2 };
@@ -15,8 +17,13 @@ function decide(given: Partial<SendCase>): string {
     confirmAbove,
     resend: false,
     acceptParameters: null,
+    shard: wholeInput,
     ...given,
   }).kind;
+}
+
+function of(shard: string, changes: Parameters<typeof pastRun>[0] = {}): PastRun {
+  return pastRun({ sent: 100, ...changes, shard });
 }
 
 describe("what is due is sent without a question", () => {
@@ -75,6 +82,51 @@ describe("the user is asked", () => {
   });
 });
 
+describe("a shard", () => {
+  const half: Shard = { index: 1, count: 2 };
+  // 15,000 of this half, which makes 30,000 of the whole: more than 10,000, of which a half is its part.
+  const counts = countsOf({ read: 50_000, due: 15_000, toSend: 15_000, answeredBefore: 35_000 });
+  const bounds = { records: 5000, ratio: 0.2 };
+  const decideHalf = (pastRuns: readonly PastRun[], changes: Partial<SendCase> = {}) =>
+    decide({ counts, confirmAbove: bounds, shard: half, pastRuns, ...changes });
+
+  test("is asked about by its part of confirm_above", () => {
+    expect(decideHalf([of("1/2")])).toBe("ask");
+    const few = countsOf({ read: 20_000, due: 5000, toSend: 5000, answeredBefore: 9 });
+    expect(decideHalf([of("1/2")], { counts: few })).toBe("send");
+  });
+  test("is in its first run, whatever its siblings have begun or done", () => {
+    const first = countsOf({ read: 50_000, due: 50_000, toSend: 50_000 });
+    for (const status of ["running", "succeeded", "failed"]) {
+      expect(decideHalf([of("0/2", { status })], { counts: first })).toBe("send");
+    }
+    expect(decideHalf([of("0/2")])).toBe("ask");
+  });
+  test("goes on where its own last run was stopped, or its share of one without shards", () => {
+    expect(decideHalf([of("0/2"), of("1/2", { status: "failed", recordsDue: 15_000 })])).toBe("send");
+    expect(decideHalf([of("0/2"), of("1/2", { status: "failed", recordsDue: 9999 })])).toBe("ask");
+    expect(decideHalf([of("0/2", { status: "failed", recordsDue: 90_000 }), of("1/2")])).toBe("ask");
+    expect(decideHalf([of("0/1", { status: "limited", recordsDue: 20_000 })])).toBe("send");
+    expect(decideHalf([of("0/1", { status: "limited", recordsDue: 19_999 })])).toBe("ask");
+    expect(decideHalf([of("0/1"), of("1/2", { status: "failed", recordsDue: 15_000 })])).toBe("ask");
+  });
+  test("that died is gone on with by a run without shards", () => {
+    const died = of("2/3", { status: "running", recordsDue: 25_000 });
+    const done = [of("0/3", { recordsDue: 40_000 }), of("1/3", { recordsDue: 40_000 })];
+    expect(decide({ pastRuns: [...done, died] })).toBe("send");
+    expect(decide({ pastRuns: [...done, { ...died, recordsDue: 19_999 }] })).toBe("ask");
+    expect(decide({ pastRuns: [...done, of("2/3"), died] })).toBe("ask");
+    expect(decide({ pastRuns: [of("0/1"), ...done, died] })).toBe("ask");
+    expect(decide({ pastRuns: [...done, of("0/1"), died] })).toBe("ask");
+  });
+  test("that never ran leaves its part in its first run", () => {
+    const pastRuns = [of("0/3"), of("1/3")];
+    expect(decide({ pastRuns })).toBe("send");
+    expect(decide({ pastRuns, hasOlderRuns: true })).toBe("ask");
+    expect(decide({ pastRuns: [...pastRuns, of("2/3")] })).toBe("ask");
+  });
+});
+
 describe("changed parameters", () => {
   const counts = countsOf({ read: 100, due: 3, toSend: 3, parametersChanged: 2 });
   test("stop the run until the user says what to do", () => {
@@ -100,6 +152,7 @@ test("the question says what it is about and what it may cost", () => {
     confirmAbove,
     resend: false,
     acceptParameters: null,
+    shard: wholeInput,
   });
   expect(decision).toEqual({
     kind: "ask",

@@ -10,6 +10,7 @@ import { loadConfig } from "../../src/config/load-config.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import type { JobServices, Progress, RunRequest } from "../../src/jobs/services.ts";
+import { wholeInput } from "../../src/jobs/shard.ts";
 import { type JobReport, type RunReport, runJobs } from "../../src/jobs/run.ts";
 import { openWarehouse } from "../../src/load/open.ts";
 import type { Warehouse } from "../../src/load/warehouse.ts";
@@ -177,6 +178,7 @@ export async function startWorld(
           jobs: [],
           resend: false,
           maxRecords: null,
+          shard: wholeInput,
           runId: `run-${Math.random().toString(36).slice(2)}`,
           yes: false,
           acceptParameters: null,

@@ -12,6 +12,7 @@ import { describePidFrom } from "./suite/pid-from.ts";
 import { clear, type GetPlace, type Place } from "./suite/place.ts";
 import { describeRejectedRows } from "./suite/rejected-rows.ts";
 import { describeSelection } from "./suite/selection.ts";
+import { describeShards } from "./suite/shards.ts";
 import { describeValidEmails } from "./suite/valid-emails.ts";
 import { describeValues } from "./suite/values.ts";
 
@@ -29,6 +30,7 @@ const parts: readonly ((getPlace: GetPlace) => void)[] = [
   describeCommits,
   describeBudgets,
   describeValues,
+  describeShards,
   describeHistories,
 ];
 

@@ -1,14 +1,20 @@
 import type { Command } from "commander";
 import { selectJobs } from "../../jobs/job-selection.ts";
 import { type JobPlan, planJobs } from "../../jobs/plan.ts";
+import { type Shard, shareLimits, wholeInput } from "../../jobs/shard.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { count, duration } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
+import { parseShard } from "../parse-shard.ts";
 import { createSampleTables } from "../sample-tables.ts";
 import { renderTable } from "../text-table.ts";
+
+interface PlanFlags {
+  readonly shard?: Shard;
+}
 
 /** `plan`: tells what a run would do. */
 export const addPlan: AddCommand = (program, act) => {
@@ -18,20 +24,21 @@ export const addPlan: AddCommand = (program, act) => {
       "what a run would do: due and why, calls, estimated billable records and time; sends nothing",
     )
     .argument("[jobs...]", "jobs of the configuration")
-    .action((jobs: string[], _flags: object, command: Command) =>
-      act(command, (context) => plan(context, jobs), { jobs: [] }),
+    .option("--shard <i/n>", "what `run --shard i/n` would do", parseShard)
+    .action((jobs: string[], flags: PlanFlags, command: Command) =>
+      act(command, (context) => plan(context, jobs, flags.shard ?? wholeInput), { jobs: [] }),
     );
 };
 
-async function plan(context: Context, names: readonly string[]): Promise<Outcome> {
-  const config = await openConfig(context);
+async function plan(context: Context, names: readonly string[], shard: Shard): Promise<Outcome> {
+  const config = shareLimits(await openConfig(context), shard);
   const jobs = selectJobs(config, names);
   const { warehouse } = await openConfiguredWarehouse(context, config);
   // In a database of our own there is nothing that they could disturb, and without them there is nothing to plan.
   if (config.service.baseUrl === "sandbox" && config.warehouse.url === "embedded") {
     await createSampleTables(config, jobs, warehouse, context);
   }
-  const report = await planJobs({ config, warehouse }, names);
+  const report = await planJobs({ config, warehouse }, names, shard);
   return { document: report, text: renderPlan(report.jobs, context.widthColumns), exitCode: 0 };
 }
 

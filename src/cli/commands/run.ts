@@ -3,6 +3,7 @@ import { systemClock } from "../../clock.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";
 import { exitCodeOf, runJobs } from "../../jobs/run.ts";
 import { checkServiceHost } from "../../jobs/service-host.ts";
+import { type Shard, shareLimits, shareOf, wholeInput } from "../../jobs/shard.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -11,6 +12,7 @@ import { openService } from "../open-service.ts";
 import { openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { wholeNumber } from "../parse-number.ts";
+import { parseShard } from "../parse-shard.ts";
 import { newRunId, readRunId } from "../run-id.ts";
 import { renderRunSummary } from "../run-summary.ts";
 import { createSampleTables } from "../sample-tables.ts";
@@ -18,6 +20,7 @@ import { createSampleTables } from "../sample-tables.ts";
 interface RunFlags {
   readonly resend?: boolean;
   readonly maxRecords?: number;
+  readonly shard?: Shard;
   readonly runId?: string;
   readonly yes?: boolean;
   readonly acceptParameters?: "resend" | "keep";
@@ -31,6 +34,11 @@ export const addRun: AddCommand = (program, act) => {
     .argument("[jobs...]", "jobs of the configuration")
     .option("--resend", "send every record of the jobs again (asks, or needs --yes)")
     .option("--max-records <n>", "send at most this many records per job", wholeNumber(0))
+    .option(
+      "--shard <i/n>",
+      "do one of n disjoint parts of the work (i from 0 to n - 1), while other processes do the others",
+      parseShard,
+    )
     .option("--run-id <id>", "name of this run, for Airflow and the like", readRunId)
     .option("--yes", "answer every question with yes")
     .addOption(
@@ -51,7 +59,8 @@ export const addRun: AddCommand = (program, act) => {
 async function run(context: Context, names: readonly string[], flags: RunFlags): Promise<Outcome> {
   const startedAtMs = performance.now();
   const { log, progress, stop, ask } = context;
-  const config = await openConfig(context);
+  const shard = flags.shard ?? wholeInput;
+  const config = shareLimits(await openConfig(context), shard);
   const jobs = selectJobs(config, names);
   const { warehouse, howToConnect } = await openConfiguredWarehouse(context, config);
   await checkServiceHost(config, warehouse);
@@ -72,7 +81,8 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
     {
       jobs: names,
       resend: flags.resend === true,
-      maxRecords: flags.maxRecords ?? null,
+      maxRecords: flags.maxRecords === undefined ? null : shareOf(flags.maxRecords, shard),
+      shard,
       runId: flags.runId ?? newRunId(systemClock.now()),
       yes: flags.yes === true,
       acceptParameters: flags.acceptParameters ?? null,

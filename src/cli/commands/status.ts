@@ -1,7 +1,12 @@
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
 import type { Config } from "../../config/config.ts";
-import { type JobStatusReport, readStatus, type StatusReport } from "../../jobs/status.ts";
+import {
+  type JobStatusReport,
+  type PastRunReport,
+  readStatus,
+  type StatusReport,
+} from "../../jobs/status.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { ago, count, counted, megabytes, percent } from "../figures.ts";
@@ -40,6 +45,7 @@ function nothingYet({ jobs }: Config): StatusReport {
       type,
       enabled,
       last_run: null,
+      last_pass: [],
       last_success_at: null,
       coverage: null,
       open_rejects: {},
@@ -77,12 +83,12 @@ function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumn
       { name: "oldest answer" },
       { name: "rejects", isNumber: true },
     ],
-    jobs.map(({ job, last_run, last_success_at, coverage, open_rejects, enabled }) => [
+    jobs.map(({ job, last_run, last_pass, last_success_at, coverage, open_rejects, enabled }) => [
       enabled ? job : `${job} (off)`,
       ago(last_run?.started_at ?? null, nowMs),
-      last_run === null ? "never run" : [last_run.status, last_run.limited_by].filter(Boolean).join(": "),
+      endOfPass(last_pass),
       ago(last_success_at, nowMs),
-      last_run === null ? "" : count(last_run.records_sent),
+      last_run === null ? "" : count(last_pass.reduce((sum, run) => sum + run.records_sent, 0)),
       coverage === null ? "" : count(coverage.input_rows),
       coverage === null ? "" : percent(coverage.answered, coverage.input_rows),
       coverage === null ? "" : percent(coverage.matched, coverage.answered),
@@ -98,10 +104,33 @@ function leftBehind({ answers_left_behind }: StatusReport): string[] {
   return answers_left_behind.map(({ folder, message, hint }) => `! ${folder}: ${message}; ${hint}`);
 }
 
-function remarks({ job, last_run, open_rejects, waiting_answers: waiting }: JobStatusReport): string[] {
+/** How the last run ended; of several shards each end, with how many had it. */
+function endOfPass(runs: readonly PastRunReport[]): string {
+  const ends = runs.map(({ status, limited_by }) => [status, limited_by].filter(Boolean).join(": "));
+  const [end] = ends;
+  if (end === undefined) return "never run";
+  if (ends.length === 1) return end;
+  return [...new Set(ends)].map((one) => `${ends.filter((e) => e === one).length}× ${one}`).join(", ");
+}
+
+function remarks({
+  job,
+  last_pass,
+  coverage,
+  open_rejects,
+  waiting_answers: waiting,
+}: JobStatusReport): string[] {
+  const isPart = coverage !== null && coverage.shards_counted < coverage.shards;
   const rejects = Object.entries(open_rejects).map(([code, rows]) => `${counted(rows, "row")} ${code}`);
   return [
-    ...(last_run?.error ? [`✗ ${job}: ${last_run.error}`] : []),
+    ...last_pass.flatMap(({ shard, error }) =>
+      error === null ? [] : [`✗ ${job}${last_pass.length > 1 ? ` (shard ${shard})` : ""}: ${error}`],
+    ),
+    ...(isPart
+      ? [
+          `• ${job}: input rows of ${coverage.shards_counted} of ${coverage.shards} shards; the others have not ended yet`,
+        ]
+      : []),
     ...(rejects.length === 0 ? [] : [`• ${job}: rejected ${rejects.join(", ")}`]),
     ...(waiting.calls === 0
       ? []

@@ -5,6 +5,7 @@ import { contentHash, hasAnyOf, isResolvable, recordJson, type Value, valuesOf }
 import { fieldsTaken, type Part, raw, unblankedParts } from "./input.ts";
 import { postgresTypes } from "./ddl.ts";
 import { type SchemaNames, tableId } from "./names.ts";
+import { ownsKey, ownsRow } from "./shard-rows.ts";
 
 /** Keys and addresses longer than this can't be a primary key in every warehouse. */
 const MAX_KEY_BYTES = 2000;
@@ -14,6 +15,8 @@ export interface ClassifyContext {
   readonly spec: LookupSpec;
   readonly names: SchemaNames;
   readonly parts: readonly Part[];
+  /** Parts that only tell which shard a row is in. */
+  readonly otherParts: readonly Part[];
   /** FROM item that yields the raw rows (`rawSelect`). */
   readonly rawRows: RawBuilder<unknown>;
   readonly isMigrated: boolean;
@@ -63,21 +66,33 @@ function invalidEmailJoins(context: ClassifyContext): RawBuilder<unknown> {
   return sql.join(joins, raw("\n"));
 }
 
+/** The parts that the resolve job of `pid_from` sends. */
+function resolvedParts({ spec, parts }: ClassifyContext): readonly Part[] {
+  return spec.pidFrom === null ? [] : parts.filter((part) => fieldsTaken.resolve.includes(part.field));
+}
+
+function rowText(parts: readonly Part[]): string {
+  return parts.length === 0 ? "''" : `ROW(${parts.map((part) => part.name).join(", ")})::text`;
+}
+
 /**
- * CTEs `raw_row` and `input`: mapped values without blanks, duplicates of a key numbered. OFFSET 0 keeps the planner from
+ * CTEs `raw_row` and `whole_input`: mapped values without blanks, duplicates of a key numbered. OFFSET 0 keeps the planner from
  * putting the expressions in the place of their names, where each would be evaluated again and again.
  */
 function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
-  const { parts } = context;
-  const row = parts.length === 0 ? "''" : `ROW(${parts.map((p) => p.name).join(", ")})::text`;
-  const copy = context.keyIsUnique ? "1" : `row_number() OVER (PARTITION BY source_key ORDER BY ${row})`;
+  const { parts, otherParts } = context;
+  // A job that sends PIDs along has to use the copy that was resolved; and all shards have to agree on one.
+  const order = [resolvedParts(context), parts, otherParts].map(rowText).join(", ");
+  const copy = context.keyIsUnique ? "1" : `row_number() OVER (PARTITION BY source_key ORDER BY ${order})`;
   return sql`raw_row AS (${context.rawRows}),
-    input AS (
-      SELECT source_key, ${raw([...unblankedParts(parts), `${copy} AS copy`].join(", "))},
+    whole_input AS (
+      SELECT source_key, ${raw([...unblankedParts([...parts, ...otherParts]), `${copy} AS copy`].join(", "))},
         ${raw(context.hasRecent ? "is_recent" : "true AS is_recent")},
         ${raw(context.hasRank ? "rank" : "NULL::bigint AS rank")}
       FROM raw_row OFFSET 0)`;
 }
+
+const IS_TOO_LONG = `octet_length(source_key) > ${MAX_KEY_BYTES}`;
 
 /** The content hash of each row as far as it is looked at: rows that the cursor calls unchanged keep the stored one. */
 function seenHash(context: ClassifyContext): RawBuilder<unknown> {
@@ -107,7 +122,10 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
   const isSentAsIs = spec.pidFrom === null && !spec.dropsInvalidEmails;
   const usable = hasAnyOf(withPid);
   const resolvable = spec.type === "resolve" ? isResolvable(withPid) : "true";
+  const hasBadKey = `source_key IS NULL OR ${IS_TOO_LONG} OR copy > 1`;
+  const isOwn = ownsRow(spec.shard, [...context.parts, ...context.otherParts], hasBadKey);
   return sql`WITH ${inputCtes(context)},
+    input AS (SELECT * FROM whole_input WHERE ${raw(isOwn)}),
     joined AS (
       SELECT input.*, ${seenHash(context)} AS seen_hash,
         s.source_key IS NOT NULL AS is_known, s.outcome AS prior, s.input_hash AS prior_hash,
@@ -138,7 +156,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
       (is_known AND prior <> 'rejected' AND prior_parameters <> ${spec.parametersHash}) AS changed_parameters,
       CASE
         WHEN source_key IS NULL THEN 'reject:missing_key'
-        WHEN octet_length(source_key) > ${MAX_KEY_BYTES} THEN 'reject:key_too_long'
+        WHEN ${raw(IS_TOO_LONG)} THEN 'reject:key_too_long'
         WHEN copy > 1 THEN 'reject:duplicate_key'
         WHEN prior = 'rejected' AND prior_hash = seen_hash AND prior_pid IS NOT DISTINCT FROM pid THEN 'unchanged'
         WHEN is_waiting THEN 'waiting'
@@ -152,8 +170,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
 
 function pidColumns(context: ClassifyContext): RawBuilder<unknown> {
   if (context.spec.pidFrom === null) return raw("NULL::text AS pid, false AS is_waiting");
-  const resolveParts = context.parts.filter((part) => fieldsTaken.resolve.includes(part.field));
-  const hash = contentHash(valuesOf(resolveParts));
+  const hash = contentHash(valuesOf(resolvedParts(context)));
   // A row whose content changed since it was resolved waits, and one that was refused since goes without: the PID that
   // was found before may be that of somebody else.
   return raw(`CASE WHEN ps.outcome = 'matched' AND r.is_match THEN r.service_pid END AS pid,
@@ -169,14 +186,17 @@ function pidJoins(context: ClassifyContext): RawBuilder<unknown> {
       ON r.job = ${pidFrom} AND r.source = ${input.name} AND r.source_key = input.source_key`;
 }
 
-/** The input rows of a validate_emails job: source_key, copy, rank, position, email_address, one row an address. */
+/**
+ * The input rows of a validate_emails job, of all shards: source_key, copy, rank, position, email_address, one row an
+ * address.
+ */
 export function inputAddresses(context: ClassifyContext): RawBuilder<unknown> {
   const texts = context.parts.filter((p) => !p.isArray).map((p) => p.name);
   const arrays = context.parts.filter((p) => p.isArray).map((p) => p.name);
   const all = [`array_remove(ARRAY[${texts.join(", ")}]::text[], NULL)`, ...arrays].join(" || ");
   return sql`WITH ${inputCtes(context)}
     SELECT source_key, copy, rank, (o - 1)::int AS position, email_address
-    FROM input LEFT JOIN LATERAL unnest(${raw(all)}) WITH ORDINALITY AS u(email_address, o) ON true`;
+    FROM whole_input LEFT JOIN LATERAL unnest(${raw(all)}) WITH ORDINALITY AS u(email_address, o) ON true`;
 }
 
 /**
@@ -187,7 +207,7 @@ export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknow
   const { spec } = context;
   return sql`WITH address AS (
       SELECT email_address, count(*) AS occurrences, min(rank) AS rank FROM pg_temp.input_address
-      WHERE email_address IS NOT NULL GROUP BY email_address),
+      WHERE email_address IS NOT NULL AND ${raw(ownsKey(spec.shard, "email_address"))} GROUP BY email_address),
     hashed AS (
       SELECT email_address, occurrences, rank, sha256(convert_to(email_address, 'UTF8')) AS input_hash FROM address)
     SELECT email_address AS source_key, s.outcome AS prior, hashed.input_hash, hashed.input_hash AS sent_hash,

@@ -5,6 +5,7 @@ import type { InputSource, LookupType } from "../warehouse.ts";
 import {
   describeColumns,
   keyIsUnique,
+  otherPartsOf,
   type Part,
   partsOf,
   rawSelect,
@@ -15,7 +16,10 @@ import { inTransaction, type Session } from "./session.ts";
 
 /** What is known of an input once it can be read. */
 export interface OpenedInput {
+  /** What the job's endpoint takes. */
   readonly parts: readonly Part[];
+  /** What else is mapped; empty without a shard, which alone looks at it. */
+  readonly otherParts: readonly Part[];
   readonly keyIsUnique: boolean;
   readonly cursorMax: string | null;
   /** Query that yields the raw rows inside the warehouse. */
@@ -26,6 +30,7 @@ interface OpenOptions {
   readonly type: LookupType;
   readonly ranked: boolean;
   readonly recent: RecentBound | null;
+  readonly isSharded: boolean;
 }
 
 /** Opens an input that lives in the warehouse itself. */
@@ -36,9 +41,11 @@ export async function openLocalInput(
 ): Promise<OpenedInput> {
   const columns = await describeColumns(session, input);
   const parts = partsOf(input, options.type, columns);
+  const otherParts = options.isSharded ? otherPartsOf(input, options.type, columns) : [];
   const isUnique = await keyIsUnique(session, input);
   const cursorMax = await readCursorMax(session, input);
-  return { parts, keyIsUnique: isUnique, cursorMax, rawRows: rawSelect(input, parts, columns, options) };
+  const rawRows = rawSelect(input, [...parts, ...otherParts], columns, options);
+  return { parts, otherParts, keyIsUnique: isUnique, cursorMax, rawRows };
 }
 
 /**
@@ -57,7 +64,7 @@ export async function openForeignInput(
       const opened = await openLocalInput(foreign, input, options);
       const columns = [
         "source_key text",
-        ...opened.parts.map((part) => `${part.name} text`),
+        ...[...opened.parts, ...opened.otherParts].map((part) => `${part.name} text`),
         ...(options.recent && input.cursor ? ["is_recent boolean"] : []),
         ...(options.ranked && input.orderBy !== null ? ["rank bigint"] : []),
       ];

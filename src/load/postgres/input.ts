@@ -65,12 +65,30 @@ export function partsOf(
   columns: readonly InputColumn[],
 ): readonly Part[] {
   const taken = new Set(fieldsTaken[type]);
+  return mappedParts(input, columns, { picks: (field) => taken.has(field), prefix: "p" });
+}
+
+/** The mapped columns that an endpoint doesn't take. */
+export function otherPartsOf(
+  input: InputSource,
+  type: LookupType,
+  columns: readonly InputColumn[],
+): readonly Part[] {
+  const taken = new Set(fieldsTaken[type]);
+  return mappedParts(input, columns, { picks: (field) => !taken.has(field), prefix: "other" });
+}
+
+function mappedParts(
+  input: InputSource,
+  columns: readonly InputColumn[],
+  { picks, prefix }: { readonly picks: (field: string) => boolean; readonly prefix: string },
+): readonly Part[] {
   const parts: Part[] = [];
   for (const field of Object.keys(input.fields).toSorted()) {
-    if (!taken.has(field)) continue;
+    if (!picks(field)) continue;
     for (const [index, column] of (input.fields[field] ?? []).entries()) {
       const isArray = columns.find((c) => c.name === column)?.isArray ?? false;
-      parts.push({ field, index, column, isArray, name: `p${parts.length}` });
+      parts.push({ field, index, column, isArray, name: `${prefix}${parts.length}` });
     }
   }
   return parts;

@@ -23,10 +23,15 @@ export async function readParameters(
   names: SchemaNames,
   spec: LookupSpec,
 ): Promise<ParametersDecision> {
+  const parameters = tableId(names, "ops", "job_parameters");
   const [stored] = await session.rows<{ parameters_hash: string }>(sql`
-    SELECT parameters_hash FROM ${tableId(names, "ops", "job_parameters")} WHERE job = ${spec.job}`);
+    SELECT parameters_hash FROM ${parameters} WHERE job = ${spec.job}`);
   if (!stored) return "first";
   if (stored.parameters_hash === spec.parametersHash) return "accepted";
+  // Another shard may be accepting them at this moment, for all of them.
+  const [now] = await session.rows<{ parameters_hash: string }>(sql`
+    SELECT parameters_hash FROM ${parameters} WHERE job = ${spec.job} FOR UPDATE`);
+  if (now?.parameters_hash === spec.parametersHash) return "accepted";
   return spec.acceptParameters ?? "undecided";
 }
 
@@ -48,13 +53,17 @@ export async function writeParameters(
       accepted_at = excluded.accepted_at, _synced_at = excluded._synced_at`);
 }
 
-/** `--accept-parameters keep`: present content counts as what was bought, so nothing becomes due by the change. */
+/**
+ * `--accept-parameters keep`: present content counts as what was bought, so nothing becomes due by the change. Done for all
+ * shards, because the user's word holds for all of them.
+ */
 export async function keepAnswers(
   session: Session,
   names: SchemaNames,
-  classify: ClassifyContext,
+  context: ClassifyContext,
 ): Promise<void> {
-  const { spec } = classify;
+  const spec: LookupSpec = { ...context.spec, shard: null };
+  const classify = { ...context, spec };
   const state = tableId(names, "data", "lookup_state");
   if (spec.type !== "validate_emails") {
     await session.change(sql`

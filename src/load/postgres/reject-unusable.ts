@@ -1,8 +1,10 @@
 import { sql } from "kysely";
 import type { LookupSpec, RunRef } from "../warehouse.ts";
 import { HASH_VERSION } from "./content.ts";
+import { raw } from "./input.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
+import { KEPT_KEY_CHARACTERS, ownsKey } from "./shard-rows.ts";
 
 /** Why rows are rejected before they cost a call. */
 const MESSAGES: Readonly<Record<string, string>> = {
@@ -21,7 +23,7 @@ const WITHOUT_STATE = ["missing_key", "key_too_long", "duplicate_key"];
 /** Every row of `due_row` that is to be rejected; a key that is too long for an index is cut. */
 const FOUND = sql`
   SELECT substring(class FROM 8) AS code, prior, input_hash, pid,
-    CASE WHEN class = 'reject:key_too_long' THEN left(source_key, 500) ELSE source_key END AS source_key
+    CASE WHEN class = 'reject:key_too_long' THEN left(source_key, ${KEPT_KEY_CHARACTERS}) ELSE source_key END AS source_key
   FROM pg_temp.due_row WHERE class LIKE 'reject:%'`;
 
 /** Rejects the rows of `due_row` that can't be sent, with their state, in sets; returns how many rejects it wrote. */
@@ -36,7 +38,8 @@ export async function rejectUnusable(
   const open = sql`
     SELECT reject_id, code, source_key,
       row_number() OVER (PARTITION BY code, source_key ORDER BY created_at, reject_id) AS copy
-    FROM ${reject} WHERE job = ${spec.job} AND source = ${source} AND resolved_at IS NULL AND code = ANY(${WITHOUT_STATE})`;
+    FROM ${reject} WHERE job = ${spec.job} AND source = ${source} AND resolved_at IS NULL AND code = ANY(${WITHOUT_STATE})
+      AND ${raw(ownsKey(spec.shard, "source_key"))}`;
   const mended = await session.change(sql`
     UPDATE ${reject} AS t SET resolved_at = now(), _synced_at = now()
     FROM (${open}) AS o

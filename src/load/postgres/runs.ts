@@ -20,13 +20,17 @@ const counterList = sql.join(counterNames.map((name) => sql.id(name)));
 /** A run without a sign of life for this long has crashed. */
 const CRASHED_AFTER = "15 minutes";
 
-/** Notes a job's start; closes runs of the job that a crash left open, and returns their run ids. */
+/** How many shards a run was one of, of a column `shard`. */
+const SHARD_COUNT = sql`split_part(shard, '/', 2)::bigint`;
+
+/** Notes a job's start; closes runs that a crash left open: this shard's, and those with another number of shards. */
 export async function beginRun(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
   const syncRun = tableId(names, "ops", "sync_run");
   await session.change(sql`
     UPDATE ${syncRun} SET status = 'failed', finished_at = now(), _synced_at = now(),
       error = 'The process ended without closing this run.'
-    WHERE job = ${run.job} AND shard = ${run.shard} AND status = 'running'
+    WHERE job = ${run.job} AND status = 'running'
+      AND (shard = ${run.shard} OR ${SHARD_COUNT} <> split_part(${run.shard}, '/', 2)::bigint)
       AND _synced_at < now() - ${CRASHED_AFTER}::interval`);
   const zeros = sql.join(counterNames.map(() => sql`0`));
   await session.change(sql`
@@ -69,10 +73,16 @@ export async function endRun(
     WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`);
   if (coverage) await writeCoverage(session, names, run, coverage);
   if (end.status !== "succeeded" || end.counters.records_remaining > 0) return;
-  await session.change(sql`
-    INSERT INTO ${tableId(names, "ops", "table_load")} (table_name, job, last_success_at, last_changed_at, _synced_at, _run_id)
-    SELECT name, ${run.job}, now(), NULL, now(), ${run.runId} FROM unnest(${[...tablesWrittenBy(run.jobType)]}::text[]) AS u(name)
-    ON CONFLICT (table_name, job) DO UPDATE SET last_success_at = now(), _synced_at = now(), _run_id = excluded._run_id`);
+  const wholeAt = run.shard === "0/1" ? session.now : await wholePassAt(session, names, run);
+  if (wholeAt !== null) {
+    await session.change(sql`
+      INSERT INTO ${tableId(names, "ops", "table_load")} AS t
+        (table_name, job, last_success_at, last_changed_at, _synced_at, _run_id)
+      SELECT name, ${run.job}, ${wholeAt}::timestamptz, NULL, now(), ${run.runId}
+      FROM unnest(${[...tablesWrittenBy(run.jobType)]}::text[]) AS u(name)
+      ON CONFLICT (table_name, job) DO UPDATE SET
+        last_success_at = greatest(t.last_success_at, excluded.last_success_at), _synced_at = now(), _run_id = excluded._run_id`);
+  }
   // A row that waits may be one that the cursor has passed: it has to be looked at again.
   if (checkpoint && coverage && end.counters.records_waiting === 0) {
     await writeCheckpoint(
@@ -82,6 +92,22 @@ export async function endRun(
       checkpoint,
     );
   }
+}
+
+/** Since when every shard, of as many as this run's, has left nothing undone; null while one never has. */
+async function wholePassAt(session: Session, names: SchemaNames, run: RunRef): Promise<string | null> {
+  // Shards that end at the same moment would each miss the other.
+  await session.rows(
+    sql`SELECT FROM ${tableId(names, "ops", "job_parameters")} WHERE job = ${run.job} FOR UPDATE`,
+  );
+  const [pass] = await session.rows<{ at: string }>(sql`
+    SELECT min(at)::text AS at FROM (
+      SELECT shard, max(finished_at) AS at FROM ${tableId(names, "ops", "sync_run")}
+      WHERE job = ${run.job} AND status = 'succeeded' AND records_remaining = 0
+        AND split_part(shard, '/', 2) = split_part(${run.shard}, '/', 2)
+      GROUP BY shard) AS s
+    HAVING count(*) = split_part(${run.shard}, '/', 2)::bigint`);
+  return pass?.at ?? null;
 }
 
 async function writeCoverage(
@@ -114,6 +140,9 @@ type RunRow = Readonly<Record<RunCounter, number>> & {
   readonly error: string | null;
 };
 
+const runColumns = sql`run_id, job, shard, job_type, status, limited_by, started_at, finished_at, records_due, error,
+  ${counterList}`;
+
 function pastRunOf(row: RunRow): PastRun {
   return {
     runId: row.run_id,
@@ -138,30 +167,61 @@ export async function lastRuns(
   limit: number,
 ): Promise<readonly PastRun[]> {
   const rows = await session.rows<RunRow>(sql`
-    SELECT run_id, job, shard, job_type, status, limited_by, started_at, finished_at, records_due, error, ${counterList}
-    FROM ${tableId(names, "ops", "sync_run")} WHERE job = ${job} ORDER BY started_at DESC, run_id LIMIT ${limit}`);
+    SELECT ${runColumns} FROM ${tableId(names, "ops", "sync_run")} WHERE job = ${job} ORDER BY started_at DESC, run_id LIMIT ${limit}`);
   return rows.map(pastRunOf);
 }
 
 /** What `status` shows of a job. */
 export async function jobStatus(session: Session, names: SchemaNames, job: string): Promise<JobStatus> {
+  const syncRun = tableId(names, "ops", "sync_run");
   const [lastRun] = await lastRuns(session, names, job, 1);
+  const lastPass = await session.rows<RunRow>(sql`
+    SELECT DISTINCT ON (split_part(shard, '/', 1)::bigint) ${runColumns} FROM ${syncRun}
+    WHERE job = ${job} AND ${SHARD_COUNT} = split_part(${lastRun?.shard ?? "0/1"}, '/', 2)::bigint
+    ORDER BY split_part(shard, '/', 1)::bigint, started_at DESC, run_id`);
+  // A pass of several shards is as old as the shard that succeeded longest ago.
   const [success] = await session.rows<{ at: string | null }>(sql`
-    SELECT max(finished_at) AS at FROM ${tableId(names, "ops", "sync_run")} WHERE job = ${job} AND status = 'succeeded'`);
-  const [coverage] = await session.rows<Coverage & { oldestAnswerAt: string | null }>(sql`
-    SELECT source, input_rows AS "inputRows", answered, matched, unmatched, rejected, due,
-      oldest_answer_at AS "oldestAnswerAt"
-    FROM ${tableId(names, "ops", "input_coverage")} WHERE job = ${job} ORDER BY _synced_at DESC LIMIT 1`);
+    SELECT max(at) AS at FROM (
+      SELECT min(at) AS at FROM (
+        SELECT ${SHARD_COUNT} AS shards, max(finished_at) AS at FROM ${syncRun}
+        WHERE job = ${job} AND status = 'succeeded' GROUP BY shard) AS s
+      GROUP BY shards HAVING count(*) = shards) AS whole`);
+  const coverage = await readCoverage(session, names, job);
   const rejects = await session.rows<{ code: string; count: number }>(sql`
     SELECT code, count(*) AS count FROM ${tableId(names, "data", "reject")}
     WHERE job = ${job} AND resolved_at IS NULL GROUP BY code ORDER BY code`);
   return {
     job,
     lastRun: lastRun ?? null,
+    lastPass: lastPass.map(pastRunOf),
     lastSuccessAt: success?.at ?? null,
-    coverage: coverage ?? null,
+    coverage,
     openRejects: Object.fromEntries(rejects.map((row) => [row.code, row.count])),
   };
+}
+
+/**
+ * The newest coverage that speaks of the whole input: the sum over the newest row of each shard, of that number of shards
+ * of which all have one, and whose oldest is the newest. Where there is none, the shards of the last run's number.
+ */
+async function readCoverage(
+  session: Session,
+  names: SchemaNames,
+  job: string,
+): Promise<JobStatus["coverage"]> {
+  const table = tableId(names, "ops", "input_coverage");
+  const [coverage] = await session.rows<NonNullable<JobStatus["coverage"]>>(sql`
+    WITH newest AS (
+      SELECT DISTINCT ON (shard) *, ${SHARD_COUNT} AS shards FROM ${table}
+      WHERE job = ${job} AND source = (SELECT source FROM ${table} WHERE job = ${job} ORDER BY _synced_at DESC LIMIT 1)
+      ORDER BY shard, _synced_at DESC)
+    SELECT source, sum(input_rows)::bigint AS "inputRows", sum(answered)::bigint AS answered,
+      sum(matched)::bigint AS matched, sum(unmatched)::bigint AS unmatched, sum(rejected)::bigint AS rejected,
+      sum(due)::bigint AS due, min(oldest_answer_at) AS "oldestAnswerAt", shards, count(*) AS "shardsCounted"
+    FROM newest GROUP BY source, shards
+    ORDER BY count(*) = shards DESC, CASE WHEN count(*) = shards THEN min(_synced_at) ELSE max(_synced_at) END DESC
+    LIMIT 1`);
+  return coverage ?? null;
 }
 
 /** The view `table_freshness`. */
@@ -181,16 +241,16 @@ export async function dropOrphanedWorkTables(
   names: SchemaNames,
   spec: LookupSpec,
 ): Promise<void> {
-  const rows = await session.rows<{ name: string; run_id: string | null }>(sql`
-    SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS run_id
+  const rows = await session.rows<{ name: string; owner: string | null }>(sql`
+    SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS owner
     FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = ${names.data} AND c.relkind = 'r' AND c.relname LIKE 'lookup\\_work\\_%'`);
+    WHERE n.nspname = ${names.data} AND c.relkind = 'r' AND c.relname LIKE 'lookup\\_work\\_%' ORDER BY 1`);
   for (const row of rows) {
-    const [job, runId] = JSON.parse(row.run_id ?? "[]") as [string?, string?];
+    const [job, runId, shard] = JSON.parse(row.owner ?? "[]") as [string?, string?, string?];
     if (job !== spec.job) continue;
     const [running] = await session.rows(sql`
       SELECT FROM ${tableId(names, "ops", "sync_run")}
-      WHERE run_id = ${runId ?? ""} AND job = ${spec.job} AND status = 'running'`);
+      WHERE run_id = ${runId ?? ""} AND job = ${spec.job} AND shard = ${shard ?? "0/1"} AND status = 'running'`);
     if (!running) await session.change(sql`DROP TABLE IF EXISTS ${tableId(names, "data", row.name)}`);
   }
 }

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { DueReason, LookupCounts, LookupSpec, Outcome, RunRef } from "../warehouse.ts";
 import { rejectUnusable } from "./reject-unusable.ts";
 import { type ReusedCount, reuseAnswers, takeReusable } from "./reuse.ts";
@@ -28,7 +28,7 @@ export interface Selected {
   readonly counts: LookupCounts;
   /** Rows of ours that the selection itself wrote: rejects, reused answers, `input_email`. */
   readonly rowsWritten: number;
-  /** Where the cursor stands once everything that is due has been answered. */
+  /** Where the cursor stands once everything that is due has been answered; null for a shard. */
   readonly checkpoint: PassCheckpoint | null;
 }
 
@@ -59,9 +59,11 @@ export async function selectDue(
   freeze: { readonly run: RunRef; readonly workTable: string } | null,
 ): Promise<Selected> {
   const { session, names, spec } = context;
-  const checkpoint = context.isMigrated ? await readCheckpoint(session, names, spec) : null;
+  const isSharded = spec.shard !== null;
+  // A shard neither goes by the cursor nor moves it: it knows nothing of the other shards' rows.
+  const checkpoint = context.isMigrated && !isSharded ? await readCheckpoint(session, names, spec) : null;
   const recent = recentBound(checkpoint, spec, session.now);
-  const options = { type: spec.type, ranked: spec.maxRecords !== null, recent };
+  const options = { type: spec.type, ranked: spec.maxRecords !== null, recent, isSharded };
   const opened = context.foreignPool
     ? await openForeignInput(session, context.foreignPool, spec.input, options)
     : await openLocalInput(session, spec.input, options);
@@ -69,6 +71,7 @@ export async function selectDue(
     spec,
     names,
     parts: opened.parts,
+    otherParts: opened.otherParts,
     rawRows: raw(opened.rawRows),
     isMigrated: context.isMigrated,
     hasRank: options.ranked && spec.input.orderBy !== null,
@@ -83,7 +86,11 @@ export async function selectDue(
   const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
   const classCounts = await classifyInto(session, classify, freeze ? touch : null);
   const parametersChanged =
-    decision === "undecided" ? sumOf(classCounts, (count) => count.changed_parameters) : 0;
+    decision !== "undecided"
+      ? 0
+      : isSharded
+        ? await countChangedParameters(session, { ...classify, spec: { ...spec, shard: null } })
+        : sumOf(classCounts, (count) => count.changed_parameters);
   // Without the user's word on changed parameters nothing is sent, so nothing is frozen either.
   const frozen = parametersChanged > 0 ? null : freeze;
   if (frozen) await writeParameters(session, names, spec, decision);
@@ -111,7 +118,9 @@ export async function selectDue(
   return {
     rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0),
     counts: { ...countsOf(classCounts, reused, work), parametersChanged },
-    checkpoint: nextCheckpoint(spec, opened.cursorMax, recent === null ? null : checkpoint, session.now),
+    checkpoint: isSharded
+      ? null
+      : nextCheckpoint(spec, opened.cursorMax, recent === null ? null : checkpoint, session.now),
   };
 }
 
@@ -126,10 +135,9 @@ async function classifyInto(
   const isAddresses = classify.spec.type === "validate_emails";
   if (isAddresses) {
     await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${inputAddresses(classify)}`);
-    if (touch) touch("input_email", await syncInputEmails(session, classify.names, classify.spec.input.name));
+    if (touch) touch("input_email", await syncInputEmails(session, classify.names, classify.spec));
   }
-  const rows = isAddresses ? classifiedAddresses(classify) : classifiedRows(classify);
-  const occurrences = raw(isAddresses ? "occurrences" : "1::bigint");
+  const { rows, occurrences } = classified(classify);
   const counts = await session.rows<ClassCount>(sql`WITH classified AS (${rows}),
     kept AS (
       INSERT INTO pg_temp.due_row
@@ -141,6 +149,23 @@ async function classifyInto(
   // Without figures the planner takes the table for a small one, and later statements take minutes.
   await session.client.query("ANALYZE pg_temp.due_row");
   return counts;
+}
+
+function classified(classify: ClassifyContext): {
+  readonly rows: RawBuilder<unknown>;
+  readonly occurrences: RawBuilder<unknown>;
+} {
+  return classify.spec.type === "validate_emails"
+    ? { rows: classifiedAddresses(classify), occurrences: raw("occurrences") }
+    : { rows: classifiedRows(classify), occurrences: raw("1::bigint") };
+}
+
+/** Rows of the whole input that were bought with other parameters: no shard goes on before the user has decided. */
+async function countChangedParameters(session: Session, classify: ClassifyContext): Promise<number> {
+  const { rows, occurrences } = classified(classify);
+  const [changed] = await session.rows<{ occurrences: number }>(sql`
+    SELECT coalesce(sum(${occurrences}), 0)::bigint AS occurrences FROM (${rows}) AS classified WHERE changed_parameters`);
+  return changed?.occurrences ?? 0;
 }
 
 function sumOf(counts: readonly ClassCount[], test: (count: ClassCount) => boolean): number {

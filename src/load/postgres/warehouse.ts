@@ -96,9 +96,10 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     },
     async selectLookup(spec, run): Promise<LookupSelection> {
       const workTable = workTableName(run);
+      // By itself: other shards that look for orphans at the same time would wait until this selection is made.
+      await within((session) => runs.dropOrphanedWorkTables(session, names, spec));
       const selected = await within(async (session) => {
         await setRunId(session, run.runId);
-        await runs.dropOrphanedWorkTables(session, names, spec);
         const context = { session, names, spec, foreignPool: poolFor(spec), isMigrated: true };
         return selectDue(context, { run, workTable });
       });

@@ -45,7 +45,7 @@ export async function fillWorkTable(
       record text NOT NULL, pid text, source_keys text[] NOT NULL, input_hashes text[] NOT NULL, priors text[] NOT NULL,
       occurrences bigint NOT NULL, in_doubt boolean NOT NULL)`);
     // The comment tells whose table it is, so that one that a crash leaves behind can be dropped.
-    const owner = quoteLiteral(JSON.stringify([run.job, run.runId]));
+    const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard]));
     await session.change(sql`COMMENT ON TABLE ${table} IS ${sql.raw(owner)}`);
     await session.change(sql`
       INSERT INTO ${table}

@@ -375,6 +375,7 @@ export function describeCommits(getPlace: GetPlace): void {
       expect(await place.warehouse.jobStatus("never_ran")).toEqual({
         job: "never_ran",
         lastRun: null,
+        lastPass: [],
         lastSuccessAt: null,
         coverage: null,
         openRejects: {},

@@ -37,7 +37,12 @@ export type Responder = (record: LookupRecord) => Reply;
 
 /** A run that nobody else has. */
 export function runOf(spec: LookupSpec, runId: string = randomUUID()): RunRef {
-  return { runId, job: spec.job, jobType: spec.type, shard: "0/1" };
+  return {
+    runId,
+    job: spec.job,
+    jobType: spec.type,
+    shard: spec.shard ? `${spec.shard.index}/${spec.shard.count}` : "0/1",
+  };
 }
 
 /** A call's entry in the ledger. */

@@ -28,6 +28,7 @@ const base: LookupSpec = {
   resend: false,
   acceptParameters: null,
   maxRecords: null,
+  shard: null,
 };
 
 /** An `enrich` job over `crm.people`. */

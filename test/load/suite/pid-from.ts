@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { addPeople, enrichSpec, makePeople, resolveSpec } from "./people.ts";
+import { addPeople, enrichSpec, makePeople, people, resolveSpec } from "./people.ts";
 import { gist, matchAll, type Responder, runNight } from "./nights.ts";
 import { columnOf, type GetPlace } from "./place.ts";
 
@@ -34,6 +34,19 @@ export function describePidFrom(getPlace: GetPlace): void {
       });
       expect(new Set(records.map((record) => record.sentPid))).toEqual(new Set(["p-1", null]));
       expect(gist((await runNight(place, enrich)).counts)).toEqual({ read: 2, unchanged: 2 });
+    });
+
+    test("of rows with one key the copy that was resolved is the one that is enriched", async () => {
+      const place = getPlace();
+      const fields = { ...people.fields, city: ["note"] };
+      await makePeople(place, [
+        { ...ann, note: "Zurich" },
+        { ...bob, id: "1", note: "Aachen" },
+      ]);
+      await runNight(place, resolve, matchAll);
+      const { counts, sent } = await runNight(place, { ...enrich, input: { ...people, fields } }, matchAll);
+      expect(gist(counts)).toMatchObject({ read: 2, toSend: 1, rejectedBeforeSending: 1 });
+      expect(sent).toMatchObject({ 1: { first_name: "Ann", city: "Zurich" } });
     });
 
     test("equal contents with different PIDs are different records", async () => {

@@ -1,0 +1,11 @@
+import { InvalidArgumentError } from "commander";
+import { readShard, type Shard } from "../jobs/shard.ts";
+
+/** Reads the shard of a flag. */
+export function parseShard(text: string): Shard {
+  const shard = readShard(text);
+  if (shard === null) {
+    throw new InvalidArgumentError("It takes I/N, where I counts from 0 to N - 1: 0/4, 1/4, 2/4 and 3/4.");
+  }
+  return shard;
+}

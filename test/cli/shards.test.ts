@@ -1,0 +1,114 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { runCli, runJson, startCli } from "./support/cli.ts";
+import {
+  configText,
+  createCustomers,
+  makeSetting,
+  type Setting,
+  sampleRows,
+  startSandbox,
+} from "./support/setting.ts";
+
+const ROWS = 600;
+const SHARDS = ["0/3", "1/3", "2/3"];
+const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+
+interface Job {
+  readonly job: string;
+  readonly status: string;
+  readonly [counter: string]: number | string;
+}
+
+/** A warehouse without our tables, with customers in it, and one service for every process. */
+async function makeShared(
+  jobs?: string,
+  flags: readonly string[] = [],
+): Promise<Setting & { baseUrl: string }> {
+  const setting = await makeSetting();
+  await createCustomers(setting.url, ROWS);
+  const baseUrl = await startSandbox(setting.cwd, flags);
+  const text = configText(jobs === undefined ? { baseUrl } : { baseUrl, jobs });
+  await writeFile(join(setting.cwd, "config.yaml"), text);
+  return { ...setting, baseUrl };
+}
+
+/** Records that the service has seen more than once. */
+async function repeats(baseUrl: string): Promise<number> {
+  const ledger = await (await fetch(`${baseUrl}/_sandbox/ledger`)).json();
+  // The sandbox's own controls answer so.
+  return (ledger as { contents: { received_more_than_once: number } }).contents.received_more_than_once;
+}
+
+const jobsOf = (document: object): readonly Job[] => (document as { jobs: readonly Job[] }).jobs;
+const sumOf = (jobs: readonly Job[], counter: string) =>
+  jobs.reduce((sum, job) => sum + Number(job[counter]), 0);
+
+test.concurrent("three shards as three processes send every record once, and leave nothing undone", async () => {
+  const setting = await makeShared();
+  const runs = await Promise.all(
+    SHARDS.map((shard) => runJson(["run", "--shard", shard, "--run-id", "night-1"], setting)),
+  );
+  expect(runs.map(({ code, document }) => [code, document.status, document["shard"]])).toEqual(
+    SHARDS.map((shard) => [0, "succeeded", shard]),
+  );
+  expect(await repeats(setting.baseUrl)).toBe(0);
+  const jobs = runs.flatMap(({ document }) => jobsOf(document));
+  const of = (name: string) => jobs.filter(({ job }) => job === name);
+  expect(sumOf(of("resolve_customers"), "records_read")).toBe(ROWS);
+  expect(sumOf(of("enrich_customers"), "records_read")).toBe(ROWS);
+  expect(sumOf(of("enrich_customers"), "records_waiting")).toBe(0);
+  const addresses = sampleRows(ROWS)
+    .flatMap((row) => [row["email"], row["work_email"]])
+    .filter((address) => (address ?? "").trim() !== "");
+  expect(sumOf(of("validate_customers"), "records_read")).toBe(addresses.length);
+  expect(
+    await setting.query(
+      "SELECT job, shard, status FROM person_data_ops.sync_run WHERE job ~ 'enrich' ORDER BY 2",
+    ),
+  ).toEqual(SHARDS.map((shard) => ({ job: "enrich_customers", shard, status: "succeeded" })));
+
+  const status = await runCli(["status"], setting);
+  expect(status.stdout).toMatch(/enrich_customers +just now +3× succeeded/);
+  const again = await runJson(["run"], setting);
+  expect(
+    jobsOf(again.document).map((job) => [job.status, job["records_sent"], job["records_rejected"]]),
+  ).toEqual(Array.from({ length: 3 }, () => ["succeeded", 0, 0]));
+  expect(await repeats(setting.baseUrl)).toBe(0);
+});
+
+test.concurrent("what a killed shard left is done by the next run, and nothing else", async () => {
+  const setting = await makeShared(ENRICH, ["--latency", "1500"]);
+  const plan = await runJson(["plan", "--shard", "2/3"], setting);
+  const [planned] = jobsOf(plan.document);
+  const killed = startCli(["--json", "--log-level", "debug", "run", "--shard", "2/3"], setting);
+  const living = SHARDS.slice(0, 2).map((shard) => runJson(["run", "--shard", shard], setting));
+  await killed.logged('"event":"sending"');
+  killed.child.kill("SIGKILL");
+  const done = (await Promise.all(living)).flatMap(({ document }) => jobsOf(document));
+  expect(done.map(({ status }) => status)).toEqual(["succeeded", "succeeded"]);
+
+  const next = await runJson(["run"], setting);
+  expect(next.code).toBe(0);
+  const [job] = jobsOf(next.document);
+  expect(job).toMatchObject({
+    records_read: ROWS,
+    records_unchanged: sumOf(done, "records_read") + Number(planned?.["records_rejected_before_sending"]),
+    records_sent: planned?.["records_to_send"],
+  });
+  // The call that was in flight.
+  expect(await repeats(setting.baseUrl)).toBeLessThanOrEqual(Number(planned?.["records_to_send"]));
+});
+
+test.concurrent("each shard keeps to its part of a cap, and all of them together to the whole", async () => {
+  const setting = await makeShared(ENRICH);
+  const runs = await Promise.all(
+    SHARDS.map((shard) => runJson(["run", "--shard", shard, "--max-records", "50"], setting)),
+  );
+  expect(runs.map(({ code, document }) => [code, jobsOf(document)[0]?.["records_sent"]])).toEqual([
+    [0, 17],
+    [0, 17],
+    [0, 16],
+  ]);
+});
