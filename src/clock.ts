@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Waits; rejects with the signal's reason as soon as it is aborted. */
+  /** Waits; rejects with an AbortError, whose cause is the signal's reason, as soon as it is aborted. */
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void>;
 }
 
