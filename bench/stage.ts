@@ -64,16 +64,16 @@ export const benchInput: InputSource = {
 };
 
 /** Starts the sandbox in a process of its own. */
-async function startService(): Promise<{ url: string; child: ChildProcess }> {
+async function startService(flags: readonly string[]): Promise<{ url: string; child: ChildProcess }> {
   const program = new URL("../src/sandbox/main.ts", import.meta.url).pathname;
   const args = [
     program,
     "--port",
     "0",
-    "--no-contents",
     "--exit-with-parent",
     "--people",
     String(POPULATION),
+    ...flags,
   ];
   const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
   for await (const line of createInterface({ input: child.stdout })) {
@@ -82,13 +82,16 @@ async function startService(): Promise<{ url: string; child: ChildProcess }> {
   throw new Error("The sandbox did not start.");
 }
 
-/** Sets the stage: an input table of so many rows, everything else empty. */
-export async function setStage(rows: number): Promise<Stage> {
+/** Sets the stage: an input table of so many rows, everything else empty, and a sandbox with these flags. */
+export async function setStage(
+  rows: number,
+  sandboxFlags: readonly string[] = ["--no-contents"],
+): Promise<Stage> {
   const folder = mkdtempSync(join(tmpdir(), "person-etl-bench-"));
   const given = process.env["PERSON_ETL_BENCH_POSTGRES_URL"];
   const embedded = given ? null : await openEmbedded({ dataDir: folder, log: silentLog });
   const databaseUrl = given ?? embedded?.connectionString ?? "";
-  const service = await startService();
+  const service = await startService(sandboxFlags);
   const warehouse = openWarehouse({
     type: "postgres",
     url: databaseUrl,

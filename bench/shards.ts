@@ -1,0 +1,109 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { measure } from "./measured-process.ts";
+import { dropSchemas, type Stage, setStage } from "./stage.ts";
+
+/**
+ * What `--shard` brings where the service is what takes the time: the resolve job of the real command line against a
+ * sandbox that waits before every answer, as 1, 2, 4 and 8 processes with one call in flight each. Light on the CPU.
+ *
+ *     npm run bench:shards -- [--rows 15300] [--latency-ms 3000] [--processes 1,2,4,8]
+ */
+const { values } = parseArgs({
+  options: {
+    rows: { type: "string", default: "15300" },
+    "latency-ms": { type: "string", default: "3000" },
+    processes: { type: "string", default: "1,2,4,8" },
+  },
+});
+const root = new URL("..", import.meta.url).pathname;
+
+interface JobReport {
+  readonly records_sent: number;
+  readonly requests: number;
+  readonly seconds: number;
+}
+
+function writeConfig(stage: Stage, schema: string, processes: number): string {
+  const file = join(stage.folder, `${schema}.yaml`);
+  writeFileSync(
+    file,
+    `service: { base_url: "${stage.serviceUrl}", api_key: "\${BENCH_KEY}", concurrency: ${processes} }
+warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${schema}, ops_schema: ${schema}_ops }
+data_dir: ${join(stage.folder, "data")}
+inputs:
+  customers:
+    table: crm.customers
+    key: id
+    fields: { first_name: first_name, last_name: last_name, emails: [email, work_email], phones: [phone] }
+jobs:
+  resolve_customers: { type: resolve, input: customers }
+`,
+  );
+  return file;
+}
+
+/** Runs the job in so many processes at once. */
+async function runShards(stage: Stage, processes: number) {
+  const schema = `bench_shards_${processes}`;
+  const config = writeConfig(stage, schema, processes);
+  const command = (...args: string[]) =>
+    measure(join(root, "bin/person-etl"), ["--config", config, "--json", "--log-level", "warn", ...args], {
+      ...process.env,
+      BENCH_KEY: "bench",
+      BENCH_URL: stage.databaseUrl,
+    });
+  await command("migrate");
+  const startedAt = performance.now();
+  const shards = Array.from({ length: processes }, (_, i) => `${i}/${processes}`);
+  const runs = await Promise.all(shards.map((shard) => command("run", "--shard", shard)));
+  const wallSeconds = (performance.now() - startedAt) / 1000;
+  const jobs = runs.flatMap(({ stdout }) => (JSON.parse(stdout) as { jobs: readonly JobReport[] }).jobs);
+  await dropSchemas(stage.databaseUrl, schema);
+  return {
+    processes,
+    sent: jobs.reduce((sum, job) => sum + job.records_sent, 0),
+    calls: jobs.reduce((sum, job) => sum + job.requests, 0),
+    jobSeconds: Math.max(...jobs.map((job) => job.seconds)),
+    wallSeconds,
+    cpuSeconds: runs.reduce((sum, run) => sum + run.cpuSeconds, 0),
+  };
+}
+
+/** Records that one round's processes sent more than once between them; the sandbox counts anew after it. */
+async function countRepeats(stage: Stage): Promise<number> {
+  const ledger = await (await fetch(`${stage.serviceUrl}/_sandbox/ledger`)).json();
+  await fetch(`${stage.serviceUrl}/_sandbox/reset`, { method: "POST", body: "{}" });
+  return (ledger as { contents: { received_more_than_once: number } }).contents.received_more_than_once;
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+const stage = await setStage(Number(values.rows), ["--latency-ms", values["latency-ms"]]);
+try {
+  say(`${values.rows} rows, ${values["latency-ms"]} ms a call, one call in flight per process`);
+  say("processes   sent  sent twice  calls  job s  speedup  wall s  speedup  client CPU s");
+  let first: { readonly jobSeconds: number; readonly wallSeconds: number } | null = null;
+  for (const processes of values.processes.split(",").map(Number)) {
+    const round = await runShards(stage, processes);
+    first ??= round;
+    say(
+      [
+        String(processes).padStart(9),
+        String(round.sent).padStart(6),
+        String(await countRepeats(stage)).padStart(11),
+        String(round.calls).padStart(6),
+        round.jobSeconds.toFixed(1).padStart(6),
+        (first.jobSeconds / round.jobSeconds).toFixed(2).padStart(8),
+        round.wallSeconds.toFixed(1).padStart(7),
+        (first.wallSeconds / round.wallSeconds).toFixed(2).padStart(8),
+        round.cpuSeconds.toFixed(1).padStart(13),
+      ].join(" "),
+    );
+  }
+} finally {
+  await stage.close();
+}
