@@ -15,6 +15,17 @@ const ROWS = 600;
 const SHARDS = ["0/3", "1/3", "2/3"];
 const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 
+/** Every row read ends as exactly one of these. */
+const ENDS = [
+  "records_unchanged",
+  "records_duplicate",
+  "records_suppressed",
+  "records_waiting",
+  "records_sent",
+  "records_rejected_before_sending",
+  "records_remaining",
+];
+
 interface Job {
   readonly job: string;
   readonly status: string;
@@ -34,11 +45,19 @@ async function makeShared(
   return { ...setting, baseUrl };
 }
 
+/** What the service has seen: the sandbox's own controls answer so. */
+interface Ledger {
+  readonly contents: { readonly received_more_than_once: number };
+  readonly endpoints: Readonly<Record<string, { readonly records: number }>>;
+}
+
+async function readLedger(baseUrl: string): Promise<Ledger> {
+  return (await (await fetch(`${baseUrl}/_sandbox/ledger`)).json()) as Ledger;
+}
+
 /** Records that the service has seen more than once. */
 async function repeats(baseUrl: string): Promise<number> {
-  const ledger = await (await fetch(`${baseUrl}/_sandbox/ledger`)).json();
-  // The sandbox's own controls answer so.
-  return (ledger as { contents: { received_more_than_once: number } }).contents.received_more_than_once;
+  return (await readLedger(baseUrl)).contents.received_more_than_once;
 }
 
 const jobsOf = (document: object): readonly Job[] => (document as { jobs: readonly Job[] }).jobs;
@@ -110,5 +129,23 @@ test.concurrent("each shard keeps to its part of a cap, and all of them together
     [0, 17],
     [0, 17],
     [0, 16],
+  ]);
+});
+
+test.concurrent("all shards together send what one budget allows, to the record", async () => {
+  const setting = await makeShared(`${ENRICH}budgets: { enrich: { per_day: 101 } }\n`);
+  const runs = await Promise.all(SHARDS.map((shard) => runJson(["run", "--shard", shard], setting)));
+  expect(runs.map(({ code, document }) => [code, document.status])).toEqual(SHARDS.map(() => [0, "limited"]));
+  const jobs = runs.flatMap(({ document }) => jobsOf(document));
+  expect(jobs.map((job) => job["limited_by"])).toEqual(SHARDS.map(() => "budget_day"));
+  expect(sumOf(jobs, "records_sent")).toBe(101);
+  for (const job of jobs)
+    expect(sumOf([job], "records_read")).toBe(ENDS.reduce((sum, end) => sum + Number(job[end]), 0));
+  const { endpoints } = await readLedger(setting.baseUrl);
+  expect(Object.values(endpoints).map(({ records }) => records)).toEqual([101]);
+
+  const next = await runJson(["run"], setting);
+  expect(jobsOf(next.document)).toMatchObject([
+    { status: "limited", limited_by: "budget_day", records_sent: 0 },
   ]);
 });

@@ -335,6 +335,16 @@ describe("an input behind another connection", () => {
         expect(nights[0]?.counts.toSend).toBeGreaterThan(20);
       }
     }
+    const by = [["first_name", "phones"], ["emails"]];
+    const shardsOf = (input: InputSource) =>
+      Promise.all(
+        [0, 1, 2].map((index) =>
+          place.warehouse.planLookup(enrichSpec({ job: "in shards", input, shard: { index, count: 3, by } })),
+        ),
+      );
+    const shards = await shardsOf(local);
+    expect(await shardsOf(foreign)).toEqual(shards);
+    expect(shards.map(({ read }) => read)).toEqual([180, 167, 154]);
     const changes =
       "UPDATE crm.people SET last_name = 'Ray', updated_at = '2026-06-01 00:00:00+00' WHERE id IN (1, 2)";
     await there.query(changes);
