@@ -66,15 +66,7 @@ export const benchInput: InputSource = {
 /** Starts the sandbox in a process of its own. */
 async function startService(flags: readonly string[]): Promise<{ url: string; child: ChildProcess }> {
   const program = new URL("../src/sandbox/main.ts", import.meta.url).pathname;
-  const args = [
-    program,
-    "--port",
-    "0",
-    "--exit-with-parent",
-    "--people",
-    String(POPULATION),
-    ...flags,
-  ];
+  const args = [program, "--port", "0", "--exit-with-parent", "--people", String(POPULATION), ...flags];
   const child = spawn(process.execPath, args, { stdio: ["pipe", "pipe", "inherit"] });
   for await (const line of createInterface({ input: child.stdout })) {
     return { url: (JSON.parse(line) as { url: string }).url, child };
