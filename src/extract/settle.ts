@@ -10,11 +10,11 @@ import type { HttpClient } from "./http-client.ts";
 import { type Fault, isolate, MAX_ISOLATION_CALLS, refusalSignature } from "./isolate.ts";
 import type { Limiter } from "./limits.ts";
 import type { Attempt, LookupItem, LookupOutcome, Rejected } from "./lookup-outcome.ts";
-import { pairByAddress, pairByRecordId, type Pairing } from "./pair-results.ts";
 import type { Answer, ReadResult } from "./read-answer.ts";
 import { type Decision, decideRetry, isAmbiguous } from "./retry.ts";
 import type { Stop } from "./stop.ts";
 import { capacityUsedUp, jobStopped, keyRejected, redirected, where } from "./stop-messages.ts";
+import { readingOf, takeAnswer } from "./take-answer.ts";
 import { attemptOf, reportOf, understandCall, type UnderstoodCall } from "./understand-call.ts";
 
 /** What settling a call needs of its lookup. */
@@ -34,28 +34,11 @@ export interface SettlementOptions<T extends LookupItem, R> {
   readonly stop: Stop<T>;
 }
 
-function pairResults(
-  endpoint: LookupEndpoint,
-  entries: readonly Entry<LookupItem>[],
-  { results }: Answer<unknown>,
-): Pairing {
-  return endpoint.pairing === "record_id"
-    ? pairByRecordId(
-        entries.map(({ item }) => item.recordId),
-        results,
-      )
-    : pairByAddress(
-        entries.map(({ item }) => item.address ?? ""),
-        results,
-      );
-}
-
 /** Turns finished calls into what became of their records, and puts back what has to be sent again. */
 export function createSettlement<T extends LookupItem, R>(options: SettlementOptions<T, R>) {
   const { endpoint, http, limiter, clock, dispatch, batchSize, capacity, stop } = options;
   const failing = createFailingBatches(endpoint.name);
-  const keyField = endpoint.pairing === "record_id" ? "record_id" : "email_address";
-  const reading = { endpoint: endpoint.name, keyField, read: options.read };
+  const reading = readingOf(endpoint, options.read);
 
   function reportSent(entries: readonly Entry<T>[]): void {
     const fresh = entries.filter((entry) => !entry.isReported);
@@ -91,43 +74,20 @@ export function createSettlement<T extends LookupItem, R>(options: SettlementOpt
     return { kind: "rejected", items: itemsOf(entries), ...why };
   }
 
-  function answered(
-    { entries }: Batch<T>,
-    attempt: Attempt,
-    answer: Answer<R>,
-    pairing: Pairing,
-  ): LookupOutcome<T, R> | null {
-    const items: T[] = [];
-    const results: R[] = [];
-    for (const [index, { item }] of entries.entries()) {
-      const result = answer.results[pairing[index] ?? -1];
-      if (result === undefined) continue;
-      items.push(item);
-      results.push(result.value);
-    }
-    if (items.length === 0) return null;
-    const { apiRequestId, answeredAt, unknownFields, drift } = answer;
-    return { kind: "answered", attempt, items, results, apiRequestId, answeredAt, unknownFields, drift };
-  }
-
   async function accept(understood: UnderstoodCall<T, R>, answer: Answer<R>): Promise<LookupOutcome<T, R>[]> {
     const { batch } = understood.call;
-    const pairing = pairResults(endpoint, batch.entries, answer);
-    const recordsMatched = pairing.filter((index) => answer.results[index ?? -1]?.isMatch).length;
-    const attempt = attemptOf(endpoint.name, understood, recordsMatched);
+    const { attempt, outcome, missing } = takeAnswer(endpoint, understood, answer);
     batchSize.recordAnswer(answer.plainBytes, answer.results.length);
     if (understood.call.wasTight) capacity.recordAnswer(batch.entries.length);
     failing.recordAnswer();
     reportSent(batch.entries);
 
-    const missing = batch.entries.filter((_, index) => pairing[index] === undefined);
     dispatch.askAgain(missing.filter((entry) => !entry.wasLeftOut));
     const lost = missing.filter((entry) => entry.wasLeftOut);
     for (const entry of missing) entry.wasLeftOut = true;
 
-    const outcome = answered(batch, attempt, answer, pairing);
     if (!outcome) await options.onAttempt(attempt);
-    const outcomes = outcome ? [outcome] : [];
+    const outcomes: LookupOutcome<T, R>[] = outcome ? [outcome] : [];
     if (lost.length > 0) {
       const message = `${endpoint.name}: the service left this record out of two answers.`;
       const { apiRequestId } = answer;

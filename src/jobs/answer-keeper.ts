@@ -2,8 +2,8 @@ import { StopJobError } from "../errors.ts";
 import type { KeptAnswer, Keeper } from "../extract/keeper.ts";
 import type { LookupRecord } from "../load/warehouse.ts";
 import type { Spool, SpooledCall } from "../spool/spool.ts";
-import { countText } from "./estimate.ts";
-import { type Asked, describeCall, readKeptCall } from "./kept-call.ts";
+import { keptText } from "./kept-text.ts";
+import { type Asked, headerOf, readHeader } from "./kept-header.ts";
 import type { Outage } from "./outage.ts";
 
 /** Keeps the answers of one job's run in the spool until their rows are committed. */
@@ -31,7 +31,7 @@ export function createAnswerKeeper({ spool, asked, outage, isLoadedRarely }: Kee
 
   async function recall(call: SpooledCall): ReturnType<KeptAnswer<LookupRecord>["recall"]> {
     const content = await spool.read(call);
-    const description = content.kind === "whole" ? readKeptCall(content.header) : null;
+    const description = content.kind === "whole" ? readHeader(content.header) : null;
     if (content.kind === "whole" && description) return { items: description.records, body: content.body };
     throw new StopJobError(
       "spool_damaged",
@@ -45,7 +45,7 @@ export function createAnswerKeeper({ spool, asked, outage, isLoadedRarely }: Kee
       const spooled = await spool.write({
         callId: call.callId,
         receivedAtMs: call.startedAtMs + call.milliseconds,
-        header: describeCall(asked, call),
+        header: headerOf(asked, call),
         body: call.reply.body,
       });
       kept.set(spooled.callId, { ...spooled, records: call.batch.entries.length });
@@ -69,11 +69,7 @@ export function createAnswerKeeper({ spool, asked, outage, isLoadedRarely }: Kee
     tellKept() {
       if (kept.size === 0) return null;
       const records = [...kept.values()].reduce((sum, call) => sum + call.records, 0);
-      return (
-        `${countText(kept.size, "received answer")} for ${countText(records, "record")} ` +
-        `${kept.size === 1 ? "is" : "are"} safe in ${spool.folder}; the next run of ${asked.run.job} loads ` +
-        `${kept.size === 1 ? "it" : "them"} and sends none of these records again.`
-      );
+      return keptText(asked.run.job, spool.folder, { calls: kept.size, records });
     },
   };
 }

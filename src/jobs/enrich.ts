@@ -53,6 +53,10 @@ function personOf(servicePid: string, flat: FlatResult, asked: ReadonlySet<strin
   };
 }
 
+function returnFieldsIn({ return_fields: asked }: Readonly<Record<string, unknown>>): readonly string[] {
+  return Array.isArray(asked) ? asked.map(String) : [];
+}
+
 /** Fetches the person of each input row: `POST /v2/enrich` into `enrichment`, `person` and its children. */
 export const enrichJob: LookupJobType<EnrichJobConfig> = {
   endpoint: enrichEndpoint,
@@ -64,5 +68,5 @@ export const enrichJob: LookupJobType<EnrichJobConfig> = {
   }),
   pidFrom: (job) => job.pidFrom,
   validEmailsFrom: (job) => job.validEmailsFrom,
-  readerOf: (job) => readerFor(job.returnFields),
+  readerOf: (parameters) => readerFor(returnFieldsIn(parameters)),
 };

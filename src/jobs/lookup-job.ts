@@ -1,6 +1,7 @@
 import type { JobConfig } from "../config/config.ts";
 import type { Coverage, LookupSelection, LookupSpec, PastRun, RunRef } from "../load/warehouse.ts";
 import { type AnswerKeeper, createAnswerKeeper } from "./answer-keeper.ts";
+import type { Spool } from "../spool/spool.ts";
 import { agree } from "./agree.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
 import { decideSending } from "./decide.ts";
@@ -8,6 +9,8 @@ import { forecastOf, forecastText } from "./forecast.ts";
 import { endOfError, type JobEnd } from "./job-end.ts";
 import { isLoadedRarely, openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
+import { keptText } from "./kept-text.ts";
+import { loadKept } from "./load-kept.ts";
 import { lookupSpecOf } from "./lookup-spec.ts";
 import { bindLookup } from "./lookup-types.ts";
 import { createOutage, type Outage } from "./outage.ts";
@@ -74,18 +77,21 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
   const { job, request, run, outage } = task;
   const limits = limitsOf(services.config, job, request.maxRecords);
   let cap: Cap | null;
-  let keeper: AnswerKeeper;
+  let spool: Spool | null = null;
   let selection: LookupSelection;
   try {
-    keeper = await openKeeper(services, task);
+    spool = await openJobSpool(services.config, services.warehouse, run);
+    await loadKept(services, { ...task, spool });
     cap = tightestCap(limits, await readUsed(services, task));
     selection = await services.warehouse.selectLookup(
       { ...task.spec, maxRecords: cap?.records ?? null },
       run,
     );
   } catch (error) {
-    return { end: endOfError(error), counters: zeroCounters, coverage: null };
+    const end = tellKept(services, job, endOfError(error), spool && textOf(job, spool));
+    return { end, counters: zeroCounters, coverage: null };
   }
+  const keeper = keeperOf(services, task, spool);
   const tally = createTally(selection.counts);
   tally.add({ rows_written: selection.rowsWritten });
   let thrown: { readonly error: unknown } | null = null;
@@ -119,14 +125,18 @@ function outageOf({ config, clock, log, signal }: JobServices, job: JobConfig): 
   return createOutage({ clock, log, signal, retryForMs: config.warehouse.retryForMs, job: job.name });
 }
 
-async function openKeeper({ config, warehouse }: JobServices, task: Task): Promise<AnswerKeeper> {
+function keeperOf({ warehouse }: JobServices, task: Task, spool: Spool): AnswerKeeper {
   const { job, run, spec, outage } = task;
   return createAnswerKeeper({
-    spool: await openJobSpool(config, warehouse, run),
+    spool,
     asked: { run, spec, bound: bindLookup(job) },
     outage,
     isLoadedRarely: isLoadedRarely(warehouse),
   });
+}
+
+function textOf({ name }: JobConfig, { folder, calls }: Spool): string | null {
+  return calls === 0 ? null : keptText(name, folder, { calls, records: null });
 }
 
 /** Adds to an end what the user has to know about answers that are on disk still. */

@@ -24,5 +24,6 @@ export interface LookupJobType<J extends JobConfig = JobConfig> {
   pidFrom(job: J): string | null;
   /** The job whose invalid addresses are left out. */
   validEmailsFrom(job: J): string | null;
-  readerOf(job: J): ReadResult;
+  /** @param parameters what stood in the request beside the records. */
+  readerOf(parameters: Readonly<Record<string, unknown>>): ReadResult;
 }

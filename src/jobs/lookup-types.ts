@@ -1,4 +1,5 @@
 import type { JobConfig } from "../config/config.ts";
+import type { LookupType } from "../load/warehouse.ts";
 import { enrichJob } from "./enrich.ts";
 import type { LookupJobType, ReadResult } from "./lookup-type.ts";
 import { resolveJob } from "./resolve.ts";
@@ -12,6 +13,12 @@ export interface BoundLookup extends Pick<LookupJobType, "endpoint" | "inputFiel
   readonly read: ReadResult;
 }
 
+const typeOf: Readonly<Record<LookupType, Pick<LookupJobType, "endpoint" | "readerOf">>> = {
+  resolve: resolveJob,
+  validate_emails: validateEmailsJob,
+  enrich: enrichJob,
+};
+
 function bind<J extends JobConfig>(type: LookupJobType<J>, job: J): BoundLookup {
   return {
     endpoint: type.endpoint,
@@ -19,8 +26,17 @@ function bind<J extends JobConfig>(type: LookupJobType<J>, job: J): BoundLookup 
     requestParameters: type.requestParameters(job),
     pidFrom: type.pidFrom(job),
     validEmailsFrom: type.validEmailsFrom(job),
-    read: type.readerOf(job),
+    read: type.readerOf(type.requestParameters(job)),
   };
+}
+
+/** How answers are read that were asked for with given parameters, whatever the configuration says today. */
+export function lookupAsked(
+  type: LookupType,
+  parameters: Readonly<Record<string, unknown>>,
+): Pick<BoundLookup, "endpoint" | "read"> {
+  const { endpoint, readerOf } = typeOf[type];
+  return { endpoint, read: readerOf(parameters) };
 }
 
 /** Every type of job there is; a new one adds its line. */

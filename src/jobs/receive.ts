@@ -28,6 +28,11 @@ const nothing: Received = {
   setAsideBecause: null,
 };
 
+/** An attempt that yields no rows. */
+export function receiveAttempt(attempt: Attempt): Received {
+  return { ...nothing, ledger: [attempt] };
+}
+
 /** What is kept of one result. */
 export interface ReadPart extends Omit<AnsweredPart, "person"> {
   readonly person: PreparedPerson | null;

@@ -1,7 +1,8 @@
 import { StopRunError } from "../errors.ts";
-import { type Attempt, lookup } from "../extract/lookup.ts";
+import { lookup } from "../extract/lookup.ts";
 import type { CounterDelta, LookupSelection, LookupSpec, RunRef } from "../load/warehouse.ts";
 import type { AnswerKeeper } from "./answer-keeper.ts";
+import { countAttempts, sumOf } from "./call-counters.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 import type { JobLimits } from "./caps.ts";
 import { openLoaderPool } from "./loader-pool.ts";
@@ -93,8 +94,11 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       // At once, and before the records are sent again: what it gives back may be what they need.
       onAttempt: async (attempt) => {
         const counters = countAttempts([attempt]);
-        tally.add(counters);
+        const isKept = task.keeper.has(attempt.callId);
+        // What waits on disk is counted when it is noted, by this run or the next.
+        if (!isKept) tally.add(counters);
         await task.outage.outlast(() => warehouse.recordAttempts(run, [attempt], counters));
+        if (isKept) tally.add(counters);
         await task.keeper.release([attempt.callId]);
       },
     });
@@ -115,20 +119,4 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
 /** What waits on disk is counted by the run that loads it, on behalf of this one. */
 function takeBackKept(call: Loadable, { keeper, tally }: SendTask): void {
   if (call.ledger.some(({ callId }) => keeper.has(callId))) tally.takeBack(call, countAttempts(call.ledger));
-}
-
-function countAttempts(ledger: readonly Attempt[]): CounterDelta {
-  return {
-    requests: ledger.length,
-    retries: ledger.filter(({ attempt }) => attempt > 1).length,
-    possibly_billed_twice: ledger.reduce((sum, attempt) => sum + attempt.possiblyBilledTwice, 0),
-  };
-}
-
-function sumOf(deltas: readonly CounterDelta[]): CounterDelta {
-  const sum: Record<string, number> = {};
-  for (const delta of deltas) {
-    for (const [name, value] of Object.entries(delta)) sum[name] = (sum[name] ?? 0) + value;
-  }
-  return sum;
 }

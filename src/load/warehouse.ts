@@ -35,20 +35,25 @@ export interface InputShard {
   readonly by: readonly (readonly string[])[];
 }
 
-/** All that decides which records of a job are due, and what they look like when sent. */
-export interface LookupSpec {
+/** All that decides how the answers of a job are kept. */
+export interface LoadSpec {
   readonly job: string;
   readonly type: LookupType;
-  readonly input: InputSource;
+  readonly input: Pick<InputSource, "name">;
   /** Milliseconds after which a match (or any answer without `refreshUnmatchedAfterMs`) expires; null for never. */
   readonly refreshAfterMs: number | null;
   readonly refreshUnmatchedAfterMs: number | null;
+  /** Hash of the mapping and of the request's parameters. */
+  readonly parametersHash: string;
+}
+
+/** All that decides which records of a job are due, and what they look like when sent. */
+export interface LookupSpec extends LoadSpec {
+  readonly input: InputSource;
   /** `resolve` job whose PIDs are sent along; rows it hasn't answered yet wait. */
   readonly pidFrom: string | null;
   /** Leave out addresses that were found `invalid`. */
   readonly dropsInvalidEmails: boolean;
-  /** Hash of the mapping and of the request's parameters. */
-  readonly parametersHash: string;
   /** Send every record again, rejected ones excepted. */
   readonly resend: boolean;
   /** What the user said to changed parameters; null when nothing was said. */
@@ -268,8 +273,11 @@ export type CounterDelta = Partial<Record<RunCounter, number>>;
 
 /** Everything that a group of calls leaves behind: committed together or not at all. */
 export interface LookupCommit {
+  /** Who commits, under its lock. */
   readonly run: RunRef;
-  readonly spec: LookupSpec;
+  /** The run that asked, where another one loads its answers: rows, ledger and counters are that run's. */
+  readonly onBehalfOf?: Pick<RunRef, "runId" | "shard">;
+  readonly spec: LoadSpec;
   readonly ledger: readonly LedgerEntry[];
   readonly answers: readonly LookupAnswer[];
   readonly rejects: readonly LookupReject[];

@@ -44,7 +44,8 @@ async function commitOnce(
   mode: "insert" | "merge",
 ): Promise<CommitResult> {
   const { names } = context;
-  const { run, spec } = commit;
+  const { spec } = commit;
+  const run = { ...commit.run, ...commit.onBehalfOf };
   const load = context.openLoads.begin();
   try {
     return await inTransaction(context.pool, async (session) => {
@@ -86,7 +87,9 @@ async function commitOnce(
         ...commit.counters,
         rows_written: (commit.counters.rows_written ?? 0) + rowsWritten,
       };
-      await addCounters(session, names, run, counters, context.openLoads.safeUntil(load));
+      // A run that is over has nothing under way.
+      const safeUntil = commit.onBehalfOf ? null : context.openLoads.safeUntil(load);
+      await addCounters(session, names, run, counters, safeUntil);
       return { rowsWritten, notLoadable: 0 };
     });
   } finally {

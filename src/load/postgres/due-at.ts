@@ -1,12 +1,12 @@
 import { instantText } from "../../schemas/convert.ts";
-import type { LookupSpec } from "../warehouse.ts";
+import type { LoadSpec } from "../warehouse.ts";
 
 /**
  * When an answer expires, as canonical text; null for never. A first answer expires up to a fifth of the refresh age
  * early, by the hash of what was sent, so that one big night doesn't come back as one big night; equal records stay together.
  */
 export function dueAt(
-  spec: Pick<LookupSpec, "refreshAfterMs" | "refreshUnmatchedAfterMs">,
+  spec: Pick<LoadSpec, "refreshAfterMs" | "refreshUnmatchedAfterMs">,
   answer: {
     readonly outcome: "matched" | "unmatched";
     readonly answeredAt: string;

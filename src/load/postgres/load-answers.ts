@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
 import { enrichFields } from "../../schemas/enrich.ts";
 import { resolveFields } from "../../schemas/resolve.ts";
-import type { LookupAnswer, LookupSpec } from "../warehouse.ts";
+import type { LookupAnswer, LoadSpec } from "../warehouse.ts";
 import { HASH_VERSION } from "./content.ts";
 import { copyRows } from "./copy.ts";
 import { dueAt } from "./due-at.ts";
@@ -37,7 +37,7 @@ const stateColumns = [
 ];
 
 /** The answer table of a job type, its columns in the order of {@link answerCells}. */
-function answerTable(spec: LookupSpec): { readonly name: string; readonly fields: readonly string[] } {
+function answerTable(spec: LoadSpec): { readonly name: string; readonly fields: readonly string[] } {
   return spec.type === "enrich"
     ? { name: "enrichment", fields: Object.keys(enrichFields) }
     : { name: "resolution", fields: Object.keys(resolveFields) };
@@ -60,7 +60,7 @@ interface AnswerRows {
 }
 
 function rowsOf(
-  spec: LookupSpec,
+  spec: LoadSpec,
   answer: LookupAnswer,
   row: LookupAnswer["record"]["rows"][number],
 ): AnswerRows {
@@ -90,7 +90,7 @@ function rowsOf(
 
 /** The state row of an answered input row (for validate_emails: of the address). */
 export function stateCells(
-  spec: LookupSpec,
+  spec: LoadSpec,
   answer: LookupAnswer,
   row: LookupAnswer["record"]["rows"][number],
   key: readonly Cell[],
@@ -114,7 +114,7 @@ export function stateCells(
 /** Loads the answers of a resolve or enrich job: rows never answered before by COPY, the others merged. */
 export async function loadAnswers(
   place: LoadPlace,
-  spec: LookupSpec,
+  spec: LoadSpec,
   answers: readonly LookupAnswer[],
   mode: "insert" | "merge",
 ): Promise<void> {
@@ -215,7 +215,7 @@ async function moveHistory(place: LoadPlace, history: RawBuilder<unknown>): Prom
 
 async function mergeKnown(
   place: LoadPlace,
-  table: { readonly name: string; readonly columns: readonly string[]; readonly spec: LookupSpec },
+  table: { readonly name: string; readonly columns: readonly string[]; readonly spec: LoadSpec },
   rows: readonly AnswerRows[],
 ): Promise<void> {
   const { session, names, runId } = place;
@@ -298,7 +298,7 @@ export async function insertStates(place: LoadPlace, rows: readonly Cell[][]): P
 /** Marks the open rejects of rows that were answered after all. */
 export async function resolveRejects(
   place: LoadPlace,
-  spec: LookupSpec,
+  spec: LoadSpec,
   sourceKeys: readonly string[],
 ): Promise<void> {
   if (sourceKeys.length === 0) return;

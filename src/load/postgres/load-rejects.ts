@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { LookupReject, LookupSpec } from "../warehouse.ts";
+import type { LookupReject, LoadSpec } from "../warehouse.ts";
 import { HASH_VERSION } from "./content.ts";
 import { resolveRejects } from "./load-answers.ts";
 import type { LoadPlace } from "./load-place.ts";
@@ -8,7 +8,7 @@ import { tableId } from "./names.ts";
 /** Quarantines records that could not be processed: a reject and a state for each of their input rows. */
 export async function loadRejects(
   place: LoadPlace,
-  spec: LookupSpec,
+  spec: LoadSpec,
   rejects: readonly LookupReject[],
 ): Promise<void> {
   const rows = rejects.flatMap((reject) =>

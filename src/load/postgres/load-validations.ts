@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { LookupAnswer, LookupSpec } from "../warehouse.ts";
+import type { LookupAnswer, LoadSpec } from "../warehouse.ts";
 import { validateFields } from "../../schemas/validate-emails.ts";
 import {
   insertStates,
@@ -23,7 +23,7 @@ const columns = [
 /** Loads the answers of a validate_emails job; an older answer changes nothing, a changed status keeps the one before. */
 export async function loadValidations(
   place: LoadPlace,
-  spec: LookupSpec,
+  spec: LoadSpec,
   answers: readonly LookupAnswer[],
   mode: "insert" | "merge",
 ): Promise<void> {

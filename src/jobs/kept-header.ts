@@ -1,5 +1,5 @@
 import type { AnsweredCall } from "../extract/keeper.ts";
-import type { LookupRecord, LookupSpec, RunRef } from "../load/warehouse.ts";
+import type { LoadSpec, LookupRecord, RunRef } from "../load/warehouse.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 
 /** Of the header below; raised when an older program could misread it. */
@@ -8,7 +8,7 @@ const FORM = 1;
 /** Under which run, and how, calls are asked: the same for all calls of a job's run. */
 export interface Asked {
   readonly run: RunRef;
-  readonly spec: LookupSpec;
+  readonly spec: LoadSpec;
   readonly bound: Pick<BoundLookup, "requestParameters">;
 }
 
@@ -16,15 +16,10 @@ export interface Asked {
  * What is kept beside an answer's body: all that is needed to load it as it was asked, also by another process after the
  * configuration has changed, and to ask again for a record that it leaves out.
  */
-export interface KeptCall {
+export interface KeptHeader {
   readonly form: typeof FORM;
   readonly run: Omit<RunRef, "epoch">;
-  readonly spec: Pick<
-    LookupSpec,
-    "job" | "type" | "refreshAfterMs" | "refreshUnmatchedAfterMs" | "parametersHash"
-  > & {
-    readonly input: { readonly name: string };
-  };
+  readonly spec: LoadSpec;
   /** What stood in the request beside the records. */
   readonly parameters: Readonly<Record<string, unknown>>;
   readonly call: Pick<AnsweredCall<unknown>, "callId" | "attempt" | "startedAtMs" | "milliseconds"> & {
@@ -37,7 +32,7 @@ export interface KeptCall {
 }
 
 /** Describes a call for its way through the disk. */
-export function describeCall({ run, spec, bound }: Asked, call: AnsweredCall<LookupRecord>): KeptCall {
+export function headerOf({ run, spec, bound }: Asked, call: AnsweredCall<LookupRecord>): KeptHeader {
   const { entries } = call.batch;
   const { runId, job, jobType, shard } = run;
   const { refreshAfterMs, refreshUnmatchedAfterMs, parametersHash } = spec;
@@ -62,8 +57,8 @@ export function describeCall({ run, spec, bound }: Asked, call: AnsweredCall<Loo
 }
 
 /** Reads a description back; null when a later version of the program wrote it. */
-export function readKeptCall(header: unknown): KeptCall | null {
+export function readHeader(header: unknown): KeptHeader | null {
   // The checksum has vouched for the bytes, so what says this form is of this form.
-  const kept = header as KeptCall;
+  const kept = header as KeptHeader;
   return kept.form === FORM ? kept : null;
 }

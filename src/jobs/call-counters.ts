@@ -1,0 +1,20 @@
+import type { Attempt } from "../extract/lookup.ts";
+import type { CounterDelta } from "../load/warehouse.ts";
+
+/** What attempts add to the counters. */
+export function countAttempts(ledger: readonly Attempt[]): CounterDelta {
+  return {
+    requests: ledger.length,
+    retries: ledger.filter(({ attempt }) => attempt > 1).length,
+    possibly_billed_twice: ledger.reduce((sum, attempt) => sum + attempt.possiblyBilledTwice, 0),
+  };
+}
+
+/** Several additions as one. */
+export function sumOf(deltas: readonly CounterDelta[]): CounterDelta {
+  const sum: Record<string, number> = {};
+  for (const delta of deltas) {
+    for (const [name, value] of Object.entries(delta)) sum[name] = (sum[name] ?? 0) + value;
+  }
+  return sum;
+}

@@ -1,0 +1,132 @@
+import { InterruptedError, StopJobError } from "../errors.ts";
+import { settleKept } from "../extract/settle-kept.ts";
+import type { LookupCommit, PastRun, RunRef } from "../load/warehouse.ts";
+import type { Spool, SpooledCall } from "../spool/spool.ts";
+import { countAttempts, sumOf } from "./call-counters.ts";
+import { countText } from "./estimate.ts";
+import { type KeptHeader, readHeader } from "./kept-header.ts";
+import { lookupAsked } from "./lookup-types.ts";
+import { openLoaderPool } from "./loader-pool.ts";
+import type { Outage } from "./outage.ts";
+import { receive, receiveAttempt, type Received, resultReader } from "./receive.ts";
+import type { JobServices } from "./services.ts";
+import { countSettled } from "./tally.ts";
+
+/** Whose answers are loaded, and by whom. */
+export interface LoadTask {
+  /** The run that loads. */
+  readonly run: RunRef;
+  readonly spool: Spool;
+  readonly outage: Outage;
+  readonly pastRuns: readonly PastRun[];
+}
+
+interface Loadable {
+  readonly call: SpooledCall;
+  readonly commit: LookupCommit;
+}
+
+/**
+ * Loads what earlier runs of a job received and could not load, as they would have: under their own ids, with the
+ * parameters that they asked with. A damaged answer is told of and left out: its records are due still.
+ */
+export async function loadKept(services: JobServices, task: LoadTask): Promise<void> {
+  const { warehouse, log, progress, signal } = services;
+  const { run, spool, outage } = task;
+  const calls = await spool.leftovers();
+  if (calls.length === 0) return;
+  const remaining = createRemaining(task.pastRuns);
+  let records = 0;
+
+  async function commit(group: readonly Loadable[]): Promise<void> {
+    for (const { call, commit } of group) {
+      await outage.outlast(() => warehouse.commitLookup(commit));
+      await spool.remove(call);
+      records += commit.answers.length;
+    }
+  }
+
+  // Several runs may be behind the answers, so each call is committed by itself.
+  const pool = openLoaderPool<Loadable>({
+    commit,
+    loaders: warehouse.parallelCommits,
+    maxGroup: 1,
+    maxWaiting: 1,
+  });
+  progress.note(run.job, `${countText(calls.length, "answer")} received by earlier runs to be loaded first.`);
+  try {
+    for (const call of calls) {
+      if (signal.aborted) throw new InterruptedError("Stopped by a signal.");
+      const header = await readCall(services, task, call);
+      if (header) await pool.push({ call, commit: commitOf(run, header, remaining) });
+    }
+  } finally {
+    await pool.drain();
+    log.info({ job: run.job, calls: calls.length, loaded_records: records }, "kept_answers_loaded");
+  }
+}
+
+/** A call's header, and what its answer says. */
+interface ReadCall extends KeptHeader {
+  readonly received: Received;
+}
+
+/** Reads a call back; null when there is nothing to be loaded of it. */
+async function readCall(
+  { warehouse, clock, log }: JobServices,
+  { run, spool }: LoadTask,
+  { callId, path }: SpooledCall,
+): Promise<ReadCall | null> {
+  const content = await spool.read({ path });
+  // Another shard of this job has loaded it meanwhile.
+  if (content.kind === "gone") return null;
+  if (content.kind === "damaged") {
+    const { reason, movedTo } = content;
+    log.warn({ job: run.job, call_id: callId, reason, moved_to: movedTo }, "kept_answer_damaged");
+    return null;
+  }
+  const header = content.kind === "whole" ? readHeader(content.header) : null;
+  if (content.kind === "unknown_form" || header === null) {
+    throw new StopJobError(
+      "spool_unknown_form",
+      `A later version of person-etl has kept answers in ${spool.folder}. Run ${run.job} with that version to load them; ` +
+        "this one would send their records again.",
+    );
+  }
+  const { endpoint, read } = lookupAsked(header.spec.type, header.parameters);
+  const { records: items, ambiguousCalls } = header;
+  const { attempt, outcome } = await settleKept(
+    { ...header.call, body: content.body, items, ambiguousCalls },
+    { endpoint, read: resultReader({ read }, warehouse), clock },
+  );
+  return { ...header, received: outcome ? receive(outcome) : receiveAttempt(attempt) };
+}
+
+function commitOf(
+  run: RunRef,
+  { run: asker, spec, received }: ReadCall,
+  remaining: ReturnType<typeof createRemaining>,
+): LookupCommit {
+  const { ledger, answers, rejects, drift } = received;
+  const counters = sumOf([countAttempts(ledger), countSettled(received), remaining.take(asker, received)]);
+  return { run, onBehalfOf: asker, spec, ledger, answers, rejects, drift, counters };
+}
+
+function keyOf({ runId, shard }: Pick<RunRef, "runId" | "shard">): string {
+  return JSON.stringify([runId, shard]);
+}
+
+/** Rows that runs of the past have told of as remaining: what is loaded for such a run remains no longer. */
+function createRemaining(pastRuns: readonly PastRun[]) {
+  const rowsByRun = new Map(pastRuns.map((past) => [keyOf(past), past.counters.records_remaining]));
+  return {
+    take(run: Pick<RunRef, "runId" | "shard">, { answers }: Pick<Received, "answers">) {
+      const rows = answers.reduce((sum, { record }) => sum + record.occurrences, 0);
+      const left = rowsByRun.get(keyOf(run)) ?? 0;
+      // A run that crashed never came to tell.
+      if (rows === 0 || left < rows) return {};
+      rowsByRun.set(keyOf(run), left - rows);
+      return { records_remaining: -rows, records_duplicate: rows - answers.length };
+    },
+  };
+}
