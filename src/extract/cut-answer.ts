@@ -8,10 +8,10 @@ export interface AnswerPiece {
 }
 
 /**
- * Bytes of a piece, about: parsed it takes some three times as much, and is garbage before the next one is read. Texts of
- * 128 KB and more would go to a part of the heap that is only collected as a whole.
+ * Bytes of a piece, about: parsed it takes some three times as much, and is garbage before the next one is read. Its text
+ * may take two bytes a character, and texts of 128 KB go to a part of the heap that is only collected as a whole.
  */
-const PIECE_BYTES = 64 * 1024;
+const PIECE_BYTES = 48 * 1024;
 /** The list of results has to begin within so many bytes. */
 const MAX_HEAD_BYTES = 4096;
 

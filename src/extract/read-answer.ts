@@ -87,9 +87,21 @@ function parsePiece(
   bytes: Buffer,
   { start, end, before, after }: AnswerPiece,
 ): { value: unknown; hasControlText: boolean } {
-  const piece = bytes.toString("utf8", start, end);
-  const text = `${before}${start === 0 && piece.startsWith("\uFEFF") ? piece.slice(1) : piece}${after}`;
+  const isInner = before === "[" && after === "]";
+  const piece = isInner ? bracketed(bytes, start, end) : bytes.toString("utf8", start, end);
+  const text = isInner ? piece : `${before}${piece.startsWith("\uFEFF") ? piece.slice(1) : piece}${after}`;
   return { value: parseExact(text), hasControlText: piece.includes("\\u") && CONTROL_ESCAPE.test(piece) };
+}
+
+/** The text between two commas, in brackets instead: put around it afterwards, they would cost a copy of it. */
+function bracketed(bytes: Buffer, start: number, end: number): string {
+  const [before, after] = [bytes[start - 1] ?? 0, bytes[end] ?? 0];
+  bytes.write("[", start - 1);
+  bytes.write("]", end);
+  const text = bytes.toString("utf8", start - 1, end + 1);
+  bytes[start - 1] = before;
+  bytes[end] = after;
+  return text;
 }
 
 /** The keys of a parsed envelope, in their order; null when it is none. */

@@ -1,7 +1,7 @@
 import { from as copyFrom } from "pg-copy-streams";
 import type { Cell } from "../../schemas/convert.ts";
 import { quoteIdentifier } from "./names.ts";
-import { bytesOf, createRowStore } from "./row-store.ts";
+import { encodeRows } from "./row-store.ts";
 import type { Session } from "./session.ts";
 
 /** COPYs rows that are encoded already. `target` is quoted. Does nothing for no rows. */
@@ -28,5 +28,5 @@ export async function copyRows(
   columns: readonly string[],
   rows: readonly (readonly Cell[])[],
 ): Promise<void> {
-  await copyEncoded(session, target, columns, bytesOf(createRowStore()(rows)));
+  await copyEncoded(session, target, columns, encodeRows(rows));
 }

@@ -6,7 +6,7 @@ import type { LoadPlace } from "./load-place.ts";
 import { quoteIdentifier, quoteQualified, tableId } from "./names.ts";
 import { type EncodedPerson, type ListGroup, listGroups, scalarNames } from "./person-groups.ts";
 import { decideGroups, type PersonState, writePersonStates } from "./person-state.ts";
-import { bytesOf, createRowStore, joinRows } from "./row-store.ts";
+import { encodeRows, joinRows } from "./row-store.ts";
 
 /** Merges answers for persons that the warehouse has: only groups whose content differs are written. */
 export async function mergePersons(
@@ -66,7 +66,7 @@ function partialRow({ pid, partial }: EncodedPerson, mask: string): Cell[] {
 /** The columns that these persons' answers speak of (all of them the same ones), as encoded rows. */
 function encodeColumns(persons: readonly EncodedPerson[], mask: string): Buffer {
   if (mask === WHOLE_MASK) return joinRows(persons.flatMap((p) => p.groups[0]?.rows ?? []));
-  return bytesOf(createRowStore()(persons.map((p) => partialRow(p, mask))));
+  return encodeRows(persons.map((p) => partialRow(p, mask)));
 }
 
 async function updateColumns(
