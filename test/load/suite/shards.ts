@@ -194,7 +194,7 @@ export function describeShards(getPlace: GetPlace): void {
       const place = getPlace();
       await makePeople(place, twenty);
       await runNight(place, spec, matchAll);
-      await place.sql("UPDATE crm.people SET first_name = first_name || '!' WHERE id = '7'");
+      await place.sql("UPDATE crm.people SET first_name = first_name || '!'");
       const told = await runNight(place, shardOf({ ...other, acceptParameters: word }, 0, 2), matchAll);
       const untold = await runNight(place, shardOf(other, 1, 2), matchAll);
       expect(untold.counts.parametersChanged).toBe(0);
@@ -285,6 +285,10 @@ export function describeShards(getPlace: GetPlace): void {
       await freeze(shardOf(spec, 1, 2), randomUUID());
       expect(await workTables()).toHaveLength(3);
       expect((await recordsOf(living)).length).toBe(living.counts.toSend);
+
+      await place.sql("UPDATE person_data_ops.sync_run SET status = 'failed' WHERE shard = '0/2'");
+      await freeze(shardOf(spec, 1, 2), shared);
+      expect(await workTables()).toHaveLength(2);
 
       await place.sql("UPDATE person_data_ops.sync_run SET _synced_at = now() - interval '1 day'");
       const alone = await freeze(spec, randomUUID());
