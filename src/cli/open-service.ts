@@ -40,6 +40,7 @@ export async function openService(context: Context, config: Config): Promise<Ope
       ),
     ),
     clock: systemClock,
+    service: http.origin,
   });
   return { http, limiter };
 }

@@ -14,6 +14,8 @@ export interface LimiterOptions {
   /** Endpoints with a rate of their own, by name (`POST /v2/enrich`), in calls per second. */
   readonly endpointRequestsPerSecond?: Readonly<Record<string, number>>;
   readonly clock: Clock;
+  /** The service's address, for messages. */
+  readonly service?: string;
 }
 
 /** Decides when each call of a run may start; one for all jobs of a run. */
@@ -95,7 +97,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     ]),
   );
   if (ownRates.size > 0) shareConcurrency([sharedRate, ...ownRates.values()], concurrency);
-  const health = createServiceHealth(clock);
+  const health = createServiceHealth(clock, options.service);
   const lanes = new Map<string, Lane>();
 
   function laneOf(endpoint: string): Lane {

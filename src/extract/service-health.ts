@@ -13,8 +13,8 @@ export interface ServiceHealth {
   report(report: CallReport): StopRunError | null;
 }
 
-/** Starts out hopeful. */
-export function createServiceHealth(clock: Clock): ServiceHealth {
+/** Starts out hopeful. `service` is its address, for messages. */
+export function createServiceHealth(clock: Clock, service: string | null = null): ServiceHealth {
   let wasReached = false;
   /** Since when no call has succeeded. */
   let failingSinceMs: number | null = null;
@@ -26,7 +26,10 @@ export function createServiceHealth(clock: Clock): ServiceHealth {
     const what = wasReached
       ? "did not answer one call for five minutes"
       : "could not be reached at all; check service.base_url and the network between";
-    return new StopRunError("service_unreachable", `The service ${what} (${cause}).`);
+    return new StopRunError(
+      "service_unreachable",
+      `The service${service === null ? "" : ` at ${service}`} ${what} (${cause}).`,
+    );
   }
 
   return {

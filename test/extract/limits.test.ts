@@ -207,7 +207,7 @@ describe("after 429", () => {
 describe("a service that is gone", () => {
   it("is given up after 25 seconds when it was never reached", () => {
     const clock = standingClock();
-    const health = createServiceHealth(clock);
+    const health = createServiceHealth(clock, "https://api.example");
     expect(health.report({ kind: "not_sent", code: "ECONNREFUSED" })).toBeNull();
     clock.move(24_999);
     expect(health.report({ kind: "not_sent", code: "ECONNREFUSED" })).toBeNull();
@@ -215,7 +215,9 @@ describe("a service that is gone", () => {
     expect(health.report({ kind: "not_sent", code: "ECONNREFUSED" })).toMatchObject({
       name: "StopRunError",
       code: "service_unreachable",
-      message: expect.stringContaining("ECONNREFUSED"),
+      message:
+        "The service at https://api.example could not be reached at all; check service.base_url and the network between " +
+        "(ECONNREFUSED).",
     });
   });
 
