@@ -1,15 +1,32 @@
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { expect, test } from "vitest";
-import { startStoppableDatabase } from "../support/stoppable-database.ts";
+import { beforeAll, expect, test } from "vitest";
+import { surveySpool } from "../../src/spool/survey-spool.ts";
+import { makeLastingFolder } from "../support/embedded-process.ts";
+import { openStoppableDatabase } from "../support/stoppable-database.ts";
 import { makeFolder, startCli } from "./support/cli.ts";
 import { API_KEY, configText, createCustomers, runQuery, startSandbox } from "./support/setting.ts";
 
 const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 
+/** Servers are started and stopped, and runs wait for them. */
+const TIME_LIMIT_MS = 180_000;
+
+let dataDir = "";
+beforeAll(async () => {
+  const { folder, remove } = await makeLastingFolder();
+  dataDir = join(folder, "data-dir");
+  return remove;
+});
+
 /** A run whose calls take their time, so that its warehouse can be stopped in the middle. */
 async function startRun(retryFor: string) {
-  const database = await startStoppableDatabase();
-  await createCustomers(database.url, 3000);
+  const database = await openStoppableDatabase(dataDir);
+  await runQuery(
+    database.url,
+    "DROP SCHEMA IF EXISTS crm CASCADE; DROP SCHEMA IF EXISTS person_data CASCADE; DROP SCHEMA IF EXISTS person_data_ops CASCADE",
+  );
+  await createCustomers(database.url, 2500);
   const folder = await makeFolder();
   const sandbox = await startSandbox(folder, ["--latency", "300"]);
   const config = configText({ baseUrl: sandbox, service: "  concurrency: 2\n", jobs: ENRICH });
@@ -32,7 +49,9 @@ async function startRun(retryFor: string) {
   return { database, cwd, env, running, start, ledger };
 }
 
-test("a warehouse that is stopped and started again in the middle of a run costs nothing but time", async () => {
+test("a warehouse that is stopped and started again in the middle of a run costs nothing but time", {
+  timeout: TIME_LIMIT_MS,
+}, async () => {
   const { database, running, ledger } = await startRun("5m");
   await database.stop();
   await running.logged('"event":"warehouse_unreachable"');
@@ -44,10 +63,61 @@ test("a warehouse that is stopped and started again in the middle of a run costs
   expect(code).toBe(0);
   const { contents } = await ledger();
   expect(contents.received_more_than_once).toBe(0);
+  await expectAllLoaded(database.url, contents.distinct_records);
+});
+
+/** Every distinct record that the service has seen has its answer, and the ledger knows of each. */
+async function expectAllLoaded(url: string, records: number): Promise<void> {
   const [counted] = await runQuery(
-    database.url,
-    `SELECT (SELECT count(DISTINCT sent_hash)::int FROM person_data.lookup_state) AS records,
-       (SELECT sum(records_sent)::int FROM person_data_ops.api_call) AS sent`,
+    url,
+    `SELECT (SELECT count(DISTINCT sent_hash)::int FROM person_data.lookup_state WHERE outcome <> 'rejected') AS records,
+       (SELECT sum(records_sent)::int FROM person_data_ops.api_call WHERE http_status = 200) AS sent`,
   );
-  expect(counted).toEqual({ records: contents.distinct_records, sent: contents.distinct_records });
+  expect(counted).toEqual({ records, sent: records });
+}
+
+test("one that stays away ends the run with every answer safe on disk, and the next run sends none of it again", {
+  timeout: TIME_LIMIT_MS,
+}, async () => {
+  const { database, cwd, running, start, ledger } = await startRun("2s");
+  await database.stop();
+  const { code, stdout } = await running.result;
+  const document = JSON.parse(stdout);
+  expect([code, document.status]).toEqual([1, "failed"]);
+  const [job] = document.jobs;
+  expect(job.error.code).toBe("database_unreachable");
+  expect(job.error.message).toMatch(
+    /received answers? for [\d,]+ records (?:is|are) safe in .*0-of-1; the next run of enrich_customers loads/u,
+  );
+  expect((await surveySpool(join(cwd, ".person-etl", "spool"))).contents).toHaveLength(1);
+
+  await database.start();
+  const before = await ledger();
+  const next = await start().result;
+  expect(JSON.parse(next.stdout).jobs).toMatchObject([{ status: "succeeded", records_remaining: 0 }]);
+  const after = await ledger();
+  expect(after.requests).toBeGreaterThan(before.requests);
+  expect(after.contents.received_more_than_once).toBe(0);
+  expect((await surveySpool(join(cwd, ".person-etl", "spool"))).contents).toEqual([]);
+  await expectAllLoaded(database.url, after.contents.distinct_records);
+});
+
+test("Ctrl-C while it is away ends the run cleanly, and the next one goes on", {
+  timeout: TIME_LIMIT_MS,
+}, async () => {
+  const { database, running, start, ledger } = await startRun("5m");
+  await database.stop();
+  await running.logged('"event":"warehouse_unreachable"');
+  const begun = performance.now();
+  running.child.kill("SIGINT");
+  const { code, stdout } = await running.result;
+  expect(performance.now() - begun).toBeLessThan(20_000);
+  expect([code, JSON.parse(stdout).status]).toEqual([130, "interrupted"]);
+
+  await database.start();
+  const next = await start().result;
+  expect(JSON.parse(next.stdout).jobs).toMatchObject([{ status: "succeeded", records_remaining: 0 }]);
+  const { contents } = await ledger();
+  expect(contents.received_more_than_once).toBe(0);
+  await expectAllLoaded(database.url, contents.distinct_records);
 });

@@ -1,7 +1,6 @@
-import { join } from "node:path";
-import { type Holder, makeOpenFolder, startHolder } from "./embedded-process.ts";
+import { type Holder, startHolder } from "./embedded-process.ts";
 
-/** A Postgres of one test, which it may stop and start again. */
+/** A Postgres that a test may stop and start again. */
 export interface StoppableDatabase {
   /** Stays the same. */
   readonly url: string;
@@ -10,9 +9,8 @@ export interface StoppableDatabase {
   start(): Promise<void>;
 }
 
-/** Starts a Postgres; it goes with the test. */
-export async function startStoppableDatabase(): Promise<StoppableDatabase> {
-  const dataDir = join(await makeOpenFolder(), "data-dir");
+/** Starts the Postgres of a data_dir, or joins it; to be called within a test. */
+export async function openStoppableDatabase(dataDir: string): Promise<StoppableDatabase> {
   let holder: Holder = await startHolder(dataDir);
   const { url } = holder;
   return {
