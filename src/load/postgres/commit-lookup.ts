@@ -45,20 +45,21 @@ async function commitOnce(
 ): Promise<CommitResult> {
   const { names } = context;
   const { spec } = commit;
-  const run = { ...commit.run, ...commit.onBehalfOf };
+  // The lock is that of the run that commits; what it writes is the asking run's.
+  const asker = { ...commit.run, ...commit.onBehalfOf };
   const load = context.openLoads.begin();
   try {
     return await inTransaction(context.pool, async (session) => {
       load.startedAt(session.now);
-      await setRunId(session, run.runId);
+      await setRunId(session, asker.runId);
       const written = new Map<string, number>();
       const place: LoadPlace = {
         session,
         names,
-        runId: run.runId,
+        runId: asker.runId,
         touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
       };
-      const newCalls = await settleLedger(session, names, run, commit.ledger);
+      const newCalls = await settleLedger(session, names, asker, commit.ledger);
       // An answer whose call is in the ledger is loaded already: the reply to an earlier COMMIT was lost.
       const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
       if (isLoaded) return { rowsWritten: 0, notLoadable: 0 };
@@ -70,18 +71,18 @@ async function commitOnce(
         await loadTyped(place, spec, answers, mode);
       }
       await loadRejects(place, spec, commit.rejects);
-      await upsertDrift(session, names, run, commit.drift);
+      await upsertDrift(session, names, asker, commit.drift);
       await touchTables(
         session,
         names,
-        run,
+        asker,
         [...written].filter(([, rows]) => rows > 0).map(([table]) => table),
       );
       if (commit.ledger.some(({ possiblyBilledTwice }) => possiblyBilledTwice > 0)) {
         const hashes = answers.map(({ record }) => record.sentHash);
-        await forgetDoubts(session, names, run.job, hashes);
+        await forgetDoubts(session, names, asker.job, hashes);
       }
-      await giveBack(session, names, run, commit.ledger);
+      await giveBack(session, names, asker, commit.ledger);
       const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
       const counters = {
         ...commit.counters,
@@ -89,7 +90,7 @@ async function commitOnce(
       };
       // A run that is over has nothing under way.
       const safeUntil = commit.onBehalfOf ? null : context.openLoads.safeUntil(load);
-      await addCounters(session, names, run, counters, safeUntil);
+      await addCounters(session, names, asker, counters, safeUntil);
       return { rowsWritten, notLoadable: 0 };
     });
   } finally {

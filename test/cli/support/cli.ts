@@ -30,11 +30,16 @@ export interface RunningCli {
 export interface CliOptions {
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** A command of the shell that limits what the program may use. */
+  readonly limit?: string;
 }
 
 /** Starts the real program, with nothing of our own environment but what every shell has. */
 export function startCli(args: readonly string[], options: CliOptions): RunningCli {
-  const child = spawn(launcher, [...args], {
+  const [program, first] = options.limit
+    ? ["sh", ["-c", `${options.limit}; exec "$0" "$@"`, launcher]]
+    : [launcher, []];
+  const child = spawn(program, [...first, ...args], {
     cwd: options.cwd,
     env: { PATH: process.env["PATH"] ?? "", HOME: process.env["HOME"] ?? "/", ...options.env },
     stdio: ["ignore", "pipe", "pipe"],

@@ -1,0 +1,134 @@
+import { execFile } from "node:child_process";
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { beforeAll, describe, expect, test } from "vitest";
+import { surveySpool } from "../../src/spool/survey-spool.ts";
+import { atEnd } from "./support/at-end.ts";
+import { makeFolder, runJson, startCli } from "./support/cli.ts";
+import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
+
+const run = promisify(execFile);
+const TIME_LIMIT_MS = 120_000;
+const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+
+/** What the sandbox has seen since it was reset. */
+interface SeenBySandbox {
+  readonly requests: number;
+  readonly contents: {
+    readonly distinct_records: number;
+    readonly received_more_than_once: number;
+    readonly billed_more_than_once: number;
+  };
+}
+
+let sandbox = "";
+beforeAll(async () => {
+  sandbox = await startSandbox(await makeFolder());
+});
+
+async function seen(): Promise<SeenBySandbox> {
+  // The sandbox's own controls answer so.
+  return (await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as SeenBySandbox;
+}
+
+/** A warehouse with so many customers, and one call at a time unless stated. */
+async function prepare(rows: number, more = "", concurrency = 1): Promise<Setting> {
+  await fetch(`${sandbox}/_sandbox/reset`, { method: "POST" });
+  const setting = await makeSetting();
+  await createCustomers(setting.url, rows);
+  const config = configText({
+    baseUrl: sandbox,
+    service: `  concurrency: ${concurrency}\n`,
+    jobs: `${ENRICH}${more}`,
+  });
+  await writeFile(join(setting.cwd, "config.yaml"), config);
+  return setting;
+}
+
+/** Every distinct record that the service has seen has its answer. */
+async function expectAllLoaded({ query, cwd }: Setting): Promise<void> {
+  const { contents } = await seen();
+  const [state] = await query(
+    "SELECT count(DISTINCT sent_hash)::int AS records FROM person_data.lookup_state WHERE outcome <> 'rejected'",
+  );
+  expect(state).toEqual({ records: contents.distinct_records });
+  expect(await surveySpool(join(cwd, ".person-etl", "spool"))).toEqual({ contents: [], damaged: [] });
+}
+
+describe("a run that is killed", () => {
+  // With one call at a time; a batch has at most 500 records.
+  test.each([
+    ["after_receive", 500, 0],
+    ["before_spool_write", 500, 0],
+    ["after_spool_write", 500, 0],
+    ["after_spool_fsync", 0, 1],
+    // Meanwhile the next call is on its way.
+    ["after_spool_removal", 500, 0],
+  ])(
+    "%s sends at most %i records again: those of the call in flight",
+    { timeout: TIME_LIMIT_MS },
+    async (point, mostSentAgain, kept) => {
+      const setting = await prepare(1900);
+      const env = { ...setting.env, PERSON_ETL_CRASH_AT: `${point}:2` };
+      const { child, result } = startCli(["--json", "run", "--run-id", "killed"], { ...setting, env });
+      await result;
+      expect(child.signalCode ?? child.exitCode).toBe("SIGKILL");
+      const { contents } = await surveySpool(join(setting.cwd, ".person-etl", "spool"));
+      expect(contents.reduce((sum, { calls }) => sum + calls, 0)).toBeGreaterThanOrEqual(kept);
+
+      const next = await runJson(["run", "--run-id", "next"], setting);
+      expect([next.code, next.document.status]).toEqual([0, "succeeded"]);
+      const { contents: records } = await seen();
+      expect(records.received_more_than_once).toBeLessThanOrEqual(mostSentAgain);
+      expect(records.billed_more_than_once).toBeLessThanOrEqual(mostSentAgain);
+      await expectAllLoaded(setting);
+      // What was loaded of it is the killed run's.
+      const [answered] = await setting.query(
+        `SELECT count(*)::int AS calls FROM person_data_ops.api_call
+         WHERE run_id = 'killed' AND http_status = 200 AND NOT possibly_billed`,
+      );
+      expect(answered).toEqual({
+        calls: point === "after_spool_fsync" || point === "after_spool_removal" ? 2 : 1,
+      });
+    },
+  );
+});
+
+test("a full disk for answers ends the run with its folder named; what was in flight is loaded all the same", {
+  timeout: TIME_LIMIT_MS,
+}, async () => {
+  const disk = await makeFolder();
+  // Only root can make a small disk, and not in every container; elsewhere a limit on file sizes stands for it.
+  const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]).then(
+    () => true,
+    () => false,
+  );
+  if (isSmall) atEnd(async () => void (await run("umount", [disk])));
+  const setting = await prepare(2500, `data_dir: ${disk}\n`, 2);
+  const ballast = join(disk, "ballast");
+  if (isSmall) await writeFile(ballast, Buffer.alloc(1000 * 1024));
+
+  const full = await runJson(["run"], isSmall ? setting : { ...setting, limit: "ulimit -f 20" });
+  expect(full.code).toBe(1);
+  const error =
+    full.document.error ??
+    (full.document["jobs"] as { error: { code: string; message: string } }[])[0]?.error;
+  expect(error).toMatchObject({
+    code: "spool_full",
+    message: expect.stringContaining(
+      `The disk is full: received answers can't be kept in ${join(disk, "spool")}`,
+    ),
+  });
+  const { requests } = await seen();
+  expect(requests).toBeLessThanOrEqual(2);
+  await expect(
+    setting.query("SELECT count(*)::int AS calls FROM person_data_ops.api_call WHERE http_status = 200"),
+  ).resolves.toEqual([{ calls: requests }]);
+
+  await rm(ballast, { force: true });
+  if (isSmall) await run("mount", ["-o", "remount,size=100m", disk]);
+  const next = await runJson(["run"], setting);
+  expect([next.code, next.document.status]).toEqual([0, "succeeded"]);
+  expect((await seen()).contents.received_more_than_once).toBe(0);
+});
