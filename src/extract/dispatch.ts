@@ -19,6 +19,8 @@ export interface PlannedCall<T> {
   /** How many times its records will have been asked for, this call included. */
   readonly attempt: number;
   readonly plannedAtMs: number;
+  /** No other call is under way or about to be settled, so that nothing can be given back. */
+  readonly isAlone: boolean;
   readonly entries: readonly Entry<T>[];
 }
 
@@ -32,7 +34,10 @@ export interface DispatchOptions<T> {
   /** Most records for the next call. */
   limit(): number;
   isTight(): boolean;
-  /** How many records of a call may be sent, from the first on; 0 for none, and then no further call is made. */
+  /**
+   * How many records of a call may be sent, from the first on. 0 for none: then the call is asked for again when all others
+   * have been settled.
+   */
   reserve(call: PlannedCall<T>): Promise<number>;
   /**
    * Waits for a turn, then asks what to send, and sends it; null when there is nothing to send. Rejects when `waiting` is
@@ -72,6 +77,8 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
   let reading: Promise<void> | null = null;
   let failure: { readonly error: unknown } | null = null;
   let hasBegun = false;
+  /** A call was granted nothing: nothing is started before all that is under way has been settled, and then one call alone. */
+  let isHeld = false;
   let isStopped = false;
   let turns = new AbortController();
   let nextNumber = 0;
@@ -100,14 +107,17 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
   async function call(planned: Batch<T>, turn: AbortSignal): Promise<void> {
     const callId = randomUUID();
     const wasTight = options.isTight();
+    // Now, since calls that were started before may still wait for their turn.
+    const isAlone = isHeld;
     let batch = planned;
     let startedAtMs: number | null = null;
     let attempt = 0;
     const begin = async () => {
       const { entries } = planned;
       attempt = 1 + Math.max(...entries.map((entry) => entry.calls));
-      const granted = await options.reserve({ callId, attempt, plannedAtMs: clock.now(), entries });
-      if (granted === 0) return null;
+      const granted = await options.reserve({ callId, attempt, plannedAtMs: clock.now(), isAlone, entries });
+      isHeld = granted === 0;
+      if (isHeld) return null;
       batch = keepFirst(planned, granted);
       startedAtMs = clock.now();
       attempt = 0;
@@ -117,7 +127,10 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
     };
     try {
       const reply = await options.send(begin, turn);
-      if (reply === null) return;
+      if (reply === null) {
+        if (!isStopped) waiting.unshift(planned);
+        return;
+      }
       crashPoint("after_receive");
       const start = startedAtMs ?? clock.now();
       const milliseconds = Math.max(0, clock.now() - start);
@@ -212,6 +225,7 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
   }
 
   function hasRoom(): boolean {
+    if (isHeld) return running.size + finished.size === 0;
     if (keeper?.hasRoom(running.size) === false) return false;
     if (finished.bytes > MAX_WAITING_BYTES && !isAhead()) return false;
     return underWay() < (options.isTight() ? 1 : options.maxCalls);
@@ -231,7 +245,7 @@ export function createDispatch<T>(options: DispatchOptions<T>): Dispatch<T> {
 
   /** Goes on, also while nobody asks for the next call. */
   function wake(): void {
-    if (hasBegun && isAhead()) startCalls();
+    if (hasBegun && isAhead() && !isHeld) startCalls();
     bell.ring();
   }
 

@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import { codeOf } from "../errors.ts";
+import { codeOf, LimitReachedError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
 import { openBatchSource } from "./batch-source.ts";
@@ -45,7 +45,8 @@ export interface LookupOptions<T extends LookupItem, R> {
   readonly signal: AbortSignal;
   /**
    * Awaited before every request: how many of its items may be sent (at least one), from the first on; the others are
-   * asked about in a later call. Rejects when none may: the lookup ends for that reason, once what is in flight has ended.
+   * asked about in a later call. Rejects when none may: with a LimitReachedError the lookup ends for that reason if it is so
+   * still when all that is in flight has been settled, with anything else once that has ended.
    */
   readonly reserve: (call: CallToReserve<T>) => Promise<number>;
   /** Awaited for every attempt that yields no rows, before its items are sent again. */
@@ -73,12 +74,13 @@ export async function* lookup<T extends LookupItem, R>(
   const abandon = new AbortController();
   const batchSize = createBatchSize(endpoint.maxRecords);
   const capacity = createCapacity();
-  async function reserve({ callId, attempt, plannedAtMs, entries }: PlannedCall<T>): Promise<number> {
+  async function reserve({ plannedAtMs, isAlone, entries, ...call }: PlannedCall<T>): Promise<number> {
     const startedAt = new Date(plannedAtMs).toISOString();
     try {
-      return await options.reserve({ callId, attempt, startedAt, items: itemsOf(entries) });
+      return await options.reserve({ ...call, startedAt, items: itemsOf(entries) });
     } catch (reason) {
-      stop.because(reason);
+      // What other calls have reserved may be given back.
+      if (isAlone || !(reason instanceof LimitReachedError)) stop.because(reason);
       return 0;
     }
   }

@@ -1,5 +1,6 @@
 import type { JobConfig } from "../config/config.ts";
-import type { JobStatus, PastRun, TableFreshness } from "../load/warehouse.ts";
+import type { JobStatus, LedgerDay, PastRun, TableFreshness } from "../load/warehouse.ts";
+import { type BudgetReport, budgetReports } from "./budget-report.ts";
 import type { Counters } from "./report.ts";
 import { reportWaiting } from "./waiting-answers.ts";
 import type { JobServices } from "./services.ts";
@@ -55,6 +56,21 @@ export interface TableFreshnessReport {
   readonly safe_until: string | null;
 }
 
+/** What one job sent on one day (UTC), in the document of `status --json`. */
+export interface LedgerDayReport {
+  readonly day: string;
+  readonly job: string;
+  /** Attempts. */
+  readonly calls: number;
+  /** Records in calls that were answered or may have been charged. */
+  readonly records_sent: number;
+  readonly records_matched: number;
+  /** Rows rejected, before or after sending. */
+  readonly records_rejected: number;
+  readonly possibly_billed: number;
+  readonly possibly_billed_twice: number;
+}
+
 /** The document of `status --json`. */
 export interface StatusReport {
   /** Kind, place and schemas of the warehouse. */
@@ -62,6 +78,10 @@ export interface StatusReport {
   /** Service that the warehouse was filled from; null before the first run. */
   readonly service_host: string | null;
   readonly jobs: readonly JobStatusReport[];
+  /** Empty where no budget is set. */
+  readonly budgets: readonly BudgetReport[];
+  /** The last days on which something was sent or rejected, newest first. */
+  readonly days: readonly LedgerDayReport[];
   /** Empty before the first run. */
   readonly tables: readonly TableFreshnessReport[];
   /** Received answers in this data_dir that no run of this configuration loads, or that are damaged. */
@@ -71,6 +91,9 @@ export interface StatusReport {
     readonly hint: string;
   }[];
 }
+
+/** Days of the ledger that are shown. */
+const DAYS = 7;
 
 /** Reads how the jobs of the configuration fare; changes nothing. */
 export async function readStatus({
@@ -91,6 +114,8 @@ export async function readStatus({
     warehouse: warehouse.description,
     service_host: isMigrated ? await warehouse.readServiceHost() : null,
     jobs,
+    budgets: budgetReports(config, await warehouse.budgetUse()),
+    days: (await warehouse.ledgerDays(DAYS)).map(dayReport),
     tables: isMigrated ? (await warehouse.tableFreshness()).map(freshnessReport) : [],
     answers_left_behind: waiting.remarks.map(({ path, message, hint = "" }) => ({
       folder: path,
@@ -140,6 +165,19 @@ function pastRunReport(run: PastRun): PastRunReport {
     records_due: run.recordsDue,
     ...run.counters,
     error: run.error,
+  };
+}
+
+function dayReport(day: LedgerDay): LedgerDayReport {
+  return {
+    day: day.day,
+    job: day.job,
+    calls: day.calls,
+    records_sent: day.recordsSent,
+    records_matched: day.recordsMatched,
+    records_rejected: day.recordsRejected,
+    possibly_billed: day.possiblyBilled,
+    possibly_billed_twice: day.possiblyBilledTwice,
   };
 }
 

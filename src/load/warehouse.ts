@@ -213,6 +213,24 @@ export interface BudgetUse {
   readonly records: number;
 }
 
+/** What one job sent on one day (UTC), as the ledger and the rejects tell. */
+export interface LedgerDay {
+  /** `2026-11-21`. */
+  readonly day: string;
+  readonly job: string;
+  /** Attempts. */
+  readonly calls: number;
+  /** Records in calls that were answered or may have been charged: what counts in budgets. */
+  readonly recordsSent: number;
+  readonly recordsMatched: number;
+  /** Rows rejected, before or after sending. */
+  readonly recordsRejected: number;
+  /** Of the records sent those whose call didn't tell whether it was charged, or is under way. */
+  readonly possiblyBilled: number;
+  /** Of the records sent those that an earlier such call carried too. */
+  readonly possiblyBilledTwice: number;
+}
+
 /** A person as answered: `undefined` marks what the answer does not speak of, which stays as it is stored. */
 export interface PersonUpdate {
   readonly servicePid: string;
@@ -411,6 +429,8 @@ export interface Warehouse {
   recordAttempts(run: RunRef, entries: readonly LedgerEntry[], counters: CounterDelta): Promise<void>;
   /** What counts in the budgets of the present day and month, by the warehouse's clock; empty before the first migration. */
   budgetUse(): Promise<readonly BudgetUse[]>;
+  /** What each job sent on each of so many days, today included, newest first; empty before the first migration. */
+  ledgerDays(days: number): Promise<readonly LedgerDay[]>;
   /** Records that this job has reserved in runs of this id (and shard). */
   runUse(run: RunRef): Promise<number>;
 

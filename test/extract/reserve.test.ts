@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { FixConfigurationError, LimitReachedError, StopRunError } from "../../src/errors.ts";
 import type { CallToReserve, LookupItem } from "../../src/extract/lookup.ts";
@@ -81,6 +82,35 @@ describe("a reservation", () => {
     expect(run.sent).toHaveLength(10);
     expect(service.requests.flatMap(({ records }) => records)).toHaveLength(10);
     expect(asked.length).toBeLessThanOrEqual(6);
+  });
+
+  test("that leaves nothing while other calls are in flight waits for what those may give back", async () => {
+    let left = 12;
+    const held = new Map<string, number>();
+    // The first three calls hold all that there is, and one after the other give it back; so does every second one later.
+    const service = await start(async (request, response) => {
+      await delay(10 * (request.index % 3));
+      if (request.index < 3 || request.index % 2 === 0) send(response, 429, {});
+      else answerAll(request, response);
+    });
+    const run = await runLookup(service.url, someItems(40), {
+      concurrency: 4,
+      pageSize: 40,
+      reserve: async ({ callId, items }) => {
+        await Promise.resolve();
+        const granted = Math.min(left, items.length);
+        left -= granted;
+        held.set(callId, granted);
+        if (granted === 0) throw usedUp();
+        return granted;
+      },
+      onAttempt: ({ callId, httpStatus }) => {
+        if (httpStatus === 429) left += held.get(callId) ?? 0;
+      },
+    });
+    expect(run.error).toEqual(usedUp());
+    expect(run.answered).toHaveLength(12);
+    expect(left).toBe(0);
   });
 
   test("counts second tries too: records that may have been charged are not asked for beyond the limit", async () => {

@@ -43,6 +43,7 @@ export interface LookupSetting {
   readonly pageSize?: number;
   readonly keeper?: Keeper<LookupItem>;
   readonly reserve?: LookupOptions<LookupItem, JsonObject>["reserve"];
+  readonly onAttempt?: (attempt: Attempt) => void;
   readonly onOutcome?: (outcome: LookupOutcome<LookupItem, JsonObject>) => void | Promise<void>;
 }
 
@@ -87,6 +88,7 @@ export async function runLookup(
       reserve: setting.reserve ?? (async ({ items: wanted }) => wanted.length),
       onAttempt: async (attempt) => {
         attempts.push(attempt);
+        setting.onAttempt?.(attempt);
         await Promise.resolve();
       },
       onSent: (fresh) => sent.push(...fresh.map((item) => item.recordId)),

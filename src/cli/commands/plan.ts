@@ -1,15 +1,16 @@
 import type { Command } from "commander";
 import { selectJobs } from "../../jobs/job-selection.ts";
-import { type JobPlan, planJobs } from "../../jobs/plan.ts";
+import { type JobPlan, type PlanReport, planJobs } from "../../jobs/plan.ts";
 import { type Shard, shareLimits, wholeInput } from "../../jobs/shard.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { count, duration } from "../figures.ts";
+import { count, counted, duration } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { parseShard } from "../parse-shard.ts";
 import { createSampleTables } from "../sample-tables.ts";
+import { renderBudgets } from "../render-budgets.ts";
 import { renderTable } from "../text-table.ts";
 
 interface PlanFlags {
@@ -39,10 +40,11 @@ async function plan(context: Context, names: readonly string[], shard: Shard): P
     await createSampleTables(config, jobs, warehouse, context);
   }
   const report = await planJobs({ config, warehouse }, names, shard);
-  return { document: report, text: renderPlan(report.jobs, context.widthColumns), exitCode: 0 };
+  return { document: report, text: renderPlan(report, context.widthColumns), exitCode: 0 };
 }
 
-function renderPlan(jobs: readonly JobPlan[], widthColumns: number | null): string {
+function renderPlan(report: PlanReport, widthColumns: number | null): string {
+  const { jobs, budgets } = report;
   const table = renderTable(
     [
       { name: "job" },
@@ -71,7 +73,8 @@ function renderPlan(jobs: readonly JobPlan[], widthColumns: number | null): stri
     widthColumns,
   );
   const remarks = jobs.filter((job) => job.records_due > 0).map(remark);
-  return [table, remarks.join("\n"), "Nothing was sent and nothing is billed by a plan."]
+  const left = budgets.length === 0 ? "" : renderBudgets(report, widthColumns);
+  return [table, remarks.join("\n"), left, "Nothing was sent and nothing is billed by a plan."]
     .filter((part) => part !== "")
     .join("\n\n");
 }
@@ -82,5 +85,7 @@ function remark(job: JobPlan): string {
     .filter(([, rows]) => rows > 0)
     .map(([reason, rows]) => `${count(rows)} ${reason.replaceAll("_", " ")}`);
   const { low, high, basis } = job.estimated_billable;
-  return `${job.job}: due because ${reasons.join(", ")}; billed ${count(low)} to ${count(high)} (${basis})`;
+  const later = job.records_remaining > 0 ? `, ${counted(job.records_remaining, "row")} left for later` : "";
+  const limit = job.limited_by === null ? "" : `; limited by ${job.limited_by}${later}`;
+  return `${job.job}: due because ${reasons.join(", ")}; billed ${count(low)} to ${count(high)} (${basis})${limit}`;
 }

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
 import type { Config } from "../../config/config.ts";
+import { budgetReports } from "../../jobs/budget-report.ts";
 import {
   type JobStatusReport,
   type PastRunReport,
@@ -13,13 +14,14 @@ import { ago, count, counted, megabytes, percent } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { isStillToBeMade, openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
+import { renderBudgets } from "../render-budgets.ts";
 import { renderTable } from "../text-table.ts";
 
 /** `status`: tells how the jobs fare. */
 export const addStatus: AddCommand = (program, act) => {
   program
     .command("status")
-    .description("last runs, coverage, freshness and rejected records per job")
+    .description("last runs, coverage, budgets, what was sent per day, freshness and rejected records")
     .action((_flags: object, command: Command) => act(command, status, { jobs: [] }));
 };
 
@@ -36,7 +38,8 @@ async function status(context: Context): Promise<Outcome> {
 }
 
 /** The status before the first run has made the embedded database. */
-function nothingYet({ jobs }: Config): StatusReport {
+function nothingYet(config: Config): StatusReport {
+  const { jobs } = config;
   return {
     warehouse: "The embedded database, which the first run makes",
     service_host: null,
@@ -51,6 +54,8 @@ function nothingYet({ jobs }: Config): StatusReport {
       open_rejects: {},
       waiting_answers: { calls: 0, bytes: 0 },
     })),
+    budgets: budgetReports(config, []),
+    days: [],
     tables: [],
     answers_left_behind: [],
   };
@@ -62,6 +67,8 @@ function renderStatus(report: StatusReport, nowMs: number, widthColumns: number 
     `${report.warehouse}, ${from}`,
     renderJobs(report.jobs, nowMs, widthColumns),
     [...report.jobs.flatMap((job) => remarks(job)), ...leftBehind(report)].join("\n"),
+    report.budgets.length === 0 ? "" : renderBudgets(report, widthColumns),
+    report.days.length === 0 ? "" : renderDays(report, widthColumns),
     report.tables.length === 0 ? "" : renderTables(report, nowMs, widthColumns),
   ]
     .filter((part) => part !== "")
@@ -138,6 +145,32 @@ function remarks({
           `• ${job}: ${counted(waiting.calls, "received answer")} (${megabytes(waiting.bytes)}) to be loaded by the next run`,
         ]),
   ];
+}
+
+function renderDays({ days }: StatusReport, widthColumns: number | null): string {
+  return renderTable(
+    [
+      { name: "day (UTC)" },
+      { name: "job" },
+      { name: "calls", isNumber: true },
+      { name: "sent", isNumber: true },
+      { name: "matched", isNumber: true },
+      { name: "rejected", isNumber: true },
+      { name: "possibly billed", isNumber: true },
+      { name: "possibly twice", isNumber: true },
+    ],
+    days.map((day) => [
+      day.day,
+      day.job,
+      count(day.calls),
+      count(day.records_sent),
+      count(day.records_matched),
+      count(day.records_rejected),
+      count(day.possibly_billed),
+      count(day.possibly_billed_twice),
+    ]),
+    widthColumns,
+  );
 }
 
 function renderTables({ tables }: StatusReport, nowMs: number, widthColumns: number | null): string {

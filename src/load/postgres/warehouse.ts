@@ -21,6 +21,7 @@ import { checkInput } from "./input.ts";
 import { readBudgetUse, readRunUse } from "./budget-rows.ts";
 import { giveBack } from "./give-back.ts";
 import { addCounters, settleLedger } from "./ledger.ts";
+import { readLedgerDays } from "./ledger-days.ts";
 import { hasBudgets, isMigrated, migrate, printDdl } from "./migrate.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import { trackLoads } from "./open-loads.ts";
@@ -128,6 +129,8 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       }),
     budgetUse: async () =>
       (await hasBudgets(pool, names)) ? within((session) => readBudgetUse(session, names)) : [],
+    ledgerDays: async (days) =>
+      (await hasBudgets(pool, names)) ? within((session) => readLedgerDays(session, names, days)) : [],
     runUse: (run) => within((session) => readRunUse(session, names, run)),
 
     beginRun: (run) => within((session) => runs.beginRun(session, names, run)),

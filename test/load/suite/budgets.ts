@@ -1,7 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { CallGrant, CallReservation, RunRef, SendingLimits } from "../../../src/load/warehouse.ts";
-import { callOf, commitOf, matchAll, recordsOf, runNight, runOf } from "./nights.ts";
+import type {
+  CallGrant,
+  CallReservation,
+  LedgerEntry,
+  RunRef,
+  SendingLimits,
+} from "../../../src/load/warehouse.ts";
+import { callOf, commitOf, matchAll, rejectOf, recordsOf, runNight, runOf } from "./nights.ts";
 import { looseRecord } from "./person-updates.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
@@ -261,6 +267,72 @@ export function describeBudgets(getPlace: GetPlace): void {
         "enrich month": "4",
         "enrich_people run": "4",
       });
+    });
+  });
+
+  describe("the last days of the ledger", () => {
+    test("tell what each job sent, and what became of it", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const other = runOf(resolveSpec(), "run-1");
+      const settle = async (of: RunRef, records: number, outcome: Partial<LedgerEntry>) => {
+        const call = reservationOf(records);
+        await warehouse.reserveCall(of, call);
+        const entry = callOf({ callId: call.callId, recordsSent: records, ...outcome });
+        await warehouse.recordAttempts(of, [entry], {});
+        return call.callId;
+      };
+      await settle(run, 10, { recordsMatched: 7 });
+      await settle(run, 10, { httpStatus: 429, recordsMatched: null });
+      await settle(run, 5, { httpStatus: 502, recordsMatched: null, possiblyBilled: true });
+      await settle(run, 5, { recordsMatched: 4, possiblyBilledTwice: 5 });
+      await warehouse.reserveCall(run, reservationOf(2));
+      await warehouse.commitLookup({
+        ...commitOf(warehouse, spec, run, []),
+        ledger: [],
+        rejects: [rejectOf(looseRecord("refused"), "unprocessable_entity")],
+      });
+      const old = await settle(other, 3, { recordsMatched: 3 });
+      await settle(other, 4, { recordsMatched: 1 });
+      await place.sql(
+        "UPDATE person_data_ops.api_call SET reserved_at = date_trunc('day', now()) - interval '1 second' WHERE call_id = $1",
+        [old],
+      );
+      const [dates] = await place.sql(`SELECT to_char(now(), 'YYYY-MM-DD') AS today,
+        to_char(now() - interval '1 day', 'YYYY-MM-DD') AS yesterday`);
+      const zeros = { recordsRejected: 0, possiblyBilled: 0, possiblyBilledTwice: 0 };
+      const today = [
+        {
+          day: dates?.["today"],
+          job: "enrich_people",
+          calls: 5,
+          recordsSent: 22,
+          recordsMatched: 11,
+          recordsRejected: 1,
+          possiblyBilled: 7,
+          possiblyBilledTwice: 5,
+        },
+        {
+          day: dates?.["today"],
+          job: "resolve_people",
+          calls: 1,
+          recordsSent: 4,
+          recordsMatched: 1,
+          ...zeros,
+        },
+      ];
+      expect(await warehouse.ledgerDays(2)).toEqual([
+        ...today,
+        {
+          ...zeros,
+          day: dates?.["yesterday"],
+          job: "resolve_people",
+          calls: 1,
+          recordsSent: 3,
+          recordsMatched: 3,
+        },
+      ]);
+      expect(await warehouse.ledgerDays(1)).toEqual(today);
     });
   });
 
