@@ -1,3 +1,5 @@
+import { parseDeeply } from "./deep-exact-json.ts";
+
 declare global {
   interface JSON {
     /** Like `parse`; the reviver is also given the source text of strings, numbers, booleans and null (ES2025). */
@@ -45,8 +47,8 @@ export function parseExact(text: string): unknown {
       typeof value === "number" && source !== undefined && !isExact(source) ? JSON.rawJSON(source) : value,
     );
   } catch (error) {
-    // A reviver doesn't go as deep as parsing does: digits may be lost then, but not a paid answer.
-    if (error instanceof RangeError) return JSON.parse(text);
+    // A reviver doesn't go as deep as parsing does.
+    if (error instanceof RangeError) return parseDeeply(text, isExact);
     throw error;
   }
 }

@@ -29,6 +29,16 @@ describe("numbers", () => {
     expect(parseExact(`[${source}]`)).toEqual([expected]);
   });
 
+  it("keep their digits at any depth, and beside any depth", () => {
+    const deep = `${'[{"__proto__":'.repeat(20_000)}1e400${"}]".repeat(20_000)}`;
+    let parsed = parseExact(`{"a":${deep},"b":[0.1234567890123456789,"1e400 \\" 1e400",7.50,-0]}`);
+    expect(JSON.stringify(Object.values(parsed ?? {})[1])).toBe(
+      '[0.1234567890123456789,"1e400 \\" 1e400",7.5,0]',
+    );
+    for (let depth = 0; depth <= 40_000; depth++) [parsed] = Object.values(parsed ?? {});
+    expect(parsed).toEqual(JSON.rawJSON("1e400"));
+  });
+
   it("digits inside text are text", () => {
     expect(parseExact('["x:12345678901234567890,12345678901234567890"]')).toEqual([
       "x:12345678901234567890,12345678901234567890",
