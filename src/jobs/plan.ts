@@ -10,6 +10,7 @@ import { lookupSpecOf, plainRequest } from "./lookup-spec.ts";
 import { checkServiceHost } from "./service-host.ts";
 import type { JobServices } from "./services.ts";
 import { type Shard, wholeInput } from "./shard.ts";
+import { reportWaiting, type WaitingAnswers } from "./waiting-answers.ts";
 import { verifyInputs } from "./verify-inputs.ts";
 
 /** One job in the document of `plan --json`. */
@@ -36,6 +37,8 @@ export interface JobPlan {
   readonly calls: number;
   readonly estimated_billable: BillableEstimate;
   readonly estimated_seconds: number;
+  /** Received answers in this data_dir, which a run loads first: their records are not sent, though they count as due here. */
+  readonly waiting_answers: WaitingAnswers;
 }
 
 /** The document of `plan --json`. */
@@ -59,6 +62,7 @@ export async function planJobs(
   await verifyInputs(config, warehouse, jobs);
   await checkServiceHost(config, warehouse);
   const uses = await warehouse.budgetUse();
+  const { byJob } = await reportWaiting(config, warehouse);
   const plans: JobPlan[] = [];
   const planned = new Set(jobs.map((job) => job.name));
   /** Records that the jobs before it will send, by type. */
@@ -72,7 +76,7 @@ export async function planJobs(
       used: { month: used.month + before, day: used.day + before, run: 0 },
     });
     toCome[job.type] = before + sending;
-    plans.push(plan);
+    plans.push({ ...plan, waiting_answers: byJob.get(job.name) ?? { calls: 0, bytes: 0 } });
   }
   return { jobs: plans, budgets: budgetReports(config, uses) };
 }
@@ -90,7 +94,7 @@ async function planJob(
   { config, warehouse }: Pick<JobServices, "config" | "warehouse">,
   job: JobConfig,
   { planned, shard, used }: Surroundings,
-): Promise<{ readonly plan: JobPlan; readonly sending: number }> {
+): Promise<{ readonly plan: Omit<JobPlan, "waiting_answers">; readonly sending: number }> {
   const limits = limitsOf(config, job, null);
   const cap = tightestCap(limits, used);
   const spec = await lookupSpecOf(job, { ...plainRequest, shard, maxRecords: cap?.records ?? null });
@@ -99,7 +103,7 @@ async function planJob(
   const waiting = isAnsweredFirst ? counts.waiting : 0;
   const forecast = forecastOf(config, job, counts, { cap, toCome: waiting });
   const isCut = cap !== null && (counts.remaining > 0 || counts.toSend + waiting > cap.records);
-  const plan: JobPlan = {
+  const plan = {
     job: job.name,
     type: job.type,
     records_read: counts.read,

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { expect, test } from "vitest";
+import { checkDataDir } from "../../src/cli/check-data-dir.ts";
 import { isAlive, postmasterPid } from "../support/embedded-files.ts";
 import { makeLastingFolder } from "../support/embedded-process.ts";
 import { atEnd } from "./support/at-end.ts";
@@ -86,4 +87,19 @@ test.concurrent("check warns of a data_dir that is gone with the machine", async
     message: "/dev/shm is on tmpfs: the embedded database is gone when the machine or container is",
     hint: "put data_dir on a disk or a mounted volume",
   });
+});
+
+test.concurrent("elsewhere such a data_dir is warned of only where answers wait long in it", async () => {
+  const inMemory = join("/dev/shm", `person-etl-${process.pid}`);
+  const warnings = async (isLoadedRarely: boolean) => {
+    const findings = await checkDataDir(inMemory, { isEmbedded: false, isLoadedRarely });
+    return findings.filter(({ subject, status }) => subject === "data_dir" && status === "warning");
+  };
+  expect(await warnings(false)).toEqual([]);
+  expect(await warnings(true)).toMatchObject([
+    {
+      message:
+        "/dev/shm is on tmpfs: answers that were paid for and wait to be loaded are gone when the machine or container is",
+    },
+  ]);
 });

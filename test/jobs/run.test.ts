@@ -153,6 +153,7 @@ describe("a plan", () => {
           basis: "no history: as if every record matched",
         },
         estimated_seconds: 1,
+        waiting_answers: { calls: 0, bytes: 0 },
       },
     ]);
     expect((await planJobs(services, [])).jobs).toMatchObject([

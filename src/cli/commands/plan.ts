@@ -72,11 +72,19 @@ function renderPlan(report: PlanReport, widthColumns: number | null): string {
     ]),
     widthColumns,
   );
-  const remarks = jobs.filter((job) => job.records_due > 0).map(remark);
+  const remarks = [
+    ...jobs.filter((job) => job.records_due > 0).map(remark),
+    ...jobs.filter((job) => job.waiting_answers.calls > 0).map(waitingRemark),
+  ];
   const left = budgets.length === 0 ? "" : renderBudgets(report, widthColumns);
   return [table, remarks.join("\n"), left, "Nothing was sent and nothing is billed by a plan."]
     .filter((part) => part !== "")
     .join("\n\n");
+}
+
+/** Answers that are there already, but not in the warehouse that was counted. */
+function waitingRemark({ job, waiting_answers: { calls } }: JobPlan): string {
+  return `${job}: less than that, since ${counted(calls, "answer")} received by earlier runs will be loaded first.`;
 }
 
 /** Why a job's rows are due, and what the estimate rests on. */
