@@ -1,6 +1,7 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import type { JobReport } from "../../src/jobs/run.ts";
+import { shareOf } from "../../src/jobs/shard.ts";
 import { startWorld, unaccountedRows, type World } from "./world.ts";
 
 /** What happens on one night. */
@@ -14,7 +15,10 @@ interface Night {
   /** Commits after which a signal comes; null for none. */
   readonly stopAfter: number | null;
   readonly resend: boolean;
+  readonly shards: number;
 }
+
+const JOBS = ["resolve_customers", "validate_customers", "enrich_customers"];
 
 const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null, freq: 2 });
 
@@ -41,10 +45,20 @@ const nights: fc.Arbitrary<Night> = fc.record({
   capacity: maybe(fc.integer({ min: 0, max: 200 })),
   stopAfter: maybe(fc.integer({ min: 0, max: 3 })),
   resend: fc.boolean(),
+  shards: fc.constantFrom(1, 3),
 });
 
-/** Compares the books with the tables. */
-async function expectTrueBooks(world: World, runId: string, jobs: readonly JobReport[]): Promise<void> {
+const OUTCOMES = ["matched", "unmatched", "rejected", "answered"] as const;
+type Covered = Record<(typeof OUTCOMES)[number], number>;
+
+function readCovered(row: Readonly<Record<string, string | null>> | undefined): Covered | null {
+  // Every outcome has its figure.
+  return row ? (Object.fromEntries(OUTCOMES.map((name) => [name, Number(row[name])])) as Covered) : null;
+}
+
+/** Compares a run's books with the tables; tells what it says of each job's coverage, null where it doesn't. */
+async function expectTrueBooks(world: World, runId: string, jobs: readonly JobReport[]) {
+  const coverage = new Map<string, Covered | null>();
   for (const job of jobs) {
     const where = `run_id = '${runId}' AND job = '${job.job}'`;
     const [books] = await world.rows(`SELECT * FROM person_data_ops.sync_run WHERE ${where}`);
@@ -58,17 +72,28 @@ async function expectTrueBooks(world: World, runId: string, jobs: readonly JobRe
     expect(await world.value(`SELECT count(*) FROM person_data_ops.api_call WHERE ${where}`)).toBe(
       String(job.requests),
     );
-    const [coverage] = await world.rows(
-      `SELECT matched, unmatched, rejected, answered FROM person_data_ops.input_coverage WHERE ${where}`,
-    );
-    if (!coverage) continue;
-    const [states] = await world.rows(`SELECT count(*) FILTER (WHERE outcome = 'matched') AS matched,
-        count(*) FILTER (WHERE outcome = 'unmatched') AS unmatched, count(*) FILTER (WHERE outcome = 'rejected') AS rejected,
-        count(*) FILTER (WHERE outcome <> 'rejected') AS answered
-      FROM person_data.lookup_state WHERE job = '${job.job}' AND (job <> 'validate_customers'
-        OR source_key IN (SELECT email FROM crm.customers UNION SELECT work_email FROM crm.customers))`);
-    expect({ job: job.job, ...coverage }).toEqual({ job: job.job, ...states });
+    const [row] = await world.rows(`SELECT * FROM person_data_ops.input_coverage WHERE ${where}`);
+    coverage.set(job.job, readCovered(row));
   }
+  return coverage;
+}
+
+/** Compares what the runs of all shards say together with the states of the rows. */
+async function expectTrueCoverage(
+  world: World,
+  job: string,
+  coverages: readonly (Covered | null)[],
+): Promise<void> {
+  const known = coverages.filter((coverage) => coverage !== null);
+  if (known.length < coverages.length) return;
+  const [states] = await world.rows(`SELECT count(*) FILTER (WHERE outcome = 'matched') AS matched,
+      count(*) FILTER (WHERE outcome = 'unmatched') AS unmatched, count(*) FILTER (WHERE outcome = 'rejected') AS rejected,
+      count(*) FILTER (WHERE outcome <> 'rejected') AS answered
+    FROM person_data.lookup_state WHERE job = '${job}' AND (job <> 'validate_customers'
+      OR source_key IN (SELECT email FROM crm.customers UNION SELECT work_email FROM crm.customers))`);
+  const sum = { matched: 0, unmatched: 0, rejected: 0, answered: 0 };
+  for (const coverage of known) for (const name of OUTCOMES) sum[name] += coverage[name];
+  expect({ job, ...sum }).toEqual({ job, ...readCovered(states) });
 }
 
 async function spend(world: World, night: Night): Promise<void> {
@@ -81,17 +106,30 @@ async function spend(world: World, night: Night): Promise<void> {
   const count = () => {
     if (night.stopAfter !== null && commits++ >= night.stopAfter) stop.abort();
   };
-  const report = await world.run(
-    { maxRecords: night.maxRecords, resend: night.resend, yes: true },
-    { signal: stop.signal, progress: { ...progress, start: count, advance: count } },
-  );
-  expect(report.jobs.map((job) => [job.job, unaccountedRows(job)])).toEqual([
-    ["resolve_customers", 0],
-    ["validate_customers", 0],
-    ["enrich_customers", 0],
-  ]);
-  expect(report.jobs.map((job) => job.error?.code)).not.toContain("counters_do_not_add_up");
-  await expectTrueBooks(world, report.run_id, report.jobs);
+  const coverages = [];
+  let rowsRead = 0;
+  for (let index = 0; index < night.shards; index++) {
+    const shard = { index, count: night.shards };
+    const maxRecords = night.maxRecords === null ? null : shareOf(night.maxRecords, shard);
+    const report = await world.run(
+      { maxRecords, resend: night.resend, yes: true, shard },
+      { signal: stop.signal, progress: { ...progress, start: count, advance: count } },
+    );
+    expect(report.jobs.map((job) => [job.job, unaccountedRows(job)])).toEqual(JOBS.map((job) => [job, 0]));
+    expect(report.jobs.map((job) => job.error?.code)).not.toContain("counters_do_not_add_up");
+    coverages.push(await expectTrueBooks(world, report.run_id, report.jobs));
+    rowsRead += report.jobs[0]?.records_read ?? 0;
+  }
+  for (const job of JOBS) {
+    await expectTrueCoverage(
+      world,
+      job,
+      coverages.map((coverage) => coverage.get(job) ?? null),
+    );
+  }
+  // A signal before the last shard leaves its rows unread.
+  if (stop.signal.aborted) return;
+  expect(String(rowsRead)).toBe(await world.value("SELECT count(*) FROM crm.customers"));
 }
 
 test("every row read ends in exactly one way, and the books are true, however the nights go", async () => {
@@ -108,6 +146,7 @@ test("every row read ends in exactly one way, and the books are true, however th
         capacity: null,
         stopAfter: null,
         resend: false,
+        shards: 1,
       };
       await spend(world, good);
       const last = await world.run();
