@@ -26,10 +26,17 @@ export interface WorkDone {
 /** Judges how a job ended: a failure outranks a signal only if it came first, and outranks every limit. */
 export function judgeEnd(work: WorkDone): JobEnd {
   const end = withoutBooks(work);
-  const leak = end.status === "failed" ? null : findLeak(work.counters, work.counts);
+  const leak = end.status === "failed" ? null : (findLeak(work.counters, work.counts) ?? findLost(work));
   return leak === null
     ? end
     : failed("counters_do_not_add_up", `${work.job}: ${leak}. This is a bug; please report it.`);
+}
+
+/** Without a limit or a signal every record that was sent has come to something. */
+function findLost({ thrown, isStopped, open }: WorkDone): string | null {
+  return thrown || isStopped || open === 0
+    ? null
+    : `nothing came of ${countText(open, "record")} that was sent`;
 }
 
 function withoutBooks(work: WorkDone): JobEnd {

@@ -1,5 +1,12 @@
 import type { JobConfig } from "../config/config.ts";
-import type { Coverage, LookupSelection, LookupSpec, PastRun, RunRef } from "../load/warehouse.ts";
+import type {
+  Coverage,
+  LookupCounts,
+  LookupSelection,
+  LookupSpec,
+  PastRun,
+  RunRef,
+} from "../load/warehouse.ts";
 import { type AnswerKeeper, createAnswerKeeper } from "./answer-keeper.ts";
 import type { Spool } from "../spool/spool.ts";
 import { agree } from "./agree.ts";
@@ -92,7 +99,9 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
     return { end, counters: zeroCounters, coverage: null };
   }
   const keeper = keeperOf(services, task, spool);
-  const tally = createTally(selection.counts);
+  const { parametersChanged } = selection.counts;
+  const counts = parametersChanged > 0 ? untouched(selection.counts) : selection.counts;
+  const tally = createTally(counts);
   tally.add({ rows_written: selection.rowsWritten });
   let thrown: { readonly error: unknown } | null = null;
   try {
@@ -110,7 +119,7 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
     job: job.name,
     thrown,
     isStopped: services.signal.aborted,
-    counts: selection.counts,
+    counts,
     counters,
     open: tally.open,
     unanswered: tally.unanswered,
@@ -118,7 +127,13 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
     maxRejectRatio: job.maxRejectRatio,
   });
   const end = tellKept(services, job, judged, keeper.tellKept());
-  return { end, counters, coverage: tally.coverage(task.spec.input.name) };
+  return { end, counters, coverage: parametersChanged > 0 ? null : tally.coverage(task.spec.input.name) };
+}
+
+/** The counts of a selection that did nothing of what it found, for want of the user's word. */
+function untouched(counts: LookupCounts): LookupCounts {
+  const remaining = counts.read - counts.unchanged - counts.waiting - counts.toSend;
+  return { ...counts, rejectedBeforeSending: 0, reused: 0, remaining };
 }
 
 function outageOf({ config, clock, log, signal }: JobServices, job: JobConfig): Outage {

@@ -10,7 +10,7 @@ import type { Outage } from "./outage.ts";
 import { mergeDrift, type Received, receive, resultReader } from "./receive.ts";
 import { reserveIn } from "./reserve.ts";
 import type { JobServices } from "./services.ts";
-import { countSettled, recordsOf, type Tally } from "./tally.ts";
+import { countSettled, recordsOf, type Tally, withRefused } from "./tally.ts";
 
 /** One job's part of a run. */
 export interface SendTask {
@@ -50,8 +50,8 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       }),
     );
     await task.keeper.release(group.flatMap((call) => call.ledger.map(({ callId }) => callId)));
-    for (const call of group) tally.settle(call);
-    tally.add({ rows_written: rowsWritten, records_rejected: notLoadable });
+    for (const call of group) tally.settle(withRefused(call, new Set(notLoadable)));
+    tally.add({ rows_written: rowsWritten });
     const done = group.reduce((sum, call) => sum + call.answers.length + call.rejects.length, 0);
     const { records_matched: matched, records_rejected: rejected } = tally.counters();
     progress.advance(run.job, done, { matched, rejected });

@@ -51,6 +51,17 @@ export function recordsOf({ answers, rejects, setAside }: Settled): readonly Loo
   return [...answers.map(({ record }) => record), ...rejects.map(({ record }) => record), ...setAside];
 }
 
+/** What became of records of which the warehouse has rejected some instead of loading their answers. */
+export function withRefused(settled: Settled, recordIds: ReadonlySet<string>): Settled {
+  if (recordIds.size === 0) return settled;
+  const isRefused = ({ record }: { readonly record: LookupRecord }) => recordIds.has(record.recordId);
+  return {
+    ...settled,
+    answers: settled.answers.filter((answer) => !isRefused(answer)),
+    rejects: [...settled.rejects, ...settled.answers.filter(isRefused)],
+  };
+}
+
 /** What settled records add to the counters. */
 export function countSettled(settled: Settled) {
   return {
@@ -80,10 +91,11 @@ export function createTally(counts: LookupCounts): Tally {
   /** Rows behind all records sent. */
   let rowsBehindSent = 0;
   let unanswered: Unanswered | null = null;
-  let rowsSetAside = 0;
+  let rowsDue = counts.states.due;
 
   function move(record: LookupRecord, outcome: Outcome): void {
     open.delete(record.recordId);
+    rowsDue -= record.rows.length;
     for (const { priorOutcome } of record.rows) {
       if (priorOutcome !== null) states[priorOutcome] -= 1;
       states[outcome] += 1;
@@ -130,10 +142,7 @@ export function createTally(counts: LookupCounts): Tally {
     settle(settled) {
       for (const { record, outcome } of settled.answers) move(record, outcome);
       for (const { record } of settled.rejects) move(record, "rejected");
-      for (const record of settled.setAside) {
-        open.delete(record.recordId);
-        rowsSetAside += record.rows.length;
-      }
+      for (const record of settled.setAside) open.delete(record.recordId);
       if (settled.setAside.length > 0) {
         const records = (unanswered?.records ?? 0) + settled.setAside.length;
         unanswered = { records, because: settled.setAsideBecause ?? "" };
@@ -142,8 +151,6 @@ export function createTally(counts: LookupCounts): Tally {
       add({ records_matched, records_rejected });
     },
     coverage(source) {
-      let rowsOpen = 0;
-      for (const record of open.values()) rowsOpen += record.rows.length;
       return {
         source,
         inputRows: counts.states.rows,
@@ -151,7 +158,7 @@ export function createTally(counts: LookupCounts): Tally {
         matched: states.matched,
         unmatched: states.unmatched,
         rejected: states.rejected,
-        due: Math.min(counts.states.rows, counters().records_remaining + rowsSetAside + rowsOpen),
+        due: rowsDue,
       };
     },
   };

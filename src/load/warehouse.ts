@@ -99,6 +99,8 @@ export interface LookupCounts {
     readonly matched: number;
     readonly unmatched: number;
     readonly rejected: number;
+    /** What is left to send, beyond the cap too. */
+    readonly due: number;
   };
 }
 
@@ -306,8 +308,8 @@ export interface LookupCommit {
 /** What a commit did. */
 export interface CommitResult {
   readonly rowsWritten: number;
-  /** Answered records that the warehouse refused and that were rejected instead (`not_loadable`). */
-  readonly notLoadable: number;
+  /** Ids of answered records that the warehouse refused and that were rejected instead (`not_loadable`). */
+  readonly notLoadable: readonly string[];
 }
 
 /** How a job ended. */

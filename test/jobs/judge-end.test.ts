@@ -171,3 +171,15 @@ test("counters that don't add up make a job fail as a bug of ours", () => {
   const counters = { ...zeroCounters, records_read: 10, records_sent: 9 };
   expect(judge({ counters })).toMatchObject({ status: "failed", error: { code: "counters_do_not_add_up" } });
 });
+
+test("records of which nothing came, and no reason why, are a bug that is told", () => {
+  expect(judge({ open: 1 })).toMatchObject({
+    status: "failed",
+    error: {
+      code: "counters_do_not_add_up",
+      message: "enrich_customers: nothing came of 1 record that was sent. This is a bug; please report it.",
+    },
+  });
+  expect(judge({ open: 1, isStopped: true }).status).toBe("interrupted");
+  expect(judge({ open: 1, thrown: { error: credits } }).status).toBe("limited");
+});

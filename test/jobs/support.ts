@@ -82,7 +82,13 @@ export function countsOf(counts: Partial<LookupCounts>): LookupCounts {
     parametersChanged: 0,
     matchedBefore: 0,
     answeredBefore: 0,
-    states: { rows: counts.read ?? 0, matched: 0, unmatched: 0, rejected: 0 },
+    states: {
+      rows: counts.read ?? 0,
+      matched: 0,
+      unmatched: 0,
+      rejected: 0,
+      due: (counts.due ?? 0) - (counts.reused ?? 0),
+    },
     ...counts,
   };
 }

@@ -68,6 +68,7 @@ function play(given: Case) {
       matched: prior("matched"),
       unmatched: prior("unmatched"),
       rejected: prior("rejected"),
+      due: rowsToSend + given.remaining,
     },
   });
   const tally = createTally(counts);

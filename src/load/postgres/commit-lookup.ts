@@ -62,7 +62,7 @@ async function commitOnce(
       const newCalls = await settleLedger(session, names, asker, commit.ledger);
       // An answer whose call is in the ledger is loaded already: the reply to an earlier COMMIT was lost.
       const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
-      if (isLoaded) return { rowsWritten: 0, notLoadable: 0 };
+      if (isLoaded) return { rowsWritten: 0, notLoadable: [] };
       const known = new Set(commit.ledger.map((entry) => entry.callId));
       const answers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
       if (spec.type === "enrich") await loadPersons(place, answers);
@@ -91,7 +91,7 @@ async function commitOnce(
       // A run that is over has nothing under way.
       const safeUntil = commit.onBehalfOf ? null : context.openLoads.safeUntil(load);
       await addCounters(session, names, asker, counters, safeUntil);
-      return { rowsWritten, notLoadable: 0 };
+      return { rowsWritten, notLoadable: [] };
     });
   } finally {
     load.end();
@@ -105,14 +105,19 @@ async function isolate(context: CommitContext, commit: LookupCommit, error: unkn
   if (answers.length === 0) throw error;
   if (answers.length === 1) {
     const rejects = answers.map((answer) => notLoadable(answer, error));
-    const counters = { ...commit.counters, records_rejected: (commit.counters.records_rejected ?? 0) + 1 };
+    const matched = answers.filter(({ outcome }) => outcome === "matched").length;
+    const counters = {
+      ...commit.counters,
+      records_rejected: (commit.counters.records_rejected ?? 0) + 1,
+      records_matched: (commit.counters.records_matched ?? 0) - matched,
+    };
     const { rowsWritten } = await commitLookup(context, {
       ...commit,
       answers: [],
       rejects: [...commit.rejects, ...rejects],
       counters,
     });
-    return { rowsWritten, notLoadable: 1 };
+    return { rowsWritten, notLoadable: answers.map(({ record }) => record.recordId) };
   }
   const middle = Math.ceil(answers.length / 2);
   const first = await commitLookup(context, { ...rest, answers: answers.slice(0, middle) });
@@ -121,7 +126,7 @@ async function isolate(context: CommitContext, commit: LookupCommit, error: unkn
   const last = await commitLookup(context, { ...commit, answers: [] });
   return {
     rowsWritten: first.rowsWritten + second.rowsWritten + last.rowsWritten,
-    notLoadable: first.notLoadable + second.notLoadable,
+    notLoadable: [...first.notLoadable, ...second.notLoadable],
   };
 }
 

@@ -117,7 +117,7 @@ export async function selectDue(
   }
   return {
     rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0),
-    counts: { ...countsOf(classCounts, reused, work), parametersChanged },
+    counts: { ...countsOf(spec, classCounts, reused, work), parametersChanged },
     checkpoint: isSharded
       ? null
       : nextCheckpoint(spec, opened.cursorMax, recent === null ? null : checkpoint, session.now),
@@ -173,6 +173,7 @@ function sumOf(counts: readonly ClassCount[], test: (count: ClassCount) => boole
 }
 
 function countsOf(
+  { type }: LookupSpec,
   counts: readonly ClassCount[],
   reused: readonly ReusedCount[],
   work: WorkSize,
@@ -185,7 +186,7 @@ function countsOf(
   }
   const reusedRows = reused.reduce((sum, count) => sum + count.rows, 0);
   return {
-    states: statesOf(counts, reused),
+    states: { ...statesOf(counts, reused), due: type === "validate_emails" ? work.groups : work.rows },
     read: sumOf(counts, () => true),
     unchanged: sumOf(counts, (count) => count.class === "unchanged"),
     due: sumOf(counts, isDue),
@@ -202,7 +203,10 @@ function countsOf(
 }
 
 /** What the rows' states say once unusable rows are rejected and fresh answers reused. */
-function statesOf(counts: readonly ClassCount[], reused: readonly ReusedCount[]): LookupCounts["states"] {
+function statesOf(
+  counts: readonly ClassCount[],
+  reused: readonly ReusedCount[],
+): Omit<LookupCounts["states"], "due"> {
   const rows = { rows: 0, matched: 0, unmatched: 0, rejected: 0 };
   for (const count of counts) {
     rows.rows += count.rows;

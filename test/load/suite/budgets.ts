@@ -220,7 +220,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       const call = callOf({ callId: reserved.callId });
       const commit = commitOf(warehouse, spec, run, [[looseRecord("1"), { pid: "p-1" }]], { call });
       expect((await warehouse.commitLookup(commit)).rowsWritten).toBeGreaterThan(0);
-      expect(await warehouse.commitLookup(commit)).toEqual({ rowsWritten: 0, notLoadable: 0 });
+      expect(await warehouse.commitLookup(commit)).toEqual({ rowsWritten: 0, notLoadable: [] });
       expect(await usedOf(place)).toMatchObject({ "enrich day": "1" });
       expect(
         await place.sql(`SELECT http_status, possibly_billed, records_matched, settled_at IS NOT NULL AS is_settled

@@ -114,7 +114,7 @@ export function describeCommits(getPlace: GetPlace): void {
         await place.sql("SELECT requests, records_sent, rows_written FROM person_data_ops.sync_run"),
       ];
       const before = await everything();
-      expect(await warehouse.commitLookup(commit)).toEqual({ rowsWritten: 0, notLoadable: 0 });
+      expect(await warehouse.commitLookup(commit)).toEqual({ rowsWritten: 0, notLoadable: [] });
       expect(await everything()).toEqual(before);
       expect(before[0]).toEqual({
         person: "2",
@@ -243,7 +243,7 @@ export function describeCommits(getPlace: GetPlace): void {
       const place = getPlace();
       expect(await place.warehouse.commitLookup(commitPeople(place, []))).toEqual({
         rowsWritten: 0,
-        notLoadable: 0,
+        notLoadable: [],
       });
       expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
     });
@@ -277,8 +277,11 @@ export function describeCommits(getPlace: GetPlace): void {
         return [looseRecord(`key ${i}`), { pid, person }] as const;
       });
       const commit = commitOf(warehouse, spec, run, replies);
-      const result = await warehouse.commitLookup({ ...commit, counters: { records_sent: 9, requests: 1 } });
-      expect(result.notLoadable).toBe(1);
+      const result = await warehouse.commitLookup({
+        ...commit,
+        counters: { records_sent: 9, records_matched: 9, requests: 1 },
+      });
+      expect(result.notLoadable).toEqual([replies[4]?.[0].recordId]);
       expect(await columnOf(place, "SELECT full_name FROM person_data.person ORDER BY 1")).toEqual(
         [0, 1, 2, 3, 5, 6, 7, 8].map((i) => `Person ${i}`),
       );
@@ -299,10 +302,16 @@ export function describeCommits(getPlace: GetPlace): void {
       expect(await valueOf(place, "SELECT count(*) FROM person_data.lookup_state")).toBe("9");
       expect(
         await place.sql(
-          "SELECT records_sent, records_rejected, requests, rows_written FROM person_data_ops.sync_run",
+          "SELECT records_sent, records_matched, records_rejected, requests, rows_written FROM person_data_ops.sync_run",
         ),
       ).toEqual([
-        { records_sent: "9", records_rejected: "1", requests: "1", rows_written: String(result.rowsWritten) },
+        {
+          records_sent: "9",
+          records_matched: "8",
+          records_rejected: "1",
+          requests: "1",
+          rows_written: String(result.rowsWritten),
+        },
       ]);
       // Eight persons, enrichments and intervals, and a reject.
       expect(result.rowsWritten).toBe(25);
