@@ -92,10 +92,12 @@ test("one that stays away ends the run with every answer safe on disk, and the n
   expect((await surveySpool(join(cwd, ".person-etl", "spool"))).contents).toHaveLength(1);
 
   await database.start();
-  const [{ calls = 0 } = {}] = (await surveySpool(join(cwd, ".person-etl", "spool"))).contents;
+  const [waiting] = (await surveySpool(join(cwd, ".person-etl", "spool"))).contents;
   for (const command of ["status", "plan"]) {
     const { document } = await runJson([command], { cwd, env });
-    expect(document["jobs"]).toMatchObject([{ waiting_answers: { calls, bytes: expect.any(Number) } }]);
+    expect(document["jobs"]).toMatchObject([
+      { waiting_answers: { calls: waiting?.calls, bytes: waiting?.bytes } },
+    ]);
   }
   expect((await runJson(["check"], { cwd, env })).document["checks"]).toContainEqual({
     subject: "spool",
