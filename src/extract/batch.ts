@@ -11,6 +11,11 @@ export interface Entry<T> {
   isReported: boolean;
 }
 
+/** Earlier calls of this run that may have been charged for a record without its answer being in our hands. */
+export function callsInDoubt({ ambiguousCalls, wasLeftOut }: Omit<Entry<unknown>, "item">): number {
+  return ambiguousCalls + (wasLeftOut ? 1 : 0);
+}
+
 /** What the pieces of one batch have in common. */
 interface Origin {
   /** Its place in the order of the source. */

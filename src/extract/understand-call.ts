@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
 import { type PlainBody, readJson } from "./answer-body.ts";
-import type { Entry } from "./batch.ts";
+import { callsInDoubt, type Entry } from "./batch.ts";
 import type { CallReport } from "./call-report.ts";
 import type { FinishedCall } from "./dispatch.ts";
 import type { Attempt, LookupItem } from "./lookup-outcome.ts";
@@ -84,8 +84,7 @@ function countPossiblyBilledTwice(entries: readonly Entry<LookupItem>[], outcome
   // An ambiguous call has counted itself already.
   const own = isAmbiguous(outcome) ? 1 : 0;
   if (own === 0 && outcome.kind !== "answer") return 0;
-  return entries.filter(({ item, ambiguousCalls }) => ambiguousCalls + (item.mayBeBilled ? 1 : 0) > own)
-    .length;
+  return entries.filter((entry) => callsInDoubt(entry) + (entry.item.mayBeBilled ? 1 : 0) > own).length;
 }
 
 /** What a call tells the limiter about the service. */

@@ -1,3 +1,4 @@
+import { callsInDoubt } from "../extract/batch.ts";
 import type { AnsweredCall } from "../extract/keeper.ts";
 import type { LoadSpec, LookupRecord, RunRef } from "../load/warehouse.ts";
 import type { BoundLookup } from "./lookup-types.ts";
@@ -37,7 +38,7 @@ export function headerOf({ run, spec, bound }: Asked, call: AnsweredCall<LookupR
   const { runId, job, jobType, shard } = run;
   const { refreshAfterMs, refreshUnmatchedAfterMs, parametersHash } = spec;
   const { callId, attempt, startedAtMs, milliseconds, reply } = call;
-  const isAmbiguous = entries.some((entry) => entry.ambiguousCalls > 0);
+  const doubts = entries.map(callsInDoubt);
   return {
     form: FORM,
     run: { runId, job, jobType, shard },
@@ -52,7 +53,7 @@ export function headerOf({ run, spec, bound }: Asked, call: AnsweredCall<LookupR
     parameters: bound.requestParameters,
     call: { callId, attempt, startedAtMs, milliseconds, contentEncoding: reply.contentEncoding },
     records: entries.map((entry) => entry.item),
-    ambiguousCalls: isAmbiguous ? entries.map((entry) => entry.ambiguousCalls) : null,
+    ambiguousCalls: doubts.some((calls) => calls > 0) ? doubts : null,
   };
 }
 

@@ -174,6 +174,8 @@ describe("results", () => {
         .toSorted(),
     ).toEqual(["r1", "r6"]);
     expect(run.attempts.map(({ attempt }) => attempt).toSorted((a, b) => a - b)).toEqual([1, 1, 2]);
+    // The calls that left them out may have been charged for them.
+    expect(run.attempts.map(({ possiblyBilledTwice }) => possiblyBilledTwice)).toEqual([0, 0, 2]);
     expect(run.sent).toEqual(idsExcept(8));
   });
 
