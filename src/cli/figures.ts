@@ -1,3 +1,5 @@
+export { durationText as duration } from "../jobs/duration-text.ts";
+
 /** A whole number with thousands apart: `15,000`. */
 export function count(value: number): string {
   return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
@@ -12,20 +14,6 @@ export function counted(value: number, singular: string, plural = `${singular}s`
 export function megabytes(bytes: number): string {
   const value = bytes / 1024 ** 2;
   return `${value < 10 ? value.toFixed(1) : count(value)} MB`;
-}
-
-/** A length of time as people say it: `0.4 s`, `42 s`, `3 min 20 s`, `2 h 5 min`, `90 d`. */
-export function duration(seconds: number): string {
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  const whole = Math.round(seconds);
-  if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return join(Math.floor(whole / 60), "min", whole % 60, "s");
-  if (whole < 86_400) return join(Math.floor(whole / 3600), "h", Math.round((whole % 3600) / 60), "min");
-  return join(Math.floor(whole / 86_400), "d", Math.round((whole % 86_400) / 3600), "h");
-}
-
-function join(large: number, largeUnit: string, small: number, smallUnit: string): string {
-  return small === 0 ? `${large} ${largeUnit}` : `${large} ${largeUnit} ${small} ${smallUnit}`;
 }
 
 /** How long ago an instant was: `3 min ago`; `never` for null. */

@@ -1,6 +1,7 @@
 import type { Config, JobConfig } from "../config/config.ts";
 import type { LookupCounts } from "../load/warehouse.ts";
 import type { Cap } from "./caps.ts";
+import { durationText } from "./duration-text.ts";
 import {
   type BillableEstimate,
   billableText,
@@ -25,7 +26,7 @@ export interface Forecast {
  * @param given.toCome Rows that will be due only then: they wait for a job that comes first in the same run.
  */
 export function forecastOf(
-  config: Config,
+  config: Pick<Config, "service">,
   job: JobConfig,
   counts: LookupCounts,
   given: { readonly cap: Cap | null; readonly toCome?: number },
@@ -52,14 +53,16 @@ export function forecastOf(
 export function forecastText(
   job: JobConfig,
   counts: LookupCounts,
-  { calls, billable }: Forecast,
+  { calls, billable, seconds }: Forecast,
   cap: Cap | null,
 ): string {
   const text = (count: number) =>
     job.type === "validate_emails" ? countText(count, "address", "addresses") : countText(count, "row");
   const found = [
     `${job.name}: ${text(counts.read)} read`,
-    `${text(counts.due)} due`,
+    ...(counts.unchanged > 0 ? [countText(counts.unchanged, "unchanged", "unchanged")] : []),
+    `${text(counts.due)} due${reasonsText(counts)}`,
+    ...(counts.duplicate > 0 ? [countText(counts.duplicate, "duplicate")] : []),
     ...(counts.waiting > 0 ? [`${text(counts.waiting)} waiting for ${waitsFor(job)}`] : []),
     ...(counts.rejectedBeforeSending > 0 ? [`${text(counts.rejectedBeforeSending)} rejected`] : []),
   ];
@@ -67,7 +70,15 @@ export function forecastText(
     counts.remaining > 0 && cap ? [`${text(counts.remaining)} left for later by ${cap.limitedBy}`] : [];
   if (counts.toSend === 0) return [...found, ...later, "nothing to send"].join(", ");
   const sending = `${countText(counts.toSend, "record")} to send in ${countText(calls, "call")}`;
-  return [...found, ...later, sending, `${billableText(billable)} billed (${billable.basis})`].join(", ");
+  const cost = `${billableText(billable)} billed (${billable.basis})`;
+  return [...found, ...later, sending, cost, `about ${durationText(seconds)}`].join(", ");
+}
+
+/** Why rows are due, in brackets, the most frequent reason first. */
+function reasonsText({ dueReasons }: LookupCounts): string {
+  const reasons = Object.entries(dueReasons).toSorted(([, a], [, b]) => b - a);
+  if (reasons.length === 0) return "";
+  return ` (${reasons.map(([reason, rows]) => countText(rows, reason, reason).replaceAll("_", " ")).join(", ")})`;
 }
 
 function waitsFor(job: JobConfig): string {
