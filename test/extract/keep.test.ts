@@ -232,6 +232,38 @@ describe("answers that wait", () => {
   });
 });
 
+test("a kept answer is read by the next run as it was when it came in", async () => {
+  const replies: Reply[] = [
+    (_request, response) => response.destroy(),
+    ({ records }, response) => send(response, 200, { ...envelope(records.slice(1).map(resultOf)), more: 1 }),
+    (_request, response) => send(response, 200, "no JSON at all"),
+    (_request, response) => send(response, 200, envelope([])),
+  ];
+  const { url } = await start((request, response) =>
+    (replies[request.index] ?? answerAll)(request, response),
+  );
+  const keeper = await openSpoolKeeper();
+  const run = await runLookup(url, someItems(16), { keeper, concurrency: 1 });
+  expect([run.error, run.answered]).toEqual([null, idsExcept(16)]);
+  const outcomeOf = new Map(
+    run.outcomes.flatMap((outcome) =>
+      outcome.kind === "answered" ? [[outcome.attempt.callId, outcome]] : [],
+    ),
+  );
+  const doubts: [boolean, number][] = [];
+  for (const { callId } of keeper.kept) {
+    const { attempt, outcome } = await keeper.settle(callId);
+    expect(attempt).toEqual(run.attempts.find((attempt) => attempt.callId === callId));
+    expect(outcome).toEqual(outcomeOf.get(callId) ?? null);
+    doubts.push([attempt.possiblyBilled, attempt.possiblyBilledTwice]);
+  }
+  // Among them are one that can't be read, and one whose records had been lost before.
+  expect([doubts.some(([isDoubtful]) => isDoubtful), doubts.some(([, twice]) => twice > 0)]).toEqual([
+    true,
+    true,
+  ]);
+});
+
 test("an address that was validated is kept with its answer", async () => {
   const { url } = await start(({ records }, response) =>
     send(response, 200, envelope(records.map((record) => ({ ...record, is_match: true })))),
