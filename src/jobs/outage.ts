@@ -20,7 +20,7 @@ export interface OutageOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Counted from the first failure, by all work together. */
+  /** Counted from the first failure: of all work together, and of each that never succeeds while others do. */
   readonly retryForMs: number;
   /** For the log. */
   readonly job: string;
@@ -38,6 +38,7 @@ export function isUnreachable(error: unknown): error is StopRunError {
 export function createOutage({ clock, log, signal, retryForMs, job }: OutageOptions): Outage {
   const listeners: (() => void)[] = [];
   let sinceMs: number | null = null;
+  let back = new AbortController();
 
   function noteFailure(error: StopRunError): number {
     if (sinceMs === null) {
@@ -52,10 +53,14 @@ export function createOutage({ clock, log, signal, retryForMs, job }: OutageOpti
     if (sinceMs === null) return;
     log.info({ job, seconds: Math.round((clock.now() - sinceMs) / 1000) }, "warehouse_back");
     sinceMs = null;
+    // Nobody needs to wait any longer.
+    back.abort();
+    back = new AbortController();
   }
 
   async function pause(milliseconds: number): Promise<void> {
-    if (!signal.aborted) await clock.sleep(milliseconds, signal).catch(() => {});
+    const end = AbortSignal.any([signal, back.signal]);
+    if (!signal.aborted) await clock.sleep(milliseconds, end).catch(() => {});
     if (signal.aborted) throw new InterruptedError("Stopped by a signal.");
   }
 
@@ -65,6 +70,7 @@ export function createOutage({ clock, log, signal, retryForMs, job }: OutageOpti
     },
     onBegin: (listener) => void listeners.push(listener),
     async outlast(work) {
+      let firstFailureMs = Number.POSITIVE_INFINITY;
       for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
         try {
           const result = await work();
@@ -72,7 +78,9 @@ export function createOutage({ clock, log, signal, retryForMs, job }: OutageOpti
           return result;
         } catch (error) {
           if (!isUnreachable(error)) throw error;
-          const leftMs = noteFailure(error) + retryForMs - clock.now();
+          // Other work may succeed all the while: what only this work fails at must end too.
+          firstFailureMs = Math.min(firstFailureMs, noteFailure(error));
+          const leftMs = firstFailureMs + retryForMs - clock.now();
           if (leftMs <= 0) throw error;
           await pause(Math.min(pauseMs, leftMs));
         }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { InterruptedError, StopRunError } from "../../src/errors.ts";
+import { silentLog } from "../../src/log.ts";
 import { createOutage, type Outage } from "../../src/jobs/outage.ts";
 
 const gone = new StopRunError("database_unreachable", "The warehouse can't be used.");
@@ -61,6 +62,41 @@ describe("work at a warehouse that can't be reached", () => {
     expect(clock.waits).toHaveLength(4);
     expect(await outage.outlast(failing(0))).toBe("done");
     expect(outage.isOn).toBe(false);
+  });
+
+  test("is given up too where only this work fails", async () => {
+    const { outage, clock } = outageOf(5000);
+    const both = outage.outlast(async () => {
+      expect(await outage.outlast(failing(0))).toBe("done");
+      return await failing(1)();
+    });
+    await expect(both).rejects.toBe(gone);
+    expect(clock.now()).toBe(5000);
+  });
+
+  test("goes on at once when other work has found the warehouse back", async () => {
+    // A wait that only its end by somebody else ends.
+    const sleeping = Promise.withResolvers<void>();
+    const clock = {
+      now: () => 0,
+      sleep: (_milliseconds: number, signal?: AbortSignal) =>
+        new Promise<void>((_resolve, reject) => {
+          signal?.addEventListener("abort", () => reject(new Error("awake")));
+          sleeping.resolve();
+        }),
+    };
+    const { signal } = new AbortController();
+    const outage = createOutage({
+      clock,
+      log: silentLog,
+      signal,
+      retryForMs: 300_000,
+      job: "enrich_customers",
+    });
+    const waiting = outage.outlast(failing(1));
+    await sleeping.promise;
+    expect(await outage.outlast(failing(0))).toBe("done");
+    expect(await waiting).toBe("done");
   });
 
   test("is not tried again where that is not wanted", async () => {
