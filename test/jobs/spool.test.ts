@@ -31,6 +31,20 @@ describe("the spool of a run", () => {
     expect(await spoolOf(world)).toEqual({ contents: [], damaged: [] });
   });
 
+  test("with a bound below the size of one answer goes on call by call", async () => {
+    // Uncompressed, 500 people take some 3.5 MB.
+    const config = configOf(enrichOnly, "spool: { max_megabytes: 1 }");
+    const world = await startWorld({ rows: 2200, config, latencyMs: 30 });
+    const report = await world.run();
+    expect(jobOf(report, "enrich_customers")).toMatchObject({ status: "succeeded", records_remaining: 0 });
+    expect(await spoolOf(world)).toEqual({ contents: [], damaged: [] });
+    // One call ends before the next one begins.
+    expect(
+      await world.value(`SELECT count(*) FROM person_data_ops.api_call AS a JOIN person_data_ops.api_call AS b
+        ON a.call_id < b.call_id AND tstzrange(a.reserved_at, a.settled_at) && tstzrange(b.reserved_at, b.settled_at)`),
+    ).toBe("0");
+  });
+
   test("that the warehouse fails keeps every answer that was paid for", async () => {
     const world = await startWorld({ rows: 6000, config: configOf(enrichOnly), latencyMs: 50 });
     const services = await world.services();
