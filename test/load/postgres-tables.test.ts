@@ -393,6 +393,15 @@ function* sampleRows(): Generator<(string | null)[]> {
 }
 
 describe("a sample table", () => {
+  test("is made once by processes that begin at the same time", async () => {
+    const { url } = await freshDatabase();
+    const columns = [{ name: "id", type: "bigint" }] as const;
+    const made = await Promise.all(
+      Array.from({ length: 4 }, () => open(url).createSampleTable(enrichSpec().input, columns, [["1"]])),
+    );
+    expect(made.filter(Boolean)).toHaveLength(1);
+  });
+
   test("is made once, with its rows, and never over another", async () => {
     const { url } = await freshDatabase();
     const warehouse = open(url);

@@ -15,6 +15,8 @@ export async function createSampleTable(
 ): Promise<boolean> {
   if (!("table" in input.relation)) return false;
   const name = quoteQualified(input.relation.table);
+  // Of processes that start at the same time, shards mostly, one makes it, and the others find it.
+  await session.client.query("SELECT pg_advisory_xact_lock(hashtextextended('person-etl sample table', 0))");
   const { rows: found } = await session.client.query<{ oid: string | null }>(
     "SELECT to_regclass($1)::text AS oid",
     [name],
