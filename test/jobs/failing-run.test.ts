@@ -182,26 +182,54 @@ describe("a job that fails", () => {
 });
 
 describe("a limit of the service", () => {
-  test("keeps what was answered and uses up what is left, exit code 3", async () => {
-    const world = await startWorld({ rows: 2000, config: configOf(enrichOnly) });
-    await world.control("/capacity", { records: 700 });
-    const report = await world.run();
-    const job = jobOf(report, "enrich_customers");
-    expect(exitCodeOf(report, null)).toBe(3);
-    expect(job).toMatchObject({ status: "limited", limited_by: "credits", error: { code: "credits" } });
-    expect(unaccountedRows(job)).toBe(0);
-    const { billed = 0 } = (await ledgerOf(world)).endpoints["POST /v2/enrich"] ?? {};
-    expect(job.records_matched).toBe(billed);
-    expect(billed).toBeGreaterThan(500);
-    expect(job.records_remaining).toBeGreaterThan(1000);
-
-    await world.control("/capacity", { records: null });
-    const rest = jobOf(await world.run(), "enrich_customers");
-    expect(rest.status).toBe("succeeded");
-    expect(rest.records_sent + job.records_sent).toBe(
-      Number(await world.value("SELECT count(DISTINCT sent_hash) FROM person_data.lookup_state")),
+  /** Records that count in the budget of enrich jobs today. */
+  const counted = (world: World) =>
+    world.value(
+      "SELECT records_reserved FROM person_data_ops.budget_use WHERE budget = 'enrich' AND period = 'day'",
     );
-    expect((await ledgerOf(world)).contents.billed_more_than_once).toBe(0);
+
+  test.each(["insufficient_record_capacity", "insufficient_credits"])(
+    "(402 %s) keeps what was answered and uses up what is left, exit code 3",
+    async (code) => {
+      const world = await startWorld({ rows: 2000, config: configOf(enrichOnly) });
+      await world.control("/capacity", { records: 700, code });
+      const report = await world.run();
+      const job = jobOf(report, "enrich_customers");
+      expect(exitCodeOf(report, null)).toBe(3);
+      expect(job).toMatchObject({ status: "limited", limited_by: "credits", error: { code: "credits" } });
+      expect(unaccountedRows(job)).toBe(0);
+      const { billed = 0 } = (await ledgerOf(world)).endpoints["POST /v2/enrich"] ?? {};
+      expect(job.records_matched).toBe(billed);
+      expect(billed).toBeGreaterThan(500);
+      expect(job.records_remaining).toBeGreaterThan(1000);
+      // What was turned away is given back.
+      expect(await counted(world)).toBe(String(job.records_sent));
+
+      await world.control("/capacity", { records: null });
+      const rest = jobOf(await world.run(), "enrich_customers");
+      expect(rest.status).toBe("succeeded");
+      expect(rest.records_sent + job.records_sent).toBe(
+        Number(await world.value("SELECT count(DISTINCT sent_hash) FROM person_data.lookup_state")),
+      );
+      expect((await ledgerOf(world)).contents.billed_more_than_once).toBe(0);
+    },
+  );
+
+  test("behind 429 is noticed, exit code 3; nothing of it counts, and the other jobs go on", async () => {
+    const jobs = `\n  enrich_first: { type: enrich, input: customers }\n  validate_customers: { type: validate_emails, input: customers }`;
+    const world = await startWorld({
+      rows: 1200,
+      config: configOf(jobs),
+      faults: parseFaults("429=300@enrich#2-"),
+    });
+    const report = await world.run();
+    expect(exitCodeOf(report, null)).toBe(3);
+    const job = jobOf(report, "enrich_first");
+    expect(job).toMatchObject({ status: "limited", limited_by: "quota", error: { code: "quota" } });
+    expect(report.jobs.map(unaccountedRows)).toEqual([0, 0]);
+    expect(job.records_sent).toBe(500);
+    expect(await counted(world)).toBe("500");
+    expect(jobOf(report, "validate_customers").status).toBe("succeeded");
   });
 });
 

@@ -6,9 +6,9 @@ import type { Session } from "./session.ts";
 export const HASH_BYTES = 8;
 const HASH_HEX = 2 * HASH_BYTES;
 
-/** The kept part of each hash, one after the other, as hex. */
-export function packHashes(hashes: readonly string[]): string {
-  return hashes.map((hash) => hash.slice(0, HASH_HEX)).join("");
+/** The kept part of each hash, one after the other. */
+export function packHashes(hashes: readonly string[]): Buffer {
+  return Buffer.from(hashes.map((hash) => hash.slice(0, HASH_HEX)).join(""), "hex");
 }
 
 /**

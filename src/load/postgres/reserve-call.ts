@@ -68,7 +68,7 @@ async function tryReserve(
       FROM call),
     doubt AS (
       INSERT INTO ${tableId(names, "data", "call_in_doubt")} (call_id, job, record_hashes, _synced_at, _run_id)
-      SELECT ${call.callId}::uuid, ${run.job}, substring(decode(${hashes}, 'hex') FROM 1 FOR ${HASH_BYTES} * granted::int),
+      SELECT ${call.callId}::uuid, ${run.job}, substring(${hashes}::bytea FROM 1 FOR ${HASH_BYTES} * granted::int),
         now(), ${run.runId}
       FROM call)
     SELECT rows, granted, (SELECT period FROM locked WHERE rest IS NOT NULL
