@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { FixConfigurationError } from "../../src/errors.ts";
+import { createLimiter } from "../../src/extract/limits.ts";
 import { exitCodeOf } from "../../src/jobs/report.ts";
 import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
-import { configOf, jobOf, startWorld, threeJobs, unaccountedRows, type World } from "./world.ts";
+import { configOf, fastClock, jobOf, startWorld, threeJobs, unaccountedRows, type World } from "./world.ts";
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 
@@ -181,13 +182,13 @@ describe("a job that fails", () => {
   });
 });
 
-describe("a limit of the service", () => {
-  /** Records that count in the budget of enrich jobs today. */
-  const counted = (world: World) =>
-    world.value(
-      "SELECT records_reserved FROM person_data_ops.budget_use WHERE budget = 'enrich' AND period = 'day'",
-    );
+/** Records that count in the budget of enrich jobs today. */
+const counted = (world: World) =>
+  world.value(
+    "SELECT records_reserved FROM person_data_ops.budget_use WHERE budget = 'enrich' AND period = 'day'",
+  );
 
+describe("a limit of the service", () => {
   test.each(["insufficient_record_capacity", "insufficient_credits"])(
     "(402 %s) keeps what was answered and uses up what is left, exit code 3",
     async (code) => {
@@ -222,7 +223,10 @@ describe("a limit of the service", () => {
       config: configOf(jobs),
       faults: parseFaults("429=300@enrich#2-"),
     });
-    const report = await world.run();
+    // Minutes of refusals in seconds.
+    const clock = fastClock(300);
+    const limiter = createLimiter({ concurrency: 4, requestsPerSecond: null, clock });
+    const report = await world.run({}, { clock, limiter });
     expect(exitCodeOf(report, null)).toBe(3);
     const job = jobOf(report, "enrich_first");
     expect(job).toMatchObject({ status: "limited", limited_by: "quota", error: { code: "quota" } });
