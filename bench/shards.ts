@@ -8,12 +8,12 @@ import { dropSchemas, type Stage, setStage } from "./stage.ts";
  * What `--shard` brings where the service is what takes the time: the resolve job of the real command line against a
  * sandbox that waits before every answer, as 1, 2, 4 and 8 processes with one call in flight each. Light on the CPU.
  *
- *     npm run bench:shards -- [--rows 15300] [--latency-ms 3000] [--processes 1,2,4,8]
+ *     npm run bench:shards -- [--rows 15300] [--latency-ms 10000] [--processes 1,2,4,8]
  */
 const { values } = parseArgs({
   options: {
     rows: { type: "string", default: "15300" },
-    "latency-ms": { type: "string", default: "3000" },
+    "latency-ms": { type: "string", default: "10000" },
     processes: { type: "string", default: "1,2,4,8" },
   },
 });
