@@ -24,29 +24,40 @@ export async function connectAsText(url: string): Promise<Client> {
   return client;
 }
 
-/** A place in Postgres, and the database's address. */
+/** A place in Postgres. */
 export interface PostgresPlace extends Place {
+  /** The address that the warehouse uses. */
   readonly url: string;
+  /** The database's own address. */
+  readonly directUrl: string;
   readonly client: Client;
 }
 
 /** Opens a warehouse in a database of its own. */
 export async function openPostgresPlace(
-  options: { readonly schema?: string; readonly opsSchema?: string; readonly prepare?: string } = {},
+  options: {
+    readonly schema?: string;
+    readonly opsSchema?: string;
+    readonly prepare?: string;
+    /** The warehouse's way to the database; the tests' own session goes straight. */
+    readonly through?: (url: string) => string;
+  } = {},
 ): Promise<PostgresPlace> {
   const database = await createDatabase();
   const client = await connectAsText(database.url);
   if (options.prepare) await client.query(options.prepare);
+  const url = options.through?.(database.url) ?? database.url;
   const warehouse = openWarehouse({
     type: "postgres",
-    url: database.url,
+    url,
     schema: options.schema ?? "person_data",
     opsSchema: options.opsSchema ?? "person_data_ops",
   });
   await warehouse.migrate();
   return {
     warehouse,
-    url: database.url,
+    url,
+    directUrl: database.url,
     client,
     async sql(text, params) {
       return (await client.query<TextRow>(text, params ? [...params] : undefined)).rows;

@@ -1,0 +1,109 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmod, cp, mkdtemp, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Client } from "pg";
+import { inject } from "vitest";
+import { chooseServerUser, giveTo } from "../../src/load/embedded/server-user.ts";
+import { findPgBouncer } from "./find-pgbouncer.ts";
+
+/** A PgBouncer in transaction mode before the Postgres of this test run. */
+export interface Pooler {
+  /** The address of a database of that server, through the pooler. */
+  through(databaseUrl: string): string;
+  stop(): Promise<void>;
+}
+
+const START_TIMEOUT_MS = 15_000;
+
+/** Starts PgBouncer; it ends with `stop`, or when this process does. */
+export async function startPooler(): Promise<Pooler> {
+  const program = await findPgBouncer();
+  const server = new URL(inject("postgresUrl"));
+  // It refuses to run as root, and the user that it then runs as must be able to read all of it.
+  const user = await chooseServerUser(null);
+  const folder = await mkdtemp(join(inject("runFolder"), "pgbouncer-"));
+  await chmod(folder, 0o755);
+  const file = join(folder, "pgbouncer");
+  await cp(program.file, file);
+  const libraries = join(folder, "libraries");
+  if (program.libraries) await cp(program.libraries, libraries, { recursive: true });
+  const port = await findFreePort();
+  const config = join(folder, "pgbouncer.ini");
+  await writeFile(config, configOf(server, port), { mode: 0o600 });
+  await giveTo(user, config);
+  // The shell ends it when we are gone, however we went.
+  const child = spawn("sh", ["-c", '"$0" "$1" & pid=$!; cat; kill -INT $pid; wait $pid', file, config], {
+    stdio: ["pipe", "ignore", "pipe"],
+    env: { PATH: process.env["PATH"] ?? "", LD_LIBRARY_PATH: libraries },
+    ...(user ? { uid: user.uid, gid: user.gid } : {}),
+  });
+  let said = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    said = (said + text).slice(-4000);
+  });
+  const ended = once(child, "close");
+  const pooler: Pooler = {
+    through(databaseUrl) {
+      const url = new URL(databaseUrl);
+      url.hostname = "127.0.0.1";
+      url.port = String(port);
+      return url.href;
+    },
+    async stop() {
+      child.stdin.end();
+      await ended;
+    },
+  };
+  try {
+    await waitUntilReady(pooler.through(server.href));
+  } catch (error) {
+    await pooler.stop();
+    throw new Error(`PgBouncer didn't start:\n${said}`, { cause: error });
+  }
+  return pooler;
+}
+
+/** Sessions of its own with the server, handed to a client for one transaction at a time; fewer than clients. */
+function configOf(server: URL, port: number): string {
+  const password = decodeURIComponent(server.password).replaceAll("'", "''");
+  return `[databases]
+* = host=${server.hostname} port=${server.port || "5432"} user=${decodeURIComponent(server.username)} password='${password}'
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 4
+max_client_conn = 200
+`;
+}
+
+async function findFreePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+async function waitUntilReady(url: string): Promise<void> {
+  const until = performance.now() + START_TIMEOUT_MS;
+  for (;;) {
+    const client = new Client({ connectionString: url, connectionTimeoutMillis: 2000 });
+    try {
+      await client.connect();
+      await client.query("SELECT 1");
+      return;
+    } catch (error) {
+      if (performance.now() > until) throw error;
+      await delay(50);
+    } finally {
+      await client.end().catch(() => {});
+    }
+  }
+}
