@@ -157,7 +157,11 @@ export async function writeBodies(stage: Stage, file: string): Promise<number> {
   await dropSchemas(stage.databaseUrl, name);
   const warehouse = openNamed(stage.databaseUrl, name);
   await warehouse.migrate();
-  const run = { runId: "bodies", job: "bodies", jobType: "enrich", shard: "0/1" };
+  const wanted = { runId: "bodies", job: "bodies", jobType: "enrich", shard: "0/1" };
+  const bench = { host: "bench", pid: process.pid, machine: null, processStart: null };
+  const reply = await warehouse.acquireLock({ ...wanted, process: bench, lifeMs: 600_000, dead: [] });
+  if (reply.kind === "refused") throw new Error("somebody else runs this benchmark");
+  const { run } = reply;
   await warehouse.beginRun(run);
   const spec: LookupSpec = {
     job: "bodies",

@@ -12,6 +12,12 @@ export interface Clock {
 export const systemClock: Clock = {
   now: () => Date.now(),
   async sleep(milliseconds, signal) {
-    await delay(milliseconds, undefined, signal ? { signal } : {});
+    try {
+      await delay(milliseconds, undefined, signal ? { signal } : {});
+    } catch (error) {
+      // Node wraps the signal's reason in an error of its own.
+      signal?.throwIfAborted();
+      throw error;
+    }
   },
 };

@@ -77,6 +77,12 @@ export class LimitReachedError extends Error {
   }
 }
 
+/** Another process has taken this job over: nothing more may be sent or written for it. Exit code 4. */
+export class LockLostError extends Error {
+  override readonly name = "LockLostError";
+  readonly code = "lock_lost";
+}
+
 /** Stopped by a signal after a clean commit; not a failure. Exit code 130 (SIGINT) or 143 (SIGTERM). */
 export class InterruptedError extends Error {
   override readonly name = "InterruptedError";

@@ -3,6 +3,7 @@ import {
   FixConfigurationError,
   InterruptedError,
   LimitReachedError,
+  LockLostError,
   StopJobError,
   StopRunError,
 } from "../errors.ts";
@@ -12,6 +13,7 @@ const OURS = [
   FixConfigurationError,
   InterruptedError,
   LimitReachedError,
+  LockLostError,
   StopJobError,
   StopRunError,
   UsageError,

@@ -3,6 +3,7 @@ import {
   FixConfigurationError,
   InterruptedError,
   LimitReachedError,
+  LockLostError,
   OWN_LIMITS,
   type Problem,
   StopJobError,
@@ -33,6 +34,7 @@ export function failureOf(error: unknown): Failure {
   if (error instanceof InterruptedError) return { ...interrupted(130), isOurs: false };
   if (error instanceof LimitReachedError)
     return failure(OWN_LIMITS.includes(error.code) ? 0 : 3, error.code, error.message);
+  if (error instanceof LockLostError) return failure(4, error.code, error.message);
   if (error instanceof StopRunError || error instanceof StopJobError)
     return failure(1, error.code, error.message);
   if (isSystemError(error)) return ofSystemError(error);

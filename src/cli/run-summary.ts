@@ -77,7 +77,7 @@ const HEADLINES: Readonly<Record<Status, (outcome: string) => string>> = {
   limited: (outcome) => `• Stopped at a limit: ${outcome}. Everything done so far is kept.`,
   interrupted: (outcome) =>
     `• Stopped by a signal: ${outcome}. Everything done so far is kept; the next run goes on from here.`,
-  locked: () => "✗ Another process is running these jobs.",
+  locked: (outcome) => `✗ Another process runs some of these jobs: ${outcome} by this one.`,
   skipped: (outcome) => `✗ Not everything could be done: ${outcome}. Everything done so far is kept.`,
   failed: (outcome) => `✗ Not everything could be done: ${outcome}. Everything done so far is kept.`,
 };

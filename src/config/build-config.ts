@@ -16,7 +16,7 @@ import type { JobDocument } from "./schema/jobs.ts";
 import { durationMs, parseTableName } from "./schema/values.ts";
 
 /** What of the configuration does not come out of the document. */
-export type Surroundings = Pick<Config, "file" | "warnings" | "logLevel" | "dataDir">;
+export type Surroundings = Pick<Config, "file" | "warnings" | "logLevel" | "dataDir" | "lockLifeMs">;
 
 /** The configuration as the program uses it; the document has passed the schema and every rule. */
 export function buildConfig(document: ConfigDocument, secrets: Secrets, surroundings: Surroundings): Config {

@@ -173,6 +173,8 @@ export interface Config {
     readonly maxBytes: number;
   };
   readonly budgets: Readonly<Record<JobConfig["type"], BudgetConfig>>;
+  /** Milliseconds without a heartbeat after which another process may take a job over. */
+  readonly lockLifeMs: number;
   /** After its first run a job that is due for more than both asks first. */
   readonly confirmAbove: { readonly records: number; readonly ratio: number };
   readonly connections: Readonly<Record<string, ConnectionConfig>>;

@@ -17,7 +17,7 @@ import { checkService, checkWarehouse } from "./rules/places.ts";
 import { noteDisabledSources } from "./rules/warnings.ts";
 import { documentSchema } from "./schema/document.ts";
 import { jobTypes } from "./schema/jobs.ts";
-import { chooseDataDir, chooseLogLevel, type Overrides } from "./settings.ts";
+import { chooseDataDir, chooseLockLife, chooseLogLevel, type Overrides } from "./settings.ts";
 import { readYaml } from "./yaml-source.ts";
 
 /** What {@link loadConfig} reads. */
@@ -52,6 +52,7 @@ export async function loadConfig({ file, env, overrides = {} }: LoadOptions): Pr
   const refused = checkAvailability(links, jobTypes, problems);
 
   const logLevel = chooseLogLevel(overrides, env, parsed.data?.log_level ?? "info", problems);
+  const lockLifeMs = chooseLockLife(env, problems);
   const resolver = createSecretResolver({ folder: dirname(path), env, problems, warnings });
   const secrets = await resolveSecrets(tree, Object.keys(links.connections), resolver, problems);
   const found = problems.list();
@@ -64,6 +65,7 @@ export async function loadConfig({ file, env, overrides = {} }: LoadOptions): Pr
     file: path,
     warnings: warnings.list(),
     logLevel,
+    lockLifeMs,
     dataDir: chooseDataDir(overrides, env, path, parsed.data.data_dir),
   });
 }

@@ -49,6 +49,25 @@ export function chooseDataDir(
   return given === undefined ? resolve(dirname(file), fromFile) : resolve(given);
 }
 
+/** How long a job's lock lives without a heartbeat. */
+const LOCK_LIFE_MS = 60_000;
+
+/**
+ * Milliseconds that a job's lock lives without a heartbeat. No setting for users: PERSON_ETL_LOCK_LIFE_MS is there for
+ * tests, which can't wait a minute for it to expire; all processes that run one job should have the same.
+ */
+export function chooseLockLife(env: Environment, problems: Problems): number {
+  const given = variable(env, "PERSON_ETL_LOCK_LIFE_MS");
+  if (given === undefined) return LOCK_LIFE_MS;
+  if (/^[1-9]\d{2,6}$/.test(given)) return Number(given);
+  problems.addProblem({
+    path: "PERSON_ETL_LOCK_LIFE_MS",
+    message: "must be a whole number of milliseconds from 100 to 9999999",
+    hint: "leave it away: only tests need it",
+  });
+  return LOCK_LIFE_MS;
+}
+
 /** An empty variable counts as not set, as it does for most programs. */
 function variable(env: Environment, name: string): string | undefined {
   const value = env[name];

@@ -1,6 +1,7 @@
-import { InterruptedError, LimitReachedError } from "../errors.ts";
+import { LimitReachedError } from "../errors.ts";
 import type { SendDecision } from "./decide.ts";
 import type { JobServices, RunRequest } from "./services.ts";
+import { stopReason } from "./stop-reason.ts";
 
 /** Gets the user's word where the decision asks for it; throws when nothing may be sent. */
 export async function agree(
@@ -21,6 +22,6 @@ export async function agree(
     );
   }
   const agreed = await request.confirm(`${reason}. Go on?`);
-  if (services.signal.aborted) throw new InterruptedError("Stopped by a signal.");
+  if (services.signal.aborted) throw stopReason(services.signal);
   if (!agreed) throw new LimitReachedError("confirmation", `${reason}. Nothing was sent, as you said no.`);
 }

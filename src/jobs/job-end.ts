@@ -4,6 +4,7 @@ import {
   InterruptedError,
   type LimitedBy,
   LimitReachedError,
+  LockLostError,
   OWN_LIMITS,
   StopJobError,
   StopRunError,
@@ -12,7 +13,8 @@ import type { RunEnd } from "../load/warehouse.ts";
 
 /** How a job ended. */
 export interface JobEnd {
-  readonly status: RunEnd["status"];
+  /** `locked`: another process has the job, so the books are its own. */
+  readonly status: RunEnd["status"] | "locked";
   readonly limitedBy: LimitedBy | null;
   readonly error: { readonly code: string; readonly message: string } | null;
   /** No other job of this run can go on either. */
@@ -42,9 +44,15 @@ export function skipped(code: string, message: string): JobEnd {
   return { ...succeeded, status: "skipped", error: { code, message } };
 }
 
+/** Was not begun or not finished, because another process has the job. */
+export function locked(code: string, message: string): JobEnd {
+  return { ...succeeded, status: "locked", error: { code, message } };
+}
+
 /** How a job ended that something thrown has ended. */
 export function endOfError(error: unknown): JobEnd {
   if (error instanceof InterruptedError) return interrupted;
+  if (error instanceof LockLostError) return locked(error.code, error.message);
   if (error instanceof LimitReachedError) {
     if (OWN_LIMITS.includes(error.code)) return capped(error.code);
     return { ...failed(error.code, error.message), status: "limited", limitedBy: error.code };

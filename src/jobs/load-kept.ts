@@ -1,4 +1,4 @@
-import { InterruptedError, StopJobError } from "../errors.ts";
+import { StopJobError } from "../errors.ts";
 import { settleKept } from "../extract/settle-kept.ts";
 import type { LookupCommit, PastRun, RunRef } from "../load/warehouse.ts";
 import type { Spool, SpooledCall } from "../spool/spool.ts";
@@ -10,6 +10,7 @@ import { openLoaderPool } from "./loader-pool.ts";
 import type { Outage } from "./outage.ts";
 import { receive, receiveAttempt, type Received, resultReader } from "./receive.ts";
 import type { JobServices } from "./services.ts";
+import { stopReason } from "./stop-reason.ts";
 import { countSettled } from "./tally.ts";
 
 /** Whose answers are loaded, and by whom. */
@@ -56,7 +57,7 @@ export async function loadKept(services: JobServices, task: LoadTask): Promise<v
   progress.note(run.job, `${countText(calls.length, "answer")} received by earlier runs to be loaded first.`);
   try {
     for (const call of calls) {
-      if (signal.aborted) throw new InterruptedError("Stopped by a signal.");
+      if (signal.aborted) throw stopReason(signal);
       const header = await readCall(services, task, call);
       if (header) await pool.push({ call, commit: commitOf(run, header, remaining) });
     }

@@ -1,4 +1,5 @@
 import type { JobConfig } from "../config/config.ts";
+import { LockLostError } from "../errors.ts";
 import type {
   Coverage,
   LookupCounts,
@@ -13,7 +14,8 @@ import { agree } from "./agree.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
 import { decideSending } from "./decide.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
-import { endOfError, type JobEnd } from "./job-end.ts";
+import { holdJob } from "./hold-job.ts";
+import { endOfError, type JobEnd, locked } from "./job-end.ts";
 import { isLoadedRarely, openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { keptText } from "./kept-text.ts";
@@ -49,19 +51,31 @@ interface Task {
   readonly outage: Outage;
 }
 
-/** Runs one job once and keeps the books. Throws only when it could not begin. */
+/** Runs one job once and keeps the books, unless another process runs it. Throws only when it could not begin. */
 export async function runLookupJob(
   services: JobServices,
   job: JobConfig,
   request: RunRequest,
 ): Promise<JobResult> {
+  const { runId, shard } = request;
+  const wanted = { runId, job: job.name, jobType: job.type, shard: shardText(shard) };
+  const hold = await holdJob(services, wanted, request);
+  if (hold.kind === "refused") return { end: locked("locked", hold.message), counters: zeroCounters };
+  const { run, signal, release } = hold.held;
+  try {
+    return await runHeld({ ...services, signal }, job, request, run);
+  } finally {
+    await release();
+  }
+}
+
+async function runHeld(
+  services: JobServices,
+  job: JobConfig,
+  request: RunRequest,
+  run: RunRef,
+): Promise<JobResult> {
   const { warehouse } = services;
-  const run: RunRef = {
-    runId: request.runId,
-    job: job.name,
-    jobType: job.type,
-    shard: shardText(request.shard),
-  };
   const spec = await lookupSpecOf(job, request);
   // Before this run is noted: one that goes on under the same id has to see its predecessor.
   const pastRuns = await warehouse.lastRuns(job.name, PAST_RUNS);
@@ -69,10 +83,13 @@ export async function runLookupJob(
   const outage = outageOf(services, job);
   const { end, counters, coverage } = await work(services, { job, request, run, spec, pastRuns, outage });
   const { status, limitedBy, error } = end;
+  // The books are with the process that has taken the job over.
+  if (status === "locked") return { end, counters };
   try {
     const runEnd = { status, limitedBy, error: error?.message ?? null, counters };
     await outage.outlast(() => warehouse.endRun(run, runEnd, coverage));
   } catch (failure) {
+    if (failure instanceof LockLostError) return { end: endOfError(failure), counters };
     // A warehouse that can't even note the end is of no use to the jobs that follow.
     return { end: { ...(status === "failed" ? end : endOfError(failure)), stopsRun: true }, counters };
   }
@@ -114,6 +131,8 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
   } catch (error) {
     thrown ??= { error };
   }
+  // What the loss of the lock made fail on the way is no failure of its own.
+  if (services.signal.reason instanceof LockLostError) thrown = { error: services.signal.reason };
   const counters = tally.counters();
   const judged = judgeEnd({
     job: job.name,

@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.ts";
-import { InterruptedError, StopRunError } from "../errors.ts";
+import { StopRunError } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { stopReason } from "./stop-reason.ts";
 
 /** Waits out a warehouse that can't be reached; one for all work of a job. */
 export interface Outage {
@@ -8,7 +9,7 @@ export interface Outage {
   readonly isOn: boolean;
   /**
    * Does work, again and again while the warehouse can't be reached; the work has to be harmless when repeated. Rejects
-   * when the outage has lasted too long, with the reason; with an InterruptedError when the user wants to stop.
+   * when the outage has lasted too long, with the reason; with an InterruptedError or a LockLostError when the job has to stop.
    */
   outlast<Result>(work: () => Promise<Result>): Promise<Result>;
   /** Calls back when an outage begins. */
@@ -61,7 +62,7 @@ export function createOutage({ clock, log, signal, retryForMs, job }: OutageOpti
   async function pause(milliseconds: number): Promise<void> {
     const end = AbortSignal.any([signal, back.signal]);
     if (!signal.aborted) await clock.sleep(milliseconds, end).catch(() => {});
-    if (signal.aborted) throw new InterruptedError("Stopped by a signal.");
+    if (signal.aborted) throw stopReason(signal);
   }
 
   return {

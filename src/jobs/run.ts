@@ -1,7 +1,7 @@
 import type { JobConfig } from "../config/config.ts";
-import type { RunRef } from "../load/warehouse.ts";
+import { holdJob } from "./hold-job.ts";
 import { selectJobs } from "./job-selection.ts";
-import { endOfError, interrupted, type JobEnd, skipped } from "./job-end.ts";
+import { endOfError, interrupted, type JobEnd, locked, skipped } from "./job-end.ts";
 import { type JobResult, runLookupJob } from "./lookup-job.ts";
 import { prepareRun } from "./prepare.ts";
 import { type JobReport, type RunReport, statusOf, zeroCounters } from "./report.ts";
@@ -65,22 +65,28 @@ async function runOne(
   return result;
 }
 
-/** Notes a job that is not begun. */
+/** Notes a job that is not begun, unless another process runs it and keeps its books. */
 async function leaveOut(
-  { warehouse }: JobServices,
+  services: JobServices,
   job: JobConfig,
   { runId, shard }: RunRequest,
   end: JobEnd,
 ): Promise<JobResult> {
-  const run: RunRef = { runId, job: job.name, jobType: job.type, shard: shardText(shard) };
+  const left = { end, counters: zeroCounters };
   const { status, limitedBy, error } = end;
-  await warehouse.beginRun(run);
-  await warehouse.endRun(
-    run,
-    { status, limitedBy, error: error?.message ?? null, counters: zeroCounters },
-    null,
-  );
-  return { end, counters: zeroCounters };
+  if (status === "locked") return left;
+  const wanted = { runId, job: job.name, jobType: job.type, shard: shardText(shard) };
+  const hold = await holdJob(services, wanted, { wait: false });
+  if (hold.kind === "refused") return left;
+  const { run, release } = hold.held;
+  const runEnd = { status, limitedBy, error: error?.message ?? null, counters: zeroCounters };
+  try {
+    await services.warehouse.beginRun(run);
+    await services.warehouse.endRun(run, runEnd, null);
+  } finally {
+    await release();
+  }
+  return left;
 }
 
 /** Why a job is not begun; null when nothing stands against it. */
@@ -92,6 +98,13 @@ function hindranceOf(services: JobServices, job: JobConfig, ends: Ends): JobEnd 
   const broken = job.after.find((name) => ["failed", "skipped"].includes(ends.get(name)?.status ?? ""));
   if (broken !== undefined) {
     return skipped("dependency_failed", `${job.name} was not begun, because ${broken} did not succeed.`);
+  }
+  const held = job.after.find((name) => ends.get(name)?.status === "locked");
+  if (held !== undefined) {
+    return locked(
+      "dependency_locked",
+      `${job.name} was not begun, because another process runs ${held}, which comes first.`,
+    );
   }
   return services.signal.aborted ? interrupted : null;
 }

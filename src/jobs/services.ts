@@ -44,6 +44,8 @@ export interface RunRequest {
   /** The part of every input that this run looks at; the services' configuration and limits are this part's. */
   readonly shard: Shard;
   readonly runId: string;
+  /** Waits for a job that another process runs, instead of leaving it out. */
+  readonly wait: boolean;
   /** Answers every question with yes. */
   readonly yes: boolean;
   readonly acceptParameters: "resend" | "keep" | null;

@@ -1,5 +1,5 @@
 import type { JobConfig } from "../config/config.ts";
-import type { JobStatus, LedgerDay, PastRun, TableFreshness } from "../load/warehouse.ts";
+import type { JobStatus, LedgerDay, LockHolder, PastRun, TableFreshness } from "../load/warehouse.ts";
 import { type BudgetReport, budgetReports } from "./budget-report.ts";
 import type { Counters } from "./report.ts";
 import { reportWaiting } from "./waiting-answers.ts";
@@ -15,6 +15,19 @@ export interface PastRunReport extends Counters {
   readonly finished_at: string | null;
   readonly records_due: number;
   readonly error: string | null;
+}
+
+/** A process that runs a job, in the document of `status --json`. */
+export interface HolderReport {
+  readonly shard: string;
+  readonly run_id: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly since: string;
+  readonly last_heartbeat_at: string;
+  readonly expires_at: string;
+  /** No sign of life for too long: the next run takes the job over. */
+  readonly is_expired: boolean;
 }
 
 /** One job in the document of `status --json`. */
@@ -46,6 +59,8 @@ export interface JobStatusReport {
   readonly open_rejects: Readonly<Record<string, number>>;
   /** Received answers in this data_dir that the next run loads, and their size on disk. */
   readonly waiting_answers: { readonly calls: number; readonly bytes: number };
+  /** Who runs it now; several only when it is run in shards. */
+  readonly held_by: readonly HolderReport[];
 }
 
 /** One table in the document of `status --json`. */
@@ -126,7 +141,15 @@ export async function readStatus({
 }
 
 function neverRun(job: JobConfig): JobStatus {
-  return { job: job.name, lastRun: null, lastPass: [], lastSuccessAt: null, coverage: null, openRejects: {} };
+  return {
+    job: job.name,
+    lastRun: null,
+    lastPass: [],
+    lastSuccessAt: null,
+    coverage: null,
+    openRejects: {},
+    holders: [],
+  };
 }
 
 function statusReport(job: JobConfig, status: JobStatus): Omit<JobStatusReport, "waiting_answers"> {
@@ -151,6 +174,20 @@ function statusReport(job: JobConfig, status: JobStatus): Omit<JobStatusReport, 
       shards_counted: coverage.shardsCounted,
     },
     open_rejects: status.openRejects,
+    held_by: status.holders.map(holderReport),
+  };
+}
+
+function holderReport(holder: LockHolder): HolderReport {
+  return {
+    shard: holder.shard,
+    run_id: holder.runId,
+    host: holder.host,
+    pid: holder.pid,
+    since: holder.acquiredAt,
+    last_heartbeat_at: holder.heartbeatAt,
+    expires_at: holder.expiresAt,
+    is_expired: holder.isExpired,
   };
 }
 

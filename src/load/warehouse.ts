@@ -286,7 +286,53 @@ export interface RunRef {
   readonly jobType: string;
   /** `I/N`; `0/1` without shards. */
   readonly shard: string;
+  /** Of the lock that the run holds on job and shard: nothing is committed for it under an older one. */
+  readonly epoch: number;
 }
+
+/** A process that runs jobs, as others can recognize it. */
+export interface RunnerProcess {
+  /** Name of the machine, for people. */
+  readonly host: string;
+  readonly pid: number;
+  /** The same for all processes that can look for each other by number, and for no others; null where it can't be told. */
+  readonly machine: string | null;
+  /** Tells the process from a later one of the same number; null where it can't be told. */
+  readonly processStart: string | null;
+}
+
+/** Who holds a job, or a shard of it. */
+export interface LockHolder extends RunnerProcess {
+  readonly job: string;
+  readonly shard: string;
+  readonly epoch: number;
+  readonly runId: string;
+  readonly acquiredAt: string;
+  readonly heartbeatAt: string;
+  readonly expiresAt: string;
+  /** By the warehouse's clock; whoever wants the job takes it over. */
+  readonly isExpired: boolean;
+}
+
+/** Who wants to run a job. */
+export interface LockRequest extends Omit<RunRef, "epoch"> {
+  readonly process: RunnerProcess;
+  /** Milliseconds without a heartbeat after which the lock expires. */
+  readonly lifeMs: number;
+  /** Holders that are known to be dead: they are treated as expired. */
+  readonly dead: readonly LockHolder[];
+}
+
+/** What came of the wish to run a job. */
+export type LockReply =
+  | {
+      readonly kind: "held";
+      readonly run: RunRef;
+      /** Holders that had expired or were dead, whose runs are closed now. */
+      readonly tookOver: readonly LockHolder[];
+    }
+  /** Others run the job: the same shard of it, or another division of it into shards. */
+  | { readonly kind: "refused"; readonly holders: readonly LockHolder[] };
 
 /** Counters to add to the run's. */
 export type CounterDelta = Partial<Record<RunCounter, number>>;
@@ -374,6 +420,8 @@ export interface JobStatus {
       })
     | null;
   readonly openRejects: Readonly<Record<string, number>>;
+  /** Who runs it at the moment, by shard; also those whose lock has expired and that nobody has taken over yet. */
+  readonly holders: readonly LockHolder[];
 }
 
 /** How fresh one table is (view `table_freshness`). */
@@ -386,7 +434,8 @@ export interface TableFreshness {
 
 /**
  * A data warehouse. The same behaviour in every one: a commit is all or nothing, applying the same answer twice changes
- * nothing, an older answer never replaces a newer one, unchanged rows aren't rewritten.
+ * nothing, an older answer never replaces a newer one, unchanged rows aren't rewritten. Whatever is asked for a run
+ * throws a LockLostError and leaves nothing behind once the run's lock has been released or taken over.
  */
 export interface Warehouse {
   /** For messages: kind, place and schemas, without a secret. */
@@ -436,7 +485,17 @@ export interface Warehouse {
   /** Records that this job has reserved in runs of this id (and shard). */
   runUse(run: RunRef): Promise<number>;
 
-  /** Notes the start of a job's run; closes runs of the job that a crash left open. */
+  /**
+   * Gets a job (or a shard) for a process. A holder that has expired or is dead is taken over: what it has under way is
+   * ended, unless it is being committed, which is waited for; and its run is closed as failed.
+   */
+  acquireLock(request: LockRequest): Promise<LockReply>;
+  /** The sign of life of a run: its lock lives `lifeMs` from now on. False when it is lost. */
+  renewLock(run: RunRef, lifeMs: number): Promise<boolean>;
+  /** Gives the lock back; does nothing when it is lost. */
+  releaseLock(run: RunRef): Promise<void>;
+
+  /** Notes the start of a job's run. */
   beginRun(run: RunRef): Promise<void>;
   /** Notes how many rows are due, before anything is sent. */
   recordDue(run: RunRef, recordsDue: number): Promise<void>;

@@ -67,6 +67,28 @@ export const syncRun = ops(
   ],
 );
 
+/** Who runs each job, or a shard of it; one row each, which stays after its release. */
+export const jobLock = ops(
+  "job_lock",
+  "Who runs each job, or a shard of it; held until it is released or, for want of heartbeats, expires.",
+  ["job", "shard"],
+  [
+    column("job", "text", "none", "The job."),
+    column("shard", "text", "none", "`I/N`; `0/1` without shards."),
+    column("epoch", "integer", "none", "Raised with every owner; nothing commits under an older one.", true),
+    column("owner_token", "text", "none", "The owner's sessions are called `person-etl` and this.", true),
+    column("run_id", "text", "none", "The owner's run.", true),
+    column("host", "text", "none", "Machine of the owner.", true),
+    column("pid", "integer", "none", "Process of the owner.", true),
+    column("machine", "text", "none", "Running system and process namespace; null where it can't be told."),
+    column("process_start", "text", "none", "When the process was started, in the system's own ticks."),
+    column("acquired_at", "timestamptz", "none", "Since when it is held, by the warehouse's clock.", true),
+    column("heartbeat_at", "timestamptz", "none", "The owner's last sign of life.", true),
+    column("expires_at", "timestamptz", "none", "From then on others may take over.", true),
+    column("released_at", "timestamptz", "none", "When the owner gave it back; null while it is held."),
+  ],
+);
+
 /** How far a feed has been read. */
 export const checkpoint = ops(
   "checkpoint",

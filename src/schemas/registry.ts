@@ -32,6 +32,7 @@ export const tables: readonly Table[] = [
   callInDoubt,
   ops.warehouseIdentity,
   ops.syncRun,
+  ops.jobLock,
   ops.checkpoint,
   ops.apiCall,
   ops.schemaDrift,

@@ -109,6 +109,7 @@ test.concurrent("migrate prints the DDL without a database, creates the tables, 
 
   expect((await runJson(["migrate"], setting)).document["migrations"]).toEqual([
     "0001-lookups",
+    "0002-job-lock",
     "0003-budgets",
   ]);
   expect((await runJson(["migrate"], setting)).document["migrations"]).toEqual([]);

@@ -79,7 +79,12 @@ export function fastClock(factor: number): Clock {
   return {
     now: () => startMs + (Date.now() - startMs) * factor,
     async sleep(milliseconds, signal) {
-      await delay(milliseconds / factor, undefined, signal ? { signal } : {});
+      try {
+        await delay(milliseconds / factor, undefined, signal ? { signal } : {});
+      } catch (error) {
+        signal?.throwIfAborted();
+        throw error;
+      }
     },
   };
 }
@@ -180,6 +185,7 @@ export async function startWorld(
           maxRecords: null,
           shard: wholeInput,
           runId: `run-${Math.random().toString(36).slice(2)}`,
+          wait: false,
           yes: false,
           acceptParameters: null,
           ...request,

@@ -3,7 +3,7 @@ import { openWarehouse } from "../../src/load/open.ts";
 import type { InputSource, LookupSpec } from "../../src/load/warehouse.ts";
 import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
-import { gist, matchAll, recordsOf, runNight, runOf } from "./suite/nights.ts";
+import { gist, holdJobs, matchAll, recordsOf, runNight, runOf } from "./suite/nights.ts";
 import { enrichSpec, people, resolveSpec, validateSpec } from "./suite/people.ts";
 import { clear, columnOf, type Place } from "./suite/place.ts";
 
@@ -327,7 +327,9 @@ describe("an input behind another connection", () => {
         const nights = [];
         for (const input of [local, foreign]) {
           const fields = of === validateSpec ? { emails: ["email"] } : base.fields;
-          const spec = of({ job: `${of({}).type} ${input.name}`, input: { ...input, fields }, maxRecords });
+          const job = `${of({}).type} ${input.name}`;
+          if (maxRecords !== null) await holdJobs(place.warehouse, [job]);
+          const spec = of({ job, input: { ...input, fields }, maxRecords });
           const { counts, sent } = await runNight(place, spec, matchAll);
           nights.push({ counts, sent });
         }

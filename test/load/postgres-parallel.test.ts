@@ -1,12 +1,11 @@
-import { connect as connectSocket, createServer, type Socket } from "node:net";
-import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../../src/load/open.ts";
 import type { LookupCommit, LookupSpec, Warehouse } from "../../src/load/warehouse.ts";
 import { personChildren } from "../../src/schemas/person.ts";
+import { openDoor } from "../support/door.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
-import { commitOf, runNight, runOf } from "./suite/nights.ts";
+import { commitOf, holdJobs, runNight, runOf } from "./suite/nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
 import { clear, columnOf, valueOf } from "./suite/place.ts";
@@ -82,7 +81,7 @@ async function holdUp(lock: string, work: () => Promise<unknown>) {
   const waiting = () =>
     valueOf(
       place,
-      `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'person-etl'
+      `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'person-etl %'
         AND wait_event_type = 'Lock' LIMIT 1`,
     );
   let pid = await waiting();
@@ -102,6 +101,8 @@ describe("loaders in parallel", () => {
     async (loaders, rounds) => {
       const sequential = openAnother(place.url, "sequential");
       await sequential.migrate();
+      await place.sql("DELETE FROM sequential_ops.job_lock");
+      await holdJobs(sequential);
       for (const table of contentTables) await place.sql(`DELETE FROM sequential.${table}`);
       for (let round = 0; round < rounds; round++) {
         // Every round has persons of the last one, and new ones.
@@ -275,69 +276,3 @@ describe("a commit whose connection is lost", () => {
     expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe("1");
   });
 });
-
-/** A way to the database that can be shut. */
-interface Door {
-  readonly url: string;
-  /** How often it was shut between a COMMIT and its reply. */
-  cuts(): number;
-  open(): void;
-}
-
-/** Opens a door that is shut once, after the server has done a COMMIT and before the client hears of it, or from the start. */
-async function openDoor(
-  databaseUrl: string,
-  options: { readonly isOpen: boolean; readonly cutsAtCommit: boolean },
-): Promise<Door> {
-  const target = new URL(databaseUrl);
-  const state = { cuts: 0, isOpen: options.isOpen };
-  const sockets = new Set<Socket>();
-  const server = createServer((client) => {
-    if (!state.isOpen) {
-      client.destroy();
-      return;
-    }
-    const upstream = connectSocket(Number(target.port), target.hostname);
-    for (const [socket, other] of [
-      [client, upstream],
-      [upstream, client],
-    ] as const) {
-      sockets.add(socket);
-      socket.on("error", () => {});
-      socket.on("close", () => {
-        sockets.delete(socket);
-        other.destroy();
-      });
-    }
-    let isCommitting = false;
-    client.on("data", (bytes) => {
-      isCommitting ||= options.cutsAtCommit && state.cuts === 0 && bytes.includes("COMMIT\0");
-      upstream.write(bytes);
-    });
-    upstream.on("data", (bytes) => {
-      if (!isCommitting) {
-        client.write(bytes);
-        return;
-      }
-      state.cuts += 1;
-      client.destroy();
-    });
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  onTestFinished(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  const address = server.address();
-  const url = new URL(databaseUrl);
-  url.hostname = "127.0.0.1";
-  url.port = String(typeof address === "object" ? address?.port : "");
-  return {
-    url: url.href,
-    cuts: () => state.cuts,
-    open: () => {
-      state.isOpen = true;
-    },
-  };
-}

@@ -6,7 +6,7 @@ import type { Warehouse } from "../../src/load/warehouse.ts";
 import { tables } from "../../src/schemas/registry.ts";
 import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresPlace } from "./postgres-place.ts";
-import { matchAll, runNight } from "./suite/nights.ts";
+import { holdJobs, matchAll, runNight } from "./suite/nights.ts";
 import { enrichSpec, makePeople } from "./suite/people.ts";
 import type { TextRow } from "./suite/place.ts";
 
@@ -106,7 +106,7 @@ describe("migrations", () => {
     const { url } = await freshDatabase();
     const warehouse = open(url);
     expect(await warehouse.isMigrated()).toBe(false);
-    expect(await warehouse.migrate()).toEqual(["0001-lookups", "0003-budgets"]);
+    expect(await warehouse.migrate()).toEqual(["0001-lookups", "0002-job-lock", "0003-budgets"]);
     expect(await warehouse.isMigrated()).toBe(true);
     const found = await describeColumns(await connect(url), ["person_data", "person_data_ops"]);
     // An index counts its columns from 0, as the declared key does.
@@ -133,7 +133,7 @@ describe("migrations", () => {
   test("run from several warehouses at the same time run once", async () => {
     const { url } = await freshDatabase();
     const ran = await Promise.all(Array.from({ length: 4 }, () => open(url).migrate()));
-    expect(ran.flat()).toEqual(["0001-lookups", "0003-budgets"]);
+    expect(ran.flat()).toEqual(["0001-lookups", "0002-job-lock", "0003-budgets"]);
     expect(await describeColumns(await connect(url), ["person_data", "person_data_ops"])).toEqual(
       declaredColumns("person_data", "person_data_ops"),
     );
@@ -169,6 +169,7 @@ describe("migrations", () => {
   ])("and nights work in schemas whose names have %s", async (_, schema, opsSchema) => {
     const place = await openPostgresPlace({ schema, opsSchema, prepare: "CREATE SCHEMA crm" });
     closers.push(() => place.close());
+    await holdJobs(place.warehouse);
     await makePeople(place, [{ id: "1", first_name: "Ann" }]);
     const { sent } = await runNight(place, enrichSpec(), matchAll);
     expect(sent).toEqual({ 1: { first_name: "Ann" } });
@@ -182,7 +183,11 @@ describe("migrations", () => {
     const { url } = await freshDatabase();
     await open(url).migrate();
     expect(await open(url, "other", "other_ops").isMigrated()).toBe(false);
-    expect(await open(url, "other", "other_ops").migrate()).toEqual(["0001-lookups", "0003-budgets"]);
+    expect(await open(url, "other", "other_ops").migrate()).toEqual([
+      "0001-lookups",
+      "0002-job-lock",
+      "0003-budgets",
+    ]);
   });
 
   test("aren't needed for a plan", async () => {
@@ -272,7 +277,7 @@ describe("rights", () => {
     );
     const warehouse = open(url);
     expect((await warehouse.check()).filter((line) => !line.ok)).toEqual([]);
-    expect(await warehouse.migrate()).toEqual(["0001-lookups", "0003-budgets"]);
+    expect(await warehouse.migrate()).toEqual(["0001-lookups", "0002-job-lock", "0003-budgets"]);
     expect(await open(url).migrate()).toEqual([]);
   });
 

@@ -6,6 +6,7 @@ import { describeCursor } from "./suite/cursor.ts";
 import { describeEqualRecords } from "./suite/equal-records.ts";
 import { describeHistories } from "./suite/histories.ts";
 import { describeInputs } from "./suite/inputs.ts";
+import { describeLocks } from "./suite/locks.ts";
 import { describeParameters } from "./suite/parameters.ts";
 import { describePersons } from "./suite/persons.ts";
 import { describePidFrom } from "./suite/pid-from.ts";
@@ -32,6 +33,7 @@ const parts: readonly ((getPlace: GetPlace) => void)[] = [
   describeValues,
   describeShards,
   describeHistories,
+  describeLocks,
 ];
 
 /**

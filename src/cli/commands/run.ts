@@ -22,6 +22,7 @@ interface RunFlags {
   readonly maxRecords?: number;
   readonly shard?: Shard;
   readonly runId?: string;
+  readonly wait?: boolean;
   readonly yes?: boolean;
   readonly acceptParameters?: "resend" | "keep";
 }
@@ -40,6 +41,7 @@ export const addRun: AddCommand = (program, act) => {
       parseShard,
     )
     .option("--run-id <id>", "name of this run, for Airflow and the like", readRunId)
+    .option("--wait", "wait for a job that another process runs, instead of leaving it out")
     .option("--yes", "answer every question with yes")
     .addOption(
       new Option(
@@ -84,6 +86,7 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
       maxRecords: flags.maxRecords === undefined ? null : shareOf(flags.maxRecords, shard),
       shard,
       runId: flags.runId ?? newRunId(systemClock.now()),
+      wait: flags.wait === true,
       yes: flags.yes === true,
       acceptParameters: flags.acceptParameters ?? null,
       ...(ask ? { confirm: async (question: string) => isYes(await ask(`${question} [y/N] `)) } : {}),

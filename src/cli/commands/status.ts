@@ -53,6 +53,7 @@ function nothingYet(config: Config): StatusReport {
       coverage: null,
       open_rejects: {},
       waiting_answers: { calls: 0, bytes: 0 },
+      held_by: [],
     })),
     budgets: budgetReports(config, []),
     days: [],
@@ -111,6 +112,16 @@ function leftBehind({ answers_left_behind }: StatusReport): string[] {
   return answers_left_behind.map(({ folder, message, hint }) => `! ${folder}: ${message}; ${hint}`);
 }
 
+function holders({ job, held_by }: JobStatusReport): string[] {
+  return held_by.map(({ run_id, pid, host, shard, since, is_expired, last_heartbeat_at }) => {
+    const what = shard === "0/1" ? job : `${job} (shard ${shard})`;
+    const who = `run ${run_id}, process ${pid} on ${host}`;
+    return is_expired
+      ? `• ${what} was begun by ${who}, which gave its last sign of life at ${last_heartbeat_at}; the next run takes it over`
+      : `• ${what} is run since ${since} by ${who}`;
+  });
+}
+
 /** How the last run ended; of several shards each end, with how many had it. */
 function endOfPass(runs: readonly PastRunReport[]): string {
   const ends = runs.map(({ status, limited_by }) => [status, limited_by].filter(Boolean).join(": "));
@@ -120,16 +131,12 @@ function endOfPass(runs: readonly PastRunReport[]): string {
   return [...new Set(ends)].map((one) => `${ends.filter((e) => e === one).length}× ${one}`).join(", ");
 }
 
-function remarks({
-  job,
-  last_pass,
-  coverage,
-  open_rejects,
-  waiting_answers: waiting,
-}: JobStatusReport): string[] {
+function remarks(report: JobStatusReport): string[] {
+  const { job, last_pass, coverage, open_rejects, waiting_answers: waiting } = report;
   const isPart = coverage !== null && coverage.shards_counted < coverage.shards;
   const rejects = Object.entries(open_rejects).map(([code, rows]) => `${counted(rows, "row")} ${code}`);
   return [
+    ...holders(report),
     ...last_pass.flatMap(({ shard, error }) =>
       error === null ? [] : [`✗ ${job}${last_pass.length > 1 ? ` (shard ${shard})` : ""}: ${error}`],
     ),

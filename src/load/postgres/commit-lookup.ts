@@ -1,4 +1,4 @@
-import type pg from "pg";
+import { crashPoint } from "../../crash-point.ts";
 import { codeOf } from "../../errors.ts";
 import type { CommitResult, LookupAnswer, LookupCommit, LookupReject } from "../warehouse.ts";
 import { forgetDoubts } from "./call-in-doubt.ts";
@@ -9,15 +9,12 @@ import { loadPersons } from "./load-persons.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { loadRejects } from "./load-rejects.ts";
 import { loadValidations } from "./load-validations.ts";
-import type { SchemaNames } from "./names.ts";
 import { isDataFault, isRetryable, retryPauseMs } from "./recovery.ts";
 import type { OpenLoads } from "./open-loads.ts";
-import { inTransaction, setRunId } from "./session.ts";
+import { inRunTransaction, type RunPlace } from "./run-transaction.ts";
 
 /** What a commit needs beside its content. */
-export interface CommitContext {
-  readonly pool: pg.Pool;
-  readonly names: SchemaNames;
+export interface CommitContext extends RunPlace {
   readonly openLoads: OpenLoads;
   pause(milliseconds: number): Promise<void>;
 }
@@ -49,9 +46,9 @@ async function commitOnce(
   const asker = { ...commit.run, ...commit.onBehalfOf };
   const load = context.openLoads.begin();
   try {
-    return await inTransaction(context.pool, async (session) => {
+    const runPlace = { ...context, rowsRunId: asker.runId };
+    const result = await inRunTransaction(runPlace, commit.run, async (session) => {
       load.startedAt(session.now);
-      await setRunId(session, asker.runId);
       const written = new Map<string, number>();
       const place: LoadPlace = {
         session,
@@ -91,8 +88,11 @@ async function commitOnce(
       // A run that is over has nothing under way.
       const safeUntil = commit.onBehalfOf ? null : context.openLoads.safeUntil(load);
       await addCounters(session, names, asker, counters, safeUntil);
+      crashPoint("before_commit");
       return { rowsWritten, notLoadable: [] };
     });
+    crashPoint("after_commit");
+    return result;
   } finally {
     load.end();
   }

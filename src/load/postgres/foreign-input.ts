@@ -76,6 +76,6 @@ export async function openForeignInput(
       await session.client.query("ANALYZE pg_temp.foreign_row");
       return { ...opened, rawRows: "SELECT * FROM pg_temp.foreign_row" };
     },
-    false,
+    { keep: false },
   );
 }

@@ -249,7 +249,7 @@ export async function checkInput(pool: pg.Pool, input: InputSource): Promise<rea
       }
       return [];
     },
-    false,
+    { keep: false },
   );
 }
 

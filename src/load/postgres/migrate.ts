@@ -2,6 +2,7 @@ import { Kysely, PostgresDialect } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import type pg from "pg";
 import { lookups } from "../../../migrations/postgres/0001-lookups.ts";
+import { jobLock } from "../../../migrations/postgres/0002-job-lock.ts";
 import { budgets } from "../../../migrations/postgres/0003-budgets.ts";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
 import { tables } from "../../schemas/registry.ts";
@@ -17,6 +18,7 @@ function migrationsFor(names: SchemaNames): Record<string, Migration> {
   const ops = quoteIdentifier(names.ops);
   return {
     "0001-lookups": lookups(data, ops),
+    "0002-job-lock": jobLock(ops),
     "0003-budgets": withComments(budgets(data, ops), names),
   };
 }
@@ -100,7 +102,7 @@ async function migrationError(pool: pg.Pool, error: unknown, names: SchemaNames)
   );
 }
 
-/** Whether the first migration has run. */
+/** Whether the first migration has run; a later one may still be missing. */
 export async function isMigrated(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   return hasTable(pool, names, "warehouse_identity");
 }

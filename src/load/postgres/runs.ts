@@ -10,6 +10,7 @@ import type {
   RunRef,
   TableFreshness,
 } from "../warehouse.ts";
+import { readHolders } from "./job-lock.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import { type PassCheckpoint, writeCheckpoint } from "./pass-checkpoint.ts";
 import type { Session } from "./session.ts";
@@ -17,21 +18,12 @@ import type { Session } from "./session.ts";
 const counterNames = Object.keys(runCounters) as RunCounter[];
 const counterList = sql.join(counterNames.map((name) => sql.id(name)));
 
-/** A run without a sign of life for this long has crashed. */
-const CRASHED_AFTER = "15 minutes";
-
 /** How many shards a run was one of, of a column `shard`. */
 const SHARD_COUNT = sql`split_part(shard, '/', 2)::bigint`;
 
-/** Notes a job's start; closes runs that a crash left open: this shard's, and those with another number of shards. */
+/** Notes a job's start. */
 export async function beginRun(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
   const syncRun = tableId(names, "ops", "sync_run");
-  await session.change(sql`
-    UPDATE ${syncRun} SET status = 'failed', finished_at = now(), _synced_at = now(),
-      error = 'The process ended without closing this run.'
-    WHERE job = ${run.job} AND status = 'running'
-      AND (shard = ${run.shard} OR ${SHARD_COUNT} <> split_part(${run.shard}, '/', 2)::bigint)
-      AND _synced_at < now() - ${CRASHED_AFTER}::interval`);
   const zeros = sql.join(counterNames.map(() => sql`0`));
   await session.change(sql`
     INSERT INTO ${syncRun} (run_id, job, shard, job_type, status, limited_by, started_at, finished_at, ${counterList},
@@ -197,6 +189,7 @@ export async function jobStatus(session: Session, names: SchemaNames, job: strin
     lastSuccessAt: success?.at ?? null,
     coverage,
     openRejects: Object.fromEntries(rejects.map((row) => [row.code, row.count])),
+    holders: await readHolders(session, names, job),
   };
 }
 

@@ -7,7 +7,6 @@ import {
   type RawBuilder,
 } from "kysely";
 import { type CustomTypesConfig, Pool, type PoolClient, types as defaultTypes } from "pg";
-import { quoteLiteral } from "./names.ts";
 
 /** Compiles `sql` templates; never connects. Values become parameters, `sql.id` quotes identifiers. */
 const compiler = new Kysely<unknown>({
@@ -82,14 +81,26 @@ const types: CustomTypesConfig = {
   }) as typeof defaultTypes.getTypeParser,
 };
 
+/** How long a pool waits; queries may take as long as they like unless it says otherwise. */
+interface PoolTimeouts {
+  readonly connectMs: number;
+  readonly queryMs?: number;
+}
+
 /** Opens a pool; connects at the first use only. */
-export function openPool(url: string, connections: number): Pool {
+export function openPool(
+  url: string,
+  connections: number,
+  timeouts: PoolTimeouts = { connectMs: 15_000 },
+): Pool {
+  const { connectMs, queryMs } = timeouts;
   const pool = new Pool({
     connectionString: url,
     max: connections,
     types,
     application_name: "person-etl",
-    connectionTimeoutMillis: 15_000,
+    connectionTimeoutMillis: connectMs,
+    ...(queryMs === undefined ? {} : { query_timeout: queryMs }),
     keepAlive: true,
   });
   // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
@@ -115,16 +126,19 @@ function sessionOf(client: PoolClient, now: string): Session {
   };
 }
 
-/** Says which run the transaction's rows belong to: the default of their `_run_id`. */
-export async function setRunId(session: Session, runId: string): Promise<void> {
-  await session.client.query(`SET LOCAL person_etl.run_id = ${quoteLiteral(runId)}`);
+/** How a transaction is made. */
+interface TransactionOptions {
+  /** False: it is rolled back in any case. */
+  readonly keep?: boolean;
+  /** Further settings of the transaction; all of them LOCAL, because a pooler gives the session to others after it. */
+  readonly settings?: readonly `SET LOCAL ${string}`[];
 }
 
-/** Runs `work` in one transaction with pinned settings; rolls back when it throws, or when `keep` is false. */
+/** Runs `work` in one transaction with pinned settings; rolls back when it throws. */
 export async function inTransaction<Result>(
   pool: Pool,
   work: (session: Session) => Promise<Result>,
-  keep = true,
+  { keep = true, settings = [] }: TransactionOptions = {},
 ): Promise<Result> {
   const client = await pool.connect();
   let broken: Error | boolean = false;
@@ -134,7 +148,8 @@ export async function inTransaction<Result>(
   };
   client.on("error", onError);
   try {
-    const results: unknown = await client.query(`BEGIN ISOLATION LEVEL READ COMMITTED; ${PINNED}; ${NOW}`);
+    const begin = ["BEGIN ISOLATION LEVEL READ COMMITTED", PINNED, ...settings, NOW].join("; ");
+    const results: unknown = await client.query(begin);
     const result = await work(sessionOf(client, readInstant(lastText(results))));
     await client.query(keep ? "COMMIT" : "ROLLBACK");
     return result;

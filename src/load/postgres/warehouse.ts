@@ -16,10 +16,12 @@ import type {
 } from "../warehouse.ts";
 import { checkWarehouse } from "./check.ts";
 import { commitLookup } from "./commit-lookup.ts";
+import { crashPoint } from "../../crash-point.ts";
 import { readIdentity, readServiceHost, writeServiceHost } from "./identity.ts";
 import { checkInput } from "./input.ts";
 import { readBudgetUse, readRunUse } from "./budget-rows.ts";
 import { giveBack } from "./give-back.ts";
+import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
 import { addCounters, settleLedger } from "./ledger.ts";
 import { readLedgerDays } from "./ledger-days.ts";
 import { hasBudgets, isMigrated, migrate, printDdl } from "./migrate.ts";
@@ -27,12 +29,13 @@ import { type SchemaNames, tableId } from "./names.ts";
 import { trackLoads } from "./open-loads.ts";
 import type { PassCheckpoint } from "./pass-checkpoint.ts";
 import * as runs from "./runs.ts";
+import { inRunTransaction, type RunPlace } from "./run-transaction.ts";
 import { createSampleTable } from "./sample-table.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
 import { withRetries } from "./recovery.ts";
 import { readGrant, reserveCall } from "./reserve-call.ts";
 import { createRowStore } from "./row-store.ts";
-import { inTransaction, openPool, type Session, setRunId } from "./session.ts";
+import { inTransaction, openPool, type Session } from "./session.ts";
 import { encodePerson } from "./person-groups.ts";
 import { readWorkPage } from "./work-table.ts";
 
@@ -61,6 +64,11 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
   const reservations = new PQueue({ concurrency: PARALLEL_RESERVATIONS });
   const storeRows = createRowStore();
   const checkpoints = new Map<string, PassCheckpoint | null>();
+  // A heartbeat that gets no answer must not hang until the lock has expired.
+  const lockPool = openPool(options.url, 1, { connectMs: 5_000, queryMs: 5_000 });
+  const runPlace: RunPlace = { pool, lockPool, names };
+  const forRun = <Result>(run: RunRef, work: (session: Session) => Promise<Result>) =>
+    inRunTransaction(runPlace, run, work);
   const within = <Result>(work: (session: Session) => Promise<Result>) => inTransaction(pool, work);
   const poolOf = (connection: { readonly name: string; readonly url: string }) => {
     const known = foreignPools.get(connection.name) ?? openPool(connection.url, 2);
@@ -88,31 +96,28 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     async planLookup(spec): Promise<LookupCounts> {
       const migrated = await isMigrated(pool, names);
       const context = { names, spec, foreignPool: poolFor(spec), isMigrated: migrated };
-      const selected = await inTransaction(
-        pool,
-        (session) => selectDue({ ...context, session }, null),
-        false,
-      );
+      const selected = await inTransaction(pool, (session) => selectDue({ ...context, session }, null), {
+        keep: false,
+      });
       return selected.counts;
     },
     async selectLookup(spec, run): Promise<LookupSelection> {
       const workTable = workTableName(run);
       // By itself: other shards that look for orphans at the same time would wait until this selection is made.
-      await within((session) => runs.dropOrphanedWorkTables(session, names, spec));
-      const selected = await within(async (session) => {
-        await setRunId(session, run.runId);
+      await forRun(run, (session) => runs.dropOrphanedWorkTables(session, names, spec));
+      const selected = await forRun(run, async (session) => {
         const context = { session, names, spec, foreignPool: poolFor(spec), isMigrated: true };
         return selectDue(context, { run, workTable });
       });
       checkpoints.set(runKey(run), selected.checkpoint);
-      return selectionOf(pool, names, spec, workTable, selected);
+      return selectionOf(runPlace, { run, spec, workTable }, selected);
     },
     preparePerson: (update, answeredAt) => encodePerson(update, answeredAt, storeRows),
-    commitLookup: (commit) => commitLookup({ pool, names, openLoads, pause: delay }, commit),
+    commitLookup: (commit) => commitLookup({ ...runPlace, openLoads, pause: delay }, commit),
     reserveCall: (run, call) =>
       reservations.add(() =>
         withRetries(delay, (attempt) =>
-          within(async (session) => {
+          forRun(run, async (session) => {
             const place = { session, names, run };
             const earlier = attempt === 1 ? null : await readGrant(place, call.callId);
             return earlier ?? (await reserveCall(place, call));
@@ -120,7 +125,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
         ),
       ),
     recordAttempts: (run, entries, counters) =>
-      within(async (session) => {
+      forRun(run, async (session) => {
         const settled = await settleLedger(session, names, run, entries);
         // Noted before: the reply to that COMMIT was lost.
         if (entries.length > 0 && settled.size === 0) return;
@@ -133,20 +138,25 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       (await hasBudgets(pool, names)) ? within((session) => readLedgerDays(session, names, days)) : [],
     runUse: (run) => within((session) => readRunUse(session, names, run)),
 
-    beginRun: (run) => within((session) => runs.beginRun(session, names, run)),
-    recordDue: (run, due) => within((session) => runs.recordDue(session, names, run, due)),
-    endRun: (run: RunRef, end: RunEnd, coverage: Coverage | null) =>
-      within((session) => {
-        const checkpoint = checkpoints.get(runKey(run)) ?? null;
-        return runs.endRun(session, names, run, { end, coverage, checkpoint });
-      }),
+    acquireLock: (request) => within((session) => acquireLock(session, names, request)),
+    renewLock: (run, lifeMs) => inTransaction(lockPool, (session) => renewLock(session, names, run, lifeMs)),
+    releaseLock: (run) => within((session) => releaseLock(session, names, run)),
+
+    beginRun: (run) => forRun(run, (session) => runs.beginRun(session, names, run)),
+    recordDue: (run, due) => forRun(run, (session) => runs.recordDue(session, names, run, due)),
+    async endRun(run: RunRef, end: RunEnd, coverage: Coverage | null) {
+      const checkpoint = checkpoints.get(runKey(run)) ?? null;
+      crashPoint("before_checkpoint");
+      await forRun(run, (session) => runs.endRun(session, names, run, { end, coverage, checkpoint }));
+      crashPoint("after_checkpoint");
+    },
     lastRuns: (job, limit) => within((session) => runs.lastRuns(session, names, job, limit)),
     jobStatus: (job) => within((session) => runs.jobStatus(session, names, job)),
     tableFreshness: () => within((session) => runs.tableFreshness(session, names)),
     createSampleTable: (input, columns, rows) =>
       within((session) => createSampleTable(session, input, columns, rows)),
     async close() {
-      await Promise.all([pool, ...foreignPools.values()].map((p) => p.end()));
+      await Promise.all([pool, lockPool, ...foreignPools.values()].map((p) => p.end()));
     },
   };
 }
@@ -160,19 +170,20 @@ function workTableName(run: RunRef): string {
 }
 
 function selectionOf(
-  pool: pg.Pool,
-  names: SchemaNames,
-  spec: LookupSpec,
-  workTable: string,
+  place: RunPlace,
+  of: { readonly run: RunRef; readonly spec: LookupSpec; readonly workTable: string },
   { counts, rowsWritten }: Selected,
 ): LookupSelection {
-  const table = tableId(names, "data", workTable);
+  const { run, spec, workTable } = of;
+  const table = tableId(place.names, "data", workTable);
   async function* records(within: Patience = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
     let afterOrd = 0;
     let read = 0;
     while (read < counts.toSend) {
       const page = await within(() =>
-        inTransaction(pool, (session) => readWorkPage(session, table, spec, { afterOrd, size: PAGE_SIZE })),
+        inRunTransaction(place, run, (session) =>
+          readWorkPage(session, table, spec, { afterOrd, size: PAGE_SIZE }),
+        ),
       );
       // The work table is unlogged: a crash of the server empties it, which must not look like the end.
       if (page.records.length === 0) {
@@ -190,6 +201,10 @@ function selectionOf(
     rowsWritten,
     records,
     close: () =>
-      inTransaction(pool, async (session) => void (await session.change(sql`DROP TABLE IF EXISTS ${table}`))),
+      inRunTransaction(
+        place,
+        run,
+        async (session) => void (await session.change(sql`DROP TABLE IF EXISTS ${table}`)),
+      ),
   };
 }

@@ -7,7 +7,7 @@ import type {
   RunRef,
   SendingLimits,
 } from "../../../src/load/warehouse.ts";
-import { callOf, commitOf, matchAll, rejectOf, recordsOf, runNight, runOf } from "./nights.ts";
+import { callOf, commitOf, holdShard, matchAll, rejectOf, recordsOf, runNight, runOf } from "./nights.ts";
 import { looseRecord } from "./person-updates.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
@@ -133,6 +133,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       const { warehouse } = place;
       await grantOf(place, 10, {});
       await grantOf(place, 5, {}, runOf(resolveSpec(), "run-1"));
+      await holdShard(warehouse, { ...run, shard: "1/4" });
       await grantOf(place, 3, {}, { ...run, shard: "1/4" });
       expect(
         await place.sql(`SELECT budget, period, records_reserved FROM person_data_ops.budget_use

@@ -352,23 +352,6 @@ export function describeCommits(getPlace: GetPlace): void {
       expect(runs.map((run) => run.runId)).toEqual(["b", "c"]);
     });
 
-    test("one that a crash left open is closed by the next, once it gave no sign of life for a while", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await warehouse.beginRun(runOf(spec, "crashed"));
-      await warehouse.beginRun(runOf(spec, "beside"));
-      await place.sql(`UPDATE person_data_ops.sync_run SET _synced_at = now() - interval '16 minutes'
-        WHERE run_id = 'crashed'`);
-      await warehouse.beginRun(runOf(spec, "next"));
-      expect(
-        await place.sql("SELECT run_id, status, error FROM person_data_ops.sync_run ORDER BY started_at"),
-      ).toEqual([
-        { run_id: "crashed", status: "failed", error: "The process ended without closing this run." },
-        { run_id: "beside", status: "running", error: null },
-        { run_id: "next", status: "running", error: null },
-      ]);
-    });
-
     test("open rejects are counted by code, and the last success is told", async () => {
       const place = getPlace();
       await makePeople(place, [
@@ -388,6 +371,7 @@ export function describeCommits(getPlace: GetPlace): void {
         lastSuccessAt: null,
         coverage: null,
         openRejects: {},
+        holders: [],
       });
     });
   });

@@ -249,7 +249,7 @@ export function describeInputs(getPlace: GetPlace): void {
       const place = getPlace();
       const { warehouse } = place;
       await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-      const run = { runId: "nightly-7", job: "enrich_people", jobType: "enrich", shard: "0/1" };
+      const run = runOf(enrichSpec(), "nightly-7");
       await warehouse.beginRun(run);
       await warehouse.selectLookup(enrichSpec(), run);
       const { sent } = await runNight(place, enrichSpec(), matchAll, { runId: "nightly-7" });
@@ -260,7 +260,7 @@ export function describeInputs(getPlace: GetPlace): void {
       const place = getPlace();
       const { warehouse } = place;
       await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-      const killed = { runId: "killed", job: "enrich_people", jobType: "enrich", shard: "0/1" };
+      const killed = runOf(enrichSpec(), "killed");
       await warehouse.beginRun(killed);
       await warehouse.selectLookup(enrichSpec(), killed);
       await place.sql("UPDATE person_data_ops.sync_run SET status = 'failed'");

@@ -35,14 +35,80 @@ export type Reply =
 /** The service of a night. */
 export type Responder = (record: LookupRecord) => Reply;
 
-/** A run that nobody else has. */
-export function runOf(spec: LookupSpec, runId: string = randomUUID()): RunRef {
-  return {
-    runId,
-    job: spec.job,
-    jobType: spec.type,
-    shard: spec.shard ? `${spec.shard.index}/${spec.shard.count}` : "0/1",
-  };
+/**
+ * The locks that the tests hold: epoch by shard by job. A job has shards of one division at a time, as in the program.
+ */
+const held = new Map<string, ReadonlyMap<string, number>>();
+
+/** A run that nobody else has, under the lock that the tests hold (see {@link holdJobs}, {@link holdShard}). */
+export function runOf(
+  spec: Pick<LookupSpec, "job" | "type"> & Partial<LookupSpec>,
+  runId: string = randomUUID(),
+): RunRef {
+  const shard = spec.shard ? `${spec.shard.index}/${spec.shard.count}` : "0/1";
+  return { runId, job: spec.job, jobType: spec.type, shard, epoch: held.get(spec.job)?.get(shard) ?? 1 };
+}
+
+/** A process of the tests' own, which nobody takes for dead. */
+export const tester = { host: "test", pid: 1, machine: null, processStart: null };
+
+/** Every job that the suite writes for. */
+const suiteJobs = [
+  "another",
+  "enrich_again",
+  "enrich_people",
+  "enrich_people_again",
+  "one",
+  "resolve_people",
+  "two",
+  "validate_again",
+  "validate_people",
+];
+
+/** Gets the first lock of every job, so that tests can commit for them without ado. */
+export async function holdJobs(warehouse: Warehouse, jobs: readonly string[] = suiteJobs): Promise<void> {
+  const replies = jobs.map((job) => {
+    held.set(job, new Map([["0/1", 1]]));
+    const run = { runId: "suite", job, jobType: "enrich", shard: "0/1" };
+    return warehouse.acquireLock({ ...run, process: tester, lifeMs: 3_600_000, dead: [] });
+  });
+  for (const reply of await Promise.all(replies)) {
+    expect(reply).toMatchObject({ kind: "held", run: { epoch: 1 } });
+  }
+}
+
+/** Gets the lock of a run's shard too, unless the tests hold it; whoever is in the way is taken over. */
+export async function holdShard(warehouse: Warehouse, run: RunRef): Promise<void> {
+  const epoch = held.get(run.job)?.get(run.shard);
+  const isHeld = epoch !== undefined && (await warehouse.renewLock({ ...run, epoch }, 3_600_000));
+  if (!isHeld) await seizeShard(warehouse, run);
+}
+
+/** `4` of `1/4`. */
+function shardCountOf(shard: string): string | undefined {
+  return shard.split("/")[1];
+}
+
+/** Takes a run's shard over from whoever holds it, as if they were dead. */
+export async function seizeShard(
+  warehouse: Warehouse,
+  { runId, job, jobType, shard }: RunRef,
+): Promise<void> {
+  const isBeside = (other: string) => other !== shard && shardCountOf(other) === shardCountOf(shard);
+  const dead = (await warehouse.jobStatus(job)).holders.filter((holder) => !isBeside(holder.shard));
+  const wish = { runId, job, jobType, shard, process: tester, lifeMs: 3_600_000, dead };
+  const reply = await warehouse.acquireLock(wish);
+  if (reply.kind === "refused") throw new Error(`${job} is held by others`);
+  const beside = [...(held.get(job) ?? [])].filter(([other]) => isBeside(other));
+  held.set(job, new Map([...beside, [shard, reply.run.epoch]]));
+}
+
+/** Begins a run of a shard that the tests hold, or get now. */
+export async function begin(warehouse: Warehouse, spec: LookupSpec, runId: string): Promise<RunRef> {
+  await holdShard(warehouse, runOf(spec, runId));
+  const run = runOf(spec, runId);
+  await warehouse.beginRun(run);
+  return run;
 }
 
 /** A call's entry in the ledger. */
@@ -211,9 +277,8 @@ export async function runNight(
   respond: Responder = () => null,
   options: { readonly at?: string; readonly runId?: string } = {},
 ): Promise<Night> {
-  const run = runOf(spec, options.runId);
   const planned = await warehouse.planLookup(spec);
-  await warehouse.beginRun(run);
+  const run = await begin(warehouse, spec, options.runId ?? randomUUID());
   const selection = await warehouse.selectLookup(spec, run);
   const { counts } = selection;
   expect(counts).toEqual(planned);

@@ -1,5 +1,6 @@
 import type { Warehouse } from "../../../src/load/warehouse.ts";
 import { tables } from "../../../src/schemas/registry.ts";
+import { holdJobs } from "./nights.ts";
 
 /** A row as the database shows it: every value as text (booleans `true` and `false`), or null. */
 export type TextRow = Readonly<Record<string, string | null>>;
@@ -17,10 +18,11 @@ export type GetPlace = () => Place;
 
 const schemas = { data: "person_data", ops: "person_data_ops" };
 
-/** Empties every table of ours and gives the test an empty schema `crm` for its inputs. */
+/** Empties every table of ours, gives the test an empty schema `crm` for its inputs, and holds its jobs. */
 export async function clear(place: Place): Promise<void> {
   const deletes = tables.map((table) => `DELETE FROM ${schemas[table.room]}.${table.name} WHERE true`);
   await place.sql([...deletes, "DROP SCHEMA IF EXISTS crm CASCADE", "CREATE SCHEMA crm"].join("; "));
+  await holdJobs(place.warehouse);
 }
 
 /** One value of the first row. */

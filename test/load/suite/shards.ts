@@ -2,7 +2,18 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { LookupSpec } from "../../../src/load/warehouse.ts";
 import { addPeople, enrichSpec, makePeople, people, validateSpec } from "./people.ts";
-import { countersOf, endOf, gist, matchAll, type Night, recordsOf, runNight, runOf } from "./nights.ts";
+import {
+  begin,
+  countersOf,
+  endOf,
+  gist,
+  matchAll,
+  type Night,
+  recordsOf,
+  runNight,
+  runOf,
+  seizeShard,
+} from "./nights.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
 
 /** One shard of a job. */
@@ -39,8 +50,7 @@ async function end(
   status: "succeeded" | "failed",
 ): Promise<void> {
   const shard = count === 1 ? spec : shardOf(spec, index, count);
-  const run = runOf(shard);
-  await place.warehouse.beginRun(run);
+  const run = await begin(place.warehouse, shard, randomUUID());
   const selection = await place.warehouse.selectLookup(shard, run);
   await selection.close();
   const coverage = { answered: 0, matched: 0, unmatched: 0, rejected: 0, due: 0 };
@@ -209,8 +219,7 @@ export function describeShards(getPlace: GetPlace): void {
       const shards = [0, 1, 2, 3].map((i) => shardOf({ ...other, acceptParameters: "keep" }, i, 4));
       const counts = await Promise.all(
         shards.map(async (shard) => {
-          const run = runOf(shard);
-          await place.warehouse.beginRun(run);
+          const run = await begin(place.warehouse, shard, randomUUID());
           const selection = await place.warehouse.selectLookup(shard, run);
           await selection.close();
           return selection.counts;
@@ -269,8 +278,7 @@ export function describeShards(getPlace: GetPlace): void {
       const place = getPlace();
       await makePeople(place, twenty);
       const freeze = async (shard: LookupSpec, runId: string) => {
-        const run = runOf(shard, runId);
-        await place.warehouse.beginRun(run);
+        const run = await begin(place.warehouse, shard, runId);
         return place.warehouse.selectLookup(shard, run);
       };
       const shared = randomUUID();
@@ -278,19 +286,16 @@ export function describeShards(getPlace: GetPlace): void {
         columnOf(place, "SELECT tablename FROM pg_tables WHERE tablename LIKE 'lookup\\_work\\_%'");
       await freeze(shardOf(spec, 0, 2), shared);
       const living = await freeze(shardOf(spec, 1, 2), shared);
-      // As if the first had died long ago.
-      await place.sql(
-        "UPDATE person_data_ops.sync_run SET _synced_at = now() - interval '1 day' WHERE shard = '0/2'",
-      );
-      await freeze(shardOf(spec, 1, 2), randomUUID());
-      expect(await workTables()).toHaveLength(3);
+      // The first has died.
+      await seizeShard(place.warehouse, runOf(shardOf(spec, 0, 2)));
+      await freeze(shardOf(spec, 0, 2), randomUUID());
+      expect(await workTables()).toHaveLength(2);
       expect((await recordsOf(living)).length).toBe(living.counts.toSend);
 
       await place.sql("UPDATE person_data_ops.sync_run SET status = 'failed' WHERE shard = '0/2'");
       await freeze(shardOf(spec, 1, 2), shared);
-      expect(await workTables()).toHaveLength(2);
+      expect(await workTables()).toHaveLength(1);
 
-      await place.sql("UPDATE person_data_ops.sync_run SET _synced_at = now() - interval '1 day'");
       const alone = await freeze(spec, randomUUID());
       expect(await columnOf(place, "SELECT status FROM person_data_ops.sync_run ORDER BY status")).toEqual([
         "failed",

@@ -1,0 +1,135 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { expect, onTestFinished, test } from "vitest";
+import { systemClock } from "../../src/clock.ts";
+import { LockLostError } from "../../src/errors.ts";
+import { type HeldJob, holdJob } from "../../src/jobs/hold-job.ts";
+import { openWarehouse } from "../../src/load/open.ts";
+import type { Warehouse } from "../../src/load/warehouse.ts";
+import { openDoor } from "../support/door.ts";
+import { startWorld, type World } from "./world.ts";
+
+const wanted = { runId: "run", job: "enrich_customers", jobType: "enrich", shard: "0/1" };
+
+/** A process with a way of its own to the warehouse, whose locks live this long. */
+async function openRunner(world: World, lifeMs: number, url = world.url) {
+  const warehouse = openWarehouse({
+    type: "postgres",
+    url,
+    schema: "person_data",
+    opsSchema: "person_data_ops",
+  });
+  onTestFinished(() => warehouse.close());
+  const services = await world.services();
+  return { ...services, config: { ...services.config, lockLifeMs: lifeMs }, warehouse, clock: systemClock };
+}
+
+async function hold(runner: Awaited<ReturnType<typeof openRunner>>, runId: string): Promise<HeldJob> {
+  const reply = await holdJob(runner, { ...wanted, runId }, { wait: false });
+  if (reply.kind === "refused") throw new Error(reply.message);
+  onTestFinished(() => reply.held.release());
+  return reply.held;
+}
+
+/** Takes the job from whoever holds it, as if that process were known to be dead. */
+async function seize(warehouse: Warehouse): Promise<void> {
+  const dead = (await warehouse.jobStatus(wanted.job)).holders;
+  const process = { host: "elsewhere", pid: 1, machine: null, processStart: null };
+  const reply = await warehouse.acquireLock({ ...wanted, runId: "thief", process, lifeMs: 60_000, dead });
+  expect(reply.kind).toBe("held");
+}
+
+async function prepare(): Promise<World> {
+  const world = await startWorld({ rows: 1 });
+  await world.warehouse.migrate();
+  return world;
+}
+
+test("heartbeats keep a job for as long as it takes, and its release ends them", async () => {
+  const world = await prepare();
+  const runner = await openRunner(world, 1000);
+  const { signal, release } = await hold(runner, "first");
+  await delay(2500);
+  expect(await holdJob(runner, { ...wanted, runId: "second" }, { wait: false })).toMatchObject({
+    kind: "refused",
+  });
+  expect(signal.aborted).toBe(false);
+  await release();
+  const heartbeat = "SELECT heartbeat_at FROM person_data_ops.job_lock";
+  const last = await world.value(heartbeat);
+  await delay(600);
+  expect(await world.value(heartbeat)).toBe(last);
+  expect(await world.value("SELECT released_at >= heartbeat_at FROM person_data_ops.job_lock")).toBe("t");
+});
+
+test("a job that somebody took over is told to stop at the next heartbeat", async () => {
+  const world = await prepare();
+  const { signal, run } = await hold(await openRunner(world, 400), "first");
+  await seize(world.warehouse);
+  for (let waitedMs = 0; !signal.aborted && waitedMs < 5000; waitedMs += 20) await delay(20);
+  expect(signal.reason).toBeInstanceOf(LockLostError);
+  expect(world.logged).toContainEqual({
+    level: "warn",
+    event: "lock_lost",
+    fields: { job: "enrich_customers", shard: "0/1", epoch: run.epoch },
+  });
+});
+
+test("a warehouse that is away for longer than the lock's life costs nothing, if nobody took the job meanwhile", async () => {
+  const world = await prepare();
+  const door = await openDoor(world.url, { isOpen: true });
+  const runner = await openRunner(world, 300, door.url);
+  const { signal, run } = await hold(runner, "first");
+  door.shut();
+  await delay(700);
+  expect(world.logged).toContainEqual(expect.objectContaining({ event: "heartbeat_failed" }));
+  expect((await world.warehouse.jobStatus(wanted.job)).holders).toMatchObject([{ isExpired: true }]);
+  expect(signal.aborted).toBe(false);
+  door.open();
+  await runner.warehouse.beginRun(run);
+  const isAlive = async () => (await world.warehouse.jobStatus(wanted.job)).holders[0]?.isExpired === false;
+  for (let waitedMs = 0; !(await isAlive()) && waitedMs < 5000; waitedMs += 20) await delay(20);
+  expect(await isAlive()).toBe(true);
+});
+
+test("a warehouse that was away while somebody took the job lets nothing more be committed", async () => {
+  const world = await prepare();
+  const door = await openDoor(world.url, { isOpen: true });
+  const runner = await openRunner(world, 300, door.url);
+  const { signal, run } = await hold(runner, "first");
+  door.shut();
+  await delay(400);
+  const heir = await hold(await openRunner(world, 60_000), "second");
+  door.open();
+  await expect(runner.warehouse.beginRun(run)).rejects.toThrow(LockLostError);
+  for (let waitedMs = 0; !signal.aborted && waitedMs < 5000; waitedMs += 20) await delay(20);
+  expect(signal.reason).toBeInstanceOf(LockLostError);
+  expect(heir.run.epoch).toBe(run.epoch + 1);
+  expect(world.logged).toContainEqual(expect.objectContaining({ level: "warn", event: "lock_taken_over" }));
+});
+
+test("whoever waits gets the job when it is free, and says once that they wait", async () => {
+  const world = await prepare();
+  const { release } = await hold(await openRunner(world, 2000), "first");
+  const waiting = holdJob(await openRunner(world, 2000), { ...wanted, runId: "second" }, { wait: true });
+  await delay(2500);
+  expect(world.notes).toEqual([
+    expect.stringMatching(
+      /^enrich_customers: waiting for another process: run first \(process \d+ on .+\) since 2.+Z; its lock expires at 2.+Z unless it is renewed$/,
+    ),
+  ]);
+  await release();
+  const reply = await waiting;
+  expect(reply).toMatchObject({ kind: "held", held: { run: { runId: "second", epoch: 2 } } });
+  if (reply.kind === "held") await reply.held.release();
+  expect(world.notes).toHaveLength(1);
+});
+
+test("whoever waits stops waiting at a signal", async () => {
+  const world = await prepare();
+  await hold(await openRunner(world, 60_000), "first");
+  const stop = new AbortController();
+  const runner = { ...(await openRunner(world, 60_000)), signal: stop.signal };
+  const waiting = holdJob(runner, { ...wanted, runId: "second" }, { wait: true });
+  setTimeout(() => stop.abort(new Error("enough")), 300);
+  await expect(waiting).rejects.toThrow("enough");
+});

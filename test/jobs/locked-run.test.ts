@@ -1,0 +1,194 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { exitCodeOf } from "../../src/jobs/report.ts";
+import { readStatus } from "../../src/jobs/status.ts";
+import { openWarehouse } from "../../src/load/open.ts";
+import type { RunRef, Warehouse } from "../../src/load/warehouse.ts";
+import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } from "./world.ts";
+
+const enrichOnly = configOf("\n  enrich_customers: { type: enrich, input: customers }");
+const elsewhere = { host: "etl-2", pid: 4711, machine: null, processStart: null };
+
+/** Another process's way to the warehouse. */
+function openAnother(world: World): Warehouse {
+  const schemas = { schema: "person_data", opsSchema: "person_data_ops" };
+  const warehouse = openWarehouse({ type: "postgres", url: world.url, ...schemas });
+  onTestFinished(() => warehouse.close());
+  return warehouse;
+}
+
+/** Holds a job as a process on another machine does, that of a live holder too if asked to. */
+async function seize(world: World, job: string, takesOver = false): Promise<RunRef> {
+  const wish = {
+    runId: "theirs",
+    job,
+    jobType: "enrich",
+    shard: "0/1",
+    process: elsewhere,
+    lifeMs: 3_600_000,
+  };
+  const dead = takesOver ? (await world.warehouse.jobStatus(job)).holders : [];
+  const reply = await world.warehouse.acquireLock({ ...wish, dead });
+  if (reply.kind === "refused") throw new Error(`${job} is not to be had`);
+  return reply.run;
+}
+
+describe("a job that another process runs", () => {
+  test("is left out with word of who runs it, and so is what comes after it; the others go on", async () => {
+    const world = await startWorld({ rows: 300 });
+    await world.warehouse.migrate();
+    await seize(world, "resolve_customers");
+    const report = await world.run({ runId: "ours" });
+    expect(report.status).toBe("locked");
+    expect(exitCodeOf(report, null)).toBe(4);
+    expect(report.jobs.map(({ job, status, error }) => [job, status, error?.code])).toEqual([
+      ["resolve_customers", "locked", "locked"],
+      ["validate_customers", "succeeded", undefined],
+      ["enrich_customers", "locked", "dependency_locked"],
+    ]);
+    expect(jobOf(report, "resolve_customers").error?.message).toMatch(
+      /^resolve_customers is run by another process: run theirs \(process 4711 on etl-2\) since 2\S+Z\. Nothing was sent\. Run again with --wait to wait for it\. If that process hangs or its machine is gone, end it: its lock expires at 2\S+Z unless it gives a sign of life\.$/,
+    );
+    expect(jobOf(report, "enrich_customers").error?.message).toBe(
+      "enrich_customers was not begun, because another process runs resolve_customers, which comes first.",
+    );
+    expect(await world.rows("SELECT run_id, job FROM person_data_ops.sync_run")).toEqual([
+      { run_id: "ours", job: "validate_customers" },
+    ]);
+    expect(await world.value("SELECT count(*) FROM person_data.resolution")).toBe("0");
+  });
+
+  test("is told by status, with shard, run, place and times", async () => {
+    const world = await startWorld({ rows: 1, config: enrichOnly });
+    await world.warehouse.migrate();
+    await seize(world, "enrich_customers");
+    const { jobs } = await readStatus(await world.services());
+    const instant = expect.stringMatching(/^2\S+Z$/);
+    expect(jobs[0]?.held_by).toEqual([
+      {
+        shard: "0/1",
+        run_id: "theirs",
+        host: "etl-2",
+        pid: 4711,
+        since: instant,
+        last_heartbeat_at: instant,
+        expires_at: instant,
+        is_expired: false,
+      },
+    ]);
+  });
+
+  test("is waited for, and what it has done meanwhile is not done again", async () => {
+    const world = await startWorld({ rows: 800, config: enrichOnly, latencyMs: 100 });
+    const [first, second] = await Promise.all([
+      world.run({ runId: "first", wait: true }),
+      world.run({ runId: "second", wait: true }, { warehouse: openAnother(world) }),
+    ]);
+    const jobs = [jobOf(first, "enrich_customers"), jobOf(second, "enrich_customers")];
+    expect(jobs.map((job) => job.status)).toEqual(["succeeded", "succeeded"]);
+    expect(jobs.filter((job) => job.records_sent === 0)).toHaveLength(1);
+    expect(jobs.map(unaccountedRows)).toEqual([0, 0]);
+    expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
+  });
+});
+
+test("all jobs by two processes at the same time: nothing is sent twice", async () => {
+  const world = await startWorld({ rows: 800, latencyMs: 20 });
+  const reports = await Promise.all([
+    world.run({ runId: "first", wait: true }),
+    world.run({ runId: "second", wait: true }, { warehouse: openAnother(world) }),
+  ]);
+  expect(reports.map((report) => report.status)).toEqual(["succeeded", "succeeded"]);
+  expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
+  const sent = reports.map((report) => report.jobs.map((job) => job.records_sent));
+  for (const job of [0, 1, 2]) expect(Math.min(...sent.map((counts) => counts[job] ?? -1))).toBe(0);
+});
+
+describe("a run that loses its job in the middle", () => {
+  test("sends no more, ends as locked with exit code 4, and writes nothing from then on", async () => {
+    const world = await startWorld({ rows: 6000, config: enrichOnly, latencyMs: 100 });
+    const services = await world.services();
+    const seen = Promise.withResolvers<void>();
+    const advance = () => seen.resolve();
+    const running = world.run({ runId: "ours" }, { progress: { ...services.progress, advance } });
+    await seen.promise;
+    await seize(world, "enrich_customers", true);
+    const written = async () => [
+      await world.rows("SELECT run_id, status, error, records_sent FROM person_data_ops.sync_run"),
+      await world.rows("SELECT count(*), max(xmin::text::bigint) FROM person_data.enrichment"),
+      await world.rows("SELECT count(*), max(xmin::text::bigint) FROM person_data.lookup_state"),
+      await world.rows("SELECT count(*), max(xmin::text::bigint) FROM person_data_ops.api_call"),
+    ];
+    const before = await written();
+    expect(before[0]).toMatchObject([
+      { run_id: "ours", status: "failed", error: "The process ended without closing this run." },
+    ]);
+    const report = await running;
+    expect(await written()).toEqual(before);
+    const job = jobOf(report, "enrich_customers");
+    expect([job.status, job.error?.code, exitCodeOf(report, null)]).toEqual(["locked", "lock_lost", 4]);
+    expect(job.records_sent).toBeLessThan(6000);
+    expect(unaccountedRows(job)).toBe(0);
+  });
+
+  test("leaves the rest to the next one, which sends it", async () => {
+    const world = await startWorld({ rows: 3000, config: enrichOnly, latencyMs: 50 });
+    const services = await world.services();
+    const seen = Promise.withResolvers<void>();
+    const advance = () => seen.resolve();
+    const running = world.run({ runId: "ours" }, { progress: { ...services.progress, advance } });
+    await seen.promise;
+    const theirs = await seize(world, "enrich_customers", true);
+    await running;
+    await world.warehouse.releaseLock(theirs);
+    expect((await world.run()).status).toBe("succeeded");
+    expect(await world.value("SELECT count(DISTINCT source_key) FROM person_data.lookup_state")).toBe("3000");
+  });
+});
+
+async function held(world: World): Promise<readonly object[]> {
+  return world.rows("SELECT job, released_at IS NULL AS held FROM person_data_ops.job_lock ORDER BY job");
+}
+
+describe("the lock of a job is given back", () => {
+  const released = [{ job: "enrich_customers", held: "f" }];
+
+  test("when it has succeeded", async () => {
+    const world = await startWorld({ rows: 20, config: enrichOnly });
+    expect((await world.run()).status).toBe("succeeded");
+    expect(await held(world)).toEqual(released);
+  });
+
+  test("when a limit has ended it", async () => {
+    const world = await startWorld({ rows: 20, config: enrichOnly });
+    expect((await world.run({ maxRecords: 1 })).status).toBe("limited");
+    expect(await held(world)).toEqual(released);
+  });
+
+  test("when it has failed", async () => {
+    const world = await startWorld({ rows: 20, config: enrichOnly });
+    await world.warehouse.migrate();
+    await world.rows("ALTER TABLE person_data.lookup_state RENAME TO elsewhere");
+    expect((await world.run()).status).toBe("failed");
+    expect(await held(world)).toEqual(released);
+  });
+
+  test("when a signal has ended it", async () => {
+    const world = await startWorld({ rows: 2000, config: enrichOnly, latencyMs: 200 });
+    const stop = new AbortController();
+    const { progress } = await world.services();
+    const start = () => stop.abort();
+    const report = await world.run({}, { signal: stop.signal, progress: { ...progress, start } });
+    expect(report.status).toBe("interrupted");
+    expect(await held(world)).toEqual(released);
+  });
+
+  test("when it was not even begun", async () => {
+    const world = await startWorld({ rows: 20, config: enrichOnly });
+    const report = await world.run({}, { signal: AbortSignal.abort() });
+    expect(report.status).toBe("interrupted");
+    expect(await held(world)).toEqual(released);
+    expect(await world.rows("SELECT status FROM person_data_ops.sync_run")).toEqual([
+      { status: "interrupted" },
+    ]);
+  });
+});

@@ -1,0 +1,269 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import type { Client } from "pg";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { openWarehouse } from "../../src/load/open.ts";
+import type { LockHolder, LockRequest, RunRef, Warehouse } from "../../src/load/warehouse.ts";
+import { type Pooler, startPooler } from "../support/pgbouncer.ts";
+import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { commitOf, runOf, tester } from "./suite/nights.ts";
+import { enrichSpec } from "./suite/people.ts";
+import { looseRecord, wholePerson } from "./suite/person-updates.ts";
+import { clear, columnOf, valueOf } from "./suite/place.ts";
+
+const spec = enrichSpec({ job: "locked_job" });
+/** What the last statement before each COMMIT of a run is. */
+const FENCE = "SELECT FROM person_data_ops.job_lock WHERE job = 'locked_job' AND epoch = 1 FOR KEY SHARE";
+
+function wish(runId: string, changes: Partial<LockRequest> = {}): LockRequest {
+  const run = { runId, job: spec.job, jobType: spec.type, shard: "0/1" };
+  return { ...run, process: tester, lifeMs: 3_600_000, dead: [], ...changes };
+}
+
+async function hold(warehouse: Warehouse, runId: string): Promise<RunRef> {
+  const reply = await warehouse.acquireLock(wish(runId));
+  if (reply.kind === "refused") throw new Error(`refused to ${runId}`);
+  return reply.run;
+}
+
+async function takeOver(warehouse: Warehouse, runId: string): Promise<RunRef> {
+  const dead: readonly LockHolder[] = (await warehouse.jobStatus(spec.job)).holders;
+  const reply = await warehouse.acquireLock(wish(runId, { dead }));
+  if (reply.kind === "refused") throw new Error(`refused to ${runId}`);
+  return reply.run;
+}
+
+function commitAbout(warehouse: Warehouse, run: RunRef, pid: string) {
+  return commitOf(warehouse, spec, run, [
+    [looseRecord(pid), { pid, person: wholePerson(pid, { full_name: pid }) }],
+  ]);
+}
+
+/** Whether it comes to its end within so many milliseconds. */
+async function endsWithin(milliseconds: number, work: Promise<unknown>): Promise<boolean> {
+  // Its failure is looked at where it is awaited.
+  const ended = work.then(
+    () => true,
+    () => true,
+  );
+  return await Promise.race([ended, delay(milliseconds, false)]);
+}
+
+let pooler: Pooler;
+beforeAll(async () => {
+  pooler = await startPooler();
+});
+afterAll(() => pooler.stop());
+
+describe.each([
+  ["straight", (url: string) => url],
+  ["through PgBouncer in transaction mode", (url: string) => pooler.through(url)],
+])("a Postgres warehouse that is reached %s", (_, through) => {
+  let place: PostgresPlace;
+  let warehouse: Warehouse;
+  beforeAll(async () => {
+    place = await openPostgresPlace({ through });
+    ({ warehouse } = place);
+  });
+  beforeEach(() => clear(place));
+  afterAll(() => place.close());
+
+  /** A session of the test's own, straight to the server. */
+  async function connect(): Promise<Client> {
+    const client = await connectAsText(place.directUrl);
+    onTestFinished(() => client.end());
+    return client;
+  }
+
+  /** Another process's way to the warehouse. */
+  function openAnother(): Warehouse {
+    const schemas = { schema: "person_data", opsSchema: "person_data_ops" };
+    const another = openWarehouse({ type: "postgres", url: place.url, ...schemas });
+    onTestFinished(() => another.close());
+    return another;
+  }
+
+  test("a takeover waits for a commit under way, also when a heartbeat came in between", async () => {
+    const run = await hold(warehouse, "old");
+    const committing = await connect();
+    await committing.query(`BEGIN; ${FENCE}`);
+    expect(await warehouse.renewLock(run, 3_600_000)).toBe(true);
+    await committing.query(
+      "INSERT INTO person_data_ops.table_load VALUES ('person', 'locked_job', NULL, now(), now(), 'old')",
+    );
+    const another = openAnother();
+    const taken = takeOver(another, "new");
+    expect(await endsWithin(300, taken)).toBe(false);
+    await committing.query("COMMIT");
+    expect(await taken).toMatchObject({ runId: "new", epoch: 2 });
+    expect(await columnOf(place, "SELECT _run_id FROM person_data_ops.table_load")).toEqual(["old"]);
+  });
+
+  test("a fence that comes while the job is being taken over waits for that, and doesn't pass", async () => {
+    const run = await hold(warehouse, "old");
+    await warehouse.beginRun(run);
+    const taking = await connect();
+    await taking.query(`BEGIN; SELECT FROM person_data_ops.job_lock WHERE job = 'locked_job' FOR UPDATE;
+      UPDATE person_data_ops.job_lock SET epoch = 2 WHERE job = 'locked_job'`);
+    const late = warehouse.recordDue(run, 7);
+    expect(await endsWithin(300, late)).toBe(false);
+    await taking.query("COMMIT");
+    await expect(late).rejects.toMatchObject({ code: "lock_lost" });
+    expect(await columnOf(place, "SELECT records_due FROM person_data_ops.sync_run")).toEqual(["0"]);
+  });
+
+  test("a heartbeat hinders no commit, and no commit a heartbeat", async () => {
+    const run = await hold(warehouse, "run");
+    await warehouse.beginRun(run);
+    const beating = await connect();
+    await beating.query(
+      "BEGIN; UPDATE person_data_ops.job_lock SET heartbeat_at = now(), expires_at = now() + interval '1 hour'",
+    );
+    expect(await endsWithin(5000, warehouse.commitLookup(commitAbout(warehouse, run, "p-1")))).toBe(true);
+    await beating.query("COMMIT");
+    const committing = await connect();
+    await committing.query(`BEGIN; ${FENCE}`);
+    expect(await endsWithin(5000, warehouse.renewLock(run, 3_600_000))).toBe(true);
+    await committing.query("COMMIT");
+    expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe("1");
+  });
+
+  test("loaders of a run don't wait for each other's fences", async () => {
+    const run = await hold(warehouse, "run");
+    await warehouse.beginRun(run);
+    const other = await connect();
+    await other.query(`BEGIN; ${FENCE}`);
+    expect(await endsWithin(5000, warehouse.commitLookup(commitAbout(warehouse, run, "p-1")))).toBe(true);
+    await other.query("COMMIT");
+  });
+
+  test("somebody who asks in vain hinders no commit of the holder", async () => {
+    const run = await hold(warehouse, "run");
+    const committing = await connect();
+    await committing.query(`BEGIN; ${FENCE}`);
+    const refused = openAnother().acquireLock(wish("other"));
+    expect(await endsWithin(5000, refused)).toBe(true);
+    expect((await refused).kind).toBe("refused");
+    await committing.query("COMMIT");
+    await warehouse.beginRun(run);
+  });
+
+  test("a load that is under way when the job is taken over leaves no row, and what it held up goes on", async () => {
+    const run = await hold(warehouse, "old");
+    await warehouse.beginRun(run);
+    const holder = await connect();
+    await holder.query("BEGIN; LOCK TABLE person_data.enrichment IN EXCLUSIVE MODE");
+    const load = warehouse.commitLookup(commitAbout(warehouse, run, "p-old"));
+    load.catch(() => {});
+    const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+      AND application_name LIKE 'person-etl %' AND wait_event_type = 'Lock'`;
+    while ((await valueOf(place, waiting)) === "0") await delay(10);
+    const another = openAnother();
+    const fresh = await takeOver(another, "new");
+    await another.beginRun(fresh);
+    await expect(load).rejects.toMatchObject({ code: "lock_lost" });
+    await holder.query("COMMIT");
+    await another.commitLookup(commitAbout(another, fresh, "p-new"));
+    expect(await columnOf(place, "SELECT service_pid FROM person_data.person")).toEqual(["p-new"]);
+    expect(await columnOf(place, "SELECT run_id FROM person_data_ops.api_call")).toEqual(["new"]);
+  });
+
+  test("a process that was stopped in the middle of a COPY is cut off, and commits nothing when it wakes", async () => {
+    const file = fileURLToPath(new URL("stopped-copier.ts", import.meta.url));
+    const child = spawn(process.execPath, [file, place.url], { stdio: ["ignore", "pipe", "inherit"] });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    expect((await lines.next()).value).toBe("copying");
+    while (!/\) T /.test(await readFile(`/proc/${child.pid}/stat`, "utf8"))) await delay(10);
+    const copies = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'
+      AND query LIKE 'COPY %' AND application_name LIKE 'person-etl %'`;
+    expect(await valueOf(place, copies)).toBe("1");
+    await delay(600);
+    const reply = await warehouse.acquireLock(wish("new", { job: "copied_job" }));
+    expect(reply).toMatchObject({ kind: "held", tookOver: [{ runId: "stopped", host: "laptop" }] });
+    while ((await valueOf(place, copies)) !== "0") await delay(10);
+    child.kill("SIGCONT");
+    expect((await lines.next()).value).toBe("lock_lost");
+    await once(child, "exit");
+    expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.schema_drift")).toBe("0");
+  });
+
+  test("a takeover ends the former owner's sessions and nobody else's", async () => {
+    const old = await hold(warehouse, "old");
+    const [name] = await columnOf(
+      place,
+      "SELECT 'person-etl ' || owner_token FROM person_data_ops.job_lock WHERE job = 'locked_job'",
+    );
+    const [theirs, neighbour] = [await connect(), await connect()];
+    await theirs.query(`BEGIN; SET LOCAL application_name = '${name}'; SELECT 1`);
+    await neighbour.query(
+      "BEGIN; SET LOCAL application_name = 'person-etl 000000000000000000000000'; SELECT 1",
+    );
+    await takeOver(warehouse, "new");
+    await expect(theirs.query("SELECT 1")).rejects.toThrow(/terminat|connection/);
+    await neighbour.query("COMMIT");
+    await expect(warehouse.beginRun(old)).rejects.toMatchObject({ code: "lock_lost" });
+  });
+
+  test("no transaction leaves anything of its own in a session", async () => {
+    const run = await hold(warehouse, "run");
+    await warehouse.beginRun(run);
+    await warehouse.commitLookup(commitAbout(warehouse, run, "p-1"));
+    await warehouse.releaseLock(run);
+    const sessions = await Promise.all(
+      Array.from({ length: 4 }, async () => {
+        const client = await connectAsText(place.url);
+        onTestFinished(() => client.end());
+        await client.query("BEGIN");
+        const settings = await client.query(`SELECT name, setting FROM pg_settings
+          WHERE source = 'session' AND name NOT IN ('TimeZone', 'client_min_messages', 'application_name',
+            'client_encoding', 'DateStyle', 'standard_conforming_strings', 'transaction_isolation')`);
+        const left = await client.query(`SELECT
+          (SELECT count(*) FROM pg_prepared_statements WHERE from_sql OR name <> '') AS statements,
+          (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) AS locks,
+          (SELECT count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema()) AS tables`);
+        return { client, found: [settings.rows, left.rows] };
+      }),
+    );
+    for (const { client, found } of sessions) {
+      await client.query("COMMIT");
+      expect(found).toEqual([[], [{ statements: "0", locks: "0", tables: "0" }]]);
+    }
+    const names = `SELECT DISTINCT application_name FROM pg_stat_activity WHERE datname = current_database()
+      AND application_name LIKE 'person-etl%'`;
+    expect(await columnOf(place, names)).toEqual(["person-etl"]);
+  });
+});
+
+test("the sessions of an owner whom this role may not touch don't hinder a takeover, once they commit nothing", async () => {
+  const place = await openPostgresPlace();
+  onTestFinished(() => place.close());
+  const role = `taker_${new URL(place.url).pathname.slice(1)}`;
+  await place.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'secret';
+    GRANT USAGE ON SCHEMA person_data, person_data_ops TO ${role};
+    GRANT ALL ON ALL TABLES IN SCHEMA person_data, person_data_ops TO ${role}`);
+  onTestFinished(async () => void (await place.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`)));
+  const run = await hold(place.warehouse, "old");
+  const [name] = await columnOf(place, "SELECT 'person-etl ' || owner_token FROM person_data_ops.job_lock");
+  const stuck = await connectAsText(place.url);
+  onTestFinished(() => stuck.end());
+  await stuck.query(`BEGIN; SET LOCAL application_name = '${name}'; SELECT 1`);
+  const url = new URL(place.url);
+  url.username = role;
+  url.password = "secret";
+  const taker = openWarehouse({
+    type: "postgres",
+    url: url.href,
+    schema: "person_data",
+    opsSchema: "person_data_ops",
+  });
+  onTestFinished(() => taker.close());
+  expect(await takeOver(taker, "new")).toMatchObject({ epoch: 2 });
+  await stuck.query("COMMIT");
+  await expect(place.warehouse.beginRun(run)).rejects.toMatchObject({ code: "lock_lost" });
+  await expect(place.warehouse.beginRun(runOf(spec))).rejects.toMatchObject({ code: "lock_lost" });
+});

@@ -1,0 +1,50 @@
+/**
+ * A loader that stops in the middle of its COPY, as a laptop does that is closed: holds the job `copied_job` of the
+ * database at the first argument and stops itself. Woken, it goes on, and prints the code of what it then runs into.
+ */
+import { from as copyFrom } from "pg-copy-streams";
+import { codeOf } from "../../src/errors.ts";
+import { openWarehouse } from "../../src/load/open.ts";
+import { inRunTransaction } from "../../src/load/postgres/run-transaction.ts";
+import { openPool } from "../../src/load/postgres/session.ts";
+
+const [, , url = ""] = process.argv;
+const warehouse = openWarehouse({
+  type: "postgres",
+  url,
+  schema: "person_data",
+  opsSchema: "person_data_ops",
+});
+const reply = await warehouse.acquireLock({
+  runId: "stopped",
+  job: "copied_job",
+  jobType: "enrich",
+  shard: "0/1",
+  lifeMs: 500,
+  dead: [],
+  process: { host: "laptop", pid: process.pid, machine: null, processStart: null },
+});
+if (reply.kind === "refused") throw new Error("the job is held by somebody else");
+const names = { data: "person_data", ops: "person_data_ops" };
+const [pool, lockPool] = [openPool(url, 1), openPool(url, 1)];
+try {
+  await inRunTransaction({ pool, lockPool, names }, reply.run, async ({ client }) => {
+    const copy = client.query(
+      copyFrom(
+        "COPY person_data_ops.schema_drift (endpoint, path, kind, observed_type, occurrences, first_seen_at, last_seen_at, _synced_at, _run_id) FROM STDIN",
+      ),
+    );
+    const written = Promise.withResolvers<void>();
+    copy.on("error", written.reject);
+    copy.write("endpoint\tpath\tkind\ttype\t1\tnow\tnow\tnow\trun\n", () => {
+      process.stdout.write("copying\n");
+      process.kill(process.pid, "SIGSTOP");
+      copy.end(written.resolve);
+    });
+    await written.promise;
+  });
+  process.stdout.write("committed\n");
+} catch (error) {
+  process.stdout.write(`${codeOf(error)}\n`);
+}
+process.exit();

@@ -1,0 +1,313 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { LockLostError } from "../../../src/errors.ts";
+import type { LockHolder, LockRequest, RunRef, Warehouse } from "../../../src/load/warehouse.ts";
+import { tables } from "../../../src/schemas/registry.ts";
+import { callOf, commitOf, countersOf, runOf, tester } from "./nights.ts";
+import { enrichSpec, makePeople } from "./people.ts";
+import { looseRecord, wholePerson } from "./person-updates.ts";
+import { columnOf, type GetPlace, type Place } from "./place.ts";
+
+const spec = enrichSpec({ job: "locked_job" });
+
+/** The wish of a run for `locked_job`; lives long unless it is said otherwise. */
+function wish(runId: string, changes: Partial<LockRequest> = {}): LockRequest {
+  const run = { runId, job: spec.job, jobType: spec.type, shard: "0/1" };
+  return { ...run, process: tester, lifeMs: 3_600_000, dead: [], ...changes };
+}
+
+/** Gets a lock that is to be had. */
+async function hold(
+  warehouse: Warehouse,
+  runId: string,
+  changes: Partial<LockRequest> = {},
+): Promise<RunRef> {
+  const reply = await warehouse.acquireLock(wish(runId, changes));
+  if (reply.kind === "refused") throw new Error(`refused to ${runId}`);
+  return reply.run;
+}
+
+async function holdersOf({ warehouse }: Place): Promise<readonly LockHolder[]> {
+  return (await warehouse.jobStatus(spec.job)).holders;
+}
+
+/** All that stands in our tables but the locks themselves, and the tables that are there. */
+async function everything(place: Place): Promise<Readonly<Record<string, unknown>>> {
+  const schemas = { data: "person_data", ops: "person_data_ops" };
+  const contents: Record<string, unknown> = {};
+  for (const table of tables.filter(({ name }) => name !== "job_lock")) {
+    contents[table.name] = await place.sql(
+      `SELECT * FROM ${schemas[table.room]}.${table.name} AS t ORDER BY t`,
+    );
+  }
+  const named =
+    "SELECT table_name FROM information_schema.tables WHERE table_schema = 'person_data' ORDER BY 1";
+  return { ...contents, tables: await columnOf(place, named) };
+}
+
+/** The methods that are given a run, or something that names one: a new one doesn't compile before it is tried here. */
+type Deed = Exclude<
+  {
+    [Name in keyof Warehouse]: Warehouse[Name] extends (...args: infer Args) => Promise<unknown>
+      ? [Extract<Args[number], RunRef | { readonly run: RunRef }>] extends [never]
+        ? never
+        : Name
+      : never;
+  }[keyof Warehouse],
+  // The lock itself, and what only reads the books.
+  "renewLock" | "releaseLock" | "runUse"
+>;
+
+/** Everything that is done for a run. */
+const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promise<unknown>>> = {
+  beginRun: (warehouse, run) => warehouse.beginRun(run),
+  selectLookup: (warehouse, run) => warehouse.selectLookup(spec, run),
+  recordDue: (warehouse, run) => warehouse.recordDue(run, 7),
+  reserveCall: (warehouse, run) => {
+    const call = {
+      callId: randomUUID(),
+      endpoint: "POST /v2/enrich",
+      attempt: 1,
+      recordHashes: ["00".repeat(32)],
+    };
+    const limits = { perDay: 10, perMonth: 10, perRun: 10 };
+    return warehouse.reserveCall(run, { ...call, startedAt: "2026-11-21T04:00:00Z", limits });
+  },
+  recordAttempts: (warehouse, run) => warehouse.recordAttempts(run, [callOf()], { requests: 1 }),
+  commitLookup: (warehouse, run) =>
+    warehouse.commitLookup(
+      commitOf(warehouse, spec, run, [
+        [looseRecord("Ann"), { pid: "p-1", person: wholePerson("p-1", { full_name: "Ann" }) }],
+        [looseRecord("Bob"), { code: "unprocessable_entity" }],
+      ]),
+    ),
+  endRun: (warehouse, run) =>
+    warehouse.endRun(
+      run,
+      { status: "succeeded", limitedBy: null, error: null, counters: countersOf({}) },
+      { source: "people", inputRows: 1, answered: 1, matched: 1, unmatched: 0, rejected: 0, due: 0 },
+    ),
+};
+
+const namedDeeds = Object.entries(deeds);
+
+/** Who may run a job, and what becomes of those who may no longer. */
+export function describeLocks(getPlace: GetPlace): void {
+  describe("the lock of a job", () => {
+    test("is got by one process, and status tells by whom, until it is given back", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const process = { host: "etl-1", pid: 4711, machine: "boot 1", processStart: "99" };
+      const run = await hold(warehouse, "first", { process });
+      expect(run).toEqual({ runId: "first", job: "locked_job", jobType: "enrich", shard: "0/1", epoch: 1 });
+      const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/);
+      const holder = {
+        ...process,
+        job: "locked_job",
+        shard: "0/1",
+        epoch: 1,
+        runId: "first",
+        acquiredAt: instant,
+        heartbeatAt: instant,
+        expiresAt: instant,
+        isExpired: false,
+      };
+      expect(await holdersOf(place)).toEqual([holder]);
+      expect(await warehouse.acquireLock(wish("second"))).toEqual({ kind: "refused", holders: [holder] });
+      expect(await holdersOf(place)).toEqual([holder]);
+      await warehouse.releaseLock(run);
+      expect(await holdersOf(place)).toEqual([]);
+      expect(await warehouse.acquireLock(wish("second"))).toMatchObject({
+        kind: "held",
+        run: { epoch: 2 },
+        tookOver: [],
+      });
+    });
+
+    test("is got by one of many that want it at the same time", async () => {
+      const { warehouse } = getPlace();
+      const wishes = Array.from({ length: 12 }, (_, i) => warehouse.acquireLock(wish(`run-${i}`)));
+      const replies = await Promise.all(wishes);
+      expect(replies.filter((reply) => reply.kind === "held")).toHaveLength(1);
+    });
+
+    test("of one job says nothing about another's", async () => {
+      const { warehouse } = getPlace();
+      const one = await hold(warehouse, "first");
+      const other = await hold(warehouse, "second", { job: "locked_too" });
+      for (const run of [one, other]) await warehouse.beginRun(run);
+      expect((await warehouse.jobStatus("locked_too")).lastRun).toMatchObject({ status: "running" });
+    });
+
+    test("lives on with every heartbeat, also after a pause in which nobody took it", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = await hold(warehouse, "first", { lifeMs: 150 });
+      for (let beat = 0; beat < 5; beat++) {
+        await delay(50);
+        expect(await warehouse.renewLock(run, 150)).toBe(true);
+      }
+      expect((await warehouse.acquireLock(wish("second"))).kind).toBe("refused");
+      await delay(200);
+      expect(await holdersOf(place)).toMatchObject([{ runId: "first", isExpired: true }]);
+      await warehouse.beginRun(run);
+      expect(await warehouse.renewLock(run, 3_600_000)).toBe(true);
+      expect((await warehouse.acquireLock(wish("second"))).kind).toBe("refused");
+    });
+
+    test("that has expired is taken over, and the run that held it is closed", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const stale = await hold(warehouse, "crashed", { lifeMs: 100 });
+      await warehouse.beginRun(stale);
+      await delay(150);
+      const reply = await warehouse.acquireLock(wish("next"));
+      expect(reply).toMatchObject({ kind: "held", run: { runId: "next", epoch: 2 } });
+      expect(reply.kind === "held" && reply.tookOver).toMatchObject([{ runId: "crashed", epoch: 1 }]);
+      expect(
+        await place.sql(
+          "SELECT run_id, status, error, finished_at IS NULL AS open, safe_until FROM person_data_ops.sync_run",
+        ),
+      ).toEqual([
+        {
+          run_id: "crashed",
+          status: "failed",
+          error: "The process ended without closing this run.",
+          open: "false",
+          safe_until: null,
+        },
+      ]);
+      expect(await warehouse.renewLock(stale, 3_600_000)).toBe(false);
+      await warehouse.releaseLock(stale);
+      expect(await holdersOf(place)).toMatchObject([{ runId: "next", epoch: 2 }]);
+    });
+
+    test("is taken over at once from a holder that is known to be dead, but from no later one", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await hold(warehouse, "first");
+      const dead = await holdersOf(place);
+      await hold(warehouse, "second", { dead });
+      expect(await warehouse.acquireLock(wish("third", { dead }))).toMatchObject({
+        kind: "refused",
+        holders: [{ runId: "second" }],
+      });
+    });
+
+    test("may be got again under the same run id, which goes on then", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await warehouse.beginRun(await hold(warehouse, "nightly"));
+      await warehouse.beginRun(await hold(warehouse, "nightly", { dead: await holdersOf(place) }));
+      expect(await place.sql("SELECT run_id, status FROM person_data_ops.sync_run")).toEqual([
+        { run_id: "nightly", status: "running" },
+      ]);
+    });
+  });
+
+  describe("without the lock", () => {
+    test.each(namedDeeds)("%s leaves nothing behind, once another took the job over", async (_, act) => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }]);
+      const stale = await hold(place.warehouse, "stale");
+      await place.warehouse.beginRun(stale);
+      const fresh = await hold(place.warehouse, "fresh", { dead: await holdersOf(place) });
+      await place.warehouse.beginRun(fresh);
+      const before = await everything(place);
+      await expect(act(place.warehouse, stale)).rejects.toThrow(LockLostError);
+      expect(await everything(place)).toEqual(before);
+      await act(place.warehouse, fresh);
+      expect(await everything(place)).not.toEqual(before);
+    });
+
+    test.each(namedDeeds)("%s leaves nothing behind, once it was given back", async (_, act) => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }]);
+      const run = await hold(place.warehouse, "over");
+      await place.warehouse.beginRun(run);
+      await place.warehouse.releaseLock(run);
+      const before = await everything(place);
+      await expect(act(place.warehouse, run)).rejects.toThrow(LockLostError);
+      expect(await everything(place)).toEqual(before);
+    });
+
+    test("a job that nobody ever held can't be written for", async () => {
+      const { warehouse } = getPlace();
+      await expect(warehouse.beginRun(runOf({ job: "never_held", type: "enrich" }))).rejects.toThrow(
+        LockLostError,
+      );
+    });
+
+    test("a selection is neither read on nor dropped under its successor", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      const stale = await hold(warehouse, "same id");
+      await warehouse.beginRun(stale);
+      const staleSelection = await warehouse.selectLookup(spec, stale);
+      const fresh = await hold(warehouse, "same id", { dead: await holdersOf(place) });
+      await warehouse.beginRun(fresh);
+      const selection = await warehouse.selectLookup(spec, fresh);
+      const read = async (of: typeof selection) => {
+        const keys = [];
+        for await (const page of of.records()) keys.push(...page.map((record) => record.rows[0]?.sourceKey));
+        return keys;
+      };
+      await expect(read(staleSelection)).rejects.toThrow(LockLostError);
+      await expect(staleSelection.close()).rejects.toThrow(LockLostError);
+      expect(await read(selection)).toEqual(["1"]);
+      await selection.close();
+    });
+  });
+
+  describe("the locks of a job's shards", () => {
+    test("stand side by side, and in the way of every other division", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const runs = [
+        await hold(warehouse, "a", { shard: "0/2" }),
+        await hold(warehouse, "b", { shard: "1/2" }),
+      ];
+      for (const run of runs) await warehouse.beginRun(run);
+      expect((await warehouse.acquireLock(wish("c", { shard: "1/2" }))).kind).toBe("refused");
+      for (const shard of ["0/1", "0/3", "2/4"]) {
+        expect(await warehouse.acquireLock(wish("c", { shard }))).toMatchObject({
+          kind: "refused",
+          holders: [{ runId: "a" }, { runId: "b" }],
+        });
+      }
+      expect((await holdersOf(place)).map(({ shard }) => shard)).toEqual(["0/2", "1/2"]);
+    });
+
+    test("are all taken over by another division once they have expired", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const stale = [];
+      for (const shard of ["0/2", "1/2"]) stale.push(await hold(warehouse, shard, { shard, lifeMs: 100 }));
+      for (const run of stale) await warehouse.beginRun(run);
+      await delay(150);
+      const reply = await warehouse.acquireLock(wish("whole"));
+      expect(reply.kind === "held" && reply.tookOver.map(({ shard }) => shard)).toEqual(["0/2", "1/2"]);
+      for (const run of stale) await expect(warehouse.beginRun(run)).rejects.toThrow(LockLostError);
+      expect(await columnOf(place, "SELECT status FROM person_data_ops.sync_run")).toEqual([
+        "failed",
+        "failed",
+      ]);
+      expect((await warehouse.acquireLock(wish("again", { shard: "0/2" }))).kind).toBe("refused");
+    });
+
+    test("one that is taken over closes its own run, not that of its neighbour", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await warehouse.beginRun(await hold(warehouse, "a", { shard: "0/2" }));
+      await warehouse.beginRun(await hold(warehouse, "b", { shard: "1/2", lifeMs: 100 }));
+      await delay(150);
+      await hold(warehouse, "c", { shard: "1/2" });
+      expect(await place.sql("SELECT run_id, status FROM person_data_ops.sync_run ORDER BY run_id")).toEqual([
+        { run_id: "a", status: "running" },
+        { run_id: "b", status: "failed" },
+      ]);
+    });
+  });
+}

@@ -1,0 +1,81 @@
+import { once } from "node:events";
+import { connect, createServer, type Socket } from "node:net";
+import { onTestFinished } from "vitest";
+
+/** A way to the database that can be shut. */
+export interface Door {
+  readonly url: string;
+  /** How often it was shut between a COMMIT and its reply. */
+  cuts(): number;
+  open(): void;
+  /** Cuts what goes through it, and lets nobody in. */
+  shut(): void;
+}
+
+/**
+ * Opens a door that stands open or shut from the start; with `cutsAtCommit` it cuts one connection, after the server has done a
+ * COMMIT and before the client hears of it.
+ */
+export async function openDoor(
+  databaseUrl: string,
+  options: { readonly isOpen: boolean; readonly cutsAtCommit?: boolean },
+): Promise<Door> {
+  const target = new URL(databaseUrl);
+  const state = { cuts: 0, isOpen: options.isOpen };
+  const sockets = new Set<Socket>();
+  const cutAll = () => {
+    for (const socket of sockets) socket.destroy();
+  };
+  const server = createServer((client) => {
+    if (!state.isOpen) {
+      client.destroy();
+      return;
+    }
+    const upstream = connect(Number(target.port), target.hostname);
+    for (const [socket, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => {
+        sockets.delete(socket);
+        other.destroy();
+      });
+    }
+    let isCommitting = false;
+    client.on("data", (bytes) => {
+      isCommitting ||= options.cutsAtCommit === true && state.cuts === 0 && bytes.includes("COMMIT\0");
+      upstream.write(bytes);
+    });
+    upstream.on("data", (bytes) => {
+      if (!isCommitting) {
+        client.write(bytes);
+        return;
+      }
+      state.cuts += 1;
+      client.destroy();
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => {
+    cutAll();
+    server.close();
+  });
+  const address = server.address();
+  const url = new URL(databaseUrl);
+  url.hostname = "127.0.0.1";
+  url.port = String(typeof address === "object" ? address?.port : "");
+  return {
+    url: url.href,
+    cuts: () => state.cuts,
+    open: () => {
+      state.isOpen = true;
+    },
+    shut() {
+      state.isOpen = false;
+      cutAll();
+    },
+  };
+}
