@@ -10,7 +10,7 @@ import { parseExact } from "./exact-json.ts";
 export interface ReadContext {
   /** Takes what differs from the declarations. */
   readonly drift: DriftLog;
-  /** When the service completed the call, by its own word if it gave one: UTC, microseconds kept. */
+  /** When the service completed the call, by its own word if it gave a likely one: UTC, microseconds kept. */
   readonly answeredAt: string;
 }
 
@@ -180,11 +180,24 @@ function readOne<R>(
   };
 }
 
+/**
+ * How far the service's clock may be off. Beyond, the time is an error: taken at its word, an answer of the year 9999 would
+ * never be refreshed and never be replaced by a later one.
+ */
+const MAX_CLOCK_ERROR_MS = 1000 * 86_400_000;
+
+/** The instant from which on an answer holds. */
+function ageOf(requestCompletedAt: string | null, receivedAt: string): string {
+  if (requestCompletedAt === null) return receivedAt;
+  const errorMs = Math.abs(Date.parse(requestCompletedAt) - Date.parse(receivedAt));
+  return errorMs > MAX_CLOCK_ERROR_MS ? receivedAt : requestCompletedAt;
+}
+
 async function readParts<R>(parts: Parts, plainBytes: number, options: ReadOptions<R>): Promise<Answer<R>> {
   const { api_request_id, request_completed_at, ...unknownFields } = parts.keys;
   const requestCompletedAt = instantText(request_completed_at);
   const drift = new DriftLog(options.endpoint);
-  const context = { drift, answeredAt: requestCompletedAt ?? options.receivedAt };
+  const context = { drift, answeredAt: ageOf(requestCompletedAt, options.receivedAt) };
   const results: (FoundResult<R> | undefined)[] = [];
   for (const list of parts.lists()) {
     for (const result of list.results) results.push(readOne(result, list.hasControlText, options, context));

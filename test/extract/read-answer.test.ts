@@ -56,6 +56,17 @@ describe("an answer", () => {
   });
 
   it.each([
+    ["9999-12-31T23:59:59.999999Z", "2026-11-21T01:00:01.500+00:00"],
+    ["0001-01-01T00:00:00Z", "2026-11-21T01:00:01.500+00:00"],
+    ["2029-01-01T00:00:00.000001Z", "2029-01-01T00:00:00.000001+00:00"],
+    ["2024-03-01T00:00:00Z", "2024-03-01T00:00:00+00:00"],
+  ])("that says it was completed at %s counts as of %s", async (stated, answeredAt) => {
+    expect(await readPlainly(bytes(`{"results":[],"request_completed_at":"${stated}"}`))).toMatchObject({
+      answeredAt,
+    });
+  });
+
+  it.each([
     ['{"results":[{"a":1}', "no_json"],
     ["<html>502</html>", "no_json"],
     ["", "no_json"],
