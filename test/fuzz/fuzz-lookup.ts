@@ -1,0 +1,219 @@
+import { setImmediate as letOthersRun } from "node:timers/promises";
+import type { HttpClient, HttpReply } from "../../src/extract/http-client.ts";
+import { createLimiter } from "../../src/extract/limits.ts";
+import { type Attempt, lookup } from "../../src/extract/lookup.ts";
+import { type Answer, readAnswer } from "../../src/extract/read-answer.ts";
+import { receive, resultReader } from "../../src/jobs/receive.ts";
+import type { LookupAnswer, LookupRecord, Warehouse } from "../../src/load/warehouse.ts";
+import { silentLog } from "../../src/log.ts";
+import { isJsonObject } from "../../src/schemas/flatten.ts";
+import { textOf } from "./answer-mutations.ts";
+import { findUnstorable, rowsText } from "./answered-rows.ts";
+import type { WireBody } from "./byte-mutations.ts";
+import type { RealAnswer } from "./real-answers.ts";
+import { isSame, type Reading, readWhole } from "./reference-reading.ts";
+import type { MutatedAnswer } from "./mutate-answer.ts";
+
+/** All that came of one lookup. */
+interface Outcome {
+  readonly answers: readonly LookupAnswer[];
+  /** The parsed result of each answered record, by record id. */
+  readonly results: ReadonlyMap<string, unknown>;
+  /** Ids of the records that came out, in any way. */
+  readonly came: readonly string[];
+  readonly attempts: readonly Attempt[];
+  /** Ids of the records of each request. */
+  readonly asked: readonly (readonly string[])[];
+}
+
+/** The part of a warehouse that makes rows; touches no database. */
+export type RowMaker = Pick<Warehouse, "preparePerson">;
+
+/** Lets the warehouse bring a person into its own form, but keeps what it was made of, which can be compared. */
+function transparent(maker: RowMaker): RowMaker {
+  return {
+    preparePerson(update, answeredAt) {
+      const kept = { update, pid: maker.preparePerson(update, answeredAt).pid };
+      return kept;
+    },
+  };
+}
+
+const keyOf = (record: LookupRecord): string => record.address ?? record.recordId;
+const keyFieldOf = ({ bound }: RealAnswer): string =>
+  bound.endpoint.pairing === "record_id" ? "record_id" : "email_address";
+
+function soundBody(answer: RealAnswer, keys: readonly string[]): Buffer {
+  const texts = new Map(answer.records.map((record, i) => [keyOf(record), answer.parts.results[i] ?? ""]));
+  return Buffer.from(textOf({ ...answer.parts, results: keys.map((key) => texts.get(key) ?? "null") }));
+}
+
+function keysIn(body: string | null): string[] {
+  // The request's body is our own.
+  const { records } = JSON.parse(body ?? "") as { records: (string | { record_id: string })[] };
+  return records.map((record) => (typeof record === "string" ? record : record.record_id));
+}
+
+/** A service that answers the first request as given, and every other one soundly; no wire between. */
+function openService(answer: RealAnswer, first: WireBody | null, asked: string[][]): HttpClient {
+  return {
+    origin: "http://service.invalid",
+    async request({ body }): Promise<HttpReply> {
+      const keys = keysIn(body);
+      asked.push(keys);
+      const wire =
+        asked.length === 1 && first ? first : { contentEncoding: null, bytes: soundBody(answer, keys) };
+      await Promise.resolve();
+      return {
+        kind: "response",
+        status: 200,
+        retryAfter: null,
+        location: null,
+        contentEncoding: wire.contentEncoding,
+        body: wire.bytes,
+        keyVersion: 1,
+      };
+    },
+    renewKey: async () => false,
+    close: async () => {},
+  };
+}
+
+/** Time that passes only by waiting. */
+function leapingClock() {
+  let nowMs = Date.UTC(2026, 10, 21);
+  return {
+    now: () => nowMs,
+    async sleep(milliseconds: number) {
+      nowMs += milliseconds;
+      await letOthersRun();
+    },
+  };
+}
+
+async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowMaker): Promise<Outcome> {
+  const asked: string[][] = [];
+  const clock = leapingClock();
+  const attempts: Attempt[] = [];
+  const answers: LookupAnswer[] = [];
+  const results = new Map<string, unknown>();
+  const came: string[] = [];
+  const read = resultReader(answer.bound, transparent(maker));
+  const outcomes = lookup({
+    endpoint: answer.bound.endpoint,
+    parameters: {},
+    items: (async function* () {
+      await Promise.resolve();
+      yield answer.records;
+    })(),
+    http: openService(answer, first, asked),
+    limiter: createLimiter({ concurrency: 1, requestsPerSecond: null, clock }),
+    clock,
+    log: silentLog,
+    signal: new AbortController().signal,
+    onAttempt: async (attempt) => {
+      attempts.push(attempt);
+      await Promise.resolve();
+    },
+    onSent: () => {},
+    random: () => 0.5,
+    keeper: null,
+    reserve: async ({ items }) => items.length,
+    read: (result, context) => ({ ...read(result, context), result }),
+  });
+  for await (const outcome of outcomes) {
+    came.push(...outcome.items.map(({ recordId }) => recordId));
+    if (outcome.kind !== "answered") continue;
+    attempts.push(outcome.attempt);
+    for (const [i, { recordId }] of outcome.items.entries())
+      results.set(recordId, outcome.results[i]?.result);
+    answers.push(...receive(outcome).answers);
+  }
+  return { answers, results, came, attempts, asked };
+}
+
+/** The rows that an answer leaves when nothing is wrong with it, by record id. */
+export async function soundRows(answer: RealAnswer, maker: RowMaker): Promise<ReadonlyMap<string, string>> {
+  const { answers } = await runLookup(answer, null, maker);
+  return new Map(answers.map((row) => [row.record.recordId, rowsText(row)]));
+}
+
+/** What an answer says about one record, read as a whole: `undefined` where more or fewer than one result is about it. */
+function claimOf(results: readonly unknown[], field: string, key: string): unknown {
+  const claims = results.filter((result) => isJsonObject(result) && result[field] === key);
+  return claims.length === 1 ? claims[0] : undefined;
+}
+
+/** Reads a body in pieces of about so many bytes; undefined where it is no answer. */
+async function readIn(
+  pieceBytes: number,
+  answer: RealAnswer,
+  body: Buffer,
+): Promise<Answer<unknown> | undefined> {
+  const read = await readAnswer<unknown>(body, {
+    endpoint: answer.bound.endpoint.name,
+    keyField: keyFieldOf(answer),
+    read: (result) => result,
+    receivedAt: "2026-11-21T01:00:01.500+00:00",
+    pieceBytes,
+  });
+  return read.kind === "answer" ? read : undefined;
+}
+
+/** What differs between reading a body piece by piece and at once, or null. */
+export async function findMiscut(
+  answer: RealAnswer,
+  mutated: MutatedAnswer,
+  pieceBytes: number,
+): Promise<string | null> {
+  const { plain } = mutated;
+  const [pieces, whole] = [
+    await readIn(pieceBytes, answer, plain),
+    await readIn(Number.MAX_SAFE_INTEGER, answer, plain),
+  ];
+  return isSame(pieces, whole, { nesting: true })
+    ? null
+    : `read in pieces of ${pieceBytes} bytes it is another answer`;
+}
+
+/**
+ * Looks a batch up whose first answer is damaged. Returns what is wrong, or null: every record has to come out once; of
+ * results that the damage left as they were, the same rows; no record whose result arrived may be sent again. `whole` is
+ * what the answer says, null for nothing that can be read.
+ */
+export async function findDefect(
+  answer: RealAnswer,
+  first: WireBody,
+  sound: ReadonlyMap<string, string>,
+  maker: RowMaker,
+  whole: Reading | null = readWhole(first),
+): Promise<string | null> {
+  const { answers, results, came, attempts, asked } = await runLookup(answer, first, maker);
+  const ids = answer.records.map(({ recordId }) => recordId);
+  if (came.toSorted().join() !== ids.toSorted().join()) return `of ${ids.join()} came ${came.join()}`;
+  if (attempts.length !== asked.length)
+    return `${asked.length} requests, ${attempts.length} attempts in the ledger`;
+  const rows = new Map(answers.map((row) => [row.record.recordId, rowsText(row)]));
+  for (const row of answers) {
+    const unstorable = findUnstorable(row);
+    if (unstorable !== null) return `${row.record.recordId}: ${unstorable}`;
+  }
+  if (whole === null) {
+    if (attempts[0]?.possiblyBilled !== true) return "an unreadable answer doesn't count as possibly billed";
+    const other = ids.find((id) => rows.get(id) !== sound.get(id));
+    return other === undefined ? null : `${other}: other rows came of the second, sound answer`;
+  }
+  const askedAgain = new Set(asked.slice(1).flat());
+  for (const [i, record] of answer.records.entries()) {
+    const { recordId } = record;
+    const claim = claimOf(whole.results, keyFieldOf(answer), keyOf(record));
+    if (claim === undefined) continue;
+    if (askedAgain.has(keyOf(record))) return `${recordId} was answered, and sent again`;
+    if (!isSame(results.get(recordId), claim, { numbers: !whole.isExact, nesting: true }))
+      return `${recordId}: the result isn't what the answer says as a whole`;
+    const isUntouched = isSame(JSON.parse(answer.parts.results[i] ?? "null"), claim);
+    if (isUntouched && rows.get(recordId) !== sound.get(recordId))
+      return `${recordId}: its neighbour's damage changed its rows`;
+  }
+  return null;
+}

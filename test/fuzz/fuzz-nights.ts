@@ -1,0 +1,197 @@
+import { Client } from "pg";
+import { fastClock } from "../extract/scripted-service.ts";
+import type { Clock } from "../../src/clock.ts";
+import { createLimiter } from "../../src/extract/limits.ts";
+import { codeOf } from "../../src/errors.ts";
+import type { Warehouse } from "../../src/load/warehouse.ts";
+import { configOf, startWorld, unaccountedRows, type World } from "../jobs/world.ts";
+import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
+import { type FuzzedService, startFuzzedService } from "./fuzzed-service.ts";
+import { agedKeys, decidedBy, JOBS_TEXT } from "./served-rows.ts";
+
+/** How jobs may end under fuzz; anything else is a defect of ours. */
+const KNOWN_ENDS: ReadonlySet<string> = new Set([
+  "unanswered",
+  "similar_failures",
+  "service_failing",
+  "forbidden",
+  "not_found",
+  "method_not_allowed",
+  "unexpected_status",
+  "request_refused",
+  "redirected",
+  "key_rejected",
+  "credits",
+  "quota",
+  "run_stopped",
+  "dependency_failed",
+  "service_unreachable",
+]);
+
+/** Tables and columns that remember what was odd. */
+const MEMORY = {
+  withoutTables: ["match_history", "reject", "input_email", "call_in_doubt"],
+  withoutColumns: [
+    "previous_status",
+    "status_changed_at",
+    "first_matched_at",
+    "last_matched_at",
+    "last_matched_service_pid",
+    "group_answered_at",
+  ],
+};
+
+/** How long to fuzz, and where from. */
+export interface NightsOptions {
+  readonly seed: number;
+  /** Answers to damage before it ends. */
+  readonly answers: number;
+  readonly rows?: number;
+}
+
+/** What a run of nights did. */
+export interface NightsReport {
+  readonly nights: number;
+  readonly mutated: number;
+  readonly soundRecords: number;
+  readonly applied: ReadonlySet<string>;
+  readonly failures: readonly string[];
+}
+
+/** A warehouse that notes which input rows stand behind each record. */
+function noting(warehouse: Warehouse, rowKeys: Map<string, readonly string[]>): Warehouse {
+  return {
+    ...warehouse,
+    async selectLookup(spec, run) {
+      const selection = await warehouse.selectLookup(spec, run);
+      return {
+        ...selection,
+        async *records() {
+          for await (const page of selection.records()) {
+            for (const record of page) {
+              const id = record.address ?? record.recordId;
+              rowKeys.set(
+                `${spec.job} ${id}`,
+                record.rows.map((row) => row.sourceKey),
+              );
+            }
+            yield page;
+          }
+        },
+      };
+    },
+  };
+}
+
+/** One night; returns what was wrong with how it ended. */
+async function spendNight(
+  { world, clock }: { readonly world: World; readonly clock: Clock },
+  rowKeys: Map<string, readonly string[]>,
+  resend: boolean,
+): Promise<readonly string[]> {
+  const limiter = createLimiter({ concurrency: 2, requestsPerSecond: null, clock });
+  const warehouse = noting(world.warehouse, rowKeys);
+  try {
+    const report = await world.run({ resend, yes: true }, { clock, limiter, warehouse });
+    return report.jobs.flatMap((job) => [
+      ...(unaccountedRows(job) === 0 ? [] : [`${job.job}: ${unaccountedRows(job)} rows are unaccounted for`]),
+      ...(job.error === undefined || KNOWN_ENDS.has(job.error.code)
+        ? []
+        : [`${job.job} ended with ${job.error.code}: ${job.error.message}`]),
+    ]);
+  } catch (error) {
+    return [`the run threw ${codeOf(error) ?? String(error)}`];
+  }
+}
+
+async function readAt(url: string): Promise<TableContents> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return await readContents(client, MEMORY);
+  } finally {
+    await client.end();
+  }
+}
+
+async function undisturbed(rows: number, seed: number): Promise<TableContents> {
+  const world = await startWorld({ rows, people: 2000, seed, config: configOf(JOBS_TEXT) });
+  await world.run();
+  const contents = await readAt(world.url);
+  await world.close();
+  return contents;
+}
+
+/** Rows that an odd refusal of the service made rejects, which nothing sends again. */
+function rejectedRows(contents: TableContents): readonly string[] {
+  const states = contents.get("lookup_state") ?? new Map<string, string>();
+  const rejected = [...states].filter(([, row]) => row.includes('"rejected"')).map(([key]) => key);
+  return rejected.flatMap((key) => [key, key.slice(key.indexOf(" ") + 1)]);
+}
+
+/** Contents without strangers that odd answers brought in, and without rows that can't have come right again. */
+function comparable(
+  contents: TableContents,
+  expected: TableContents,
+  aged: ReadonlySet<string>,
+): TableContents {
+  return new Map(
+    [...contents].map(([table, rows]) => {
+      const isKnown = (key: string) => !table.startsWith("person") || expected.get(table)?.has(key) === true;
+      return [table, new Map([...rows].filter(([key]) => isKnown(key) && !aged.has(key)))];
+    }),
+  );
+}
+
+/**
+ * Lets the real jobs load from a damaging service into a real warehouse, night after night, every record sent again each
+ * time. After each night whatever was answered soundly has to stand there exactly; after a last, sound night everything.
+ */
+export async function fuzzNights({ seed, answers, rows = 250 }: NightsOptions): Promise<NightsReport> {
+  const expected = await undisturbed(rows, seed);
+  const world = await startWorld({ rows, people: 2000, seed, config: configOf(JOBS_TEXT) });
+  // Minutes of waiting pass in a test.
+  const clock = fastClock(400);
+  const service: FuzzedService = await startFuzzedService(world.sandbox.url, seed, clock);
+  world.serviceUrl = service.url;
+  const failures: string[] = [];
+  const aged = new Set<string>();
+  let [nights, mutated, soundRecords] = [0, 0, 0];
+  try {
+    service.rate = 0.5;
+    while (mutated < answers && failures.length === 0) {
+      nights += 1;
+      const rowKeys = new Map<string, readonly string[]>();
+      failures.push(...(await spendNight({ world, clock }, rowKeys, nights > 1)));
+      const served = service.take();
+      mutated += served.mutated;
+      soundRecords += served.sound.size;
+      for (const key of agedKeys(served, rowKeys)) aged.add(key);
+      const actual = await readAt(world.url);
+      const options = { rowKeys, aged };
+      failures.push(
+        ...findDifferences(
+          decidedBy(expected, expected, served, options),
+          decidedBy(actual, expected, served, options),
+        ),
+      );
+    }
+    service.rate = 0;
+    failures.push(...(await spendNight({ world, clock }, new Map(), true)));
+    const actual = await readAt(world.url);
+    const lost = new Set([...aged, ...rejectedRows(actual)]);
+    failures.push(
+      ...findDifferences(comparable(expected, expected, lost), comparable(actual, expected, lost)),
+    );
+  } finally {
+    await service.close();
+    await world.close();
+  }
+  return {
+    nights,
+    mutated,
+    soundRecords,
+    applied: service.applied,
+    failures: failures.map((failure) => `seed ${seed}, night ${nights}: ${failure}`),
+  };
+}

@@ -1,0 +1,102 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { seededRandom } from "../support/seeded-random.ts";
+import { findDefect, findMiscut, type RowMaker, soundRows } from "./fuzz-lookup.ts";
+import { ALL_MUTATIONS, type MutatedAnswer, mutateAnswer } from "./mutate-answer.ts";
+import { askForAnswers, type RealAnswer } from "./real-answers.ts";
+
+/** How much to fuzz. */
+export interface FuzzOptions {
+  readonly seed: number;
+  readonly answers: number;
+  readonly maker: RowMaker;
+  /** Stops at so many failures. */
+  readonly maxFailures?: number;
+}
+
+/** What a run found. */
+export interface FuzzReport {
+  readonly answers: number;
+  readonly records: number;
+  /** Each with what repeats it. */
+  readonly failures: readonly string[];
+  /** How often each mutation was applied. */
+  readonly applied: ReadonlyMap<string, number>;
+  readonly slowestCpuMs: number;
+  readonly slowest: string;
+  readonly maxHeapBytes: number;
+  /** Heap in use once all is done, less what was in use before. */
+  readonly keptHeapBytes: number;
+}
+
+/** Different real answers that the mutations start from. */
+const BATCHES = 40;
+const MAX_RECORDS = 6;
+
+interface Case {
+  readonly name: string;
+  readonly answer: RealAnswer;
+  readonly mutated: MutatedAnswer;
+  readonly sound: ReadonlyMap<string, string>;
+  readonly pieceBytes: number;
+}
+
+async function check({ answer, mutated, sound, pieceBytes }: Case, maker: RowMaker): Promise<string | null> {
+  try {
+    return (
+      (await findMiscut(answer, mutated, pieceBytes)) ?? (await findDefect(answer, mutated, sound, maker))
+    );
+  } catch (error) {
+    return error instanceof Error ? (error.stack ?? error.message) : String(error);
+  }
+}
+
+function usedHeapBytes(): number {
+  setFlagsFromString("--expose-gc");
+  runInNewContext("gc")();
+  return process.memoryUsage().heapUsed;
+}
+
+/** Damages real answers one after the other and looks each up; case `n` of a seed is always the same. */
+export async function fuzzLookups({ seed, maker, ...options }: FuzzOptions): Promise<FuzzReport> {
+  const real = await askForAnswers(seed, BATCHES, MAX_RECORDS);
+  const sound = await Promise.all(real.map((answer) => soundRows(answer, maker)));
+  const failures: string[] = [];
+  const applied = new Map(ALL_MUTATIONS.map((name) => [name, 0]));
+  const before = usedHeapBytes();
+  let [answers, records, maxHeapBytes] = [0, 0, 0];
+  let slowest = { cpuMs: 0, name: "" };
+
+  function caseOf(n: number): Case {
+    const random = seededRandom(seed, n);
+    const at = random.below(real.length);
+    const answer = real[at];
+    if (!answer) throw new Error("there are no answers to start from");
+    const mutated = mutateAnswer(answer.parts, random);
+    const name = `seed ${seed}, case ${n} (${answer.bound.endpoint.name}: ${mutated.mutations.join(", ")})`;
+    return { name, answer, mutated, sound: sound[at] ?? new Map(), pieceBytes: 1 + random.below(3000) };
+  }
+
+  for (; answers < options.answers && failures.length < (options.maxFailures ?? 5); answers++) {
+    const next = caseOf(answers);
+    for (const name of next.mutated.mutations) applied.set(name, (applied.get(name) ?? 0) + 1);
+    records += next.answer.records.length;
+    const cpu = process.cpuUsage();
+    const defect = await check(next, maker);
+    const { user, system } = process.cpuUsage(cpu);
+    const cpuMs = (user + system) / 1000;
+    if (cpuMs > slowest.cpuMs) slowest = { cpuMs, name: next.name };
+    if (defect !== null) failures.push(`${next.name}: ${defect}`);
+    if (answers % 50 === 0) maxHeapBytes = Math.max(maxHeapBytes, process.memoryUsage().heapUsed);
+  }
+  return {
+    answers,
+    records,
+    failures,
+    applied,
+    slowestCpuMs: slowest.cpuMs,
+    slowest: slowest.name,
+    maxHeapBytes,
+    keptHeapBytes: usedHeapBytes() - before,
+  };
+}

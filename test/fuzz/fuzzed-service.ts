@@ -1,0 +1,195 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Clock } from "../../src/clock.ts";
+import { isJsonObject } from "../../src/schemas/flatten.ts";
+import { type Random, seededRandom } from "../support/seeded-random.ts";
+import { type AnswerParts, textOf } from "./answer-mutations.ts";
+import { mutateAnswer } from "./mutate-answer.ts";
+import { partsOf } from "./real-answers.ts";
+import { isSame, type Reading, readWhole } from "./reference-reading.ts";
+import { HARMLESS_REPLIES, REPLY_MUTATIONS } from "./reply-mutations.ts";
+
+/** What the service did since the last look. */
+export interface Served {
+  /** Records that were answered soundly at least once, and in no other way; as `/path id`. */
+  readonly sound: ReadonlySet<string>;
+  /** PIDs about which something odd was answered. */
+  readonly oddPids: ReadonlySet<string>;
+  /** Records and PIDs of answers with a wrong but likely time, which count as older or newer than they are. */
+  readonly shifted: ReadonlySet<string>;
+  readonly mutated: number;
+}
+
+/** The sandbox behind a service that damages its answers. */
+export interface FuzzedService {
+  readonly url: string;
+  /** Share of the answers that are damaged from now on. */
+  rate: number;
+  /** What was served since the last call of this. */
+  take(): Served;
+  /** Names of all mutations applied so far. */
+  readonly applied: ReadonlySet<string>;
+  close(): Promise<void>;
+}
+
+/** Records that a call may carry: small batches make many answers of few records. */
+const MAX_RECORDS = 6;
+
+async function readAll(message: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of message) chunks.push(Buffer.from(chunk));
+  return Buffer.concat(chunks);
+}
+
+function idOf(value: unknown): string {
+  if (!isJsonObject(value)) return String(value);
+  return String(value["record_id"] ?? value["email_address"]);
+}
+
+/** The results that an answer, read as a whole, gives to each id; none where several claim it. */
+function claimsOf(results: readonly unknown[]): ReadonlyMap<string, unknown> {
+  const claims = new Map<string, unknown>();
+  const several = new Set<string>();
+  for (const result of results) {
+    const id = idOf(result);
+    if (claims.has(id)) several.add(id);
+    claims.set(id, result);
+  }
+  for (const id of several) claims.delete(id);
+  return claims;
+}
+
+/** Whether a time could be meant: what it says then counts. */
+function isLikelyTime(value: unknown, nowMs: number): boolean {
+  const years = Math.abs(Date.parse(String(value)) - nowMs) / 31_557_600_000;
+  return years < 3;
+}
+
+function pidOf(result: unknown): string {
+  return isJsonObject(result) ? String(result["service_pid"]) : "";
+}
+
+/** Starts the service before a sandbox; what it answers is of the given clock's time. */
+export async function startFuzzedService(
+  sandboxUrl: string,
+  seed: number,
+  clock: Pick<Clock, "now">,
+): Promise<FuzzedService> {
+  let sound = new Set<string>();
+  let odd = new Set<string>();
+  let oddPids = new Set<string>();
+  let shifted = new Set<string>();
+  let mutated = 0;
+  let number = 0;
+  const applied = new Set<string>();
+  const service = { rate: 0 };
+
+  /** Takes note of what an answer says of each record. */
+  function note(path: string, parts: AnswerParts, ids: readonly string[], reading: Reading | null): void {
+    const read = reading?.results ?? null;
+    const claims = claimsOf(read ?? []);
+    const isShifted =
+      reading !== null &&
+      reading.completedAt !== JSON.parse(parts.completedAt) &&
+      isLikelyTime(reading.completedAt, clock.now());
+    for (const [i, id] of ids.entries()) {
+      const key = `${path} ${id}`;
+      const whole: unknown = JSON.parse(parts.results[i] ?? "null");
+      if (isShifted)
+        shifted
+          .add(key)
+          .add(pidOf(whole))
+          .add(pidOf(claims.get(id)));
+      if (isSame(claims.get(id), whole)) sound.add(key);
+      else if (read !== null) {
+        odd.add(key);
+        oddPids.add(pidOf(whole));
+      }
+    }
+    for (const result of read ?? []) {
+      const id = idOf(result);
+      if (!sound.has(`${path} ${id}`) || odd.has(`${path} ${id}`)) oddPids.add(pidOf(result));
+    }
+  }
+
+  async function answer(
+    response: ServerResponse,
+    path: string,
+    ids: readonly string[],
+    parts: AnswerParts,
+    random: Random,
+  ): Promise<void> {
+    const body = Buffer.from(textOf(parts));
+    if (!random.chance(service.rate)) {
+      note(path, parts, ids, readWhole({ contentEncoding: null, bytes: body }));
+      response.writeHead(200, { "content-type": "application/json" }).end(body);
+      return;
+    }
+    mutated += 1;
+    if (random.chance(0.25)) {
+      const isHarmless = random.chance(0.4);
+      const [name, reply] = random.pick(Object.entries(isHarmless ? HARMLESS_REPLIES : REPLY_MUTATIONS));
+      applied.add(name);
+      if (isHarmless) note(path, parts, ids, readWhole({ contentEncoding: null, bytes: body }));
+      else for (const id of ids) odd.add(`${path} ${id}`);
+      await reply(response, body, random);
+      return;
+    }
+    const wire = mutateAnswer(parts, random);
+    for (const name of wire.mutations) applied.add(name);
+    note(path, parts, ids, readWhole(wire));
+    const encoding =
+      wire.contentEncoding === null
+        ? {}
+        : { "content-encoding": Buffer.from(wire.contentEncoding).toString("latin1") };
+    response.writeHead(200, { "content-type": "application/json", ...encoding }).end(wire.bytes);
+  }
+
+  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const random = seededRandom(seed, (number += 1));
+    const path = request.url ?? "";
+    const body = await readAll(request);
+    // The request's body is the client's own.
+    const { records } = JSON.parse(body.toString("utf8")) as { records: readonly unknown[] };
+    if (records.length > MAX_RECORDS) {
+      response.writeHead(413).end("{}");
+      return;
+    }
+    const reply = await fetch(sandboxUrl + path, {
+      method: "POST",
+      headers: { "x-api-key": "key", "content-type": "application/json" },
+      body,
+    });
+    const text = await reply.text();
+    const completedAt = JSON.stringify(new Date(clock.now()).toISOString());
+    if (reply.status === 200) {
+      await answer(response, path, records.map(idOf), { ...partsOf(text), completedAt }, random);
+    } else response.writeHead(reply.status, { "content-type": "application/json" }).end(text);
+  }
+
+  const server = createServer((request, response) => {
+    void serve(request, response).catch(() => request.socket.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  // Listening on TCP: the address is an object.
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    get rate() {
+      return service.rate;
+    },
+    set rate(rate) {
+      service.rate = rate;
+    },
+    applied,
+    take() {
+      const served = { sound: new Set([...sound].filter((key) => !odd.has(key))), oddPids, shifted, mutated };
+      [sound, odd, oddPids, shifted, mutated] = [new Set(), new Set(), new Set(), new Set(), 0];
+      return served;
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

@@ -1,0 +1,110 @@
+import type { Random } from "../support/seeded-random.ts";
+import { type Draft, editResult, type Loose, membersOf, put } from "./json-draft.ts";
+import { deepJson, oddJson, oddName, oddNumber, oddText } from "./odd-values.ts";
+
+/** Damages the text of one result; what comes out is JSON still. */
+export type ResultMutation = (text: string, random: Random) => string;
+
+type Edit = (draft: Draft, random: Random) => void;
+
+/** Fields by which a result finds its record, and which say what it is. */
+const IDENTITY = ["record_id", "email_address", "service_pid", "is_match"] as const;
+
+const edit =
+  (change: Edit): ResultMutation =>
+  (text, random) =>
+    editResult(text, (draft) => {
+      change(draft, random);
+    });
+
+function replaceValue({ record }: Draft, random: Random, value: (old: unknown) => unknown): void {
+  const member = random.pick(membersOf(record));
+  put(member.object, member.name, value(member.value));
+}
+
+function pickList(record: Loose, random: Random): unknown[] | null {
+  const lists = Object.values(record).filter((value) => Array.isArray(value));
+  return lists.length === 0 ? null : random.pick(lists);
+}
+
+function otherCase(text: string): string {
+  return text.replaceAll(/\p{L}/gu, (c) => (c === c.toUpperCase() ? c.toLowerCase() : c.toUpperCase()));
+}
+
+/** Spells characters as escapes, in names and values: another text of the same JSON. */
+function escapeLetters(text: string, random: Random): string {
+  const letter = random.pick(["e", "r", "i", "d", "_", "@", " "]);
+  const code = letter.charCodeAt(0).toString(16).padStart(4, "0");
+  return text.replaceAll(/"(?:[^"\\]|\\.)*"/gu, (string) =>
+    string.replaceAll(new RegExp(`(?<!\\\\)(?<!\\\\u\\w{0,3})${letter}`, "gu"), `\\u${code}`),
+  );
+}
+
+/** Every way in which one result is damaged, by name. */
+export const RESULT_MUTATIONS: Readonly<Record<string, ResultMutation>> = {
+  any_value: edit((draft, random) => replaceValue(draft, random, () => draft.raw(oddJson(random)))),
+  many_values: edit((draft, random) => {
+    for (let i = random.below(12); i >= 0; i--) replaceValue(draft, random, () => draft.raw(oddJson(random)));
+  }),
+  odd_number: edit((draft, random) => replaceValue(draft, random, () => draft.raw(oddNumber(random)))),
+  odd_text: edit((draft, random) => replaceValue(draft, random, () => oddText(random))),
+  text_inserted: edit((draft, random) =>
+    replaceValue(draft, random, (old) => {
+      const text = typeof old === "string" ? old : "text";
+      const at = random.below(text.length + 1);
+      return text.slice(0, at) + oddText(random) + text.slice(at);
+    }),
+  ),
+  as_text: edit((draft, random) =>
+    replaceValue(draft, random, (old) => (typeof old === "string" ? [old] : JSON.stringify(old))),
+  ),
+  deep: edit((draft, random) => replaceValue(draft, random, () => draft.raw(deepJson(random)))),
+  field_gone: edit(({ record }, random) => {
+    const member = random.pick(membersOf(record));
+    delete member.object[member.name];
+  }),
+  field_added: edit((draft, random) => {
+    put(random.pick(membersOf(draft.record)).object, oddName(random), draft.raw(oddJson(random)));
+  }),
+  field_twice: edit((draft, random) => {
+    const { object, name, value } = random.pick(membersOf(draft.record));
+    const [first, second] = random.chance(0.5)
+      ? [oddJson(random), JSON.stringify(value)]
+      : [JSON.stringify(value), oddJson(random)];
+    put(object, name, draft.raw(`${first},${JSON.stringify(name)}:${second}`));
+  }),
+  fields_reversed: edit(({ record }) => {
+    const members = Object.entries(record).toReversed();
+    for (const [name] of members) delete record[name];
+    for (const [name, value] of members) put(record, name, value);
+  }),
+  element_odd: edit((draft, random) => {
+    const list = pickList(draft.record, random);
+    list?.splice(random.below(list.length + 1), random.below(2), draft.raw(oddJson(random)));
+  }),
+  list_long: edit(({ record }, random) => {
+    const list = pickList(record, random);
+    const more = random.pick([3, 50, random.chance(0.05) ? 5000 : 300]);
+    list?.push(...Array.from({ length: more }, () => list[0] ?? {}));
+  }),
+  list_reversed: edit(({ record }, random) => {
+    const list = pickList(record, random);
+    list?.splice(0, list.length, ...list.toReversed());
+  }),
+  identity_odd: edit((draft, random) => put(draft.record, random.pick(IDENTITY), draft.raw(oddJson(random)))),
+  identity_gone: edit(({ record }, random) => {
+    delete record[random.pick(IDENTITY)];
+  }),
+  identity_case: edit(({ record }, random) => {
+    const name = random.pick(IDENTITY);
+    const value = record[name];
+    if (typeof value === "string") record[name] = random.chance(0.5) ? otherCase(value) : ` ${value} `;
+  }),
+  whole_odd: (_text, random) => oddJson(random),
+  // Without the spaces inside of texts, which stay apart from the ones that are put between.
+  spread_out: (text) =>
+    text.replaceAll(/"(?:[^"\\]|\\.)*"|[[\]{},:]/gu, (token) =>
+      token.startsWith('"') ? token : `\r\n\t${token} `,
+    ),
+  escaped: (text, random) => escapeLetters(text, random),
+};

@@ -1,0 +1,87 @@
+import type { Client } from "pg";
+
+/**
+ * What a schema's tables hold, in a form that two runs over the same people have in common: without our own ids and
+ * without the values of times (but whether there is one), rows by the thing that they are about.
+ */
+export type TableContents = ReadonlyMap<string, ReadonlyMap<string, string>>;
+
+interface Column {
+  readonly table: string;
+  readonly name: string;
+  readonly type: string;
+}
+
+/** Columns that differ between any two runs. */
+const OF_THE_RUN: ReadonlySet<string> = new Set([
+  "_run_id",
+  "run_id",
+  "api_request_id",
+  "call_id",
+  "reject_id",
+  "attempts",
+]);
+
+/** What the rows of a table are about: the first of these columns that it has. */
+const SUBJECTS = ["source_key", "service_pid", "email_address", "sent_service_pid"] as const;
+
+/** Tables and columns that are left out. */
+export interface ContentsOptions {
+  readonly schema?: string;
+  readonly withoutTables?: readonly string[];
+  readonly withoutColumns?: readonly string[];
+}
+
+async function readColumns(client: Client, schema: string): Promise<readonly Column[]> {
+  const { rows } = await client.query<Column>(
+    `SELECT c.table_name AS "table", c.column_name AS name, c.data_type AS type
+       FROM information_schema.columns AS c JOIN information_schema.tables AS t USING (table_schema, table_name)
+      WHERE table_schema = $1 AND t.table_type = 'BASE TABLE' ORDER BY 1, c.ordinal_position`,
+    [schema],
+  );
+  return rows;
+}
+
+function cellOf({ name, type }: Column): string {
+  const quoted = `"${name}"`;
+  if (type.startsWith("timestamp") && name !== "email_last_seen") return `(${quoted} IS NOT NULL)::text`;
+  return `${quoted}::text`;
+}
+
+/** Reads every table of a schema. */
+export async function readContents(client: Client, options: ContentsOptions = {}): Promise<TableContents> {
+  const schema = options.schema ?? "person_data";
+  const byTable = Map.groupBy(await readColumns(client, schema), ({ table }) => table);
+  const contents = new Map<string, Map<string, string>>();
+  for (const [table, columns] of byTable) {
+    if (options.withoutTables?.includes(table)) continue;
+    const names = columns.map(({ name }) => name);
+    const subject = SUBJECTS.find((name) => names.includes(name));
+    const cells = columns
+      .filter(({ name }) => !OF_THE_RUN.has(name) && !options.withoutColumns?.includes(name))
+      .map(cellOf);
+    const key = [...(names.includes("job") ? ["job"] : []), ...(subject === undefined ? [] : [subject])];
+    const { rows } = await client.query<{ key: string; content: string }>(
+      `SELECT concat_ws(' ', ${key.map((name) => `"${name}"::text`).join(", ") || "''"}) AS key,
+              string_agg(row, E'\\n' ORDER BY row COLLATE "C") AS content
+         FROM (SELECT *, jsonb_build_array(${cells.join(", ")})::text AS row FROM "${schema}"."${table}") AS r GROUP BY 1`,
+    );
+    contents.set(table, new Map(rows.map((row) => [row.key, row.content])));
+  }
+  return contents;
+}
+
+/** The first differences, told so that a person can look them up; empty for equal contents. */
+export function findDifferences(expected: TableContents, actual: TableContents, most = 5): readonly string[] {
+  const differences: string[] = [];
+  for (const table of new Set([...expected.keys(), ...actual.keys()])) {
+    const [wanted, found] = [expected.get(table), actual.get(table)];
+    for (const key of new Set([...(wanted?.keys() ?? []), ...(found?.keys() ?? [])])) {
+      if (differences.length >= most) return differences;
+      const [a, b] = [wanted?.get(key), found?.get(key)];
+      if (a !== b)
+        differences.push(`${table} ${key}: ${a ?? "nothing"} was expected, ${b ?? "nothing"} is there`);
+    }
+  }
+  return differences;
+}
