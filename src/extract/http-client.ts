@@ -1,3 +1,4 @@
+import { crashPoint } from "../crash-point.ts";
 import { buildConnector, Pool } from "undici";
 import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
 
@@ -197,6 +198,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
         signal: ending.signal,
       });
       status = response.statusCode;
+      crashPoint("after_send");
       // Always to the end: an unread body would keep its connection from being used again.
       const bytes = await response.body.arrayBuffer();
       return {

@@ -1,3 +1,4 @@
+import { crashPoint } from "../crash-point.ts";
 import type { Clock } from "../clock.ts";
 import { codeOf, LimitReachedError } from "../errors.ts";
 import type { Log } from "../log.ts";
@@ -88,6 +89,7 @@ export async function* lookup<T extends LookupItem, R>(
   /** Sends a call; what hinders it before anything was sent ends the lookup, and the call as one that wasn't sent. */
   async function request({ entries }: Batch<T>): Promise<HttpReply> {
     const body = buildRequestBody(endpoint, options.parameters, itemsOf(entries));
+    crashPoint("before_send");
     try {
       const { method, path } = endpoint;
       return await http.request({ method, path, body, signal: abandon.signal });

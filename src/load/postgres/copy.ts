@@ -1,4 +1,5 @@
 import { from as copyFrom } from "pg-copy-streams";
+import { crashPoint } from "../../crash-point.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { quoteIdentifier } from "./names.ts";
 import { encodeRows } from "./row-store.ts";
@@ -13,12 +14,14 @@ export async function copyEncoded(
 ): Promise<void> {
   if (encoded.length === 0) return;
   const list = columns.map(quoteIdentifier).join(", ");
+  crashPoint("before_copy");
   const stream = session.client.query(copyFrom(`COPY ${target} (${list}) FROM STDIN`));
   await new Promise<void>((resolve, reject) => {
     stream.on("error", reject);
     stream.on("finish", resolve);
     stream.end(encoded);
   });
+  crashPoint("after_copy");
 }
 
 /** COPYs rows. `target` is quoted. */

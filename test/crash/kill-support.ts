@@ -1,0 +1,175 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { Client } from "pg";
+import { surveySpool } from "../../src/spool/survey-spool.ts";
+import { makeFolder, runCli } from "../cli/support/cli.ts";
+import {
+  configText,
+  createCustomers,
+  makeSetting,
+  type Setting,
+  startSandbox,
+} from "../cli/support/setting.ts";
+import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
+
+/** Rows of the input: several calls for each job. */
+const ROWS = 1300;
+
+/** The jobs as users have them, with small batches by way of the service's own limits. */
+const JOBS = `jobs:
+  resolve_customers: { type: resolve, input: customers }
+  validate_customers: { type: validate_emails, input: customers }
+  enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, valid_emails_from: validate_customers }
+`;
+
+/** What the kills of a suite came to. */
+export interface Totals {
+  kills: number;
+  records: number;
+  sentTwice: number;
+  /** What may have been sent twice by the promise: records of calls that were under way when the process died. */
+  mostSentTwice: number;
+  lost: number;
+  doubled: number;
+}
+
+/** Nothing yet. */
+export function newTotals(): Totals {
+  return { kills: 0, records: 0, sentTwice: 0, mostSentTwice: 0, lost: 0, doubled: 0 };
+}
+
+/** What the sandbox has counted since it was reset. */
+interface SeenBySandbox {
+  readonly contents: {
+    readonly distinct_records: number;
+    readonly received_more_than_once: number;
+    readonly billed_more_than_once: number;
+  };
+}
+
+/** A sandbox, and what an undisturbed run leaves behind. */
+export interface Stage {
+  readonly sandbox: string;
+  readonly expected: TableContents;
+}
+
+/** The command that is killed, and that goes on. */
+export const RUN = ["--json", "run", "--yes"];
+
+const COMPARED = { withoutTables: ["reject", "call_in_doubt"] };
+
+async function contentsOf(url: string): Promise<TableContents> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    const contents = await readContents(client, COMPARED);
+    // Work tables of runs that were killed go with the job's next run.
+    return new Map([...contents].filter(([table]) => !table.startsWith("lookup_work_")));
+  } finally {
+    await client.end();
+  }
+}
+
+/** A fresh warehouse with its input, and a sandbox that has seen nothing. */
+export async function prepareCase(sandbox: string, more = "", warehouse?: Setting): Promise<Setting> {
+  await fetch(`${sandbox}/_sandbox/reset`, { method: "POST" });
+  const setting = warehouse ?? (await makeSetting());
+  await createCustomers(setting.url, ROWS);
+  const config = configText({ baseUrl: sandbox, service: "  concurrency: 4\n", jobs: JOBS + more });
+  await writeFile(join(setting.cwd, "config.yaml"), config);
+  return setting;
+}
+
+/** Starts a sandbox, and runs once without disturbance. */
+export async function setStage(): Promise<Stage> {
+  const sandbox = await startSandbox(await makeFolder());
+  const setting = await prepareCase(sandbox);
+  const stuck = await runUntilDone(setting);
+  if (stuck !== null) throw new Error(stuck);
+  return { sandbox, expected: await contentsOf(setting.url) };
+}
+
+/** Records of calls to an endpoint that the service carried out. */
+export async function recordsCarriedOut(sandbox: string, path: string): Promise<number> {
+  // The sandbox's own controls answer so.
+  const { recent } = (await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as {
+    recent: readonly { endpoint: string; status: number; records: number }[];
+  };
+  const calls = recent.filter(({ endpoint, status }) => status === 200 && endpoint.endsWith(path));
+  return calls.reduce((sum, { records }) => sum + records, 0);
+}
+
+/** Sets the sandbox's faults. */
+export async function setFaults(sandbox: string, faults: string): Promise<void> {
+  const response = await fetch(`${sandbox}/_sandbox/faults`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ faults }),
+  });
+  if (!response.ok) throw new Error(`the sandbox takes no faults: ${response.status}`);
+}
+
+async function seen(sandbox: string): Promise<SeenBySandbox> {
+  // The sandbox's own controls answer so.
+  return (await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as SeenBySandbox;
+}
+
+/** Records of calls that were reserved and whose outcome nobody knows, less those whose answers are on disk. */
+async function recordsInDoubt(setting: Setting): Promise<number> {
+  const [row] = await setting.query(
+    "SELECT coalesce(sum(records_sent), 0)::int AS records FROM person_data_ops.api_call WHERE possibly_billed",
+  );
+  return Number(row?.["records"] ?? 0);
+}
+
+/**
+ * After a kill: runs until all is done, and tells what is wrong then: what is lost or doubled, and what was sent twice
+ * beyond what was under way. Empty when all is well.
+ */
+export async function finish(
+  stage: Stage,
+  setting: Setting,
+  totals: Totals,
+  mayBeAskedAgain = false,
+): Promise<readonly string[]> {
+  totals.kills += 1;
+  const stuck = await runUntilDone(setting);
+  if (stuck !== null) return [stuck];
+  const inDoubt = await recordsInDoubt(setting);
+  const { contents } = await seen(stage.sandbox);
+  const [doubled] = await setting.query(
+    `SELECT count(*)::int AS rows FROM (SELECT FROM person_data.match_history GROUP BY job, source, source_key
+       HAVING count(*) > 1) AS h`,
+  );
+  const differences = findDifferences(stage.expected, await contentsOf(setting.url));
+  const doubledRows = Number(doubled?.["rows"] ?? 0);
+  const sentTwice = mayBeAskedAgain ? contents.billed_more_than_once : contents.received_more_than_once;
+  const kept = await surveySpool(join(setting.cwd, ".person-etl", "spool"));
+  totals.records += contents.distinct_records;
+  totals.sentTwice += contents.billed_more_than_once;
+  totals.mostSentTwice += inDoubt;
+  totals.lost += differences.length;
+  totals.doubled += doubledRows;
+  return [
+    ...differences,
+    ...(doubledRows > 0 ? [`${doubledRows} intervals are doubled`] : []),
+    ...(sentTwice > inDoubt ? [`${sentTwice} records were sent twice, ${inDoubt} were under way`] : []),
+    ...(kept.contents.length + kept.damaged.length > 0 ? ["the spool is not empty"] : []),
+  ];
+}
+
+const MOST_RUNS = 10;
+
+/** Runs until nothing is left to do; what the last run said when that never happens. */
+async function runUntilDone(setting: Setting): Promise<string | null> {
+  for (let run = 1; ; run++) {
+    const { code, stdout } = await runCli(RUN, setting);
+    if (code === 0) return null;
+    if (run === MOST_RUNS) return `never done (exit ${code}): ${stdout}`;
+  }
+}
+
+/** Prints what a suite came to. */
+export function tellTotals(name: string, totals: Totals): void {
+  process.stdout.write(`${name}: ${JSON.stringify(totals)}\n`);
+}

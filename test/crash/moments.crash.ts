@@ -1,0 +1,66 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startCli } from "../cli/support/cli.ts";
+import {
+  finish,
+  newTotals,
+  prepareCase,
+  RUN,
+  setFaults,
+  setStage,
+  type Stage,
+  tellTotals,
+} from "./kill-support.ts";
+
+/** Another seed kills at other moments: `PERSON_ETL_CRASH_SEED=7 npm run test:crash`. */
+const SEED = Number(process.env["PERSON_ETL_CRASH_SEED"] ?? 1);
+/** Kills without faults, and with them. */
+const KILLS = Number(process.env["PERSON_ETL_CRASH_KILLS"] ?? 100);
+
+const FAULTS =
+  "429=0:0.1,503:0.1,500:0.03,cut_body:0.05,truncated_json:0.03,reply_lost:0.03,missing:0.1,shuffled:0.3";
+
+/** A number from 0 (inclusive) to 1 (exclusive) for each index, by the seed. */
+function randomOf(index: number): number {
+  let x = (SEED * 0x9e37_79b9 + index * 0x85eb_ca6b) >>> 0;
+  x = Math.imul(x ^ (x >>> 16), 0x45d9_f3b) >>> 0;
+  x = Math.imul(x ^ (x >>> 16), 0x45d9_f3b) >>> 0;
+  return ((x ^ (x >>> 16)) >>> 0) / 2 ** 32;
+}
+
+const totals = newTotals();
+let stage: Stage;
+/** How long an undisturbed run takes here. */
+let runMs = 0;
+beforeAll(async () => {
+  stage = await setStage();
+  const setting = await prepareCase(stage.sandbox);
+  const startedMs = performance.now();
+  await startCli(RUN, setting).result;
+  runMs = performance.now() - startedMs;
+});
+afterAll(() => {
+  tellTotals(`killed at random moments (seed ${SEED})`, totals);
+});
+
+describe("a run that is killed", () => {
+  test.each(Array.from({ length: KILLS }, (_, index) => [index]))(
+    "at a random moment, is finished by the next one (%i)",
+    async (index) => {
+      const hasFaults = index % 2 === 1;
+      const setting = await prepareCase(stage.sandbox);
+      if (hasFaults) await setFaults(stage.sandbox, FAULTS);
+      const { child, result } = startCli(RUN, setting);
+      const timer = setTimeout(() => child.kill("SIGKILL"), randomOf(index) * runMs);
+      await result;
+      clearTimeout(timer);
+      if (hasFaults) await setFaults(stage.sandbox, "");
+      expect(await finish(stage, setting, totals, hasFaults)).toEqual([]);
+    },
+  );
+
+  test("did so many times", () => {
+    expect(totals.kills).toBe(KILLS);
+    expect([totals.lost, totals.doubled]).toEqual([0, 0]);
+    expect(totals.sentTwice).toBeLessThanOrEqual(totals.mostSentTwice);
+  });
+});
