@@ -102,8 +102,9 @@ describe("a run", () => {
       "config.yaml": await readFile(join(setting.cwd, "config.yaml"), "utf8"),
     });
     const both = [startCli(RUN, setting), startCli(RUN, { ...setting, cwd: other })];
-    const codes = (await Promise.all(both.map(({ result }) => result))).map(({ code }) => code);
-    expect(codes.toSorted((a, b) => Number(a) - Number(b))).toEqual([0, 4]);
+    const ends = await Promise.all(both.map(({ result }) => result));
+    // Each job is done by one of them; who comes to one that the other is at goes on without it.
+    for (const { code } of ends) expect([0, 4]).toContain(code);
     const twice = totals.sentTwice;
     expect(await finish(stage, setting, totals)).toEqual([]);
     expect(totals.sentTwice).toBe(twice);
