@@ -59,23 +59,25 @@ async function expectAllLoaded({ query, cwd }: Setting): Promise<void> {
 describe("a run that is killed", () => {
   // With one call at a time; a batch has at most 500 records.
   test.each([
-    ["after_receive", 500, 0],
-    ["before_spool_write", 500, 0],
-    ["after_spool_write", 500, 0],
-    ["after_spool_fsync", 0, 1],
+    ["after_receive", 500, 1],
+    ["before_spool_write", 500, 1],
+    ["after_spool_write", 500, 1],
+    ["after_spool_fsync", 0, 2],
     // Meanwhile the next call is on its way.
-    ["after_spool_removal", 500, 0],
+    ["after_spool_removal", 500, 2],
   ])(
     "%s sends at most %i records again: those of the call in flight",
     { timeout: TIME_LIMIT_MS },
-    async (point, mostSentAgain, kept) => {
+    async (point, mostSentAgain, safe) => {
       const setting = await prepare(1900);
       const env = { ...setting.env, PERSON_ETL_CRASH_AT: `${point}:2` };
       const { child, result } = startCli(["--json", "run", "--run-id", "killed"], { ...setting, env });
       await result;
       expect(child.signalCode ?? child.exitCode).toBe("SIGKILL");
       const { contents } = await surveySpool(join(setting.cwd, ".person-etl", "spool"));
-      expect(contents.reduce((sum, { calls }) => sum + calls, 0)).toBeGreaterThanOrEqual(kept);
+      expect(contents.reduce((sum, { calls }) => sum + calls, 0)).toBeGreaterThanOrEqual(
+        point === "after_spool_fsync" ? 1 : 0,
+      );
 
       const next = await runJson(["run", "--run-id", "next"], setting);
       expect([next.code, next.document.status]).toEqual([0, "succeeded"]);
@@ -83,14 +85,12 @@ describe("a run that is killed", () => {
       expect(records.received_more_than_once).toBeLessThanOrEqual(mostSentAgain);
       expect(records.billed_more_than_once).toBeLessThanOrEqual(mostSentAgain);
       await expectAllLoaded(setting);
-      // What was loaded of it is the killed run's.
+      // What it had received is loaded as its own, by itself or by the next run.
       const [answered] = await setting.query(
         `SELECT count(*)::int AS calls FROM person_data_ops.api_call
          WHERE run_id = 'killed' AND http_status = 200 AND NOT possibly_billed`,
       );
-      expect(answered).toEqual({
-        calls: point === "after_spool_fsync" || point === "after_spool_removal" ? 2 : 1,
-      });
+      expect(answered?.["calls"]).toBeGreaterThanOrEqual(safe);
     },
   );
 });
