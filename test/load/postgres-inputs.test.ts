@@ -396,7 +396,7 @@ test("a selection that a crash of the server emptied says so instead of ending e
   );
   // What recovery does to an unlogged table.
   await place.sql(`TRUNCATE person_data.${table}`);
-  await expect(recordsOf(selection)).rejects.toThrow("lost rows: 0 of 1 read. Run the job again.");
+  await expect(recordsOf(selection)).rejects.toThrow("(0 of 1 records were read). Run the job again");
   await selection.close();
 });
 

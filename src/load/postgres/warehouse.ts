@@ -14,6 +14,7 @@ import type {
   RunRef,
   Warehouse,
 } from "../warehouse.ts";
+import { StopJobError } from "../../errors.ts";
 import { checkWarehouse } from "./check.ts";
 import { commitLookup } from "./commit-lookup.ts";
 import { crashPoint } from "../../crash-point.ts";
@@ -187,8 +188,10 @@ function selectionOf(
       );
       // The work table is unlogged: a crash of the server empties it, which must not look like the end.
       if (page.records.length === 0) {
-        throw new Error(
-          `The work table ${workTable} lost rows: ${read} of ${counts.toSend} read. Run the job again.`,
+        throw new StopJobError(
+          "work_table_lost",
+          `${run.job}: the database has crashed meanwhile, and with it went the list of what is still to be sent ` +
+            `(${read} of ${counts.toSend} records were read). Run the job again; what was answered before is kept.`,
         );
       }
       read += page.records.length;
