@@ -109,7 +109,11 @@ function commitOf(
   remaining: ReturnType<typeof createRemaining>,
 ): LookupCommit {
   const { ledger, answers, rejects, drift } = received;
-  const counters = sumOf([countAttempts(ledger), countSettled(received), remaining.take(asker, received)]);
+  // For a run that goes on under its id these rows are unchanged ones: its books have begun anew.
+  const counters =
+    keyOf(run) === keyOf(asker)
+      ? {}
+      : sumOf([countAttempts(ledger), countSettled(received), remaining.take(asker, received)]);
   return { run, onBehalfOf: asker, spec, ledger, answers, rejects, drift, counters };
 }
 
@@ -124,10 +128,10 @@ function createRemaining(pastRuns: readonly PastRun[]) {
     take(run: Pick<RunRef, "runId" | "shard">, { answers }: Pick<Received, "answers">) {
       const rows = answers.reduce((sum, { record }) => sum + record.occurrences, 0);
       const left = rowsByRun.get(keyOf(run)) ?? 0;
-      // A run that crashed never came to tell.
+      // A run that has not been closed has told of none yet.
       if (rows === 0 || left < rows) return {};
       rowsByRun.set(keyOf(run), left - rows);
-      return { records_remaining: -rows, records_duplicate: rows - answers.length };
+      return { records_remaining: -rows };
     },
   };
 }

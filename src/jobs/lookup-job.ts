@@ -232,6 +232,6 @@ async function send(services: JobServices, task: Task, of: Selected): Promise<vo
 /** Notes what the selection found and did, so that the books of a run that is killed tell it. */
 async function noteFound(services: JobServices, run: RunRef, counters: Counters): Promise<void> {
   // What becomes of the rest is not known yet.
-  const { records_duplicate: _duplicate, records_remaining: _remaining, ...found } = counters;
+  const { records_remaining: _remaining, ...found } = counters;
   await services.warehouse.recordAttempts(run, [], found);
 }

@@ -64,8 +64,10 @@ export function withRefused(settled: Settled, recordIds: ReadonlySet<string>): S
 
 /** What settled records add to the counters. */
 export function countSettled(settled: Settled) {
+  const records = recordsOf(settled);
   return {
-    records_sent: settled.answers.length + settled.rejects.length + settled.setAside.length,
+    records_sent: records.length,
+    records_duplicate: records.reduce((sum, { occurrences }) => sum + occurrences - 1, 0),
     records_matched: settled.answers.filter(({ outcome }) => outcome === "matched").length,
     records_rejected: settled.rejects.length,
   } satisfies CounterDelta;

@@ -116,6 +116,21 @@ test.concurrent("what a killed shard left is done by the next run, and nothing e
     records_unchanged: sumOf(done, "records_read") + Number(planned?.["records_rejected_before_sending"]),
     records_sent: planned?.["records_to_send"],
   });
+  expect(
+    await setting.query(
+      `SELECT shard, status, (records_read - ${ENDS.join(" - ")})::int AS unaccounted FROM person_data_ops.sync_run ORDER BY 1`,
+    ),
+  ).toEqual([
+    { shard: "0/1", status: "succeeded", unaccounted: 0 },
+    { shard: "0/3", status: "succeeded", unaccounted: 0 },
+    { shard: "1/3", status: "succeeded", unaccounted: 0 },
+    { shard: "2/3", status: "failed", unaccounted: 0 },
+  ]);
+  expect(
+    await setting.query(
+      "SELECT relname FROM pg_class WHERE relname LIKE 'lookup\\_work\\_%' AND relkind = 'r'",
+    ),
+  ).toEqual([]);
   // The call that was in flight.
   expect(await repeats(setting.baseUrl)).toBeLessThanOrEqual(Number(planned?.["records_to_send"]));
 });

@@ -147,13 +147,15 @@ describe("the law: every row read ends in exactly one way", () => {
   test("what goes to the books with each commit adds up to the counters", () => {
     fc.assert(
       fc.property(cases, (given) => {
-        const { tally, deltas } = play(given);
-        const sum = (name: "records_sent" | "records_matched" | "records_rejected") =>
+        const { tally, deltas, of, rowsOf } = play(given);
+        const sum = (name: keyof (typeof deltas)[number]) =>
           deltas.reduce((total, delta) => total + delta[name], 0);
         const counters = tally.counters();
         expect(sum("records_sent")).toBe(counters.records_sent - tally.open);
         expect(sum("records_matched")).toBe(counters.records_matched);
         expect(sum("records_rejected")).toBe(counters.records_rejected - given.rejectedBeforeSending);
+        const duplicatesOfOpen = rowsOf("open") - of("open").length;
+        expect(sum("records_duplicate")).toBe(counters.records_duplicate - given.reused - duplicatesOfOpen);
       }),
     );
   });

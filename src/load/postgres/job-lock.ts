@@ -220,7 +220,10 @@ async function writeOwner(
       _synced_at = excluded._synced_at`);
 }
 
-/** Closes the runs that nobody goes on with: those of our shard, and of every other one that nobody holds. */
+/**
+ * Closes the runs that nobody goes on with: those of our shard, and of every other one that nobody holds. What nothing
+ * was noted of remains.
+ */
 async function closeAbandonedRuns(
   session: Session,
   names: SchemaNames,
@@ -229,7 +232,9 @@ async function closeAbandonedRuns(
 ): Promise<void> {
   await session.change(sql`
     UPDATE ${tableId(names, "ops", "sync_run")} AS r SET status = 'failed', finished_at = now(), _synced_at = now(),
-      safe_until = NULL, error = 'The process ended without closing this run.'
+      safe_until = NULL, error = 'The process ended without closing this run.',
+      records_remaining = greatest(0, records_read - records_unchanged - records_duplicate - records_suppressed
+        - records_waiting - records_sent - records_rejected_before_sending)
     WHERE job = ${job} AND status = 'running' AND NOT EXISTS (
       SELECT FROM ${tableId(names, "ops", "job_lock")} AS l
       WHERE l.job = r.job AND l.shard = r.shard AND l.shard <> ${shard} AND l.released_at IS NULL)`);

@@ -21,7 +21,7 @@ const counterList = sql.join(counterNames.map((name) => sql.id(name)));
 /** How many shards a run was one of, of a column `shard`. */
 const SHARD_COUNT = sql`split_part(shard, '/', 2)::bigint`;
 
-/** Notes a job's start. */
+/** Notes a job's start; a run that goes on under its id begins its books anew, its calls stay in the ledger. */
 export async function beginRun(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
   const syncRun = tableId(names, "ops", "sync_run");
   const zeros = sql.join(counterNames.map(() => sql`0`));
@@ -30,7 +30,8 @@ export async function beginRun(session: Session, names: SchemaNames, run: RunRef
       records_due, safe_until, error, _synced_at)
     VALUES (${run.runId}, ${run.job}, ${run.shard}, ${run.jobType}, 'running', NULL, now(), NULL, ${zeros}, 0, now(), NULL, now())
     ON CONFLICT (run_id, job, shard) DO UPDATE SET status = 'running', limited_by = NULL, started_at = now(),
-      finished_at = NULL, safe_until = now(), error = NULL, _synced_at = now()`);
+      finished_at = NULL, records_due = 0, safe_until = now(), error = NULL, _synced_at = now(),
+      ${sql.join(counterNames.map((name) => sql`${sql.id(name)} = 0`))}`);
 }
 
 /** Notes how many rows are due. */

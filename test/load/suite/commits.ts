@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { LookupCommit } from "../../../src/load/warehouse.ts";
 import type { Drift } from "../../../src/schemas/drift.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
-import { callOf, commitOf, countersOf, endOf, matchAll, rejectOf, runNight, runOf } from "./nights.ts";
+import { begin, callOf, commitOf, countersOf, endOf, matchAll, rejectOf, runNight, runOf } from "./nights.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
 
@@ -320,6 +320,18 @@ export function describeCommits(getPlace: GetPlace): void {
   });
 
   describe("runs", () => {
+    test("begun again under their id start their books anew", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = await begin(warehouse, spec, "run-1");
+      await warehouse.recordAttempts(run, [], { records_read: 10, records_unchanged: 4 });
+      await warehouse.beginRun(run);
+      await warehouse.recordAttempts(run, [], { records_read: 10, records_unchanged: 6 });
+      expect(await place.sql("SELECT records_read, records_unchanged FROM person_data_ops.sync_run")).toEqual(
+        [{ records_read: "10", records_unchanged: "6" }],
+      );
+    });
+
     test("what was found due is noted before anything is sent", async () => {
       const place = getPlace();
       const { warehouse } = place;
