@@ -16,7 +16,7 @@ test.concurrent("the help names every command that works, and nothing of what la
     expect(stdout).toMatch(new RegExp(`^  ${command} `, "m"));
   }
   const help = stdout + (await runCli(["run", "--help"], { cwd })).stdout;
-  for (const later of [...LATER, "--full-refresh", "--wait"]) expect(help).not.toContain(later);
+  for (const later of [...LATER, "--full-refresh"]) expect(help).not.toContain(later);
 });
 
 test.concurrent.for(LATER)("%s is refused as a command that does not exist", async (command) => {
