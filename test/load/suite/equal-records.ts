@@ -72,7 +72,7 @@ export function describeEqualRecords(getPlace: GetPlace): void {
         duplicate: 2,
         reused: 2,
       });
-      expect(second.counts.states).toEqual({ rows: 3, matched: 3, unmatched: 0, rejected: 0 });
+      expect(second.counts.states).toEqual({ rows: 3, matched: 3, unmatched: 0, rejected: 0, due: 0 });
       const answer = {
         is_match: "true",
         service_pid: "p-9",
@@ -222,7 +222,7 @@ export function describeEqualRecords(getPlace: GetPlace): void {
       );
       const second = await runNight(place, enrichSpec());
       expect(gist(second.counts)).toMatchObject({ reused: 1 });
-      expect(second.counts.states).toEqual({ rows: 2, matched: 2, unmatched: 0, rejected: 0 });
+      expect(second.counts.states).toEqual({ rows: 2, matched: 2, unmatched: 0, rejected: 0, due: 0 });
       expect(await columnOf(place, "SELECT resolved_at IS NOT NULL FROM person_data.reject")).toEqual([
         "true",
       ]);

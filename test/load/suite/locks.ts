@@ -143,13 +143,13 @@ export function describeLocks(getPlace: GetPlace): void {
     test("lives on with every heartbeat, also after a pause in which nobody took it", async () => {
       const place = getPlace();
       const { warehouse } = place;
-      const run = await hold(warehouse, "first", { lifeMs: 150 });
+      const run = await hold(warehouse, "first", { lifeMs: 1000 });
       for (let beat = 0; beat < 5; beat++) {
-        await delay(50);
-        expect(await warehouse.renewLock(run, 150)).toBe(true);
+        await delay(300);
+        expect(await warehouse.renewLock(run, 1000)).toBe(true);
       }
       expect((await warehouse.acquireLock(wish("second"))).kind).toBe("refused");
-      await delay(200);
+      await delay(1100);
       expect(await holdersOf(place)).toMatchObject([{ runId: "first", isExpired: true }]);
       await warehouse.beginRun(run);
       expect(await warehouse.renewLock(run, 3_600_000)).toBe(true);

@@ -15,7 +15,7 @@ export function describeRejectedRows(getPlace: GetPlace): void {
       await makePeople(place, [{ id: "1", first_name: " ", email: "\u00A0\t\u3000\n" }, { id: "2" }]);
       const first = await runNight(place, enrichSpec());
       expect(gist(first.counts)).toEqual({ read: 2, rejectedBeforeSending: 2 });
-      expect(first.counts.states).toEqual({ rows: 2, matched: 0, unmatched: 0, rejected: 2 });
+      expect(first.counts.states).toEqual({ rows: 2, matched: 0, unmatched: 0, rejected: 2, due: 0 });
       const open = { stage: "input", code: "no_identifier", is_resolved: "false" };
       expect(await rejects(place)).toEqual([
         { source_key: "1", ...open },
@@ -23,7 +23,7 @@ export function describeRejectedRows(getPlace: GetPlace): void {
       ]);
       const second = await runNight(place, enrichSpec());
       expect(gist(second.counts)).toEqual({ read: 2, unchanged: 2 });
-      expect(second.counts.states).toEqual({ rows: 2, matched: 0, unmatched: 0, rejected: 2 });
+      expect(second.counts.states).toEqual({ rows: 2, matched: 0, unmatched: 0, rejected: 2, due: 0 });
       expect(await rejects(place)).toHaveLength(2);
     });
 

@@ -26,7 +26,7 @@ export function describeSelection(getPlace: GetPlace): void {
 
       const second = await runNight(place, enrichSpec(), matchAll);
       expect(gist(second.counts)).toEqual({ read: 2, unchanged: 2 });
-      expect(second.counts.states).toEqual({ rows: 2, matched: 2, unmatched: 0, rejected: 0 });
+      expect(second.counts.states).toEqual({ rows: 2, matched: 2, unmatched: 0, rejected: 0, due: 0 });
     });
 
     test("an unmatched row keeps its state, so it isn't due again either", async () => {
@@ -35,7 +35,7 @@ export function describeSelection(getPlace: GetPlace): void {
       await runNight(place, enrichSpec(), () => null);
       const second = await runNight(place, enrichSpec());
       expect(gist(second.counts)).toEqual({ read: 1, unchanged: 1 });
-      expect(second.counts.states).toEqual({ rows: 1, matched: 0, unmatched: 1, rejected: 0 });
+      expect(second.counts.states).toEqual({ rows: 1, matched: 0, unmatched: 1, rejected: 0, due: 0 });
     });
 
     test("a new row is due beside old ones that are not", async () => {

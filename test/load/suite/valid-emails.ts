@@ -59,7 +59,7 @@ export function describeValidEmails(getPlace: GetPlace): void {
       await runNight(place, validate, byStatus);
       const second = await runNight(place, enrich);
       expect(gist(second.counts)).toEqual({ read: 1, unchanged: 1 });
-      expect(second.counts.states).toEqual({ rows: 1, matched: 1, unmatched: 0, rejected: 0 });
+      expect(second.counts.states).toEqual({ rows: 1, matched: 1, unmatched: 0, rejected: 0, due: 0 });
     });
 
     test("an address that became invalid makes no row due, and is left out once the row is", async () => {

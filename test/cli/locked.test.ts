@@ -1,0 +1,148 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { type Pooler, startPooler } from "../support/pgbouncer.ts";
+import { type RunningCli, runCli, runJson, startCli } from "./support/cli.ts";
+import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
+
+const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+const ROWS = 1800;
+
+// Whole processes, each at its pace, several of them at a time.
+vi.setConfig({ testTimeout: 180_000 });
+
+let pooler: Pooler;
+beforeAll(async () => {
+  pooler = await startPooler();
+});
+afterAll(() => pooler.stop());
+
+/** A warehouse with customers, and a service that takes its time. */
+async function makeSlowSetting(latencyMs: number): Promise<Setting & { readonly serviceUrl: string }> {
+  const setting = await makeSetting();
+  await createCustomers(setting.url, ROWS);
+  const serviceUrl = await startSandbox(setting.cwd, ["--latency", String(latencyMs)]);
+  const service = "  concurrency: 1\n";
+  await writeFile(
+    join(setting.cwd, "config.yaml"),
+    configText({ baseUrl: serviceUrl, service, jobs: ENRICH }),
+  );
+  return { ...setting, serviceUrl };
+}
+
+/** Starts a run and waits until it has sent something. */
+async function startRun(setting: Setting, env: Readonly<Record<string, string>> = {}): Promise<RunningCli> {
+  const running = startCli(["--json", "--log-level", "debug", "run"], {
+    cwd: setting.cwd,
+    env: { ...setting.env, ...env },
+  });
+  await running.logged('"event":"sending"');
+  return running;
+}
+
+async function repeatsAt(serviceUrl: string): Promise<unknown> {
+  const response = await fetch(`${serviceUrl}/_sandbox/ledger`);
+  // The sandbox's own controls answer so.
+  const { contents } = (await response.json()) as { contents: { received_more_than_once: number } };
+  return contents.received_more_than_once;
+}
+
+const answered = "SELECT count(DISTINCT source_key)::int AS rows FROM person_data.lookup_state";
+
+describe.each([
+  ["straight", (url: string) => url],
+  ["through PgBouncer in transaction mode", (url: string) => pooler.through(url)],
+])("a warehouse reached %s", (_, through) => {
+  test.concurrent("a second run is told who has the job and ends with 4; one that waits sends nothing again", async () => {
+    const setting = await makeSlowSetting(4000);
+    const env = { ...setting.env, WAREHOUSE_URL: through(setting.url) };
+    const first = await startRun(setting, env);
+    const waiting = startCli(["--json", "run", "--wait"], { cwd: setting.cwd, env });
+    await waiting.logged('"event":"waiting_for_lock"');
+
+    const [status, second] = await Promise.all([
+      runCli(["status"], { cwd: setting.cwd, env }),
+      runJson(["run"], { cwd: setting.cwd, env }),
+    ]);
+    expect(status.stdout).toMatch(/• enrich_customers is run since 2\S+Z by run \S+, process \d+ on \S+/);
+    expect([second.code, second.document.status]).toEqual([4, "locked"]);
+    expect(second.document["jobs"]).toMatchObject([
+      { job: "enrich_customers", status: "locked", requests: 0, error: { code: "locked" } },
+    ]);
+    expect(second.stdout).toContain(`process ${first.child.pid} on `);
+
+    const ended = [await first.result, await waiting.result];
+    expect(ended.map(({ code }) => code)).toEqual([0, 0]);
+    const [, late] = ended.map(({ stdout }) => JSON.parse(stdout).jobs[0]);
+    expect(late).toMatchObject({ status: "succeeded", records_sent: 0, records_read: ROWS });
+    expect(await repeatsAt(setting.serviceUrl)).toBe(0);
+  });
+
+  test.concurrent("a run that was stopped for longer than its lock lives commits nothing when it wakes, and ends with 4", async () => {
+    const setting = await makeSlowSetting(200);
+    const env = { ...setting.env, WAREHOUSE_URL: through(setting.url), PERSON_ETL_LOCK_LIFE_MS: "1500" };
+    const first = await startRun(setting, env);
+    first.child.kill("SIGSTOP");
+    const next = startCli(["--json", "run", "--wait"], { cwd: setting.cwd, env });
+    await next.logged('"event":"lock_taken_over"');
+    first.child.kill("SIGCONT");
+    const stopped = await first.result;
+    const document = JSON.parse(stopped.stdout);
+    expect([stopped.code, document.status, document.jobs[0].error.code]).toEqual([4, "locked", "lock_lost"]);
+    const done = await next.result;
+    expect([done.code, JSON.parse(done.stdout).status]).toEqual([0, "succeeded"]);
+    expect(await setting.query(answered)).toEqual([{ rows: ROWS }]);
+    expect(
+      await setting.query(
+        "SELECT status, count(*)::int AS runs FROM person_data_ops.sync_run GROUP BY 1 ORDER BY 1",
+      ),
+    ).toEqual([
+      { status: "failed", runs: 1 },
+      { status: "succeeded", runs: 1 },
+    ]);
+  });
+});
+
+test.concurrent("the job of a run that was killed on this machine is taken over at once", async () => {
+  const setting = await makeSlowSetting(300);
+  const first = await startRun(setting);
+  first.child.kill("SIGKILL");
+  await first.result;
+  const begun = performance.now();
+  const next = await runJson(["run"], setting);
+  expect([next.code, next.document.status]).toEqual([0, "succeeded"]);
+  expect(next.stderr).toContain('"event":"lock_taken_over"');
+  expect(performance.now() - begun).toBeLessThan(55_000);
+  expect(await setting.query(answered)).toEqual([{ rows: ROWS }]);
+});
+
+test.concurrent("a signal gives the job back, and ends the wait of another", async () => {
+  const setting = await makeSlowSetting(700);
+  const first = await startRun(setting);
+  const waiting = startCli(["--json", "run", "--wait"], setting);
+  await waiting.logged('"event":"waiting_for_lock"');
+  waiting.child.kill("SIGTERM");
+  const { code, stdout } = await waiting.result;
+  expect([code, JSON.parse(stdout).status]).toEqual([143, "interrupted"]);
+  first.child.kill("SIGINT");
+  expect((await first.result).code).toBe(130);
+  expect(
+    await setting.query("SELECT released_at IS NOT NULL AS released FROM person_data_ops.job_lock"),
+  ).toEqual([{ released: true }]);
+  expect(await setting.query("SELECT count(*)::int AS runs FROM person_data_ops.sync_run")).toEqual([
+    { runs: 1 },
+  ]);
+});
+
+test.concurrent("two runs of different jobs go side by side", async () => {
+  const setting = await makeSlowSetting(300);
+  const first = await startRun(setting);
+  const other = ENRICH.replaceAll("enrich_customers", "enrich_too");
+  const config = configText({ baseUrl: setting.serviceUrl, jobs: other });
+  await writeFile(join(setting.cwd, "other.yaml"), config);
+  await delay(100);
+  const second = await runJson(["--config", "other.yaml", "run"], setting);
+  expect([second.code, second.document.status]).toEqual([0, "succeeded"]);
+  expect((await first.result).code).toBe(0);
+});
