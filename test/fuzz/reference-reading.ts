@@ -1,4 +1,5 @@
 import { gunzipSync } from "node:zlib";
+import { parseExact } from "../../src/extract/exact-json.ts";
 import { rawNumber } from "../../src/raw-json.ts";
 import type { WireBody } from "./byte-mutations.ts";
 
@@ -86,7 +87,7 @@ function storable(text: string): string {
 /** What stands in a text as JSON; undefined for any other text. */
 function parseText(text: string): unknown {
   try {
-    return parseWhole(text).parsed;
+    return parseExact(text);
   } catch {
     return undefined;
   }
