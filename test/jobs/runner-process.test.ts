@@ -49,8 +49,8 @@ test("a process whose number a later one has got has ended", async () => {
 });
 
 test("a process of which only the exit code is left has ended", async () => {
-  // The shell starts a process and becomes one that never asks how it ended.
-  const parent = spawn("sh", ["-c", "sleep 0 & echo $!; exec sleep 60"]);
+  // The shell starts a process and, while that still runs, becomes one that never asks how it ended.
+  const parent = spawn("sh", ["-c", "sleep 1 & echo $!; exec sleep 60"]);
   onTestFinished(() => void parent.kill("SIGKILL"));
   const [line] = await once(parent.stdout.setEncoding("utf8"), "data");
   const ourselves = await describeThisProcess();
