@@ -50,8 +50,6 @@ export interface Answered<T, R> {
   readonly apiRequestId: string | null;
   /** When the service completed the call, else when we had its answer: UTC, microseconds kept. */
   readonly answeredAt: string;
-  /** Keys of the envelope that the interface doesn't name. */
-  readonly unknownFields: Readonly<Record<string, unknown>>;
   /** How the results differ from what is declared. */
   readonly drift: readonly Drift[];
 }

@@ -34,8 +34,6 @@ export interface Answer<R> {
   /** UTC, microseconds kept; null when absent or no timestamp. */
   readonly requestCompletedAt: string | null;
   readonly answeredAt: string;
-  /** Every further key of the envelope: what the interface doesn't name. */
-  readonly unknownFields: Readonly<Record<string, unknown>>;
   readonly drift: readonly Drift[];
   /** Size of the body after decompression. */
   readonly plainBytes: number;
@@ -194,7 +192,7 @@ function ageOf(requestCompletedAt: string | null, receivedAt: string): string {
 }
 
 async function readParts<R>(parts: Parts, plainBytes: number, options: ReadOptions<R>): Promise<Answer<R>> {
-  const { api_request_id, request_completed_at, ...unknownFields } = parts.keys;
+  const { api_request_id, request_completed_at } = parts.keys;
   const requestCompletedAt = instantText(request_completed_at);
   const drift = new DriftLog(options.endpoint);
   const context = { drift, answeredAt: ageOf(requestCompletedAt, options.receivedAt) };
@@ -210,7 +208,6 @@ async function readParts<R>(parts: Parts, plainBytes: number, options: ReadOptio
     apiRequestId: readId(api_request_id),
     requestCompletedAt,
     answeredAt: context.answeredAt,
-    unknownFields,
     drift: drift.entries(),
     plainBytes,
   };

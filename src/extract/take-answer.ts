@@ -58,7 +58,7 @@ export function takeAnswer<T extends LookupItem, R>(
     }
   }
   if (items.length === 0) return { attempt, outcome: null, missing };
-  const { apiRequestId, answeredAt, unknownFields, drift } = answer;
+  const { apiRequestId, answeredAt, drift } = answer;
   const outcome = {
     kind: "answered",
     attempt,
@@ -66,7 +66,6 @@ export function takeAnswer<T extends LookupItem, R>(
     results,
     apiRequestId,
     answeredAt,
-    unknownFields,
     drift,
   } as const;
   return { attempt, outcome, missing };

@@ -38,7 +38,6 @@ describe("an answer", () => {
       apiRequestId: "r1",
       requestCompletedAt: "2026-11-20T01:02:03.123456+00:00",
       answeredAt: "2026-11-20T01:02:03.123456+00:00",
-      unknownFields: { new: 2 },
       drift: [],
       plainBytes: body.length,
     });

@@ -44,7 +44,6 @@ function read(job: JobConfig, result: JsonObject) {
     results: [part],
     apiRequestId: "req-1",
     answeredAt,
-    unknownFields: {},
     drift: drift.entries(),
   });
   const [answer] = received.answers;
