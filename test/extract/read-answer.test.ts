@@ -24,7 +24,7 @@ async function resultsOf(body: string, pieceBytes?: number) {
 }
 
 describe("an answer", () => {
-  it("gives its results, id, time and what else it holds", async () => {
+  it("gives its results, id and time, whatever else it holds", async () => {
     const body =
       '{"api_request_id":"r1","results":[{"record_id":"a","is_match":true},{"is_match":"yes"},7],' +
       '"request_completed_at":"2026-11-20T01:02:03.123456Z","new":2}';
