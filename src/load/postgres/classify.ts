@@ -1,8 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
 import { tableNamed } from "../../schemas/registry.ts";
+import { fieldsTaken } from "../input-fields.ts";
 import type { LookupSpec } from "../warehouse.ts";
 import { contentHash, hasAnyOf, isResolvable, recordJson, type Value, valuesOf } from "./content.ts";
-import { fieldsTaken, type Part, raw, unblankedParts } from "./input.ts";
+import { type Part, raw, unblankedParts } from "./input.ts";
 import { postgresTypes } from "./ddl.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import { ownsKey, ownsRow } from "./shard-rows.ts";

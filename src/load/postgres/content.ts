@@ -1,4 +1,5 @@
-import { listFields, type Part } from "./input.ts";
+import { listFields } from "../input-fields.ts";
+import type { Part } from "./input.ts";
 
 /**
  * Version of the rule below, kept with every hash. A new version must keep the old expression beside it and compare

@@ -1,6 +1,7 @@
 import { pipeline } from "node:stream/promises";
 import type pg from "pg";
 import { from as copyFrom, to as copyTo } from "pg-copy-streams";
+import type { RecentBound } from "../pass-checkpoint.ts";
 import type { InputSource, LookupType } from "../warehouse.ts";
 import {
   describeColumns,
@@ -10,7 +11,6 @@ import {
   partsOf,
   rawSelect,
   readCursorMax,
-  type RecentBound,
 } from "./input.ts";
 import { inTransaction, type Session } from "./session.ts";
 

@@ -2,8 +2,8 @@ import type pg from "pg";
 import { type RawBuilder, sql } from "kysely";
 import type { Problem } from "../../errors.ts";
 import { codeOf, messageOf } from "../../errors.ts";
-import { enrichListFields, enrichScalarFields } from "../../schemas/enrich.ts";
-import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
+import { BLANKS, fieldsTaken, listFields } from "../input-fields.ts";
+import type { RecentBound } from "../pass-checkpoint.ts";
 import type { InputSource, LookupType } from "../warehouse.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "./names.ts";
 import { withoutSemicolon } from "./query-text.ts";
@@ -25,16 +25,6 @@ export interface Part {
   /** Name of the part inside our statements. */
   readonly name: string;
 }
-
-/** Fields of the interface's input record that each endpoint takes (sections 2.12 to 2.14). */
-export const fieldsTaken: Readonly<Record<LookupType, readonly string[]>> = {
-  resolve: [...resolveScalarFields, ...resolveListFields],
-  validate_emails: ["emails"],
-  enrich: [...enrichScalarFields, ...enrichListFields],
-};
-
-/** Fields that hold lists. */
-export const listFields: ReadonlySet<string> = new Set(["emails", "phones"]);
 
 /** The input's table or query with its `where`, as a FROM item. */
 function relationText(input: InputSource): string {
@@ -99,12 +89,6 @@ function keyText(column: string, columns: readonly InputColumn[]): string {
   const quoted = `input_row.${quoteIdentifier(column)}`;
   const typeName = columns.find((c) => c.name === column)?.typeName;
   return typeName === "numeric" ? `trim_scale(${quoted})::text` : `${quoted}::text COLLATE "default"`;
-}
-
-/** How far back the search for changed content goes: rows whose cursor is older than this keep their stored hash. */
-export interface RecentBound {
-  /** Last cursor value that a complete pass has seen, as text. */
-  readonly value: string;
 }
 
 function recentText(input: InputSource, columns: readonly InputColumn[], bound: RecentBound): string {
@@ -174,13 +158,9 @@ export async function keyIsUnique(session: Session, input: InputSource): Promise
   return found.length > 0;
 }
 
-/** White space of every script: values that hold nothing else are left out of requests. */
-const BLANKS =
-  "' \t\n\r\f\v\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u2028\u2029\u202f\u205f\u3000\ufeff'";
-
 /** The expression, or NULL where it is empty or blank. */
 export function blankToNull(expression: string): string {
-  return `CASE WHEN btrim(${expression}, ${BLANKS}) <> '' THEN ${expression} END`;
+  return `CASE WHEN btrim(${expression}, '${BLANKS}') <> '' THEN ${expression} END`;
 }
 
 /** The parts with blanks as NULL; arrays as `text[]` without blanks and nulls. */

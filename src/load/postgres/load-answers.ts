@@ -5,7 +5,7 @@ import { resolveFields } from "../../schemas/resolve.ts";
 import type { LookupAnswer, LoadSpec } from "../warehouse.ts";
 import { HASH_VERSION } from "./content.ts";
 import { copyRows } from "./copy.ts";
-import { dueAt } from "./due-at.ts";
+import { dueAt } from "../due-at.ts";
 import type { LoadPlace } from "./load-place.ts";
 import type { Session } from "./session.ts";
 import { quoteIdentifier, quoteQualified, tableId } from "./names.ts";

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { tableNamed } from "../../schemas/registry.ts";
-import type { LookupSpec, Outcome, RunRef } from "../warehouse.ts";
+import type { ReusedCount } from "../lookup-counts.ts";
+import type { LookupSpec, RunRef } from "../warehouse.ts";
 import { HASH_VERSION } from "./content.ts";
 import { MATCH_TIMES } from "./load-answers.ts";
 import { raw } from "./input.ts";
@@ -18,13 +19,6 @@ function reusable(names: SchemaNames, spec: LookupSpec): RawBuilder<unknown> {
         AND s.outcome <> 'rejected' AND (s.due_at IS NULL OR s.due_at > now()) AND s.sent_hash IS NOT NULL
       ORDER BY sent_hash, answered_at DESC, source_key) AS f ON f.sent_hash = d.sent_hash
     WHERE d.class IN ('never_answered', 'content_changed', 'pid_changed')`;
-}
-
-/** Rows that take a fresh answer, by what they were and what they become. */
-export interface ReusedCount {
-  readonly prior: Outcome | null;
-  readonly outcome: "matched" | "unmatched";
-  readonly rows: number;
 }
 
 /** Which due rows need no call because equal content has a fresh answer; takes them out of `due_row`. */

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
+import type { PassCheckpoint } from "../pass-checkpoint.ts";
 import { tablesWrittenBy } from "../tables-written.ts";
 import type {
   Coverage,
@@ -12,7 +13,7 @@ import type {
 } from "../warehouse.ts";
 import { readHolders } from "./job-lock.ts";
 import { type SchemaNames, tableId } from "./names.ts";
-import { type PassCheckpoint, writeCheckpoint } from "./pass-checkpoint.ts";
+import { writeCheckpoint } from "./pass-checkpoint.ts";
 import type { Session } from "./session.ts";
 
 const counterNames = Object.keys(runCounters) as RunCounter[];

@@ -1,18 +1,20 @@
 import type pg from "pg";
 import { type RawBuilder, sql } from "kysely";
-import type { DueReason, LookupCounts, LookupSpec, Outcome, RunRef } from "../warehouse.ts";
+import { type ClassCount, countsOf, sumOf } from "../lookup-counts.ts";
+import { nextCheckpoint, type PassCheckpoint, recentBound } from "../pass-checkpoint.ts";
+import type { LookupCounts, LookupSpec, RunRef } from "../warehouse.ts";
 import { rejectUnusable } from "./reject-unusable.ts";
-import { type ReusedCount, reuseAnswers, takeReusable } from "./reuse.ts";
+import { reuseAnswers, takeReusable } from "./reuse.ts";
 import { applyRefreshPolicy, keepAnswers, readParameters, writeParameters } from "./parameters.ts";
 import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddresses } from "./classify.ts";
-import { nextCheckpoint, type PassCheckpoint, readCheckpoint, recentBound } from "./pass-checkpoint.ts";
+import { readCheckpoint } from "./pass-checkpoint.ts";
 import { openForeignInput, openLocalInput } from "./foreign-input.ts";
 import { raw } from "./input.ts";
 import { touchTables } from "./ledger.ts";
 import { syncInputEmails } from "./input-emails.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
-import { fillWorkTable, type WorkSize } from "./work-table.ts";
+import { fillWorkTable } from "./work-table.ts";
 
 /** Where a selection runs. */
 export interface SelectContext {
@@ -31,24 +33,6 @@ export interface Selected {
   /** Where the cursor stands once everything that is due has been answered; null for a shard. */
   readonly checkpoint: PassCheckpoint | null;
 }
-
-interface ClassCount {
-  readonly class: string;
-  readonly prior: Outcome | null;
-  readonly changed_parameters: boolean;
-  readonly rows: number;
-  readonly occurrences: number;
-}
-
-/** The classes that mean "due", in the order of {@link DueReason}. */
-const DUE: readonly DueReason[] = [
-  "never_answered",
-  "content_changed",
-  "parameters_changed",
-  "pid_changed",
-  "expired",
-  "resend",
-];
 
 /**
  * Classifies the whole input inside the running transaction and freezes what is due: unusable rows are rejected, fresh
@@ -166,56 +150,4 @@ async function countChangedParameters(session: Session, classify: ClassifyContex
   const [changed] = await session.rows<{ occurrences: number }>(sql`
     SELECT coalesce(sum(${occurrences}), 0)::bigint AS occurrences FROM (${rows}) AS classified WHERE changed_parameters`);
   return changed?.occurrences ?? 0;
-}
-
-function sumOf(counts: readonly ClassCount[], test: (count: ClassCount) => boolean): number {
-  return counts.filter(test).reduce((sum, count) => sum + count.occurrences, 0);
-}
-
-function countsOf(
-  { type }: LookupSpec,
-  counts: readonly ClassCount[],
-  reused: readonly ReusedCount[],
-  work: WorkSize,
-): Omit<LookupCounts, "parametersChanged"> {
-  const isDue = (count: ClassCount) => DUE.some((reason) => reason === count.class);
-  const dueReasons: Partial<Record<DueReason, number>> = {};
-  for (const reason of DUE) {
-    const due = sumOf(counts, (count) => count.class === reason);
-    if (due > 0) dueReasons[reason] = due;
-  }
-  const reusedRows = reused.reduce((sum, count) => sum + count.rows, 0);
-  return {
-    states: { ...statesOf(counts, reused), due: type === "validate_emails" ? work.groups : work.rows },
-    read: sumOf(counts, () => true),
-    unchanged: sumOf(counts, (count) => count.class === "unchanged"),
-    due: sumOf(counts, isDue),
-    dueReasons,
-    duplicate: reusedRows + work.keptRows - work.keptGroups,
-    reused: reusedRows,
-    waiting: sumOf(counts, (count) => count.class === "waiting"),
-    rejectedBeforeSending: sumOf(counts, (count) => count.class.startsWith("reject:")),
-    remaining: work.rows - work.keptRows,
-    toSend: work.keptGroups,
-    matchedBefore: sumOf(counts, (count) => count.prior === "matched"),
-    answeredBefore: sumOf(counts, (count) => count.prior === "matched" || count.prior === "unmatched"),
-  };
-}
-
-/** What the rows' states say once unusable rows are rejected and fresh answers reused. */
-function statesOf(
-  counts: readonly ClassCount[],
-  reused: readonly ReusedCount[],
-): Omit<LookupCounts["states"], "due"> {
-  const rows = { rows: 0, matched: 0, unmatched: 0, rejected: 0 };
-  for (const count of counts) {
-    rows.rows += count.rows;
-    const outcome = count.class.startsWith("reject:") ? "rejected" : count.prior;
-    if (outcome) rows[outcome] += count.rows;
-  }
-  for (const count of reused) {
-    if (count.prior) rows[count.prior] -= count.rows;
-    rows[count.outcome] += count.rows;
-  }
-  return rows;
 }

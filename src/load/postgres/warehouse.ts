@@ -14,6 +14,7 @@ import type {
   RunRef,
   Warehouse,
 } from "../warehouse.ts";
+import type { PassCheckpoint } from "../pass-checkpoint.ts";
 import { StopJobError } from "../../errors.ts";
 import { checkWarehouse } from "./check.ts";
 import { commitLookup } from "./commit-lookup.ts";
@@ -28,7 +29,6 @@ import { readLedgerDays } from "./ledger-days.ts";
 import { hasBudgets, isMigrated, migrate, printDdl } from "./migrate.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import { trackLoads } from "./open-loads.ts";
-import type { PassCheckpoint } from "./pass-checkpoint.ts";
 import * as runs from "./runs.ts";
 import { inRunTransaction, type RunPlace } from "./run-transaction.ts";
 import { createSampleTable } from "./sample-table.ts";

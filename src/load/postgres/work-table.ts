@@ -1,17 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
+import type { WorkSize } from "../lookup-counts.ts";
 import type { LookupRecord, LookupSpec, Outcome, RunRef } from "../warehouse.ts";
 import { HASH_BYTES, hashesInDoubt } from "./call-in-doubt.ts";
 import { quoteLiteral, type SchemaNames } from "./names.ts";
 import type { Session } from "./session.ts";
-
-/** Distinct records of a selection, before and after the cap. */
-export interface WorkSize {
-  readonly groups: number;
-  /** Input rows (occurrences) of all groups. */
-  readonly rows: number;
-  readonly keptGroups: number;
-  readonly keptRows: number;
-}
 
 /**
  * Groups the due rows of `due_row` by content into the work table, in the order of the hash. Under a cap the groups
