@@ -99,7 +99,7 @@ async function runHeld(
 /** From the selection to its end; whatever is thrown on the way becomes the end. */
 async function work(services: JobServices, task: Task): Promise<WorkResult> {
   const { job, request, run, outage } = task;
-  const limits = limitsOf(services.config, job, request.maxRecords);
+  const limits = limitsOf(services.config, job, request.maxRecords, request.shard);
   let cap: Cap | null;
   let spool: Spool | null = null;
   let selection: LookupSelection;

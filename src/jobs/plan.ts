@@ -68,12 +68,12 @@ export async function planJobs(
   /** Records that the jobs before it will send, by type. */
   const toCome: Partial<Record<JobConfig["type"], number>> = {};
   for (const job of jobs) {
-    const used = usedOf(uses, job.type, 0);
+    const used = usedOf(uses, job.type, { run: 0, shard: 0 });
     const before = toCome[job.type] ?? 0;
     const { plan, sending } = await planJob(services, job, {
       planned,
       shard,
-      used: { month: used.month + before, day: used.day + before, run: 0 },
+      used: { ...used, month: used.month + before, day: used.day + before },
     });
     toCome[job.type] = before + sending;
     plans.push({ ...plan, waiting_answers: byJob.get(job.name) ?? { calls: 0, bytes: 0 } });
@@ -95,7 +95,7 @@ async function planJob(
   job: JobConfig,
   { planned, shard, used }: Surroundings,
 ): Promise<{ readonly plan: Omit<JobPlan, "waiting_answers">; readonly sending: number }> {
-  const limits = limitsOf(config, job, null);
+  const limits = limitsOf(config, job, null, shard);
   const cap = tightestCap(limits, used);
   const spec = await lookupSpecOf(job, { ...plainRequest, shard, maxRecords: cap?.records ?? null });
   const counts = await warehouse.planLookup(spec);
@@ -116,7 +116,7 @@ async function planJob(
     records_to_send: counts.toSend,
     records_remaining: counts.remaining,
     limited_by: isCut ? cap.limitedBy : null,
-    budget_left: tightestCap({ ...limits, perRun: null }, used)?.records ?? null,
+    budget_left: tightestCap({ ...limits, perRun: null, perShard: null }, used)?.records ?? null,
     calls: forecast.calls,
     estimated_billable: forecast.billable,
     estimated_seconds: forecast.seconds,

@@ -39,7 +39,7 @@ export interface RunRequest {
   readonly jobs: readonly string[];
   /** Send every record again. */
   readonly resend: boolean;
-  /** Most distinct records that each job sends; null for no cap. With a shard its own part of the cap. */
+  /** Most distinct records that each job sends; null for no cap. Of a shard the cap of the whole run. */
   readonly maxRecords: number | null;
   /** The part of every input that this run looks at; the services' configuration and limits are this part's. */
   readonly shard: Shard;

@@ -1,4 +1,4 @@
-import type { Config, JobConfig } from "../config/config.ts";
+import type { Config } from "../config/config.ts";
 
 /** One of `count` disjoint parts of every input, for one of as many processes; `index` counts from 0. */
 export interface Shard {
@@ -27,8 +27,8 @@ export function shareOf(limit: number, { index, count }: Shard): number {
 }
 
 /**
- * The configuration with this shard's part of everything that bounds a run as a whole: calls in flight (at least one),
- * calls a second, records a run, and the records above which the user is asked. Budgets are shared, not parted.
+ * The configuration with this shard's part of what bounds a run as a whole: calls in flight (at least one), calls a second,
+ * and the records above which the user is asked. Budgets are shared, not parted; caps are parted where they are counted.
  */
 export function shareLimits(config: Config, shard: Shard): Config {
   const { service, confirmAbove } = config;
@@ -47,12 +47,5 @@ export function shareLimits(config: Config, shard: Shard): Config {
       ),
     },
     confirmAbove: { ...confirmAbove, records: confirmAbove.records / shard.count },
-    jobs: config.jobs.map((job) => shareJob(job, shard)),
   };
-}
-
-function shareJob(job: JobConfig, shard: Shard): JobConfig {
-  return job.maxRecordsPerRun === null
-    ? job
-    : { ...job, maxRecordsPerRun: shareOf(job.maxRecordsPerRun, shard) };
 }

@@ -176,8 +176,10 @@ export interface SendingLimits {
   readonly perDay: number | null;
   /** In this UTC month, likewise. */
   readonly perMonth: number | null;
-  /** By this job (this shard of it) in runs of this id. */
+  /** By this job in runs of this id, all shards of whatever division together. */
   readonly perRun: number | null;
+  /** By this shard in runs of this id; of no effect on a run of the whole input. */
+  readonly perShard: number | null;
 }
 
 /** A call that is about to be sent. */
@@ -204,7 +206,15 @@ export interface CallGrant {
 }
 
 /** What a budget or cap is counted over. */
-export type BudgetPeriod = "day" | "month" | "run";
+export type BudgetPeriod = "day" | "month" | "run" | "shard";
+
+/** Records that count in the caps of a run. */
+export interface RunUse {
+  /** All shards, of whatever division. */
+  readonly run: number;
+  /** This shard; 0 for a run of the whole input. */
+  readonly shard: number;
+}
 
 /** Records that count in a budget at present. */
 export interface BudgetUse {
@@ -482,8 +492,8 @@ export interface Warehouse {
   budgetUse(): Promise<readonly BudgetUse[]>;
   /** What each job sent on each of so many days, today included, newest first; empty before the first migration. */
   ledgerDays(days: number): Promise<readonly LedgerDay[]>;
-  /** Records that this job has reserved in runs of this id (and shard). */
-  runUse(run: RunRef): Promise<number>;
+  /** Records that this job has reserved in runs of this id. */
+  runUse(run: RunRef): Promise<RunUse>;
 
   /**
    * Gets a job (or a shard) for a process. A holder that has expired or is dead is taken over: what it has under way is

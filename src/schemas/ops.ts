@@ -161,9 +161,14 @@ export const budgetUse = ops(
   "Records reserved so far, per budget and period: raised before each call, lowered when nothing was charged.",
   ["budget", "period", "period_key"],
   [
-    column("budget", "text", "none", "Type of job that a budget is for; the job for the cap of a run."),
-    column("period", "text", "none", "`day`, `month` (both UTC, by the warehouse's clock) or `run`."),
-    column("period_key", "text", "none", "`2026-11-21`, `2026-11`, or the run's id, with its shard."),
+    column("budget", "text", "none", "Type of job that a budget is for; the job for the caps of a run."),
+    column(
+      "period",
+      "text",
+      "none",
+      "`day`, `month` (both UTC, by the warehouse's clock), `run` or `shard`.",
+    ),
+    column("period_key", "text", "none", "`2026-11-21`, `2026-11`, the run's id, or that with a shard."),
     column("records_reserved", "integer", "none", "Records that count.", true),
   ],
 );

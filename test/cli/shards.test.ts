@@ -147,6 +147,25 @@ test.concurrent("each shard keeps to its part of a cap, and all of them together
   ]);
 });
 
+test.concurrent("a run that goes on in another division keeps to what is left of its cap", async () => {
+  const setting = await makeShared(
+    ENRICH.replace("input: customers", "input: customers, max_records_per_run: 50"),
+  );
+  const sent = async (shard: string) => {
+    const { code, document } = await runJson(["run", "--run-id", "night-1", "--shard", shard], setting);
+    const [job] = jobsOf(document);
+    return [code, job?.["limited_by"], job?.["records_sent"]];
+  };
+  const cap = "max_records_per_run";
+  expect(await sent("0/2")).toEqual([0, cap, 25]);
+  expect(await sent("2/3")).toEqual([0, cap, 16]);
+  expect(await sent("1/2")).toEqual([0, cap, 9]);
+  expect(await sent("1/3")).toEqual([0, cap, 0]);
+  expect(await sent("0/1")).toEqual([0, cap, 0]);
+  const { endpoints } = await readLedger(setting.baseUrl);
+  expect(Object.values(endpoints).map(({ records }) => records)).toEqual([50]);
+});
+
 test.concurrent("all shards together send what one budget allows, to the record", async () => {
   const setting = await makeShared(`${ENRICH}budgets: { enrich: { per_day: 101 } }\n`);
   const runs = await Promise.all(SHARDS.map((shard) => runJson(["run", "--shard", shard], setting)));

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type Cap, limitsOf, tightestCap, usedOf } from "../../src/jobs/caps.ts";
+import { type Cap, limitsOf, tightestCap, type Used, usedOf } from "../../src/jobs/caps.ts";
+import { type Shard, wholeInput } from "../../src/jobs/shard.ts";
 import { enrichJob } from "./support.ts";
 
 const none = { perDay: null, perMonth: null };
@@ -9,17 +10,15 @@ interface Given {
   readonly perMonth?: number;
   readonly perRun?: number;
   readonly command?: number;
+  readonly shard?: Shard;
 }
 
 /** The tightest limit of an enrich job when so much is used. */
-function capOf(
-  given: Given,
-  used: { readonly day?: number; readonly month?: number; readonly run?: number } = {},
-) {
-  const { perDay = null, perMonth = null, perRun = null, command = null } = given;
+function capOf(given: Given, used: Partial<Used> = {}) {
+  const { perDay = null, perMonth = null, perRun = null, command = null, shard = wholeInput } = given;
   const budgets = { resolve: none, validate_emails: none, enrich: { perDay, perMonth } };
-  const limits = limitsOf({ budgets }, { ...enrichJob, maxRecordsPerRun: perRun }, command);
-  return tightestCap(limits, { day: 0, month: 0, run: 0, ...used });
+  const limits = limitsOf({ budgets }, { ...enrichJob, maxRecordsPerRun: perRun }, command, shard);
+  return tightestCap(limits, { day: 0, month: 0, run: 0, shard: 0, ...used });
 }
 
 const cap = (records: number, limitedBy: Cap["limitedBy"]): Cap => ({ records, limitedBy });
@@ -51,6 +50,15 @@ describe("the tightest limit", () => {
     expect(capOf({ perDay: 10, perRun: 10 })).toEqual(cap(10, "budget_day"));
   });
 
+  test("of a shard is its part of a cap, or what other divisions leave of the whole", () => {
+    const shares = [0, 1, 2, 3].map((index) => capOf({ perRun: 10, shard: { index, count: 4 } })?.records);
+    expect(shares).toEqual([3, 3, 2, 2]);
+    const first = { index: 0, count: 4 };
+    expect(capOf({ command: 10, perRun: 11, shard: first })).toEqual(cap(3, "max_records"));
+    expect(capOf({ perRun: 10, shard: first }, { run: 4, shard: 1 })).toEqual(cap(2, "max_records_per_run"));
+    expect(capOf({ perRun: 10, shard: first }, { run: 9, shard: 0 })).toEqual(cap(1, "max_records_per_run"));
+  });
+
   test("that is exceeded, since it was lowered, leaves nothing", () => {
     expect(capOf({ perDay: 10 }, { day: 12 })).toEqual(cap(0, "budget_day"));
   });
@@ -62,6 +70,6 @@ test("what counts is the type's own, and zero where nothing was sent", () => {
     { budget: "enrich", period: "day", periodKey: "2026-11-21", records: 2 },
     { budget: "enrich", period: "month", periodKey: "2026-11", records: 3 },
   ] as const;
-  expect(usedOf(uses, "enrich", 4)).toEqual({ day: 2, month: 3, run: 4 });
-  expect(usedOf(uses, "resolve", 0)).toEqual({ day: 1, month: 0, run: 0 });
+  expect(usedOf(uses, "enrich", { run: 4, shard: 1 })).toEqual({ day: 2, month: 3, run: 4, shard: 1 });
+  expect(usedOf(uses, "resolve", { run: 0, shard: 0 })).toEqual({ day: 1, month: 0, run: 0, shard: 0 });
 });

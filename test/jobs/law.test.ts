@@ -1,7 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import type { JobReport } from "../../src/jobs/run.ts";
-import { shareOf } from "../../src/jobs/shard.ts";
 import { startWorld, unaccountedRows, type World } from "./world.ts";
 
 /** What happens on one night. */
@@ -110,9 +109,8 @@ async function spend(world: World, night: Night): Promise<void> {
   let rowsRead = 0;
   for (let index = 0; index < night.shards; index++) {
     const shard = { index, count: night.shards };
-    const maxRecords = night.maxRecords === null ? null : shareOf(night.maxRecords, shard);
     const report = await world.run(
-      { maxRecords, resend: night.resend, yes: true, shard },
+      { maxRecords: night.maxRecords, resend: night.resend, yes: true, shard },
       { signal: stop.signal, progress: { ...progress, start: count, advance: count } },
     );
     expect(report.jobs.map((job) => [job.job, unaccountedRows(job)])).toEqual(JOBS.map((job) => [job, 0]));

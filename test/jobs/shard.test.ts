@@ -50,7 +50,7 @@ describe("a limit that shards share", () => {
     const text = configOf(
       `
   resolve_customers: { type: resolve, input: customers }
-  enrich_customers: { type: enrich, input: customers, max_records_per_run: 10 }`,
+  enrich_customers: { type: enrich, input: customers }`,
       "confirm_above: { records: 10000, ratio: 0.2 }",
     ).replace(
       "concurrency: 4",
@@ -66,8 +66,6 @@ describe("a limit that shards share", () => {
     expect(shares.map((share) => share.service.concurrency)).toEqual([2, 2, 1, 1]);
     expect(shares.map((share) => share.service.requestsPerSecond)).toEqual([2.5, 2.5, 2.5, 2.5]);
     expect(shares[3]?.service.limits).toEqual({ "/v2/enrich": { requestsPerSecond: 0.5 } });
-    expect(shares.map((share) => share.jobs[1]?.maxRecordsPerRun)).toEqual([3, 3, 2, 2]);
-    expect(shares[0]?.jobs[0]?.maxRecordsPerRun).toBe(null);
     expect(shares[0]?.confirmAbove).toEqual({ records: 2500, ratio: 0.2 });
     expect(shareLimits(config, { index: 7, count: 8 }).service.concurrency).toBe(1);
     expect(shareLimits(config, wholeInput)).toEqual(config);

@@ -105,7 +105,7 @@ describe("a budget that several processes share", () => {
     expect(await dying.reserveCall(run, reservationOf(60, { perRun: 100 }))).toMatchObject({ granted: 60 });
     await dying.close();
     const heir = openAnother();
-    expect(await heir.runUse(run)).toBe(60);
+    expect(await heir.runUse(run)).toEqual({ run: 60, shard: 0 });
     expect(await heir.reserveCall(run, reservationOf(60, { perRun: 100 }))).toMatchObject({ granted: 40 });
     expect(await heir.reserveCall(run, reservationOf(60, { perRun: 100 }))).toEqual({
       granted: 0,

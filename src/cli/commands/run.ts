@@ -3,7 +3,7 @@ import { systemClock } from "../../clock.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";
 import { exitCodeOf, runJobs } from "../../jobs/run.ts";
 import { checkServiceHost } from "../../jobs/service-host.ts";
-import { type Shard, shareLimits, shareOf, wholeInput } from "../../jobs/shard.ts";
+import { type Shard, shareLimits, wholeInput } from "../../jobs/shard.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -83,7 +83,7 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
     {
       jobs: names,
       resend: flags.resend === true,
-      maxRecords: flags.maxRecords === undefined ? null : shareOf(flags.maxRecords, shard),
+      maxRecords: flags.maxRecords ?? null,
       shard,
       runId: flags.runId ?? newRunId(systemClock.now()),
       wait: flags.wait === true,

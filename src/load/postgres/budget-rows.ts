@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { BudgetPeriod, BudgetUse, RunRef, SendingLimits } from "../warehouse.ts";
+import type { BudgetPeriod, BudgetUse, RunRef, RunUse, SendingLimits } from "../warehouse.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
 
@@ -10,9 +10,17 @@ export interface BudgetRow {
   readonly period_key: string;
 }
 
-/** Key of the row for a run's own cap. */
-export function runRow({ job, runId, shard }: RunRef): BudgetRow {
-  return { budget: job, period: "run", period_key: shard === "0/1" ? runId : `${runId} ${shard}` };
+/**
+ * The rows for the caps of a run: one of its id, and beside it one of the shard. Shards of different divisions may follow each
+ * other under one id: only the first row bounds them together.
+ */
+function runRows(
+  { job, runId, shard }: RunRef,
+  { perRun, perShard }: SendingLimits,
+): readonly (BudgetRow & { readonly most: number | null })[] {
+  const ofRun = { budget: job, period: "run", period_key: runId, most: perRun } as const;
+  if (shard === "0/1") return [ofRun];
+  return [ofRun, { budget: job, period: "shard", period_key: `${runId} ${shard}`, most: perShard }];
 }
 
 /** The rows that a call counts in, each with the most that it may come to; `reservedAt` is ISO 8601, UTC. */
@@ -24,7 +32,7 @@ export function rowsOf(
   return [
     { budget: run.jobType, period: "month", period_key: reservedAt.slice(0, 7), most: limits.perMonth },
     { budget: run.jobType, period: "day", period_key: reservedAt.slice(0, 10), most: limits.perDay },
-    { ...runRow(run), most: limits.perRun },
+    ...runRows(run, limits),
   ];
 }
 
@@ -53,10 +61,11 @@ export async function readBudgetUse(session: Session, names: SchemaNames): Promi
 }
 
 /** Records that a job has reserved in runs of one id. */
-export async function readRunUse(session: Session, names: SchemaNames, run: RunRef): Promise<number> {
-  const { budget, period, period_key } = runRow(run);
-  const [row] = await session.rows<{ records: number }>(sql`
-    SELECT records_reserved AS records FROM ${tableId(names, "ops", "budget_use")}
-    WHERE budget = ${budget} AND period = ${period} AND period_key = ${period_key}`);
-  return row?.records ?? 0;
+export async function readRunUse(session: Session, names: SchemaNames, run: RunRef): Promise<RunUse> {
+  const rows = await session.rows<{ period: BudgetPeriod; records: number }>(sql`
+    SELECT period, records_reserved AS records FROM ${tableId(names, "ops", "budget_use")}
+    WHERE budget = ${run.job}
+      AND (period, period_key) IN (('run', ${run.runId}), ('shard', ${`${run.runId} ${run.shard}`}))`);
+  const of = (period: BudgetPeriod) => rows.find((row) => row.period === period)?.records ?? 0;
+  return { run: of("run"), shard: of("shard") };
 }

@@ -9,7 +9,7 @@ function isUncharged({ possiblyBilled, recordsMatched }: LedgerEntry): boolean {
   return !possiblyBilled && recordsMatched === null;
 }
 
-const NO_LIMITS = { perDay: null, perMonth: null, perRun: null };
+const NO_LIMITS = { perDay: null, perMonth: null, perRun: null, perShard: null };
 
 /**
  * Gives back what was reserved for attempts that cost nothing, to the periods that it was taken from. Among the last

@@ -72,7 +72,7 @@ async function tryReserve(
         now(), ${run.runId}
       FROM call)
     SELECT rows, granted, (SELECT period FROM locked WHERE rest IS NOT NULL
-      ORDER BY rest, period = 'run', period = 'day' LIMIT 1) AS limited_by
+      ORDER BY rest, period IN ('run', 'shard'), period = 'day' LIMIT 1) AS limited_by
     FROM found`);
   if (!found || found.rows < rows.length) return null;
   return { granted: found.granted, limitedBy: found.granted === 0 ? found.limited_by : null };

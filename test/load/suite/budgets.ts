@@ -15,7 +15,7 @@ import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
 const spec = enrichSpec();
 const run = runOf(spec, "run-1");
 
-const noLimits: SendingLimits = { perDay: null, perMonth: null, perRun: null };
+const noLimits: SendingLimits = { perDay: null, perMonth: null, perRun: null, perShard: null };
 
 /** A call of so many records, under these limits. */
 export function reservationOf(
@@ -137,17 +137,51 @@ export function describeBudgets(getPlace: GetPlace): void {
       await grantOf(place, 3, {}, { ...run, shard: "1/4" });
       expect(
         await place.sql(`SELECT budget, period, records_reserved FROM person_data_ops.budget_use
-          WHERE period <> 'run' ORDER BY 1, 2`),
+          WHERE period IN ('day', 'month') ORDER BY 1, 2`),
       ).toEqual([
         { budget: "enrich", period: "day", records_reserved: "13" },
         { budget: "enrich", period: "month", records_reserved: "13" },
         { budget: "resolve", period: "day", records_reserved: "5" },
         { budget: "resolve", period: "month", records_reserved: "5" },
       ]);
-      expect(await warehouse.runUse(run)).toBe(10);
-      expect(await warehouse.runUse({ ...run, shard: "1/4" })).toBe(3);
-      expect(await warehouse.runUse(runOf(resolveSpec(), "run-1"))).toBe(5);
-      expect(await warehouse.runUse(runOf(spec, "run-2"))).toBe(0);
+      expect(await warehouse.runUse(run)).toEqual({ run: 13, shard: 0 });
+      expect(await warehouse.runUse({ ...run, shard: "1/4" })).toEqual({ run: 13, shard: 3 });
+      expect(await warehouse.runUse({ ...run, shard: "1/3" })).toEqual({ run: 13, shard: 0 });
+      expect(await warehouse.runUse(runOf(resolveSpec(), "run-1"))).toEqual({ run: 5, shard: 0 });
+      expect(await warehouse.runUse(runOf(spec, "run-2"))).toEqual({ run: 0, shard: 0 });
+    });
+
+    test("of a shard is bounded by its part, and with what shards of any division have by the whole cap", async () => {
+      const place = getPlace();
+      const grantTo = async (index: number, count: number, records: number, perShard: number) => {
+        const part = { ...spec, shard: { index, count, by: [] } };
+        await holdShard(place.warehouse, runOf(part, "run-1"));
+        const limits = { perRun: 20, perShard: perShard };
+        return grantOf(place, records, limits, runOf(part, "run-1"));
+      };
+      expect(await grantTo(0, 2, 50, 10)).toEqual({ granted: 10, limitedBy: null });
+      expect(await grantTo(0, 2, 1, 10)).toEqual({ granted: 0, limitedBy: "shard" });
+      expect(await grantTo(0, 3, 50, 7)).toEqual({ granted: 7, limitedBy: null });
+      expect(await grantTo(1, 2, 50, 10)).toEqual({ granted: 3, limitedBy: null });
+      expect(await grantTo(1, 2, 1, 10)).toEqual({ granted: 0, limitedBy: "run" });
+      expect(await grantTo(0, 1, 1, 20)).toEqual({ granted: 0, limitedBy: "run" });
+      expect(await usedOf(place)).toEqual({
+        "enrich day": "20",
+        "enrich month": "20",
+        "enrich_people run": "20",
+        "enrich_people shard": "20",
+      });
+    });
+
+    test("of a shard is given back to its part and to the run", async () => {
+      const place = getPlace();
+      const shard = { ...run, shard: "1/2" };
+      await holdShard(place.warehouse, shard);
+      const call = reservationOf(10, { perRun: 20, perShard: 10 });
+      await place.warehouse.reserveCall(shard, call);
+      const refusal = callOf({ callId: call.callId, httpStatus: 429, recordsMatched: null });
+      await place.warehouse.recordAttempts(shard, [refusal], {});
+      expect(await place.warehouse.runUse(shard)).toEqual({ run: 0, shard: 0 });
     });
 
     test("is told with the day and month that it counts in, which are the warehouse's and UTC", async () => {

@@ -71,7 +71,7 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
       attempt: 1,
       recordHashes: ["00".repeat(32)],
     };
-    const limits = { perDay: 10, perMonth: 10, perRun: 10 };
+    const limits = { perDay: 10, perMonth: 10, perRun: 10, perShard: null };
     return warehouse.reserveCall(run, { ...call, startedAt: "2026-11-21T04:00:00Z", limits });
   },
   recordAttempts: (warehouse, run) => warehouse.recordAttempts(run, [callOf()], { requests: 1 }),
