@@ -8,6 +8,7 @@ import { serveRequest } from "./http/serve-request.ts";
 import { createLedger } from "./ledger.ts";
 import { MAX_PEOPLE } from "./population/identifiers.ts";
 import { createPeople } from "./population/people.ts";
+import { createSegments } from "./segments/segments.ts";
 import type { World } from "./world.ts";
 import { createWorldClock } from "./world-clock.ts";
 
@@ -61,10 +62,13 @@ function createWorld(options: SandboxOptions): World {
   if (problems.length > 0) {
     throw new FixConfigurationError("bad_sandbox_options", "The sandbox can't be set up so.", problems);
   }
+  const people = createPeople(seed, count);
+  const clock = createWorldClock();
   return {
     seed,
-    people: createPeople(seed, count),
-    clock: createWorldClock(),
+    people,
+    clock,
+    segments: createSegments({ seed, people, clock }),
     ledger: createLedger({ countsContents: options.countsContents ?? true }),
     faults: createFaults(options.faults ?? [], seed),
     capacity: { recordsLeft: null, code: "insufficient_record_capacity" },
@@ -81,9 +85,9 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const host = options.host ?? "127.0.0.1";
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     try {
-      const { pathname } = new URL(request.url ?? "/", "http://sandbox");
-      const isControl = pathname === ADMIN_PREFIX || pathname.startsWith(`${ADMIN_PREFIX}/`);
-      await (isControl ? serveAdmin : serveRequest)(world, request, response, pathname);
+      const url = new URL(request.url ?? "/", "http://sandbox");
+      const isControl = url.pathname === ADMIN_PREFIX || url.pathname.startsWith(`${ADMIN_PREFIX}/`);
+      await (isControl ? serveAdmin : serveRequest)(world, request, response, url);
     } catch (error) {
       // A client that goes away in the middle isn't ours to report; anything else is a defect of the sandbox.
       if (!request.socket.destroyed)

@@ -2,6 +2,7 @@ import type { Log } from "../log.ts";
 import type { Faults } from "./faults/decide.ts";
 import type { Ledger } from "./ledger.ts";
 import type { People } from "./population/people.ts";
+import type { Segments } from "./segments/segments.ts";
 import type { WorldClock } from "./world-clock.ts";
 
 /** What the organization may still have enriched, and which 402 says that it may not (section 7.2). */
@@ -16,6 +17,7 @@ export interface World {
   readonly seed: number;
   readonly people: People;
   readonly clock: WorldClock;
+  readonly segments: Segments;
   readonly ledger: Ledger;
   readonly faults: Faults;
   readonly capacity: Capacity;

@@ -5,13 +5,12 @@ import { type FaultPlan, faultPlanSchema, parseFaults } from "../faults/plan.ts"
 import { chooseFields } from "../population/person-fields.ts";
 import { contentOf } from "../routes/record-content.ts";
 import type { World } from "../world.ts";
+import { SEGMENT_CONTROLS } from "./admin-segments.ts";
+import type { Control } from "./control.ts";
 import { readBody } from "./receive.ts";
 
 /** Where the sandbox's own controls live, beside the service's paths. */
 export const ADMIN_PREFIX = "/_sandbox";
-
-/** Plain data to answer with, or null for 404. */
-type Control = (world: World, body: unknown, rest: string) => unknown;
 
 const everyField = chooseFields(null);
 const clockBody = z.strictObject({ days: z.number() });
@@ -35,6 +34,7 @@ const clockOf = (world: World) => ({
 
 /** Every control: method and path below {@link ADMIN_PREFIX}. */
 const CONTROLS: Readonly<Record<string, Control>> = {
+  ...SEGMENT_CONTROLS,
   "GET /": (world) => ({
     seed: world.seed,
     people: world.people.count,
@@ -43,7 +43,7 @@ const CONTROLS: Readonly<Record<string, Control>> = {
     faults: world.faults.plan,
   }),
   "GET /ledger": (world) => world.ledger.snapshot(),
-  "POST /content": (world, body) => {
+  "POST /content": (world, { body }) => {
     const { endpoint, record } = contentBody.parse(body);
     return world.ledger.timesOf(endpoint, contentOf(record));
   },
@@ -52,23 +52,24 @@ const CONTROLS: Readonly<Record<string, Control>> = {
     world.clock.reset();
     world.faults.reset();
     world.capacity.recordsLeft = null;
+    world.segments.reset();
     return clockOf(world);
   },
-  "POST /faults": (world, body) => {
+  "POST /faults": (world, { body }) => {
     world.faults.set(readPlan(faultsBody.parse(body).faults));
     return { faults: world.faults.plan };
   },
-  "POST /clock": (world, body) => {
+  "POST /clock": (world, { body }) => {
     world.clock.move(clockBody.parse(body).days);
     return clockOf(world);
   },
-  "POST /capacity": (world, body) => {
+  "POST /capacity": (world, { body }) => {
     const { records, code } = capacityBody.parse(body);
     world.capacity.recordsLeft = records;
     world.capacity.code = code;
     return world.capacity;
   },
-  "GET /person": (world, _body, pid) => {
+  "GET /person": (world, { rest: pid }) => {
     const day = world.clock.today();
     const index = world.people.findByPid(decodeURIComponent(pid), day);
     if (index === null) return null;
@@ -82,9 +83,9 @@ export async function serveAdmin(
   world: World,
   request: IncomingMessage,
   response: ServerResponse,
-  path: string,
+  { pathname, searchParams: query }: URL,
 ): Promise<void> {
-  const [first = "", ...rest] = path.slice(ADMIN_PREFIX.length + 1).split("/");
+  const [first = "", ...rest] = pathname.slice(ADMIN_PREFIX.length + 1).split("/");
   const control = CONTROLS[`${request.method ?? "GET"} /${first}`];
   const answer = (status: number, body: unknown): void => {
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
@@ -92,7 +93,7 @@ export async function serveAdmin(
   const bytes = await readBody(request);
   try {
     const body: unknown = bytes && bytes.length > 0 ? JSON.parse(bytes.toString("utf8")) : {};
-    const result = control?.(world, body, rest.join("/")) ?? null;
+    const result = control?.(world, { body, rest: rest.join("/"), query }) ?? null;
     if (result === null)
       answer(404, { message: "The sandbox has no such control, or nothing under that name." });
     else answer(200, result);

@@ -25,13 +25,15 @@ function valueAt(body: unknown, path: readonly PropertyKey[]): unknown {
   return value;
 }
 
-function fieldsOf(body: unknown, issue: z.core.$ZodIssue): readonly RefusedField[] {
-  const loc = ["body", ...issue.path.map(String)];
+function fieldsOf(place: Place, body: unknown, issue: z.core.$ZodIssue): readonly RefusedField[] {
+  const loc = [place, ...issue.path.map(String)];
   if (issue.code === "unrecognized_keys") {
     return issue.keys.map((key) => ({ loc: [...loc, key], type: "extra_forbidden" }));
   }
   if (issue.code === "invalid_value") return [{ loc, type: "enum" }];
-  if (issue.code !== "invalid_type") return [{ loc, type: "value_error" }];
+  // Schemas of the sandbox's own spell the service's type in place of a message.
+  if (issue.code !== "invalid_type")
+    return [{ loc, type: /^[a-z_]+$/.test(issue.message) ? issue.message : "value_error" }];
   const isMissing = valueAt(body, issue.path) === undefined;
   return [{ loc, type: isMissing ? "missing" : (TYPE_NAMES[issue.expected] ?? "value_error") }];
 }
@@ -44,14 +46,34 @@ function* longTexts(value: unknown, loc: readonly string[]): Generator<RefusedFi
   }
 }
 
+/** What is checked: the body, or the parameters after the path. */
+type Place = "body" | "query";
+
 function unprocessable(details: readonly RefusedField[]): Refusal {
-  return refuse(422, "validation_error", "The request body has missing or malformed fields.", {
+  return refuse(422, "validation_error", "The request has missing or malformed fields.", {
     details: details.slice(0, MAX_DETAILS),
   });
 }
 
-/** Checks a parsed body against the endpoint's declared request; null when the service would take it. */
-export function checkRequest(endpoint: LookupEndpoint, body: unknown): Refusal | null {
+/** Checks a value against the schema of what the service takes; null when it would take it. */
+export function checkAgainst(schema: z.ZodType, value: unknown, place: Place = "body"): Refusal | null {
+  const checked = schema.safeParse(value);
+  if (checked.success) return null;
+  return unprocessable(checked.error.issues.flatMap((issue) => fieldsOf(place, value, issue)));
+}
+
+/** The parameters after a path as an object of texts; one that is given twice is a list, which no schema takes. */
+export function parametersOf(query: URLSearchParams): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    [...new Set(query.keys())].map((name) => {
+      const values = query.getAll(name);
+      return [name, values.length === 1 ? values[0] : values];
+    }),
+  );
+}
+
+/** Checks a parsed body against a lookup's declared request; null when the service would take it. */
+export function checkLookup(endpoint: LookupEndpoint, body: unknown): Refusal | null {
   const records = valueAt(body, ["records"]);
   if (Array.isArray(records) && records.length > endpoint.maxRecords) {
     return refuse(
@@ -60,8 +82,8 @@ export function checkRequest(endpoint: LookupEndpoint, body: unknown): Refusal |
       `At most ${endpoint.maxRecords} records per request; this one has ${records.length}.`,
     );
   }
-  const checked = endpoint.request.safeParse(body);
-  if (!checked.success) return unprocessable(checked.error.issues.flatMap((issue) => fieldsOf(body, issue)));
+  const refusal = checkAgainst(endpoint.request, body);
+  if (refusal) return refusal;
   const tooLong = [...longTexts(records, ["body", "records"])];
   return tooLong.length > 0 ? unprocessable(tooLong) : null;
 }

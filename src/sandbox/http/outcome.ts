@@ -30,6 +30,11 @@ export interface Results {
   readonly results: ResultList;
   readonly matched: number;
   readonly billed: number;
+  /**
+   * What stands before and after the list, given the request's id and the time of its completion, both as JSON texts.
+   * Absent: the envelope of section 2.1.
+   */
+  readonly wrap?: (id: string, completed: string) => readonly [before: string, after: string];
 }
 
 /** What comes of a request. */

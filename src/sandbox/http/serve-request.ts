@@ -5,10 +5,10 @@ import { breaksConnection, delayOf, distort, namesOf, refusalOf, shapeOf, wireOf
 import type { FiredFault } from "../faults/decide.ts";
 import { outOfCapacity, outOfCredits } from "../faults/refusals.ts";
 import { ROUTES } from "../routes/table.ts";
-import type { LookupBody, Route } from "../routes/route.ts";
+import type { Route, RouteCall } from "../routes/route.ts";
 import type { World } from "../world.ts";
 import { stampText } from "../world-clock.ts";
-import { checkRequest } from "./check-request.ts";
+import { organizationOf } from "../organization.ts";
 import { errorBody, type Outcome, refuse, type Refusal, type Results } from "./outcome.ts";
 import { parseBody, readBody } from "./receive.ts";
 import { send, SOUND_WIRE } from "./send.ts";
@@ -17,6 +17,7 @@ import { send, SOUND_WIRE } from "./send.ts";
 interface Exchange {
   readonly request: IncomingMessage;
   readonly path: string;
+  readonly query: URLSearchParams;
   readonly fired: readonly FiredFault[];
   readonly body: Buffer | null;
   /** Records of the request, once they are read. */
@@ -39,12 +40,6 @@ function checkCapacity(world: World, route: Route, records: number): Refusal | n
   return code === "insufficient_credits" ? outOfCredits(recordsLeft) : outOfCapacity(recordsLeft, records);
 }
 
-/** Whether a parsed body has a list of records, whatever is in it. */
-function recordsOf(body: unknown): readonly unknown[] {
-  const records = typeof body === "object" && body !== null && "records" in body ? body.records : null;
-  return Array.isArray(records) ? records : [];
-}
-
 /** Decides what to answer, in the order in which a gateway, its checks and the service would. */
 async function decide(world: World, exchange: Exchange): Promise<Outcome> {
   const { request, path, fired } = exchange;
@@ -52,22 +47,23 @@ async function decide(world: World, exchange: Exchange): Promise<Outcome> {
   if (badKey) return badKey;
   const route = ROUTES.get(path);
   if (!route) return refuse(404, "not_found", "There is no such resource.");
-  if (request.method !== route.endpoint.method) {
-    return refuse(405, null, "Method not allowed.", { headers: { allow: route.endpoint.method } });
+  if (request.method !== route.method) {
+    return refuse(405, null, "Method not allowed.", { headers: { allow: route.method } });
   }
-  const parsed = await parseBody(request, exchange.body);
+  const parsed = route.method === "GET" ? { value: null } : await parseBody(request, exchange.body);
   if ("kind" in parsed) return parsed;
-  const records = recordsOf(parsed.value);
+  const call: RouteCall = {
+    organization: organizationOf(request.headers["x-api-key"]),
+    query: exchange.query,
+    body: parsed.value,
+  };
+  const records = route.recordsOf(call);
   exchange.records = records.length;
   const fault = refusalOf(fired, records);
   exchange.refusedBy = fault?.name ?? null;
-  const refusal =
-    fault?.refusal ??
-    checkRequest(route.endpoint, parsed.value) ??
-    checkCapacity(world, route, records.length);
+  const refusal = fault?.refusal ?? route.check(call) ?? checkCapacity(world, route, records.length);
   if (refusal) return refusal;
-  // checkRequest let it through, so it is an object with a list of records.
-  const outcome = route.answer(world, parsed.value as LookupBody);
+  const outcome = route.answer(world, call);
   if (outcome.kind === "refusal") return outcome;
   if (route.needsCapacity && world.capacity.recordsLeft !== null)
     world.capacity.recordsLeft -= outcome.billed;
@@ -79,9 +75,11 @@ function envelope(world: World, route: Route | undefined, results: Results, apiR
   const micros = Number(process.hrtime.bigint() % 1000n);
   const id = `"api_request_id":"${apiRequestId}"`;
   const completed = `"request_completed_at":"${stampText(world.clock.nowMs(), micros, route?.stamp ?? "z")}"`;
-  const [start, end] = route?.resultsLast
-    ? [`{${id},${completed},"results":[`, "]}"]
-    : [`{${id},"results":[`, `],${completed}}`];
+  const usual = (): readonly [string, string] =>
+    route?.resultsLast
+      ? [`{${id},${completed},"results":[`, "]}"]
+      : [`{${id},"results":[`, `],${completed}}`];
+  const [start, end] = results.wrap?.(id, completed) ?? usual();
   return Buffer.concat([Buffer.from(start), results.results.bytes, Buffer.from(end)]);
 }
 
@@ -90,13 +88,14 @@ export async function serveRequest(
   world: World,
   request: IncomingMessage,
   response: ServerResponse,
-  path: string,
+  { pathname: path, searchParams: query }: URL,
 ): Promise<void> {
   const number = world.ledger.nextNumber();
   const fired = world.faults.fire(path);
   const exchange: Exchange = {
     request,
     path,
+    query,
     fired,
     body: await readBody(request),
     records: 0,

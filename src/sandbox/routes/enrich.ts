@@ -8,7 +8,7 @@ import { STREAM } from "../population/streams.ts";
 import { writeResults } from "../http/result-list.ts";
 import type { World } from "../world.ts";
 import { contentOf } from "./record-content.ts";
-import type { Route } from "./route.ts";
+import { lookupRoute } from "./lookup-route.ts";
 import { findMalformed, type ValidationErrors } from "./validation-errors.ts";
 
 /** The request of {@link enrichEndpoint}, beside its records. */
@@ -70,7 +70,7 @@ function answerRecord(
 }
 
 /** `POST /v2/enrich`: a match is billed. */
-export const enrichRoute: Route = {
+export const enrichRoute = lookupRoute({
   endpoint: enrichEndpoint,
   stamp: "offset",
   resultsLast: true,
@@ -105,4 +105,4 @@ export const enrichRoute: Route = {
     }
     return { kind: "results", results: results.finish(), matched, billed: matched };
   },
-};
+});

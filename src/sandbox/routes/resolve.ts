@@ -3,7 +3,7 @@ import { filled, hasName, matchPerson, type SentPerson } from "../population/mat
 import { writeResults } from "../http/result-list.ts";
 import type { World } from "../world.ts";
 import { contentOf } from "./record-content.ts";
-import type { Route } from "./route.ts";
+import { lookupRoute } from "./lookup-route.ts";
 import { findMalformed, type ValidationErrors } from "./validation-errors.ts";
 
 /** Why section 4.7 calls a record not usable; null when it is. */
@@ -35,7 +35,7 @@ function answerRecord(
 }
 
 /** `POST /v1/resolve`: a match is billed. */
-export const resolveRoute: Route = {
+export const resolveRoute = lookupRoute({
   endpoint: resolveEndpoint,
   stamp: "z",
   resultsLast: false,
@@ -53,4 +53,4 @@ export const resolveRoute: Route = {
     }
     return { kind: "results", results: results.finish(), matched, billed: matched };
   },
-};
+});

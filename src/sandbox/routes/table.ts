@@ -1,9 +1,20 @@
 import { enrichRoute } from "./enrich.ts";
 import { resolveRoute } from "./resolve.ts";
 import type { Route } from "./route.ts";
+import { createSegmentRoute } from "./segment-create.ts";
+import { addMembersRoute, removeMembersRoute } from "./segment-changes.ts";
+import { segmentMembersRoute } from "./segment-members.ts";
 import { validateEmailsRoute } from "./validate-emails.ts";
 
 /** Every path that the sandbox serves; all others answer 404 `not_found`, also v1 paths of v2-only endpoints. */
 export const ROUTES: ReadonlyMap<string, Route> = new Map(
-  [resolveRoute, validateEmailsRoute, enrichRoute].map((route) => [route.endpoint.path, route]),
+  [
+    resolveRoute,
+    validateEmailsRoute,
+    enrichRoute,
+    createSegmentRoute,
+    segmentMembersRoute,
+    addMembersRoute,
+    removeMembersRoute,
+  ].map((route) => [route.path, route]),
 );

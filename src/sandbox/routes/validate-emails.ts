@@ -3,7 +3,7 @@ import { sanitizeEmail } from "../population/contacts.ts";
 import { writeResults } from "../http/result-list.ts";
 import type { World } from "../world.ts";
 import { stampText } from "../world-clock.ts";
-import type { Route } from "./route.ts";
+import { lookupRoute } from "./lookup-route.ts";
 
 function answerAddress(
   world: World,
@@ -27,7 +27,7 @@ function answerAddress(
 }
 
 /** `POST /v2/validate_emails`: every address is billed, matched or not. */
-export const validateEmailsRoute: Route = {
+export const validateEmailsRoute = lookupRoute({
   endpoint: validateEmailsEndpoint,
   stamp: "z",
   resultsLast: false,
@@ -45,4 +45,4 @@ export const validateEmailsRoute: Route = {
     }
     return { kind: "results", results: results.finish(), matched, billed: body.records.length };
   },
-};
+});

@@ -1,0 +1,157 @@
+import { z } from "zod";
+import { FixConfigurationError } from "../../errors.ts";
+import { HOME_ORGANIZATION } from "../organization.ts";
+import type { Segment } from "../segments/segments.ts";
+import type { World } from "../world.ts";
+import { stampText } from "../world-clock.ts";
+import type { Control } from "./control.ts";
+
+const pids = z.array(z.string());
+const moment = z.iso.datetime({ offset: true });
+
+const newSegment = z.strictObject({
+  segment_id: z.uuid().optional(),
+  name: z.string().min(1),
+  description: z.string().nullable().default(null),
+  organization: z.string().default(HOME_ORGANIZATION),
+  /** Members to begin with: so many people of the population, from the first one on. */
+  members: z.int().min(0).default(0),
+  first_person: z.int().min(0).default(0),
+  /** They come in batches of one moment each, the last one `at` (by default now). */
+  batch: z.int().min(1).default(10_000),
+  seconds_between_batches: z.number().positive().default(60),
+  at: moment.optional(),
+});
+const change = z.strictObject({
+  segment_id: z.string(),
+  add: pids.default([]),
+  remove: pids.default([]),
+  at: moment.optional(),
+});
+const hooks = z.strictObject({
+  segment_id: z.string(),
+  /** Changes by the request for a page, counted from now on, after which they happen. */
+  after: z
+    .array(z.strictObject({ page: z.int().min(1), add: pids.default([]), remove: pids.default([]) }))
+    .default([]),
+  churn: z
+    .strictObject({
+      seed: z.int().default(1),
+      adds: z.int().min(0).default(0),
+      readds: z.int().min(0).default(0),
+      removes: z.int().min(0).default(0),
+    })
+    .nullable()
+    .default(null),
+  ties: z.enum(["stable", "until_changed", "every_request"]).default("until_changed"),
+});
+const paging = z.object({
+  offset: z.coerce.number().int().min(0).default(0),
+  limit: z.coerce.number().int().min(1).default(10_000),
+});
+
+const microsecondsOf = (text: string | undefined): number | undefined =>
+  text === undefined ? undefined : Date.parse(text) * 1000;
+
+const stampOf = (us: number): string => stampText(Math.floor(us / 1000), us % 1000, "z");
+
+/** The segment of any organization. */
+function segmentOf(world: World, segmentId: string): Segment {
+  const found = world.segments.all().find((segment) => segment.segmentId === segmentId);
+  if (!found) throw new FixConfigurationError("no_such_segment", `There is no segment ${segmentId}.`);
+  return found;
+}
+
+function describe({ segmentId, name, description, organization, members, hooks: { served } }: Segment) {
+  return {
+    segment_id: segmentId,
+    name,
+    description,
+    organization,
+    current_size: members.size,
+    ever_members: members.known,
+    pages_served: served,
+  };
+}
+
+function createSegment(world: World, body: unknown): unknown {
+  const wanted = newSegment.parse(body);
+  if (wanted.members > world.people.count) {
+    throw new FixConfigurationError("too_many_members", `There are ${world.people.count} people.`);
+  }
+  const { segment_id: segmentId, name, description, organization } = wanted;
+  const segment = world.segments.create({
+    organization,
+    name,
+    description,
+    ...(segmentId === undefined ? {} : { segmentId }),
+  });
+  if (!segment) throw new FixConfigurationError("name_taken", "There is a segment of that name or id.");
+  const day = world.clock.today();
+  const endUs = microsecondsOf(wanted.at) ?? Math.floor(world.clock.nowMs()) * 1000;
+  const batches = Math.ceil(wanted.members / wanted.batch);
+  for (let batch = 0; batch < batches; batch++) {
+    const from = batch * wanted.batch;
+    const count = Math.min(wanted.batch, wanted.members - from);
+    const texts = Array.from({ length: count }, (_, i) =>
+      world.people.pidOf((wanted.first_person + from + i) % world.people.count, day),
+    );
+    const ageUs = Math.round((batches - 1 - batch) * wanted.seconds_between_batches * 1_000_000);
+    world.segments.add(segment, texts, endUs - ageUs);
+  }
+  return describe(segment);
+}
+
+function changeMembers(world: World, body: unknown): unknown {
+  const wanted = change.parse(body);
+  const segment = segmentOf(world, wanted.segment_id);
+  const removed = world.segments.remove(segment, wanted.remove);
+  const added = world.segments.add(segment, wanted.add, microsecondsOf(wanted.at));
+  return {
+    n_deleted: removed.changed,
+    n_added: added.changed,
+    invalid_service_pids: [...removed.invalid, ...added.invalid],
+    new_current_size: segment.members.size,
+  };
+}
+
+function setHooks(world: World, body: unknown): unknown {
+  const wanted = hooks.parse(body);
+  const segment = segmentOf(world, wanted.segment_id);
+  segment.hooks.served = 0;
+  segment.hooks.churn = wanted.churn;
+  segment.hooks.after.clear();
+  for (const { page, add, remove } of wanted.after) segment.hooks.after.set(page, { add, remove });
+  segment.members.ties = wanted.ties;
+  return describe(segment);
+}
+
+/** A segment, or with `/members` everybody who was ever in it, in the order in which they first came. */
+function readSegments(world: World, rest: string, query: URLSearchParams): unknown {
+  if (rest === "") return { segments: world.segments.all().map(describe) };
+  const [segmentId = "", part] = rest.split("/");
+  const segment = segmentOf(world, segmentId);
+  if (part !== "members") return describe(segment);
+  const { offset, limit } = paging.parse(Object.fromEntries(query));
+  return {
+    ...describe(segment),
+    members: segment.members.ever(offset, limit).map((member) => ({
+      service_pid: world.segments.pidText(member.pid),
+      first_added_at: stampOf(member.firstAddedUs),
+      last_added_at: stampOf(member.lastAddedUs),
+      is_member: member.isMember,
+    })),
+  };
+}
+
+/** Controls of segments. */
+export const SEGMENT_CONTROLS: Readonly<Record<string, Control>> = {
+  "POST /segments": (world, { body }) => createSegment(world, body),
+  "GET /segments": (world, { rest, query }) => readSegments(world, rest, query),
+  "POST /delete_segment": (world, { body }) => {
+    const { segment_id: segmentId } = z.strictObject({ segment_id: z.string() }).parse(body);
+    return world.segments.delete(segmentId) ? { deleted: segmentId } : null;
+  },
+  "POST /members": (world, { body }) => changeMembers(world, body),
+  "POST /page_hooks": (world, { body }) => setHooks(world, body),
+};

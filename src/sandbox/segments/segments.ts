@@ -1,0 +1,120 @@
+import { randomUUID } from "node:crypto";
+import { hashKey, hashText } from "../population/hash.ts";
+import { MAX_PEOPLE } from "../population/identifiers.ts";
+import type { People } from "../population/people.ts";
+import type { WorldClock } from "../world-clock.ts";
+import { createMemberStore, type MemberStore } from "./member-store.ts";
+import { createPageHooks, type PageHooks } from "./page-hooks.ts";
+
+/** A segment of section 2.2, with its members. */
+export interface Segment {
+  readonly segmentId: string;
+  readonly organization: string;
+  readonly name: string;
+  readonly description: string | null;
+  readonly members: MemberStore;
+  readonly hooks: PageHooks;
+}
+
+/** What is asked of a change: PIDs as texts. */
+export interface ChangeResult {
+  /** Each unknown PID once, as it was sent. */
+  readonly invalid: readonly string[];
+  readonly changed: number;
+  /** Valid ones that the change left as they were. */
+  readonly redundant: number;
+}
+
+/**
+ * The segments of all organizations, in memory. A PID is kept as a number: its generation times {@link MAX_PEOPLE}, plus
+ * the person's index; so a person who got another PID is a member under the one that was added.
+ */
+export interface Segments {
+  /** Null where the organization has a segment of that name. */
+  create(segment: {
+    readonly organization: string;
+    readonly name: string;
+    readonly description: string | null;
+    readonly segmentId?: string;
+  }): Segment | null;
+  /** Null where there is none, or none of this organization. */
+  find(organization: string, segmentId: string): Segment | null;
+  /** Deletes a segment; it is unknown from then on. */
+  delete(segmentId: string): boolean;
+  all(): readonly Segment[];
+  /** Adds at `atUs`, by default now; everybody of one call at one moment. */
+  add(segment: Segment, pids: readonly string[], atUs?: number): ChangeResult;
+  remove(segment: Segment, pids: readonly string[]): ChangeResult;
+  /** PID of a member. */
+  pidText(pid: number): string;
+  /** Number of a PID that exists today; null for any other. */
+  pidNumber(pid: string): number | null;
+  reset(): void;
+}
+
+/** The parts of the world that segments are made of. */
+interface Surroundings {
+  readonly seed: number;
+  readonly people: People;
+  readonly clock: WorldClock;
+}
+
+/** A moment to add at that is later than all before it, unless the clock was moved back. */
+function createMoments(clock: WorldClock): () => number {
+  let last = 0;
+  return () => {
+    const now = Math.floor(clock.nowMs()) * 1000 + Number(process.hrtime.bigint() % 1000n);
+    const isJustBehind = now <= last && last - now < 1_000_000;
+    last = isJustBehind ? last + 1 : now;
+    return last;
+  };
+}
+
+/** Makes a world without segments. */
+export function createSegments({ seed, people, clock }: Surroundings): Segments {
+  const byId = new Map<string, Segment>();
+  const nextMoment = createMoments(clock);
+  const pidNumber = (pid: string): number | null => {
+    if (people.findByPid(pid, clock.today()) === null) return null;
+    const owner = people.identifiers.ownerOfPid(pid);
+    return owner && owner.generation * MAX_PEOPLE + owner.index;
+  };
+  const change = (pids: readonly string[], apply: (pid: number) => boolean): ChangeResult => {
+    const invalid = new Set<string>();
+    let changed = 0;
+    let redundant = 0;
+    for (const pid of pids) {
+      const number = pidNumber(pid);
+      if (number === null) invalid.add(pid);
+      else if (apply(number)) changed += 1;
+      else redundant += 1;
+    }
+    return { invalid: [...invalid], changed, redundant };
+  };
+  const segments: Segments = {
+    create({ organization, name, description, segmentId = randomUUID() }) {
+      const isTaken = [...byId.values()].some(
+        (other) => other.organization === organization && other.name === name,
+      );
+      if (isTaken || byId.has(segmentId)) return null;
+      const members = createMemberStore(hashKey(seed + (hashText(segmentId)[0] ?? 0)));
+      const segment = { segmentId, organization, name, description, members, hooks: createPageHooks() };
+      byId.set(segmentId, segment);
+      return segment;
+    },
+    find(organization, segmentId) {
+      const segment = byId.get(segmentId.toLowerCase());
+      return segment?.organization === organization ? segment : null;
+    },
+    delete: (segmentId) => byId.delete(segmentId),
+    all: () => [...byId.values()],
+    add(segment, pids, atUs = nextMoment()) {
+      return change(pids, (pid) => segment.members.add(pid, atUs));
+    },
+    remove: (segment, pids) => change(pids, (pid) => segment.members.remove(pid)),
+    pidText: (pid) => people.identifiers.pid(pid % MAX_PEOPLE, Math.floor(pid / MAX_PEOPLE)),
+    pidNumber,
+    reset: () => byId.clear(),
+  };
+  return segments;
+}
