@@ -3,6 +3,9 @@ import type { Drift } from "../schemas/drift.ts";
 import type { FlatList } from "../schemas/flatten.ts";
 import type { RunCounter } from "../schemas/ops.ts";
 import type { Problem } from "../errors.ts";
+import type { AlertWarehouse } from "./alert-warehouse.ts";
+import type { RetentionWarehouse } from "./retention-warehouse.ts";
+import type { ScheduleWarehouse } from "./schedule-warehouse.ts";
 
 /** Which endpoint's answers a lookup job keeps. */
 export type LookupType = "resolve" | "validate_emails" | "enrich";
@@ -447,7 +450,7 @@ export interface TableFreshness {
  * nothing, an older answer never replaces a newer one, unchanged rows aren't rewritten. Whatever is asked for a run
  * throws a LockLostError and leaves nothing behind once the run's lock has been released or taken over.
  */
-export interface Warehouse {
+export interface Warehouse extends ScheduleWarehouse, AlertWarehouse, RetentionWarehouse {
   /** For messages: kind, place and schemas, without a secret. */
   readonly description: string;
   /** Loads that may commit at the same time without hindering each other; 1 where commits conflict by table. */

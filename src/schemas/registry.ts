@@ -5,6 +5,7 @@ import * as ops from "./ops.ts";
 import { person, personChildren, personPidAlias } from "./person.ts";
 import { reject } from "./reject.ts";
 import { resolution, resolveEndpoint } from "./resolve.ts";
+import { alertState, scheduleSlot } from "./schedule.ts";
 import { callInDoubt, lookupState, personState } from "./state.ts";
 import type { Table } from "./table.ts";
 import { emailValidation, inputEmail, validateEmailsEndpoint } from "./validate-emails.ts";
@@ -40,6 +41,8 @@ export const tables: readonly Table[] = [
   ops.tableLoad,
   ops.jobParameters,
   ops.budgetUse,
+  scheduleSlot,
+  alertState,
 ];
 
 /** The declared table of that name; throws when there is none. */

@@ -106,7 +106,12 @@ describe("migrations", () => {
     const { url } = await freshDatabase();
     const warehouse = open(url);
     expect(await warehouse.isMigrated()).toBe(false);
-    expect(await warehouse.migrate()).toEqual(["0001-lookups", "0002-job-lock", "0003-budgets"]);
+    expect(await warehouse.migrate()).toEqual([
+      "0001-lookups",
+      "0002-job-lock",
+      "0003-budgets",
+      "0006-schedule",
+    ]);
     expect(await warehouse.isMigrated()).toBe(true);
     const found = await describeColumns(await connect(url), ["person_data", "person_data_ops"]);
     // An index counts its columns from 0, as the declared key does.
@@ -133,7 +138,7 @@ describe("migrations", () => {
   test("run from several warehouses at the same time run once", async () => {
     const { url } = await freshDatabase();
     const ran = await Promise.all(Array.from({ length: 4 }, () => open(url).migrate()));
-    expect(ran.flat()).toEqual(["0001-lookups", "0002-job-lock", "0003-budgets"]);
+    expect(ran.flat()).toEqual(["0001-lookups", "0002-job-lock", "0003-budgets", "0006-schedule"]);
     expect(await describeColumns(await connect(url), ["person_data", "person_data_ops"])).toEqual(
       declaredColumns("person_data", "person_data_ops"),
     );
@@ -187,6 +192,7 @@ describe("migrations", () => {
       "0001-lookups",
       "0002-job-lock",
       "0003-budgets",
+      "0006-schedule",
     ]);
   });
 
@@ -277,7 +283,12 @@ describe("rights", () => {
     );
     const warehouse = open(url);
     expect((await warehouse.check()).filter((line) => !line.ok)).toEqual([]);
-    expect(await warehouse.migrate()).toEqual(["0001-lookups", "0002-job-lock", "0003-budgets"]);
+    expect(await warehouse.migrate()).toEqual([
+      "0001-lookups",
+      "0002-job-lock",
+      "0003-budgets",
+      "0006-schedule",
+    ]);
     expect(await open(url).migrate()).toEqual([]);
   });
 

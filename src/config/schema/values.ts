@@ -1,5 +1,5 @@
-import { validate as isCron } from "node-cron";
 import { z } from "zod";
+import { parseCron } from "../../schedule/cron.ts";
 import { described, text } from "./described.ts";
 
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
@@ -34,7 +34,7 @@ export function cronSchedule() {
       expects: "a cron schedule of five fields",
       hint: 'minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15',
     },
-    (value) => value.trim().split(/\s+/).length !== 5 || !isCron(value),
+    (value) => parseCron(value) === null,
   );
 }
 

@@ -4,6 +4,7 @@ import type pg from "pg";
 import { lookups } from "../../../migrations/postgres/0001-lookups.ts";
 import { jobLock } from "../../../migrations/postgres/0002-job-lock.ts";
 import { budgets } from "../../../migrations/postgres/0003-budgets.ts";
+import { schedule } from "../../../migrations/postgres/0006-schedule.ts";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
 import { tables } from "../../schemas/registry.ts";
 import { checkWarehouse } from "./check.ts";
@@ -19,7 +20,8 @@ function migrationsFor(names: SchemaNames): Record<string, Migration> {
   return {
     "0001-lookups": lookups(data, ops),
     "0002-job-lock": jobLock(ops),
-    "0003-budgets": withComments(budgets(data, ops), names),
+    "0003-budgets": budgets(data, ops),
+    "0006-schedule": withComments(schedule(ops), names),
   };
 }
 
@@ -110,6 +112,11 @@ export async function isMigrated(pool: pg.Pool, names: SchemaNames): Promise<boo
 /** Whether budgets are counted here: not before the next run of a warehouse that an earlier version made. */
 export async function hasBudgets(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   return hasTable(pool, names, "budget_use");
+}
+
+/** Whether slots and alert states are kept here. */
+export async function hasSchedule(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
+  return hasTable(pool, names, "schedule_slot");
 }
 
 async function hasTable(pool: pg.Pool, names: SchemaNames, name: string): Promise<boolean> {

@@ -16,6 +16,7 @@ import type {
 } from "../warehouse.ts";
 import type { PassCheckpoint } from "../pass-checkpoint.ts";
 import { StopJobError } from "../../errors.ts";
+import { changeStates, untellStates } from "./alert-states.ts";
 import { checkWarehouse } from "./check.ts";
 import { commitLookup } from "./commit-lookup.ts";
 import { crashPoint } from "../../crash-point.ts";
@@ -26,10 +27,12 @@ import { giveBack } from "./give-back.ts";
 import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
 import { addCounters, settleLedger } from "./ledger.ts";
 import { readLedgerDays } from "./ledger-days.ts";
-import { hasBudgets, isMigrated, migrate, printDdl } from "./migrate.ts";
+import { hasBudgets, hasSchedule, isMigrated, migrate, printDdl } from "./migrate.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import { trackLoads } from "./open-loads.ts";
+import { removeOld } from "./remove-old.ts";
 import * as runs from "./runs.ts";
+import * as slots from "./schedule-slots.ts";
 import { inRunTransaction, type RunPlace } from "./run-transaction.ts";
 import { createSampleTable } from "./sample-table.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
@@ -156,6 +159,16 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     tableFreshness: () => within((session) => runs.tableFreshness(session, names)),
     createSampleTable: (input, columns, rows) =>
       within((session) => createSampleTable(session, input, columns, rows)),
+    watchJobs: (jobs, sinceAt, by) => within((session) => slots.watchJobs(session, names, jobs, sinceAt, by)),
+    newestSlots: async () =>
+      (await hasSchedule(pool, names)) ? within((session) => slots.newestSlots(session, names)) : [],
+    claimSlots: (claims, by, lifeMs) =>
+      within((session) => slots.claimSlots(session, names, claims, by, lifeMs)),
+    renewSlots: (owner, lifeMs) => within((session) => slots.renewSlots(session, names, owner, lifeMs)),
+    endSlots: (owner, ends) => within((session) => slots.endSlots(session, names, owner, ends)),
+    changeStates: (states, runId) => within((session) => changeStates(session, names, states, runId)),
+    untellStates: (changes) => within((session) => untellStates(session, names, changes)),
+    removeOld: (retentions) => removeOld(pool, names, retentions),
     async close() {
       await Promise.all([pool, lockPool, ...foreignPools.values()].map((p) => p.end()));
     },

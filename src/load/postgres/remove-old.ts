@@ -1,0 +1,32 @@
+import { sql } from "kysely";
+import type pg from "pg";
+import { tableNamed } from "../../schemas/registry.ts";
+import type { Retention } from "../retention-warehouse.ts";
+import { type SchemaNames, tableId } from "./names.ts";
+import { inTransaction } from "./session.ts";
+
+/** Removes what has grown too old, each table in a transaction of its own. */
+export async function removeOld(
+  pool: pg.Pool,
+  names: SchemaNames,
+  retentions: readonly Retention[],
+): Promise<Readonly<Record<string, number>>> {
+  const removed: Record<string, number> = {};
+  for (const { rule, keepMs } of retentions) {
+    const table = tableId(names, tableNamed(rule.table).room, rule.table);
+    const age = sql.id(rule.age);
+    const isNewest = rule.keepNewestOf
+      ? sql`OR NOT EXISTS (SELECT FROM ${table} AS n WHERE n.${age} > t.${age}
+          AND ${sql.join(
+            rule.keepNewestOf.map((name) => sql`n.${sql.id(name)} IS NOT DISTINCT FROM t.${sql.id(name)}`),
+            sql` AND `,
+          )})`
+      : sql``;
+    removed[rule.table] = await inTransaction(pool, (session) =>
+      session.change(sql`
+        DELETE FROM ${table} AS t WHERE t.${age} < now() - ${keepMs} * interval '1 millisecond'
+          AND NOT (false ${isNewest})`),
+    );
+  }
+  return removed;
+}

@@ -1,0 +1,69 @@
+import { validateDetailed } from "node-cron";
+
+/** A cron schedule of five fields, read. */
+export interface Cron {
+  /** Ascending, 0 to 59. */
+  readonly minutes: readonly number[];
+  /** Ascending, 0 to 23. */
+  readonly hours: readonly number[];
+  /** 1 to 31. */
+  readonly days: ReadonlySet<number>;
+  /** 1 to 12. */
+  readonly months: ReadonlySet<number>;
+  /** 0 (Sunday) to 6. */
+  readonly weekdays: ReadonlySet<number>;
+  /** Day and weekday are both restricted: then one of the two suffices, as cron has always done it. */
+  readonly isEitherDay: boolean;
+  /** Every hour of the day: then the schedule means instants, else it means times on a wall clock. */
+  readonly isEveryHour: boolean;
+}
+
+/** Days of each month, in the longest of years. */
+const LONGEST_MONTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] as const;
+
+/** Reads five fields of numbers, names, ranges, steps and lists; null where that isn't what they are, or no day ever fits. */
+export function parseCron(text: string): Cron | null {
+  const parts = text.trim().split(/\s+/);
+  if (parts.length !== 5) return null;
+  const { valid, fields } = validateDetailed(parts.join(" "));
+  if (!valid || !fields) return null;
+  const [days, months, weekdays] = [fields.dayOfMonth, fields.month, fields.dayOfWeek].map(numbersOf);
+  // `L`, `15W`, `5#2`: extensions on which no two crons agree.
+  if (!days || !months || !weekdays) return null;
+  const cron = {
+    minutes: ascending(fields.minute),
+    hours: ascending(fields.hour),
+    days,
+    months,
+    weekdays,
+    isEitherDay: !isAnyDay(parts[2]) && !isAnyDay(parts[4]),
+    isEveryHour: new Set(fields.hour).size === 24,
+  };
+  return happens(cron) ? cron : null;
+}
+
+/** Whether a calendar day belongs to the schedule; `dayMs` is its start as if it were in UTC. */
+export function isDayOf(cron: Cron, dayMs: number): boolean {
+  const date = new Date(dayMs);
+  if (!cron.months.has(date.getUTCMonth() + 1)) return false;
+  const isDay = cron.days.has(date.getUTCDate());
+  const isWeekday = cron.weekdays.has(date.getUTCDay());
+  return cron.isEitherDay ? isDay || isWeekday : isDay && isWeekday;
+}
+
+function isAnyDay(field: string | undefined): boolean {
+  return field === undefined || /^[*?]/.test(field);
+}
+
+function happens({ days, months, isEitherDay }: Cron): boolean {
+  return isEitherDay || [...months].some((month) => Math.min(...days) <= (LONGEST_MONTHS[month - 1] ?? 0));
+}
+
+function numbersOf(field: readonly (number | string)[]): ReadonlySet<number> | null {
+  const numbers = field.filter((value) => typeof value === "number");
+  return numbers.length === field.length ? new Set(numbers) : null;
+}
+
+function ascending(numbers: readonly number[]): readonly number[] {
+  return [...new Set(numbers)].toSorted((a, b) => a - b);
+}

@@ -1,0 +1,89 @@
+import { type Cron, isDayOf, parseCron } from "./cron.ts";
+import { instantOf, openZone, type Zone } from "./zone.ts";
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+/** The longest wait for a 29 February, around a year without one. */
+const HORIZON_MS = (8 * 366 + 2) * DAY_MS;
+
+/** When a job is due, again and again. */
+export interface Schedule {
+  readonly cron: Cron;
+  readonly zone: Zone;
+}
+
+/** One time at which a job is due. */
+export interface Slot {
+  /**
+   * Names the slot among all of the job. A slot at fixed hours is a time on the wall clock, `2026-03-29T02:30 Europe/Berlin`;
+   * a slot of a schedule for every hour is an instant, `2026-03-29T00:30Z`.
+   */
+  readonly key: string;
+  /** When it is due, in milliseconds since the epoch. */
+  readonly atMs: number;
+}
+
+/** The schedule of a job; null for a text that is no cron schedule. */
+export function openSchedule(cronText: string, timezone: string): Schedule | null {
+  const cron = parseCron(cronText);
+  return cron && { cron, zone: openZone(timezone) };
+}
+
+/** The slots due from `fromMs` (inclusive) on, in order; ends after some years without one. */
+export function slotsFrom(schedule: Schedule, fromMs: number): Generator<Slot> {
+  return schedule.cron.isEveryHour ? instantSlots(schedule, fromMs) : wallSlots(schedule, fromMs);
+}
+
+/** The first slot due after `afterMs`; null where there is none in years. */
+export function nextSlot(schedule: Schedule, afterMs: number): Slot | null {
+  const [slot] = slotsFrom(schedule, afterMs + 1);
+  return slot ?? null;
+}
+
+/** The last slot due from `sinceMs` to `untilMs`, both inclusive; null where there is none. */
+export function lastSlot(schedule: Schedule, sinceMs: number, untilMs: number): Slot | null {
+  let last: Slot | null = null;
+  for (const slot of slotsFrom(schedule, sinceMs)) {
+    if (slot.atMs > untilMs) break;
+    last = slot;
+  }
+  return last;
+}
+
+/** Fixed hours: every fitting day has each of its times once, whatever the clock does. */
+function* wallSlots({ cron, zone }: Schedule, fromMs: number): Generator<Slot> {
+  // A day earlier: the clock may have skipped the rest of it, and its slots with it.
+  const firstDayMs = Math.floor((fromMs + zone.offsetMs(fromMs)) / DAY_MS) * DAY_MS - DAY_MS;
+  for (let dayMs = firstDayMs; dayMs < fromMs + HORIZON_MS; dayMs += DAY_MS) {
+    if (!isDayOf(cron, dayMs)) continue;
+    for (const hour of cron.hours) {
+      for (const minute of cron.minutes) {
+        const wallMs = dayMs + hour * HOUR_MS + minute * MINUTE_MS;
+        const atMs = instantOf(zone, wallMs);
+        if (atMs >= fromMs) yield { key: `${minuteText(wallMs)} ${zone.name}`, atMs };
+      }
+    }
+  }
+}
+
+/** Every hour: each instant at which the wall clock shows a fitting minute, also in an hour that comes twice. */
+function* instantSlots({ cron, zone }: Schedule, fromMs: number): Generator<Slot> {
+  const minutes = new Set(cron.minutes);
+  let hourMs = Math.floor(fromMs / HOUR_MS) * HOUR_MS;
+  let offsetMs = zone.offsetMs(hourMs);
+  for (; hourMs < fromMs + HORIZON_MS; hourMs += HOUR_MS) {
+    const nextOffsetMs = zone.offsetMs(hourMs + HOUR_MS);
+    for (let atMs = hourMs; atMs < hourMs + HOUR_MS; atMs += MINUTE_MS) {
+      const wallMs = atMs + (offsetMs === nextOffsetMs ? offsetMs : zone.offsetMs(atMs));
+      if (atMs < fromMs || !minutes.has(new Date(wallMs).getUTCMinutes())) continue;
+      if (isDayOf(cron, wallMs)) yield { key: `${minuteText(atMs)}Z`, atMs };
+    }
+    offsetMs = nextOffsetMs;
+  }
+}
+
+/** `2026-03-29T02:30`. */
+function minuteText(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 16);
+}

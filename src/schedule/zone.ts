@@ -1,0 +1,59 @@
+const DAY_MS = 86_400_000;
+
+/** A time zone, as far as schedules need it. */
+export interface Zone {
+  /** IANA name. */
+  readonly name: string;
+  /** Milliseconds that the wall clock is ahead of UTC at an instant. */
+  offsetMs(atMs: number): number;
+}
+
+/** A time zone by its IANA name; throws a RangeError for another name. */
+export function openZone(name: string): Zone {
+  const format = new Intl.DateTimeFormat("en-US", {
+    timeZone: name,
+    hourCycle: "h23",
+    era: "short",
+    year: "numeric",
+    month: "numeric",
+    day: "numeric",
+    hour: "numeric",
+    minute: "numeric",
+    second: "numeric",
+  });
+  return {
+    name,
+    offsetMs(atMs) {
+      const parts: Record<string, number> = {};
+      for (const { type, value } of format.formatToParts(atMs)) parts[type] = Number(value);
+      const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = parts;
+      const wholeSecondMs = Math.floor(atMs / 1000) * 1000;
+      return Date.UTC(year, month - 1, day, hour, minute, second) - wholeSecondMs;
+    },
+  };
+}
+
+/**
+ * The instant of a time on the wall clock (`wallMs`: that time as if it were UTC). A time that a change of the clock skips
+ * becomes the first instant after the change; of a time that comes twice the first one counts.
+ */
+export function instantOf(zone: Zone, wallMs: number): number {
+  // No zone is a day ahead or behind, and none changes its clock twice within two days.
+  const before = zone.offsetMs(wallMs - DAY_MS);
+  const after = zone.offsetMs(wallMs + DAY_MS);
+  const candidates = [wallMs - before, wallMs - after].toSorted((a, b) => a - b);
+  const found = candidates.find((atMs) => atMs + zone.offsetMs(atMs) === wallMs);
+  return found ?? changeBetween(zone, wallMs - DAY_MS, wallMs + DAY_MS);
+}
+
+/** The first instant with another offset than at `fromMs`, which is there by `toMs`. */
+function changeBetween(zone: Zone, fromMs: number, toMs: number): number {
+  const before = zone.offsetMs(fromMs);
+  let [last, first] = [fromMs, toMs];
+  while (first - last > 1) {
+    const middle = Math.floor((last + first) / 2);
+    if (zone.offsetMs(middle) === before) last = middle;
+    else first = middle;
+  }
+  return first;
+}

@@ -1,0 +1,197 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import type { SchedulerProcess, SlotClaim } from "../../../src/load/schedule-warehouse.ts";
+import type { Retention } from "../../../src/load/retention-warehouse.ts";
+import { retentionRuleOf, type RetainedTable } from "../../../src/schemas/retention.ts";
+import { columnOf, type GetPlace, valueOf } from "./place.ts";
+
+const LONG_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+
+const scheduler = (owner: string): SchedulerProcess => ({ owner, host: "node-1", pid: 4711 });
+
+/** The slot at 01:15 of a day of November. */
+function claimOf(job: string, day: number, runId = `run-${job}-${day}`): SlotClaim {
+  return {
+    job,
+    slot: `2026-11-${day}T01:15 UTC`,
+    dueAt: `2026-11-${day}T01:15:00Z`,
+    runId,
+  };
+}
+
+/** The present state of one job. */
+const job = (state: string) => [{ subject: "job enrich", state }];
+
+function keep(table: RetainedTable, days: number): Retention {
+  const rule = retentionRuleOf(table);
+  if (!rule) throw new Error(`no rule for ${table}`);
+  return { rule, keepMs: days * DAY_MS };
+}
+
+/** How several schedulers share the slots of one schedule. */
+export function describeSchedule(getPlace: GetPlace): void {
+  describe("slots of a schedule", () => {
+    test("are granted to one of many who claim them at the same time", async () => {
+      const { warehouse } = getPlace();
+      const owners = ["one", "two", "three", "four", "five", "six"];
+      const claims = [claimOf("resolve", 21), claimOf("enrich", 21)];
+      const granted = await Promise.all(
+        owners.map((owner) => warehouse.claimSlots(claims, scheduler(owner), LONG_MS)),
+      );
+      const jobs = granted.flat().map(({ job }) => job);
+      expect(jobs.toSorted()).toEqual(["enrich", "resolve"]);
+      expect(await warehouse.newestSlots()).toMatchObject([
+        { job: "enrich", status: "claimed", isHeld: true, dueAt: "2026-11-21T01:15:00Z" },
+        { job: "resolve", status: "claimed", isHeld: true, runId: "run-resolve-21" },
+      ]);
+    });
+
+    test("that are done with, held, or older than a known one are granted to nobody", async () => {
+      const { warehouse } = getPlace();
+      const [one, two] = [scheduler("one"), scheduler("two")];
+      await warehouse.claimSlots([claimOf("resolve", 21)], one, LONG_MS);
+      expect(await warehouse.claimSlots([claimOf("resolve", 22)], two, LONG_MS)).toEqual([]);
+      await warehouse.endSlots("one", [{ ...claimOf("resolve", 21), status: "succeeded" }]);
+      expect(await warehouse.claimSlots([claimOf("resolve", 21)], two, LONG_MS)).toEqual([]);
+      expect(await warehouse.claimSlots([claimOf("resolve", 20)], two, LONG_MS)).toEqual([]);
+      expect(await warehouse.claimSlots([claimOf("resolve", 22)], two, LONG_MS)).toHaveLength(1);
+      expect(await warehouse.newestSlots()).toMatchObject([{ job: "resolve", isHeld: true, endedAt: null }]);
+    });
+
+    test("that were given back go on under the id of their first run", async () => {
+      const { warehouse } = getPlace();
+      await warehouse.claimSlots([claimOf("resolve", 21, "first-run")], scheduler("one"), LONG_MS);
+      await warehouse.endSlots("one", [{ ...claimOf("resolve", 21), status: null }]);
+      expect(await warehouse.newestSlots()).toMatchObject([{ status: "given_back", isHeld: false }]);
+      const again = await warehouse.claimSlots(
+        [claimOf("resolve", 21, "second-run")],
+        scheduler("two"),
+        LONG_MS,
+      );
+      expect(again).toEqual([{ job: "resolve", slot: "2026-11-21T01:15 UTC", runId: "first-run" }]);
+    });
+
+    test("of a scheduler that died are claimed again, or missed once a newer one is due", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const claims = [claimOf("resolve", 21), claimOf("enrich", 21)];
+      await warehouse.claimSlots(claims, scheduler("dead"), 200);
+      expect(await warehouse.claimSlots(claims, scheduler("two"), LONG_MS)).toEqual([]);
+      await delay(250);
+      const again = [claimOf("resolve", 21), claimOf("enrich", 22)];
+      expect(await warehouse.claimSlots(again, scheduler("two"), LONG_MS)).toHaveLength(2);
+      // Its late end changes nothing any more.
+      await warehouse.endSlots("dead", [{ ...claimOf("resolve", 21), status: "succeeded" }]);
+      expect(
+        await columnOf(
+          place,
+          "SELECT concat(job, ' ', slot, ' ', status, ' ', owner) FROM person_data_ops.schedule_slot ORDER BY 1",
+        ),
+      ).toEqual([
+        "enrich 2026-11-21T01:15 UTC missed dead",
+        "enrich 2026-11-22T01:15 UTC claimed two",
+        "resolve 2026-11-21T01:15 UTC claimed two",
+      ]);
+    });
+
+    test("live on by signs of life", async () => {
+      const { warehouse } = getPlace();
+      await warehouse.claimSlots([claimOf("resolve", 21)], scheduler("one"), 300);
+      await warehouse.renewSlots("one", LONG_MS);
+      await delay(350);
+      expect(await warehouse.claimSlots([claimOf("resolve", 21)], scheduler("two"), LONG_MS)).toEqual([]);
+    });
+
+    test("count from when a job is first watched, which is noted once", async () => {
+      const { warehouse } = getPlace();
+      await warehouse.watchJobs(["resolve"], "2026-11-21T04:00:00Z", scheduler("one"));
+      await warehouse.watchJobs(["resolve", "enrich"], "2026-11-22T04:00:00Z", scheduler("two"));
+      expect(await warehouse.newestSlots()).toMatchObject([
+        { job: "enrich", slot: "first", status: "watched", dueAt: "2026-11-22T04:00:00Z", isHeld: false },
+        { job: "resolve", slot: "first", status: "watched", dueAt: "2026-11-21T04:00:00Z", isHeld: false },
+      ]);
+      expect(await warehouse.claimSlots([claimOf("resolve", 22)], scheduler("one"), LONG_MS)).toHaveLength(1);
+    });
+  });
+
+  describe("states that alerts speak of", () => {
+    test("are told once per change, to one of many", async () => {
+      const { warehouse } = getPlace();
+      expect(await warehouse.changeStates(job("ok"), "run-1")).toEqual([]);
+      const told = await Promise.all(
+        Array.from({ length: 6 }, () => warehouse.changeStates(job("failed"), "run-2")),
+      );
+      expect(told.flat()).toEqual([{ subject: "job enrich", state: "failed", before: "ok" }]);
+      expect(await warehouse.changeStates(job("failed"), "run-3")).toEqual([]);
+      expect(await warehouse.changeStates(job("ok"), "run-4")).toEqual([
+        { subject: "job enrich", state: "ok", before: "failed" },
+      ]);
+    });
+
+    test("that could not be told come again, unless they have changed back", async () => {
+      const { warehouse } = getPlace();
+      const changes = await warehouse.changeStates(job("failed"), "run-1");
+      await warehouse.untellStates(changes);
+      expect(await warehouse.changeStates(job("failed"), "run-2")).toEqual(changes);
+      await warehouse.untellStates(changes);
+      expect(await warehouse.changeStates(job("ok"), "run-3")).toEqual([]);
+    });
+  });
+
+  describe("what is no longer kept", () => {
+    test("is removed by age; open rejects and the newest run of each end stay", async () => {
+      const place = getPlace();
+      const at = (days: number) =>
+        place.warehouse.description.startsWith("BigQuery")
+          ? `TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL ${days} DAY)`
+          : `now() - interval '${days} days'`;
+      const counters = (await columnOf(
+        place,
+        "SELECT column_name FROM information_schema.columns WHERE table_name = 'sync_run' AND column_name LIKE 'records%' ORDER BY 1",
+      )) as string[]; // names are never null
+      const zero = [...counters, "rows_written", "requests", "retries", "possibly_billed_twice"];
+      for (const [id, days, status] of [
+        ["old", 50, "succeeded"],
+        ["older", 60, "succeeded"],
+        ["failed", 70, "failed"],
+        ["new", 1, "limited"],
+      ] as const) {
+        await place.sql(`INSERT INTO person_data_ops.sync_run (run_id, job, shard, job_type, status, started_at, finished_at,
+          _synced_at, ${zero.join(", ")}) VALUES ('${id}', 'enrich', '0/1', 'enrich', '${status}', ${at(days)}, ${at(days)},
+          ${at(days)}, ${zero.map(() => "0").join(", ")})`);
+      }
+      for (const [key, resolved] of [
+        ["open", "NULL"],
+        ["resolved", at(50)],
+      ] as const) {
+        await place.sql(`INSERT INTO person_data.reject (reject_id, run_id, job, source, source_key, stage, code, message,
+          created_at, resolved_at, _synced_at) VALUES ('00000000-0000-4000-8000-00000000000${key.length}', 'old', 'enrich',
+          'customers', '${key}', 'send', 'no_identifier', 'm', ${at(60)}, ${resolved}, ${at(60)})`);
+      }
+      expect(await place.warehouse.removeOld([keep("sync_run", 30), keep("reject", 30)])).toEqual({
+        sync_run: 1,
+        reject: 1,
+      });
+      expect(await columnOf(place, "SELECT run_id FROM person_data_ops.sync_run ORDER BY 1")).toEqual([
+        "failed",
+        "new",
+        "old",
+      ]);
+      expect(await valueOf(place, "SELECT source_key FROM person_data.reject")).toBe("open");
+    });
+
+    test("has a rule for every table named in it that is declared", async () => {
+      const { warehouse } = getPlace();
+      const retentions = (["match_history", "api_call", "input_coverage", "call_in_doubt"] as const).map(
+        (table) => keep(table, 30),
+      );
+      expect(await warehouse.removeOld(retentions)).toEqual({
+        match_history: 0,
+        api_call: 0,
+        input_coverage: 0,
+        call_in_doubt: 0,
+      });
+    });
+  });
+}
