@@ -9,6 +9,7 @@ import { createLedger } from "./ledger.ts";
 import { MAX_PEOPLE } from "./population/identifiers.ts";
 import { createPeople } from "./population/people.ts";
 import { createSegments } from "./segments/segments.ts";
+import { createStatedDeaths } from "./segments/stated-deaths.ts";
 import type { World } from "./world.ts";
 import { createWorldClock } from "./world-clock.ts";
 
@@ -69,6 +70,7 @@ function createWorld(options: SandboxOptions): World {
     people,
     clock,
     segments: createSegments({ seed, people, clock }),
+    deaths: createStatedDeaths(),
     ledger: createLedger({ countsContents: options.countsContents ?? true }),
     faults: createFaults(options.faults ?? [], seed),
     capacity: { recordsLeft: null, code: "insufficient_record_capacity" },

@@ -3,6 +3,7 @@ import type { Faults } from "./faults/decide.ts";
 import type { Ledger } from "./ledger.ts";
 import type { People } from "./population/people.ts";
 import type { Segments } from "./segments/segments.ts";
+import type { StatedDeaths } from "./segments/stated-deaths.ts";
 import type { WorldClock } from "./world-clock.ts";
 
 /** What the organization may still have enriched, and which 402 says that it may not (section 7.2). */
@@ -18,6 +19,7 @@ export interface World {
   readonly people: People;
   readonly clock: WorldClock;
   readonly segments: Segments;
+  readonly deaths: StatedDeaths;
   readonly ledger: Ledger;
   readonly faults: Faults;
   readonly capacity: Capacity;

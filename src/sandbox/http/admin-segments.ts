@@ -144,6 +144,28 @@ function readSegments(world: World, rest: string, query: URLSearchParams): unkno
   };
 }
 
+const stated = z.strictObject({
+  set: z.array(z.looseObject({ service_pid: z.string(), obituary_id: z.string() })).default([]),
+  remove: z.array(z.string()).default([]),
+});
+
+/** States signals as they are to be reported (those of the same id are replaced), or lets some disappear. */
+function stateDeaths(world: World, body: unknown): unknown {
+  const { set, remove } = stated.parse(body);
+  const { byPid, hidden } = world.deaths;
+  for (const id of [...remove, ...set.map((signal) => signal.obituary_id)]) {
+    hidden.add(id);
+    for (const signals of byPid.values()) signals.delete(id);
+  }
+  for (const signal of set) {
+    const pid = world.segments.pidNumber(signal.service_pid);
+    if (pid === null) throw new FixConfigurationError("no_such_pid", "A signal names nobody.");
+    const signals = byPid.get(pid) ?? new Map<string, string>();
+    byPid.set(pid, signals.set(signal.obituary_id, JSON.stringify(signal)));
+  }
+  return { stated: [...byPid.values()].reduce((sum, signals) => sum + signals.size, 0), hidden: hidden.size };
+}
+
 /** Controls of segments. */
 export const SEGMENT_CONTROLS: Readonly<Record<string, Control>> = {
   "POST /segments": (world, { body }) => createSegment(world, body),
@@ -153,5 +175,6 @@ export const SEGMENT_CONTROLS: Readonly<Record<string, Control>> = {
     return world.segments.delete(segmentId) ? { deleted: segmentId } : null;
   },
   "POST /members": (world, { body }) => changeMembers(world, body),
+  "POST /deaths": (world, { body }) => stateDeaths(world, body),
   "POST /page_hooks": (world, { body }) => setHooks(world, body),
 };

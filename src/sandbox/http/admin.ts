@@ -53,6 +53,8 @@ const CONTROLS: Readonly<Record<string, Control>> = {
     world.faults.reset();
     world.capacity.recordsLeft = null;
     world.segments.reset();
+    world.deaths.byPid.clear();
+    world.deaths.hidden.clear();
     return clockOf(world);
   },
   "POST /faults": (world, { body }) => {

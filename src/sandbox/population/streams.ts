@@ -20,4 +20,5 @@ export const STREAM = {
   studies: 30_000,
   emailValidity: 40_000, // 8 slots of 1,000
   sample: 60_000,
+  death: 61_000, // up to 61,099
 } as const;

@@ -1,3 +1,4 @@
+import { deathSignalsRoute } from "./death-signals.ts";
 import { enrichRoute } from "./enrich.ts";
 import { resolveRoute } from "./resolve.ts";
 import type { Route } from "./route.ts";
@@ -16,5 +17,6 @@ export const ROUTES: ReadonlyMap<string, Route> = new Map(
     segmentMembersRoute,
     addMembersRoute,
     removeMembersRoute,
+    deathSignalsRoute,
   ].map((route) => [route.path, route]),
 );

@@ -27,6 +27,8 @@ export interface MemberStore {
   remove(pid: number): boolean;
   /** Living members in the order of the listing: newest first, those of one moment in an order that means nothing. */
   list(offset: number, count: number): readonly Member[];
+  /** PID numbers of the living, in the order in which they first came. */
+  livingPids(): Iterable<number>;
   /** Everybody ever added, in the order in which they came. */
   ever(offset: number, count: number): readonly Member[];
   /** PID number of the first living or former member from a place in {@link ever} on, round once; null without one. */
@@ -171,6 +173,9 @@ export function createMemberStore(key: HashKey): MemberStore {
       const after = living.subarray(0, known).indexOf(sought, offset);
       const found = after === -1 ? living.subarray(0, offset).indexOf(sought) : after;
       return found === -1 ? null : (pids[found] ?? null);
+    },
+    *livingPids() {
+      for (let slot = 0; slot < known; slot++) if (living[slot] === 1) yield pids[slot] ?? 0;
     },
     ever: (offset, count) =>
       Array.from({ length: Math.max(0, Math.min(count, known - offset)) }, (_, i) => at(offset + i)),

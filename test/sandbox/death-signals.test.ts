@@ -1,0 +1,130 @@
+import { describe, expect, it } from "vitest";
+import { dayOf } from "../../src/sandbox/population/calendar.ts";
+import { deathSignalsOf } from "../../src/sandbox/population/deaths.ts";
+import { createPeople } from "../../src/sandbox/population/people.ts";
+import type { Sandbox } from "../../src/sandbox/start-sandbox.ts";
+import { call, sandboxFor } from "./support.ts";
+
+const people = createPeople(1, 10_000);
+const ID = "00000000-0000-4000-8000-000000000001";
+const PATH = `/v2/segments/signals/deaths?segment_id=${ID}`;
+
+interface Signal {
+  readonly service_pid: string;
+  readonly obituary_id: string;
+  readonly date_of_death: string | null;
+  readonly publication_last_update_date: string | null;
+  readonly first_observed_at: string | null;
+  readonly signal_metadata: Readonly<Record<string, unknown>>;
+}
+
+async function withSegment(): Promise<Sandbox> {
+  const sandbox = await sandboxFor();
+  // One day for all runs of the test, whenever they are.
+  const days = (Date.parse("2026-12-01T12:00:00Z") - Date.now()) / 86_400_000;
+  await call(sandbox, "/_sandbox/clock", { days });
+  await call(sandbox, "/_sandbox/segments", { segment_id: ID, name: "all", members: 10_000 });
+  return sandbox;
+}
+const signalsOf = async (sandbox: Sandbox): Promise<readonly Signal[]> =>
+  JSON.parse((await call(sandbox, PATH)).text).results;
+const byId = (signals: readonly Signal[]) => new Map(signals.map((signal) => [signal.obituary_id, signal]));
+
+describe("death signals", () => {
+  it("are those of the members, with every documented field", async () => {
+    const sandbox = await withSegment();
+    const signals = await signalsOf(sandbox);
+    expect(signals.length).toBeGreaterThan(100);
+    expect(Object.keys(signals[0] ?? {})).toEqual([
+      "service_pid",
+      "obituary_id",
+      "date_of_death",
+      "publication_last_update_date",
+      "first_observed_at",
+      "signal_metadata",
+    ]);
+    const keys = new Set(signals.flatMap((signal) => Object.keys(signal.signal_metadata)));
+    expect([...keys].toSorted()).toEqual([
+      "age_at_death",
+      "city",
+      "confidence_score",
+      "funeral_home",
+      "memorial_donation_url",
+      "newspaper_section",
+      "obituary_url",
+      "publication_name",
+      "service_date",
+      "source",
+      "state",
+      "survivors",
+    ]);
+    expect(new Set(signals.map((signal) => signal.obituary_id)).size).toBe(signals.length);
+    expect(new Set(signals.map((signal) => signal.service_pid)).size).toBeLessThan(signals.length);
+    expect(signals.some((signal) => signal.first_observed_at === null)).toBe(true);
+    await call(sandbox, "/_sandbox/members", { segment_id: ID, remove: signals.map((s) => s.service_pid) });
+    expect(await signalsOf(sandbox)).toEqual([]);
+  });
+
+  it("come with time; dates and metadata are filled and corrected, and some disappear", async () => {
+    const sandbox = await withSegment();
+    const before = byId(await signalsOf(sandbox));
+    await call(sandbox, "/_sandbox/clock", { days: 60 });
+    const after = byId(await signalsOf(sandbox));
+    const both = [...before].flatMap(([id, signal]) => {
+      const later = after.get(id);
+      return later ? [[signal, later] as const] : [];
+    });
+    const count = (test: (one: Signal, two: Signal) => boolean) =>
+      both.filter(([one, two]) => test(one, two)).length;
+    expect([...after.keys()].filter((id) => !before.has(id)).length).toBeGreaterThan(1);
+    expect(both.length).toBeLessThan(before.size);
+    expect(count((one, two) => one.date_of_death === null && two.date_of_death !== null)).toBeGreaterThan(0);
+    expect(
+      count((one, two) => one.date_of_death !== null && one.date_of_death !== two.date_of_death),
+    ).toBeGreaterThan(0);
+    expect(
+      count((one, two) => JSON.stringify(one.signal_metadata) !== JSON.stringify(two.signal_metadata)),
+    ).toBeGreaterThan(0);
+    expect(count((one, two) => one.first_observed_at !== two.first_observed_at)).toBe(0);
+  });
+
+  it("appear one to seven days after the death", () => {
+    const first = dayOf(Date.parse("2026-06-01"));
+    const found = Array.from({ length: 10_000 }, (_, index) => index).flatMap((index) =>
+      deathSignalsOf(people, index, (first + 400) * 86_400_000),
+    );
+    const delays = found.flatMap(({ observedMs, date_of_death: died }) =>
+      observedMs === null || died === null ? [] : [(observedMs - Date.parse(died)) / 86_400_000],
+    );
+    expect(Math.min(...delays)).toBeGreaterThanOrEqual(1);
+    // One that is stated too early until it is corrected lies up to three days further back.
+    expect(Math.max(...delays)).toBeLessThan(10);
+  });
+
+  it("can be stated, replaced and removed by a test", async () => {
+    const sandbox = await withSegment();
+    const [first] = await signalsOf(sandbox);
+    const mine = { service_pid: people.pidOf(0, 0), obituary_id: "mine", signal_metadata: { new_key: 1 } };
+    const changed = { ...first, date_of_death: "2020-02-29" };
+    await call(sandbox, "/_sandbox/deaths", { set: [mine, changed] });
+    const now = byId(await signalsOf(sandbox));
+    expect(now.get("mine")).toEqual(mine);
+    expect(now.get(first?.obituary_id ?? "")).toEqual(changed);
+    await call(sandbox, "/_sandbox/deaths", { remove: ["mine", first?.obituary_id] });
+    const last = byId(await signalsOf(sandbox));
+    expect([last.has("mine"), last.has(first?.obituary_id ?? "")]).toEqual([false, false]);
+    expect(last.size).toBe(now.size - 2);
+  });
+
+  it.each([
+    ["/v2/segments/signals/deaths", {}, 400],
+    ["/v2/segments/signals/deaths?segment_id=x", {}, 422],
+    [PATH.replace("0001", "0002"), {}, 404],
+    [PATH.replace("v2", "v1"), {}, 404],
+    [PATH, { headers: { "x-api-key": "org-other" } }, 404],
+    [PATH, { headers: { "x-api-key": "" } }, 401],
+    [PATH, { method: "POST" as const }, 405],
+  ])("%s with %j answers %i", async (path, options, status) => {
+    expect((await call(await withSegment(), path, undefined, options)).status).toBe(status);
+  });
+});
