@@ -64,6 +64,7 @@ export function forecastText(
     `${text(counts.due)} due${reasonsText(counts)}`,
     ...(counts.duplicate > 0 ? [countText(counts.duplicate, "duplicate")] : []),
     ...(counts.waiting > 0 ? [`${text(counts.waiting)} waiting for ${waitsFor(job)}`] : []),
+    ...(counts.suppressed > 0 ? [`${text(counts.suppressed)} suppressed (erased people)`] : []),
     ...(counts.rejectedBeforeSending > 0 ? [`${text(counts.rejectedBeforeSending)} rejected`] : []),
   ];
   const later =

@@ -151,7 +151,7 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
 
 /** The counts of a selection that did nothing of what it found, for want of the user's word. */
 function untouched(counts: LookupCounts): LookupCounts {
-  const remaining = counts.read - counts.unchanged - counts.waiting - counts.toSend;
+  const remaining = counts.read - counts.unchanged - counts.waiting - counts.suppressed - counts.toSend;
   return { ...counts, rejectedBeforeSending: 0, reused: 0, remaining };
 }
 

@@ -24,6 +24,8 @@ export interface JobPlan {
   readonly records_duplicate: number;
   /** Rows that wait for the job that `pid_from` names. */
   readonly records_waiting: number;
+  /** Rows kept back because the person was erased. */
+  readonly records_suppressed: number;
   readonly records_rejected_before_sending: number;
   /** Distinct records that are due now, as many as caps and budgets let through. */
   readonly records_to_send: number;
@@ -112,6 +114,7 @@ async function planJob(
     records_unchanged: counts.unchanged,
     records_duplicate: counts.duplicate,
     records_waiting: counts.waiting,
+    records_suppressed: counts.suppressed,
     records_rejected_before_sending: counts.rejectedBeforeSending,
     records_to_send: counts.toSend,
     records_remaining: counts.remaining,

@@ -79,6 +79,7 @@ export function createTally(counts: LookupCounts): Tally {
     ...zeroCounters,
     records_read: counts.read,
     records_unchanged: counts.unchanged,
+    records_suppressed: counts.suppressed,
     records_waiting: counts.waiting,
     records_rejected: counts.rejectedBeforeSending,
     records_rejected_before_sending: counts.rejectedBeforeSending,
@@ -111,8 +112,8 @@ export function createTally(counts: LookupCounts): Tally {
 
   function counters(): Counters {
     const duplicate = counts.reused + rowsBehindSent - added.records_sent;
-    const ended =
-      counts.unchanged + counts.waiting + counts.rejectedBeforeSending + counts.reused + rowsBehindSent;
+    const leftOut = counts.unchanged + counts.waiting + counts.suppressed + counts.rejectedBeforeSending;
+    const ended = leftOut + counts.reused + rowsBehindSent;
     return { ...added, records_duplicate: duplicate, records_remaining: counts.read - ended };
   }
 

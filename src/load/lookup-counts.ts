@@ -63,6 +63,7 @@ export function countsOf(
     duplicate: reusedRows + work.keptRows - work.keptGroups,
     reused: reusedRows,
     waiting: sumOf(counts, (count) => count.class === "waiting"),
+    suppressed: sumOf(counts, (count) => count.class === "suppressed"),
     rejectedBeforeSending: sumOf(counts, (count) => count.class.startsWith("reject:")),
     remaining: work.rows - work.keptRows,
     toSend: work.keptGroups,
@@ -78,6 +79,8 @@ function statesOf(
 ): Omit<LookupCounts["states"], "due"> {
   const rows = { rows: 0, matched: 0, unmatched: 0, rejected: 0 };
   for (const count of counts) {
+    // Nothing will ever be known of them.
+    if (count.class === "suppressed") continue;
     rows.rows += count.rows;
     const outcome = count.class.startsWith("reject:") ? "rejected" : count.prior;
     if (outcome) rows[outcome] += count.rows;

@@ -12,6 +12,8 @@ export interface WarehouseTarget {
   readonly schema: string;
   /** Schema of runs and ledger. */
   readonly opsSchema: string;
+  /** Reads the key of erased people's hashes; absent where the warehouse keeps one itself. */
+  readonly readErasureSecret?: () => Promise<string>;
 }
 
 /** Opens a warehouse; nothing is connected before the first use. The only place that knows which warehouses exist. */
@@ -21,6 +23,7 @@ export function openWarehouse(target: WarehouseTarget): Warehouse {
     url: target.url,
     names: { data: target.schema, ops: target.opsSchema },
     description: `${place}, schemas ${target.schema} and ${target.opsSchema}`,
+    readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
   });
   return explainFailures(warehouse, (error, connection) =>
     connection === null

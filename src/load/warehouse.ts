@@ -86,6 +86,8 @@ export interface LookupCounts {
   /** Due rows that take the fresh answer of an equal record, so that nothing is sent for them; part of `duplicate`. */
   readonly reused: number;
   readonly waiting: number;
+  /** Rows kept back because they name an erased person, and that would not be unchanged anyway. */
+  readonly suppressed: number;
   readonly rejectedBeforeSending: number;
   /** Due rows beyond the cap. */
   readonly remaining: number;

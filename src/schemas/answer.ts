@@ -1,4 +1,4 @@
-import { type Column, column, type Table, table } from "./table.ts";
+import { type Column, column, type NamesPeople, type Table, table } from "./table.ts";
 
 /** The key of an input row, under which answers are kept. */
 export const inputRowKey: readonly Column[] = [
@@ -21,11 +21,19 @@ export const answerColumns: readonly Column[] = [
   ),
 ];
 
+/** How answer tables name people. */
+export const answeredPeople: NamesPeople = {
+  pids: ["service_pid", "last_matched_service_pid"],
+  emails: ["source_key"],
+  isOfInputRow: true,
+};
+
 /** How the match of each input row changed over time. */
 export const matchHistory: Table = table("match_history", {
   room: "data",
   doc: "Every state of each input row's match, as answered; intervals never overlap.",
   key: ["job", "source", "source_key", "valid_from"],
+  people: { pids: ["service_pid"], emails: ["source_key"], isOfInputRow: true },
   columns: [
     ...inputRowKey,
     column("valid_from", "timestamptz", "none", "When the service first answered so (inclusive)."),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { answerColumns, inputRowKey } from "./answer.ts";
+import { answerColumns, answeredPeople, inputRowKey } from "./answer.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { boolean, json, numeric, text } from "./field.ts";
 import { personFields, personLists } from "./person.ts";
@@ -86,5 +86,6 @@ export const enrichment: Table = table("enrichment", {
   doc: "The last answer of /v2/enrich to each input row (section 2.14); the person stands in `person`.",
   key: inputRowKey.map((c) => c.name),
   columns: [...inputRowKey, ...columnsOf(enrichFields), ...answerColumns],
+  people: answeredPeople,
   hasExtra: true,
 });

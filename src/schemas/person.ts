@@ -1,6 +1,6 @@
 import { boolean, date, integer, looseBoolean, numeric, text } from "./field.ts";
 import type { ListDeclaration } from "./record.ts";
-import { column, columnsOf, type Table, table } from "./table.ts";
+import { column, columnsOf, type NamesPeople, type Table, table } from "./table.ts";
 
 /** Scalar person fields of an enriched record (section 2.14), without `service_pid`. */
 export const personFields = {
@@ -139,6 +139,7 @@ export const person: Table = table("person", {
   room: "data",
   doc: "One row per enriched person (section 2.14); a later non-match changes nothing here.",
   key: ["service_pid"],
+  people: { pids: ["service_pid"], clears: ["service_spouse_pid"] },
   hasExtra: true,
   columns: [
     pid,
@@ -153,13 +154,20 @@ export const person: Table = table("person", {
   ],
 });
 
-const child = (name: string, doc: string, key: Table["columns"], columns: Table["columns"]): Table =>
+const child = (
+  name: string,
+  doc: string,
+  key: Table["columns"],
+  columns: Table["columns"],
+  named: NamesPeople = {},
+): Table =>
   table(name, {
     room: "data",
     doc,
     key: key.map((c) => c.name),
     columns: [...key, ...columns],
     hasExtra: true,
+    people: { ...named, pids: ["service_pid", ...(named.pids ?? [])], isListOfPerson: true },
   });
 
 /** The child tables of a person; each is replaced as a whole with its list. */
@@ -169,9 +177,12 @@ export const personChildren: readonly Table[] = [
     "E-mail addresses of a person.",
     [pid, column("email_type", "text", "none", "`personal` or `professional`."), position],
     columnsOf(emailFields),
+    { emails: ["email_address"] },
   ),
   child("person_phone", "Phones of a person.", [pid, position], columnsOf(phoneFields)),
-  child("person_relative", "Relatives of a person.", [pid, position], columnsOf(relativeFields)),
+  child("person_relative", "Relatives of a person.", [pid, position], columnsOf(relativeFields), {
+    pids: ["relative_service_pid"],
+  }),
   child("person_address", "Address history of a person.", [pid, position], columnsOf(addressFields)),
   child("person_work_experience", "Jobs of a person.", [pid, position], columnsOf(workFields)),
   child("person_education_experience", "Studies of a person.", [pid, position], columnsOf(educationFields)),
@@ -179,6 +190,7 @@ export const personChildren: readonly Table[] = [
     room: "data",
     doc: "Majors and minors of a person's studies.",
     key: ["service_pid", "education_position", "subject_type", "position"],
+    people: { pids: ["service_pid"], isListOfPerson: true },
     columns: [
       pid,
       column("education_position", "position", "none", "`position` of the study."),
@@ -194,6 +206,7 @@ export const personPidAlias: Table = table("person_pid_alias", {
   room: "data",
   doc: "PIDs that the service answered with another PID.",
   key: ["sent_service_pid", "returned_service_pid"],
+  people: { pids: ["sent_service_pid", "returned_service_pid"] },
   columns: [
     column("sent_service_pid", "text", "direct", "PID that was sent."),
     column("returned_service_pid", "text", "direct", "PID that came back."),

@@ -1,6 +1,7 @@
 import { matchHistory } from "./answer.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { enrichEndpoint, enrichment } from "./enrich.ts";
+import { erasureEpoch, erasureSubject, missingInputRow, tombstone } from "./erasure.ts";
 import * as ops from "./ops.ts";
 import { person, personChildren, personPidAlias } from "./person.ts";
 import { reject } from "./reject.ts";
@@ -31,6 +32,8 @@ export const tables: readonly Table[] = [
   lookupState,
   personState,
   callInDoubt,
+  tombstone,
+  missingInputRow,
   ops.warehouseIdentity,
   ops.syncRun,
   ops.jobLock,
@@ -43,6 +46,8 @@ export const tables: readonly Table[] = [
   ops.budgetUse,
   scheduleSlot,
   alertState,
+  erasureSubject,
+  erasureEpoch,
 ];
 
 /** The declared table of that name; throws when there is none. */

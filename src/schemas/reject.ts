@@ -5,6 +5,8 @@ export const reject: Table = table("reject", {
   room: "data",
   doc: "Records that could not be processed, and why; never their values.",
   key: ["reject_id"],
+  // The key of a row may itself be an address or, of a job that pushes PIDs, a PID.
+  people: { pids: ["source_key"], emails: ["source_key"], isOfInputRow: true },
   columns: [
     column("reject_id", "uuid", "none", "Id of the reject."),
     column("run_id", "text", "none", "Run that rejected the record.", true),

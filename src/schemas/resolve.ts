@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { answerColumns, inputRowKey } from "./answer.ts";
+import { answerColumns, answeredPeople, inputRowKey } from "./answer.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { boolean, json, numeric, text } from "./field.ts";
 import type { RecordDeclaration } from "./record.ts";
@@ -63,5 +63,6 @@ export const resolution: Table = table("resolution", {
   doc: "The last answer of /v1/resolve to each input row (section 2.12).",
   key: inputRowKey.map((c) => c.name),
   columns: [...inputRowKey, ...columnsOf(resolveFields), ...answerColumns],
+  people: answeredPeople,
   hasExtra: true,
 });

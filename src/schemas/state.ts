@@ -6,6 +6,7 @@ export const lookupState: Table = table("lookup_state", {
   room: "data",
   doc: "State per input row (for validate_emails per address): decides what is due. Kept for unmatched and rejected rows too.",
   key: inputRowKey.map((c) => c.name),
+  people: { pids: ["sent_service_pid"], emails: ["source_key"], isOfInputRow: true },
   columns: [
     ...inputRowKey,
     column("input_hash", "bytes", "indirect", "SHA-256 of the mapped fields.", true),
@@ -31,6 +32,7 @@ export const personState: Table = table("person_state", {
   room: "data",
   doc: "Per person and field group the hash of what is stored and when it was answered: unchanged groups aren't rewritten, older answers aren't applied.",
   key: ["service_pid"],
+  people: { pids: ["service_pid"] },
   columns: [
     column("service_pid", "text", "direct", "PID of the person."),
     column(
@@ -61,6 +63,8 @@ export const callInDoubt: Table = table("call_in_doubt", {
   room: "data",
   doc: "Calls under way, and those that ended (or were left by a crash) without telling whether they were charged: which records they carried.",
   key: ["call_id"],
+  // Parts of hashes of whole records, which no value of a person can be looked up in; those of erased rows are cut out.
+  people: "nobody",
   columns: [
     column("call_id", "uuid", "none", "The call (`api_call`)."),
     column("job", "text", "none", "The job.", true),

@@ -13,6 +13,22 @@ export interface Column {
   readonly required?: boolean;
 }
 
+/** How the rows of a table name people: what an erasure has to find in it. */
+export interface NamesPeople {
+  /** Columns that hold a PID: a row that names an erased person in one of them is removed. */
+  readonly pids?: readonly string[];
+  /** Columns that hold an e-mail address (perhaps among other things), likewise. */
+  readonly emails?: readonly string[];
+  /** The row stands for the input row of its `source` and `source_key`, and goes with it. */
+  readonly isOfInputRow?: true;
+  /** JSON columns in which PIDs can stand as values: a row that mentions an erased one is removed. */
+  readonly mentions?: readonly string[];
+  /** Columns with the PID of somebody else than the row is about: set to null, the row stays. */
+  readonly clears?: readonly string[];
+  /** The rows are a list of the person `service_pid`, whose row in `person` moves when one of them is removed. */
+  readonly isListOfPerson?: true;
+}
+
 /** One declared table: the same in every warehouse. */
 export interface Table {
   readonly name: string;
@@ -21,6 +37,8 @@ export interface Table {
   /** Primary key, in order; empty for a table of a single row. */
   readonly key: readonly string[];
   readonly columns: readonly Column[];
+  /** How it names people; `kept` for what an erasure leaves there on purpose; null when nobody has said so. */
+  readonly people: NamesPeople | "nobody" | "kept" | null;
 }
 
 /** Declares one column. */
@@ -49,6 +67,8 @@ interface TableOptions {
   readonly columns: readonly Column[];
   /** Rows come from an object of the interface, so unknown fields are kept in `_extra`. */
   readonly hasExtra?: boolean;
+  /** May be left out in the ops schema only, which holds no personal data. */
+  readonly people?: Table["people"];
   /** Columns that later migrations added: a table grows at its end. */
   readonly added?: readonly Column[];
 }
@@ -70,5 +90,6 @@ export function table(name: string, options: TableOptions): Table {
       ...(hasRunId ? [] : [runId]),
       ...added,
     ],
+    people: options.people ?? (options.room === "ops" ? "nobody" : null),
   };
 }

@@ -34,6 +34,7 @@ export const emailValidation: Table = table("email_validation", {
   room: "data",
   doc: "The last answer of /v2/validate_emails to each address (section 2.13).",
   key: ["email_address"],
+  people: { emails: ["email_address"] },
   columns: [
     column("email_address", "text", "direct", "The address as sent."),
     ...columnsOf(validateFields),
@@ -50,6 +51,7 @@ export const inputEmail: Table = table("input_email", {
   room: "data",
   doc: "The addresses of each input row, in the order of the mapping.",
   key: ["source", "source_key", "position"],
+  people: { emails: ["source_key", "email_address"], isOfInputRow: true },
   columns: [
     column("source", "text", "none", "Input of the configuration."),
     column("source_key", "text", "direct", "The input row's key as canonical text."),

@@ -76,6 +76,7 @@ export function countsOf(counts: Partial<LookupCounts>): LookupCounts {
     duplicate: 0,
     reused: 0,
     waiting: 0,
+    suppressed: 0,
     rejectedBeforeSending: 0,
     remaining: 0,
     toSend: 0,

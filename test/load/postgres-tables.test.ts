@@ -111,6 +111,7 @@ describe("migrations", () => {
       "0002-job-lock",
       "0003-budgets",
       "0006-schedule",
+      "0007-erasure",
     ]);
     expect(await warehouse.isMigrated()).toBe(true);
     const found = await describeColumns(await connect(url), ["person_data", "person_data_ops"]);
@@ -138,7 +139,13 @@ describe("migrations", () => {
   test("run from several warehouses at the same time run once", async () => {
     const { url } = await freshDatabase();
     const ran = await Promise.all(Array.from({ length: 4 }, () => open(url).migrate()));
-    expect(ran.flat()).toEqual(["0001-lookups", "0002-job-lock", "0003-budgets", "0006-schedule"]);
+    expect(ran.flat()).toEqual([
+      "0001-lookups",
+      "0002-job-lock",
+      "0003-budgets",
+      "0006-schedule",
+      "0007-erasure",
+    ]);
     expect(await describeColumns(await connect(url), ["person_data", "person_data_ops"])).toEqual(
       declaredColumns("person_data", "person_data_ops"),
     );
@@ -193,6 +200,7 @@ describe("migrations", () => {
       "0002-job-lock",
       "0003-budgets",
       "0006-schedule",
+      "0007-erasure",
     ]);
   });
 
@@ -288,6 +296,7 @@ describe("rights", () => {
       "0002-job-lock",
       "0003-budgets",
       "0006-schedule",
+      "0007-erasure",
     ]);
     expect(await open(url).migrate()).toEqual([]);
   });

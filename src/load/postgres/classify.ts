@@ -7,6 +7,7 @@ import { type Part, raw, unblankedParts } from "./input.ts";
 import { postgresTypes } from "./ddl.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import { ownsKey, ownsRow } from "./shard-rows.ts";
+import type { SuppressedSql } from "./suppression.ts";
 
 /** Keys and addresses longer than this can't be a primary key in every warehouse. */
 const MAX_KEY_BYTES = 2000;
@@ -26,6 +27,8 @@ export interface ClassifyContext {
   readonly keyIsUnique: boolean;
   /** Whether the raw rows tell by `is_recent` which can have changed since the checkpoint. */
   readonly hasRecent: boolean;
+  /** What erased people are known by; null while there are none. */
+  readonly suppressed: SuppressedSql | null;
 }
 
 /** One of our tables; before the first migration an empty relation with the same columns. */
@@ -112,7 +115,7 @@ function inputHash(context: ClassifyContext): string {
 }
 
 /**
- * Every input row of a resolve or enrich job with its `class`: `unchanged`, `waiting`, `reject:CODE`, or the reason why
+ * Every input row of a resolve or enrich job with its `class`: `unchanged`, `waiting`, `suppressed`, `reject:CODE`, or the reason why
  * it is due. Columns: source_key, class, prior, changed_parameters, input_hash, sent_hash, pid, rank, record.
  */
 export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
@@ -153,8 +156,11 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
         ${raw(usable)} AS is_usable, ${raw(resolvable)} AS is_resolvable,
         CASE WHEN reason IS NOT NULL THEN ${raw(recordJson(withPid))} END AS record
       FROM judged ${invalidEmailJoins(context)})
-    SELECT source_key, prior, input_hash, sent_hash, pid, rank, record,
+    ${withoutSuppressed(
+      context,
+      sql`SELECT source_key, prior, input_hash, sent_hash, pid, rank, record,
       (is_known AND prior <> 'rejected' AND prior_parameters <> ${spec.parametersHash}) AS changed_parameters,
+      ${raw(context.suppressed ? context.parts.map((part) => `${part.name},`).join(" ") : "")}
       CASE
         WHEN source_key IS NULL THEN 'reject:missing_key'
         WHEN ${raw(IS_TOO_LONG)} THEN 'reject:key_too_long'
@@ -166,7 +172,33 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
         WHEN NOT is_resolvable THEN 'reject:not_resolvable'
         ELSE reason
       END AS class
-    FROM sent`;
+    FROM sent`,
+    )}`;
+}
+
+/** Of classified rows those that name an erased person are `suppressed`, unless nothing would become of them anyway. */
+function withoutSuppressed(context: ClassifyContext, classed: RawBuilder<unknown>): RawBuilder<unknown> {
+  const { suppressed, spec } = context;
+  if (!suppressed) return classed;
+  const tests = [
+    suppressed.sourceKey(spec.input.name, "source_key"),
+    suppressed.pid("pid"),
+    ...context.parts.filter((part) => part.field === "service_pid").map((part) => suppressed.pid(part.name)),
+    ...context.parts
+      .filter((part) => part.field === "emails")
+      .map((part) =>
+        part.isArray
+          ? sql`EXISTS (SELECT FROM unnest(${raw(part.name)}) AS u(e) WHERE ${suppressed.email("e")})`
+          : suppressed.email(part.name),
+      ),
+  ];
+  return sql`SELECT source_key, prior, input_hash, sent_hash, pid, rank, record,
+      changed_parameters AND class <> 'suppressed' AS changed_parameters, class
+    FROM (
+      SELECT source_key, prior, input_hash, sent_hash, pid, rank, record, changed_parameters,
+        CASE WHEN class IN ('unchanged', 'reject:missing_key') THEN class
+          WHEN ${sql.join(tests, raw(" OR "))} THEN 'suppressed' ELSE class END AS class
+      FROM (${classed} OFFSET 0) AS classed OFFSET 0) AS judged`;
 }
 
 function pidColumns(context: ClassifyContext): RawBuilder<unknown> {
@@ -189,15 +221,19 @@ function pidJoins(context: ClassifyContext): RawBuilder<unknown> {
 
 /**
  * The input rows of a validate_emails job, of all shards: source_key, copy, rank, position, email_address, one row an
- * address.
+ * address, and whether it or its row is an erased person's.
  */
 export function inputAddresses(context: ClassifyContext): RawBuilder<unknown> {
   const texts = context.parts.filter((p) => !p.isArray).map((p) => p.name);
   const arrays = context.parts.filter((p) => p.isArray).map((p) => p.name);
   const all = [`array_remove(ARRAY[${texts.join(", ")}]::text[], NULL)`, ...arrays].join(" || ");
-  return sql`WITH ${inputCtes(context)}
-    SELECT source_key, copy, rank, (o - 1)::int AS position, email_address
-    FROM whole_input LEFT JOIN LATERAL unnest(${raw(all)}) WITH ORDINALITY AS u(email_address, o) ON true`;
+  const { suppressed, spec } = context;
+  const ofRow = suppressed ? suppressed.sourceKey(spec.input.name, "source_key") : raw("false");
+  const ofAddress = suppressed ? suppressed.email("email_address") : raw("false");
+  return sql`WITH ${inputCtes(context)},
+    marked AS (SELECT *, ${ofRow} AS is_erased FROM whole_input OFFSET 0)
+    SELECT source_key, copy, rank, (o - 1)::int AS position, email_address, is_erased OR ${ofAddress} AS is_suppressed
+    FROM marked LEFT JOIN LATERAL unnest(${raw(all)}) WITH ORDINALITY AS u(email_address, o) ON true`;
 }
 
 /**
@@ -208,7 +244,8 @@ export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknow
   const { spec } = context;
   return sql`WITH address AS (
       SELECT email_address, count(*) AS occurrences, min(rank) AS rank FROM pg_temp.input_address
-      WHERE email_address IS NOT NULL AND ${raw(ownsKey(spec.shard, "email_address"))} GROUP BY email_address),
+      WHERE email_address IS NOT NULL AND NOT is_suppressed AND ${raw(ownsKey(spec.shard, "email_address"))}
+      GROUP BY email_address),
     hashed AS (
       SELECT email_address, occurrences, rank, sha256(convert_to(email_address, 'UTF8')) AS input_hash FROM address)
     SELECT email_address AS source_key, s.outcome AS prior, hashed.input_hash, hashed.input_hash AS sent_hash,
@@ -224,5 +261,8 @@ export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknow
         ELSE 'unchanged'
       END AS class
     FROM hashed LEFT JOIN ${relation(context, "lookup_state")} AS s
-      ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = hashed.email_address`;
+      ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = hashed.email_address
+    UNION ALL
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, count(*), false, 'suppressed' FROM pg_temp.input_address
+    WHERE email_address IS NOT NULL AND is_suppressed AND ${raw(ownsKey(spec.shard, "email_address"))} HAVING count(*) > 0`;
 }

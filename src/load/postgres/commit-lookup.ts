@@ -4,6 +4,7 @@ import type { CommitResult, LookupAnswer, LookupCommit, LookupReject } from "../
 import { forgetDoubts } from "./call-in-doubt.ts";
 import { giveBack } from "./give-back.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "./ledger.ts";
+import { keepOut } from "./keep-out.ts";
 import { loadAnswers } from "./load-answers.ts";
 import { loadPersons } from "./load-persons.ts";
 import type { LoadPlace } from "./load-place.ts";
@@ -12,9 +13,11 @@ import { loadValidations } from "./load-validations.ts";
 import { isDataFault, isRetryable, retryPauseMs } from "./recovery.ts";
 import type { OpenLoads } from "./open-loads.ts";
 import { inRunTransaction, type RunPlace } from "./run-transaction.ts";
+import { readSuppression, type ReadErasureSecret, requireSameEpoch } from "./suppression.ts";
 
 /** What a commit needs beside its content. */
 export interface CommitContext extends RunPlace {
+  readonly readErasureSecret: ReadErasureSecret;
   readonly openLoads: OpenLoads;
   pause(milliseconds: number): Promise<void>;
 }
@@ -61,13 +64,18 @@ async function commitOnce(
       const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
       if (isLoaded) return { rowsWritten: 0, notLoadable: [] };
       const known = new Set(commit.ledger.map((entry) => entry.callId));
-      const answers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
+      const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
+      const suppression = await readSuppression(session, names, context.readErasureSecret);
+      const received = { answers: newAnswers, rejects: commit.rejects };
+      const { answers, rejects } = suppression.key
+        ? await keepOut(place, suppression.key, spec, received)
+        : received;
       if (spec.type === "enrich") await loadPersons(place, answers);
       if (answers.length > 0) {
         const loadTyped = spec.type === "validate_emails" ? loadValidations : loadAnswers;
         await loadTyped(place, spec, answers, mode);
       }
-      await loadRejects(place, spec, commit.rejects);
+      await loadRejects(place, spec, rejects);
       await upsertDrift(session, names, asker, commit.drift);
       await touchTables(
         session,
@@ -76,7 +84,7 @@ async function commitOnce(
         [...written].filter(([, rows]) => rows > 0).map(([table]) => table),
       );
       if (commit.ledger.some(({ possiblyBilledTwice }) => possiblyBilledTwice > 0)) {
-        const hashes = answers.map(({ record }) => record.sentHash);
+        const hashes = newAnswers.map(({ record }) => record.sentHash);
         await forgetDoubts(session, names, asker.job, hashes);
       }
       await giveBack(session, names, asker, commit.ledger);
@@ -88,6 +96,7 @@ async function commitOnce(
       // A run that is over has nothing under way.
       const safeUntil = commit.onBehalfOf ? null : context.openLoads.safeUntil(load);
       await addCounters(session, names, asker, counters, safeUntil);
+      await requireSameEpoch(session, names, suppression);
       crashPoint("before_commit");
       return { rowsWritten, notLoadable: [] };
     });

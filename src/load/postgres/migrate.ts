@@ -5,6 +5,7 @@ import { lookups } from "../../../migrations/postgres/0001-lookups.ts";
 import { jobLock } from "../../../migrations/postgres/0002-job-lock.ts";
 import { budgets } from "../../../migrations/postgres/0003-budgets.ts";
 import { schedule } from "../../../migrations/postgres/0006-schedule.ts";
+import { erasure } from "../../../migrations/postgres/0007-erasure.ts";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
 import { tables } from "../../schemas/registry.ts";
 import { checkWarehouse } from "./check.ts";
@@ -21,7 +22,8 @@ function migrationsFor(names: SchemaNames): Record<string, Migration> {
     "0001-lookups": lookups(data, ops),
     "0002-job-lock": jobLock(ops),
     "0003-budgets": budgets(data, ops),
-    "0006-schedule": withComments(schedule(ops), names),
+    "0006-schedule": schedule(ops),
+    "0007-erasure": withComments(erasure(data, ops), names),
   };
 }
 
@@ -117,6 +119,11 @@ export async function hasBudgets(pool: pg.Pool, names: SchemaNames): Promise<boo
 /** Whether slots and alert states are kept here. */
 export async function hasSchedule(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   return hasTable(pool, names, "schedule_slot");
+}
+
+/** Whether erasures are remembered here: not before the next run of a warehouse that an earlier version made. */
+export async function hasErasures(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
+  return hasTable(pool, names, "erasure_epoch");
 }
 
 async function hasTable(pool: pg.Pool, names: SchemaNames, name: string): Promise<boolean> {

@@ -115,6 +115,16 @@ function encodeList(list: FlatList, store: StoreRows): EncodedGroup {
   return { hash: hashList(rows, subjects), rows, subjects };
 }
 
+/** A list's group with other rows. */
+export function withListRows(group: EncodedGroup, rows: StoredRows): EncodedGroup {
+  return { ...group, rows, hash: hashList(rows, group.subjects) };
+}
+
+/** The scalars' group with another row. */
+export function withScalarRow(group: EncodedGroup, rows: StoredRows): EncodedGroup {
+  return { ...group, rows, hash: group.hash === UNKNOWN_HASH ? UNKNOWN_HASH : digest(bytesOf(rows)) };
+}
+
 /** Encodes a person's groups and hashes them. */
 export function encodePerson(update: PersonUpdate, answeredAt: string, store: StoreRows): EncodedPerson {
   const scalars = encodeScalars(update, store);

@@ -98,6 +98,21 @@ export function bytesOf({ slab, start, end }: StoredRows): Buffer {
   return slab.subarray(start, end);
 }
 
+const UNESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
+
+/** The cells of some rows, as they were before they were put away. */
+export function decodeRows(stored: StoredRows): readonly (readonly Cell[])[] {
+  if (stored.count === 0) return [];
+  const lines = bytesOf(stored).toString("utf8").slice(0, -1).split("\n");
+  return lines.map((line) =>
+    line
+      .split("\t")
+      .map((cell) =>
+        cell === "\\N" ? null : cell.replaceAll(/\\(.)/gu, (_, c: string) => UNESCAPES[c] ?? c),
+      ),
+  );
+}
+
 /** Stored rows one behind the other. */
 export function joinRows(stored: readonly StoredRows[]): Buffer {
   const joined = Buffer.allocUnsafe(stored.reduce((sum, { start, end }) => sum + end - start, 0));

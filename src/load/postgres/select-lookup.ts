@@ -14,6 +14,7 @@ import { touchTables } from "./ledger.ts";
 import { syncInputEmails } from "./input-emails.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
+import { type Suppression, suppressedSql } from "./suppression.ts";
 import { fillWorkTable } from "./work-table.ts";
 
 /** Where a selection runs. */
@@ -23,6 +24,7 @@ export interface SelectContext {
   readonly spec: LookupSpec;
   readonly foreignPool: pg.Pool | null;
   readonly isMigrated: boolean;
+  readonly suppression: Suppression;
 }
 
 /** What a selection found. */
@@ -61,6 +63,7 @@ export async function selectDue(
     hasRank: options.ranked && spec.input.orderBy !== null,
     keyIsUnique: opened.keyIsUnique,
     hasRecent: recent !== null && spec.input.cursor !== null,
+    suppressed: context.suppression.key && suppressedSql(names, context.suppression.key),
   };
   const decision = context.isMigrated ? await readParameters(session, names, spec) : "accepted";
   // A plan does so too, and is rolled back: it has to find what the run will find.
@@ -108,7 +111,7 @@ export async function selectDue(
   };
 }
 
-/** Fills the temporary table `due_row` with every row that is neither unchanged nor waiting; counts all classes. */
+/** Fills the temporary table `due_row` with every row that is neither unchanged, waiting nor suppressed; counts all classes. */
 async function classifyInto(
   session: Session,
   classify: ClassifyContext,
@@ -126,7 +129,7 @@ async function classifyInto(
     kept AS (
       INSERT INTO pg_temp.due_row
       SELECT source_key, class, prior, input_hash, sent_hash, pid, rank, record, ${occurrences}
-      FROM classified WHERE class NOT IN ('unchanged', 'waiting'))
+      FROM classified WHERE class NOT IN ('unchanged', 'waiting', 'suppressed'))
     SELECT class, prior, coalesce(changed_parameters, false) AS changed_parameters,
       count(*) AS rows, sum(${occurrences})::bigint AS occurrences
     FROM classified GROUP BY 1, 2, 3`);

@@ -27,7 +27,7 @@ import { giveBack } from "./give-back.ts";
 import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
 import { addCounters, settleLedger } from "./ledger.ts";
 import { readLedgerDays } from "./ledger-days.ts";
-import { hasBudgets, hasSchedule, isMigrated, migrate, printDdl } from "./migrate.ts";
+import { hasBudgets, hasErasures, hasSchedule, isMigrated, migrate, printDdl } from "./migrate.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import { trackLoads } from "./open-loads.ts";
 import { removeOld } from "./remove-old.ts";
@@ -41,6 +41,13 @@ import { readGrant, reserveCall } from "./reserve-call.ts";
 import { createRowStore } from "./row-store.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
 import { encodePerson } from "./person-groups.ts";
+import {
+  againIfErased,
+  noSuppression,
+  readSuppression,
+  type ReadErasureSecret,
+  requireSameEpoch,
+} from "./suppression.ts";
 import { readWorkPage } from "./work-table.ts";
 
 /** How to reach a Postgres warehouse. */
@@ -49,6 +56,7 @@ export interface PostgresOptions {
   readonly names: SchemaNames;
   /** For messages, without a secret. */
   readonly description: string;
+  readonly readErasureSecret: ReadErasureSecret;
 }
 
 /** Records of a selection that are read at once. */
@@ -61,7 +69,7 @@ const CONNECTIONS = PARALLEL_COMMITS + PARALLEL_RESERVATIONS + 3;
 
 /** A warehouse in Postgres 13 or newer; connects at the first use. */
 export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
-  const { names, description } = options;
+  const { names, description, readErasureSecret } = options;
   const pool = openPool(options.url, CONNECTIONS);
   const foreignPools = new Map<string, pg.Pool>();
   const openLoads = trackLoads();
@@ -99,25 +107,36 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
 
     async planLookup(spec): Promise<LookupCounts> {
       const migrated = await isMigrated(pool, names);
+      const remembersErasures = await hasErasures(pool, names);
       const context = { names, spec, foreignPool: poolFor(spec), isMigrated: migrated };
-      const selected = await inTransaction(pool, (session) => selectDue({ ...context, session }, null), {
-        keep: false,
-      });
+      const plan = async (session: Session) => {
+        const suppression = remembersErasures
+          ? await readSuppression(session, names, readErasureSecret)
+          : noSuppression;
+        return selectDue({ ...context, session, suppression }, null);
+      };
+      const selected = await inTransaction(pool, plan, { keep: false });
       return selected.counts;
     },
     async selectLookup(spec, run): Promise<LookupSelection> {
       const workTable = workTableName(run);
       // By itself: other shards that look for orphans at the same time would wait until this selection is made.
       await forRun(run, (session) => runs.dropOrphanedWorkTables(session, names, spec));
-      const selected = await forRun(run, async (session) => {
-        const context = { session, names, spec, foreignPool: poolFor(spec), isMigrated: true };
-        return selectDue(context, { run, workTable });
-      });
+      const select = () =>
+        forRun(run, async (session) => {
+          const suppression = await readSuppression(session, names, readErasureSecret);
+          const context = { session, names, spec, foreignPool: poolFor(spec), isMigrated: true, suppression };
+          const found = await selectDue(context, { run, workTable });
+          await requireSameEpoch(session, names, suppression);
+          return found;
+        });
+      const selected = await againIfErased(select);
       checkpoints.set(runKey(run), selected.checkpoint);
       return selectionOf(runPlace, { run, spec, workTable }, selected);
     },
     preparePerson: (update, answeredAt) => encodePerson(update, answeredAt, storeRows),
-    commitLookup: (commit) => commitLookup({ ...runPlace, openLoads, pause: delay }, commit),
+    commitLookup: (commit) =>
+      commitLookup({ ...runPlace, readErasureSecret, openLoads, pause: delay }, commit),
     reserveCall: (run, call) =>
       reservations.add(() =>
         withRetries(delay, (attempt) =>

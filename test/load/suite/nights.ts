@@ -231,6 +231,7 @@ export function endOf(counts: LookupCounts): RunEnd {
       records_read: counts.read,
       records_unchanged: counts.unchanged,
       records_duplicate: counts.duplicate,
+      records_suppressed: counts.suppressed,
       records_waiting: counts.waiting,
       records_sent: counts.toSend,
       records_rejected_before_sending: counts.rejectedBeforeSending,
@@ -260,10 +261,11 @@ export function gist(counts: LookupCounts): Readonly<Record<string, unknown>> {
 
 /** Every row read ends as exactly one of these. */
 export function expectCountsToAddUp(counts: LookupCounts): void {
-  const { unchanged, duplicate, waiting, toSend, rejectedBeforeSending, remaining } = counts;
-  expect(unchanged + duplicate + waiting + toSend + rejectedBeforeSending + remaining).toBe(counts.read);
+  const { unchanged, duplicate, suppressed, waiting, toSend, rejectedBeforeSending, remaining } = counts;
+  const ended = unchanged + duplicate + suppressed + waiting + toSend + rejectedBeforeSending + remaining;
+  expect(ended).toBe(counts.read);
   expect(Object.values(counts.dueReasons).reduce((sum, n) => sum + n, 0)).toBe(counts.due);
-  expect(unchanged + waiting + rejectedBeforeSending + counts.due).toBe(counts.read);
+  expect(unchanged + suppressed + waiting + rejectedBeforeSending + counts.due).toBe(counts.read);
   expect(counts.toSend + counts.duplicate + counts.remaining).toBe(counts.due);
 }
 

@@ -1,0 +1,45 @@
+import { describe, expect, test } from "vitest";
+import { tables } from "../../src/schemas/registry.ts";
+import type { NamesPeople, Table } from "../../src/schemas/table.ts";
+
+const named = tables.map((table) => [table.name, table] as const);
+
+function namingOf({ people }: Table): NamesPeople {
+  return people === null || typeof people === "string" ? {} : people;
+}
+
+function columnsOf(table: Table): readonly string[] {
+  const { pids = [], emails = [], clears = [], mentions = [], isOfInputRow } = namingOf(table);
+  return [...pids, ...emails, ...clears, ...mentions, ...(isOfInputRow ? ["source", "source_key"] : [])];
+}
+
+describe("how tables name people", () => {
+  // An erasure finds in a table what its declaration says (src/schemas/table.ts, NamesPeople), and nothing else.
+  test.each(named)("%s says how it does, or that it names nobody", (_, table) => {
+    expect(table.people).not.toBeNull();
+  });
+
+  test("the ops schema names nobody", () => {
+    const naming = tables.filter(({ room, people }) => room === "ops" && people !== "nobody");
+    expect(naming.map(({ name }) => name)).toEqual([]);
+  });
+
+  test.each(named)("%s has the columns that it speaks of", (_, table) => {
+    const columns = table.columns.map(({ name }) => name);
+    expect(columns).toEqual(expect.arrayContaining([...columnsOf(table)]));
+  });
+
+  test.each(named)("%s leaves out no column that holds a PID, an address or a row's key", (_, table) => {
+    if (table.people === "kept") return;
+    const telling = table.columns
+      .filter(({ name, type }) => type === "text" && /(^|_)pids?$|^email_address$|^source_key$/u.test(name))
+      .map(({ name }) => name);
+    expect(columnsOf(table)).toEqual(expect.arrayContaining(telling));
+  });
+
+  test("lists of a person are told by the person's PID", () => {
+    const lists = tables.filter((table) => namingOf(table).isListOfPerson);
+    expect(lists.map(({ name }) => name)).toContain("person_relative");
+    for (const list of lists) expect(list.key[0]).toBe("service_pid");
+  });
+});
