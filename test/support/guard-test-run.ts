@@ -4,7 +4,7 @@
  * removes all. Prints one JSON line: `folder`, and `url` or null.
  */
 import { once } from "node:events";
-import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -31,9 +31,22 @@ try {
   if (!endedInOrder) await delay(3_000);
   await server?.close();
 } finally {
+  await endEmulator(join(folder, "bigquery", "pid"));
   for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
     const isControl = entry.name === "start.lock" && basename(entry.parentPath) === "postgres";
     if (isControl) await removeDatabase(join(entry.parentPath, ".."));
   }
   await rm(folder, { recursive: true, force: true });
+}
+
+/** The emulator outlives the test file that started it: see bigquery-emulator.ts. */
+async function endEmulator(pidFile: string): Promise<void> {
+  const pid = Number(await readFile(pidFile, "utf8").catch(() => 0));
+  if (!Number.isInteger(pid) || pid <= 0) return;
+  try {
+    process.kill(pid, "SIGKILL");
+    await delay(200);
+  } catch {
+    // It has ended by itself.
+  }
 }

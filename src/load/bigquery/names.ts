@@ -1,0 +1,30 @@
+import { type RawBuilder, sql } from "kysely";
+import type { Room } from "../../schemas/table.ts";
+
+/** The two datasets of a warehouse, and the project that they are in. */
+export interface DatasetNames {
+  readonly project: string;
+  readonly data: string;
+  readonly ops: string;
+}
+
+/** A table of ours, quoted. */
+export function tableId(names: DatasetNames, room: Room, name: string): RawBuilder<unknown> {
+  return sql.id(names.project, names[room], name);
+}
+
+/** An identifier, quoted; for statements that are built as plain text. */
+export function quoteIdentifier(name: string): string {
+  return `\`${name.replaceAll("\\", "\\\\").replaceAll("`", "\\`")}\``;
+}
+
+/** A text literal, quoted; only for texts of our own, never for data. */
+export function quoteLiteral(text: string): string {
+  const escaped = text.replaceAll("\\", "\\\\").replaceAll("'", "\\'").replaceAll("\n", "\\n");
+  return `'${escaped}'`;
+}
+
+/** A qualified name, quoted. */
+export function quoteQualified(parts: readonly string[]): string {
+  return parts.map(quoteIdentifier).join(".");
+}

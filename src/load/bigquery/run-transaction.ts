@@ -1,0 +1,49 @@
+import { type RawBuilder, sql } from "kysely";
+import { LockLostError } from "../../errors.ts";
+import type { RunRef } from "../warehouse.ts";
+import { abortMessage, isAborted } from "./failure.ts";
+import { quoteLiteral, tableId } from "./names.ts";
+import { NOW, type Session, type TransactionWork } from "./session.ts";
+
+/**
+ * Everything that is done for a run goes through here: one transaction that begins with the fence, in which {@link NOW} is the
+ * moment of its start. Throws a LockLostError, with nothing done, when the lock is lost.
+ */
+export async function inRunTransaction<Row>(
+  session: Session,
+  run: RunRef,
+  work: TransactionWork<Row>,
+): Promise<Row[]> {
+  try {
+    return await session.transaction({ ...work, statements: [...fence(session, run), ...work.statements] });
+  } catch (error) {
+    throw isAborted(error, "lock_lost") ? lockLost(run) : error;
+  }
+}
+
+/**
+ * Changes the run's row of `job_lock`: a transaction that only read it would see a snapshot, and could commit after a
+ * takeover; one that writes it conflicts with the takeover, and one of both is cancelled. Counts as a sign of life, because
+ * heartbeats have to wait for this transaction.
+ */
+export function fence({ names }: Session, run: RunRef): readonly RawBuilder<unknown>[] {
+  return [
+    sql`UPDATE ${tableId(names, "ops", "job_lock")} SET heartbeat_at = ${NOW}, _synced_at = ${NOW},
+      expires_at = TIMESTAMP_ADD(${NOW}, INTERVAL TIMESTAMP_DIFF(expires_at, heartbeat_at, MICROSECOND) MICROSECOND)
+      WHERE ${isHeldBy(run)}`,
+    sql`IF @@row_count != 1 THEN RAISE USING MESSAGE = ${sql.raw(quoteLiteral(abortMessage("lock_lost")))}; END IF`,
+  ];
+}
+
+/** The run's row of `job_lock`, while it holds the lock. */
+export function isHeldBy({ job, shard, epoch }: RunRef): RawBuilder<unknown> {
+  return sql`job = ${job} AND shard = ${shard} AND epoch = ${epoch} AND released_at IS NULL`;
+}
+
+/** What ends a run that has lost its lock. */
+export function lockLost(run: RunRef): LockLostError {
+  return new LockLostError(
+    `${run.job}: another process has taken the job over, so this one sends and writes nothing more. What it had ` +
+      "committed before is kept; `status` shows who runs the job now.",
+  );
+}

@@ -1,0 +1,108 @@
+/** A parameter of a statement: text, number, truth, bytes, lists of text; null is a STRING. */
+export type Parameter = string | number | bigint | boolean | null | Uint8Array | readonly string[];
+
+interface ParameterType {
+  readonly type: string;
+  readonly arrayType?: { readonly type: string };
+}
+
+interface ParameterValue {
+  readonly value?: string | null;
+  readonly arrayValues?: readonly { readonly value: string }[];
+}
+
+/** A query parameter as the API takes it. */
+export interface QueryParameter {
+  readonly parameterType: ParameterType;
+  readonly parameterValue: ParameterValue;
+}
+
+/** A value that kysely's `sql` collected, as a query parameter. */
+export function parameterOf(value: unknown): QueryParameter {
+  if (Array.isArray(value)) {
+    return {
+      parameterType: { type: "ARRAY", arrayType: { type: "STRING" } },
+      parameterValue: { arrayValues: value.map((entry) => ({ value: String(entry) })) },
+    };
+  }
+  if (value instanceof Uint8Array) return scalar("BYTES", Buffer.from(value).toString("base64"));
+  if (typeof value === "boolean") return scalar("BOOL", String(value));
+  if (typeof value === "bigint") return scalar("INT64", String(value));
+  if (typeof value === "number") return scalar(Number.isInteger(value) ? "INT64" : "FLOAT64", String(value));
+  if (typeof value === "string") return scalar("STRING", value);
+  if (value === null || value === undefined) return scalar("STRING", null);
+  throw new TypeError("A parameter of a statement has a type that BigQuery doesn't take.");
+}
+
+function scalar(type: string, value: string | null): QueryParameter {
+  return { parameterType: { type }, parameterValue: { value } };
+}
+
+/** A column of a result. */
+export interface ResultField {
+  readonly name: string;
+  readonly type: string;
+  readonly mode?: string;
+  readonly fields?: readonly ResultField[];
+}
+
+/** A value as the API sends it: text, null, `{f: cells}` of a STRUCT, or a list of `{v}`. */
+interface RawCell {
+  readonly v: unknown;
+}
+
+/** A row as the API sends it. */
+export interface RawRow {
+  readonly f: readonly RawCell[];
+}
+
+/**
+ * A row by column name: INT64 as number, or as text beyond 2^53; NUMERIC, dates, JSON and bytes (base64) as text;
+ * TIMESTAMP as `2026-11-21T04:00:00.1Z`; DATETIME as `2026-11-21T04:00:00.100000`; ARRAY and STRUCT as lists and objects.
+ */
+export function readRow(fields: readonly ResultField[], row: RawRow): Record<string, unknown> {
+  return Object.fromEntries(fields.map((field, i) => [field.name, readCell(field, row.f[i]?.v ?? null)]));
+}
+
+function readCell(field: ResultField, value: unknown): unknown {
+  if (field.mode === "REPEATED") {
+    // The API sends exactly this for a repeated column.
+    return ((value ?? []) as readonly RawCell[]).map(({ v }) => readSingle(field, v));
+  }
+  return readSingle(field, value);
+}
+
+function readSingle(field: ResultField, value: unknown): unknown {
+  if (value === null || value === undefined) return null;
+  // The API sends exactly this for a STRUCT, and text for everything else.
+  if (typeof value === "object") return readRow(field.fields ?? [], value as RawRow);
+  return typeof value === "string" ? readText(field.type, value) : value;
+}
+
+function readText(type: string, text: string): unknown {
+  switch (type) {
+    case "INTEGER":
+    case "INT64":
+      return Number.isSafeInteger(Number(text)) ? Number(text) : text;
+    case "FLOAT":
+    case "FLOAT64":
+      return Number(text);
+    case "BOOLEAN":
+    case "BOOL":
+      return text === "true";
+    case "TIMESTAMP":
+      return instantOf(text);
+    default:
+      return text;
+  }
+}
+
+/** Microseconds since 1970, as text, as an ISO instant without trailing zeros. */
+function instantOf(micros: string): string {
+  const total = BigInt(micros);
+  const million = 1_000_000n;
+  const fraction = ((total % million) + million) % million;
+  const seconds = new Date(Number((total - fraction) / million) * 1000).toISOString().slice(0, 19);
+  const digits = fraction.toString().padStart(6, "0").replace(/0+$/, "");
+  return digits === "" ? `${seconds}Z` : `${seconds}.${digits}Z`;
+}
