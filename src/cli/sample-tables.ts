@@ -1,4 +1,5 @@
 import type { Config, InputConfig, InputField, JobConfig } from "../config/config.ts";
+import { isLookupJob } from "../config/job-kinds.ts";
 import { inputSourceOf } from "../jobs/lookup-spec.ts";
 import type { Warehouse } from "../load/warehouse.ts";
 import type { Context } from "./context.ts";
@@ -40,7 +41,7 @@ export async function createSampleTables(
   { log, tell }: Pick<Context, "log" | "tell">,
 ): Promise<void> {
   const { seed, people, inputRows: rows } = config.sandbox;
-  for (const inputs of groupByTable(jobs.map((job) => job.input))) {
+  for (const inputs of groupByTable(jobs.filter(isLookupJob).map((job) => job.input))) {
     const [input] = inputs;
     if (!input) continue;
     const columns = columnsOf(inputs);

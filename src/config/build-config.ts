@@ -5,10 +5,13 @@ import type {
   InputConfig,
   InputField,
   JobConfig,
+  LookupJobConfig,
+  SegmentConfig,
   ServiceConfig,
   WarehouseConfig,
 } from "./config.ts";
 import type { Secrets } from "./resolve-secrets.ts";
+import { availableJobTypes } from "./rules/availability.ts";
 import { predecessorsOf } from "./rules/cycles.ts";
 import type { ConfigDocument } from "./schema/document.ts";
 import type { InputDocument } from "./schema/inputs.ts";
@@ -41,9 +44,9 @@ export function buildConfig(document: ConfigDocument, secrets: Secrets, surround
     confirmAbove: document.confirm_above,
     connections,
     inputs,
-    jobs: jobs.flatMap(([name, job]) => buildJob(name, job, inputs) ?? []),
+    jobs: jobs.flatMap(([name, job]) => buildJob(name, job, { inputs, connections }) ?? []),
     unavailableJobs: jobs
-      .filter(([name, job]) => buildJob(name, job, inputs) === null)
+      .filter(([name, job]) => buildJob(name, job, { inputs, connections }) === null)
       .map(([name, job]) => ({ name, type: job.type })),
   };
 }
@@ -113,29 +116,56 @@ function buildInput(
   };
 }
 
+/** What the jobs of all types are built with. */
+interface JobParts {
+  readonly inputs: Readonly<Record<string, InputConfig>>;
+  readonly connections: Readonly<Record<string, ConnectionConfig>>;
+}
+
 /** Null for a job of a type that this version doesn't have (it is switched off, else it had been refused). */
-function buildJob(
+function buildJob(name: string, job: JobDocument, parts: JobParts): JobConfig | null {
+  if (job.type === "resolve" || job.type === "validate_emails" || job.type === "enrich") {
+    return buildLookupJob(name, job, parts);
+  }
+  return isAvailable(job.type) ? buildFeedJob(name, job, parts) : null;
+}
+
+function isAvailable(type: string): boolean {
+  return availableJobTypes.some((available) => available === type);
+}
+
+/** What every job has. */
+function buildBase(name: string, job: JobDocument, uses: Partial<Parameters<typeof predecessorsOf>[0]>) {
+  return {
+    name,
+    enabled: job.enabled,
+    after: predecessorsOf({
+      after: listOf(job.after ?? []),
+      pid_from: undefined,
+      valid_emails_from: undefined,
+      segments: [],
+      ...uses,
+    }),
+    schedule: job.schedule ?? null,
+    timezone: job.timezone,
+  };
+}
+
+function buildLookupJob(
   name: string,
-  job: JobDocument,
-  inputs: Readonly<Record<string, InputConfig>>,
-): JobConfig | null {
-  if (job.type !== "resolve" && job.type !== "validate_emails" && job.type !== "enrich") return null;
+  job: Extract<JobDocument, { type: LookupJobConfig["type"] }>,
+  { inputs }: JobParts,
+): JobConfig {
   const input = inputs[job.input];
   if (!input) throw new Error(`job ${name} has passed without an input`);
   const refreshAfterMs = msOf(job.refresh_after);
   const validEmailsFrom = job.type === "validate_emails" ? null : (job.valid_emails_from ?? null);
   const pidFrom = job.type === "enrich" ? (job.pid_from ?? null) : null;
   const lookup = {
-    name,
-    enabled: job.enabled,
-    after: predecessorsOf({
-      after: listOf(job.after ?? []),
+    ...buildBase(name, job, {
       pid_from: pidFrom ?? undefined,
       valid_emails_from: validEmailsFrom ?? undefined,
-      segments: [],
     }),
-    schedule: job.schedule ?? null,
-    timezone: job.timezone,
     input,
     refreshAfterMs,
     refreshUnmatchedAfterMs: msOf(job.refresh_unmatched_after) ?? refreshAfterMs,
@@ -153,6 +183,46 @@ function buildJob(
     matchConditionFields: job.match_condition_fields,
     includePremiumFields: job.include_premium_fields,
   };
+}
+
+function buildFeedJob(name: string, job: JobDocument, { connections }: JobParts): JobConfig | null {
+  if (job.type === "segment_members" || job.type === "death_signals") {
+    const segments = job.segments.map(buildSegment);
+    const links = job.segments.map((segment) => ({ id: undefined, job: segment.job }));
+    const base = { ...buildBase(name, job, { segments: links }), segments };
+    return job.type === "segment_members"
+      ? { ...base, type: job.type, fullSweepEveryMs: durationMs(job.full_sweep_every) ?? 0 }
+      : { ...base, type: job.type };
+  }
+  const base = buildBase(name, job, {});
+  if (job.type === "segment_push") {
+    return {
+      ...base,
+      type: job.type,
+      segmentName: job.name ?? null,
+      segmentId: job.segment_id?.toLowerCase() ?? null,
+      description: job.description ?? null,
+      sql: job.sql,
+      connection: job.connection === undefined ? null : (connections[job.connection] ?? null),
+      mode: job.mode,
+      maxRemoveRatio: job.max_remove_ratio,
+      maxRejectRatio: job.max_reject_ratio ?? null,
+      fullSweepEveryMs: durationMs(job.full_sweep_every) ?? 0,
+    };
+  }
+  if (job.type === "search_usage") return { ...base, type: job.type };
+  if (job.type === "endpoint_usage") {
+    return { ...base, type: job.type, bucketingSize: job.bucketing_size, startDate: job.start_date };
+  }
+  return null;
+}
+
+type SegmentDocument = Extract<JobDocument, { type: "segment_members" }>["segments"][number];
+
+function buildSegment({ id, job, name }: SegmentDocument): SegmentConfig {
+  return job === undefined
+    ? { kind: "id", id: (id ?? "").toLowerCase(), name: name ?? null }
+    : { kind: "job", job, name: name ?? null };
 }
 
 function listOf(value: string | string[]): string[] {

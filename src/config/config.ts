@@ -101,15 +101,18 @@ export interface SqlSource {
   readonly sql: string;
 }
 
-interface LookupJobBase {
+interface JobBase {
   readonly name: string;
   readonly enabled: boolean;
   /** Jobs that come first: `after` and every job that another key names; no repetitions. */
   readonly after: readonly string[];
   /** Five cron fields. */
   readonly schedule: string | null;
-  /** IANA name. */
+  /** IANA name; of the schedule, and for `endpoint_usage` also of the days that are counted. */
   readonly timezone: string;
+}
+
+interface LookupJobBase extends JobBase {
   readonly input: InputConfig;
   /** Null: an answer never expires. */
   readonly refreshAfterMs: number | null;
@@ -147,14 +150,83 @@ export interface EnrichJobConfig extends LookupJobBase {
   readonly includePremiumFields: boolean;
 }
 
+/** A segment that a job reads: by id, or the one that a `segment_push` job fills. */
+export type SegmentConfig =
+  | {
+      readonly kind: "id";
+      /** Lower case. */
+      readonly id: string;
+      /** What the user calls it; null for nothing. */
+      readonly name: string | null;
+    }
+  | { readonly kind: "job"; readonly job: string; readonly name: string | null };
+
+/** A job that keeps the members of segments. */
+export interface SegmentMembersJobConfig extends JobBase {
+  readonly type: "segment_members";
+  readonly segments: readonly SegmentConfig[];
+  readonly fullSweepEveryMs: number;
+}
+
+/** A job that makes a segment of what a query gives. */
+export interface SegmentPushJobConfig extends JobBase {
+  readonly type: "segment_push";
+  /** Name under which the segment is created; null only beside `segmentId`. */
+  readonly segmentName: string | null;
+  /** A segment that exists already, lower case; null to create one. */
+  readonly segmentId: string | null;
+  readonly description: string | null;
+  /** Query that gives `service_pid`; without a semicolon at its end. */
+  readonly sql: string;
+  /** Null: the warehouse itself. */
+  readonly connection: ConnectionConfig | null;
+  readonly mode: "append" | "mirror";
+  /** Most of the members that the job added that `mirror` may remove in a run, 0 to 1. */
+  readonly maxRemoveRatio: number;
+  /** Rejected PIDs / PIDs sent, 0 to 1; null: no bound. */
+  readonly maxRejectRatio: number | null;
+  /** After so long everything that should be a member is added again, in case others have removed it. */
+  readonly fullSweepEveryMs: number;
+}
+
+/** A job that keeps the death signals of members of segments. */
+export interface DeathSignalsJobConfig extends JobBase {
+  readonly type: "death_signals";
+  readonly segments: readonly SegmentConfig[];
+}
+
+/** A job that keeps the usage history of person search. */
+export interface SearchUsageJobConfig extends JobBase {
+  readonly type: "search_usage";
+}
+
+/** A job that keeps the usage of every endpoint; its `timezone` is that of the buckets. */
+export interface EndpointUsageJobConfig extends JobBase {
+  readonly type: "endpoint_usage";
+  readonly bucketingSize: "hour" | "day" | "week" | "month" | "quarter" | "year";
+  /** First day, `YYYY-MM-DD`, inclusive. */
+  readonly startDate: string;
+}
+
 /** Most records that may be sent by all jobs of a type together; null for no bound. UTC. */
 export interface BudgetConfig {
   readonly perDay: number | null;
   readonly perMonth: number | null;
 }
 
+/** A job that asks about the rows of an input. */
+export type LookupJobConfig = ResolveJobConfig | ValidateEmailsJobConfig | EnrichJobConfig;
+
+/** A job that keeps a free feed, or fills a segment. */
+export type FeedJobConfig =
+  | SegmentMembersJobConfig
+  | SegmentPushJobConfig
+  | DeathSignalsJobConfig
+  | SearchUsageJobConfig
+  | EndpointUsageJobConfig;
+
 /** One job. */
-export type JobConfig = ResolveJobConfig | ValidateEmailsJobConfig | EnrichJobConfig;
+export type JobConfig = LookupJobConfig | FeedJobConfig;
 
 /** The whole configuration: checked, linked and with its defaults filled in; holds no secret, only where they are. */
 export interface Config {
@@ -172,7 +244,7 @@ export interface Config {
     /** Received answers of one job that may wait to be loaded before no further call is started. */
     readonly maxBytes: number;
   };
-  readonly budgets: Readonly<Record<JobConfig["type"], BudgetConfig>>;
+  readonly budgets: Readonly<Record<LookupJobConfig["type"], BudgetConfig>>;
   /** Milliseconds without a heartbeat after which another process may take a job over. */
   readonly lockLifeMs: number;
   /** After its first run a job that is due for more than both asks first. */

@@ -59,7 +59,7 @@ export interface ReadOptions<R> {
 }
 
 /** An id as the service may send it, number or text; null when it is neither or of unlikely length. */
-function readId(value: unknown): string | null {
+export function readId(value: unknown): string | null {
   if (typeof value === "number") return String(value);
   return typeof value === "string" && value.length <= 200 && /^[\x20-\x7e]+$/u.test(value) ? value : null;
 }
@@ -70,7 +70,7 @@ function keyText(value: unknown): string | null {
 }
 
 /** NUL, or any surrogate: an escaped pair can't be told from a lone one without parsing. */
-const CONTROL_ESCAPE = /\\u(?:0000|[dD][89a-fA-F])/u;
+export const CONTROL_ESCAPE = /\\u(?:0000|[dD][89a-fA-F])/u;
 
 /** Some results in a row, and whether their text needs a closer look: only then it can hold NUL or lone surrogates. */
 interface ResultList {
@@ -185,7 +185,7 @@ function readOne<R>(
 const MAX_CLOCK_ERROR_MS = 1000 * 86_400_000;
 
 /** The instant from which on an answer holds. */
-function ageOf(requestCompletedAt: string | null, receivedAt: string): string {
+export function ageOf(requestCompletedAt: string | null, receivedAt: string): string {
   if (requestCompletedAt === null) return receivedAt;
   const errorMs = Math.abs(Date.parse(requestCompletedAt) - Date.parse(receivedAt));
   return errorMs > MAX_CLOCK_ERROR_MS ? receivedAt : requestCompletedAt;

@@ -35,6 +35,8 @@ export type Decision =
   | { readonly action: "stop_job"; readonly code: string }
   | { readonly action: "stop_run"; readonly code: string };
 
+type Retry = Extract<Decision, { action: "retry" }>;
+
 /** What to do on a status, and whether the call may have been charged. */
 interface Rule {
   readonly ambiguous: boolean;
@@ -52,12 +54,12 @@ const MAX_AMBIGUOUS_TRIES = 2;
 const MAX_UNAVAILABLE_TRIES = 30;
 
 /** Waits as the service asked (bounded) and at least a random share of a ceiling ("full jitter"). */
-function retry(random: number, ceilingMs: number, retryAfterMs: number | null): Decision {
+function retry(random: number, ceilingMs: number, retryAfterMs: number | null): Retry {
   const asked = Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
   return { action: "retry", afterMs: Math.max(asked, Math.round(random * ceilingMs)) };
 }
 
-function backOff(history: CallHistory, retryAfterMs: number | null, maxMs = MAX_BACKOFF_MS): Decision {
+function backOff(history: CallHistory, retryAfterMs: number | null, maxMs = MAX_BACKOFF_MS): Retry {
   const ceilingMs = Math.min(maxMs, FIRST_BACKOFF_MS * 2 ** Math.min(history.refusals, 16));
   return retry(history.random, ceilingMs, retryAfterMs);
 }
@@ -123,6 +125,31 @@ const ruleByKind: Readonly<Record<Exclude<CallOutcome["kind"], "status">, Rule>>
 
 function ruleOf(outcome: CallOutcome): Rule {
   return outcome.kind === "status" ? ruleOfStatus(outcome.status) : ruleByKind[outcome.kind];
+}
+
+/** Tries of a free call that may be repeated, whatever became of the ones before. */
+const MAX_FREE_TRIES = 8;
+
+/** What to do next with a free call. */
+export type FreeDecision = Exclude<Decision, { action: "isolate" | "halve" | "use_capacity" | "set_aside" }>;
+
+/**
+ * Decides what to do after a call that costs nothing and does no harm when it is made again; pure. `tries` counts those
+ * made, of any outcome but refusals for want of quota and missing connections, which all calls of a run are judged by.
+ */
+export function decideFreeRetry(
+  outcome: CallOutcome,
+  history: Pick<CallHistory, "refusals" | "random"> & { readonly tries: number },
+): FreeDecision {
+  const retryAfterMs = outcome.kind === "status" ? outcome.retryAfterMs : null;
+  const decision = decideRetry(outcome, { ...history, ambiguous: 0 });
+  if (decision.action === "isolate" || decision.action === "halve" || decision.action === "use_capacity") {
+    return { action: "stop_job", code: "request_refused" };
+  }
+  const isPassing = isAmbiguous(outcome) || (outcome.kind === "status" && outcome.status === 503);
+  if (!isPassing && decision.action !== "set_aside") return decision;
+  if (history.tries >= MAX_FREE_TRIES) return { action: "stop_job", code: "no_answer" };
+  return backOff({ refusals: history.tries - 1, ambiguous: 0, random: history.random }, retryAfterMs);
 }
 
 /** Decides what to do with the records of a call; pure. */

@@ -14,6 +14,7 @@ const adviceByCode: Readonly<Record<string, string>> = {
   not_found:
     "The service doesn't know this path: check service.base_url, also for a path that doesn't belong there.",
   method_not_allowed: "The path exists but doesn't take this call: check service.base_url.",
+  no_answer: "It was asked several times. What was committed before is kept; run again later.",
   request_refused: "The fault lies outside the records, so in the job's own parameters: correct them.",
 };
 

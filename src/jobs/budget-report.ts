@@ -1,10 +1,10 @@
-import type { Config, JobConfig } from "../config/config.ts";
+import type { Config, LookupJobConfig } from "../config/config.ts";
 import type { BudgetUse } from "../load/warehouse.ts";
 
 /** What is left of a budget, in the documents of `plan --json` and `status --json`. */
 export interface BudgetReport {
   /** Type of the jobs that share it. */
-  readonly budget: JobConfig["type"];
+  readonly budget: LookupJobConfig["type"];
   readonly period: "day" | "month";
   /** Most records in the present period (UTC). */
   readonly limit: number;

@@ -1,4 +1,4 @@
-import type { Config, JobConfig } from "../config/config.ts";
+import type { Config, LookupJobConfig } from "../config/config.ts";
 import type { LimitedBy } from "../errors.ts";
 import type { BudgetPeriod, BudgetUse, RunUse, SendingLimits } from "../load/warehouse.ts";
 import { type Shard, shareOf } from "./shard.ts";
@@ -20,7 +20,7 @@ export interface Cap {
  */
 export function limitsOf(
   config: Pick<Config, "budgets">,
-  job: Pick<JobConfig, "type" | "maxRecordsPerRun">,
+  job: Pick<LookupJobConfig, "type" | "maxRecordsPerRun">,
   maxRecords: number | null,
   shard: Shard,
 ): JobLimits {
@@ -45,7 +45,7 @@ export function nameOfLimit(limits: JobLimits, period: BudgetPeriod): LimitedBy 
 export type Used = Readonly<Record<BudgetPeriod, number>>;
 
 /** What counts in the budget of a type of job at present, and in the run. */
-export function usedOf(uses: readonly BudgetUse[], type: JobConfig["type"], run: RunUse): Used {
+export function usedOf(uses: readonly BudgetUse[], type: LookupJobConfig["type"], run: RunUse): Used {
   const sum = (period: BudgetUse["period"]) =>
     uses.find((use) => use.budget === type && use.period === period)?.records ?? 0;
   return { month: sum("month"), day: sum("day"), ...run };

@@ -1,4 +1,4 @@
-import type { Config, JobConfig } from "../config/config.ts";
+import type { Config, LookupJobConfig } from "../config/config.ts";
 import type { LookupCounts } from "../load/warehouse.ts";
 import type { Cap } from "./caps.ts";
 import { durationText } from "./duration-text.ts";
@@ -27,7 +27,7 @@ export interface Forecast {
  */
 export function forecastOf(
   config: Pick<Config, "service">,
-  job: JobConfig,
+  job: LookupJobConfig,
   counts: LookupCounts,
   given: { readonly cap: Cap | null; readonly toCome?: number },
 ): Forecast {
@@ -51,7 +51,7 @@ export function forecastOf(
 
 /** The forecast as a line for people. */
 export function forecastText(
-  job: JobConfig,
+  job: LookupJobConfig,
   counts: LookupCounts,
   { calls, billable, seconds }: Forecast,
   cap: Cap | null,
@@ -82,6 +82,6 @@ function reasonsText({ dueReasons }: LookupCounts): string {
   return ` (${reasons.map(([reason, rows]) => countText(rows, reason, reason).replaceAll("_", " ")).join(", ")})`;
 }
 
-function waitsFor(job: JobConfig): string {
+function waitsFor(job: LookupJobConfig): string {
   return (job.type === "enrich" ? job.pidFrom : null) ?? "another job";
 }

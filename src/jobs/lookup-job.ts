@@ -1,4 +1,4 @@
-import type { JobConfig } from "../config/config.ts";
+import type { LookupJobConfig } from "../config/config.ts";
 import { LockLostError } from "../errors.ts";
 import type {
   Coverage,
@@ -43,7 +43,7 @@ interface WorkResult extends JobResult {
 }
 
 interface Task {
-  readonly job: JobConfig;
+  readonly job: LookupJobConfig;
   readonly request: RunRequest;
   readonly run: RunRef;
   readonly spec: LookupSpec;
@@ -54,7 +54,7 @@ interface Task {
 /** Runs one job once and keeps the books, unless another process runs it. Throws only when it could not begin. */
 export async function runLookupJob(
   services: JobServices,
-  job: JobConfig,
+  job: LookupJobConfig,
   request: RunRequest,
 ): Promise<JobResult> {
   const { runId, shard } = request;
@@ -71,7 +71,7 @@ export async function runLookupJob(
 
 async function runHeld(
   services: JobServices,
-  job: JobConfig,
+  job: LookupJobConfig,
   request: RunRequest,
   run: RunRef,
 ): Promise<JobResult> {
@@ -155,7 +155,7 @@ function untouched(counts: LookupCounts): LookupCounts {
   return { ...counts, rejectedBeforeSending: 0, reused: 0, remaining };
 }
 
-function outageOf({ config, clock, log, signal }: JobServices, job: JobConfig): Outage {
+function outageOf({ config, clock, log, signal }: JobServices, job: LookupJobConfig): Outage {
   return createOutage({ clock, log, signal, retryForMs: config.warehouse.retryForMs, job: job.name });
 }
 
@@ -169,12 +169,17 @@ function keeperOf({ warehouse }: JobServices, task: Task, spool: Spool): AnswerK
   });
 }
 
-function textOf({ name }: JobConfig, { folder, calls }: Spool): string | null {
+function textOf({ name }: LookupJobConfig, { folder, calls }: Spool): string | null {
   return calls === 0 ? null : keptText(name, folder, { calls, records: null });
 }
 
 /** Adds to an end what the user has to know about answers that are on disk still. */
-function tellKept({ log, progress }: JobServices, job: JobConfig, end: JobEnd, kept: string | null): JobEnd {
+function tellKept(
+  { log, progress }: JobServices,
+  job: LookupJobConfig,
+  end: JobEnd,
+  kept: string | null,
+): JobEnd {
   if (kept === null) return end;
   log.info({ job: job.name, kept }, "answers_kept");
   if (!end.error) progress.note(job.name, kept);

@@ -1,4 +1,4 @@
-import type { InputConfig, JobConfig } from "../config/config.ts";
+import type { InputConfig, LookupJobConfig } from "../config/config.ts";
 import type { InputShard, InputSource, LookupSpec } from "../load/warehouse.ts";
 import { resolveListFields, resolveScalarFields } from "../schemas/resolve.ts";
 import { type BoundLookup, bindLookup } from "./lookup-types.ts";
@@ -44,7 +44,7 @@ function fieldsAmong(input: InputConfig, inputFields: readonly string[]): InputS
 }
 
 /** Everything that decides which records of a job are due. */
-export async function lookupSpecOf(job: JobConfig, request: SpecRequest): Promise<LookupSpec> {
+export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): Promise<LookupSpec> {
   const bound = bindLookup(job);
   const shard = inputShardOf(job, bound, request.shard);
   const input = await inputSourceOf(job.input, [...bound.inputFields, ...(shard?.by.flat() ?? [])]);
@@ -70,7 +70,7 @@ const fieldsToResolve: ReadonlySet<string> = new Set([...resolveScalarFields, ..
  * The part of the input that a shard reads. It hangs on nothing but the row itself, since shards don't start at one
  * moment; and whatever is sent alike has to meet, also when only addresses found invalid make a difference.
  */
-function inputShardOf(job: JobConfig, bound: BoundLookup, { index, count }: Shard): InputShard | null {
+function inputShardOf(job: LookupJobConfig, bound: BoundLookup, { index, count }: Shard): InputShard | null {
   if (count === 1) return null;
   if (job.type === "validate_emails") return { index, count, by: [] };
   const fields = Object.keys(job.input.fields);

@@ -1,4 +1,4 @@
-import type { JobConfig } from "../config/config.ts";
+import type { LookupJobConfig } from "../config/config.ts";
 import type { LookupAnswer, PersonUpdate } from "../load/warehouse.ts";
 import type { DriftLog } from "../schemas/drift.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
@@ -14,7 +14,7 @@ export interface AnsweredPart extends Pick<LookupAnswer, "outcome" | "servicePid
 export type ReadResult = (result: JsonObject, drift: DriftLog) => AnsweredPart;
 
 /** A type of job that sends batches of records: what its file declares. */
-export interface LookupJobType<J extends JobConfig = JobConfig> {
+export interface LookupJobType<J extends LookupJobConfig = LookupJobConfig> {
   readonly endpoint: LookupEndpoint;
   /** Fields of the interface's input record that the endpoint takes. */
   readonly inputFields: readonly string[];

@@ -1,4 +1,4 @@
-import type { JobConfig } from "../config/config.ts";
+import type { LookupJobConfig } from "../config/config.ts";
 import type { LookupType } from "../load/warehouse.ts";
 import { enrichJob } from "./enrich.ts";
 import type { LookupJobType, ReadResult } from "./lookup-type.ts";
@@ -19,7 +19,7 @@ const typeOf: Readonly<Record<LookupType, Pick<LookupJobType, "endpoint" | "read
   enrich: enrichJob,
 };
 
-function bind<J extends JobConfig>(type: LookupJobType<J>, job: J): BoundLookup {
+function bind<J extends LookupJobConfig>(type: LookupJobType<J>, job: J): BoundLookup {
   return {
     endpoint: type.endpoint,
     inputFields: type.inputFields,
@@ -40,7 +40,7 @@ export function lookupAsked(
 }
 
 /** Every type of job there is; a new one adds its line. */
-export function bindLookup(job: JobConfig): BoundLookup {
+export function bindLookup(job: LookupJobConfig): BoundLookup {
   if (job.type === "resolve") return bind(resolveJob, job);
   if (job.type === "validate_emails") return bind(validateEmailsJob, job);
   return bind(enrichJob, job);

@@ -1,9 +1,11 @@
-import type { JobConfig } from "../config/config.ts";
+import type { FeedJobConfig, LookupJobConfig } from "../config/config.ts";
+import { isLookupJob } from "../config/job-kinds.ts";
 import type { LimitedBy } from "../errors.ts";
 import type { DueReason } from "../load/warehouse.ts";
 import { type BudgetReport, budgetReports } from "./budget-report.ts";
 import { limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
 import type { BillableEstimate } from "./estimate.ts";
+import { bindFeed } from "./feed-types.ts";
 import { forecastOf } from "./forecast.ts";
 import { selectJobs } from "./job-selection.ts";
 import { lookupSpecOf, plainRequest } from "./lookup-spec.ts";
@@ -68,8 +70,12 @@ export async function planJobs(
   const plans: JobPlan[] = [];
   const planned = new Set(jobs.map((job) => job.name));
   /** Records that the jobs before it will send, by type. */
-  const toCome: Partial<Record<JobConfig["type"], number>> = {};
+  const toCome: Partial<Record<LookupJobConfig["type"], number>> = {};
   for (const job of jobs) {
+    if (!isLookupJob(job)) {
+      plans.push(planFeed(job));
+      continue;
+    }
     const used = usedOf(uses, job.type, { run: 0, shard: 0 });
     const before = toCome[job.type] ?? 0;
     const { plan, sending } = await planJob(services, job, {
@@ -83,6 +89,31 @@ export async function planJobs(
   return { jobs: plans, budgets: budgetReports(config, uses) };
 }
 
+/** A feed is free, and what it holds is not known before it is read. */
+function planFeed(job: FeedJobConfig): JobPlan {
+  const { calls, toSend } = bindFeed(job).forecast;
+  return {
+    job: job.name,
+    type: job.type,
+    records_read: 0,
+    records_due: 0,
+    due_reasons: {},
+    records_unchanged: 0,
+    records_duplicate: 0,
+    records_suppressed: 0,
+    records_waiting: 0,
+    records_rejected_before_sending: 0,
+    records_to_send: toSend,
+    records_remaining: 0,
+    limited_by: null,
+    budget_left: null,
+    calls,
+    estimated_billable: { low: 0, expected: 0, high: 0, basis: "free" },
+    estimated_seconds: 0,
+    waiting_answers: { calls: 0, bytes: 0 },
+  };
+}
+
 /** What a job's plan depends on beside the job. */
 interface Surroundings {
   /** Names of all jobs of the plan. */
@@ -94,7 +125,7 @@ interface Surroundings {
 
 async function planJob(
   { config, warehouse }: Pick<JobServices, "config" | "warehouse">,
-  job: JobConfig,
+  job: LookupJobConfig,
   { planned, shard, used }: Surroundings,
 ): Promise<{ readonly plan: Omit<JobPlan, "waiting_answers">; readonly sending: number }> {
   const limits = limitsOf(config, job, null, shard);

@@ -1,4 +1,5 @@
 import type { JobConfig } from "../config/config.ts";
+import { isLookupJob } from "../config/job-kinds.ts";
 import { inspectInputs, throwProblems, verifyInputs } from "./verify-inputs.ts";
 import type { JobServices } from "./services.ts";
 import { reportWaiting } from "./waiting-answers.ts";
@@ -21,7 +22,7 @@ export async function prepareRun(
   await verifyInputs(
     config,
     warehouse,
-    jobs.filter((job) => afterMigrating.includes(job.input)),
+    jobs.filter((job) => isLookupJob(job) && afterMigrating.includes(job.input)),
   );
   await warehouse.writeServiceHost(serviceHostOf(config), { replace: false });
   for (const { path, message, hint } of (await reportWaiting(config, warehouse)).remarks) {

@@ -1,4 +1,6 @@
 import type { JobConfig } from "../config/config.ts";
+import { isLookupJob } from "../config/job-kinds.ts";
+import { runFeedJob } from "./feed-job.ts";
 import { holdJob } from "./hold-job.ts";
 import { selectJobs } from "./job-selection.ts";
 import { endOfError, interrupted, type JobEnd, locked, skipped } from "./job-end.ts";
@@ -6,7 +8,7 @@ import { type JobResult, runLookupJob } from "./lookup-job.ts";
 import { prepareRun } from "./prepare.ts";
 import { type JobReport, type RunReport, statusOf, zeroCounters } from "./report.ts";
 import type { JobServices, RunRequest } from "./services.ts";
-import { shardText } from "./shard.ts";
+import { shardText, wholeInput } from "./shard.ts";
 
 export { exitCodeOf, type JobReport, type RunReport } from "./report.ts";
 export type { JobServices, Progress, RunRequest } from "./services.ts";
@@ -17,7 +19,12 @@ export { verifyInputs } from "./verify-inputs.ts";
  * before anything was sent (a FixConfigurationError: before anything was touched).
  */
 export async function runJobs(services: JobServices, request: RunRequest): Promise<RunReport> {
-  const jobs = selectJobs(services.config, request.jobs);
+  const selected = selectJobs(services.config, request.jobs);
+  // A feed is read as a whole, and by one of the shards.
+  const jobs = selected.filter((job) => request.shard.index === 0 || isLookupJob(job));
+  for (const job of selected) {
+    if (!jobs.includes(job)) services.log.info({ job: job.name }, "left_to_first_shard");
+  }
   await prepareRun(services, jobs);
   const reports: JobReport[] = [];
   const ends = new Map<string, JobEnd>();
@@ -53,7 +60,7 @@ async function runOne(
     const hindrance = hindranceOf(services, job, ends);
     result = hindrance
       ? await leaveOut(services, job, request, hindrance)
-      : await runLookupJob(services, job, request);
+      : await runJob(services, job, request);
   } catch (error) {
     result = { end: endOfError(error), counters: zeroCounters };
   }
@@ -63,6 +70,11 @@ async function runOne(
   if (status === "failed") services.log.error({ ...fields, ...error, error: cause }, "job_failed");
   else services.log.info(fields, "job_ended");
   return result;
+}
+
+/** Every kind of job there is. */
+async function runJob(services: JobServices, job: JobConfig, request: RunRequest): Promise<JobResult> {
+  return isLookupJob(job) ? runLookupJob(services, job, request) : runFeedJob(services, job, request);
 }
 
 /** Notes a job that is not begun, unless another process runs it and keeps its books. */
@@ -75,7 +87,8 @@ async function leaveOut(
   const left = { end, counters: zeroCounters };
   const { status, limitedBy, error } = end;
   if (status === "locked") return left;
-  const wanted = { runId, job: job.name, jobType: job.type, shard: shardText(shard) };
+  const part = isLookupJob(job) ? shard : wholeInput;
+  const wanted = { runId, job: job.name, jobType: job.type, shard: shardText(part) };
   const hold = await holdJob(services, wanted, { wait: false });
   if (hold.kind === "refused") return left;
   const { run, release } = hold.held;

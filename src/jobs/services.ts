@@ -39,6 +39,8 @@ export interface RunRequest {
   readonly jobs: readonly string[];
   /** Send every record again. */
   readonly resend: boolean;
+  /** Read free feeds again from the start. */
+  readonly fullRefresh: boolean;
   /** Most distinct records that each job sends; null for no cap. Of a shard the cap of the whole run. */
   readonly maxRecords: number | null;
   /** The part of every input that this run looks at; the services' configuration and limits are this part's. */

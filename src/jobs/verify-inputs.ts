@@ -1,4 +1,5 @@
 import type { Config, InputConfig, JobConfig } from "../config/config.ts";
+import { isLookupJob } from "../config/job-kinds.ts";
 import { orderJobs } from "../config/order-jobs.ts";
 import { FixConfigurationError, messageOf, type Problem } from "../errors.ts";
 import type { Warehouse } from "../load/warehouse.ts";
@@ -19,7 +20,7 @@ export async function inspectInputs(
 ): Promise<InputFindings> {
   const problems: Problem[] = [];
   const afterMigrating: InputConfig[] = [];
-  for (const input of new Set(jobs.map((job) => job.input))) {
+  for (const input of new Set(jobs.filter(isLookupJob).map((job) => job.input))) {
     const found = await inspectInput(warehouse, input);
     if (found.length > 0 && isOverOurTables(config, input)) afterMigrating.push(input);
     else problems.push(...found);

@@ -6,6 +6,10 @@ import type { Problem } from "../errors.ts";
 import type { AlertWarehouse } from "./alert-warehouse.ts";
 import type { RetentionWarehouse } from "./retention-warehouse.ts";
 import type { ScheduleWarehouse } from "./schedule-warehouse.ts";
+import type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
+import type { FeedWarehouse } from "./feed-warehouse.ts";
+
+export type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
 
 /** Which endpoint's answers a lookup job keeps. */
 export type LookupType = "resolve" | "validate_emails" | "enrich";
@@ -157,24 +161,6 @@ export interface LookupSelection {
   close(): Promise<void>;
 }
 
-/** One attempt of a call, as the ledger keeps it. */
-export interface LedgerEntry {
-  readonly callId: string;
-  readonly endpoint: string;
-  readonly apiRequestId: string | null;
-  readonly startedAt: string;
-  readonly requestCompletedAt: string | null;
-  readonly milliseconds: number;
-  readonly httpStatus: number | null;
-  readonly attempt: number;
-  readonly recordsSent: number;
-  readonly recordsMatched: number | null;
-  readonly responseBytes: number;
-  readonly possiblyBilled: boolean;
-  /** Records that an earlier call without an answer may have been charged for as well. */
-  readonly possiblyBilledTwice: number;
-}
-
 /** Most records that may be sent; null for no bound. */
 export interface SendingLimits {
   /** In this UTC day, by all jobs of the type, on all machines. */
@@ -294,17 +280,6 @@ export interface LookupReject {
   readonly apiRequestId: string | null;
 }
 
-/** What one run of one job is called. */
-export interface RunRef {
-  readonly runId: string;
-  readonly job: string;
-  readonly jobType: string;
-  /** `I/N`; `0/1` without shards. */
-  readonly shard: string;
-  /** Of the lock that the run holds on job and shard: nothing is committed for it under an older one. */
-  readonly epoch: number;
-}
-
 /** A process that runs jobs, as others can recognize it. */
 export interface RunnerProcess {
   /** Name of the machine, for people. */
@@ -348,9 +323,6 @@ export type LockReply =
     }
   /** Others run the job: the same shard of it, or another division of it into shards. */
   | { readonly kind: "refused"; readonly holders: readonly LockHolder[] };
-
-/** Counters to add to the run's. */
-export type CounterDelta = Partial<Record<RunCounter, number>>;
 
 /** Everything that a group of calls leaves behind: committed together or not at all. */
 export interface LookupCommit {
@@ -452,7 +424,7 @@ export interface TableFreshness {
  * nothing, an older answer never replaces a newer one, unchanged rows aren't rewritten. Whatever is asked for a run
  * throws a LockLostError and leaves nothing behind once the run's lock has been released or taken over.
  */
-export interface Warehouse extends ScheduleWarehouse, AlertWarehouse, RetentionWarehouse {
+export interface Warehouse extends ScheduleWarehouse, AlertWarehouse, RetentionWarehouse, FeedWarehouse {
   /** For messages: kind, place and schemas, without a secret. */
   readonly description: string;
   /** Loads that may commit at the same time without hindering each other; 1 where commits conflict by table. */

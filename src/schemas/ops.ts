@@ -1,7 +1,7 @@
 import { column, type Table, table } from "./table.ts";
 
-/** The counters of `run --json`, in its order; all in input rows but where the doc says otherwise. */
-export const runCounters = {
+/** The counters of the first tables, in the order of `run --json`; all in input rows but where the doc says otherwise. */
+const firstCounters = {
   records_read: "Input rows read (validate_emails: addresses as they occur).",
   records_unchanged: "Rows that were not due.",
   records_duplicate: "Due rows with content equal to one that was sent, or answered before.",
@@ -17,6 +17,14 @@ export const runCounters = {
   retries: "HTTP requests that repeated an earlier one.",
   possibly_billed_twice: "Records sent again after an outcome that left open whether they were charged.",
 } as const;
+
+/** Counters that later migrations added. */
+const addedCounters = {
+  records_received: "Records that a free feed gave; input rows have none.",
+} as const;
+
+/** The counters of `run --json`, in its order. */
+export const runCounters = { ...firstCounters, ...addedCounters } as const;
 
 /** One of the counters of `run --json`. */
 export type RunCounter = keyof typeof runCounters;
@@ -55,7 +63,7 @@ export const syncRun = ops(
     column("limited_by", "text", "none", "What ended it early."),
     column("started_at", "timestamptz", "none", "Start, by the warehouse's clock.", true),
     column("finished_at", "timestamptz", "none", "End, by the warehouse's clock."),
-    ...Object.entries(runCounters).map(([name, doc]) => column(name, "integer", "none", doc, true)),
+    ...Object.entries(firstCounters).map(([name, doc]) => column(name, "integer", "none", doc, true)),
     column("records_due", "integer", "none", "Rows that were due at the start, before any cap.", true),
     column(
       "safe_until",
@@ -65,6 +73,7 @@ export const syncRun = ops(
     ),
     column("error", "text", "none", "Why it failed."),
   ],
+  Object.entries(addedCounters).map(([name, doc]) => column(name, "integer", "none", doc, true)),
 );
 
 /** Who runs each job, or a shard of it; one row each, which stays after its release. */
@@ -100,6 +109,20 @@ export const checkpoint = ops(
     column("cursor", "json", "none", "Where to go on."),
     column("updated_at", "timestamptz", "none", "When it was moved.", true),
     column("run_id", "text", "none", "Run that moved it.", true),
+  ],
+);
+
+/** What a feed can't give any more. */
+export const syncGap = ops(
+  "sync_gap",
+  "Spans of a feed that can't be read any more, because nobody read them while the service still had them.",
+  ["job", "stream", "gap_start"],
+  [
+    column("job", "text", "none", "The job."),
+    column("stream", "text", "none", "The stream within the job."),
+    column("gap_start", "timestamptz", "none", "Begin of the gap (inclusive)."),
+    column("gap_end", "timestamptz", "none", "End of the gap (exclusive).", true),
+    column("noticed_at", "timestamptz", "none", "When it was noticed.", true),
   ],
 );
 

@@ -44,6 +44,7 @@ export const tables: readonly Table[] = [
   ops.tableLoad,
   ops.jobParameters,
   ops.budgetUse,
+  ops.syncGap,
   scheduleSlot,
   alertState,
   erasureSubject,

@@ -1,4 +1,4 @@
-import type { JobConfig } from "../../src/config/config.ts";
+import type { LookupJobConfig } from "../../src/config/config.ts";
 import { buildRequestBody } from "../../src/extract/request-body.ts";
 import { type BoundLookup, bindLookup } from "../../src/jobs/lookup-types.ts";
 import type { LookupRecord } from "../../src/load/warehouse.ts";
@@ -16,14 +16,14 @@ export interface RealAnswer {
   readonly parts: AnswerParts;
 }
 
-const JOBS: readonly JobConfig[] = [enrichJob, resolveJob, validateJob];
+const JOBS: readonly LookupJobConfig[] = [enrichJob, resolveJob, validateJob];
 
 function filled(...values: readonly (string | null)[]): string[] {
   return values.filter((value): value is string => value !== null && value.trim() !== "");
 }
 
 /** The record of an input row, as each type of job would send it; null for a row that has nothing to send. */
-function recordFor(job: JobConfig, row: SampleInput): Pick<LookupRecord, "json" | "address"> | null {
+function recordFor(job: LookupJobConfig, row: SampleInput): Pick<LookupRecord, "json" | "address"> | null {
   const emails = filled(row.email, row.work_email);
   const [address] = emails;
   if (job.type === "validate_emails") {

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { lookupSpecOf, plainRequest } from "../../src/jobs/lookup-spec.ts";
-import type { JobConfig } from "../../src/config/config.ts";
+import type { LookupJobConfig } from "../../src/config/config.ts";
 import { customers, enrichJob, resolveJob, validateJob } from "./support.ts";
 
-async function hashOf(job: JobConfig): Promise<string> {
+async function hashOf(job: LookupJobConfig): Promise<string> {
   return (await lookupSpecOf(job, plainRequest)).parametersHash;
 }
 
@@ -65,7 +65,7 @@ function remapped(fields: object): typeof customers {
 }
 
 test("the hash depends on every field that is sent and on every parameter", async () => {
-  const jobs: JobConfig[] = [
+  const jobs: LookupJobConfig[] = [
     enrichJob,
     { ...enrichJob, input: remapped({ city: ["municipality"] }) },
     { ...enrichJob, input: remapped({ emails: ["work_email", "email"] }) },

@@ -3,7 +3,7 @@ import { receive, resultReader } from "../../src/jobs/receive.ts";
 import { bindLookup } from "../../src/jobs/lookup-types.ts";
 import { DriftLog } from "../../src/schemas/drift.ts";
 import type { JsonObject } from "../../src/schemas/flatten.ts";
-import type { JobConfig } from "../../src/config/config.ts";
+import type { LookupJobConfig } from "../../src/config/config.ts";
 import type { PersonUpdate } from "../../src/load/warehouse.ts";
 import { personFields, personLists } from "../../src/schemas/person.ts";
 import { enrichJob, recordOf, resolveJob, validateJob } from "./support.ts";
@@ -25,7 +25,7 @@ const attempt = {
 };
 
 /** Reads one result; keeps the person as it was read, where a warehouse would bring it into a form of its own. */
-function read(job: JobConfig, result: JsonObject) {
+function read(job: LookupJobConfig, result: JsonObject) {
   let person: PersonUpdate | null = null;
   const bound = bindLookup(job);
   const readResult = resultReader(bound, {

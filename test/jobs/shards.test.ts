@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { EnrichJobConfig, JobConfig } from "../../src/config/config.ts";
+import type { EnrichJobConfig, LookupJobConfig } from "../../src/config/config.ts";
 import { lookupSpecOf, plainRequest } from "../../src/jobs/lookup-spec.ts";
 import type { LookupCounts, LookupSpec } from "../../src/load/warehouse.ts";
 import { openPostgresPlace } from "../load/postgres-place.ts";
@@ -84,7 +84,7 @@ async function makeInput(kind: KeyKind, rows: readonly Row[]): Promise<void> {
 }
 
 /** The specs of all shards of a job. */
-async function shardsOf(job: JobConfig, kind: KeyKind, count: number): Promise<readonly LookupSpec[]> {
+async function shardsOf(job: LookupJobConfig, kind: KeyKind, count: number): Promise<readonly LookupSpec[]> {
   const ofTable = { ...job, input: { ...input, key: Object.keys(kind.columns) } };
   return Promise.all(
     Array.from({ length: count }, (_, index) =>
@@ -136,7 +136,12 @@ const chain: EnrichJobConfig = {
   pidFrom: resolveJob.name,
   validEmailsFrom: validateJob.name,
 };
-const jobs: readonly JobConfig[] = [resolveJob, validateJob, chain, { ...enrichJob, name: "enrich_alone" }];
+const jobs: readonly LookupJobConfig[] = [
+  resolveJob,
+  validateJob,
+  chain,
+  { ...enrichJob, name: "enrich_alone" },
+];
 
 /** Runs every job, each in so many shards before the next begins; tells what each found and sent, summed up. */
 async function runAll(kind: KeyKind, count: number) {

@@ -181,6 +181,7 @@ export async function startWorld(
         { ...(await world.services()), ...services },
         {
           jobs: [],
+          fullRefresh: false,
           resend: false,
           maxRecords: null,
           shard: wholeInput,

@@ -8,6 +8,16 @@ import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts
 import { connectAsText, openPostgresPlace } from "./postgres-place.ts";
 import { holdJobs, matchAll, runNight } from "./suite/nights.ts";
 import { enrichSpec, makePeople } from "./suite/people.ts";
+
+/** Every migration, in order. */
+const MIGRATIONS = [
+  "0001-lookups",
+  "0002-job-lock",
+  "0003-budgets",
+  "0004-segments",
+  "0006-schedule",
+  "0007-erasure",
+];
 import type { TextRow } from "./suite/place.ts";
 
 const closers: (() => Promise<void>)[] = [];
@@ -106,13 +116,7 @@ describe("migrations", () => {
     const { url } = await freshDatabase();
     const warehouse = open(url);
     expect(await warehouse.isMigrated()).toBe(false);
-    expect(await warehouse.migrate()).toEqual([
-      "0001-lookups",
-      "0002-job-lock",
-      "0003-budgets",
-      "0006-schedule",
-      "0007-erasure",
-    ]);
+    expect(await warehouse.migrate()).toEqual(MIGRATIONS);
     expect(await warehouse.isMigrated()).toBe(true);
     const found = await describeColumns(await connect(url), ["person_data", "person_data_ops"]);
     // An index counts its columns from 0, as the declared key does.
@@ -139,13 +143,7 @@ describe("migrations", () => {
   test("run from several warehouses at the same time run once", async () => {
     const { url } = await freshDatabase();
     const ran = await Promise.all(Array.from({ length: 4 }, () => open(url).migrate()));
-    expect(ran.flat()).toEqual([
-      "0001-lookups",
-      "0002-job-lock",
-      "0003-budgets",
-      "0006-schedule",
-      "0007-erasure",
-    ]);
+    expect(ran.flat()).toEqual(MIGRATIONS);
     expect(await describeColumns(await connect(url), ["person_data", "person_data_ops"])).toEqual(
       declaredColumns("person_data", "person_data_ops"),
     );
@@ -195,13 +193,7 @@ describe("migrations", () => {
     const { url } = await freshDatabase();
     await open(url).migrate();
     expect(await open(url, "other", "other_ops").isMigrated()).toBe(false);
-    expect(await open(url, "other", "other_ops").migrate()).toEqual([
-      "0001-lookups",
-      "0002-job-lock",
-      "0003-budgets",
-      "0006-schedule",
-      "0007-erasure",
-    ]);
+    expect(await open(url, "other", "other_ops").migrate()).toEqual(MIGRATIONS);
   });
 
   test("aren't needed for a plan", async () => {
@@ -291,13 +283,7 @@ describe("rights", () => {
     );
     const warehouse = open(url);
     expect((await warehouse.check()).filter((line) => !line.ok)).toEqual([]);
-    expect(await warehouse.migrate()).toEqual([
-      "0001-lookups",
-      "0002-job-lock",
-      "0003-budgets",
-      "0006-schedule",
-      "0007-erasure",
-    ]);
+    expect(await warehouse.migrate()).toEqual(MIGRATIONS);
     expect(await open(url).migrate()).toEqual([]);
   });
 

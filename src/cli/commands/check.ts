@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { Config } from "../../config/config.ts";
+import { isLookupJob } from "../../config/job-kinds.ts";
 import { orderJobs } from "../../config/order-jobs.ts";
 import { isLoadedRarely } from "../../jobs/job-spool.ts";
 import { bindLookup } from "../../jobs/lookup-types.ts";
@@ -26,7 +27,11 @@ export const addCheck: AddCommand = (program, act) => {
 async function check(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
   const { findings: ofWarehouse, warehouse } = await checkWarehouse(context, config);
-  const inputs = new Set(orderJobs(config).map((job) => job.input));
+  const inputs = new Set(
+    orderJobs(config)
+      .filter(isLookupJob)
+      .map((job) => job.input),
+  );
   const findings: Finding[] = [...checkConfig(config)];
   findings.push(
     ...(await attempt("data_dir", () =>
@@ -70,10 +75,12 @@ async function checkConfiguredService(context: Context, config: Config): Promise
   }
   const { http } = await openService(context, config);
   const endpoints = new Map(
-    orderJobs(config).map((job) => {
-      const { endpoint } = bindLookup(job);
-      return [endpoint.name, endpoint] as const;
-    }),
+    orderJobs(config)
+      .filter(isLookupJob)
+      .map((job) => {
+        const { endpoint } = bindLookup(job);
+        return [endpoint.name, endpoint] as const;
+      }),
   );
   return await checkService(http, [...endpoints.values()], context.stop.signal);
 }

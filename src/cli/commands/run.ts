@@ -18,6 +18,7 @@ import { renderRunSummary } from "../run-summary.ts";
 import { createSampleTables } from "../sample-tables.ts";
 
 interface RunFlags {
+  readonly fullRefresh?: boolean;
   readonly resend?: boolean;
   readonly maxRecords?: number;
   readonly shard?: Shard;
@@ -33,6 +34,7 @@ export const addRun: AddCommand = (program, act) => {
     .command("run")
     .description("run the named jobs, or all, once, in dependency order")
     .argument("[jobs...]", "jobs of the configuration")
+    .option("--full-refresh", "read free feeds again from the start")
     .option("--resend", "send every record of the jobs again (asks, or needs --yes)")
     .option("--max-records <n>", "send at most this many records per job", wholeNumber(0))
     .option(
@@ -82,6 +84,7 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
     },
     {
       jobs: names,
+      fullRefresh: flags.fullRefresh === true,
       resend: flags.resend === true,
       maxRecords: flags.maxRecords ?? null,
       shard,

@@ -4,6 +4,7 @@ import type pg from "pg";
 import { lookups } from "../../../migrations/postgres/0001-lookups.ts";
 import { jobLock } from "../../../migrations/postgres/0002-job-lock.ts";
 import { budgets } from "../../../migrations/postgres/0003-budgets.ts";
+import { segments } from "../../../migrations/postgres/0004-segments.ts";
 import { schedule } from "../../../migrations/postgres/0006-schedule.ts";
 import { erasure } from "../../../migrations/postgres/0007-erasure.ts";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
@@ -22,6 +23,7 @@ function migrationsFor(names: SchemaNames): Record<string, Migration> {
     "0001-lookups": lookups(data, ops),
     "0002-job-lock": jobLock(ops),
     "0003-budgets": budgets(data, ops),
+    "0004-segments": segments(data, ops),
     "0006-schedule": schedule(ops),
     "0007-erasure": withComments(erasure(data, ops), names),
   };

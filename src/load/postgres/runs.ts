@@ -134,8 +134,16 @@ type RunRow = Readonly<Record<RunCounter, number>> & {
   readonly error: string | null;
 };
 
+/** A counter that a later migration added is 0 in a warehouse that no run has upgraded yet. */
+const countersRead = sql.join(
+  counterNames.map((name) =>
+    name === "records_received"
+      ? sql`coalesce((to_jsonb(sync_run) ->> 'records_received')::bigint, 0) AS records_received`
+      : sql.id(name),
+  ),
+);
 const runColumns = sql`run_id, job, shard, job_type, status, limited_by, started_at, finished_at, records_due, error,
-  ${counterList}`;
+  ${countersRead}`;
 
 function pastRunOf(row: RunRow): PastRun {
   return {

@@ -26,6 +26,7 @@ import { readBudgetUse, readRunUse } from "./budget-rows.ts";
 import { giveBack } from "./give-back.ts";
 import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
 import { addCounters, settleLedger } from "./ledger.ts";
+import { commitFeed, readCheckpoints } from "./feeds.ts";
 import { readLedgerDays } from "./ledger-days.ts";
 import { hasBudgets, hasErasures, hasSchedule, isMigrated, migrate, printDdl } from "./migrate.ts";
 import { type SchemaNames, tableId } from "./names.ts";
@@ -160,6 +161,10 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     ledgerDays: async (days) =>
       (await hasBudgets(pool, names)) ? within((session) => readLedgerDays(session, names, days)) : [],
     runUse: (run) => within((session) => readRunUse(session, names, run)),
+
+    readCheckpoints: async (job) =>
+      (await isMigrated(pool, names)) ? within((session) => readCheckpoints(session, names, job)) : [],
+    commitFeed: (commit) => commitFeed({ ...runPlace, readErasureSecret, openLoads, pause: delay }, commit),
 
     acquireLock: (request) => within((session) => acquireLock(session, names, request)),
     renewLock: (run, lifeMs) => inTransaction(lockPool, (session) => renewLock(session, names, run, lifeMs)),

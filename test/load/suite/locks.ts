@@ -82,6 +82,14 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
         [looseRecord("Bob"), { code: "unprocessable_entity" }],
       ]),
     ),
+  commitFeed: (warehouse, run) => {
+    const gap = ["locked_job", "days", "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"];
+    const columns = ["job", "stream", "gap_start", "gap_end", "noticed_at"];
+    const upserts = [{ table: "sync_gap", columns, rows: [[...gap, "2026-11-21T00:00:00+00:00"]] }];
+    const checkpoints = [{ stream: "days", cursor: { day: "2026-01-02" } }];
+    const ledger = [callOf()];
+    return warehouse.commitFeed({ run, ledger, drift: [], counters: {}, upserts, checkpoints });
+  },
   endRun: (warehouse, run) =>
     warehouse.endRun(
       run,

@@ -1,0 +1,234 @@
+import { randomUUID } from "node:crypto";
+import type { Clock } from "../clock.ts";
+import { crashPoint } from "../crash-point.ts";
+import type { Log } from "../log.ts";
+import { cleanText } from "../schemas/clean-text.ts";
+import { instantText } from "../schemas/convert.ts";
+import type { DriftLog } from "../schemas/drift.ts";
+import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
+import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
+import { decompress, readJson } from "./answer-body.ts";
+import type { CallReport } from "./call-report.ts";
+import { parseExact } from "./exact-json.ts";
+import type { HttpClient, HttpReply } from "./http-client.ts";
+import type { Limiter } from "./limits.ts";
+import type { Attempt } from "./lookup-outcome.ts";
+import { ageOf, CONTROL_ESCAPE, readId } from "./read-answer.ts";
+import { type CallOutcome, decideFreeRetry, type FreeDecision } from "./retry.ts";
+import { parseRetryAfter } from "./retry-after.ts";
+import { jobStopped, keyRejected, redirected } from "./stop-messages.ts";
+
+/** A call that costs nothing. */
+export interface FreeCall<T> {
+  /** Method and path without its parameters, as the ledger names it (`GET /v2/segments/members`). */
+  readonly endpoint: string;
+  readonly method: "GET" | "POST";
+  /** Path and query. */
+  readonly path: string;
+  /** JSON text; null for none. */
+  readonly body: string | null;
+  /** Records in the body, for the ledger; 0 without one. */
+  readonly recordsSent?: number;
+  /** Statuses that the caller knows what to do about; all others end the job. */
+  readonly expects?: readonly number[];
+  /** Takes what is wanted of a body of status 200; null when it is no answer, which is then asked for again. */
+  readonly read: (bytes: Buffer) => T | null;
+}
+
+/** What came of a free call. */
+export type FreeReply<T> =
+  | {
+      readonly kind: "answer";
+      readonly value: T;
+      /** When the service completed the call, by its own word if it gave a likely one: UTC, microseconds kept. */
+      readonly answeredAt: string;
+      /** How many times it was asked, this time included. */
+      readonly tries: number;
+    }
+  | {
+      readonly kind: "refused";
+      readonly status: number;
+      readonly error: ErrorBody;
+      /** An earlier try of this call may have been carried out, though no answer came. */
+      readonly mayBeDone: boolean;
+    };
+
+/** What free calls are made with. */
+export interface FreeCallOptions {
+  readonly http: HttpClient;
+  readonly limiter: Limiter;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  readonly random: () => number;
+  /** Told of every attempt, whatever came of it. */
+  readonly onAttempt: (attempt: Attempt) => void;
+}
+
+/** The envelope of a body, cleaned of what no warehouse can store; null when it is none. */
+export function readEnvelope(bytes: Buffer, drift: DriftLog): JsonObject | null {
+  const source = bytes.toString("utf8");
+  let parsed: unknown;
+  try {
+    parsed = parseExact(source.startsWith("\uFEFF") ? source.slice(1) : source);
+  } catch {
+    return null;
+  }
+  const value = source.includes("\\u") && CONTROL_ESCAPE.test(source) ? cleanText(parsed, "", drift) : parsed;
+  return isJsonObject(value) ? value : null;
+}
+
+/** What is known of one try. */
+interface Tried<T> {
+  readonly outcome: CallOutcome;
+  readonly reply: HttpReply;
+  readonly error: ErrorBody;
+  readonly value: T | null;
+  readonly apiRequestId: string | null;
+  readonly requestCompletedAt: string | null;
+  readonly answeredAt: string;
+  readonly cause: string;
+  readonly startedAtMs: number;
+}
+
+/** The envelope's own words, which stand before or after results that may be long. */
+const HEAD_BYTES = 4096;
+const NO_ERROR = readErrorBody(undefined);
+
+function wordIn(bytes: Buffer, name: string): string | null {
+  const pattern = new RegExp(`"${name}"\\s*:\\s*"([^"\\\\]{1,200})"`, "u");
+  const head = bytes.toString("latin1", 0, HEAD_BYTES);
+  const tail = bytes.toString("latin1", Math.max(0, bytes.length - HEAD_BYTES));
+  return (pattern.exec(head) ?? pattern.exec(tail))?.[1] ?? null;
+}
+
+async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<Tried<T>> {
+  const { http, limiter, clock, signal } = options;
+  const { endpoint, method, path, body } = call;
+  let startedAtMs = clock.now();
+  const reply = await limiter.run(
+    endpoint,
+    () => {
+      startedAtMs = clock.now();
+      crashPoint("before_send");
+      return http.request({ method, path, body });
+    },
+    signal,
+  );
+  crashPoint("after_receive");
+  const receivedAt = new Date(clock.now()).toISOString().replace("Z", "+00:00");
+  const none = {
+    error: NO_ERROR,
+    value: null,
+    apiRequestId: null,
+    requestCompletedAt: null,
+    answeredAt: receivedAt,
+    startedAtMs,
+    reply,
+  };
+  if (reply.kind === "failure") {
+    return { ...none, outcome: { kind: reply.sent ? "lost" : "not_sent" }, cause: reply.code };
+  }
+  const plain = await decompress(reply.body, reply.contentEncoding);
+  if (reply.status === 200) {
+    const value = plain.kind === "plain" ? call.read(plain.bytes) : null;
+    if (plain.kind !== "plain" || value === null) {
+      return { ...none, outcome: { kind: "lost" }, cause: "200, unreadable" };
+    }
+    const requestCompletedAt = instantText(wordIn(plain.bytes, "request_completed_at"));
+    return {
+      ...none,
+      outcome: { kind: "answer" },
+      value,
+      apiRequestId: readId(wordIn(plain.bytes, "api_request_id")),
+      requestCompletedAt,
+      answeredAt: ageOf(requestCompletedAt, receivedAt),
+      cause: "200",
+    };
+  }
+  const error = readErrorBody(plain.kind === "plain" ? readJson(plain.bytes) : undefined);
+  const retryAfterMs = parseRetryAfter(reply.retryAfter, clock.now());
+  return {
+    ...none,
+    error,
+    apiRequestId: error.apiRequestId,
+    outcome: { kind: "status", status: reply.status, retryAfterMs },
+    cause: error.code === null ? String(reply.status) : `${reply.status} ${error.code}`,
+  };
+}
+
+function attemptOf<T>(call: FreeCall<T>, tried: Tried<T>, attempt: number, nowMs: number): Attempt {
+  const { reply, startedAtMs, outcome } = tried;
+  return {
+    callId: randomUUID(),
+    endpoint: call.endpoint,
+    apiRequestId: tried.apiRequestId,
+    startedAt: new Date(startedAtMs).toISOString(),
+    requestCompletedAt: tried.requestCompletedAt,
+    milliseconds: Math.max(0, nowMs - startedAtMs),
+    httpStatus: reply.status,
+    attempt,
+    recordsSent: outcome.kind === "not_sent" ? 0 : (call.recordsSent ?? 0),
+    recordsMatched: null,
+    responseBytes: reply.kind === "response" ? reply.body.length : 0,
+    possiblyBilled: false,
+    possiblyBilledTwice: 0,
+  };
+}
+
+function reportOf<T>({ outcome, reply, startedAtMs }: Tried<T>, decision: FreeDecision): CallReport {
+  if (outcome.kind === "answer") return { kind: "answered" };
+  if (outcome.kind === "not_sent") {
+    return { kind: "not_sent", code: reply.kind === "failure" ? reply.code : "" };
+  }
+  if (outcome.kind === "lost") return { kind: "other" };
+  if (outcome.status === 429) {
+    return { kind: "refused", startedAtMs, afterMs: decision.action === "retry" ? decision.afterMs : 0 };
+  }
+  if (outcome.status === 503) return { kind: "unavailable" };
+  return { kind: outcome.status >= 400 && outcome.status < 500 ? "declined" : "other" };
+}
+
+/** Whether the service may have carried out a try that gave no answer. */
+function isUncertain({ outcome }: Tried<unknown>): boolean {
+  if (outcome.kind === "lost") return true;
+  return (
+    outcome.kind === "status" && outcome.status >= 500 && outcome.status !== 501 && outcome.status !== 503
+  );
+}
+
+/**
+ * Makes a call that costs nothing, again and again where that may help: so only one that does no harm when it is carried
+ * out twice. Throws LimitReachedError, StopJobError or StopRunError; when the signal is aborted, its reason.
+ */
+export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<FreeReply<T>> {
+  const { http, limiter, clock, log, signal, random } = options;
+  let refusals = 0;
+  let uncertain = false;
+  let tries = 0;
+  for (let attempt = 1; ; attempt++) {
+    const tried = await tryOnce(options, call);
+    const { outcome, error, cause, reply, value } = tried;
+    options.onAttempt(attemptOf(call, tried, attempt, clock.now()));
+    const isRefusal = outcome.kind === "not_sent" || (outcome.kind === "status" && outcome.status === 429);
+    if (isRefusal) refusals += 1;
+    else tries += 1;
+    const decision = decideFreeRetry(outcome, { refusals: refusals - 1, tries, random: random() });
+    const giveUp = limiter.report(call.endpoint, reportOf(tried, decision));
+    if (outcome.kind === "answer" && value !== null) {
+      return { kind: "answer", value, answeredAt: tried.answeredAt, tries: attempt };
+    }
+    if (outcome.kind === "status" && call.expects?.includes(outcome.status)) {
+      return { kind: "refused", status: outcome.status, error, mayBeDone: uncertain };
+    }
+    if (giveUp) throw giveUp;
+    uncertain ||= isUncertain(tried);
+    log.debug({ endpoint: call.endpoint, cause, attempt, action: decision.action }, "call_failed");
+    if (decision.action === "renew_key") {
+      const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion));
+      if (!isNew) throw keyRejected(call.endpoint, error);
+    } else if (decision.action === "stop_run") throw redirected(call.endpoint, http.origin, reply);
+    else if (decision.action === "stop_job") throw jobStopped(decision.code, call.endpoint, cause, error);
+    else if (decision.action === "retry") await clock.sleep(decision.afterMs, signal);
+  }
+}

@@ -1,0 +1,185 @@
+import type { FeedJobConfig } from "../config/config.ts";
+import { LockLostError } from "../errors.ts";
+import { callFree } from "../extract/free-call.ts";
+import type { Attempt } from "../extract/lookup.ts";
+import type { StoredCheckpoint } from "../load/feed-warehouse.ts";
+import type { CounterDelta, RunRef } from "../load/warehouse.ts";
+import { countAttempts, sumOf } from "./call-counters.ts";
+import type { FeedContext } from "./feed-type.ts";
+import { bindFeed } from "./feed-types.ts";
+import { holdJob } from "./hold-job.ts";
+import { endOfError, type JobEnd, locked, succeeded } from "./job-end.ts";
+import type { JobResult } from "./lookup-job.ts";
+import { createOutage, type Outage } from "./outage.ts";
+import { type Counters, zeroCounters } from "./report.ts";
+import type { JobServices, RunRequest } from "./services.ts";
+import { shardText, wholeInput } from "./shard.ts";
+import { stopReason } from "./stop-reason.ts";
+
+/** Runs one feed once and keeps the books, unless another process runs it. Feeds are never divided into shards. */
+export async function runFeedJob(
+  services: JobServices,
+  job: FeedJobConfig,
+  request: RunRequest,
+): Promise<JobResult> {
+  const wanted = {
+    runId: request.runId,
+    job: job.name,
+    jobType: job.type,
+    shard: shardText(wholeInput),
+  };
+  const hold = await holdJob(services, wanted, request);
+  if (hold.kind === "refused") return { end: locked("locked", hold.message), counters: zeroCounters };
+  const { run, signal, release } = hold.held;
+  try {
+    return await runHeld({ ...services, signal }, job, request, run);
+  } finally {
+    await release();
+  }
+}
+
+async function runHeld(
+  services: JobServices,
+  job: FeedJobConfig,
+  request: RunRequest,
+  run: RunRef,
+): Promise<JobResult> {
+  const { warehouse, config, clock, log, signal } = services;
+  await warehouse.beginRun(run);
+  const outage = createOutage({
+    clock,
+    log,
+    signal,
+    retryForMs: config.warehouse.retryForMs,
+    job: job.name,
+  });
+  const books = createBooks();
+  const end = await work(services, { job, request, run, outage, books });
+  if (end.status === "locked") return { end, counters: books.counters() };
+  const { status, limitedBy, error } = end;
+  try {
+    const left = books.take();
+    if (left.ledger.length > 0) {
+      await outage.outlast(() => warehouse.recordAttempts(run, left.ledger, left.counters));
+    }
+    const runEnd = { status, limitedBy, error: error?.message ?? null, counters: books.counters() };
+    await outage.outlast(() => warehouse.endRun(run, runEnd, null));
+  } catch (failure) {
+    const counters = books.counters();
+    if (failure instanceof LockLostError) return { end: endOfError(failure), counters };
+    return { end: { ...(status === "failed" ? end : endOfError(failure)), stopsRun: true }, counters };
+  }
+  return { end, counters: books.counters() };
+}
+
+interface Task {
+  readonly job: FeedJobConfig;
+  readonly request: RunRequest;
+  readonly run: RunRef;
+  readonly outage: Outage;
+  readonly books: Books;
+}
+
+/** Does the job's work; whatever is thrown on the way becomes the end. */
+async function work(services: JobServices, task: Task): Promise<JobEnd> {
+  const { signal } = services;
+  try {
+    const context = await openContext(services, task);
+    await bindFeed(task.job).run(context);
+    return succeeded;
+  } catch (error) {
+    // What a stop, or the loss of the lock, made fail on the way is no failure of its own.
+    return endOfError(signal.aborted && isAbort(error, signal) ? stopReason(signal) : error);
+  }
+}
+
+function isAbort(error: unknown, signal: AbortSignal): boolean {
+  return (
+    error === signal.reason ||
+    signal.reason instanceof LockLostError ||
+    (error instanceof Error && error.name === "AbortError")
+  );
+}
+
+async function openContext(services: JobServices, task: Task): Promise<Omit<FeedContext, "job">> {
+  const { config, warehouse, clock, log, signal, progress, http, limiter, random } = services;
+  const { job, request, run, outage, books } = task;
+  const stored = request.fullRefresh ? [] : await warehouse.readCheckpoints(job.name);
+  const onAttempt = (attempt: Attempt) => books.note(attempt);
+
+  async function commitWith<Result>(
+    counters: CounterDelta,
+    commit: Parameters<FeedContext["commitWith"]>[1],
+  ): Promise<Result> {
+    books.add(counters);
+    const { ledger, counters: sum } = books.take();
+    // The result is what `commit` gives, whose type its caller knows.
+    return (await outage.outlast(() => commit({ run, ledger, counters: sum }))) as Result;
+  }
+
+  return {
+    config,
+    warehouse,
+    clock,
+    log,
+    signal,
+    progress,
+    run,
+    request,
+    outage,
+    checkpoints: new Map(stored.map((found): [string, StoredCheckpoint] => [found.stream, found])),
+    async call(call) {
+      if (signal.aborted) throw stopReason(signal);
+      return await callFree({ http, limiter, clock, log, signal, random, onAttempt }, call);
+    },
+    async commit({ upserts = [], checkpoints = [], counters = {}, drift = [] }) {
+      const results = await commitWith<Awaited<ReturnType<FeedContext["commit"]>>>(counters, (of) =>
+        warehouse.commitFeed({ ...of, drift, upserts, checkpoints }),
+      );
+      const written = results.reduce((sum, of) => sum + of.inserted + of.updated + of.marked, 0);
+      books.count({ rows_written: written });
+      return results;
+    },
+    commitWith,
+    count: (counters) => books.add(counters),
+  };
+}
+
+/** What a run has done, and what of it waits to be written down. */
+interface Books {
+  note(attempt: Attempt): void;
+  /** Adds to the totals and to what the next commit writes down. */
+  add(counters: CounterDelta): void;
+  /** Adds to the totals what the warehouse has written down itself. */
+  count(counters: CounterDelta): void;
+  /** What wasn't taken before. */
+  take(): { readonly ledger: readonly Attempt[]; readonly counters: CounterDelta };
+  counters(): Counters;
+}
+
+function createBooks(): Books {
+  let totals: CounterDelta = {};
+  let waiting: CounterDelta = {};
+  let ledger: Attempt[] = [];
+  const add = (counters: CounterDelta) => {
+    totals = sumOf([totals, counters]);
+    waiting = sumOf([waiting, counters]);
+  };
+  return {
+    note(attempt) {
+      ledger.push(attempt);
+      add(countAttempts([attempt]));
+    },
+    add,
+    count: (counters) => {
+      totals = sumOf([totals, counters]);
+    },
+    take() {
+      const taken = { ledger, counters: waiting };
+      ledger = [];
+      waiting = {};
+      return taken;
+    },
+    counters: () => ({ ...zeroCounters, ...totals }),
+  };
+}

@@ -1,0 +1,64 @@
+import type { FeedJobConfig } from "../config/config.ts";
+import type { FreeCall, FreeReply } from "../extract/free-call.ts";
+import type { CheckpointMove, FeedUpsert, StoredCheckpoint, UpsertResult } from "../load/feed-warehouse.ts";
+import type { CounterDelta, LedgerEntry, RunRef } from "../load/warehouse.ts";
+import type { Drift } from "../schemas/drift.ts";
+import type { Outage } from "./outage.ts";
+import type { JobServices, RunRequest } from "./services.ts";
+
+/** What a feed hands to its commit beside the books, which are added to it. */
+export interface FeedRows {
+  readonly upserts?: readonly FeedUpsert[];
+  readonly checkpoints?: readonly CheckpointMove[];
+  readonly counters?: CounterDelta;
+  readonly drift?: readonly Drift[];
+}
+
+/** The books that a commit has to take along: attempts and counters since the last one. */
+export interface FeedBooks {
+  readonly run: RunRef;
+  readonly ledger: readonly LedgerEntry[];
+  readonly counters: CounterDelta;
+}
+
+/** What a feed works with: the services, with the bookkeeping of its run behind them. */
+export interface FeedContext<J extends FeedJobConfig = FeedJobConfig>
+  extends Pick<JobServices, "config" | "warehouse" | "clock" | "log" | "signal" | "progress"> {
+  readonly job: J;
+  readonly run: RunRef;
+  readonly request: RunRequest;
+  /** Checkpoints as the run found them, by stream; empty with `--full-refresh`, which reads everything again. */
+  readonly checkpoints: ReadonlyMap<string, StoredCheckpoint>;
+  /** Waits out a warehouse that can't be reached. */
+  readonly outage: Outage;
+  /** Makes a free call; its attempts wait for the next commit. Throws when the job has been told to stop. */
+  call<T>(call: FreeCall<T>): Promise<FreeReply<T>>;
+  /** Commits rows together with all attempts that were made since the last commit. */
+  commit(rows: FeedRows): Promise<readonly UpsertResult[]>;
+  /** The same for what has a method of its own in the warehouse. */
+  commitWith<Result>(counters: CounterDelta, work: (books: FeedBooks) => Promise<Result>): Promise<Result>;
+  /** Adds to the counters of the next commit, or of the run's end. */
+  count(counters: CounterDelta): void;
+}
+
+/** What a run of a feed would do, as far as that can be told without a call. */
+export interface FeedForecast {
+  readonly calls: number;
+  /** Records that would be sent (`segment_push`); 0 for a feed that is only read. */
+  readonly toSend: number;
+}
+
+/** A type of job that keeps a free feed: what its file declares. */
+export interface FeedJobType<J extends FeedJobConfig = FeedJobConfig> {
+  /** Calls that it makes, to be tried by `check`. */
+  readonly endpoints: readonly {
+    readonly name: string;
+    readonly method: "GET" | "POST";
+    readonly path: string;
+  }[];
+  /** Reads, flattens, writes. Throws a StopJobError when something of it could not be done. */
+  run(context: FeedContext<J>): Promise<void>;
+  /** Streams of its checkpoints that users may move with `checkpoint set`, and what a cursor of them looks like. */
+  readonly cursorDoc: string;
+  forecast(job: J): FeedForecast;
+}

@@ -1,0 +1,78 @@
+import type { Cell } from "../schemas/convert.ts";
+import type { Drift } from "../schemas/drift.ts";
+import type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
+
+/** Marks rows that a feed no longer shows. */
+export interface MissingRows {
+  /** Which rows of the table the feed speaks of, by column; those of them that it doesn't show are marked. */
+  readonly scope: Readonly<Record<string, string>>;
+  /** Boolean column that turns false. */
+  readonly flag: string;
+  /** Column that gets {@link at}, when the flag turns false. */
+  readonly since: string;
+  /** ISO 8601 with offset. */
+  readonly at: string;
+}
+
+/** Rows of one declared table, as a feed shows them. */
+export interface FeedUpsert {
+  readonly table: string;
+  /** Columns of each row, the whole key among them; without the bookkeeping ones. Others stay as they are stored. */
+  readonly columns: readonly string[];
+  /** Read anew by each try of the commit; of rows with equal keys the last one counts. */
+  readonly rows: Iterable<readonly Cell[]>;
+  /** Columns that keep what a row was first written with (`first_seen_at`). */
+  readonly keep?: readonly string[];
+  /** Columns that move only along with others (`observed_at`). */
+  readonly along?: readonly string[];
+  /** What becomes of stored rows that are not among {@link rows}; without it nothing. */
+  readonly missing?: MissingRows;
+}
+
+/** Moves a stream's checkpoint: any JSON value, null to forget it. */
+export interface CheckpointMove {
+  readonly stream: string;
+  readonly cursor: unknown;
+}
+
+/** Everything that a piece of a feed leaves behind: committed together or not at all. */
+export interface FeedCommit {
+  readonly run: RunRef;
+  /** Attempts of free calls since the last commit. */
+  readonly ledger: readonly LedgerEntry[];
+  readonly drift: readonly Drift[];
+  /** Without `rows_written`, which the warehouse adds. */
+  readonly counters: CounterDelta;
+  readonly upserts: readonly FeedUpsert[];
+  readonly checkpoints: readonly CheckpointMove[];
+}
+
+/** What became of one {@link FeedUpsert}. */
+export interface UpsertResult {
+  /** Distinct rows that were given. */
+  readonly given: number;
+  readonly inserted: number;
+  /** Rows of which a column has changed, one that counts; no others are written. */
+  readonly updated: number;
+  /** Rows whose flag turned false. */
+  readonly marked: number;
+}
+
+/** A stored checkpoint. */
+export interface StoredCheckpoint {
+  readonly stream: string;
+  readonly cursor: unknown;
+  readonly updatedAt: string;
+  readonly runId: string;
+}
+
+/** What a warehouse does for feeds. */
+export interface FeedWarehouse {
+  /** Checkpoints of a job, by stream; empty before the first migration. */
+  readCheckpoints(job: string): Promise<readonly StoredCheckpoint[]>;
+  /**
+   * Writes rows, checkpoints, ledger, drift and counters in one transaction. `_synced_at` moves only where a row changes.
+   * Repeating a commit whose reply was lost changes nothing. The results are those of the upserts, in their order.
+   */
+  commitFeed(commit: FeedCommit): Promise<readonly UpsertResult[]>;
+}

@@ -1,0 +1,206 @@
+import { sql } from "kysely";
+import { crashPoint } from "../../crash-point.ts";
+import type { Cell } from "../../schemas/convert.ts";
+import { tableNamed } from "../../schemas/registry.ts";
+import type {
+  CheckpointMove,
+  FeedCommit,
+  FeedUpsert,
+  MissingRows,
+  StoredCheckpoint,
+  UpsertResult,
+} from "../feed-warehouse.ts";
+import type { RunRef } from "../warehouse.ts";
+import type { CommitContext } from "./commit-lookup.ts";
+import { copyRows } from "./copy.ts";
+import { addCounters, settleLedger, touchTables, upsertDrift } from "./ledger.ts";
+import type { LoadPlace } from "./load-place.ts";
+import { quoteIdentifier, type SchemaNames, tableId } from "./names.ts";
+import { withRetries } from "./recovery.ts";
+import { inRunTransaction } from "./run-transaction.ts";
+import type { Session } from "./session.ts";
+
+/** Rows that are encoded at once. */
+const COPY_ROWS = 5000;
+
+/** What else a commit writes, between its rows and its books. */
+export type FeedWork<Result> = (place: LoadPlace) => Promise<Result>;
+
+/** The checkpoints of a job. */
+export async function readCheckpoints(
+  session: Session,
+  names: SchemaNames,
+  job: string,
+): Promise<readonly StoredCheckpoint[]> {
+  return session.rows<StoredCheckpoint>(sql`
+    SELECT stream, cursor, updated_at AS "updatedAt", run_id AS "runId"
+    FROM ${tableId(names, "ops", "checkpoint")} WHERE job = ${job} ORDER BY stream`);
+}
+
+/** Writes the rows of feeds. */
+export async function commitFeed(
+  context: CommitContext,
+  commit: FeedCommit,
+): Promise<readonly UpsertResult[]> {
+  const { results } = await commitFeedWith(context, commit, async () => null);
+  return results;
+}
+
+/**
+ * Does some work of a feed in one transaction with its books. `work` is null, and all results empty, when the ledger says that
+ * the same commit has been made already: its reply was lost.
+ */
+export async function commitFeedWith<Result>(
+  context: CommitContext,
+  commit: FeedCommit,
+  work: FeedWork<Result>,
+): Promise<{ readonly results: readonly UpsertResult[]; readonly work: Result | null }> {
+  return withRetries(
+    (ms) => context.pause(ms),
+    () => commitOnce(context, commit, work),
+  );
+}
+
+async function commitOnce<Result>(
+  context: CommitContext,
+  commit: FeedCommit,
+  work: FeedWork<Result>,
+): Promise<{ readonly results: readonly UpsertResult[]; readonly work: Result | null }> {
+  const { names } = context;
+  const { run } = commit;
+  const load = context.openLoads.begin();
+  try {
+    const done = await inRunTransaction(context, run, async (session) => {
+      load.startedAt(session.now);
+      const newCalls = await settleLedger(session, names, run, commit.ledger);
+      if (commit.ledger.length > 0 && newCalls.size === 0) {
+        return { results: commit.upserts.map(() => NOTHING), work: null };
+      }
+      const written = new Map<string, number>();
+      const place: LoadPlace = {
+        session,
+        names,
+        runId: run.runId,
+        touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
+      };
+      const results: UpsertResult[] = [];
+      for (const upsert of commit.upserts) results.push(await upsertRows(place, upsert));
+      const result = await work(place);
+      await upsertDrift(session, names, run, commit.drift);
+      const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
+      await touchTables(session, names, run, changed);
+      for (const move of commit.checkpoints) await moveCheckpoint(place, run, move);
+      const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
+      const counters = { ...commit.counters, rows_written: rowsWritten };
+      await addCounters(session, names, run, counters, context.openLoads.safeUntil(load));
+      crashPoint("before_commit");
+      return { results, work: result };
+    });
+    crashPoint("after_commit");
+    return done;
+  } finally {
+    load.end();
+  }
+}
+
+const NOTHING: UpsertResult = { given: 0, inserted: 0, updated: 0, marked: 0 };
+const STAGE = "stage_feed";
+
+/** COPYs rows in pieces. `target` is quoted. */
+export async function copyMany(
+  session: Session,
+  target: string,
+  columns: readonly string[],
+  rows: Iterable<readonly Cell[]>,
+): Promise<number> {
+  let count = 0;
+  let piece: (readonly Cell[])[] = [];
+  for (const row of rows) {
+    piece.push(row);
+    if (piece.length < COPY_ROWS) continue;
+    await copyRows(session, target, columns, piece);
+    count += piece.length;
+    piece = [];
+  }
+  await copyRows(session, target, columns, piece);
+  return count + piece.length;
+}
+
+function* numbered(rows: Iterable<readonly Cell[]>): Generator<readonly Cell[]> {
+  let ord = 0;
+  for (const row of rows) yield [...row, String(ord++)];
+}
+
+async function upsertRows(place: LoadPlace, upsert: FeedUpsert): Promise<UpsertResult> {
+  const { session, names } = place;
+  const table = tableNamed(upsert.table);
+  const target = tableId(names, table.room, table.name);
+  const stage = `pg_temp.${STAGE}`;
+  const list = sql.raw(upsert.columns.map(quoteIdentifier).join(", "));
+  const key = sql.raw(table.key.map(quoteIdentifier).join(", "));
+  await session.change(sql`
+    CREATE TEMP TABLE ${sql.raw(STAGE)} ON COMMIT DROP AS SELECT ${list}, 0::bigint AS _ord FROM ${target} LIMIT 0`);
+  await copyMany(session, stage, [...upsert.columns, "_ord"], numbered(upsert.rows));
+  await session.change(sql`ANALYZE pg_temp.${sql.raw(STAGE)}`);
+  const values = upsert.columns.filter((c) => !table.key.includes(c) && !upsert.keep?.includes(c));
+  const set = sql.raw(values.map((c) => `${quoteIdentifier(c)} = excluded.${quoteIdentifier(c)}, `).join(""));
+  const isChanged = sql.raw(
+    values
+      .filter((c) => !upsert.along?.includes(c))
+      .map((c) => `t.${quoteIdentifier(c)} IS DISTINCT FROM excluded.${quoteIdentifier(c)}`)
+      .join(" OR ") || "false",
+  );
+  const hasRunId = table.columns.some((c) => c.name === "_run_id");
+  const [counts] = await session.rows<{ given: number; inserted: number; updated: number }>(sql`
+    WITH given AS (
+      SELECT DISTINCT ON (${key}) * FROM pg_temp.${sql.raw(STAGE)} ORDER BY ${key}, _ord DESC),
+    written AS (
+      INSERT INTO ${target} AS t (${list}, _synced_at${sql.raw(hasRunId ? ", _run_id" : "")})
+      SELECT ${list}, now()${hasRunId ? sql`, ${place.runId}` : sql``} FROM given ORDER BY ${key}
+      ON CONFLICT (${key}) DO UPDATE SET ${set}_synced_at = excluded._synced_at${sql.raw(hasRunId ? ", _run_id = excluded._run_id" : "")}
+      WHERE ${isChanged}
+      RETURNING (xmax = 0) AS is_new)
+    SELECT (SELECT count(*) FROM given) AS given, count(*) FILTER (WHERE is_new) AS inserted,
+      count(*) FILTER (WHERE NOT is_new) AS updated
+    FROM written`);
+  const marked = upsert.missing ? await markMissing(place, upsert.table, upsert.missing) : 0;
+  await session.change(sql`DROP TABLE pg_temp.${sql.raw(STAGE)}`);
+  const result = { ...(counts ?? NOTHING), marked };
+  place.touch(upsert.table, result.inserted + result.updated + marked);
+  return result;
+}
+
+/** Marks what lies in the scope and is not among the staged rows. */
+async function markMissing(place: LoadPlace, name: string, missing: MissingRows): Promise<number> {
+  const table = tableNamed(name);
+  const { scope, flag, since, at } = missing;
+  const inScope = sql.join(
+    Object.entries(scope).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`),
+    sql` AND `,
+  );
+  const isSame = sql.raw(
+    table.key.map((c) => `s.${quoteIdentifier(c)} = t.${quoteIdentifier(c)}`).join(" AND "),
+  );
+  return place.session.change(sql`
+    UPDATE ${tableId(place.names, table.room, name)} AS t
+    SET ${sql.id(flag)} = false, ${sql.id(since)} = ${at}::timestamptz, _synced_at = now(), _run_id = ${place.runId}
+    WHERE ${inScope} AND t.${sql.id(flag)} AND NOT EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${isSame})`);
+}
+
+/** Moves or forgets a checkpoint. */
+async function moveCheckpoint(
+  { session, names }: LoadPlace,
+  run: RunRef,
+  { stream, cursor }: CheckpointMove,
+): Promise<void> {
+  const checkpoint = tableId(names, "ops", "checkpoint");
+  if (cursor === null) {
+    await session.change(sql`DELETE FROM ${checkpoint} WHERE job = ${run.job} AND stream = ${stream}`);
+    return;
+  }
+  await session.change(sql`
+    INSERT INTO ${checkpoint} (job, stream, cursor, updated_at, run_id, _synced_at)
+    VALUES (${run.job}, ${stream}, ${JSON.stringify(cursor)}::jsonb, now(), ${run.runId}, now())
+    ON CONFLICT (job, stream) DO UPDATE SET cursor = excluded.cursor, updated_at = excluded.updated_at,
+      run_id = excluded.run_id, _synced_at = excluded._synced_at`);
+}
