@@ -10,6 +10,7 @@ import { MAX_PEOPLE } from "./population/identifiers.ts";
 import { createPeople } from "./population/people.ts";
 import { createSegments } from "./segments/segments.ts";
 import { createStatedDeaths } from "./segments/stated-deaths.ts";
+import { createUsage } from "./usage/usage.ts";
 import type { World } from "./world.ts";
 import { createWorldClock } from "./world-clock.ts";
 
@@ -71,6 +72,7 @@ function createWorld(options: SandboxOptions): World {
     clock,
     segments: createSegments({ seed, people, clock }),
     deaths: createStatedDeaths(),
+    usage: createUsage(seed, clock),
     ledger: createLedger({ countsContents: options.countsContents ?? true }),
     faults: createFaults(options.faults ?? [], seed),
     capacity: { recordsLeft: null, code: "insufficient_record_capacity" },

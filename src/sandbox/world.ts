@@ -4,6 +4,7 @@ import type { Ledger } from "./ledger.ts";
 import type { People } from "./population/people.ts";
 import type { Segments } from "./segments/segments.ts";
 import type { StatedDeaths } from "./segments/stated-deaths.ts";
+import type { Usage } from "./usage/usage.ts";
 import type { WorldClock } from "./world-clock.ts";
 
 /** What the organization may still have enriched, and which 402 says that it may not (section 7.2). */
@@ -20,6 +21,7 @@ export interface World {
   readonly clock: WorldClock;
   readonly segments: Segments;
   readonly deaths: StatedDeaths;
+  readonly usage: Usage;
   readonly ledger: Ledger;
   readonly faults: Faults;
   readonly capacity: Capacity;

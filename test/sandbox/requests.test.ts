@@ -35,7 +35,7 @@ describe("the key", () => {
 });
 
 describe("paths and methods", () => {
-  it.each(["/v1/enrich", "/v1/validate_emails", "/v1/segments/members", "/v2/enrich/", "/usage", "/"])(
+  it.each(["/v1/enrich", "/v1/validate_emails", "/v1/segments/members", "/v2/enrich/", "/v2/usage", "/"])(
     "%s is not found",
     async (path) => {
       const answer = await call(await sandboxFor(), path);

@@ -2,7 +2,15 @@ import type { Dice } from "./dice.ts";
 import type { Fault, LooseRecord } from "./fault.ts";
 
 /** Fields that a caller needs to know whose result it is; no distortion touches them. */
-const IDENTITY: ReadonlySet<string> = new Set(["record_id", "service_pid", "is_match", "email_address"]);
+const IDENTITY: ReadonlySet<string> = new Set([
+  "record_id",
+  "service_pid",
+  "is_match",
+  "email_address",
+  "obituary_id",
+  "endpoint",
+  "period_start",
+]);
 
 const isRecord = (value: unknown): value is LooseRecord =>
   typeof value === "object" && value !== null && !Array.isArray(value);
@@ -63,6 +71,15 @@ const OWNER_SPELLINGS: readonly (readonly unknown[])[] = [
   ["Y", "N"],
   [1, 0],
 ];
+
+/** An instant with its zone. */
+const ZONED = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
+
+/** The same instant in UTC, with as many digits as it had. */
+function inUtc(text: string): string {
+  const fraction = ZONED.exec(text)?.[2] ?? "";
+  return `${new Date(Date.parse(text)).toISOString().slice(0, 19)}${fraction}Z`;
+}
 
 /** Faults that change what results hold; all of them leave `record_id`, `service_pid` and `is_match` alone. */
 export const DISTORTION_FAULTS = {
@@ -138,6 +155,49 @@ export const DISTORTION_FAULTS = {
       changeEach(record, (value) =>
         typeof value === "number" && !Number.isInteger(value) ? String(value) : value,
       ),
+  },
+  utc_times: {
+    doc: "instants with another offset than Z in UTC, with Z",
+    stage: "record",
+    share: 1,
+    distort: (record) =>
+      changeEach(record, (value) => (typeof value === "string" && ZONED.test(value) ? inUtc(value) : value)),
+  },
+  zoneless_times: {
+    doc: "instants as they stand, but without their zone",
+    stage: "record",
+    share: 1,
+    distort: (record) =>
+      changeEach(record, (value) =>
+        typeof value === "string" && ZONED.test(value) ? value.replace(/(?:Z|[+-]\d\d:\d\d)$/, "") : value,
+      ),
+  },
+  local_z_times: {
+    doc: "instants as they stand, with Z in place of their offset",
+    stage: "record",
+    share: 1,
+    distort: (record) =>
+      changeEach(record, (value) =>
+        typeof value === "string" && ZONED.test(value) ? value.replace(/[+-]\d\d:\d\d$/, "Z") : value,
+      ),
+  },
+  slash_endpoints: {
+    doc: "endpoints with a slash before them",
+    stage: "record",
+    share: 1,
+    distort(record) {
+      if (typeof record["endpoint"] === "string") record["endpoint"] = `/${record["endpoint"]}`;
+    },
+  },
+  sparse_buckets: {
+    doc: "no buckets without requests",
+    stage: "record",
+    share: 1,
+    distort(record) {
+      const { buckets } = record;
+      if (Array.isArray(buckets))
+        record["buckets"] = buckets.filter((bucket) => Reflect.get(Object(bucket), "total_requests") !== 0);
+    },
   },
   huge_integers: {
     doc: "a whole number above 2 ** 53, sometimes above 2 ** 63",

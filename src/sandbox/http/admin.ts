@@ -53,6 +53,7 @@ const CONTROLS: Readonly<Record<string, Control>> = {
     world.faults.reset();
     world.capacity.recordsLeft = null;
     world.segments.reset();
+    world.usage.served.reset();
     world.deaths.byPid.clear();
     world.deaths.hidden.clear();
     return clockOf(world);

@@ -30,6 +30,8 @@ export interface Results {
   readonly results: ResultList;
   readonly matched: number;
   readonly billed: number;
+  /** Records that the service calls usable; absent: all of the request. */
+  readonly resolvable?: number;
   /**
    * What stands before and after the list, given the request's id and the time of its completion, both as JSON texts.
    * Absent: the envelope of section 2.1.

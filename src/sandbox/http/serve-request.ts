@@ -111,6 +111,13 @@ export async function serveRequest(
     return;
   }
   const outcome = await decide(world, exchange);
+  if (outcome.kind === "results") {
+    const { matched, resolvable = exchange.records } = outcome;
+    const organization = organizationOf(request.headers["x-api-key"]);
+    const counts = { requests: 1, records: exchange.records, resolvable, matched };
+    // As usage names it, without the first slash.
+    world.usage.served.count(organization, path.slice(1), world.clock.nowMs(), counts);
+  }
   const status = outcome.kind === "refusal" ? outcome.status : 200;
   const { matched, billed } = outcome.kind === "refusal" ? { matched: 0, billed: 0 } : outcome;
   const faults = namesOf(fired, outcome, exchange.refusedBy);

@@ -20,7 +20,7 @@ function answerRecord(
   world: World,
   sent: SentPerson,
   day: number,
-): { readonly text: string; readonly matched: boolean } {
+): { readonly text: string; readonly matched: boolean; readonly usable: boolean } {
   const unusable = findUnusable(sent);
   const match = unusable ? null : matchPerson(world.people, sent, day, { reverse: false });
   const text = JSON.stringify({
@@ -31,7 +31,7 @@ function answerRecord(
     is_resolvable_record: unusable === null,
     validation_errors: unusable ?? findMalformed(sent),
   });
-  return { text, matched: match !== null };
+  return { text, matched: match !== null, usable: unusable === null };
 }
 
 /** `POST /v1/resolve`: a match is billed. */
@@ -42,15 +42,16 @@ export const resolveRoute = lookupRoute({
   needsCapacity: false,
   answer(world, body) {
     const day = world.clock.today();
-    let matched = 0;
+    let [matched, resolvable] = [0, 0];
     const results = writeResults(body.records.length * 300);
     for (const record of body.records) {
       // The body passed resolveEndpoint.request, whose records these are.
       const answered = answerRecord(world, record as SentPerson, day);
       if (answered.matched) matched += 1;
+      if (answered.usable) resolvable += 1;
       world.ledger.countContent(resolveEndpoint.path, contentOf(record), answered.matched);
       results.add(answered.text);
     }
-    return { kind: "results", results: results.finish(), matched, billed: matched };
+    return { kind: "results", results: results.finish(), matched, billed: matched, resolvable };
   },
 });

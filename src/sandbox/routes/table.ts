@@ -1,5 +1,7 @@
 import { deathSignalsRoute } from "./death-signals.ts";
+import { endpointUsageRoute } from "./endpoint-usage.ts";
 import { enrichRoute } from "./enrich.ts";
+import { personSearchUsageRoute } from "./person-search-usage.ts";
 import { resolveRoute } from "./resolve.ts";
 import type { Route } from "./route.ts";
 import { createSegmentRoute } from "./segment-create.ts";
@@ -18,5 +20,7 @@ export const ROUTES: ReadonlyMap<string, Route> = new Map(
     addMembersRoute,
     removeMembersRoute,
     deathSignalsRoute,
+    endpointUsageRoute,
+    personSearchUsageRoute,
   ].map((route) => [route.path, route]),
 );

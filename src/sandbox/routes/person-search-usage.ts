@@ -1,0 +1,73 @@
+import { z } from "zod";
+import { checkAgainst, parametersOf } from "../http/check-request.ts";
+import { listOf } from "../http/result-list.ts";
+import { dayText } from "../population/calendar.ts";
+import { hex } from "../population/identifiers.ts";
+import { hashText } from "../population/hash.ts";
+import { addCounts, noCounts } from "../usage/counts.ts";
+import type { World } from "../world.ts";
+import type { Route } from "./route.ts";
+
+/** Records that an organization may have delivered per UTC day. */
+export const DAILY_RECORD_LIMIT = 10_000;
+/** What its searches are counted under: requests are searches, resolvable ones parsed queries, records those delivered. */
+export const PERSON_SEARCH = "person-search/v0/search";
+const DAY_MS = 86_400_000;
+
+const request = z.strictObject({
+  days: z
+    .string()
+    .regex(/^[+-]?\d{1,15}$/, { error: "int_parsing" })
+    .refine((days) => !(Number(days) < 1), { error: "greater_than_equal" })
+    .refine((days) => !(Number(days) > 90), { error: "less_than_equal" })
+    .optional(),
+});
+
+function organizationId(seed: number, organization: string): string {
+  const [a, b] = hashText(`${seed} ${organization}`);
+  const digits = hex(a) + hex(b);
+  return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-4${digits.slice(13, 16)}-8000-${digits.slice(0, 12)}`;
+}
+
+function dailyRow(world: World, organization: string, day: number) {
+  const sum = noCounts();
+  for (const { counts } of world.usage.calls(organization, PERSON_SEARCH, day * DAY_MS, (day + 1) * DAY_MS)) {
+    addCounts(sum, counts);
+  }
+  return {
+    period_start: dayText(day),
+    records_delivered: sum.records,
+    searches_created: sum.requests,
+    parse_requests: sum.requests + Math.floor(sum.resolvable / 100),
+  };
+}
+
+/** `GET /person-search/v0/usage`: today's quota and the last UTC days, the oldest first. */
+export const personSearchUsageRoute: Route = {
+  method: "GET",
+  path: "/person-search/v0/usage",
+  stamp: "z",
+  resultsLast: false,
+  needsCapacity: false,
+  recordsOf: () => [],
+  check: ({ query }) => checkAgainst(request, parametersOf(query), "query"),
+  answer(world, { organization, query }) {
+    const days = Number(query.get("days") ?? 30);
+    const today = world.clock.today();
+    const rows = Array.from({ length: days }, (_, i) => dailyRow(world, organization, today - days + 1 + i));
+    const delivered = rows.at(-1)?.records_delivered ?? 0;
+    const quota = JSON.stringify({
+      org_id: organizationId(world.seed, organization),
+      daily_record_limit: DAILY_RECORD_LIMIT,
+      current_day_records_delivered: delivered,
+      current_day_remaining: Math.max(0, DAILY_RECORD_LIMIT - delivered),
+    });
+    return {
+      kind: "results",
+      results: listOf(rows.map((row) => JSON.stringify(row))),
+      matched: 0,
+      billed: 0,
+      wrap: () => [`${quota.slice(0, -1)},"history":[`, "]}"],
+    };
+  },
+};

@@ -1,0 +1,55 @@
+import { addCounts, type CountedCalls, type Counts, noCounts } from "./counts.ts";
+import { type LocalTime, QUARTER_MS } from "./local-time.ts";
+
+/** Sizes of section 4.5. */
+export const BUCKETING_SIZES = ["hour", "day", "week", "month", "quarter", "year"] as const;
+/** One of {@link BUCKETING_SIZES}. */
+export type BucketingSize = (typeof BUCKETING_SIZES)[number];
+
+const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+
+/** The first local day of the bucket that a local day lies in; weeks begin on Monday. */
+function firstDayOf(size: Exclude<BucketingSize, "hour">, day: number): number {
+  if (size === "day") return day;
+  // Day 0 was a Thursday.
+  if (size === "week") return day - ((((day + 3) % 7) + 7) % 7);
+  const date = new Date(day * DAY_MS);
+  const month = { month: date.getUTCMonth(), quarter: Math.floor(date.getUTCMonth() / 3) * 3, year: 0 }[size];
+  return Date.UTC(date.getUTCFullYear(), month, 1) / DAY_MS;
+}
+
+/** Start of the bucket that an instant lies in. Of a local hour that comes twice each is a bucket of its own. */
+function startOf(size: BucketingSize, local: LocalTime, atMs: number): number {
+  if (size !== "hour") return local.startOfDay(firstDayOf(size, local.dayAt(atMs)));
+  const wallMs = atMs + local.offsetMs(atMs);
+  return atMs - (wallMs - Math.floor(wallMs / HOUR_MS) * HOUR_MS);
+}
+
+/** Every bucket between two instants by its start, in order, the first and last one cut off where the range ends. */
+export function fillBuckets(
+  size: BucketingSize,
+  local: LocalTime,
+  range: { readonly fromMs: number; readonly toMs: number },
+  calls: readonly CountedCalls[],
+): ReadonlyMap<number, Counts> {
+  const buckets = new Map<number, Counts>();
+  // A quarter of an hour lies in one bucket; from day on, a day does.
+  if (size === "hour") {
+    for (let atMs = range.fromMs; atMs < range.toMs; atMs += QUARTER_MS) {
+      const start = startOf(size, local, atMs);
+      if (!buckets.has(start)) buckets.set(start, noCounts());
+    }
+  } else {
+    const lastDay = local.dayAt(range.toMs - 1);
+    for (let day = local.dayAt(range.fromMs); day <= lastDay; day++) {
+      const start = local.startOfDay(firstDayOf(size, day));
+      if (!buckets.has(start)) buckets.set(start, noCounts());
+    }
+  }
+  for (const { atMs, counts } of calls) {
+    const bucket = buckets.get(startOf(size, local, atMs));
+    if (bucket) addCounts(bucket, counts);
+  }
+  return buckets;
+}
