@@ -5,9 +5,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { launcher, makeFolder, runCli, runJson } from "./support/cli.ts";
 
-const LATER = ["schedule", "erase", "rejects", "checkpoint"];
-
-test.concurrent("the help names every command that works, and nothing of what later versions bring", async () => {
+test.concurrent("the help names every command", async () => {
   const cwd = await makeFolder();
   const { code, stdout, stderr } = await runCli(["--help"], { cwd });
   expect(code).toBe(0);
@@ -15,15 +13,13 @@ test.concurrent("the help names every command that works, and nothing of what la
   for (const command of ["init", "check", "migrate", "plan", "run", "status", "sandbox", "database"]) {
     expect(stdout).toMatch(new RegExp(`^  ${command} `, "m"));
   }
-  const help = stdout + (await runCli(["run", "--help"], { cwd })).stdout;
-  for (const later of [...LATER, "--full-refresh"]) expect(help).not.toContain(later);
 });
 
-test.concurrent.for(LATER)("%s is refused as a command that does not exist", async (command) => {
-  const { code, document } = await runJson([command], { cwd: await makeFolder() });
+test.concurrent("a command that does not exist is refused", async () => {
+  const { code, document } = await runJson(["enrich"], { cwd: await makeFolder() });
   expect(code).toBe(2);
   expect(document).toEqual({
-    error: { code: "usage", message: `Unknown command '${command}'. See person-etl --help.` },
+    error: { code: "usage", message: "Unknown command 'enrich'. See person-etl --help." },
   });
 });
 
@@ -33,7 +29,7 @@ test.concurrent.for([
   [["run", "--shard", "-1/2"], "It takes I/N, where I counts from 0 to N - 1"],
   [["run", "--shard", "1"], "It takes I/N, where I counts from 0 to N - 1"],
   [["plan", "--shard", "1.5/2"], "It takes I/N, where I counts from 0 to N - 1"],
-  [["run", "--full-refresh"], "Unknown option '--full-refresh'. See person-etl --help."],
+  [["run", "--refresh"], "Unknown option '--refresh'. See person-etl --help."],
   [["run", "--max-records", "-1"], "It takes a whole number, 0 or more"],
   [["run", "--accept-parameters", "maybe"], "Allowed choices are resend, keep"],
   [["--log-level", "loud", "run"], "Allowed choices are trace, debug, info, warn, error, silent"],

@@ -139,6 +139,7 @@ describe("a plan", () => {
         due_reasons: { never_answered: job.records_sent + job.records_duplicate },
         records_unchanged: 0,
         records_duplicate: job.records_duplicate,
+        records_suppressed: 0,
         records_waiting: 0,
         records_rejected_before_sending: job.records_rejected_before_sending,
         records_to_send: job.records_sent,
