@@ -111,7 +111,7 @@ function sendOnce(client: BigQuery, { method, path, query, body }: ApiRequest): 
   });
 }
 
-/** What the library throws, as one kind of error. */
+/** What the library throws, as one kind of error; without its cause, which holds the whole answer. */
 export function failureOf(error: unknown): BigQueryFailure {
   if (error instanceof BigQueryFailure) return error;
   // ApiError of @google-cloud/common, or an error of the system; every field may be missing.
@@ -123,7 +123,7 @@ export function failureOf(error: unknown): BigQueryFailure {
   const [first] = errors ?? [];
   const status = typeof code === "number" ? code : Number(code) || null;
   const word = first?.reason ?? (typeof code === "string" && !Number(code) ? code : wordOf(status, message));
-  return new BigQueryFailure(word, first?.message ?? message ?? "no answer", status, { cause: error });
+  return new BigQueryFailure(word, first?.message ?? message ?? "no answer", status);
 }
 
 function wordOf(status: number | null, message: string | undefined): string {

@@ -18,13 +18,17 @@ export function quoteIdentifier(name: string): string {
   return `\`${name.replaceAll("\\", "\\\\").replaceAll("`", "\\`")}\``;
 }
 
-/** A text literal, quoted; only for texts of our own, never for data. */
+/** A text literal, quoted; only for texts of our own and of the configuration, never for data. */
 export function quoteLiteral(text: string): string {
-  const escaped = text.replaceAll("\\", "\\\\").replaceAll("'", "\\'").replaceAll("\n", "\\n");
-  return `'${escaped}'`;
+  return `'${JSON.stringify(text).slice(1, -1).replaceAll("'", "\\'")}'`;
 }
 
 /** A qualified name, quoted. */
 export function quoteQualified(parts: readonly string[]): string {
   return parts.map(quoteIdentifier).join(".");
+}
+
+/** A table of ours, quoted; for statements that are built as plain text. */
+export function tableText(names: DatasetNames, room: Room, name: string): string {
+  return quoteQualified([names.project, names[room], name]);
 }

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { LockLostError } from "../../errors.ts";
 import type { RunRef } from "../warehouse.ts";
 import { abortMessage, isAborted } from "./failure.ts";
-import { quoteLiteral, tableId } from "./names.ts";
+import { type DatasetNames, quoteLiteral, tableId } from "./names.ts";
 import { NOW, type Session, type TransactionWork } from "./session.ts";
 
 /**
@@ -23,16 +23,19 @@ export async function inRunTransaction<Row>(
 
 /**
  * Changes the run's row of `job_lock`: a transaction that only read it would see a snapshot, and could commit after a
- * takeover; one that writes it conflicts with the takeover, and one of both is cancelled. Counts as a sign of life, because
- * heartbeats have to wait for this transaction.
+ * takeover; one that writes it conflicts with the takeover, and one of both is cancelled. So transactions of all runs come one
+ * after the other, as they have to anyway: they change the same tables.
  */
 export function fence({ names }: Session, run: RunRef): readonly RawBuilder<unknown>[] {
   return [
-    sql`UPDATE ${tableId(names, "ops", "job_lock")} SET heartbeat_at = ${NOW}, _synced_at = ${NOW},
-      expires_at = TIMESTAMP_ADD(${NOW}, INTERVAL TIMESTAMP_DIFF(expires_at, heartbeat_at, MICROSECOND) MICROSECOND)
-      WHERE ${isHeldBy(run)}`,
+    sql`UPDATE ${tableId(names, "ops", "job_lock")} SET _synced_at = ${NOW} WHERE ${isHeldBy(run)}`,
     sql`IF @@row_count != 1 THEN RAISE USING MESSAGE = ${sql.raw(quoteLiteral(abortMessage("lock_lost")))}; END IF`,
   ];
+}
+
+/** Makes transactions that aren't a run's come one after the other too: all of them change the same row (see migrate.ts). */
+export function oneAtATime(names: DatasetNames): RawBuilder<unknown> {
+  return sql`UPDATE ${tableId(names, "ops", "job_lock")} SET _synced_at = ${NOW} WHERE job = ''`;
 }
 
 /** The run's row of `job_lock`, while it holds the lock. */

@@ -53,7 +53,7 @@ export interface Session {
   script<Row>(statements: readonly RawBuilder<unknown>[], outcome?: RawBuilder<Row>): Promise<Row[]>;
   /**
    * All or nothing: BEGIN, the statements, COMMIT, then `outcome`, which reads what `declare`d variables were SET to.
-   * Conflicts with other transactions are tried again until `patienceMs` are over.
+   * Conflicts with other transactions are tried again, for a while.
    */
   transaction<Row>(work: TransactionWork<Row>): Promise<Row[]>;
   /** What a statement would read and return, without running it: a dry run. */
@@ -85,8 +85,11 @@ export interface TransactionWork<Row> {
   readonly outcome?: RawBuilder<Row>;
 }
 
+/** Name of {@link NOW}, for statements that are built as plain text. */
+export const NOW_NAME = "_etl_now";
+
 /** The transaction's time, a TIMESTAMP that every `_synced_at` of it gets. */
-export const NOW = sql.raw("_etl_now");
+export const NOW = sql.raw(NOW_NAME);
 
 /** How long a transaction that loses against others is tried again. */
 const CONFLICT_PATIENCE_MS = 300_000;
@@ -156,7 +159,8 @@ export function openSession(options: SessionOptions): Session {
       yield* pagesOf<Row>(client, await ask(statement, pageSize), pageSize);
     },
     async change(statement) {
-      return Number((await run(compiled(statement))).numDmlAffectedRows ?? 0);
+      const query = compiled(statement);
+      return Number((await throughConflicts(() => run(query))).numDmlAffectedRows ?? 0);
     },
     async script<Row>(statements: readonly RawBuilder<unknown>[], outcome?: RawBuilder<Row>) {
       const all = outcome ? [...statements, outcome] : statements;
@@ -164,15 +168,7 @@ export function openSession(options: SessionOptions): Session {
     },
     async transaction<Row>(work: TransactionWork<Row>) {
       const query = compiled(transactionText(work));
-      const end = Date.now() + CONFLICT_PATIENCE_MS;
-      for (let attempt = 1; ; attempt++) {
-        try {
-          return await rest<Row>(await run(query));
-        } catch (error) {
-          if (!isConflict(error) || Date.now() > end) throw error;
-          await delay(pauseMs(attempt));
-        }
-      }
+      return rest<Row>(await throughConflicts(() => run(query)));
     },
     async describe(statement) {
       const { statistics } = await client.send<DryRun>({
@@ -211,6 +207,19 @@ export function openSession(options: SessionOptions): Session {
       return rows;
     },
   };
+}
+
+/** Does again what lost against another transaction, as long as patience lasts: it left nothing behind. */
+async function throughConflicts<Result>(work: () => Promise<Result>): Promise<Result> {
+  const end = Date.now() + CONFLICT_PATIENCE_MS;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isConflict(error) || Date.now() > end) throw error;
+      await delay(pauseMs(attempt));
+    }
+  }
 }
 
 /** On every job, so that its cost can be told from others'. */

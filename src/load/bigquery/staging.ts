@@ -1,6 +1,8 @@
 import { createReadStream } from "node:fs";
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import type { TableField } from "@google-cloud/bigquery";
+import type { Room } from "../../schemas/table.ts";
 import type { Client } from "./client.ts";
 import { failureOf, patiently } from "./client.ts";
 import { BigQueryFailure, isDuplicate, isNotFound } from "./failure.ts";
@@ -11,6 +13,21 @@ export interface StagingColumn {
   readonly name: string;
   /** As in DDL: `STRING`, `INT64`, `TIMESTAMP`, `JSON`. */
   readonly type: string;
+  readonly mode?: "NULLABLE" | "REPEATED";
+  /** Of a STRUCT. */
+  readonly fields?: readonly StagingColumn[];
+}
+
+/** A staging table's columns as the API takes them. */
+function schemaOf(columns: readonly StagingColumn[]): { fields: TableField[] } {
+  return {
+    fields: columns.map(({ name, type, mode = "NULLABLE", fields }) => ({
+      name,
+      type,
+      mode,
+      ...(fields === undefined ? {} : schemaOf(fields)),
+    })),
+  };
 }
 
 /** Begins the name of every table that lives only for a while. */
@@ -48,7 +65,7 @@ export async function createStagingTable(
       path: `/datasets/${names.data}/tables`,
       body: {
         tableReference: { projectId: names.project, datasetId: names.data, tableId: table },
-        schema: { fields: columns.map(({ name, type }) => ({ name, type, mode: "NULLABLE" })) },
+        schema: schemaOf(columns),
         expirationTime: String(Date.now() + STAGING_LIFE_MS),
         labels: { application: "person-etl" },
         description,
@@ -69,14 +86,18 @@ export async function dropTable({ client, names }: Session, table: string): Prom
 }
 
 /** Names of the tables of a dataset that begin with `prefix`. */
-export async function tablesNamed({ client, names }: Session, prefix: string): Promise<readonly string[]> {
+export async function tablesNamed(
+  { client, names }: Session,
+  prefix: string,
+  room: Room = "data",
+): Promise<readonly string[]> {
   const found: string[] = [];
   let pageToken: string | undefined;
   do {
     const page = await client.send<{
       readonly tables?: readonly { readonly tableReference: { readonly tableId: string } }[];
       readonly nextPageToken?: string;
-    }>({ method: "GET", path: `/datasets/${names.data}/tables`, query: { maxResults: 1000, pageToken } });
+    }>({ method: "GET", path: `/datasets/${names[room]}/tables`, query: { maxResults: 1000, pageToken } });
     found.push(...(page.tables ?? []).map(({ tableReference }) => tableReference.tableId));
     pageToken = page.nextPageToken;
   } while (pageToken);
@@ -102,7 +123,7 @@ async function upload(session: Session, { file, table, columns, jobId }: LoadReq
       const sink = target.createWriteStream({
         jobId,
         sourceFormat: "NEWLINE_DELIMITED_JSON",
-        schema: { fields: columns.map(({ name, type }) => ({ name, type, mode: "NULLABLE" })) },
+        schema: schemaOf(columns),
         createDisposition: "CREATE_NEVER",
         writeDisposition: "WRITE_APPEND",
         maxBadRecords: 0,
