@@ -213,6 +213,52 @@ async function readParts<R>(parts: Parts, plainBytes: number, options: ReadOptio
   };
 }
 
+/** The results of an answer that is read several times, each time piece by piece. */
+export interface RepeatableResults {
+  /** Every element of the list, cleaned of what no warehouse can store; what that changes is noted. */
+  results(drift: DriftLog): Iterable<unknown>;
+}
+
+/** Opens an answer whose list of results may be long, or missing where it is empty; null when it is no answer. */
+export function openResults(bytes: Buffer): RepeatableResults | null {
+  const parts = openParts(bytes);
+  if (parts === null) return null;
+  return {
+    *results(drift) {
+      for (const { results, hasControlText } of parts.lists()) {
+        for (const result of results) yield hasControlText ? cleanText(result, "", drift) : result;
+      }
+    },
+  };
+}
+
+function openParts(bytes: Buffer): Pick<Parts, "lists"> | null {
+  const pieces = cutAnswer(bytes);
+  if (pieces) {
+    try {
+      const parts = readPieces(bytes, pieces);
+      // A wrong cut shows where its piece is parsed: once through, before anything is believed.
+      for (const list of parts.lists()) void list;
+      return parts;
+    } catch (error) {
+      if (!(error instanceof MiscutError || error instanceof SyntaxError)) throw error;
+    }
+  }
+  const whole = readWhole(bytes);
+  if (!("kind" in whole)) return whole;
+  return isEmptyAnswer(bytes) ? { lists: () => [] } : null;
+}
+
+/** An answer that gives no list, or null for it, where it has nothing to list. */
+function isEmptyAnswer(bytes: Buffer): boolean {
+  try {
+    const keys = keysOf(JSON.parse(bytes.toString("utf8"))) ?? {};
+    return "api_request_id" in keys && (keys["results"] ?? null) === null;
+  } catch {
+    return false;
+  }
+}
+
 /** Reads the body of a 200 answer, long ones piece by piece; the outcome is the same as if parsed as a whole. */
 export async function readAnswer<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
   const pieces = cutAnswer(bytes, options.pieceBytes);

@@ -1,5 +1,6 @@
 import type { FeedJobConfig } from "../config/config.ts";
 import { StopJobError } from "../errors.ts";
+import { deathSignalsJob } from "./death-signals.ts";
 import type { FeedContext, FeedForecast, FeedJobType } from "./feed-type.ts";
 
 /** A feed's declaration, applied to one job. */
@@ -32,7 +33,7 @@ const notYet: FeedJobType = {
 export function bindFeed(job: FeedJobConfig): BoundFeed {
   if (job.type === "segment_members") return bind(notYet, job);
   if (job.type === "segment_push") return bind(notYet, job);
-  if (job.type === "death_signals") return bind(notYet, job);
+  if (job.type === "death_signals") return bind(deathSignalsJob, job);
   if (job.type === "search_usage") return bind(notYet, job);
   return bind(notYet, job);
 }

@@ -3,6 +3,9 @@ import { personChildren } from "../schemas/person.ts";
 const byType: Readonly<Record<string, readonly string[]>> = {
   resolve: ["resolution", "match_history"],
   validate_emails: ["email_validation", "input_email"],
+  segment_members: ["segment", "segment_member", "segment_membership_history", "segment_sync"],
+  segment_push: ["segment", "segment_push_member"],
+  death_signals: ["death_signal", "segment_death_signal"],
   enrich: ["enrichment", "match_history", "person", ...personChildren.map((t) => t.name), "person_pid_alias"],
 };
 

@@ -1,5 +1,6 @@
 import { matchHistory } from "./answer.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
+import { deathSignal, segmentDeathSignal } from "./death-signals.ts";
 import { enrichEndpoint, enrichment } from "./enrich.ts";
 import { erasureEpoch, erasureSubject, missingInputRow, tombstone } from "./erasure.ts";
 import * as ops from "./ops.ts";
@@ -7,6 +8,7 @@ import { person, personChildren, personPidAlias } from "./person.ts";
 import { reject } from "./reject.ts";
 import { resolution, resolveEndpoint } from "./resolve.ts";
 import { alertState, scheduleSlot } from "./schedule.ts";
+import { segment, segmentMember, segmentMembershipHistory, segmentSync } from "./segments.ts";
 import { callInDoubt, lookupState, personState } from "./state.ts";
 import type { Table } from "./table.ts";
 import { emailValidation, inputEmail, validateEmailsEndpoint } from "./validate-emails.ts";
@@ -28,6 +30,11 @@ export const tables: readonly Table[] = [
   person,
   ...personChildren,
   personPidAlias,
+  segment,
+  segmentMember,
+  segmentMembershipHistory,
+  deathSignal,
+  segmentDeathSignal,
   reject,
   lookupState,
   personState,
@@ -45,6 +52,7 @@ export const tables: readonly Table[] = [
   ops.jobParameters,
   ops.budgetUse,
   ops.syncGap,
+  segmentSync,
   scheduleSlot,
   alertState,
   erasureSubject,

@@ -89,6 +89,29 @@ export const contractTables: Readonly<Record<string, ContractTable>> = {
     "reject_id",
     "run_id job source source_key stage code message details api_request_id created_at resolved_at",
   ),
+  segment: data("segment_id", "name description current_size source last_checked_at last_complete_sync_at"),
+  segment_member: data(
+    "segment_id service_pid",
+    "first_added_at is_member first_seen_at removed_seen_at",
+    true,
+  ),
+  segment_membership_history: data("segment_id service_pid valid_from", "valid_to valid_from_basis"),
+  death_signal: data(
+    "obituary_id service_pid",
+    `date_of_death publication_last_update_date first_observed_at signal_source signal_obituary_url
+     signal_publication_name signal_confidence_score signal_funeral_home signal_city signal_state signal_age_at_death
+     signal_survivors signal_service_date signal_memorial_donation_url signal_metadata`,
+    true,
+  ),
+  segment_death_signal: data(
+    "segment_id obituary_id service_pid",
+    "first_seen_at is_present removed_seen_at",
+  ),
+  segment_sync: ops(
+    "segment_id run_id",
+    "observed_at current_size known_members added removed removals_pending",
+  ),
+  sync_gap: ops("job stream gap_start", "gap_end noticed_at"),
   warehouse_identity: ops("", "service_host org_id created_at"),
   sync_run: ops(
     "run_id job shard",
@@ -114,14 +137,15 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
   boolean: words(
     `resolution.is_match resolution.is_resolvable_record enrichment.is_match match_history.is_match
      email_validation.is_match person.is_retired person.has_bankruptcy_records person.has_judgment_records
-     person.is_likely_remote_worker person_address.is_current_owner api_call.possibly_billed`,
+     person.is_likely_remote_worker person_address.is_current_owner api_call.possibly_billed
+     segment_member.is_member segment_death_signal.is_present`,
   ),
   numeric: words(
     `resolution.match_score enrichment.match_score match_history.match_score person_address.purchase_price
      person_address.estimated_current_value person_address.estimated_rental_value
      person_address.home_current_tax_liability person_address.outstanding_loan_principal
      person_address.current_property_equity_amount person_address.sqft person_address.num_beds
-     person_address.num_baths`,
+     person_address.num_baths death_signal.signal_confidence_score death_signal.signal_age_at_death`,
   ),
   integer: words(
     `person.age person.number_of_children person_email.email_rank person_phone.phone_rank person_address.address_rank
@@ -132,14 +156,15 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
      sync_run.possibly_billed_twice api_call.milliseconds api_call.http_status api_call.records_sent
      api_call.records_matched api_call.response_bytes schema_drift.occurrences input_coverage.input_rows
      input_coverage.answered input_coverage.matched input_coverage.unmatched input_coverage.rejected
-     input_coverage.due`,
+     input_coverage.due segment.current_size segment_sync.current_size segment_sync.known_members segment_sync.added
+     segment_sync.removed segment_sync.removals_pending`,
   ),
   position: words(
     `input_email.position person_email.position person_phone.position person_relative.position
      person_address.position person_work_experience.position person_education_experience.position
      person_education_subject.position person_education_subject.education_position api_call.attempt`,
   ),
-  date: words("person.dob"),
+  date: words("person.dob death_signal.date_of_death death_signal.publication_last_update_date"),
   timestamp: words("email_validation.email_last_seen"),
   timestamptz: words(
     `resolution.request_completed_at resolution.first_matched_at resolution.last_matched_at
@@ -148,8 +173,14 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
      person._record_synced_at person_pid_alias.first_seen_at reject.created_at reject.resolved_at
      warehouse_identity.created_at sync_run.started_at sync_run.finished_at checkpoint.updated_at api_call.started_at
      api_call.request_completed_at schema_drift.first_seen_at schema_drift.last_seen_at
-     input_coverage.oldest_answer_at`,
+     input_coverage.oldest_answer_at segment.last_checked_at segment.last_complete_sync_at
+     segment_member.first_added_at segment_member.first_seen_at segment_member.removed_seen_at
+     segment_membership_history.valid_from segment_membership_history.valid_to death_signal.first_observed_at
+     segment_death_signal.first_seen_at segment_death_signal.removed_seen_at segment_sync.observed_at sync_gap.gap_start
+     sync_gap.gap_end sync_gap.noticed_at`,
   ),
-  json: words("resolution.validation_errors enrichment.validation_errors reject.details checkpoint.cursor"),
+  json: words(
+    "resolution.validation_errors enrichment.validation_errors reject.details checkpoint.cursor death_signal.signal_metadata death_signal.signal_survivors",
+  ),
   uuid: words("reject.reject_id api_call.call_id"),
 };

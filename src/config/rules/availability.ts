@@ -2,7 +2,7 @@ import type { Path, Problems } from "../problems.ts";
 import { entriesOf, type Links } from "./links.ts";
 
 /** Job types that this version runs. */
-export const availableJobTypes: readonly string[] = ["resolve", "validate_emails", "enrich"];
+export const availableJobTypes: readonly string[] = ["resolve", "validate_emails", "enrich", "death_signals"];
 
 /** Sections whose silent neglect would break a promise (an erasure, an alert) that the user relies on. */
 const unavailableSections = ["privacy", "retention", "alerts", "http"] as const;

@@ -17,6 +17,13 @@ import { addCounters, settleLedger, touchTables, upsertDrift } from "./ledger.ts
 import type { LoadPlace } from "./load-place.ts";
 import { quoteIdentifier, type SchemaNames, tableId } from "./names.ts";
 import { withRetries } from "./recovery.ts";
+import {
+  againIfErased,
+  readSuppression,
+  requireSameEpoch,
+  type Suppression,
+  suppressedSql,
+} from "./suppression.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import type { Session } from "./session.ts";
 
@@ -24,7 +31,12 @@ import type { Session } from "./session.ts";
 const COPY_ROWS = 5000;
 
 /** What else a commit writes, between its rows and its books. */
-export type FeedWork<Result> = (place: LoadPlace) => Promise<Result>;
+export type FeedWork<Result> = (place: FeedPlace) => Promise<Result>;
+
+/** Where rows of feeds are written, and who must be kept out of them. */
+export interface FeedPlace extends LoadPlace {
+  readonly suppression: Suppression;
+}
 
 /** The checkpoints of a job. */
 export async function readCheckpoints(
@@ -55,9 +67,11 @@ export async function commitFeedWith<Result>(
   commit: FeedCommit,
   work: FeedWork<Result>,
 ): Promise<{ readonly results: readonly UpsertResult[]; readonly work: Result | null }> {
-  return withRetries(
-    (ms) => context.pause(ms),
-    () => commitOnce(context, commit, work),
+  return againIfErased(() =>
+    withRetries(
+      (ms) => context.pause(ms),
+      () => commitOnce(context, commit, work),
+    ),
   );
 }
 
@@ -77,7 +91,9 @@ async function commitOnce<Result>(
         return { results: commit.upserts.map(() => NOTHING), work: null };
       }
       const written = new Map<string, number>();
-      const place: LoadPlace = {
+      const suppression = await readSuppression(session, names, context.readErasureSecret);
+      const place: FeedPlace = {
+        suppression,
         session,
         names,
         runId: run.runId,
@@ -90,6 +106,7 @@ async function commitOnce<Result>(
       const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
       await touchTables(session, names, run, changed);
       for (const move of commit.checkpoints) await moveCheckpoint(place, run, move);
+      await requireSameEpoch(session, names, suppression);
       const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
       const counters = { ...commit.counters, rows_written: rowsWritten };
       await addCounters(session, names, run, counters, context.openLoads.safeUntil(load));
@@ -131,7 +148,7 @@ function* numbered(rows: Iterable<readonly Cell[]>): Generator<readonly Cell[]> 
   for (const row of rows) yield [...row, String(ord++)];
 }
 
-async function upsertRows(place: LoadPlace, upsert: FeedUpsert): Promise<UpsertResult> {
+async function upsertRows(place: FeedPlace, upsert: FeedUpsert): Promise<UpsertResult> {
   const { session, names } = place;
   const table = tableNamed(upsert.table);
   const target = tableId(names, table.room, table.name);
@@ -141,6 +158,7 @@ async function upsertRows(place: LoadPlace, upsert: FeedUpsert): Promise<UpsertR
   await session.change(sql`
     CREATE TEMP TABLE ${sql.raw(STAGE)} ON COMMIT DROP AS SELECT ${list}, 0::bigint AS _ord FROM ${target} LIMIT 0`);
   await copyMany(session, stage, [...upsert.columns, "_ord"], numbered(upsert.rows));
+  if (upsert.columns.includes("service_pid")) await dropErased(place, STAGE);
   await session.change(sql`ANALYZE pg_temp.${sql.raw(STAGE)}`);
   const values = upsert.columns.filter((c) => !table.key.includes(c) && !upsert.keep?.includes(c));
   const set = sql.raw(values.map((c) => `${quoteIdentifier(c)} = excluded.${quoteIdentifier(c)}, `).join(""));
@@ -168,6 +186,14 @@ async function upsertRows(place: LoadPlace, upsert: FeedUpsert): Promise<UpsertR
   const result = { ...(counts ?? NOTHING), marked };
   place.touch(upsert.table, result.inserted + result.updated + marked);
   return result;
+}
+
+/** Drops the rows of erased people from a temporary table; returns how many they were. */
+export async function dropErased(place: FeedPlace, stage: string): Promise<number> {
+  const { session, names, suppression } = place;
+  if (suppression.key === null) return 0;
+  const isErased = suppressedSql(names, suppression.key).pid("service_pid");
+  return session.change(sql`DELETE FROM pg_temp.${sql.id(stage)} WHERE ${isErased}`);
 }
 
 /** Marks what lies in the scope and is not among the staged rows. */

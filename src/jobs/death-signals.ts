@@ -1,0 +1,121 @@
+import type { DeathSignalsJobConfig } from "../config/config.ts";
+import { openResults, type RepeatableResults } from "../extract/read-answer.ts";
+import type { Cell } from "../schemas/convert.ts";
+import {
+  deathSignalFields,
+  deathSignalsEndpoint,
+  signalColumn,
+  signalMetadataFields,
+} from "../schemas/death-signals.ts";
+import { DriftLog } from "../schemas/drift.ts";
+import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../schemas/flatten.ts";
+import { text } from "../schemas/field.ts";
+import { jsonText } from "../schemas/json-text.ts";
+import { forEachSegment, type KnownSegment, segmentGone } from "./feed-segments.ts";
+import type { FeedContext, FeedJobType } from "./feed-type.ts";
+
+const { name: endpoint, method, path } = deathSignalsEndpoint;
+
+const keys = ["obituary_id", "service_pid"] as const;
+const signal = flattenerOf({
+  fields: { obituary_id: text("indirect", ""), service_pid: text("direct", ""), ...deathSignalFields },
+  lists: {},
+});
+const metadata = flattenerOf({ fields: signalMetadataFields, lists: {} });
+const columns = [...signal.fieldNames, ...metadata.fieldNames.map(signalColumn), "signal_metadata", "_extra"];
+
+/** A signal's id, which may come as a number. */
+function idOf(value: unknown): string | null {
+  if (typeof value === "number") return String(value);
+  return typeof value === "string" && value !== "" ? value : null;
+}
+
+/** The row of one signal; null for one that can't be told apart from others. */
+function rowOf(result: JsonObject, drift: DriftLog): readonly Cell[] | null {
+  const { signal_metadata: sent, ...rest } = result;
+  const ids = keys.map((key) => idOf(result[key]));
+  if (ids.includes(null)) {
+    for (const [i, id] of ids.entries()) {
+      if (id === null) drift.note("unexpected_type", keys[i] ?? "", typeof result[keys[i] ?? ""]);
+    }
+    return null;
+  }
+  const { object } = signal.flatten({ ...rest, obituary_id: ids[0], service_pid: ids[1] }, null, drift);
+  // What the metadata holds beyond its known keys stays in it: that isn't drift.
+  const known = isJsonObject(sent) ? sent : {};
+  const picked = Object.fromEntries(Object.entries(known).filter(([key]) => key in signalMetadataFields));
+  const ofMetadata = metadata.flatten(picked, null, drift).object.cells;
+  const whole = sent === undefined || sent === null ? null : jsonText(sent);
+  return [
+    ...object.cells.map((cell) => cell ?? null),
+    ...ofMetadata.map((cell) => cell ?? null),
+    typeof whole === "string" ? whole : null,
+    extraCell(object.extra),
+  ];
+}
+
+function* rowsOf(answer: RepeatableResults, drift: DriftLog): Generator<readonly Cell[]> {
+  for (const result of answer.results(drift)) {
+    const row = isJsonObject(result) ? rowOf(result, drift) : null;
+    if (row) yield row;
+  }
+}
+
+/** Rows that are made anew each time they are read, without noting again what differs. */
+function again<T>(rows: () => Iterable<T>): Iterable<T> {
+  return { [Symbol.iterator]: () => rows()[Symbol.iterator]() };
+}
+
+async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: KnownSegment): Promise<void> {
+  const reply = await context.call({
+    endpoint,
+    method,
+    path: `${path}?segment_id=${encodeURIComponent(id)}`,
+    body: null,
+    expects: [404],
+    read: openResults,
+  });
+  if (reply.kind === "refused") throw segmentGone(context.job.name, endpoint, id);
+  const { value: answer, answeredAt } = reply;
+  const drift = new DriftLog(endpoint);
+  let received = 0;
+  for (const row of rowsOf(answer, drift)) received += row.length > 0 ? 1 : 0;
+  const rows = () => rowsOf(answer, new DriftLog(endpoint));
+  const [signals] = await context.commit({
+    drift: drift.entries(),
+    counters: { records_received: received },
+    upserts: [
+      { table: "death_signal", columns, rows: again(rows) },
+      {
+        table: "segment_death_signal",
+        columns: [
+          "segment_id",
+          "obituary_id",
+          "service_pid",
+          "first_seen_at",
+          "is_present",
+          "removed_seen_at",
+        ],
+        keep: ["first_seen_at"],
+        rows: again(function* () {
+          for (const [obituaryId = null, pid = null] of rows())
+            yield [id, obituaryId, pid, answeredAt, "true", null];
+        }),
+        missing: { scope: { segment_id: id }, flag: "is_present", since: "removed_seen_at", at: answeredAt },
+      },
+    ],
+    checkpoints: [{ stream: id, cursor: { checked_at: answeredAt } }],
+  });
+  context.log.info(
+    { job: context.job.name, segment_id: id, signals: received, new: signals?.inserted ?? 0 },
+    "death_signals_read",
+  );
+}
+
+/** Keeps the death signals of segments: `GET /v2/segments/signals/deaths`, one call each. */
+export const deathSignalsJob: FeedJobType<DeathSignalsJobConfig> = {
+  endpoints: [deathSignalsEndpoint],
+  cursorDoc: "when the segment was last read; it doesn't steer anything, since each run reads all signals",
+  forecast: (job) => ({ calls: job.segments.length, toSend: 0 }),
+  run: (context) => forEachSegment(context, context.job.segments, (segment) => syncSegment(context, segment)),
+};

@@ -1,0 +1,20 @@
+import type { StoredCheckpoint } from "../load/feed-warehouse.ts";
+
+/** Stream of a push job's only checkpoint. */
+export const PUSH_STREAM = "segment";
+
+/** What a push job remembers of its segment. */
+export interface PushedSegment {
+  readonly segmentId: string;
+  /** When everything that should be a member was last added, ISO 8601; null for never. */
+  readonly fullAt: string | null;
+}
+
+/** Reads the checkpoint of a push job; null before the segment was made. */
+export function segmentOfPush(stored: readonly StoredCheckpoint[]): PushedSegment | null {
+  const cursor = stored.find(({ stream }) => stream === PUSH_STREAM)?.cursor;
+  if (typeof cursor !== "object" || cursor === null || !("segment_id" in cursor)) return null;
+  if (typeof cursor.segment_id !== "string") return null;
+  const fullAt = "full_at" in cursor && typeof cursor.full_at === "string" ? cursor.full_at : null;
+  return { segmentId: cursor.segment_id, fullAt };
+}

@@ -1,0 +1,71 @@
+import { date, type Fields, json, numeric, text, timestamptz } from "./field.ts";
+import { column, columnsOf, type Table, table } from "./table.ts";
+
+/** `GET /v2/segments/signals/deaths` (section 4.6). */
+export const deathSignalsEndpoint = {
+  name: "GET /v2/segments/signals/deaths",
+  method: "GET",
+  path: "/v2/segments/signals/deaths",
+} as const;
+
+/** Scalar fields of a signal (section 2.11) beside its key. */
+export const deathSignalFields: Fields = {
+  date_of_death: date("sensitive", "Day of death; may be filled or corrected later."),
+  publication_last_update_date: date("none", "When the publication was last updated."),
+  first_observed_at: timestamptz("none", "When the service first observed the signal; null for older ones."),
+};
+
+/** The keys of `signal_metadata` that the interface names; each becomes a column `signal_…`. */
+export const signalMetadataFields: Fields = {
+  source: text("none", "`obituary_database`, `ssdi` or `public_records`."),
+  obituary_url: text("direct", "Where the obituary stands."),
+  publication_name: text("none", "Name of the publication."),
+  confidence_score: numeric("none", "From 0 to 1."),
+  funeral_home: text("indirect", "The funeral home."),
+  city: text("indirect", "City."),
+  state: text("indirect", "State."),
+  age_at_death: numeric("sensitive", "Age at death."),
+  survivors: json("sensitive", "Who survives the person."),
+  service_date: text("indirect", "Date of the service, as sent."),
+  memorial_donation_url: text("indirect", "Where to donate."),
+};
+
+/** A column of a key of the metadata. */
+export function signalColumn(key: string): string {
+  return `signal_${key}`;
+}
+
+const servicePid = column("service_pid", "text", "direct", "PID of the person.");
+const obituaryId = column("obituary_id", "text", "indirect", "Id of the obituary; stable.");
+
+/** Every signal, whatever segment it was seen in. */
+export const deathSignal: Table = table("death_signal", {
+  room: "data",
+  doc: "Death signals (section 2.11), one row each whatever segments show it.",
+  key: ["obituary_id", "service_pid"],
+  columns: [
+    obituaryId,
+    servicePid,
+    ...columnsOf(deathSignalFields),
+    ...columnsOf(
+      Object.fromEntries(Object.entries(signalMetadataFields).map(([key, f]) => [signalColumn(key), f])),
+    ),
+    column("signal_metadata", "json", "sensitive", "The metadata as sent, whole."),
+  ],
+  hasExtra: true,
+});
+
+/** Which segments show a signal. */
+export const segmentDeathSignal: Table = table("segment_death_signal", {
+  room: "data",
+  doc: "Which segments show, or have shown, which death signals.",
+  key: ["segment_id", "obituary_id", "service_pid"],
+  columns: [
+    column("segment_id", "text", "none", "The segment."),
+    obituaryId,
+    servicePid,
+    column("first_seen_at", "timestamptz", "none", "When the segment first showed the signal.", true),
+    column("is_present", "boolean", "none", "Whether its last answer still showed it.", true),
+    column("removed_seen_at", "timestamptz", "none", "When it was first missing; null while present."),
+  ],
+});

@@ -1,0 +1,144 @@
+import { expect, test } from "vitest";
+import { configOf, jobOf, startWorld, type World } from "./world.ts";
+
+const FIRST = "11111111-1111-4111-8111-111111111111";
+const SECOND = "22222222-2222-4222-8222-222222222222";
+
+const config = configOf(`
+  deaths: { type: death_signals, segments: [{ id: ${FIRST}, name: VIP }, { id: ${SECOND} }] }`);
+
+/** Two segments that share most members; the population's own deaths are too many to be written down. */
+async function startDeaths(options: { members?: number } = {}): Promise<World> {
+  const world = await startWorld({ rows: 0, people: 2000, config });
+  const { members = 100 } = options;
+  await world.control("/segments", { segment_id: FIRST, name: "first", members });
+  await world.control("/segments", { segment_id: SECOND, name: "second", members, first_person: 50 });
+  return world;
+}
+
+async function pidOf(world: World, n: number): Promise<string> {
+  // What the sandbox's controls answer.
+  const { members } = (await world.control(`/segments/${FIRST}/members?offset=${n}&limit=1`)) as {
+    members: { service_pid: string }[];
+  };
+  return members[0]?.service_pid ?? "";
+}
+
+const presence = `SELECT segment_id, obituary_id, is_present, removed_seen_at IS NULL AS stays
+  FROM person_data.segment_death_signal WHERE obituary_id LIKE 'stated%' ORDER BY 1, 2`;
+
+const signal = (pid: string, more: object = {}) => ({
+  service_pid: pid,
+  obituary_id: "stated-1",
+  date_of_death: null,
+  publication_last_update_date: "2026-10-02",
+  first_observed_at: "2026-10-03T04:05:06.123456+00:00",
+  signal_metadata: {
+    source: "obituary_database",
+    confidence_score: 0.875,
+    survivors: ["a wife", "two sons"],
+    age_at_death: 81,
+    parish: { name: "St. Mary", "odd key": [1, 2] },
+  },
+  ...more,
+});
+
+test("signals are kept with every key of their metadata, once, and per segment that shows them", async () => {
+  const world = await startDeaths();
+  await world.control("/deaths", { set: [signal(await pidOf(world, 60), { novelty: 7 })] });
+  const report = jobOf(await world.run(), "deaths");
+  expect(report).toMatchObject({ status: "succeeded", requests: 2, records_read: 0 });
+  const [row] = await world.rows(
+    `SELECT s.*, _synced_at = (SELECT max(_synced_at) FROM person_data.death_signal) AS is_new
+     FROM person_data.death_signal AS s WHERE obituary_id = 'stated-1'`,
+  );
+  expect(row).toMatchObject({
+    date_of_death: null,
+    publication_last_update_date: "2026-10-02",
+    first_observed_at: "2026-10-03 04:05:06.123456+00",
+    signal_source: "obituary_database",
+    signal_confidence_score: "0.875",
+    signal_age_at_death: "81",
+    signal_city: null,
+  });
+  expect(JSON.parse(row?.["signal_survivors"] ?? "")).toEqual(["a wife", "two sons"]);
+  expect(JSON.parse(row?.["signal_metadata"] ?? "")).toEqual(signal("").signal_metadata);
+  expect(JSON.parse(row?.["_extra"] ?? "")).toEqual({ novelty: 7 });
+  expect(await world.rows(presence)).toEqual(
+    [FIRST, SECOND].map((segment) => ({
+      segment_id: segment,
+      obituary_id: "stated-1",
+      is_present: "t",
+      stays: "t",
+    })),
+  );
+  expect(
+    await world.rows("SELECT endpoint, http_status FROM person_data_ops.api_call ORDER BY started_at"),
+  ).toEqual([1, 2].map(() => ({ endpoint: "GET /v2/segments/signals/deaths", http_status: "200" })));
+});
+
+test("a run that finds nothing new writes no row; what is corrected later is taken over", async () => {
+  const world = await startDeaths();
+  const pid = await pidOf(world, 60);
+  await world.control("/deaths", { set: [signal(pid)] });
+  await world.run();
+  expect(jobOf(await world.run(), "deaths")).toMatchObject({ status: "succeeded", rows_written: 0 });
+  await world.control("/deaths", { set: [signal(pid, { date_of_death: "2026-10-01" })] });
+  expect(jobOf(await world.run(), "deaths")).toMatchObject({ status: "succeeded", rows_written: 1 });
+  expect(
+    await world.rows(
+      `SELECT date_of_death, _synced_at > first_seen FROM person_data.death_signal,
+         LATERAL (SELECT min(_synced_at) AS first_seen FROM person_data.segment_death_signal) AS s
+       WHERE obituary_id = 'stated-1'`,
+    ),
+  ).toEqual([{ date_of_death: "2026-10-01", "?column?": "t" }]);
+});
+
+const stays = (segment: string, id: string, is: boolean) => ({
+  segment_id: segment,
+  obituary_id: id,
+  is_present: is ? "t" : "f",
+  stays: is ? "t" : "f",
+});
+
+test("signals that disappear are marked where they did, and unmarked when they come back", async () => {
+  const world = await startDeaths();
+  const pid = await pidOf(world, 10); // a member of the first segment only
+  const [own, shared] = [signal(pid), signal(await pidOf(world, 60), { obituary_id: "stated-2" })];
+  await world.control("/deaths", { set: [own, shared] });
+  await world.run();
+  await world.control("/deaths", { remove: ["stated-1"] });
+  await world.run();
+  expect(await world.rows(presence)).toEqual([
+    stays(FIRST, "stated-1", false),
+    stays(FIRST, "stated-2", true),
+    stays(SECOND, "stated-2", true),
+  ]);
+  await world.control("/deaths", { set: [own] });
+  await world.run();
+  expect((await world.rows(presence)).map((row) => row["is_present"])).toEqual(["t", "t", "t"]);
+});
+
+test("a segment that is gone is told, not taken for empty, and the others are read all the same", async () => {
+  const world = await startDeaths();
+  await world.control("/deaths", { set: [signal(await pidOf(world, 60))] });
+  await world.run();
+  const before = await world.rows("SELECT * FROM person_data.segment_death_signal ORDER BY 1, 2, 3");
+  await world.control("/delete_segment", { segment_id: FIRST });
+  const report = jobOf(await world.run(), "deaths");
+  expect(report.status).toBe("failed");
+  expect(report.error?.code).toBe("segment_gone");
+  expect(report.error?.message).toMatch(new RegExp(`no segment ${FIRST} \\(404\\)`));
+  expect(report.requests).toBe(2);
+  expect(await world.rows("SELECT * FROM person_data.segment_death_signal ORDER BY 1, 2, 3")).toEqual(before);
+});
+
+test("free calls are repeated through faults, and every attempt stands in the ledger", async () => {
+  const world = await startDeaths();
+  await world.control("/faults", { faults: "500@deaths#1,cut_body@deaths#2,429=0@deaths#3" });
+  const services = { random: () => 0 };
+  const report = jobOf(await world.run({}, services), "deaths");
+  expect(report).toMatchObject({ status: "succeeded", requests: 5, retries: 3 });
+  expect(await world.value("SELECT count(*) FROM person_data_ops.api_call")).toBe("5");
+  expect(await world.value("SELECT requests || ' ' || retries FROM person_data_ops.sync_run")).toBe("5 3");
+});
