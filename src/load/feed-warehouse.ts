@@ -49,8 +49,10 @@ export interface FeedCommit {
 
 /** What became of one {@link FeedUpsert}. */
 export interface UpsertResult {
-  /** Distinct rows that were given. */
+  /** Distinct rows that were given, but for those of erased people. */
   readonly given: number;
+  /** Rows that were left out because they name an erased person. */
+  readonly suppressed: number;
   readonly inserted: number;
   /** Rows of which a column has changed, one that counts; no others are written. */
   readonly updated: number;

@@ -7,29 +7,16 @@ import type { AlertWarehouse } from "./alert-warehouse.ts";
 import type { RetentionWarehouse } from "./retention-warehouse.ts";
 import type { ScheduleWarehouse } from "./schedule-warehouse.ts";
 import type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
+import type { ErasureWarehouse } from "./erasure-warehouse.ts";
+import type { InputSource } from "./input-source.ts";
 import type { FeedWarehouse } from "./feed-warehouse.ts";
 
 export type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
+export type { ErasureWarehouse, KnownBy, RowKey, RowsByTable } from "./erasure-warehouse.ts";
+export type { InputSource } from "./input-source.ts";
 
 /** Which endpoint's answers a lookup job keeps. */
 export type LookupType = "resolve" | "validate_emails" | "enrich";
-
-/** Where a job's input rows are: a table or a query, in the warehouse itself or behind another connection. */
-export interface InputSource {
-  /** Name in the configuration; `source` of every row that stands for it. */
-  readonly name: string;
-  /** Name and connection string of another database; null for the warehouse itself. */
-  readonly connection: { readonly name: string; readonly url: string } | null;
-  /** A table by its name parts, or a query. */
-  readonly relation: { readonly table: readonly string[] } | { readonly sql: string };
-  readonly where: string | null;
-  readonly orderBy: string | null;
-  /** Key columns, in order. */
-  readonly key: readonly string[];
-  readonly cursor: { readonly column: string; readonly overlapMs: number } | null;
-  /** Columns by field of the interface's input record; with a shard also those that the job doesn't send. */
-  readonly fields: Readonly<Record<string, readonly string[]>>;
-}
 
 /** One of `count` disjoint parts of an input, which together are the whole; `index` counts from 0. */
 export interface InputShard {
@@ -424,7 +411,12 @@ export interface TableFreshness {
  * nothing, an older answer never replaces a newer one, unchanged rows aren't rewritten. Whatever is asked for a run
  * throws a LockLostError and leaves nothing behind once the run's lock has been released or taken over.
  */
-export interface Warehouse extends ScheduleWarehouse, AlertWarehouse, RetentionWarehouse, FeedWarehouse {
+export interface Warehouse
+  extends ScheduleWarehouse,
+    AlertWarehouse,
+    RetentionWarehouse,
+    FeedWarehouse,
+    ErasureWarehouse {
   /** For messages: kind, place and schemas, without a secret. */
   readonly description: string;
   /** Loads that may commit at the same time without hindering each other; 1 where commits conflict by table. */

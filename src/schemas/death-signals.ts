@@ -43,6 +43,7 @@ export const deathSignal: Table = table("death_signal", {
   room: "data",
   doc: "Death signals (section 2.11), one row each whatever segments show it.",
   key: ["obituary_id", "service_pid"],
+  people: { pids: ["service_pid"] },
   columns: [
     obituaryId,
     servicePid,
@@ -60,6 +61,7 @@ export const segmentDeathSignal: Table = table("segment_death_signal", {
   room: "data",
   doc: "Which segments show, or have shown, which death signals.",
   key: ["segment_id", "obituary_id", "service_pid"],
+  people: { pids: ["service_pid"] },
   columns: [
     column("segment_id", "text", "none", "The segment."),
     obituaryId,

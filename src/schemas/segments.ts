@@ -25,6 +25,7 @@ export const segment: Table = table("segment", {
   room: "data",
   doc: "The segments that jobs read or fill.",
   key: ["segment_id"],
+  people: "nobody",
   columns: [
     segmentId,
     column("name", "text", "none", "Name in the configuration; null where it gives none."),
@@ -51,6 +52,7 @@ export const segmentMember: Table = table("segment_member", {
   room: "data",
   doc: "Everybody who was ever seen in a segment, and whether they still are.",
   key: ["segment_id", "service_pid"],
+  people: { pids: ["service_pid"] },
   columns: [
     segmentId,
     servicePid,
@@ -72,6 +74,7 @@ export const segmentMembershipHistory: Table = table("segment_membership_history
   room: "data",
   doc: "Every interval of membership as it was seen; those of one person in one segment never overlap.",
   key: ["segment_id", "service_pid", "valid_from"],
+  people: { pids: ["service_pid"] },
   columns: [
     segmentId,
     servicePid,

@@ -4,6 +4,7 @@ import { describeBudgets } from "./suite/budgets.ts";
 import { describeCommits } from "./suite/commits.ts";
 import { describeCursor } from "./suite/cursor.ts";
 import { describeEqualRecords } from "./suite/equal-records.ts";
+import { describeErasure } from "./suite/erasure.ts";
 import { describeHistories } from "./suite/histories.ts";
 import { describeInputs } from "./suite/inputs.ts";
 import { describeLocks } from "./suite/locks.ts";
@@ -33,6 +34,7 @@ const parts: readonly ((getPlace: GetPlace) => void)[] = [
   describeBudgets,
   describeValues,
   describeShards,
+  describeErasure,
   describeHistories,
   describeLocks,
   describeSchedule,

@@ -16,6 +16,7 @@ import { copyRows } from "./copy.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "./ledger.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { quoteIdentifier, type SchemaNames, tableId } from "./names.ts";
+import { dropSuppressed } from "./drop-suppressed.ts";
 import { withRetries } from "./recovery.ts";
 import {
   againIfErased,
@@ -120,7 +121,7 @@ async function commitOnce<Result>(
   }
 }
 
-const NOTHING: UpsertResult = { given: 0, inserted: 0, updated: 0, marked: 0 };
+const NOTHING: UpsertResult = { given: 0, suppressed: 0, inserted: 0, updated: 0, marked: 0 };
 const STAGE = "stage_feed";
 
 /** COPYs rows in pieces. `target` is quoted. */
@@ -158,7 +159,13 @@ async function upsertRows(place: FeedPlace, upsert: FeedUpsert): Promise<UpsertR
   await session.change(sql`
     CREATE TEMP TABLE ${sql.raw(STAGE)} ON COMMIT DROP AS SELECT ${list}, 0::bigint AS _ord FROM ${target} LIMIT 0`);
   await copyMany(session, stage, [...upsert.columns, "_ord"], numbered(upsert.rows));
-  if (upsert.columns.includes("service_pid")) await dropErased(place, STAGE);
+  const { key: erasureKey } = place.suppression;
+  const keptOut = erasureKey
+    ? await dropSuppressed(session, suppressedSql(names, erasureKey), stage, {
+        table,
+        columns: upsert.columns,
+      })
+    : 0;
   await session.change(sql`ANALYZE pg_temp.${sql.raw(STAGE)}`);
   const values = upsert.columns.filter((c) => !table.key.includes(c) && !upsert.keep?.includes(c));
   const set = sql.raw(values.map((c) => `${quoteIdentifier(c)} = excluded.${quoteIdentifier(c)}, `).join(""));
@@ -183,7 +190,7 @@ async function upsertRows(place: FeedPlace, upsert: FeedUpsert): Promise<UpsertR
     FROM written`);
   const marked = upsert.missing ? await markMissing(place, upsert.table, upsert.missing) : 0;
   await session.change(sql`DROP TABLE pg_temp.${sql.raw(STAGE)}`);
-  const result = { ...(counts ?? NOTHING), marked };
+  const result = { ...(counts ?? NOTHING), suppressed: keptOut, marked };
   place.touch(upsert.table, result.inserted + result.updated + marked);
   return result;
 }

@@ -143,6 +143,22 @@ export async function findErased(
   return new Map(rows.map((row) => [row.hash, row.erasure_id]));
 }
 
+/** Of these PIDs those of erased people. */
+export async function findErasedPids(
+  session: Session,
+  names: SchemaNames,
+  key: ErasureKey,
+  pids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const hashes = pids.map((pid) => [pid, subjectHash(key, pidOf(pid))] as const);
+  const erased = await findErased(
+    session,
+    names,
+    hashes.map(([, hash]) => hash),
+  );
+  return new Set(hashes.flatMap(([pid, hash]) => (erased.has(hash) ? pid : [])));
+}
+
 /** Keeps out what was found to belong to the erased, and leaves a tombstone for it: it may be stored already. */
 async function remember(
   place: LoadPlace,

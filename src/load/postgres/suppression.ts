@@ -120,6 +120,8 @@ export interface SuppressedSql {
   pid(expression: string): RawBuilder<unknown>;
   email(expression: string): RawBuilder<unknown>;
   sourceKey(source: string, expression: string): RawBuilder<unknown>;
+  /** Likewise, where the source is a value of the row too. */
+  anySourceKey(source: string, expression: string): RawBuilder<unknown>;
 }
 
 /** The same hashes as `subjectHash`, from nothing but sha256, which every Postgres has. */
@@ -130,6 +132,8 @@ export function suppressedSql(names: SchemaNames, key: ErasureKey): SuppressedSq
   return {
     pid: (expression) => isKnown(`'pid:' || ${expression}`),
     email: (expression) => isKnown(`'email:' || ${normalizedAddress(expression)}`),
+    anySourceKey: (source, expression) =>
+      isKnown(`'source_key:' || octet_length(${source}) || ':' || ${source} || ':' || ${expression}`),
     sourceKey: (source, expression) => isKnown(`${quoteLiteral(sourceKeyPrefix(source))} || ${expression}`),
   };
 }

@@ -41,6 +41,9 @@ import { withRetries } from "./recovery.ts";
 import { readGrant, reserveCall } from "./reserve-call.ts";
 import { createRowStore } from "./row-store.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
+import { countPeople, dropTombstones, noteErasure, readOpenErasures, removeErased } from "./erase-people.ts";
+import { findPeople } from "./find-people.ts";
+import { findErasedPids } from "./keep-out.ts";
 import { encodePerson } from "./person-groups.ts";
 import {
   againIfErased,
@@ -88,6 +91,9 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     foreignPools.set(connection.name, known);
     return known;
   };
+  const plainly = <Result>(work: (session: Session) => Promise<Result>) =>
+    inTransaction(pool, work, { keep: false });
+  const suppression = () => within((session) => readSuppression(session, names, readErasureSecret));
   const poolFor = (spec: LookupSpec) => (spec.input.connection ? poolOf(spec.input.connection) : null);
 
   return {
@@ -193,6 +199,30 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     changeStates: (states, runId) => within((session) => changeStates(session, names, states, runId)),
     untellStates: (changes) => within((session) => untellStates(session, names, changes)),
     removeOld: (retentions) => removeOld(pool, names, retentions),
+    checkErasureKey: async () => {
+      if (await hasErasures(pool, names)) await suppression();
+    },
+    findPeople: (named, inputs, { spareOthers } = { spareOthers: false }) => {
+      const searched = inputs.map((input) => ({
+        input,
+        pool: input.connection ? poolOf(input.connection) : pool,
+      }));
+      return plainly((session) => findPeople(session, names, named, searched, spareOthers));
+    },
+    countPeople: (people) => plainly((session) => countPeople(session, names, people)),
+    noteErasure: (id, people) =>
+      withRetries(delay, () =>
+        within((session) => noteErasure(session, names, readErasureSecret, { id, people })),
+      ),
+    openErasures: async () =>
+      (await hasErasures(pool, names)) ? within((session) => readOpenErasures(session, names)) : [],
+    removeErased: (id) => withRetries(delay, () => within((session) => removeErased(session, names, id))),
+    dropTombstones: (olderThanMs) => within((session) => dropTombstones(session, names, olderThanMs)),
+    async suppressedPids(pids) {
+      const { key } = await suppression();
+      if (key === null || pids.length === 0) return new Set();
+      return within((session) => findErasedPids(session, names, key, pids));
+    },
     async close() {
       await Promise.all([pool, lockPool, ...foreignPools.values()].map((p) => p.end()));
     },
@@ -224,16 +254,16 @@ function selectionOf(
         ),
       );
       // The work table is unlogged: a crash of the server empties it, which must not look like the end.
-      if (page.records.length === 0) {
+      if (page.read === 0) {
         throw new StopJobError(
           "work_table_lost",
           `${run.job}: the database has crashed meanwhile, and with it went the list of what is still to be sent ` +
             `(${read} of ${counts.toSend} records were read). Run the job again; what was answered before is kept.`,
         );
       }
-      read += page.records.length;
+      read += page.read;
       afterOrd = page.lastOrd;
-      yield page.records;
+      if (page.records.length > 0) yield page.records;
     }
   }
   return {

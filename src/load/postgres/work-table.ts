@@ -72,19 +72,23 @@ function priorOf(text: string | undefined): Outcome | null {
   return text === "matched" || text === "unmatched" || text === "rejected" ? text : null;
 }
 
-/** A page of distinct records after `afterOrd`, and the last `ord` of it. */
+/**
+ * A page of distinct records after `afterOrd`, the last `ord` of it, and how many it read: those of people who were erased
+ * since have left empty rows.
+ */
 export async function readWorkPage(
   session: Session,
   table: RawBuilder<unknown>,
   spec: LookupSpec,
   page: { readonly afterOrd: number; readonly size: number },
-): Promise<{ readonly records: readonly LookupRecord[]; readonly lastOrd: number }> {
+): Promise<{ readonly records: readonly LookupRecord[]; readonly lastOrd: number; readonly read: number }> {
   const rows = await session.rows<WorkRow>(sql`
     SELECT ord, sent_hash, record, pid, source_keys, input_hashes, priors, occurrences,
       in_doubt
     FROM ${table} WHERE ord > ${page.afterOrd} ORDER BY ord LIMIT ${page.size}`);
   const isAddresses = spec.type === "validate_emails";
-  const records = rows.map((row) => ({
+  const present = rows.filter((row) => row.source_keys.length > 0);
+  const records = present.map((row) => ({
     recordId: String(row.ord),
     json: row.record,
     ...(isAddresses ? { address: row.source_keys[0] ?? "" } : {}),
@@ -98,5 +102,5 @@ export async function readWorkPage(
     occurrences: row.occurrences,
     ...(row.in_doubt ? { mayBeBilled: true } : {}),
   }));
-  return { records, lastOrd: rows.at(-1)?.ord ?? page.afterOrd };
+  return { records, lastOrd: rows.at(-1)?.ord ?? page.afterOrd, read: rows.length };
 }

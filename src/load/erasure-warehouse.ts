@@ -1,0 +1,48 @@
+import type { InputSource } from "./input-source.ts";
+
+/** One input row. */
+export interface RowKey {
+  readonly source: string;
+  readonly sourceKey: string;
+}
+
+/** What people are known by. */
+export interface KnownBy {
+  readonly pids: readonly string[];
+  readonly emails: readonly string[];
+  readonly rows: readonly RowKey[];
+}
+
+/** Rows by table. */
+export type RowsByTable = Readonly<Record<string, number>>;
+
+/**
+ * Erasing people and keeping them out. Whatever stores people (`commitLookup`, `selectLookup`) begins anew when somebody is
+ * erased while it is under way, so that an erasure which has been noted can't be undone by a load in flight.
+ */
+export interface ErasureWarehouse {
+  /** Throws a FixConfigurationError unless the key at hand is the one that people were erased with; fine before the first. */
+  checkErasureKey(): Promise<void>;
+  /**
+   * All that the people are known by whom some of it names: here, and in the inputs. Addresses in the form in which they
+   * are compared. Changes nothing.
+   * @param options.spareOthers leaves out PIDs and addresses that other input rows have as well.
+   */
+  findPeople(
+    named: KnownBy,
+    inputs: readonly InputSource[],
+    options?: { readonly spareOthers: boolean },
+  ): Promise<KnownBy>;
+  /** Rows that name these people, by table; tables without any are left out. Changes nothing. */
+  countPeople(people: KnownBy): Promise<RowsByTable>;
+  /** Keeps these people out from now on, and leaves their tombstones: durable once this resolves. */
+  noteErasure(erasureId: string, people: KnownBy): Promise<void>;
+  /** Erasures that were noted and whose rows haven't all been removed; empty before the first migration. */
+  openErasures(): Promise<readonly string[]>;
+  /** Removes all rows of an erasure's people; idempotent. Returns the rows removed or changed, by table. */
+  removeErased(erasureId: string): Promise<RowsByTable>;
+  /** Removes the tombstones of erasures that ended so long ago; returns how many. */
+  dropTombstones(olderThanMs: number): Promise<number>;
+  /** Of these PIDs those of erased people. Costs one look while nobody was erased. */
+  suppressedPids(pids: readonly string[]): Promise<ReadonlySet<string>>;
+}

@@ -1,0 +1,210 @@
+import { type RawBuilder, sql } from "kysely";
+import type { KnownBy, RowsByTable } from "../erasure-warehouse.ts";
+import {
+  erasureKeyOf,
+  makeErasureSecret,
+  normalizedEmail,
+  type Subject,
+  subjectHash,
+} from "../subject-hash.ts";
+import { forgetDoubts } from "./call-in-doubt.ts";
+import { quoteIdentifier, type SchemaNames, tableId } from "./names.ts";
+import {
+  isStagedEmail,
+  isStagedPid,
+  namesStaged,
+  namingTables,
+  type NamingTable,
+  stagePeople,
+} from "./people-tables.ts";
+import type { Session } from "./session.ts";
+import { type EpochRow, keyOfEpoch, makeEpochRow, type ReadErasureSecret } from "./suppression.ts";
+
+/** Rows that name these people, by table. */
+export async function countPeople(
+  session: Session,
+  names: SchemaNames,
+  people: KnownBy,
+): Promise<RowsByTable> {
+  await stagePeople(session, people);
+  const counts: [string, number][] = [];
+  for (const naming of namingTables) {
+    const { table, people } = naming;
+    const tests = [
+      namesStaged(naming),
+      ...(people.clears ?? []).map((name) => isStagedPid(`t.${quoteIdentifier(name)}`)),
+    ];
+    const [found] = await session.rows<{ rows: number }>(sql`
+      SELECT count(*) AS rows FROM ${tableId(names, table.room, table.name)} AS t WHERE ${sql.join(tests, sql` OR `)}`);
+    counts.push([table.name, found?.rows ?? 0]);
+  }
+  return Object.fromEntries(counts.filter(([, rows]) => rows > 0));
+}
+
+/** Raises the number of erasures, after the commits under way, and keeps these people out. */
+export async function noteErasure(
+  session: Session,
+  names: SchemaNames,
+  readSecret: ReadErasureSecret,
+  erasure: { readonly id: string; readonly people: KnownBy },
+): Promise<void> {
+  const { id, people } = erasure;
+  const epoch = tableId(names, "ops", "erasure_epoch");
+  await makeEpochRow(session, names);
+  const [row] = await session.rows<EpochRow>(sql`SELECT epoch, key_id, made_key FROM ${epoch} FOR UPDATE`);
+  if (!row) throw new Error("The row of erasure_epoch is gone.");
+  const configured = row.key_id === null ? await readSecret() : null;
+  const made = row.key_id === null && configured === null ? makeErasureSecret() : row.made_key;
+  const key = (await keyOfEpoch(row, readSecret)) ?? erasureKeyOf(configured ?? made ?? "");
+  await session.change(sql`
+    UPDATE ${epoch} SET epoch = epoch + 1, key_id = ${key.id}, made_key = ${made}, _synced_at = now(), _run_id = ${id}`);
+  const noted = subjectsOf(people).map((subject) => ({
+    kind: subject.kind,
+    hash: subjectHash(key, subject),
+    pid: subject.kind === "pid" ? subject.pid : null,
+    source: subject.kind === "source_key" ? subject.source : null,
+    source_key: subject.kind === "source_key" ? subject.sourceKey : null,
+    email: subject.kind === "email" ? subject.address : null,
+  }));
+  const given = sql`json_to_recordset(${JSON.stringify(noted)}::json)
+    AS g(kind text, hash text, pid text, source text, source_key text, email text)`;
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "ops", "erasure_subject")}
+      (erasure_id, kind, subject_hash, requested_at, rows_removed, _synced_at, _run_id)
+    SELECT ${id}::uuid, kind, decode(hash, 'hex'), now(), 0, now(), ${id} FROM ${given} ON CONFLICT DO NOTHING`);
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "data", "tombstone")}
+      (tombstone_id, service_pid, source, source_key, erased_at, email_address, erasure_id, removed_at, _synced_at, _run_id)
+    SELECT gen_random_uuid(), pid, source, source_key, now(), email, ${id}::uuid, NULL, now(), ${id} FROM ${given}`);
+}
+
+function subjectsOf({ pids, emails, rows }: KnownBy): readonly Subject[] {
+  return [
+    ...pids.map((pid): Subject => ({ kind: "pid", pid })),
+    ...emails.map((email): Subject => ({ kind: "email", address: normalizedEmail(email) })),
+    ...rows.map((row): Subject => ({ kind: "source_key", ...row })),
+  ];
+}
+
+/** Erasures whose rows have not all been removed. */
+export async function readOpenErasures(session: Session, names: SchemaNames): Promise<readonly string[]> {
+  const rows = await session.rows<{ id: string }>(sql`
+    SELECT erasure_id::text AS id FROM ${tableId(names, "data", "tombstone")} WHERE removed_at IS NULL
+    GROUP BY erasure_id ORDER BY min(erased_at), erasure_id`);
+  return rows.map(({ id }) => id);
+}
+
+/** Removes what the tombstones of an erasure name, from every declared table and from the lists of what is to be sent. */
+export async function removeErased(session: Session, names: SchemaNames, id: string): Promise<RowsByTable> {
+  const tombstone = tableId(names, "data", "tombstone");
+  const stones = await session.rows<{
+    pid: string | null;
+    email: string | null;
+    source: string;
+    key: string | null;
+  }>(sql`
+    SELECT service_pid AS pid, email_address AS email, source, source_key AS key FROM ${tombstone}
+    WHERE erasure_id = ${id}::uuid`);
+  await stagePeople(session, {
+    pids: stones.flatMap(({ pid }) => pid ?? []),
+    emails: stones.flatMap(({ email }) => email ?? []),
+    rows: stones.flatMap(({ source, key }) => (key === null ? [] : [{ source, sourceKey: key }])),
+  });
+  const removed: [string, number][] = [];
+  await forgetRecords(session, names);
+  for (const naming of namingTables) {
+    removed.push([naming.table.name, await removeFrom(session, names, naming, id)]);
+  }
+  await movePersons(session, names, id);
+  const total = removed.reduce((sum, [, rows]) => sum + rows, 0);
+  await session.change(sql`UPDATE ${tableId(names, "ops", "erasure_subject")}
+    SET rows_removed = rows_removed + ${total}, _synced_at = now() WHERE erasure_id = ${id}::uuid`);
+  await session.change(sql`UPDATE ${tombstone} SET removed_at = now(), _synced_at = now()
+    WHERE erasure_id = ${id}::uuid AND removed_at IS NULL`);
+  return Object.fromEntries(removed.filter(([, rows]) => rows > 0));
+}
+
+/** Removes the rows of a table, clears what names people in others, and tells how many rows that concerned. */
+async function removeFrom(
+  session: Session,
+  names: SchemaNames,
+  { table, people }: NamingTable,
+  id: string,
+): Promise<number> {
+  const rows = tableId(names, table.room, table.name);
+  const isTheirs = namesStaged({ table, people });
+  if (people.isListOfPerson)
+    await noteMoved(session, sql`SELECT t.service_pid FROM ${rows} AS t WHERE ${isTheirs}`);
+  let changed = await session.change(sql`DELETE FROM ${rows} AS t WHERE ${isTheirs}`);
+  const runId = table.columns.some((c) => c.name === "_run_id") ? sql`, _run_id = ${id}` : sql``;
+  for (const name of people.clears ?? []) {
+    const isCleared = isStagedPid(`t.${quoteIdentifier(name)}`);
+    if (table.name === "person")
+      await noteMoved(session, sql`SELECT t.service_pid FROM ${rows} AS t WHERE ${isCleared}`);
+    changed += await session.change(
+      sql`UPDATE ${rows} AS t SET ${sql.id(name)} = NULL, _synced_at = now() ${runId} WHERE ${isCleared}`,
+    );
+  }
+  return changed;
+}
+
+/** Remembers persons whose rows or lists are about to change. */
+async function noteMoved(session: Session, owners: RawBuilder<unknown>): Promise<void> {
+  await session.client.query(
+    "CREATE TEMP TABLE IF NOT EXISTS moved_person (pid text PRIMARY KEY) ON COMMIT DROP",
+  );
+  await session.change(sql`INSERT INTO pg_temp.moved_person SELECT DISTINCT service_pid FROM (${owners}) AS o(service_pid)
+    ON CONFLICT DO NOTHING`);
+}
+
+/** Lets those persons move, and takes their content for unknown: its hashes speak of values that are gone. */
+async function movePersons(session: Session, names: SchemaNames, id: string): Promise<void> {
+  await session.client.query(
+    "CREATE TEMP TABLE IF NOT EXISTS moved_person (pid text PRIMARY KEY) ON COMMIT DROP",
+  );
+  await session.change(sql`UPDATE ${tableId(names, "data", "person")} SET _record_synced_at = now(), _run_id = ${id}
+    WHERE service_pid IN (SELECT pid FROM pg_temp.moved_person)`);
+  await session.change(sql`UPDATE ${tableId(names, "data", "person_state")}
+    SET group_hashes = repeat('-', length(group_hashes)), _synced_at = now(), _run_id = ${id}
+    WHERE service_pid IN (SELECT pid FROM pg_temp.moved_person)`);
+}
+
+/** Takes the records of the staged rows out of calls in doubt and out of the lists of running runs. */
+async function forgetRecords(session: Session, names: SchemaNames): Promise<void> {
+  const hashes = await session.rows<{ job: string; hash: string }>(sql`
+    SELECT DISTINCT s.job, encode(s.sent_hash, 'hex') AS hash FROM ${tableId(names, "data", "lookup_state")} AS s
+    WHERE s.sent_hash IS NOT NULL AND (${isStagedEmail("s.source_key")}
+      OR (s.source, s.source_key) IN (SELECT source, source_key FROM pg_temp.erased_row))`);
+  const works = await session.rows<{ name: string; owner: string | null }>(sql`
+    SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS owner
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = ${names.data} AND c.relkind = 'r' AND c.relname LIKE 'lookup\\_work\\_%' ORDER BY 1`);
+  for (const { name, owner } of works) {
+    // The table says by its comment whose it is.
+    const [job = ""] = JSON.parse(owner ?? "[]") as [string?];
+    const work = tableId(names, "data", name);
+    const isTheirs = sql`(${isStagedPid("t.pid")} OR EXISTS (SELECT FROM unnest(t.source_keys) AS k(k)
+      WHERE k IN (SELECT source_key FROM pg_temp.erased_row) OR ${isStagedEmail("k")}))`;
+    const sent = await session.rows<{ hash: string }>(
+      sql`SELECT t.sent_hash AS hash FROM ${work} AS t WHERE ${isTheirs}`,
+    );
+    hashes.push(...sent.map(({ hash }) => ({ job, hash })));
+    // Empty rows keep their place, by which the run that reads them knows that the list is whole.
+    await session.change(sql`UPDATE ${work} AS t SET sent_hash = '', record = '', pid = NULL, source_keys = '{}',
+      input_hashes = '{}', priors = '{}' WHERE ${isTheirs}`);
+  }
+  for (const [job, found] of Map.groupBy(hashes, (one) => one.job)) {
+    await forgetDoubts(
+      session,
+      names,
+      job,
+      found.map(({ hash }) => hash),
+    );
+  }
+}
+
+/** Removes tombstones that have done their service. */
+export function dropTombstones(session: Session, names: SchemaNames, olderThanMs: number): Promise<number> {
+  return session.change(sql`DELETE FROM ${tableId(names, "data", "tombstone")}
+    WHERE removed_at IS NOT NULL AND greatest(erased_at, removed_at) <= now() - ${olderThanMs} * interval '1 millisecond'`);
+}

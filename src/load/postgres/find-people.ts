@@ -1,0 +1,178 @@
+import type pg from "pg";
+import { sql } from "kysely";
+import type { KnownBy, RowKey } from "../erasure-warehouse.ts";
+import { normalizedEmail } from "../subject-hash.ts";
+import type { InputSource } from "../warehouse.ts";
+import { describeColumns, partsOf, raw, rawSelect, unblankedParts } from "./input.ts";
+import { type SchemaNames, tableId } from "./names.ts";
+import {
+  addEmails,
+  addPids,
+  addRows,
+  isStagedEmail,
+  isStagedPid,
+  stagedPeople,
+  stagePeople,
+} from "./people-tables.ts";
+import { inTransaction, type Session } from "./session.ts";
+import { normalizedAddress } from "./suppression.ts";
+
+/** An input, and the pool of its database; null for the warehouse's own. */
+export interface SearchedInput {
+  readonly input: InputSource;
+  readonly pool: pg.Pool;
+}
+
+/** PIDs of one person can have taken each other's place; more often than this nobody follows them. */
+const MOST_ALIASES = 10;
+
+/**
+ * Follows what is named to the people, and from them to all that they are known by: rows and addresses lead to PIDs, PIDs to
+ * rows and addresses, and no further, since families share addresses.
+ */
+export async function findPeople(
+  session: Session,
+  names: SchemaNames,
+  named: KnownBy,
+  inputs: readonly SearchedInput[],
+  spareOthers: boolean,
+): Promise<KnownBy> {
+  await stagePeople(session, named);
+  const table = (name: string) => tableId(names, "data", name);
+  await searchInputs(session, inputs);
+  await addRows(
+    session,
+    sql`SELECT source, source_key FROM ${table("input_email")} WHERE ${isStagedEmail("email_address")}`,
+  );
+  for (const answers of ["resolution", "enrichment"]) {
+    await addPids(
+      session,
+      sql`SELECT unnest(ARRAY[a.service_pid, a.last_matched_service_pid]) FROM ${table(answers)} AS a
+        JOIN pg_temp.erased_row AS r ON r.source = a.source AND r.source_key = a.source_key`,
+    );
+  }
+  await addPids(
+    session,
+    sql`SELECT service_pid FROM ${table("person_email")} WHERE ${isStagedEmail("email_address")}`,
+  );
+  if (spareOthers) await sparePids(session, names);
+  await addAliases(session, names);
+  if (spareOthers) await sparePids(session, names);
+  else {
+    for (const answers of ["resolution", "enrichment"]) {
+      await addRows(
+        session,
+        sql`SELECT source, source_key FROM ${table(answers)}
+          WHERE ${isStagedPid("service_pid")} OR ${isStagedPid("last_matched_service_pid")}`,
+      );
+    }
+  }
+  await addEmails(
+    session,
+    sql`SELECT ${raw(normalizedAddress("email_address"))} FROM ${table("person_email")}
+      WHERE ${isStagedPid("service_pid")}`,
+  );
+  await addEmails(
+    session,
+    sql`SELECT ${raw(normalizedAddress("e.email_address"))} FROM ${table("input_email")} AS e
+      JOIN pg_temp.erased_row AS r ON r.source = e.source AND r.source_key = e.source_key`,
+  );
+  await addAddressesOfRows(session, inputs);
+  if (spareOthers) await spareEmails(session, names);
+  return stagedPeople(session);
+}
+
+async function addAliases(session: Session, names: SchemaNames): Promise<void> {
+  const alias = tableId(names, "data", "person_pid_alias");
+  for (let step = 0; step < MOST_ALIASES; step++) {
+    const added = await addPids(
+      session,
+      sql`SELECT returned_service_pid FROM ${alias} WHERE ${isStagedPid("sent_service_pid")}
+        UNION SELECT sent_service_pid FROM ${alias} WHERE ${isStagedPid("returned_service_pid")}`,
+    );
+    if (added === 0) return;
+  }
+}
+
+/** Leaves out PIDs that rows of others have been answered with. */
+async function sparePids(session: Session, names: SchemaNames): Promise<void> {
+  for (const answers of ["resolution", "enrichment"]) {
+    await session.change(sql`DELETE FROM pg_temp.erased_pid AS p USING ${tableId(names, "data", answers)} AS a
+      WHERE p.pid IN (a.service_pid, a.last_matched_service_pid)
+        AND NOT EXISTS (SELECT FROM pg_temp.erased_row AS r WHERE r.source = a.source AND r.source_key = a.source_key)`);
+  }
+}
+
+/** Leaves out addresses that rows or PIDs of others have too. */
+async function spareEmails(session: Session, names: SchemaNames): Promise<void> {
+  await session.change(sql`DELETE FROM pg_temp.erased_email AS m USING ${tableId(names, "data", "input_email")} AS e
+    WHERE m.email = ${raw(normalizedAddress("e.email_address"))}
+      AND NOT EXISTS (SELECT FROM pg_temp.erased_row AS r WHERE r.source = e.source AND r.source_key = e.source_key)`);
+  await session.change(sql`DELETE FROM pg_temp.erased_email AS m USING ${tableId(names, "data", "person_email")} AS e
+    WHERE m.email = ${raw(normalizedAddress("e.email_address"))}
+      AND NOT EXISTS (SELECT FROM pg_temp.erased_pid AS p WHERE p.pid = e.service_pid)`);
+}
+
+/** One row of an input that names somebody. */
+interface FoundRow {
+  readonly source_key: string | null;
+  readonly emails: readonly string[];
+  readonly pids: readonly string[];
+}
+
+/** Adds the rows of the inputs that hold a staged key, address or PID, and what else they say. */
+async function searchInputs(session: Session, inputs: readonly SearchedInput[]): Promise<void> {
+  const staged = await stagedPeople(session);
+  for (const { input, pool } of inputs) {
+    const found = await readInput(pool, input, staged);
+    const keys: RowKey[] = found.flatMap(({ source_key: sourceKey }) =>
+      sourceKey === null ? [] : [{ source: input.name, sourceKey }],
+    );
+    const rows = JSON.stringify(keys);
+    await addRows(
+      session,
+      sql`SELECT r.source, r."sourceKey" FROM json_to_recordset(${rows}::json) AS r(source text, "sourceKey" text)`,
+    );
+    await addPids(session, sql`SELECT unnest(${found.flatMap(({ pids }) => pids)}::text[])`);
+  }
+}
+
+/** Adds the addresses that the staged rows have in their inputs. */
+async function addAddressesOfRows(session: Session, inputs: readonly SearchedInput[]): Promise<void> {
+  const { rows } = await stagedPeople(session);
+  for (const { input, pool } of inputs) {
+    const found = await readInput(pool, input, { pids: [], emails: [], rows });
+    const emails = found.flatMap((row) => row.emails.map(normalizedEmail));
+    await addEmails(session, sql`SELECT unnest(${emails}::text[])`);
+  }
+}
+
+/** The rows of an input with one of these keys, addresses or PIDs: one look through the input. */
+async function readInput(pool: pg.Pool, input: InputSource, wanted: KnownBy): Promise<readonly FoundRow[]> {
+  const keys = wanted.rows.filter(({ source }) => source === input.name).map(({ sourceKey }) => sourceKey);
+  if (keys.length + wanted.emails.length + wanted.pids.length === 0) return [];
+  return inTransaction(
+    pool,
+    async (foreign) => {
+      const columns = await describeColumns(foreign, input);
+      const parts = partsOf(input, "enrich", columns);
+      const rows = rawSelect(input, parts, columns, { ranked: false, recent: null });
+      const lists = (field: string) =>
+        parts
+          .filter((part) => part.field === field)
+          .map((part) => (part.isArray ? part.name : `array_remove(ARRAY[${part.name}], NULL)`));
+      const emails = [...lists("emails"), "'{}'::text[]"].join(" || ");
+      const pids = [...lists("service_pid"), "'{}'::text[]"].join(" || ");
+      return foreign.rows<FoundRow>(sql`
+        SELECT source_key, emails, pids
+        FROM (SELECT source_key, ${raw(emails)} AS emails, ${raw(pids)} AS pids
+          FROM (SELECT ${raw(["source_key", ...unblankedParts(parts)].join(", "))} FROM (${raw(rows)}) AS r OFFSET 0) AS u
+          OFFSET 0) AS f
+        WHERE source_key IN (SELECT unnest(${keys}::text[]))
+          OR EXISTS (SELECT FROM unnest(emails) AS e(e)
+            WHERE ${raw(normalizedAddress("e"))} IN (SELECT unnest(${[...wanted.emails]}::text[])))
+          OR EXISTS (SELECT FROM unnest(pids) AS p(p) WHERE p IN (SELECT unnest(${[...wanted.pids]}::text[])))`);
+    },
+    { keep: false },
+  );
+}
