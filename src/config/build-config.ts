@@ -1,4 +1,5 @@
 import type {
+  AlertsConfig,
   BudgetConfig,
   Config,
   ConnectionConfig,
@@ -41,6 +42,13 @@ export function buildConfig(document: ConfigDocument, secrets: Secrets, surround
       validate_emails: buildBudget(document.budgets.validate_emails),
       enrich: buildBudget(document.budgets.enrich),
     },
+    alerts: buildAlerts(document.alerts, secrets),
+    scheduler: {
+      catchUpMs: durationMs(document.scheduler.catch_up) ?? 0,
+      jitterMs: durationMs(document.scheduler.jitter) ?? 0,
+    },
+    http: { bind: document.http.bind, port: document.http.port, token: secrets.httpToken },
+    retention: buildRetention(document.retention),
     confirmAbove: document.confirm_above,
     connections,
     inputs,
@@ -85,6 +93,26 @@ function buildWarehouse(warehouse: ConfigDocument["warehouse"], secrets: Secrets
 
 function buildBudget(budget: ConfigDocument["budgets"]["enrich"]): BudgetConfig {
   return { perDay: budget?.per_day ?? null, perMonth: budget?.per_month ?? null };
+}
+
+function buildAlerts(alerts: ConfigDocument["alerts"], { webhook }: Secrets): AlertsConfig | null {
+  if (!alerts || !webhook) return null;
+  return {
+    webhook,
+    on: alerts.on,
+    format: alerts.format,
+    staleAfterMs: msOf(alerts.stale_after),
+    budgetRatio: alerts.budget_ratio,
+  };
+}
+
+function buildRetention(retention: ConfigDocument["retention"]): Readonly<Record<string, number>> {
+  return Object.fromEntries(
+    Object.entries(retention).flatMap(([table, keep]) => {
+      const keepMs = msOf(keep);
+      return keepMs === null ? [] : [[table, keepMs]];
+    }),
+  );
 }
 
 function buildConnection(name: string, secrets: Secrets): ConnectionConfig {

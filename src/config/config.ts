@@ -225,6 +225,37 @@ export type FeedJobConfig =
   | SearchUsageJobConfig
   | EndpointUsageJobConfig;
 
+/** Who is told of what. */
+export interface AlertsConfig {
+  /** Holds a secret in its path. */
+  readonly webhook: SecretReference;
+  /** Ends of a job that are told. */
+  readonly on: readonly ("failed" | "limited" | "interrupted" | "locked")[];
+  /** `auto`: Slack's form for hooks.slack.com. */
+  readonly format: "auto" | "json" | "slack";
+  /** A job without a success for longer is told of; null for none. */
+  readonly staleAfterMs: number | null;
+  /** Part of a budget from which on it is told of, 0 to 1. */
+  readonly budgetRatio: number;
+}
+
+/** How `schedule` goes about its slots. */
+export interface SchedulerConfig {
+  /** A slot that was missed is caught up within this time; 0: never. */
+  readonly catchUpMs: number;
+  /** Slots start up to so much later, each job and slot by its own share. */
+  readonly jitterMs: number;
+}
+
+/** The pages of `schedule`. */
+export interface HttpConfig {
+  /** Address or host name to listen on. */
+  readonly bind: string;
+  readonly port: number;
+  /** What a reader has to show; null only where nobody else can reach the address. */
+  readonly token: SecretReference | null;
+}
+
 /** One job. */
 export type JobConfig = LookupJobConfig | FeedJobConfig;
 
@@ -247,6 +278,12 @@ export interface Config {
   readonly budgets: Readonly<Record<LookupJobConfig["type"], BudgetConfig>>;
   /** Milliseconds without a heartbeat after which another process may take a job over. */
   readonly lockLifeMs: number;
+  /** Null: nobody is told. */
+  readonly alerts: AlertsConfig | null;
+  readonly scheduler: SchedulerConfig;
+  readonly http: HttpConfig;
+  /** Milliseconds that old rows are kept, by table; a table that isn't named keeps its rows for ever. */
+  readonly retention: Readonly<Record<string, number>>;
   /** After its first run a job that is due for more than both asks first. */
   readonly confirmAbove: { readonly records: number; readonly ratio: number };
   readonly connections: Readonly<Record<string, ConnectionConfig>>;

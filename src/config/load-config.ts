@@ -13,7 +13,7 @@ import { checkInputs } from "./rules/inputs.ts";
 import { checkJobs } from "./rules/jobs.ts";
 import { type Links, readLinks } from "./rules/links.ts";
 import { checkNames } from "./rules/names.ts";
-import { checkService, checkWarehouse } from "./rules/places.ts";
+import { checkHttp, checkService, checkWarehouse } from "./rules/places.ts";
 import { noteDisabledSources } from "./rules/warnings.ts";
 import { documentSchema } from "./schema/document.ts";
 import { jobTypes } from "./schema/jobs.ts";
@@ -83,6 +83,7 @@ function checkRules(links: Links, problems: Problems): void {
   checkNames(links, problems);
   checkService(links, problems);
   checkWarehouse(links, problems);
+  checkHttp(links, problems);
   checkInputs(links, problems);
   checkJobs(links, problems);
 }

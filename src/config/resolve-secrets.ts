@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { type Complaint, type Path, type Problems, textOf } from "./problems.ts";
 import { type Environment, expand, isEnvironmentReference } from "./references.ts";
-import { complaintOnPostgresUrl, isFileReference } from "./schema/addresses.ts";
+import { complaintOnPostgresUrl, isFileReference, isLoopback } from "./schema/addresses.ts";
 import { valueAt } from "./schema/walk.ts";
 import { fileSecret, fixedSecret, readSecretFile, type SecretReference } from "./secret.ts";
 
@@ -80,6 +80,16 @@ export const checkKey: SecretCheck = (value) =>
         hint: "it is one word of ASCII characters; copy it again",
       };
 
+/** The address that alerts are posted to; it says who may post there, so it is a secret. */
+export const checkWebhook: SecretCheck = (value) => {
+  const url = URL.canParse(value) ? new URL(value) : null;
+  if (url?.protocol === "https:" || (url?.protocol === "http:" && isLoopback(url))) return null;
+  return {
+    message: "leads to something that is no https:// address",
+    hint: "http:// only to this machine: the address itself is a secret",
+  };
+};
+
 /** The address of a Postgres database. */
 export const checkPostgresUrl: SecretCheck = (value) => {
   const complaint = complaintOnPostgresUrl(value);
@@ -92,6 +102,8 @@ export interface Secrets {
   readonly userApiKey: SecretReference | null;
   readonly warehouseUrl: SecretReference | null;
   readonly connectionUrls: ReadonlyMap<string, SecretReference>;
+  readonly webhook: SecretReference | null;
+  readonly httpToken: SecretReference | null;
 }
 
 /** Resolves every secret of a tree that this version uses, whatever else is wrong with the tree. */
@@ -120,5 +132,7 @@ export async function resolveSecrets(
     userApiKey: isSandbox ? null : await resolveAt(["service", "user_api_key"], checkKey),
     warehouseUrl: isPostgres && !isEmbedded ? await resolveAt(["warehouse", "url"], checkPostgresUrl) : null,
     connectionUrls,
+    webhook: await resolveAt(["alerts", "webhook"], checkWebhook),
+    httpToken: await resolveAt(["http", "token"], checkKey),
   };
 }

@@ -57,7 +57,7 @@ async function runOne(
 ): Promise<JobResult> {
   let result: JobResult;
   try {
-    const hindrance = hindranceOf(services, job, ends);
+    const hindrance = hindranceOf(services, job, request, ends);
     result = hindrance
       ? await leaveOut(services, job, request, hindrance)
       : await runJob(services, job, request);
@@ -103,12 +103,19 @@ async function leaveOut(
 }
 
 /** Why a job is not begun; null when nothing stands against it. */
-function hindranceOf(services: JobServices, job: JobConfig, ends: Ends): JobEnd | null {
+function hindranceOf(
+  services: JobServices,
+  job: JobConfig,
+  { failedBefore = [] }: RunRequest,
+  ends: Ends,
+): JobEnd | null {
   for (const [name, end] of ends) {
     if (end.stopsRun)
       return skipped("run_stopped", `${job.name} was not begun, because ${name} ended the run.`);
   }
-  const broken = job.after.find((name) => ["failed", "skipped"].includes(ends.get(name)?.status ?? ""));
+  const broken = job.after.find(
+    (name) => ["failed", "skipped"].includes(ends.get(name)?.status ?? "") || failedBefore.includes(name),
+  );
   if (broken !== undefined) {
     return skipped("dependency_failed", `${job.name} was not begun, because ${broken} did not succeed.`);
   }

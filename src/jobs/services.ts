@@ -51,6 +51,8 @@ export interface RunRequest {
   /** Answers every question with yes. */
   readonly yes: boolean;
   readonly acceptParameters: "resend" | "keep" | null;
+  /** Jobs that are not part of this run and failed when they last ran: what comes after them is skipped. */
+  readonly failedBefore?: readonly string[];
   /** Asks the user; absent where nobody can answer. */
   readonly confirm?: (question: string) => Promise<boolean>;
 }

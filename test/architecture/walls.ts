@@ -40,10 +40,17 @@ const rooms: readonly Room[] = [
     mayImport: ["extract", "load", "spool", "schemas", "config", "schedule", "leaves"],
   },
   {
+    // What happens around runs: when they start, what is told of them, what is removed after them.
+    name: "operate",
+    holds: ["src/operate/"],
+    mayImport: ["jobs", "load", "extract", "schemas", "config", "schedule", "leaves"],
+  },
+  {
     name: "cli",
     holds: ["src/cli/"],
     mayImport: [
       "jobs",
+      "operate",
       "config",
       "leaves",
       // It wires the parts together: which warehouse, which service, which servers of our own.

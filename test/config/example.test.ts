@@ -43,7 +43,10 @@ describe("config.example.yaml", () => {
 
   it("is still right with every setting switched on that stands there commented out", async () => {
     const config = await load(await uncommented(), {
-      env: { CRM_URL: "postgresql://reader:pw@crm.internal/crm" },
+      env: {
+        CRM_URL: "postgresql://reader:pw@crm.internal/crm",
+        ALERT_WEBHOOK: "https://hooks.slack.com/services/T0/B0/x",
+      },
     });
     expect(config.service.requestsPerSecond).toBe(50);
     expect(config.service.limits).toEqual({ "/v2/enrich": { requestsPerSecond: 20 } });
@@ -59,9 +62,11 @@ describe("config.example.yaml", () => {
   it("shows each setting commented out at its default, or as an example", async () => {
     const [plain, all] = [
       await loadConfig({ file, env: {} }),
-      await load(await uncommented(), { env: { CRM_URL: "postgresql://crm.internal/crm" } }),
+      await load(await uncommented(), {
+        env: { CRM_URL: "postgresql://crm.internal/crm", ALERT_WEBHOOK: "https://hooks.example.com/1" },
+      }),
     ];
-    for (const part of ["logLevel", "sandbox", "warehouse", "confirmAbove"] as const) {
+    for (const part of ["logLevel", "sandbox", "warehouse", "confirmAbove", "scheduler", "http"] as const) {
       expect(all[part]).toEqual(plain[part]);
     }
     expect(all.inputs["customers"]?.cursorOverlapMs).toBe(plain.inputs["customers"]?.cursorOverlapMs);
@@ -70,17 +75,23 @@ describe("config.example.yaml", () => {
 
   it("shows every setting that can be used, and none that can't", async () => {
     const text = await uncommented();
-    const sections = ["privacy", "retention", "alerts", "http"];
+    const sections = ["privacy"];
     const keys = keyPaths(documentSchema)
       .filter(({ path }) => !sections.includes(path[0] ?? "") && path[1] !== "limits")
       .map(({ path }) => path.at(-1) ?? "");
     const absent = [...new Set(keys)].filter((key) => !new RegExp(`[\\s{,]${key}:`).test(text));
     const absentOnPurpose = {
       "for BigQuery": ["project", "location", "credentials", "api_endpoint"],
-      "for asynchronous person search": ["user_api_key"],
+      "for asynchronous person search": ["user_api_key", "person_search_quota"],
+      "for pages that others can reach": ["token"],
       "would contradict pid_from": ["service_pid"],
       "for jobs of segments": ["id", "job", "name", "segments", "segment_id", "description", "mode"],
-      "for synchronizing segments": ["full_sweep_every", "max_remove_ratio"],
+      "for synchronizing segments": [
+        "full_sweep_every",
+        "max_remove_ratio",
+        "segment_membership_history",
+        "segment_sync",
+      ],
       "for jobs of usage": ["bucketing_size", "start_date"],
       "for searches and contact jobs": ["searches", "query", "size", "unlock", "max_billable", "job_ids"],
     };

@@ -5,7 +5,7 @@ import { entriesOf, type Links } from "./links.ts";
 export const availableJobTypes: readonly string[] = ["resolve", "validate_emails", "enrich", "death_signals"];
 
 /** Sections whose silent neglect would break a promise (an erasure, an alert) that the user relies on. */
-const unavailableSections = ["privacy", "retention", "alerts", "http"] as const;
+const unavailableSections = ["privacy"] as const;
 
 /** Adds a problem for each setting that the schema knows but this version can't honour; answers how many. */
 export function checkAvailability(links: Links, jobTypes: readonly string[], problems: Problems): number {

@@ -54,9 +54,7 @@ const links = z.object({
   jobs: z.record(z.string(), job.optional().catch(undefined)).catch({}).default({}),
   budgets: z.object({ unlock: anything }).optional().catch(undefined),
   privacy: anything,
-  retention: anything,
-  alerts: anything,
-  http: anything,
+  http: z.object({ bind: word, token: anything }).optional().catch(undefined),
 });
 
 /** What {@link readLinks} finds. */

@@ -22,6 +22,18 @@ export function checkService(links: Links, problems: Problems): void {
   }
 }
 
+/** Pages that others can reach want a token: they tell how much is sent, and what it costs. */
+export function checkHttp(links: Links, problems: Problems): void {
+  const bind = links.http?.bind;
+  if (bind === undefined || links.http?.token !== undefined) return;
+  const host = bind.includes(":") ? `[${bind}]` : bind;
+  if (URL.canParse(`http://${host}/`) && isLoopback(new URL(`http://${host}/`))) return;
+  problems.add(["http", "token"], {
+    message: "is missing: http.bind lets other machines read the pages",
+    hint: "${PERSON_ETL_HTTP_TOKEN} or file:PATH; or bind to 127.0.0.1",
+  });
+}
+
 /** People and operations stand in schemas of their own, so that rights on them can differ. */
 export function checkWarehouse(links: Links, problems: Problems): void {
   const { schema = DEFAULT_SCHEMA, ops_schema: opsSchema = DEFAULT_OPS_SCHEMA } = links.warehouse ?? {};

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { choice, text } from "./described.ts";
 import { inputs } from "./inputs.ts";
 import { job } from "./jobs.ts";
-import { alerts, budgets, confirmAbove, http, privacy, retention, spool } from "./operations.ts";
+import { alerts, budgets, confirmAbove, http, privacy, retention, scheduler, spool } from "./operations.ts";
 import { sandbox, service } from "./service.ts";
 import { connection, warehouse } from "./warehouse.ts";
 
@@ -22,9 +22,10 @@ export const documentSchema = z.strictObject({
   connections: z.record(z.string(), connection).default({}),
   inputs: inputs.default({}),
   privacy: privacy.optional(),
-  retention: retention.optional(),
+  retention: retention.prefault({}),
   alerts: alerts.optional(),
-  http: http.optional(),
+  scheduler: scheduler.prefault({}),
+  http: http.prefault({}),
   jobs: z.record(z.string(), job),
 });
 

@@ -22,13 +22,18 @@ export const privacy = z.strictObject({
 
 /** `retention`: how long rows of a table are kept; by table. */
 export const retention = z.strictObject({
-  match_history: duration().optional(),
-  segment_membership_history: duration().optional(),
-  reject: duration().optional(),
-  sync_run: duration().optional(),
-  api_call: duration().optional(),
-  input_coverage: duration().optional(),
-  segment_sync: duration().optional(),
+  match_history: duration("1d").optional(),
+  segment_membership_history: duration("1d").optional(),
+  reject: duration("1d").optional(),
+  sync_run: duration("30d").optional(),
+  // Answers that wait to be loaded are known by their call: they must not outlive it.
+  api_call: duration("30d").optional(),
+  input_coverage: duration("1d").optional(),
+  segment_sync: duration("1d").optional(),
+  person_search_quota: duration("1d").optional(),
+  call_in_doubt: duration("7d").default("90d"),
+  schedule_slot: duration("7d").default("90d"),
+  budget_use: duration("62d").default("400d"),
 });
 
 /** `alerts`: who is told when a run ends badly. */
@@ -38,6 +43,15 @@ export const alerts = z.strictObject({
     "failed",
     "limited",
   ]),
+  format: choice(["auto", "json", "slack"]).default("auto"),
+  stale_after: duration().optional(),
+  budget_ratio: ratio().default(0.9),
+});
+
+/** `scheduler`: what `schedule` does about runs that were missed, and about many jobs at one time. */
+export const scheduler = z.strictObject({
+  catch_up: duration("0s").default("24h"),
+  jitter: duration("0s").default("0s"),
 });
 
 /** `http`: the pages of `schedule`. */
@@ -46,7 +60,7 @@ export const http = z.strictObject({
     { expects: "an IP address or host name to listen on" },
     (value) => !/^[A-Za-z0-9.:-]+$/.test(value),
   ).default("127.0.0.1"),
-  port: wholeNumber(1, 65_535).default(8080),
+  port: wholeNumber(0, 65_535).default(8080),
   token: secret().optional(),
 });
 

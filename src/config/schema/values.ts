@@ -16,11 +16,11 @@ export function durationMs(duration: string): number | null {
 }
 
 /** A length of time, `least` or more. */
-export function duration(least: "0s" | "1s" = "1s") {
+export function duration(least = "1s") {
   const leastMs = durationMs(least) ?? 0;
   return text(
     {
-      expects: "a duration such as 30d",
+      expects: leastMs > 1000 ? `a duration of at least ${least}` : "a duration such as 30d",
       hint: "a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w)",
     },
     (value) => (durationMs(value) ?? -1) < leastMs,

@@ -1,0 +1,212 @@
+import { StopRunError } from "../errors.ts";
+import type { GrantedSlot, KnownSlot, SchedulerProcess, SlotEnd } from "../load/schedule-warehouse.ts";
+import { type RunReport, runJobs } from "../jobs/run.ts";
+import type { JobServices } from "../jobs/services.ts";
+import { wholeInput } from "../jobs/shard.ts";
+import { type DueSlot, findDue } from "./due-slots.ts";
+import { describeForLog } from "./log-fields.ts";
+import { scheduledJobs } from "./scheduled-jobs.ts";
+
+/** What the scheduler works with. */
+export interface SchedulerOptions {
+  /** Configuration and everything else as it is now: another one after a reload. */
+  readonly services: () => JobServices;
+  readonly by: SchedulerProcess;
+  /** Resolves when it may be time to look; rejects when the signal comes. */
+  readonly nextWake: (signal: AbortSignal) => Promise<void>;
+  /** Comes first in every round, while nothing runs: the moment to change the services. */
+  readonly beforeRound?: () => Promise<void>;
+  readonly newRunId: () => string;
+  /** What has to follow a run; its failures are its own business. */
+  readonly afterRun?: (services: JobServices, report: RunReport) => Promise<void>;
+  /** Ends it: what is in flight is finished, nothing new is begun. */
+  readonly signal: AbortSignal;
+}
+
+/** Runs jobs as their schedules say, one run after another, until the signal comes. */
+export async function runScheduler(options: SchedulerOptions): Promise<void> {
+  const { signal, services, by } = options;
+  const watched = new Set<string>();
+  const openEnds: OpenEnd[] = [];
+  let nextLookMs = 0;
+  let lookedFor: object | null = null;
+
+  /** One look; true when everything due was run, so that another look is worth while at once. */
+  async function round(): Promise<boolean> {
+    await options.beforeRound?.();
+    const now = services();
+    const { config, clock, warehouse, log } = now;
+    if (lookedFor !== config) [nextLookMs, lookedFor] = [0, config];
+    if (clock.now() < nextLookMs && openEnds.length === 0) return false;
+    await noteEnds(now, by, openEnds);
+    const jobs = scheduledJobs(config);
+    const fresh = jobs.map(({ name }) => name).filter((name) => !watched.has(name));
+    if (fresh.length > 0) {
+      await warehouse.watchJobs(fresh, new Date(clock.now()).toISOString(), by);
+      for (const name of fresh) watched.add(name);
+    }
+    const known = await warehouse.newestSlots();
+    const found = findDue(jobs, known, clock.now(), config.scheduler);
+    nextLookMs = found.nextLookMs;
+    if (found.due.length === 0) return false;
+    const runId = options.newRunId();
+    const claims = found.due.map(({ job, key, atMs }) => ({
+      job: job.name,
+      slot: key,
+      dueAt: new Date(atMs).toISOString(),
+      runId,
+    }));
+    const lifeMs = 2 * config.lockLifeMs;
+    const granted = await warehouse.claimSlots(claims, by, lifeMs);
+    const { ours, premature } = inOrder(found.due, granted);
+    if (premature.length > 0) {
+      await warehouse.endSlots(
+        by.owner,
+        premature.map(({ job, slot }) => ({ job, slot, status: null })),
+      );
+    }
+    // Others may be at work on what was not granted: the next look tells.
+    nextLookMs = 0;
+    if (ours.length === 0) return false;
+    log.info({ slots: ours.map(({ job, slot }) => `${job} ${slot}`) }, "slots_claimed");
+    const heartbeat = keepAlive(now, by, lifeMs);
+    let isGivenBack = false;
+    try {
+      const broken = brokenBefore(found.due, known);
+      for (const [id, slots] of Map.groupBy(ours, (slot) => slot.runId)) {
+        const ends = await runSlots(options, now, found.due, { id, slots, broken });
+        isGivenBack ||= ends.some(({ status }) => status === null);
+        openEnds.push(...ends);
+        await noteEnds(now, by, openEnds);
+      }
+    } finally {
+      await heartbeat.stop();
+    }
+    return !isGivenBack;
+  }
+
+  while (!signal.aborted) {
+    let isMoreDue = false;
+    try {
+      isMoreDue = await round();
+    } catch (error) {
+      // The next look may find the warehouse again; what can't be mended this way is told by the log and the pages.
+      services().log.warn(describeForLog(error), "look_failed");
+      nextLookMs = 0;
+    }
+    if (isMoreDue || signal.aborted) continue;
+    try {
+      await options.nextWake(signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  }
+}
+
+interface OpenEnd {
+  readonly job: string;
+  readonly slot: string;
+  readonly status: SlotEnd | null;
+}
+
+/** Notes ends, those included that a warehouse out of reach could not take before. */
+async function noteEnds({ warehouse }: JobServices, by: SchedulerProcess, ends: OpenEnd[]): Promise<void> {
+  if (ends.length === 0) return;
+  await warehouse.endSlots(by.owner, ends);
+  ends.length = 0;
+}
+
+/** The slots that may be run now: not those whose predecessor was granted to another scheduler in the same moment. */
+function inOrder(
+  due: readonly DueSlot[],
+  granted: readonly GrantedSlot[],
+): { readonly ours: readonly GrantedSlot[]; readonly premature: readonly GrantedSlot[] } {
+  const names = new Set(granted.map(({ job }) => job));
+  const lost = new Set(due.map(({ job }) => job.name).filter((name) => !names.has(name)));
+  const waits = (slot: GrantedSlot) =>
+    due.find(({ job }) => job.name === slot.job)?.job.after.some((name) => lost.has(name)) ?? false;
+  return {
+    ours: granted.filter((slot) => !waits(slot)),
+    premature: granted.filter((slot) => waits(slot)),
+  };
+}
+
+/** Predecessors of due jobs that failed since those jobs last ran. */
+function brokenBefore(due: readonly DueSlot[], known: readonly KnownSlot[]): readonly string[] {
+  const lastOf = new Map(known.map((slot) => [slot.job, slot]));
+  const isBroken = (name: string, since: number) => {
+    const last = lastOf.get(name);
+    return last && ["failed", "skipped"].includes(last.status) && Date.parse(last.dueAt) > since;
+  };
+  return due.flatMap(({ job }) => {
+    const since = Date.parse(lastOf.get(job.name)?.dueAt ?? "");
+    return job.after.filter((name) => isBroken(name, since));
+  });
+}
+
+/** Runs the jobs of some slots under one run id; returns how the slots ended. */
+async function runSlots(
+  options: SchedulerOptions,
+  services: JobServices,
+  due: readonly DueSlot[],
+  run: { readonly id: string; readonly slots: readonly GrantedSlot[]; readonly broken: readonly string[] },
+): Promise<readonly OpenEnd[]> {
+  const jobs = run.slots.flatMap(({ job }) => due.find((slot) => slot.job.name === job)?.job ?? []);
+  const names = new Set(jobs.flatMap(({ name, companions }) => [name, ...companions]));
+  const ends = (status: (job: string) => SlotEnd | null) =>
+    run.slots.map(({ job, slot }) => ({ job, slot, status: status(job) }));
+  try {
+    const report = await runJobs(services, {
+      jobs: [...names],
+      resend: false,
+      fullRefresh: false,
+      maxRecords: null,
+      shard: wholeInput,
+      runId: run.id,
+      wait: false,
+      yes: false,
+      acceptParameters: null,
+      failedBefore: run.broken.filter((name) => !names.has(name)),
+    });
+    await options.afterRun?.(services, report);
+    return ends((name) => slotEndOf(report, name));
+  } catch (error) {
+    if (services.signal.aborted) return ends(() => null);
+    services.log.error({ run_id: run.id, ...describeForLog(error) }, "run_failed");
+    // Out of reach today, there tomorrow: the slot waits for it. Everything else wants somebody to mend it.
+    return ends(() => (error instanceof StopRunError ? null : "failed"));
+  }
+}
+
+/** How a job's slot ended; null for what has to be gone on with: stopped by a signal, or another process has the job. */
+function slotEndOf({ jobs }: RunReport, name: string): SlotEnd | null {
+  const status = jobs.find(({ job }) => job === name)?.status;
+  return status === undefined || status === "interrupted" || status === "locked" ? null : status;
+}
+
+/** Gives signs of life for the scheduler's slots until it is stopped. */
+function keepAlive(
+  { warehouse, clock, log }: JobServices,
+  { owner }: SchedulerProcess,
+  lifeMs: number,
+): { readonly stop: () => Promise<void> } {
+  const stopped = new AbortController();
+  const beat = async (): Promise<void> => {
+    for (;;) {
+      await clock.sleep(lifeMs / 4, stopped.signal);
+      try {
+        await warehouse.renewSlots(owner, lifeMs);
+      } catch (error) {
+        log.warn(describeForLog(error), "slot_heartbeat_failed");
+      }
+    }
+  };
+  // It ends only by being stopped, whose abort makes the sleep reject.
+  const beating = beat().catch(() => {});
+  return {
+    async stop() {
+      stopped.abort();
+      await beating;
+    },
+  };
+}
