@@ -1,8 +1,8 @@
 import { copyEncoded } from "./copy.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { quoteQualified } from "./names.ts";
-import type { EncodedGroup, ListGroup } from "./person-groups.ts";
-import { countRows, joinRows, type StoredRows } from "./row-store.ts";
+import type { EncodedGroup, ListGroup } from "../person-groups.ts";
+import { countRows, joinRows, type StoredRows } from "../row-store.ts";
 
 /** COPYs the rows of one list of some persons, and those below them, into their tables. */
 export async function copyList(

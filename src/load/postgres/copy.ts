@@ -2,7 +2,7 @@ import { from as copyFrom } from "pg-copy-streams";
 import { crashPoint } from "../../crash-point.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { quoteIdentifier } from "./names.ts";
-import { encodeRows } from "./row-store.ts";
+import { encodeRows } from "../row-store.ts";
 import type { Session } from "./session.ts";
 
 /** COPYs rows that are encoded already. `target` is quoted. Does nothing for no rows. */

@@ -4,7 +4,7 @@ import type { LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "../ware
 import type { LoadPlace } from "./load-place.ts";
 import { addressesOf, namedBy, withoutNamed } from "./named-people.ts";
 import { type SchemaNames, tableId } from "./names.ts";
-import type { EncodedPerson } from "./person-groups.ts";
+import type { EncodedPerson } from "../person-groups.ts";
 import type { Session } from "./session.ts";
 
 /** What a group of calls found, without the erased. */

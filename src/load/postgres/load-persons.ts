@@ -6,9 +6,9 @@ import { copyList } from "./copy-list.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { mergePersons } from "./merge-persons.ts";
 import { quoteQualified, tableId } from "./names.ts";
-import { type EncodedPerson, groupNames, listGroups, scalarNames, UNKNOWN_HASH } from "./person-groups.ts";
+import { type EncodedPerson, groupNames, listGroups, scalarNames, UNKNOWN_HASH } from "../person-groups.ts";
 import { type PersonState, readPersonStates } from "./person-state.ts";
-import { createRowStore, joinRows } from "./row-store.ts";
+import { createRowStore, joinRows } from "../row-store.ts";
 
 /**
  * Rounds of persons without a PID twice. Of two whole answers for one person only the later is kept; a partial one

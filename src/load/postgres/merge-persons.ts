@@ -4,9 +4,9 @@ import { copyEncoded } from "./copy.ts";
 import { copyList } from "./copy-list.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { quoteIdentifier, quoteQualified, tableId } from "./names.ts";
-import { type EncodedPerson, type ListGroup, listGroups, scalarNames } from "./person-groups.ts";
+import { type EncodedPerson, type ListGroup, listGroups, scalarNames } from "../person-groups.ts";
 import { decideGroups, type PersonState, writePersonStates } from "./person-state.ts";
-import { encodeRows, joinRows } from "./row-store.ts";
+import { encodeRows, joinRows } from "../row-store.ts";
 
 /** Merges answers for persons that the warehouse has: only groups whose content differs are written. */
 export async function mergePersons(

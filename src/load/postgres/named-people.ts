@@ -6,8 +6,8 @@ import {
   scalarNames,
   withListRows,
   withScalarRow,
-} from "./person-groups.ts";
-import { createRowStore, decodeRows } from "./row-store.ts";
+} from "../person-groups.ts";
+import { createRowStore, decodeRows } from "../row-store.ts";
 
 const SPOUSE = scalarNames.indexOf("service_spouse_pid");
 /** Where each list of people or addresses stands among the lists, and the column that names them. */

@@ -1,21 +1,10 @@
 import { sql } from "kysely";
+import { type ParametersDecision, refreshPolicy } from "../parameters-decision.ts";
 import type { LookupSpec } from "../warehouse.ts";
 import { type ClassifyContext, classifiedRows } from "./classify.ts";
 import { raw } from "./input.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
-
-/** What is to be done about the mapping and parameters of a job. */
-export type ParametersDecision =
-  | "accepted" // the ones that answers were bought with, or accepted before
-  | "first" // nothing was ever bought
-  | "undecided" // changed, and the user has not said what to do
-  | "resend"
-  | "keep";
-
-function refreshPolicy(spec: LookupSpec): string {
-  return `${spec.refreshAfterMs ?? "never"}/${spec.refreshUnmatchedAfterMs ?? "never"}`;
-}
 
 /** Compares the job's parameters with those that were last accepted. */
 export async function readParameters(

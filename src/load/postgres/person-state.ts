@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { LoadPlace } from "./load-place.ts";
 import { tableId } from "./names.ts";
-import { type EncodedPerson, groupNames, HASH_LENGTH, UNKNOWN_HASH } from "./person-groups.ts";
+import { type EncodedPerson, groupNames, HASH_LENGTH, UNKNOWN_HASH } from "../person-groups.ts";
 
 /** What is stored of a person, by field group in declared order. */
 export interface PersonState {

@@ -1,24 +1,11 @@
 import { sql } from "kysely";
+import { REJECT_MESSAGES, WITHOUT_STATE } from "../unusable-rows.ts";
 import type { LookupSpec, RunRef } from "../warehouse.ts";
 import { HASH_VERSION } from "./content.ts";
 import { raw } from "./input.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
 import { KEPT_KEY_CHARACTERS, ownsKey } from "./shard-rows.ts";
-
-/** Why rows are rejected before they cost a call. */
-const MESSAGES: Readonly<Record<string, string>> = {
-  missing_key: "The row has no key: a key column is null.",
-  key_too_long:
-    "The row's key (for validate_emails the address) is longer than 2,000 bytes; source_key is its beginning.",
-  duplicate_key: "Another row of the input has the same key; only one of them is used.",
-  no_identifier: "None of the mapped columns holds a value.",
-  not_resolvable:
-    "The service needs a name (first and last, or full) and at least one e-mail address or phone.",
-};
-
-/** Codes of rows that can't have a state of their own: every night finds them again, and keeps one open reject for each. */
-const WITHOUT_STATE = ["missing_key", "key_too_long", "duplicate_key"];
 
 /** Every row of `due_row` that is to be rejected; a key that is too long for an index is cut. */
 const FOUND = sql`
@@ -40,7 +27,7 @@ export async function rejectUnusable(
   const open = sql`
     SELECT reject_id, code, source_key,
       row_number() OVER (PARTITION BY code, source_key ORDER BY created_at, reject_id) AS copy
-    FROM ${reject} WHERE job = ${spec.job} AND source = ${source} AND resolved_at IS NULL AND code = ANY(${WITHOUT_STATE})
+    FROM ${reject} WHERE job = ${spec.job} AND source = ${source} AND resolved_at IS NULL AND code = ANY(${[...WITHOUT_STATE]})
       AND ${raw(ownsKey(spec.shard, "source_key"))}`;
   const mended = await session.change(sql`
     UPDATE ${reject} AS t SET resolved_at = now(), _synced_at = now()
@@ -50,14 +37,14 @@ export async function rejectUnusable(
     WHERE t.reject_id = o.reject_id AND o.copy > coalesce(f.copies, 0)`);
   const replaced = await session.change(sql`
     UPDATE ${reject} AS t SET resolved_at = now(), _synced_at = now() FROM (${FOUND}) AS f
-    WHERE f.code <> ALL(${WITHOUT_STATE}) AND f.prior = 'rejected' AND t.job = ${spec.job} AND t.source = ${source}
+    WHERE f.code <> ALL(${[...WITHOUT_STATE]}) AND f.prior = 'rejected' AND t.job = ${spec.job} AND t.source = ${source}
       AND t.source_key = f.source_key AND t.resolved_at IS NULL`);
   const rejected = await session.change(sql`
     INSERT INTO ${reject}
       (reject_id, run_id, job, source, source_key, stage, code, message, details, created_at, _synced_at)
     SELECT gen_random_uuid(), ${run.runId}, ${spec.job}, ${source}, f.source_key, 'input', f.code, m.message, NULL, now(), now()
     FROM (SELECT code, source_key, row_number() OVER (PARTITION BY code, source_key) AS copy FROM (${FOUND}) AS f) AS f
-    JOIN json_each_text(${JSON.stringify(MESSAGES)}::json) AS m(code, message) ON m.code = f.code
+    JOIN json_each_text(${JSON.stringify(REJECT_MESSAGES)}::json) AS m(code, message) ON m.code = f.code
     LEFT JOIN (SELECT code, source_key, max(copy) AS copies FROM (${open}) AS o GROUP BY code, source_key) AS o
       ON o.code = f.code AND coalesce(o.source_key, '') = coalesce(f.source_key, '')
     WHERE f.copy > coalesce(o.copies, 0)`);
@@ -66,7 +53,7 @@ export async function rejectUnusable(
       hash_version, parameters_hash, sent_service_pid, outcome, attempts, answered_at, due_at, call_id, _synced_at, _run_id)
     SELECT ${spec.job}, ${source}, source_key, input_hash, NULL, ${HASH_VERSION}, ${spec.parametersHash}, pid,
       'rejected', 1, NULL, NULL, NULL, now(), ${run.runId}
-    FROM (${FOUND}) AS f WHERE code <> ALL(${WITHOUT_STATE})
+    FROM (${FOUND}) AS f WHERE code <> ALL(${[...WITHOUT_STATE]})
     ON CONFLICT (job, source, source_key) DO UPDATE SET input_hash = excluded.input_hash, sent_hash = NULL,
       hash_version = excluded.hash_version, parameters_hash = excluded.parameters_hash,
       sent_service_pid = excluded.sent_service_pid, outcome = 'rejected', attempts = t.attempts + 1,

@@ -39,12 +39,12 @@ import { createSampleTable } from "./sample-table.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
 import { withRetries } from "./recovery.ts";
 import { readGrant, reserveCall } from "./reserve-call.ts";
-import { createRowStore } from "./row-store.ts";
+import { createRowStore } from "../row-store.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
 import { countPeople, dropTombstones, noteErasure, readOpenErasures, removeErased } from "./erase-people.ts";
 import { findPeople } from "./find-people.ts";
 import { findErasedPids } from "./keep-out.ts";
-import { encodePerson } from "./person-groups.ts";
+import { encodePerson } from "../person-groups.ts";
 import {
   againIfErased,
   noSuppression,

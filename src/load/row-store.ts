@@ -1,4 +1,4 @@
-import type { Cell } from "../../schemas/convert.ts";
+import type { Cell } from "../schemas/convert.ts";
 
 /** Encoded rows, outside the JavaScript heap: the collector would copy their text from place to place until it is loaded. */
 export interface StoredRows {

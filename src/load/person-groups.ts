@@ -1,9 +1,9 @@
 import { hash } from "node:crypto";
-import type { Cell } from "../../schemas/convert.ts";
-import { personChildren, personFields, personLists } from "../../schemas/person.ts";
-import type { FlatList } from "../../schemas/flatten.ts";
-import type { ListDeclaration } from "../../schemas/record.ts";
-import type { PersonUpdate, PreparedPerson } from "../warehouse.ts";
+import type { Cell } from "../schemas/convert.ts";
+import { personChildren, personFields, personLists } from "../schemas/person.ts";
+import type { FlatList } from "../schemas/flatten.ts";
+import type { ListDeclaration } from "../schemas/record.ts";
+import type { PersonUpdate, PreparedPerson } from "./warehouse.ts";
 import { bytesOf, type StoredRows, type StoreRows } from "./row-store.ts";
 
 /** Scalar columns of `person` in declared order. */

@@ -1,0 +1,264 @@
+import { sql, type RawBuilder } from "kysely";
+import { type Problem, messageOf } from "../../errors.ts";
+import { BLANKS, fieldsTaken, listFields } from "../input-fields.ts";
+import type { RecentBound } from "../pass-checkpoint.ts";
+import type { InputSource, LookupType } from "../warehouse.ts";
+import { BigQueryFailure } from "./failure.ts";
+import { quoteIdentifier, quoteLiteral, quoteQualified } from "./names.ts";
+import { withoutSemicolon } from "./query-text.ts";
+import type { Session } from "./session.ts";
+import { valueText } from "./value-text.ts";
+
+/** A column of an input, as BigQuery describes it. */
+export interface InputColumn {
+  readonly name: string;
+  /** `STRING`, `INT64`, `TIMESTAMP`, …: the element's type for a list. */
+  readonly typeName: string;
+  readonly isArray: boolean;
+}
+
+/** One mapped column: column `index` of its field. */
+export interface Part {
+  readonly field: string;
+  readonly index: number;
+  readonly column: string;
+  readonly isArray: boolean;
+  /** Name of the part inside our statements. */
+  readonly name: string;
+}
+
+/** The input's table or query with its `where`, as a FROM item. */
+function relationText(input: InputSource): string {
+  const from =
+    "table" in input.relation
+      ? quoteQualified(input.relation.table)
+      : `(\n${withoutSemicolon(input.relation.sql)}\n)`;
+  return `${from} AS input_row${input.where === null ? "" : ` WHERE (\n${input.where}\n)`}`;
+}
+
+/** What BigQuery calls the types in the description of a result, and what in a CAST. */
+const TYPE_NAMES: Readonly<Record<string, string>> = {
+  INTEGER: "INT64",
+  FLOAT: "FLOAT64",
+  BOOLEAN: "BOOL",
+  RECORD: "STRUCT",
+};
+
+/** Asks BigQuery for the input's columns, by a dry run: no row is read and nothing is billed. */
+export async function describeColumns(session: Session, input: InputSource): Promise<readonly InputColumn[]> {
+  const { columns } = await session.describe(raw(`SELECT input_row.* FROM ${relationText(input)}`));
+  return columns.map(({ name, type, mode }) => ({
+    name,
+    typeName: TYPE_NAMES[type] ?? type,
+    isArray: mode === "REPEATED",
+  }));
+}
+
+/** The mapped columns that an endpoint takes, fields in alphabetical order: the order of the content hash. */
+export function partsOf(
+  input: InputSource,
+  type: LookupType,
+  columns: readonly InputColumn[],
+): readonly Part[] {
+  const taken = new Set(fieldsTaken[type]);
+  return mappedParts(input, columns, { picks: (field) => taken.has(field), prefix: "p" });
+}
+
+/** The mapped columns that an endpoint doesn't take. */
+export function otherPartsOf(
+  input: InputSource,
+  type: LookupType,
+  columns: readonly InputColumn[],
+): readonly Part[] {
+  const taken = new Set(fieldsTaken[type]);
+  return mappedParts(input, columns, { picks: (field) => !taken.has(field), prefix: "other" });
+}
+
+function mappedParts(
+  input: InputSource,
+  columns: readonly InputColumn[],
+  { picks, prefix }: { readonly picks: (field: string) => boolean; readonly prefix: string },
+): readonly Part[] {
+  const parts: Part[] = [];
+  for (const field of Object.keys(input.fields).toSorted()) {
+    if (!picks(field)) continue;
+    for (const [index, column] of (input.fields[field] ?? []).entries()) {
+      const isArray = findColumn(column, columns)?.isArray ?? false;
+      parts.push({ field, index, column, isArray, name: `${prefix}${parts.length}` });
+    }
+  }
+  return parts;
+}
+
+/** BigQuery tells columns apart by their letters alone, not by their case. */
+function findColumn(name: string, columns: readonly InputColumn[]): InputColumn | undefined {
+  return columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
+}
+
+const rowColumn = (name: string) => `input_row.${quoteIdentifier(name)}`;
+
+/** Whether a row can have changed since a complete pass has seen the cursor at `bound`. */
+function recentText(input: InputSource, columns: readonly InputColumn[], bound: RecentBound): string {
+  const name = input.cursor?.column ?? "";
+  const typeName = findColumn(name, columns)?.typeName ?? "STRING";
+  const value = quoteLiteral(bound.value);
+  const micros = (input.cursor?.overlapMs ?? 0) * 1000;
+  const column = rowColumn(name);
+  const [left, lower] =
+    typeName === "TIMESTAMP"
+      ? [column, `TIMESTAMP_SUB(TIMESTAMP(${value}), INTERVAL ${micros} MICROSECOND)`]
+      : typeName === "DATETIME" || typeName === "DATE"
+        ? [`CAST(${column} AS DATETIME)`, `DATETIME_SUB(DATETIME(${value}), INTERVAL ${micros} MICROSECOND)`]
+        : typeName === "BYTES"
+          ? [column, `FROM_HEX(SUBSTR(${value}, 3))`]
+          : [column, `CAST(${value} AS ${typeName})`];
+  return `(${column} IS NULL OR ${left} >= ${lower}) AS is_recent`;
+}
+
+/** The expression, or NULL where it is empty or blank. */
+function blankToNull(expression: string): string {
+  return `IF(TRIM(${expression}, ${quoteLiteral(BLANKS)}) = '', NULL, ${expression})`;
+}
+
+function partText(part: Part, columns: readonly InputColumn[]): string {
+  const typeName = findColumn(part.column, columns)?.typeName ?? "STRING";
+  const column = rowColumn(part.column);
+  if (!part.isArray) return `${blankToNull(valueText(column, typeName))} AS ${part.name}`;
+  const text = blankToNull(valueText("e", typeName));
+  return `ARRAY(SELECT ${text} FROM UNNEST(${column}) AS e WITH OFFSET AS o WHERE ${text} IS NOT NULL ORDER BY o) AS ${part.name}`;
+}
+
+/**
+ * `SELECT source_key, p0 … pN [, is_recent] [, rank] FROM input`: everything as text, blanks as NULL and left out of lists.
+ * A composite key is a JSON array of its columns' texts; a key with a null column is null.
+ */
+export function rawSelect(
+  input: InputSource,
+  parts: readonly Part[],
+  columns: readonly InputColumn[],
+  options: { readonly ranked: boolean; readonly recent: RecentBound | null },
+): string {
+  const keys = input.key.map((name) =>
+    valueText(rowColumn(name), findColumn(name, columns)?.typeName ?? "STRING"),
+  );
+  const isNull = input.key.map((name) => `${rowColumn(name)} IS NULL`).join(" OR ");
+  const key =
+    keys.length === 1
+      ? keys[0]
+      : `IF(${isNull}, NULL, CONCAT('[', ${keys.map((text) => `TO_JSON_STRING(${text})`).join(", ', ', ")}, ']'))`;
+  const recent = options.recent && input.cursor ? [recentText(input, columns, options.recent)] : [];
+  const rank =
+    options.ranked && input.orderBy !== null
+      ? [`ROW_NUMBER() OVER (ORDER BY\n${input.orderBy}\n) AS rank`]
+      : [];
+  const selected = [
+    `${key} AS source_key`,
+    ...parts.map((part) => partText(part, columns)),
+    ...recent,
+    ...rank,
+  ];
+  return `SELECT ${selected.join(",\n  ")}\nFROM ${relationText(input)}`;
+}
+
+/** A query for the highest cursor value of the input as text; null without a cursor. */
+export function cursorMaxSelect(input: InputSource, columns: readonly InputColumn[]): string | null {
+  if (!input.cursor) return null;
+  const typeName = findColumn(input.cursor.column, columns)?.typeName ?? "STRING";
+  return `SELECT ${valueText(`MAX(${rowColumn(input.cursor.column)})`, typeName)} FROM ${relationText(input)}`;
+}
+
+function suggestion(columns: readonly InputColumn[]): string {
+  return `Its columns are: ${columns.map((c) => c.name).join(", ")}.`;
+}
+
+const HINTS: Readonly<Record<string, string>> = {
+  notFound:
+    "Create the table, or correct `table:`: it takes dataset.table, or project.dataset.table, and the dataset has to be in the warehouse's `location`.",
+  accessDenied: "Grant the account `roles/bigquery.dataViewer` on the dataset.",
+  invalidQuery: "Correct the SQL; run it in the BigQuery console to see the place.",
+};
+
+/** BigQuery's own word for what went wrong. */
+function reasonOf(error: unknown): string {
+  return error instanceof BigQueryFailure ? error.code : "";
+}
+
+/** What is wrong with an input; reads no row and changes nothing. */
+export async function checkInput(session: Session, input: InputSource): Promise<readonly Problem[]> {
+  const path = `inputs.${input.name}`;
+  const where = "table" in input.relation ? input.relation.table.join(".") : "the query of `sql:`";
+  const place = input.connection ? ` at connection ${input.connection.name}` : "";
+  let columns: readonly InputColumn[];
+  try {
+    columns = await describeColumns(session, { ...input, where: null });
+  } catch (error) {
+    const hint = HINTS[reasonOf(error)];
+    if (hint === undefined) throw error;
+    const key = "table" in input.relation ? "table" : "sql";
+    return [{ path: `${path}.${key}`, message: `Can't read ${where}${place}: ${messageOf(error)}.`, hint }];
+  }
+  const problems = [
+    ...missingColumns(input, columns, path, where),
+    ...misplacedLists(input, columns, path, where),
+  ];
+  if (problems.length > 0) return problems;
+  try {
+    const parts = partsOf(input, "enrich", columns);
+    await session.describe(raw(rawSelect(input, parts, columns, { ranked: true, recent: null })));
+  } catch (error) {
+    if (reasonOf(error) === "") throw error;
+    return [
+      {
+        path,
+        message: `Can't select from ${where}${place}: ${messageOf(error)}.`,
+        hint: "Look at `where`, `order_by` and the types of the mapped columns.",
+      },
+    ];
+  }
+  return [];
+}
+
+function missingColumns(
+  input: InputSource,
+  columns: readonly InputColumn[],
+  path: string,
+  where: string,
+): readonly Problem[] {
+  const wanted = [
+    ...input.key.map((column) => ({ at: `${path}.key`, column })),
+    ...(input.cursor ? [{ at: `${path}.cursor`, column: input.cursor.column }] : []),
+    ...Object.entries(input.fields).flatMap(([field, names]) =>
+      names.map((column) => ({ at: `${path}.fields.${field}`, column })),
+    ),
+  ];
+  return wanted
+    .filter(({ column }) => !findColumn(column, columns))
+    .map(({ at, column }) => ({
+      path: at,
+      message: `${where} has no column ${column}.`,
+      hint: suggestion(columns),
+    }));
+}
+
+function misplacedLists(
+  input: InputSource,
+  columns: readonly InputColumn[],
+  path: string,
+  where: string,
+): readonly Problem[] {
+  return Object.entries(input.fields)
+    .filter(([field]) => !listFields.has(field))
+    .flatMap(([field, names]) =>
+      names
+        .filter((name) => findColumn(name, columns)?.isArray)
+        .map((name) => ({
+          path: `${path}.fields.${field}`,
+          message: `${where} has a list of values in its column ${name}, but ${field} takes a single one.`,
+          hint: "Map a column of single values; only emails and phones take lists.",
+        })),
+    );
+}
+
+function raw(text: string): RawBuilder<unknown> {
+  return sql.raw(text);
+}

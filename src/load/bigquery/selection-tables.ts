@@ -1,0 +1,76 @@
+import { createHash } from "node:crypto";
+import type { LookupSpec, RunRef } from "../warehouse.ts";
+import { type DatasetNames, quoteLiteral, tableText } from "./names.ts";
+
+/** The tables that a selection is made in, as they stand in statements. */
+export interface SelectionTables {
+  /** Every row of the input with its class; of rows that aren't due nothing else. */
+  readonly due: string;
+  /** Due rows that take the fresh answer of an equal record. */
+  readonly reused: string;
+  /** Distinct records to send. */
+  readonly work: string;
+  /** For validate_emails: addresses as they occur. */
+  readonly addresses: string;
+  /** `CREATE … TABLE … AS` of one of them. */
+  create(table: string, select: string): string;
+}
+
+/** How long tables of a selection stay that nobody drops: longer than any run takes. */
+const LIFE_DAYS = 14;
+
+/** What the tables of selections begin with, in the dataset of the people. */
+export const SELECTION_PREFIX = "lookup_";
+
+/** Tables that live as long as the statements of one script. */
+export const temporaryTables: SelectionTables = {
+  due: "due_row",
+  reused: "reused_row",
+  work: "work_row",
+  addresses: "address_row",
+  create: (table, select) => `CREATE TEMP TABLE ${table} AS ${select}`,
+};
+
+/** Names of a run's tables: a run that goes on under its id after a crash replaces those that it left. */
+export function tableNamesOf({ runId, job, shard }: RunRef) {
+  const hash = createHash("sha256")
+    .update(JSON.stringify([runId, job, shard]))
+    .digest("hex")
+    .slice(0, 24);
+  return {
+    due: `${SELECTION_PREFIX}due_${hash}`,
+    reused: `${SELECTION_PREFIX}reused_${hash}`,
+    work: `${SELECTION_PREFIX}work_${hash}`,
+    addresses: `${SELECTION_PREFIX}address_${hash}`,
+  };
+}
+
+/** Tables of a run, which expire by themselves; the description tells whose they are. */
+export function runTables(names: DatasetNames, run: RunRef): SelectionTables {
+  const own = tableNamesOf(run);
+  const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard]));
+  const options = `expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL ${LIFE_DAYS} DAY), description = ${owner}`;
+  return {
+    due: tableText(names, "data", own.due),
+    reused: tableText(names, "data", own.reused),
+    work: tableText(names, "data", own.work),
+    addresses: tableText(names, "data", own.addresses),
+    create: (table, select) => `CREATE OR REPLACE TABLE ${table} OPTIONS (${options}) AS ${select}`,
+  };
+}
+
+/** Drops tables of a selection. */
+export function dropTables(tables: readonly string[]): string {
+  return tables.map((table) => `DROP TABLE IF EXISTS ${table};`).join("\n");
+}
+
+/** Where and for what a selection writes into our tables. */
+export interface FreezePlace {
+  readonly names: DatasetNames;
+  readonly spec: LookupSpec;
+  readonly tables: SelectionTables;
+  readonly runId: string;
+}
+
+/** A statement that adds the rows that the statement before it has changed to those of a table. */
+export type CountRows = (table: string, rows?: string) => string;
