@@ -1,0 +1,74 @@
+import type { World } from "../jobs/world.ts";
+
+/** Records that the jobs of a type may send in the disturbed nights: fewer than are due. */
+export const PER_DAY = { resolve: 300, validate_emails: 400, enrich: 240 } as const;
+
+/** The sandbox's own books. */
+export interface Snapshot {
+  readonly requests: number;
+  /** By path. */
+  readonly endpoints: Readonly<
+    Record<string, { readonly billed: number; readonly faults: Readonly<Record<string, number>> }>
+  >;
+  readonly contents: { readonly distinct_records: number; readonly billed_again: number };
+}
+
+/** Reads the sandbox's own books. */
+export async function ledgerOf(world: World): Promise<Snapshot> {
+  // The sandbox's own controls answer so.
+  return (await world.control("/ledger")) as Snapshot;
+}
+
+/** Compares the books of all runs with what the service counted. */
+export async function findFalseBooks(world: World, mayBillTwice: boolean): Promise<string[]> {
+  const { requests, contents } = await ledgerOf(world);
+  const [ours] =
+    await world.rows(`SELECT count(*) AS attempts, count(*) FILTER (WHERE settled_at IS NULL) AS open,
+    coalesce(sum(records_possibly_billed_twice), 0) AS twice FROM person_data_ops.api_call`);
+  const [run] = await world.rows(
+    "SELECT sum(possibly_billed_twice) AS twice, sum(requests) AS requests FROM person_data_ops.sync_run",
+  );
+  const [attempts, twice] = [Number(ours?.["attempts"]), Number(run?.["twice"])];
+  const defects: string[] = [];
+  if (attempts !== requests)
+    defects.push(`${requests} requests reached the service, ${attempts} stand in the ledger`);
+  if (attempts !== Number(run?.["requests"]))
+    defects.push(`${attempts} stand in the ledger, ${run?.["requests"]} in the runs`);
+  if (ours?.["open"] !== "0") defects.push(`${ours?.["open"]} calls never ended`);
+  if (twice !== Number(ours?.["twice"]))
+    defects.push(`possibly billed twice: ${ours?.["twice"]} in the ledger, ${twice} in the runs`);
+  if (contents.billed_again > (mayBillTwice ? twice : 0)) {
+    defects.push(`${contents.billed_again} records were billed again, ${twice} are told`);
+  }
+  return defects;
+}
+
+/** Compares what the service charged for with what the ledger knows to be charged, and with what it holds reserved. */
+export async function findFalseBills(world: World): Promise<string[]> {
+  const { endpoints } = await ledgerOf(world);
+  const ours = await world.rows(`SELECT endpoint, sum(records_reserved) AS reserved,
+    coalesce(sum(CASE budget WHEN 'validate_emails' THEN records_sent ELSE records_matched END)
+      FILTER (WHERE http_status = 200 AND NOT possibly_billed), 0) AS known
+    FROM person_data_ops.api_call GROUP BY 1`);
+  return ours.flatMap(({ endpoint, reserved, known }) => {
+    const billed = endpoints[endpoint ?? ""]?.billed ?? 0;
+    return Number(known) <= billed && billed <= Number(reserved)
+      ? []
+      : [`${endpoint}: ${billed} records were billed, the ledger knows of ${known} and holds ${reserved}`];
+  });
+}
+
+/** After nights with budgets: which of them were exceeded, or counted other than the ledger. */
+export async function findExceeded(world: World): Promise<string[]> {
+  const rows = await world.rows(`SELECT budget, records_reserved AS used, (SELECT sum(records_reserved)
+      FROM person_data_ops.api_call AS c WHERE c.budget = u.budget
+        AND to_char(c.reserved_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') = u.period_key) AS ledger
+    FROM person_data_ops.budget_use AS u WHERE period = 'day'`);
+  const most = new Map<string | null, number>(Object.entries(PER_DAY));
+  return rows
+    .filter(({ budget, used, ledger }) => Number(used) > (most.get(budget ?? null) ?? 0) || used !== ledger)
+    .map(
+      ({ budget, used, ledger }) =>
+        `${budget}: ${used} of ${most.get(budget ?? null)} used, ${ledger} in the ledger`,
+    );
+}

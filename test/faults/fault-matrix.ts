@@ -1,0 +1,191 @@
+import { Client } from "pg";
+import { openHttpClient } from "../../src/extract/http-client.ts";
+import { createLimiter } from "../../src/extract/limits.ts";
+import type { JobReport } from "../../src/jobs/run.ts";
+import { configOf, fastClock, startWorld, threeJobs, unaccountedRows, type World } from "../jobs/world.ts";
+import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
+import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
+import { findExceeded, findFalseBills, findFalseBooks, ledgerOf, PER_DAY } from "./books.ts";
+import type { Aftermath } from "./fault-cases.ts";
+import { withoutRejected } from "./rejected-rows.ts";
+
+/** What is to be disturbed, and how. */
+export interface Disturbance {
+  readonly faults: string;
+  readonly aftermath: readonly Aftermath[];
+  readonly mayBillTwice: boolean;
+  /** Of the sandbox's chances. */
+  readonly seed?: number;
+  /** Longest wait of a call for headers, and between two pieces of a body. */
+  readonly readTimeoutMs?: number;
+  /** Further controls of the sandbox, before the first night. */
+  readonly before?: (world: World) => Promise<void>;
+}
+
+/** What came of a case. */
+export interface FaultReport {
+  /** What is wrong; empty when all is well. */
+  readonly defects: readonly string[];
+  /** Faults that hit a request, by name. */
+  readonly hits: Readonly<Record<string, number>>;
+  readonly requests: number;
+  /** Distinct ones that reached the service. */
+  readonly records: number;
+  /** Rows that are missing, or other than they would be without faults. */
+  readonly lost: number;
+  readonly billedTwice: number;
+}
+
+const ROWS = 360;
+const PEOPLE = 3000;
+const SEED = 21;
+/** Nights with the faults on, before the service recovers. */
+const NIGHTS = 2;
+const MOST_RUNS = 8;
+const BUDGETS = `budgets: { ${Object.entries(PER_DAY)
+  .map(([type, perDay]) => `${type}: { per_day: ${perDay} }`)
+  .join(", ")} }`;
+
+/** Columns that remember what was answered before. */
+const MEMORY = [
+  "previous_status",
+  "status_changed_at",
+  "last_matched_at",
+  "first_matched_at",
+  "last_matched_service_pid",
+  "group_answered_at",
+  "valid_to",
+];
+
+async function contentsOf(world: World, aftermath: readonly Aftermath[]): Promise<TableContents> {
+  const client = new Client({ connectionString: world.url });
+  await client.connect();
+  const isSame = aftermath.every((left) => left === "nothing");
+  try {
+    return await readContents(
+      client,
+      isSame ? {} : { withoutTables: ["reject", "match_history", "call_in_doubt"], withoutColumns: MEMORY },
+    );
+  } finally {
+    await client.end();
+  }
+}
+
+/** Runs all jobs once; what is wrong with the report. */
+async function runOnce(
+  world: World,
+  { readTimeoutMs }: Disturbance,
+  resend = false,
+): Promise<{ jobs: readonly JobReport[]; defects: string[] }> {
+  const clock = fastClock(300);
+  const concurrency = 3;
+  const http = openHttpClient({
+    baseUrl: world.serviceUrl,
+    readKey: async () => "test-key",
+    concurrency,
+    ...(readTimeoutMs === undefined ? {} : { readTimeoutMs }),
+  });
+  try {
+    const { jobs } = await world.run(
+      { resend, yes: true },
+      { clock, http, limiter: createLimiter({ concurrency, requestsPerSecond: null, clock }) },
+    );
+    const defects = jobs.flatMap((job) => [
+      ...(unaccountedRows(job) === 0 ? [] : [`${job.job}: ${unaccountedRows(job)} rows are unaccounted for`]),
+      ...(["counters_do_not_add_up", "internal"].includes(job.error?.code ?? "")
+        ? [`${job.job}: ${job.error?.message}`]
+        : []),
+    ]);
+    return { jobs, defects };
+  } finally {
+    await http.close();
+  }
+}
+
+/** Small batches, by way of the service's own limit, make many calls of few records. */
+const SMALL_BATCHES = { fault: "413", rate: 1, value: "24" };
+
+/** Puts faults in force, beside the limit on batches; their chances follow from the seed. */
+async function setFaults(world: World, faults: string, seed: number): Promise<void> {
+  const plan = parseFaults(faults).map((rule) => ({ ...rule, seed }));
+  await world.control("/faults", { faults: [...plan, SMALL_BATCHES] });
+}
+
+/** Runs until nothing is due any more. */
+async function recover(world: World, disturbance: Disturbance): Promise<string[]> {
+  const defects: string[] = [];
+  for (let run = 1; run <= MOST_RUNS; run++) {
+    const { jobs, defects: wrong } = await runOnce(world, disturbance);
+    defects.push(...wrong);
+    if (jobs.every(({ status, records_sent }) => status === "succeeded" && records_sent === 0))
+      return defects;
+  }
+  return [...defects, `${MOST_RUNS} runs without faults still left something to send`];
+}
+
+async function startFaultyWorld(): Promise<World> {
+  const world = await startWorld({ rows: ROWS, people: PEOPLE, seed: SEED });
+  // Noon by the service's clock: people change at midnight.
+  const dayMs = 86_400_000;
+  await world.control("/clock", { days: 0.5 - (Date.now() % dayMs) / dayMs });
+  return world;
+}
+
+const undisturbed = new Map<boolean, Promise<TableContents>>();
+
+/** What a run without faults leaves behind; made once for all cases. */
+function expectedFor(disturbance: Disturbance): Promise<TableContents> {
+  const isSame = disturbance.aftermath.every((left) => left === "nothing");
+  const known = undisturbed.get(isSame) ?? runUndisturbed(disturbance);
+  undisturbed.set(isSame, known);
+  return known;
+}
+
+async function runUndisturbed(disturbance: Disturbance): Promise<TableContents> {
+  const world = await startFaultyWorld();
+  await setFaults(world, "", SEED);
+  const defects = await recover(world, disturbance);
+  if (defects.length > 0) throw new Error(`the undisturbed run: ${defects.join("; ")}`);
+  const contents = await contentsOf(world, disturbance.aftermath);
+  await world.close();
+  return contents;
+}
+
+/** Two nights under faults, then as many as it takes without; what is wrong in the end. */
+export async function disturb(disturbance: Disturbance): Promise<FaultReport> {
+  const { aftermath } = disturbance;
+  const expected = await expectedFor(disturbance);
+  const world = await startFaultyWorld();
+  await setFaults(world, disturbance.faults, disturbance.seed ?? SEED);
+  await disturbance.before?.(world);
+  const defects: string[] = [];
+  world.configure(configOf(threeJobs, BUDGETS));
+  for (let night = 0; night < NIGHTS; night++) defects.push(...(await runOnce(world, disturbance)).defects);
+  const { endpoints } = await ledgerOf(world);
+  defects.push(...(await findExceeded(world)));
+  world.configure(configOf(threeJobs));
+  await setFaults(world, "", SEED);
+  await world.control("/capacity", { records: null });
+  defects.push(...(await recover(world, disturbance)));
+  const { requests, contents } = await ledgerOf(world);
+  defects.push(...(await findFalseBooks(world, disturbance.mayBillTwice)), ...(await findFalseBills(world)));
+  if (aftermath.includes("values")) defects.push(...(await runOnce(world, disturbance, true)).defects);
+  const actual = await contentsOf(world, aftermath);
+  const [wanted, found] = aftermath.includes("rejects")
+    ? await withoutRejected(world, expected, actual)
+    : [expected, actual];
+  const differences = findDifferences(wanted, found);
+  await world.close();
+  const hits: Record<string, number> = {};
+  for (const { faults } of Object.values(endpoints)) {
+    for (const [name, times] of Object.entries(faults)) hits[name] = (hits[name] ?? 0) + times;
+  }
+  return {
+    defects: [...defects, ...differences],
+    hits,
+    requests,
+    records: contents.distinct_records,
+    lost: differences.length,
+    billedTwice: contents.billed_again,
+  };
+}

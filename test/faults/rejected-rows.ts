@@ -1,0 +1,45 @@
+import type { TableContents } from "../support/comparable-tables.ts";
+import type { World } from "../jobs/world.ts";
+
+/** Keys of input rows that have to do with a reject, and the rejected addresses themselves. */
+async function affectedKeys(world: World): Promise<ReadonlySet<string>> {
+  const rows = await world.rows(`
+    SELECT c.id::text AS key FROM crm.customers AS c JOIN person_data.reject AS r ON r.stage <> 'input'
+      AND r.source_key IN (c.id::text, c.email, c.work_email)
+    UNION SELECT source_key FROM person_data.reject WHERE stage <> 'input'`);
+  return new Set(rows.map((row) => row["key"] ?? ""));
+}
+
+/** PIDs in the answers of the given table to rows that no reject touched. */
+function untouchedPids(contents: TableContents, affected: ReadonlySet<string>): ReadonlySet<string> {
+  const rows = [...(contents.get("enrichment") ?? [])].filter(
+    ([key]) => !affected.has(key.slice(key.indexOf(" ") + 1)),
+  );
+  return new Set(
+    rows.flatMap(([, row]) => [.../"(p-[^"]+)"/gu[Symbol.matchAll](row)].map((match) => match[1] ?? "")),
+  );
+}
+
+/**
+ * Both contents without the rows that a reject touched: a row that one job rejected is asked about in other words by the
+ * next. Of people those are left that untouched rows lead to.
+ */
+export async function withoutRejected(
+  world: World,
+  expected: TableContents,
+  actual: TableContents,
+): Promise<readonly [TableContents, TableContents]> {
+  const affected = await affectedKeys(world);
+  const people = untouchedPids(expected, affected);
+  const keep = (contents: TableContents): TableContents =>
+    new Map(
+      [...contents].map(([table, rows]) => {
+        const isKept = (key: string) => {
+          if (table.startsWith("person")) return people.has(key);
+          return !affected.has(key) && !affected.has(key.slice(key.indexOf(" ") + 1));
+        };
+        return [table, new Map([...rows].filter(([key]) => isKept(key)))];
+      }),
+    );
+  return [keep(expected), keep(actual)];
+}

@@ -1,0 +1,83 @@
+import { chmod, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { runJson } from "../cli/support/cli.ts";
+import { atEnd } from "../cli/support/at-end.ts";
+import {
+  configText,
+  createCustomers,
+  makeSetting,
+  type Setting,
+  startSandbox,
+} from "../cli/support/setting.ts";
+import { type KeyGate, startKeyGate } from "./key-gate.ts";
+
+const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+const ROWS = 160;
+
+/** A warehouse with customers, and a service that knows the key in the file beside the configuration. */
+async function makeKeyed(): Promise<
+  Setting & { readonly sandbox: string; readonly gate: KeyGate; writeKey(key: string): Promise<void> }
+> {
+  const setting = await makeSetting();
+  await createCustomers(setting.url, ROWS);
+  const sandbox = await startSandbox(setting.cwd, ["--faults", "413=20"]);
+  const gate = await startKeyGate(sandbox, "first-key");
+  atEnd(() => gate.close());
+  const file = join(setting.cwd, "service.key");
+  const writeKey = async (key: string) => {
+    await writeFile(file, `${key}\n`);
+    await chmod(file, 0o600);
+  };
+  await writeKey("first-key");
+  const text = configText({ baseUrl: gate.url, jobs: ENRICH, service: "  concurrency: 2\n" });
+  await writeFile(
+    join(setting.cwd, "config.yaml"),
+    text.replace("${PERSON_SERVICE_API_KEY}", "file:service.key"),
+  );
+  return { ...setting, sandbox, gate, writeKey };
+}
+
+async function billedTwice(sandbox: string): Promise<number> {
+  // The sandbox's own controls answer so.
+  const { contents } = (await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as {
+    contents: { billed_more_than_once: number };
+  };
+  return contents.billed_more_than_once;
+}
+
+const answeredRows = "SELECT count(*)::int AS rows FROM person_data.enrichment";
+
+test("a key that is rotated while the job runs is read again, and the job goes on", {
+  timeout: 120_000,
+}, async () => {
+  const setting = await makeKeyed();
+  setting.gate.accept("second-key", 5, () => setting.writeKey("second-key"));
+  const { code, document } = await runJson(["run"], setting);
+  expect([code, document.status]).toEqual([0, "succeeded"]);
+  expect(setting.gate.refused).toBeGreaterThan(0);
+  expect(setting.gate.refused).toBeLessThanOrEqual(2);
+  expect(await billedTwice(setting.sandbox)).toBe(0);
+});
+
+test("a key that is revoked while the job runs ends it; with another one the next run does the rest", {
+  timeout: 120_000,
+}, async () => {
+  const setting = await makeKeyed();
+  setting.gate.accept("second-key", 6);
+  const stopped = await runJson(["run"], setting);
+  expect(stopped.code).toBe(1);
+  expect(stopped.stdout + stopped.stderr).toContain("key_rejected");
+  expect(stopped.stdout + stopped.stderr).not.toContain("first-key");
+  const [before] = await setting.query(answeredRows);
+  expect(Number(before?.["rows"])).toBeGreaterThan(0);
+  expect(Number(before?.["rows"])).toBeLessThan(ROWS);
+
+  await setting.writeKey("second-key");
+  const next = await runJson(["run"], setting);
+  expect([next.code, next.document.status]).toEqual([0, "succeeded"]);
+  expect(await setting.query("SELECT count(*)::int AS rows FROM person_data.lookup_state")).toEqual([
+    { rows: ROWS },
+  ]);
+  expect(await billedTwice(setting.sandbox)).toBe(0);
+});
