@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { describe, expect, it } from "vitest";
+import * as fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { Clock } from "../../src/clock.ts";
 import { systemClock } from "../../src/clock.ts";
 import { createCongestion } from "../../src/extract/congestion.ts";
@@ -51,52 +52,6 @@ describe("the limiter", () => {
     expect(most).toBe(3);
   });
 
-  it("starts no more calls than its rate in any second, not even in bursts", async () => {
-    const limiter = open({ requestsPerSecond: 20 });
-    const starts: number[] = [];
-    const call = async () => {
-      starts.push(performance.now());
-      await Promise.resolve();
-    };
-    // Across the border between two seconds, counted from the first call.
-    await limiter.run("a", call, never);
-    await delay(900);
-    await Promise.all(Array.from({ length: 39 }, () => limiter.run("a", call, never)));
-    expect(starts).toHaveLength(40);
-    // Timers may fire up to a millisecond early.
-    expect(busiest(starts, 990)).toBeLessThanOrEqual(20);
-  });
-
-  it("gives an endpoint a rate of its own, which doesn't hold up the others", async () => {
-    const limiter = open({ concurrency: 2, endpointRequestsPerSecond: { slow: 2 } });
-    const starts: Record<string, number[]> = { slow: [], fast: [] };
-    const run = (endpoint: "slow" | "fast") =>
-      limiter.run(
-        endpoint,
-        async () => {
-          starts[endpoint]?.push(performance.now());
-          await delay(1);
-        },
-        never,
-      );
-    const slow = Promise.all(Array.from({ length: 5 }, () => run("slow")));
-    await Promise.all(Array.from({ length: 100 }, () => run("fast")));
-    expect(starts["slow"]?.length).toBeLessThan(5);
-    await slow;
-    expect(busiest(starts["slow"] ?? [], 990)).toBe(2);
-  });
-
-  it("takes fractions of a call per second", async () => {
-    const limiter = open({ requestsPerSecond: 2.5 });
-    const starts: number[] = [];
-    const call = async () => {
-      starts.push(performance.now());
-      await Promise.resolve();
-    };
-    await Promise.all(Array.from({ length: 5 }, () => limiter.run("a", call, never)));
-    expect(busiest(starts, 790)).toBe(2);
-  });
-
   it("drops calls that wait for their turn when the signal comes, and lets the others end", async () => {
     const limiter = open({ concurrency: 1 });
     const stop = new AbortController();
@@ -127,6 +82,90 @@ describe("the limiter", () => {
     expect(performance.now() - began).toBeLessThan(900);
     await limiter.run("a", async () => await delay(1), never);
     expect(performance.now() - began).toBeGreaterThanOrEqual(995);
+  });
+});
+
+describe("a rate, on a clock that no other process holds up,", () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  /** Makes calls at these times, in milliseconds from now, and tells when each began. */
+  async function startsOf(
+    options: Partial<Parameters<typeof createLimiter>[0]>,
+    arrivals: readonly number[],
+    endpoint = "a",
+  ): Promise<readonly number[]> {
+    const limiter = open(options);
+    const starts: number[] = [];
+    const began = Date.now();
+    const call = async () => {
+      starts.push(Date.now() - began);
+      await Promise.resolve();
+    };
+    for (const at of arrivals) setTimeout(() => void limiter.run(endpoint, call, never), at);
+    await vi.runAllTimersAsync();
+    return starts;
+  }
+
+  it("is kept in any second, not even exceeded by bursts", async () => {
+    // Across the border between two seconds, counted from the first call.
+    const arrivals = [0, ...Array.from({ length: 39 }, () => 900)];
+    const starts = await startsOf({ requestsPerSecond: 20 }, arrivals);
+    expect(starts).toHaveLength(40);
+    expect(busiest(starts, 1000)).toBe(20);
+    // 19 at once beside the first, and the last one of all a second after those.
+    expect(starts.at(-1)).toBe(1900);
+  });
+
+  it("is kept whenever calls come, and leaves no room unused", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 0, max: 4000 }), { minLength: 1, maxLength: 80 }),
+        fc.integer({ min: 1, max: 30 }),
+        async (arrivals, requestsPerSecond) => {
+          const starts = await startsOf({ requestsPerSecond }, arrivals);
+          expect(starts).toHaveLength(arrivals.length);
+          expect(busiest(starts, 1000)).toBeLessThanOrEqual(requestsPerSecond);
+          const wanted = arrivals.toSorted((a, b) => a - b);
+          for (const [i, at] of starts.entries()) {
+            expect(at).toBe(Math.max(wanted[i] ?? 0, (starts[i - requestsPerSecond] ?? -1000) + 1000));
+          }
+        },
+      ),
+      { numRuns: 50 },
+    );
+  });
+
+  it("may be a fraction of a call per second", async () => {
+    const starts = await startsOf({ requestsPerSecond: 2.5 }, [0, 0, 0, 0, 0]);
+    expect(starts).toEqual([0, 0, 800, 800, 1600]);
+    expect(await startsOf({ requestsPerSecond: 0.5 }, [0, 0, 0])).toEqual([0, 2000, 4000]);
+  });
+
+  it("of one endpoint doesn't hold up the others", async () => {
+    const limits = { concurrency: 2, endpointRequestsPerSecond: { slow: 2 } };
+    const limiter = open(limits);
+    const starts: Record<"slow" | "fast", number[]> = { slow: [], fast: [] };
+    const began = Date.now();
+    const run = (endpoint: "slow" | "fast") =>
+      limiter.run(
+        endpoint,
+        async () => {
+          starts[endpoint].push(Date.now() - began);
+          await new Promise((resolve) => setTimeout(resolve, 1));
+        },
+        never,
+      );
+    for (let i = 0; i < 5; i++) void run("slow");
+    for (let i = 0; i < 100; i++) void run("fast");
+    await vi.runAllTimersAsync();
+    expect(starts.slow).toEqual([0, 0, 1000, 1000, 2000]);
+    expect(starts.fast).toHaveLength(100);
+    expect(Math.max(...starts.fast)).toBeLessThan(110);
   });
 });
 

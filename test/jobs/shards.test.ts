@@ -161,14 +161,16 @@ async function runAll(kind: KeyKind, count: number) {
 
 const given = fc.record({
   rows: fc.array(row, { minLength: 1, maxLength: 40 }),
-  count: fc.integer({ min: 2, max: 7 }),
+  count: fc.integer({ min: 2, max: 5 }),
+  /** In how many shards the next runs come, more than before or less. */
+  nextCount: fc.integer({ min: 1, max: 6 }),
   kind: fc.constantFrom(...Object.values(keyKinds)),
 });
 
 describe("shards, for any number of them, any type of key and any content,", () => {
   test("are disjoint and complete, and leave behind what one run would", async () => {
     await fc.assert(
-      fc.asyncProperty(given, async ({ rows, count, kind }) => {
+      fc.asyncProperty(given, async ({ rows, count, nextCount, kind }) => {
         await clear(place);
         await makeInput(kind, rows);
         const whole = await runAll(kind, 1);
@@ -180,14 +182,12 @@ describe("shards, for any number of them, any type of key and any content,", () 
         expect(await contents()).toEqual(kept);
 
         // Whoever comes next, in as many shards, in others or alone, finds nothing left and changes nothing.
-        for (const next of [count, count + 1, 1]) {
-          const again = await runAll(kind, next);
-          expect(again.map(({ sent }) => sent)).toEqual(jobs.map(() => []));
-          expect(again.map(({ counts }) => counts["due"])).toEqual(jobs.map(() => 0));
-          expect(await contents()).toEqual(kept);
-        }
+        const again = await runAll(kind, nextCount);
+        expect(again.map(({ sent }) => sent)).toEqual(jobs.map(() => []));
+        expect(again.map(({ counts }) => counts["due"])).toEqual(jobs.map(() => 0));
+        expect(await contents()).toEqual(kept);
       }),
-      { numRuns: 4 },
+      { numRuns: 3 },
     );
   }, 300_000);
 
@@ -205,7 +205,7 @@ describe("shards, for any number of them, any type of key and any content,", () 
         }
         expect(waiting).toEqual(resolves.map(() => 0));
       }),
-      { numRuns: 6 },
+      { numRuns: 4 },
     );
   }, 300_000);
 });
