@@ -38,6 +38,8 @@ export interface Attempt {
   readonly possiblyBilled: boolean;
   /** Records that both this call and an earlier one without an answer may have been charged for. */
   readonly possiblyBilledTwice: number;
+  /** It was answered, but not for all of its records: the others may have been charged for as well. */
+  readonly leavesOut?: boolean;
 }
 
 /** Records with their results. */

@@ -45,7 +45,6 @@ export function takeAnswer<T extends LookupItem, R>(
   const { entries } = understood.call.batch;
   const pairing = pairResults(endpoint, entries, answer);
   const recordsMatched = pairing.filter((index) => answer.results[index ?? -1]?.isMatch).length;
-  const attempt = attemptOf(endpoint.name, understood, recordsMatched);
   const items: T[] = [];
   const results: R[] = [];
   const missing: Entry<T>[] = [];
@@ -57,6 +56,11 @@ export function takeAnswer<T extends LookupItem, R>(
       results.push(result.value);
     }
   }
+  const leavesOut = missing.length > 0;
+  const attempt = {
+    ...attemptOf(endpoint.name, understood, recordsMatched),
+    ...(leavesOut ? { leavesOut } : {}),
+  };
   if (items.length === 0) return { attempt, outcome: null, missing };
   const { apiRequestId, answeredAt, drift } = answer;
   const outcome = {

@@ -16,6 +16,8 @@ export interface LedgerEntry {
   readonly possiblyBilled: boolean;
   /** Records that an earlier call without an answer may have been charged for as well. */
   readonly possiblyBilledTwice: number;
+  /** It was answered, but not for all of its records: the others may have been charged for as well. */
+  readonly leavesOut?: boolean;
 }
 
 /** What one run of one job is called. */

@@ -1,7 +1,7 @@
 import type { World } from "../jobs/world.ts";
 
 /** Records that the jobs of a type may send in the disturbed nights: fewer than are due. */
-export const PER_DAY = { resolve: 300, validate_emails: 400, enrich: 240 } as const;
+export const PER_DAY = { resolve: 300, enrich: 240 } as const;
 
 /** The sandbox's own books. */
 export interface Snapshot {

@@ -114,6 +114,27 @@ describe("a budget", () => {
       "0",
     );
   });
+
+  test("that ends before records are asked for again that an answer left out knows them the next time", async () => {
+    const world = await startWorld({
+      rows: 200,
+      faults: parseFaults("missing:1"),
+      config: configOf(enrichOnly),
+    });
+    const plan = await planJobs(await world.services(), []);
+    // All are sent once, and none a second time.
+    const first = await world.run({ maxRecords: plan.jobs[0]?.records_to_send ?? 0, yes: true });
+    expect(jobOf(first, "enrich_customers")).toMatchObject({
+      status: "limited",
+      possibly_billed_twice: 0,
+      records_rejected: 0,
+    });
+    await world.control("/faults", { faults: "" });
+    const second = jobOf(await world.run({ yes: true }), "enrich_customers");
+    expect(second.records_sent).toBeGreaterThan(0);
+    expect(second.possibly_billed_twice).toBe(second.records_sent);
+    expect(await world.value("SELECT count(*) FROM person_data.call_in_doubt")).toBe("0");
+  });
 });
 
 describe("a plan", () => {

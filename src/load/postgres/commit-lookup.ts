@@ -83,7 +83,7 @@ async function commitOnce(
         asker,
         [...written].filter(([, rows]) => rows > 0).map(([table]) => table),
       );
-      if (commit.ledger.some(({ possiblyBilledTwice }) => possiblyBilledTwice > 0)) {
+      if (commit.ledger.some(({ possiblyBilledTwice, leavesOut }) => possiblyBilledTwice > 0 || leavesOut)) {
         const hashes = newAnswers.map(({ record }) => record.sentHash);
         await forgetDoubts(session, names, asker.job, hashes);
       }

@@ -7,7 +7,8 @@ import type { Session } from "./session.ts";
 
 /**
  * Notes the outcome of attempts in the ledger, of calls that were reserved and of others; returns the ids of those whose
- * outcome was not known before. Calls that are in doubt no longer are forgotten as such.
+ * outcome was not known before. Calls that are in doubt no longer are forgotten as such; records that an answer leaves out
+ * stay in doubt.
  */
 export async function settleLedger(
   session: Session,
@@ -16,6 +17,7 @@ export async function settleLedger(
   entries: readonly LedgerEntry[],
 ): Promise<ReadonlySet<string>> {
   if (entries.length === 0) return new Set();
+  const leavingOut = entries.filter(({ leavesOut }) => leavesOut).map(({ callId }) => callId);
   const rows = await session.rows<{ call_id: string }>(sql`
     WITH settled AS (
       INSERT INTO ${tableId(names, "ops", "api_call")} AS t (call_id, run_id, job, endpoint, api_request_id, started_at,
@@ -39,7 +41,8 @@ export async function settleLedger(
       RETURNING call_id, possibly_billed),
     certain AS (
       DELETE FROM ${tableId(names, "data", "call_in_doubt")} AS d USING settled AS s
-      WHERE d.call_id = s.call_id AND NOT s.possibly_billed)
+      WHERE d.call_id = s.call_id AND NOT s.possibly_billed
+        AND s.call_id <> ALL(${leavingOut}::uuid[]))
     SELECT call_id::text FROM settled`);
   return new Set(rows.map((row) => row.call_id));
 }
