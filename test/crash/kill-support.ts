@@ -99,6 +99,12 @@ export async function recordsCarriedOut(sandbox: string, path: string): Promise<
   return calls.reduce((sum, { records }) => sum + records, 0);
 }
 
+/** Requests that reached the sandbox. */
+export async function callsSeen(sandbox: string): Promise<number> {
+  // The sandbox's own controls answer so.
+  return ((await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as { requests: number }).requests;
+}
+
 /** Sets the sandbox's faults. */
 export async function setFaults(sandbox: string, faults: string): Promise<void> {
   const response = await fetch(`${sandbox}/_sandbox/faults`, {

@@ -1,0 +1,99 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { makeFolder, startCli } from "../cli/support/cli.ts";
+import { runQuery, type Setting } from "../cli/support/setting.ts";
+import { startHolder } from "../support/embedded-process.ts";
+import {
+  callsSeen,
+  finish,
+  newTotals,
+  prepareCase,
+  RUN,
+  setStage,
+  type Stage,
+  tellTotals,
+} from "./kill-support.ts";
+import { makeSmallDisk, type SmallDisk } from "./small-disk.ts";
+
+const totals = newTotals();
+let stage: Stage;
+beforeAll(async () => {
+  stage = await setStage();
+});
+afterAll(() => {
+  tellTotals("with the database's disk full", totals);
+});
+
+/** A warehouse in an embedded database of this folder. */
+async function openOn(dataDir: string): Promise<Setting> {
+  const { url } = await startHolder(dataDir);
+  return {
+    cwd: await makeFolder(),
+    env: { WAREHOUSE_URL: url, PERSON_SERVICE_API_KEY: "k" },
+    url,
+    query: (sql) => runQuery(url, sql),
+  };
+}
+
+/** A case on a small disk; the run doesn't wait long for a server that has gone down. */
+async function prepareSmall(): Promise<{ setting: Setting; disk: SmallDisk; dataDir: string }> {
+  const disk = await makeSmallDisk(200);
+  const dataDir = join(disk.path, "data-dir");
+  const setting = await prepareCase(stage.sandbox, "", await openOn(dataDir));
+  const file = join(setting.cwd, "config.yaml");
+  const text = await readFile(file, "utf8");
+  await writeFile(file, text.replace("warehouse: {", "warehouse: { retry_for: 3s,"));
+  return { setting, disk, dataDir };
+}
+
+/** Starts the server where it has gone down, as every run with an embedded database does. */
+async function startAgain(setting: Setting, dataDir: string): Promise<void> {
+  const again = await startHolder(dataDir);
+  expect(again.url).toBe(setting.url);
+}
+
+/** Starts a run, and does something as soon as the service was called so often. */
+async function runUntil(setting: Setting, calls: number, happening: () => Promise<void>) {
+  const { child, result } = startCli(RUN, setting);
+  while ((await callsSeen(stage.sandbox)) < calls && child.exitCode === null) await delay(5);
+  await happening();
+  const { code, stdout } = await result;
+  return { code, stdout };
+}
+
+describe("a database whose disk fills up in the middle of a load", () => {
+  test.each([1, 3, 5])(
+    "after %i calls ends the run with that said; with space again the next one pays for nothing twice",
+    async (calls) => {
+      const { setting, disk, dataDir } = await prepareSmall();
+      const { code, stdout } = await runUntil(setting, calls, () => disk.fill());
+      expect(code).toBe(1);
+      // The server may go down over it before it says so.
+      expect(stdout).toMatch(/"code":"(disk_full|database_unreachable)"/);
+
+      await disk.free();
+      await startAgain(setting, dataDir);
+      const twice = totals.sentTwice;
+      expect(await finish(stage, setting, totals)).toEqual([]);
+      expect(totals.sentTwice).toBe(twice);
+    },
+  );
+
+  test("so far that the server can't write its log goes down; started again with space it has lost nothing", async () => {
+    const { setting, disk, dataDir } = await prepareSmall();
+    const { code } = await runUntil(setting, 3, async () => {
+      await disk.fill();
+      // Uses up the log's present file, so that the next record needs another one.
+      const useUp = "SELECT pg_logical_emit_message(false, 'test', repeat('x', 17000000))";
+      await setting.query(useUp).catch(() => {});
+    });
+    expect(code).toBe(1);
+    await disk.free();
+    await startAgain(setting, dataDir);
+    const twice = totals.sentTwice;
+    expect(await finish(stage, setting, totals)).toEqual([]);
+    expect(totals.sentTwice).toBe(twice);
+  });
+});
