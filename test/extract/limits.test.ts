@@ -85,6 +85,24 @@ describe("the limiter", () => {
   });
 });
 
+/** Makes calls at these times, in milliseconds from now, and tells when each began. */
+async function startsOf(
+  options: Partial<Parameters<typeof createLimiter>[0]>,
+  arrivals: readonly number[],
+  endpoint = "a",
+): Promise<readonly number[]> {
+  const limiter = open(options);
+  const starts: number[] = [];
+  const began = Date.now();
+  const call = async () => {
+    starts.push(Date.now() - began);
+    await Promise.resolve();
+  };
+  for (const at of arrivals) setTimeout(() => void limiter.run(endpoint, call, never), at);
+  await vi.runAllTimersAsync();
+  return starts;
+}
+
 describe("a rate, on a clock that no other process holds up,", () => {
   beforeEach(() => {
     vi.useFakeTimers();
@@ -92,24 +110,6 @@ describe("a rate, on a clock that no other process holds up,", () => {
   afterEach(() => {
     vi.useRealTimers();
   });
-
-  /** Makes calls at these times, in milliseconds from now, and tells when each began. */
-  async function startsOf(
-    options: Partial<Parameters<typeof createLimiter>[0]>,
-    arrivals: readonly number[],
-    endpoint = "a",
-  ): Promise<readonly number[]> {
-    const limiter = open(options);
-    const starts: number[] = [];
-    const began = Date.now();
-    const call = async () => {
-      starts.push(Date.now() - began);
-      await Promise.resolve();
-    };
-    for (const at of arrivals) setTimeout(() => void limiter.run(endpoint, call, never), at);
-    await vi.runAllTimersAsync();
-    return starts;
-  }
 
   it("is kept in any second, not even exceeded by bursts", async () => {
     // Across the border between two seconds, counted from the first call.
