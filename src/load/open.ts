@@ -1,10 +1,15 @@
 import { explainFailures } from "./explained-warehouse.ts";
+import { explainFailure as explainBigQueryFailure } from "./bigquery/explain-failure.ts";
+import { openBigQueryWarehouse } from "./bigquery/warehouse.ts";
 import { explainFailure } from "./postgres/explain-failure.ts";
 import { openPostgresWarehouse } from "./postgres/warehouse.ts";
 import type { Warehouse } from "./warehouse.ts";
 
 /** Which warehouse to open. */
-export interface WarehouseTarget {
+export type WarehouseTarget = PostgresTarget | BigQueryTarget;
+
+/** A warehouse in Postgres. */
+export interface PostgresTarget {
   readonly type: "postgres";
   /** Connection string; never part of a message. */
   readonly url: string;
@@ -16,8 +21,34 @@ export interface WarehouseTarget {
   readonly readErasureSecret?: () => Promise<string>;
 }
 
+/** A warehouse in BigQuery. */
+export interface BigQueryTarget {
+  readonly type: "bigquery";
+  readonly project: string;
+  /** Dataset of the people. */
+  readonly schema: string;
+  /** Dataset of runs and ledger. */
+  readonly opsSchema: string;
+  /** `EU`, `us-central1`; null for where the datasets are. */
+  readonly location: string | null;
+  /** Path of a key file; null for the application default credentials. */
+  readonly credentialsFile: string | null;
+  /** Service account to act as; null for none. */
+  readonly impersonate: string | null;
+  /** Of an emulator; null for Google's. */
+  readonly apiEndpoint: string | null;
+  readonly maximumBytesBilled: number | null;
+  /** Folder for rows on their way into the warehouse. */
+  readonly workFolder: string;
+  readonly readErasureSecret?: () => Promise<string>;
+}
+
 /** Opens a warehouse; nothing is connected before the first use. The only place that knows which warehouses exist. */
 export function openWarehouse(target: WarehouseTarget): Warehouse {
+  return target.type === "postgres" ? openPostgres(target) : openBigQuery(target);
+}
+
+function openPostgres(target: PostgresTarget): Warehouse {
   const place = placeOf(target.url);
   const warehouse = openPostgresWarehouse({
     url: target.url,
@@ -25,10 +56,25 @@ export function openWarehouse(target: WarehouseTarget): Warehouse {
     description: `${place}, schemas ${target.schema} and ${target.opsSchema}`,
     readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
   });
+  return explainFailures(warehouse, (error, connection) => explainPostgresFailure(error, connection, place));
+}
+
+function explainPostgresFailure(error: unknown, connection: string | null, place: string): unknown {
+  return connection === null
+    ? explainFailure(error, { name: `The warehouse (${place})`, path: "warehouse.url" })
+    : explainFailure(error, { name: `Connection ${connection}`, path: `connections.${connection}.url` });
+}
+
+function openBigQuery(target: BigQueryTarget): Warehouse {
+  const { project, schema, opsSchema, location } = target;
+  const names = { project, data: schema, ops: opsSchema };
+  const place = `BigQuery project ${project}`;
+  const description = `${place}, datasets ${schema} and ${opsSchema}`;
+  const warehouse = openBigQueryWarehouse({ ...target, ...names, description });
   return explainFailures(warehouse, (error, connection) =>
     connection === null
-      ? explainFailure(error, { name: `The warehouse (${place})`, path: "warehouse.url" })
-      : explainFailure(error, { name: `Connection ${connection}`, path: `connections.${connection}.url` }),
+      ? explainBigQueryFailure(error, names, location)
+      : explainPostgresFailure(error, connection, place),
   );
 }
 

@@ -45,8 +45,9 @@ export function stagingName(purpose: string): string {
 export interface LoadRequest {
   /** NDJSON, plain. */
   readonly file: string;
-  /** Name in the dataset of the people. */
   readonly table: string;
+  /** Its dataset; that of the people where none is said. */
+  readonly dataset?: string;
   readonly columns: readonly StagingColumn[];
   /** Of the job; one that has failed can't be used again, one that has run is found again. */
   readonly jobId: string;
@@ -113,11 +114,14 @@ export async function loadFile(
   return awaitLoad(session.client, request.jobId, session.location);
 }
 
-async function upload(session: Session, { file, table, columns, jobId }: LoadRequest): Promise<void> {
+async function upload(
+  session: Session,
+  { file, table, dataset, columns, jobId }: LoadRequest,
+): Promise<void> {
   const { names, location } = session;
   const google = await session.client.google();
-  const dataset = google.dataset(names.data, { projectId: names.project });
-  const target = dataset.table(table, location === null ? {} : { location });
+  const home = google.dataset(dataset ?? names.data, { projectId: names.project });
+  const target = home.table(table, location === null ? {} : { location });
   try {
     await new Promise<void>((resolve, reject) => {
       const sink = target.createWriteStream({

@@ -1,0 +1,32 @@
+import { type RawBuilder, sql } from "kysely";
+import { HASH_BYTES } from "./call-in-doubt.ts";
+import { type DatasetNames, tableId } from "./names.ts";
+import { NOW } from "./session.ts";
+
+const ANSWERED = sql.raw("_etl_answered");
+const HASH_HEX = 2 * HASH_BYTES;
+
+/**
+ * Takes records that were answered meanwhile out of earlier calls in doubt: they have been counted. `hashes` is a query of one
+ * column, the hash of each answered record, hex.
+ */
+export function forgetDoubts(
+  names: DatasetNames,
+  job: string,
+  hashes: RawBuilder<unknown>,
+): readonly RawBuilder<unknown>[] {
+  const table = tableId(names, "data", "call_in_doubt");
+  const pieces = sql`UNNEST(REGEXP_EXTRACT_ALL(TO_HEX(record_hashes), r'.{${sql.raw(String(HASH_HEX))}}'))`;
+  const answered = sql`(SELECT SUBSTR(hash, 1, ${sql.raw(String(HASH_HEX))}) FROM (${hashes}))`;
+  return [
+    sql`CREATE TEMP TABLE ${ANSWERED} AS
+      SELECT d.call_id, STRING_AGG(IF(piece IN ${answered}, NULL, piece), '' ORDER BY position) AS kept,
+        LOGICAL_OR(piece IN ${answered}) AS is_touched
+      FROM ${table} AS d CROSS JOIN ${pieces} AS piece WITH OFFSET AS position
+      WHERE d.job = ${job} GROUP BY d.call_id`,
+    sql`DELETE FROM ${table} WHERE call_id IN (SELECT call_id FROM ${ANSWERED} WHERE kept IS NULL)`,
+    sql`UPDATE ${table} AS d SET record_hashes = FROM_HEX(a.kept), _synced_at = ${NOW}
+      FROM ${ANSWERED} AS a WHERE a.call_id = d.call_id AND a.is_touched AND a.kept IS NOT NULL`,
+    sql`DROP TABLE ${ANSWERED}`,
+  ];
+}

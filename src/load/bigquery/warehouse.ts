@@ -1,0 +1,132 @@
+import { FixConfigurationError } from "../../errors.ts";
+import { crashPoint } from "../../crash-point.ts";
+import type { PassCheckpoint } from "../pass-checkpoint.ts";
+import type { RunRef, Warehouse } from "../warehouse.ts";
+import { createBatcher } from "./batcher.ts";
+import { readBudgetUse, readRunUse } from "./budget-rows.ts";
+import { checkWarehouse } from "./check.ts";
+import { type ClientOptions, openClient } from "./client.ts";
+import { readIdentity, readServiceHost, writeServiceHost } from "./identity.ts";
+import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
+import { readLedgerDays } from "./ledger-days.ts";
+import { isMigrated, migrate, printDdl } from "./migrate.ts";
+import { type Attempts, recordAttempts } from "./record-attempts.ts";
+import { createReserving, type Reserving } from "./reserve-call.ts";
+import * as runs from "./runs.ts";
+import { createSampleTable } from "./sample-table.ts";
+import { openSession } from "./session.ts";
+import { jobStatus, tableFreshness } from "./status.ts";
+
+/** How to reach a warehouse in BigQuery. */
+export interface BigQueryOptions extends ClientOptions {
+  /** Names of the two datasets. */
+  readonly data: string;
+  readonly ops: string;
+  readonly location: string | null;
+  readonly maximumBytesBilled: number | null;
+  /** Folder for rows on their way into the warehouse: personal data. */
+  readonly workFolder: string;
+  /** For messages. */
+  readonly description: string;
+}
+
+/** What a run that this process works on has under way here. */
+interface RunWork {
+  readonly reserving: Reserving;
+  readonly record: (attempts: Attempts) => Promise<true>;
+}
+
+/** A warehouse in BigQuery; connects at the first use. */
+export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
+  const { description, location, maximumBytesBilled } = options;
+  const names = { project: options.project, data: options.data, ops: options.ops };
+  const session = openSession({ client: openClient(options), names, location, maximumBytesBilled });
+  const checkpoints = new Map<string, PassCheckpoint | null>();
+  const works = new Map<string, RunWork>();
+
+  function workOf(run: RunRef): RunWork {
+    const known = works.get(runKey(run)) ?? {
+      reserving: createReserving(session, run),
+      record: createBatcher(async (all: readonly Attempts[]) => {
+        await recordAttempts(session, run, all);
+        return all.map(() => true as const);
+      }),
+    };
+    works.set(runKey(run), known);
+    return known;
+  }
+
+  return {
+    description,
+    // Commits conflict by table.
+    parallelCommits: 1,
+    commitGroup: { maxCalls: 1000 },
+    check: () => checkWarehouse(session, description),
+    checkInput: notYet,
+    isMigrated: () => isMigrated(session),
+    migrate: () => migrate(session),
+    printDdl: async () => printDdl(names, location),
+    readServiceHost: async () => ((await isMigrated(session)) ? readServiceHost(session) : null),
+    readIdentity: async () => ((await isMigrated(session)) ? readIdentity(session) : null),
+    writeServiceHost: (host, { replace }) => writeServiceHost(session, host, replace),
+
+    planLookup: notYet,
+    selectLookup: notYet,
+    preparePerson: () => {
+      throw notAvailable();
+    },
+    commitLookup: notYet,
+    reserveCall: (run, call) => workOf(run).reserving.reserve(call),
+    async recordAttempts(run, entries, counters) {
+      await workOf(run).record({ entries, counters });
+    },
+    budgetUse: async () => ((await isMigrated(session)) ? readBudgetUse(session) : []),
+    ledgerDays: async (days) => ((await isMigrated(session)) ? readLedgerDays(session, days) : []),
+    runUse: (run) => readRunUse(session, run),
+
+    acquireLock: (request) => acquireLock(session, request),
+    renewLock: (run, lifeMs) => renewLock(session, run, lifeMs),
+    async releaseLock(run) {
+      works.delete(runKey(run));
+      await releaseLock(session, run);
+    },
+
+    beginRun: (run) => runs.beginRun(session, run),
+    recordDue: (run, due) => runs.recordDue(session, run, due),
+    async endRun(run, end, coverage) {
+      const checkpoint = checkpoints.get(runKey(run)) ?? null;
+      crashPoint("before_checkpoint");
+      await works.get(runKey(run))?.reserving.giveBackRest();
+      await runs.endRun(session, run, { end, coverage, checkpoint });
+      crashPoint("after_checkpoint");
+    },
+    lastRuns: (job, limit) => runs.lastRuns(session, job, limit),
+    jobStatus: (job) => jobStatus(session, job),
+    tableFreshness: () => tableFreshness(session),
+    createSampleTable: (input, columns, rows) => createSampleTable(session, input, columns, rows),
+
+    readCheckpoints: notYet,
+    commitFeed: notYet,
+    watchJobs: notYet,
+    newestSlots: notYet,
+    claimSlots: notYet,
+    renewSlots: notYet,
+    endSlots: notYet,
+    changeStates: notYet,
+    untellStates: notYet,
+    removeOld: notYet,
+    async close() {},
+  };
+}
+
+function runKey({ runId, job, shard, epoch }: RunRef): string {
+  return JSON.stringify([runId, job, shard, epoch]);
+}
+
+function notAvailable(): FixConfigurationError {
+  return new FixConfigurationError("not_available", "This is not available with BigQuery yet.");
+}
+
+async function notYet(): Promise<never> {
+  throw notAvailable();
+}
