@@ -115,6 +115,15 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     changeStates: notYet,
     untellStates: notYet,
     removeOld: notYet,
+    // Nobody can have been erased yet.
+    checkErasureKey: async () => {},
+    openErasures: async () => [],
+    suppressedPids: async () => new Set(),
+    findPeople: notYet,
+    countPeople: notYet,
+    noteErasure: notYet,
+    removeErased: notYet,
+    dropTombstones: async () => 0,
     async close() {},
   };
 }
