@@ -34,5 +34,5 @@ test(`${ANSWERS / 25} damaged answers over HTTP into Postgres`, async () => {
   const all = [...ALL_MUTATIONS, ...Object.keys(REPLY_MUTATIONS), ...Object.keys(HARMLESS_REPLIES)];
   const never = all.filter((name) => !report.applied.has(name));
   // Of a few hundred each kind may not come up.
-  if (ANSWERS >= 100_000) expect(never).toEqual([]);
+  expect(ANSWERS < 100_000 ? [] : never).toEqual([]);
 }, 1_800_000);
