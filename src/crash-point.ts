@@ -14,7 +14,9 @@ export type CrashPoint =
   | "after_commit"
   | "after_spool_removal"
   | "before_checkpoint"
-  | "after_checkpoint";
+  | "after_checkpoint"
+  | "after_erasure_noted"
+  | "after_erasure";
 
 /** `name`, or `name:count` for the count-th time that the step is reached (1 is the first). */
 const WISH = /^(?<name>[a-z_]+)(?::(?<count>[1-9][0-9]{0,8}))?$/u;

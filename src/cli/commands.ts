@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { addCheck } from "./commands/check.ts";
 import { addDatabase } from "./commands/database.ts";
+import { addErase } from "./commands/erase.ts";
 import { addInit } from "./commands/init.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addPlan } from "./commands/plan.ts";
@@ -17,6 +18,7 @@ const COMMANDS: readonly AddCommand[] = [
   addPlan,
   addRun,
   addStatus,
+  addErase,
   addSandbox,
   addDatabase,
 ];

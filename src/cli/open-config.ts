@@ -13,7 +13,8 @@ export async function openConfig(context: Context): Promise<Config> {
   });
   log.setLevel(config.logLevel);
   const { apiKey, userApiKey } = config.service;
-  for (const secret of [apiKey, userApiKey]) if (secret) scrubber.hide(await secret.read());
+  for (const secret of [apiKey, userApiKey, config.privacy.erasureKey])
+    if (secret) scrubber.hide(await secret.read());
   for (const url of [config.warehouse.url, ...Object.values(config.connections).map(({ url }) => url)]) {
     if (url !== "embedded") scrubber.hide(passwordIn(await url.read()));
   }

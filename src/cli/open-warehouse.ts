@@ -18,7 +18,13 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   const { log, scope, stop } = context;
   const { url, schema, opsSchema } = config.warehouse;
   if (url !== "embedded") {
-    const warehouse = openWarehouse({ type: "postgres", url: await url.read(), schema, opsSchema });
+    const warehouse = openWarehouse({
+      type: "postgres",
+      url: await url.read(),
+      schema,
+      opsSchema,
+      ...erasureKeyOf(config),
+    });
     scope.defer("warehouse", () => warehouse.close());
     await warehouse.isMigrated();
     return { warehouse, howToConnect: [] };
@@ -26,12 +32,22 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   context.tell("Starting the embedded database …");
   const server = await openEmbedded({ dataDir: config.dataDir, log, signal: stop.signal });
   scope.deferProgram("embedded database", () => server.close());
-  const warehouse = openWarehouse({ type: "postgres", url: server.connectionString, schema, opsSchema });
+  const warehouse = openWarehouse({
+    type: "postgres",
+    url: server.connectionString,
+    schema,
+    opsSchema,
+    ...erasureKeyOf(config),
+  });
   scope.defer("warehouse", () => warehouse.close());
   await warehouse.isMigrated();
   // Our own `database` command is the way to keep the server up, so the way without it isn't told.
   const howToConnect = server.howToConnect.filter((line) => !line.startsWith("between runs"));
   return { warehouse, howToConnect };
+}
+
+function erasureKeyOf({ privacy: { erasureKey } }: Config): { readErasureSecret?: () => Promise<string> } {
+  return erasureKey ? { readErasureSecret: () => erasureKey.read() } : {};
 }
 
 /** True for an embedded database that no run has made yet: looking must not make it. */

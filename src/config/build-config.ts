@@ -49,6 +49,10 @@ export function buildConfig(document: ConfigDocument, secrets: Secrets, surround
     },
     http: { bind: document.http.bind, port: document.http.port, token: secrets.httpToken },
     retention: buildRetention(document.retention),
+    privacy: {
+      erasureKey: secrets.erasureKey,
+      erasureNoticeMs: durationMs(document.privacy.erasure_notice) ?? 0,
+    },
     confirmAbove: document.confirm_above,
     connections,
     inputs,

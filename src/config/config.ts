@@ -276,6 +276,13 @@ export interface Config {
     readonly maxBytes: number;
   };
   readonly budgets: Readonly<Record<LookupJobConfig["type"], BudgetConfig>>;
+  /** How erased people are kept out. */
+  readonly privacy: {
+    /** Key of the hashes; null where the warehouse keeps one itself. */
+    readonly erasureKey: SecretReference | null;
+    /** How long tombstones tell copies of the tables what to remove. */
+    readonly erasureNoticeMs: number;
+  };
   /** Milliseconds without a heartbeat after which another process may take a job over. */
   readonly lockLifeMs: number;
   /** Null: nobody is told. */

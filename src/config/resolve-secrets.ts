@@ -90,6 +90,15 @@ export const checkWebhook: SecretCheck = (value) => {
   };
 };
 
+/** A key of hashes that nobody may guess. */
+export const checkErasureKey: SecretCheck = (value) =>
+  value.length >= 16
+    ? null
+    : {
+        message: "leads to a key of fewer than 16 characters, which could be guessed",
+        hint: "make one with `openssl rand -hex 32`, and keep it: people who were erased are recognized by it",
+      };
+
 /** The address of a Postgres database. */
 export const checkPostgresUrl: SecretCheck = (value) => {
   const complaint = complaintOnPostgresUrl(value);
@@ -101,6 +110,7 @@ export interface Secrets {
   readonly apiKey: SecretReference | null;
   readonly userApiKey: SecretReference | null;
   readonly warehouseUrl: SecretReference | null;
+  readonly erasureKey: SecretReference | null;
   readonly connectionUrls: ReadonlyMap<string, SecretReference>;
   readonly webhook: SecretReference | null;
   readonly httpToken: SecretReference | null;
@@ -131,6 +141,7 @@ export async function resolveSecrets(
     apiKey: isSandbox ? null : await resolveAt(["service", "api_key"], checkKey),
     userApiKey: isSandbox ? null : await resolveAt(["service", "user_api_key"], checkKey),
     warehouseUrl: isPostgres && !isEmbedded ? await resolveAt(["warehouse", "url"], checkPostgresUrl) : null,
+    erasureKey: await resolveAt(["privacy", "erasure_key"], checkErasureKey),
     connectionUrls,
     webhook: await resolveAt(["alerts", "webhook"], checkWebhook),
     httpToken: await resolveAt(["http", "token"], checkKey),

@@ -13,6 +13,9 @@ import type { JobServices } from "./services.ts";
 import { stopReason } from "./stop-reason.ts";
 import { countSettled } from "./tally.ts";
 
+/** What loading works with. */
+export type LoadServices = Pick<JobServices, "warehouse" | "clock" | "log" | "progress" | "signal">;
+
 /** Whose answers are loaded, and by whom. */
 export interface LoadTask {
   /** The run that loads. */
@@ -31,7 +34,7 @@ interface Loadable {
  * Loads what earlier runs of a job received and could not load, as they would have: under their own ids, with the
  * parameters that they asked with. A damaged answer is told of and left out: its records are due still.
  */
-export async function loadKept(services: JobServices, task: LoadTask): Promise<void> {
+export async function loadKept(services: LoadServices, task: LoadTask): Promise<void> {
   const { warehouse, log, progress, signal } = services;
   const { run, spool, outage } = task;
   const calls = await spool.leftovers();
@@ -74,7 +77,7 @@ interface ReadCall extends KeptHeader {
 
 /** Reads a call back; null when there is nothing to be loaded of it. */
 async function readCall(
-  { warehouse, clock, log }: JobServices,
+  { warehouse, clock, log }: LoadServices,
   { run, spool }: LoadTask,
   { callId, path }: SpooledCall,
 ): Promise<ReadCall | null> {

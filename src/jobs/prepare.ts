@@ -1,5 +1,6 @@
 import type { JobConfig } from "../config/config.ts";
 import { isLookupJob } from "../config/job-kinds.ts";
+import { finishErasures } from "./erase.ts";
 import { inspectInputs, throwProblems, verifyInputs } from "./verify-inputs.ts";
 import type { JobServices } from "./services.ts";
 import { reportWaiting } from "./waiting-answers.ts";
@@ -24,6 +25,9 @@ export async function prepareRun(
     warehouse,
     jobs.filter((job) => isLookupJob(job) && afterMigrating.includes(job.input)),
   );
+  await warehouse.checkErasureKey();
+  await finishErasures(services);
+  await warehouse.dropTombstones(config.privacy.erasureNoticeMs);
   await warehouse.writeServiceHost(serviceHostOf(config), { replace: false });
   for (const { path, message, hint } of (await reportWaiting(config, warehouse)).remarks) {
     log.warn({ folder: path, message, hint }, "answers_left_behind");

@@ -9,6 +9,7 @@ export interface SpoolContent extends SpoolOwner {
   readonly folder: string;
   /** Received answers that are not loaded yet, and their size on disk. */
   readonly calls: number;
+  readonly callIds: readonly string[];
   readonly bytes: number;
 }
 
@@ -45,7 +46,10 @@ export async function surveySpool(root: string): Promise<SpoolSurvey> {
         if (shard !== null) {
           const calls = await callsIn(folder);
           const bytes = calls.reduce((sum, call) => sum + call.bytes, 0);
-          if (calls.length > 0) contents.push({ warehouse, job, shard, folder, calls: calls.length, bytes });
+          if (calls.length > 0) {
+            const callIds = calls.map(({ callId }) => callId);
+            contents.push({ warehouse, job, shard, folder, calls: calls.length, callIds, bytes });
+          }
         } else if (name === DAMAGED) {
           const files = (await namesIn(folder)).length;
           if (files > 0) damaged.push({ warehouse, job, folder, files });

@@ -43,17 +43,6 @@ describe("what this version does not have", () => {
     expect(config.jobs).toHaveLength(3);
   });
 
-  it.each([['privacy: { erasure_key: "${UNSET}", erasure_notice: 30d }', "privacy"]])(
-    "%s",
-    async (section, path) => {
-      const { code, problems } = await refusal(`${fine}${section}\n`);
-      expect(code).toBe("not_available_in_this_version");
-      expect(problems).toEqual([
-        { path, line: 15, message: "is not available in this version", hint: "remove the section" },
-      ]);
-    },
-  );
-
   it("a budget for unlocks, beside budgets that are there", async () => {
     const section =
       "budgets: { enrich: { per_day: 200000, per_month: 2000000 }, unlock: { per_month: 10000 } }";

@@ -74,6 +74,7 @@ service:
 sandbox: { seed: 7, people: 500, input_rows: 100 }
 warehouse: { type: postgres, url: "\${WAREHOUSE_URL}", schema: people, ops_schema: people_ops }
 confirm_above: { records: 0, ratio: 1 }
+privacy: { erasure_key: "\${ERASURE_KEY}", erasure_notice: 1w }
 connections:
   crm: { type: postgres, url: "postgresql://reader@crm.internal/crm" }
 inputs:
@@ -113,7 +114,14 @@ jobs:
     match_condition_fields: [mobile_phone]
     include_premium_fields: true
 `,
-      { env: { KEY: "k-1", WAREHOUSE_URL: "postgres://u:p@h/db", REGION: "EU" } },
+      {
+        env: {
+          KEY: "k-1",
+          ERASURE_KEY: "0123456789abcdef",
+          WAREHOUSE_URL: "postgres://u:p@h/db",
+          REGION: "EU",
+        },
+      },
     );
     expect(config.logLevel).toBe("debug");
     expect(config.service).toMatchObject({
@@ -125,6 +133,8 @@ jobs:
     expect(config.sandbox).toEqual({ seed: 7, people: 500, inputRows: 100 });
     expect(config.warehouse).toMatchObject({ schema: "people", opsSchema: "people_ops" });
     expect(config.confirmAbove).toEqual({ records: 0, ratio: 1 });
+    expect(config.privacy.erasureNoticeMs).toBe(604_800_000);
+    await expect(config.privacy.erasureKey?.read()).resolves.toBe("0123456789abcdef");
     expect(config.inputs["by_table"]).toEqual({
       name: "by_table",
       source: { kind: "table", schema: "Sales Data", table: 'Odd "Name"' },

@@ -4,9 +4,6 @@ import { entriesOf, type Links } from "./links.ts";
 /** Job types that this version runs. */
 export const availableJobTypes: readonly string[] = ["resolve", "validate_emails", "enrich", "death_signals"];
 
-/** Sections whose silent neglect would break a promise (an erasure, an alert) that the user relies on. */
-const unavailableSections = ["privacy"] as const;
-
 /** Adds a problem for each setting that the schema knows but this version can't honour; answers how many. */
 export function checkAvailability(links: Links, jobTypes: readonly string[], problems: Problems): number {
   let refused = 0;
@@ -16,9 +13,6 @@ export function checkAvailability(links: Links, jobTypes: readonly string[], pro
     const subject = what === null ? "" : `says ${what}, which `;
     problems.add(path, { message: `${subject}is not available in this version`, hint });
   };
-  for (const section of unavailableSections) {
-    if (links[section] !== undefined) refuse([section], null, "remove the section");
-  }
   if (links.budgets?.unlock !== undefined) refuse(["budgets", "unlock"], null, "remove the line");
   if (links.warehouse?.type === "bigquery") refuse(["warehouse", "type"], "bigquery", "use postgres");
   for (const [name, input] of entriesOf(links.inputs)) {

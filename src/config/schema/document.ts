@@ -21,7 +21,7 @@ export const documentSchema = z.strictObject({
   confirm_above: confirmAbove.prefault({}),
   connections: z.record(z.string(), connection).default({}),
   inputs: inputs.default({}),
-  privacy: privacy.optional(),
+  privacy: privacy.prefault({}),
   retention: retention.prefault({}),
   alerts: alerts.optional(),
   scheduler: scheduler.prefault({}),

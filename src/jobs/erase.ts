@@ -1,0 +1,78 @@
+import { randomUUID } from "node:crypto";
+import type { KnownBy, RowsByTable } from "../load/erasure-warehouse.ts";
+import type { InputSource } from "../load/warehouse.ts";
+import { crashPoint } from "../crash-point.ts";
+import { clearSpool, type ClearServices, type SpoolClearing } from "./clear-spool.ts";
+import { inputSourceOf } from "./lookup-spec.ts";
+
+/** What an erasure works with. */
+export type EraseServices = ClearServices;
+
+/** Whom an erasure would be about, and what it would remove. */
+export interface ErasurePlan {
+  readonly people: KnownBy;
+  /** Rows removed or changed, by table. */
+  readonly rows: RowsByTable;
+}
+
+/** What an erasure has done. */
+export interface ErasureResult {
+  readonly erasureId: string;
+  readonly rows: RowsByTable;
+  readonly spool: SpoolClearing;
+}
+
+/** Follows what the user names to all that the people are known by; changes nothing. */
+export async function planErasure(
+  { config, warehouse }: Pick<EraseServices, "config" | "warehouse">,
+  named: KnownBy,
+): Promise<ErasurePlan> {
+  const inputs: InputSource[] = [];
+  for (const input of Object.values(config.inputs)) {
+    inputs.push(await inputSourceOf(input, Object.keys(input.fields)));
+  }
+  const people = await warehouse.findPeople(named, inputs);
+  return { people, rows: await warehouse.countPeople(people) };
+}
+
+/**
+ * Erases people: notes them first, which every later load respects, then loads what waits on disk without them, and then
+ * removes their rows. What a crash interrupts goes on with the next `erase` or `run`.
+ */
+export async function carryOutErasure(services: EraseServices, people: KnownBy): Promise<ErasureResult> {
+  const { warehouse, log } = services;
+  const erasureId = randomUUID();
+  await warehouse.noteErasure(erasureId, people);
+  crashPoint("after_erasure_noted");
+  log.info({ erasure_id: erasureId }, "erasure_noted");
+  const cleared = await settled(clearSpool(services));
+  const rows = await warehouse.removeErased(erasureId);
+  crashPoint("after_erasure");
+  log.info({ erasure_id: erasureId, rows: sumOf(rows) }, "erased");
+  // The tables are clean also where the disk is not.
+  if (cleared.status === "rejected") throw cleared.reason;
+  return { erasureId, rows, spool: cleared.value };
+}
+
+/** Goes on with erasures that were noted and did not end; returns how many. */
+export async function finishErasures({
+  warehouse,
+  log,
+}: Pick<EraseServices, "warehouse" | "log">): Promise<number> {
+  const open = await warehouse.openErasures();
+  for (const id of open) {
+    const rows = await warehouse.removeErased(id);
+    log.info({ erasure_id: id, rows: sumOf(rows) }, "erasure_finished");
+  }
+  return open.length;
+}
+
+async function settled<Result>(work: Promise<Result>): Promise<PromiseSettledResult<Result>> {
+  const [outcome] = await Promise.allSettled([work]);
+  return outcome;
+}
+
+/** Rows of all tables. */
+export function sumOf(rows: RowsByTable): number {
+  return Object.values(rows).reduce((sum, count) => sum + count, 0);
+}

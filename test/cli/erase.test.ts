@@ -1,0 +1,156 @@
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, expect, test } from "vitest";
+import { makeFolder, runCli, runJson } from "./support/cli.ts";
+import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
+
+const ROWS = 150;
+
+let sandbox = "";
+beforeAll(async () => {
+  sandbox = await startSandbox(await makeFolder());
+});
+
+/** Runs all jobs once over a sandbox; returns a setting in which somebody can be erased. */
+async function makeFilled(): Promise<Setting> {
+  const setting = await makeSetting({ rows: ROWS });
+  await createCustomers(setting.url, ROWS);
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox, rows: ROWS }));
+  const { code } = await runJson(["run"], setting);
+  expect(code).toBe(0);
+  return setting;
+}
+
+/** Somebody whom others name too: PID, what else is theirs alone, and their row. */
+interface Subject {
+  readonly pid: string;
+  readonly key: string;
+  readonly texts: readonly string[];
+}
+
+async function pickSubject({ query }: Setting): Promise<Subject> {
+  const [row] = await query(`
+    SELECT e.service_pid AS pid, min(e.source_key) AS key FROM person_data.enrichment AS e
+    JOIN person_data.person_email AS m USING (service_pid)
+    WHERE EXISTS (SELECT FROM person_data.person_relative AS r WHERE r.relative_service_pid = e.service_pid)
+       OR EXISTS (SELECT FROM person_data.person AS p WHERE p.service_spouse_pid = e.service_pid)
+    GROUP BY 1 HAVING count(DISTINCT e.source_key) = 1 ORDER BY 1 LIMIT 1`);
+  const pid = String(row?.["pid"]);
+  const key = String(row?.["key"]);
+  const texts = await query(`
+    SELECT email_address AS text FROM person_data.person_email WHERE service_pid = '${pid}'
+    UNION SELECT phone_number FROM person_data.person_phone WHERE service_pid = '${pid}'
+    UNION SELECT linkedin_url FROM person_data.person WHERE service_pid = '${pid}'
+    UNION SELECT email FROM crm.customers WHERE id = ${key} UNION SELECT work_email FROM crm.customers WHERE id = ${key}`);
+  return { pid, key, texts: texts.flatMap(({ text }) => (typeof text === "string" ? text : [])) };
+}
+
+/** Every place in which one of the texts stands: all columns of all our tables but the tombstones, all files of ours. */
+async function findTraces({ query, cwd }: Setting, { pid, texts }: Subject): Promise<readonly string[]> {
+  const found: string[] = [];
+  const tables = await query(`SELECT table_schema || '.' || table_name AS name FROM information_schema.tables
+    WHERE table_schema IN ('person_data', 'person_data_ops') AND table_name <> 'tombstone' ORDER BY 1`);
+  const needles = [pid, ...texts];
+  const isThere = needles.map((text) => `strpos(lower(t::text), lower('${text.replaceAll("'", "''")}')) > 0`);
+  for (const { name } of tables) {
+    const [row] = await query(
+      `SELECT count(*)::int AS rows FROM ${String(name)} AS t WHERE ${isThere.join(" OR ")}`,
+    );
+    if (row?.["rows"] !== 0) found.push(String(name));
+  }
+  const folder = join(cwd, ".person-etl");
+  for (const path of await readdir(folder, { recursive: true }).catch(() => [])) {
+    const bytes = await readFile(join(folder, path)).catch(() => null);
+    if (bytes && needles.some((text) => bytes.includes(text))) found.push(path);
+  }
+  return found;
+}
+
+test.concurrent("after erase nothing is left of a person, and no later run brings anything back", async () => {
+  const setting = await makeFilled();
+  const subject = await pickSubject(setting);
+  expect(await findTraces(setting, subject)).toContain("person_data.person_relative");
+
+  const planned = await runJson(["erase", "--pid", subject.pid, "--dry-run"], setting);
+  expect([planned.code, planned.document.status, planned.document["pids"]]).toEqual([0, "planned", 1]);
+  const refused = await runJson(["erase", "--pid", subject.pid], setting);
+  expect([refused.code, refused.document.error?.code]).toEqual([3, "confirmation"]);
+  expect(await findTraces(setting, subject)).toContain("person_data.person");
+
+  const erased = await runJson(["--log-level", "trace", "erase", "--pid", subject.pid, "--yes"], setting);
+  expect([erased.code, erased.document.status]).toEqual([0, "succeeded"]);
+  expect(erased.document["rows"]).toEqual(planned.document["rows"]);
+  for (const text of [subject.pid, ...subject.texts])
+    expect(erased.stdout + erased.stderr).not.toContain(text);
+  expect(await findTraces(setting, subject)).toEqual([]);
+
+  const plan = await runJson(["plan"], setting);
+  expect(plan.document["jobs"]).toMatchObject([{ records_suppressed: 1 }, {}, { records_suppressed: 1 }]);
+  const again = await runJson(["run", "--resend", "--yes"], setting);
+  expect([again.code, again.document["jobs"]]).toMatchObject([
+    0,
+    [{ records_suppressed: 1 }, {}, { records_suppressed: 1 }],
+  ]);
+  expect(await findTraces(setting, subject)).toEqual([]);
+
+  const stones = await setting.query("SELECT service_pid, source_key FROM person_data.tombstone");
+  expect(stones).toEqual(
+    expect.arrayContaining([
+      { service_pid: subject.pid, source_key: null },
+      { service_pid: null, source_key: subject.key },
+    ]),
+  );
+});
+
+test.concurrent("an erasure that is killed goes on with the next run, and answers on disk are loaded without the person", async () => {
+  const setting = await makeFilled();
+  const subject = await pickSubject(setting);
+  const crash = (at: string) => ({ ...setting, env: { ...setting.env, PERSON_ETL_CRASH_AT: at } });
+  const killedRun = await runCli(
+    ["run", "enrich_customers", "--resend", "--yes"],
+    crash("after_spool_fsync"),
+  );
+  expect(killedRun.code).toBe(null);
+  const row = `customers/${subject.key}`;
+  const killed = await runCli(["erase", "--source-key", row, "--yes"], crash("after_erasure_noted"));
+  expect(killed.code).toBe(null);
+  const { code, document } = await runJson(["run"], setting);
+  expect([code, document.status]).toEqual([0, "succeeded"]);
+  expect(await findTraces(setting, subject)).toEqual([]);
+
+  // Others whose answers wait on disk are loaded by the command itself.
+  const another = await pickSubject(setting);
+  await runCli(["run", "enrich_customers", "--resend", "--yes"], crash("after_spool_fsync"));
+  expect((await findTraces(setting, another)).some((place) => place.startsWith("spool"))).toBe(true);
+  const erased = await runJson(
+    ["erase", "--email", another.texts.find((text) => text.includes("@")) ?? "", "--yes"],
+    setting,
+  );
+  expect([erased.code, erased.document["loaded_calls"]]).toEqual([0, 1]);
+  expect(await findTraces(setting, another)).toEqual([]);
+});
+
+test.concurrent("people who were erased with one key aren't looked for with another", async () => {
+  const setting = await makeFilled();
+  const subject = await pickSubject(setting);
+  expect((await runJson(["erase", "--pid", subject.pid, "--yes"], setting)).code).toBe(0);
+  const config = await readFile(join(setting.cwd, "config.yaml"), "utf8");
+  await writeFile(join(setting.cwd, "config.yaml"), `${config}privacy: { erasure_key: "\${ERASURE_KEY}" }\n`);
+  const keyed = { ...setting, env: { ...setting.env, ERASURE_KEY: "b7f3-unlike-the-first" } };
+  for (const command of [["run"], ["plan"], ["erase", "--pid", "p", "--yes"]]) {
+    const { code, document, stdout, stderr } = await runJson(command, keyed);
+    expect([code, document.error?.code]).toEqual([2, "erasure_key_mismatch"]);
+    expect(stdout + stderr).not.toContain("b7f3");
+  }
+});
+
+test.concurrent.for<[string, readonly string[]]>([
+  ["nobody", []],
+  ["a blank", ["--pid", " "]],
+  ["a key without a source", ["--source-key", "4711"]],
+])("erase refuses %s", async ([, args]) => {
+  const cwd = await makeFolder({ "config.yaml": configText() });
+  const env = { WAREHOUSE_URL: "postgresql://u@127.0.0.1:1/none", PERSON_SERVICE_API_KEY: "k" };
+  const { code, document } = await runJson(["erase", ...args, "--yes"], { cwd, env });
+  expect([code, document.error?.code]).toEqual([2, "usage"]);
+});
