@@ -1,7 +1,9 @@
 import type { FeedJobConfig } from "../config/config.ts";
 import { StopJobError } from "../errors.ts";
 import { deathSignalsJob } from "./death-signals.ts";
+import { endpointUsageJob } from "./endpoint-usage.ts";
 import type { FeedContext, FeedForecast, FeedJobType } from "./feed-type.ts";
+import { searchUsageJob } from "./search-usage.ts";
 
 /** A feed's declaration, applied to one job. */
 export interface BoundFeed extends Pick<FeedJobType, "endpoints" | "cursorDoc"> {
@@ -34,6 +36,6 @@ export function bindFeed(job: FeedJobConfig): BoundFeed {
   if (job.type === "segment_members") return bind(notYet, job);
   if (job.type === "segment_push") return bind(notYet, job);
   if (job.type === "death_signals") return bind(deathSignalsJob, job);
-  if (job.type === "search_usage") return bind(notYet, job);
-  return bind(notYet, job);
+  if (job.type === "search_usage") return bind(searchUsageJob, job);
+  return bind(endpointUsageJob, job);
 }

@@ -11,6 +11,7 @@ import { alertState, scheduleSlot } from "./schedule.ts";
 import { segment, segmentMember, segmentMembershipHistory, segmentSync } from "./segments.ts";
 import { callInDoubt, lookupState, personState } from "./state.ts";
 import type { Table } from "./table.ts";
+import * as usage from "./usage.ts";
 import { emailValidation, inputEmail, validateEmailsEndpoint } from "./validate-emails.ts";
 
 /** Every declared call that takes batches of records. */
@@ -53,6 +54,10 @@ export const tables: readonly Table[] = [
   ops.budgetUse,
   ops.syncGap,
   segmentSync,
+  usage.personSearchUsageDaily,
+  usage.personSearchQuota,
+  usage.endpointUsage,
+  usage.endpointUsageBucket,
   scheduleSlot,
   alertState,
   erasureSubject,

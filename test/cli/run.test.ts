@@ -112,6 +112,7 @@ test.concurrent("migrate prints the DDL without a database, creates the tables, 
     "0002-job-lock",
     "0003-budgets",
     "0004-segments",
+    "0005-usage",
     "0006-schedule",
     "0007-erasure",
   ]);

@@ -15,6 +15,7 @@ const MIGRATIONS = [
   "0002-job-lock",
   "0003-budgets",
   "0004-segments",
+  "0005-usage",
   "0006-schedule",
   "0007-erasure",
 ];
@@ -161,7 +162,7 @@ describe("migrations", () => {
     const indexes = `SELECT schemaname, indexname, indexdef FROM pg_indexes WHERE schemaname LIKE 'person_data%'
       AND tablename NOT LIKE 'schema_migration%' ORDER BY 1, 2`;
     expect((await client.query(views)).rows).toEqual((await other.query(views)).rows);
-    expect((await client.query(views)).rows).toHaveLength(2);
+    expect((await client.query(views)).rows).toHaveLength(3);
     expect((await client.query(indexes)).rows).toEqual((await other.query(indexes)).rows);
   });
 

@@ -15,11 +15,11 @@ const data = (key: string, columns: string, hasExtra = false): ContractTable => 
   columns: words(columns),
   hasExtra,
 });
-const ops = (key: string, columns: string): ContractTable => ({
+const ops = (key: string, columns: string, hasExtra = false): ContractTable => ({
   room: "ops",
   key: words(key),
   columns: words(columns),
-  hasExtra: false,
+  hasExtra,
 });
 
 const answered =

@@ -2,7 +2,14 @@ import type { Path, Problems } from "../problems.ts";
 import { entriesOf, type Links } from "./links.ts";
 
 /** Job types that this version runs. */
-export const availableJobTypes: readonly string[] = ["resolve", "validate_emails", "enrich", "death_signals"];
+export const availableJobTypes: readonly string[] = [
+  "resolve",
+  "validate_emails",
+  "enrich",
+  "death_signals",
+  "search_usage",
+  "endpoint_usage",
+];
 
 /** Adds a problem for each setting that the schema knows but this version can't honour; answers how many. */
 export function checkAvailability(links: Links, jobTypes: readonly string[], problems: Problems): number {

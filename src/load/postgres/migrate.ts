@@ -5,6 +5,7 @@ import { lookups } from "../../../migrations/postgres/0001-lookups.ts";
 import { jobLock } from "../../../migrations/postgres/0002-job-lock.ts";
 import { budgets } from "../../../migrations/postgres/0003-budgets.ts";
 import { segments } from "../../../migrations/postgres/0004-segments.ts";
+import { usage } from "../../../migrations/postgres/0005-usage.ts";
 import { schedule } from "../../../migrations/postgres/0006-schedule.ts";
 import { erasure } from "../../../migrations/postgres/0007-erasure.ts";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
@@ -24,6 +25,7 @@ function migrationsFor(names: SchemaNames): Record<string, Migration> {
     "0002-job-lock": jobLock(ops),
     "0003-budgets": budgets(data, ops),
     "0004-segments": segments(data, ops),
+    "0005-usage": usage(ops),
     "0006-schedule": schedule(ops),
     "0007-erasure": withComments(erasure(data, ops), names),
   };

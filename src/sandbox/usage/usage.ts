@@ -1,6 +1,7 @@
 import { dayOf } from "../population/calendar.ts";
 import type { WorldClock } from "../world-clock.ts";
 import type { CountedCalls } from "./counts.ts";
+import { QUARTER_MS } from "./local-time.ts";
 import { createOtherUsers, FIRST_DAY_OF_USE, type OtherUsers } from "./other-users.ts";
 import { createServedCalls, type ServedCalls } from "./served-calls.ts";
 
@@ -51,7 +52,9 @@ export function createUsage(seed: number, clock: WorldClock): Usage {
       const users = othersOf(organization);
       const lastDay = dayOf(endMs - 1);
       for (let day = Math.max(dayOf(fromMs), FIRST_DAY_OF_USE); day <= lastDay; day++) {
-        for (const calls of users.callsOn(subject, day, nowMs)) {
+        // Others are counted every quarter of an hour, so that what is read twice in a row is the same.
+        const countedMs = Math.floor(nowMs / QUARTER_MS) * QUARTER_MS;
+        for (const calls of users.callsOn(subject, day, countedMs)) {
           if (calls.atMs >= fromMs && calls.atMs < endMs) found.push(calls);
         }
       }

@@ -1,0 +1,124 @@
+import { describe, expect, test } from "vitest";
+import { goTo, statedDays, storedDays } from "./usage-truth.ts";
+import { configOf, jobOf, startWorld, type World } from "./world.ts";
+
+const config = configOf(`
+  searches: { type: search_usage }`);
+
+async function startSearches(day: string): Promise<World> {
+  const world = await startWorld({ rows: 0, people: 1000, config });
+  await goTo(world, day);
+  return world;
+}
+const runSearches = async (world: World) => jobOf(await world.run(), "searches");
+
+describe("the history of person search", () => {
+  test("is read for ninety days at first, and equals the service's", async () => {
+    const world = await startSearches("2026-06-10");
+    expect(await runSearches(world)).toMatchObject({
+      status: "succeeded",
+      requests: 1,
+      records_received: 90,
+      rows_written: 91,
+    });
+    const days = await storedDays(world);
+    expect(days).toEqual(await statedDays(world));
+    expect([days.length, days[0]?.["period_start"], days.at(-1)?.["period_start"]]).toEqual([
+      90,
+      "2026-03-13",
+      "2026-06-10",
+    ]);
+    expect(
+      await world.rows(
+        `SELECT is_final, count(*) AS days, max(period_start)::text AS last, count(DISTINCT org_id) AS organizations
+         FROM person_data_ops.person_search_usage_daily GROUP BY 1 ORDER BY 1`,
+      ),
+    ).toEqual([
+      { is_final: "f", days: "4", last: "2026-06-10", organizations: "1" },
+      { is_final: "t", days: "86", last: "2026-06-06", organizations: "1" },
+    ]);
+    expect(await world.rows("SELECT cursor::text FROM person_data_ops.checkpoint")).toEqual([
+      { cursor: '{"next": "2026-06-07"}' },
+    ]);
+  });
+
+  test("equals the service's on every night, however many are missed in between, and leaves quiet days alone", async () => {
+    const world = await startSearches("2026-06-01");
+    const written: number[] = [];
+    for (const day of ["2026-06-01", "2026-06-02", "2026-06-05", "2026-06-19", "2026-08-01", "2026-08-02"]) {
+      await goTo(world, day, "01:15:00");
+      written.push((await runSearches(world)).rows_written);
+      const stated = await statedDays(world);
+      expect([day, (await storedDays(world)).slice(-90)]).toEqual([day, stated]);
+    }
+    expect(written.at(-1)).toBeLessThan(10);
+    expect(await world.value("SELECT count(*) FROM person_data_ops.sync_gap")).toBe("0");
+  });
+
+  test("has a gap where nobody read it for more than ninety days, from the first day that was not final", async () => {
+    const world = await startSearches("2026-03-01");
+    await runSearches(world);
+    await goTo(world, "2026-07-01");
+    await runSearches(world);
+    await runSearches(world);
+    expect(
+      await world.rows("SELECT job, stream, gap_start::text, gap_end::text FROM person_data_ops.sync_gap"),
+    ).toEqual([
+      {
+        job: "searches",
+        stream: "history",
+        gap_start: "2026-02-26 00:00:00+00",
+        gap_end: "2026-04-03 00:00:00+00",
+      },
+    ]);
+    expect(world.logged.filter(({ event }) => event === "usage_not_readable_any_more")).toHaveLength(1);
+    // What was last read of those days stays, marked as not final.
+    expect(
+      await world.value(
+        "SELECT count(*) FROM person_data_ops.person_search_usage_daily WHERE NOT is_final AND period_start < '2026-04-01'",
+      ),
+    ).toBe("4");
+  });
+
+  test("goes with a snapshot of the quota each time", async () => {
+    const world = await startSearches("2026-06-10");
+    await runSearches(world);
+    await runSearches(world);
+    const quotas = await world.rows(
+      `SELECT daily_record_limit, current_day_remaining::int = daily_record_limit - current_day_records_delivered AS adds_up
+       FROM person_data_ops.person_search_quota`,
+    );
+    expect(quotas).toEqual([
+      { daily_record_limit: "10000", adds_up: "t" },
+      { daily_record_limit: "10000", adds_up: "t" },
+    ]);
+  });
+
+  test("is the same whatever the service's manner", async () => {
+    const world = await startSearches("2026-06-10");
+    await runSearches(world);
+    for (const faults of ["exponent_numbers", "shuffled", "unknown_fields", "429=1#1-2,503#3,cut_body#4"]) {
+      await world.rows("TRUNCATE person_data_ops.person_search_usage_daily");
+      await world.control("/faults", { faults });
+      expect([faults, (await runSearches(world)).status]).toEqual([faults, "succeeded"]);
+      await world.control("/faults", { faults: "" });
+      expect([faults, await storedDays(world)]).toEqual([faults, await statedDays(world)]);
+    }
+    await world.rows("TRUNCATE person_data_ops.person_search_usage_daily");
+    // Days that are left out come with a later reading, and are no gap.
+    await world.control("/faults", { faults: "missing#1" });
+    await runSearches(world);
+    expect((await storedDays(world)).length).toBeLessThan(90);
+    await runSearches(world);
+    expect(await storedDays(world)).toEqual(await statedDays(world));
+    expect(await world.value("SELECT count(*) FROM person_data_ops.sync_gap")).toBe("0");
+  });
+
+  test("fails with what the service said, and leaves its checkpoint where it was", async () => {
+    const world = await startSearches("2026-06-10");
+    await world.control("/faults", { faults: "forbidden" });
+    const report = await runSearches(world);
+    expect(report.status).toBe("failed");
+    expect(await world.value("SELECT count(*) FROM person_data_ops.checkpoint")).toBe("0");
+  });
+});
