@@ -5,7 +5,7 @@ import type { Attempt } from "../extract/lookup.ts";
 import type { StoredCheckpoint } from "../load/feed-warehouse.ts";
 import type { CounterDelta, RunRef } from "../load/warehouse.ts";
 import { countAttempts, sumOf } from "./call-counters.ts";
-import type { FeedContext } from "./feed-type.ts";
+import type { FeedBooks, FeedContext } from "./feed-type.ts";
 import { bindFeed } from "./feed-types.ts";
 import { holdJob } from "./hold-job.ts";
 import { endOfError, type JobEnd, locked, succeeded } from "./job-end.ts";
@@ -107,14 +107,13 @@ async function openContext(services: JobServices, task: Task): Promise<Omit<Feed
   const stored = request.fullRefresh ? [] : await warehouse.readCheckpoints(job.name);
   const onAttempt = (attempt: Attempt) => books.note(attempt);
 
-  async function commitWith<Result>(
+  async function inBooks<Result>(
     counters: CounterDelta,
-    commit: Parameters<FeedContext["commitWith"]>[1],
+    commit: (of: FeedBooks) => Promise<Result>,
   ): Promise<Result> {
     books.add(counters);
     const { ledger, counters: sum } = books.take();
-    // The result is what `commit` gives, whose type its caller knows.
-    return (await outage.outlast(() => commit({ run, ledger, counters: sum }))) as Result;
+    return await outage.outlast(() => commit({ run, ledger, counters: sum }));
   }
 
   return {
@@ -133,14 +132,19 @@ async function openContext(services: JobServices, task: Task): Promise<Omit<Feed
       return await callFree({ http, limiter, clock, log, signal, random, onAttempt }, call);
     },
     async commit({ upserts = [], checkpoints = [], counters = {}, drift = [] }) {
-      const results = await commitWith<Awaited<ReturnType<FeedContext["commit"]>>>(counters, (of) =>
+      const results = await inBooks(counters, (of) =>
         warehouse.commitFeed({ ...of, drift, upserts, checkpoints }),
       );
-      const written = results.reduce((sum, of) => sum + of.inserted + of.updated + of.marked, 0);
+      const counted = results.filter((_, i) => !upserts[i]?.isBookkeeping);
+      const written = counted.reduce((sum, of) => sum + of.inserted + of.updated + of.marked, 0);
       books.count({ rows_written: written });
       return results;
     },
-    commitWith,
+    async commitWith(counters, commit) {
+      const result = await inBooks(counters, commit);
+      books.count({ rows_written: result.rowsWritten });
+      return result;
+    },
     count: (counters) => books.add(counters),
   };
 }

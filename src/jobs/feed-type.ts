@@ -36,7 +36,10 @@ export interface FeedContext<J extends FeedJobConfig = FeedJobConfig>
   /** Commits rows together with all attempts that were made since the last commit. */
   commit(rows: FeedRows): Promise<readonly UpsertResult[]>;
   /** The same for what has a method of its own in the warehouse. */
-  commitWith<Result>(counters: CounterDelta, work: (books: FeedBooks) => Promise<Result>): Promise<Result>;
+  commitWith<Result extends { readonly rowsWritten: number }>(
+    counters: CounterDelta,
+    work: (books: FeedBooks) => Promise<Result>,
+  ): Promise<Result>;
   /** Adds to the counters of the next commit, or of the run's end. */
   count(counters: CounterDelta): void;
 }

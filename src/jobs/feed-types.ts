@@ -2,6 +2,7 @@ import type { FeedJobConfig } from "../config/config.ts";
 import { StopJobError } from "../errors.ts";
 import { deathSignalsJob } from "./death-signals.ts";
 import { endpointUsageJob } from "./endpoint-usage.ts";
+import { segmentMembersJob } from "./segment-members.ts";
 import type { FeedContext, FeedForecast, FeedJobType } from "./feed-type.ts";
 import { searchUsageJob } from "./search-usage.ts";
 
@@ -33,7 +34,7 @@ const notYet: FeedJobType = {
 
 /** Every type of feed there is; a new one adds its line. */
 export function bindFeed(job: FeedJobConfig): BoundFeed {
-  if (job.type === "segment_members") return bind(notYet, job);
+  if (job.type === "segment_members") return bind(segmentMembersJob, job);
   if (job.type === "segment_push") return bind(notYet, job);
   if (job.type === "death_signals") return bind(deathSignalsJob, job);
   if (job.type === "search_usage") return bind(searchUsageJob, job);

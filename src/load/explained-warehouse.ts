@@ -1,3 +1,4 @@
+import type { MemberSweep } from "./segment-warehouse.ts";
 import type { LookupSelection, Patience, Warehouse } from "./warehouse.ts";
 
 /** Turns what a driver throws into an error that says what to do; `connection` names another database, if one was read. */
@@ -22,6 +23,7 @@ export function explainFailures(warehouse: Warehouse, explain: Explain): Warehou
 async function settle(pending: Promise<unknown>, explain: (error: unknown) => unknown): Promise<unknown> {
   try {
     const result = await pending;
+    if (isSweep(result)) return explainSweep(result, explain);
     return isSelection(result) ? explainPages(result, explain) : result;
   } catch (error) {
     throw explain(error);
@@ -42,18 +44,37 @@ function isSelection(result: unknown): result is LookupSelection {
   return typeof result === "object" && result !== null && "records" in result && "counts" in result;
 }
 
+function isSweep(result: unknown): result is MemberSweep {
+  return typeof result === "object" && result !== null && "settle" in result && "isFirst" in result;
+}
+
+/** A sweep goes on long after it was opened. */
+function explainSweep(sweep: MemberSweep, explain: (error: unknown) => unknown): MemberSweep {
+  return {
+    isFirst: sweep.isFirst,
+    add: async (...args) => explained(() => sweep.add(...args), explain),
+    settle: async (...args) => explained(() => sweep.settle(...args), explain),
+    close: async () => explained(() => sweep.close(), explain),
+  };
+}
+
+async function explained<Result>(
+  work: () => Promise<Result>,
+  explain: (error: unknown) => unknown,
+): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    throw explain(error);
+  }
+}
+
 /** Pages are read long after the selection was made. */
 function explainPages(selection: LookupSelection, explain: (error: unknown) => unknown): LookupSelection {
-  const explained: Patience = async (work) => {
-    try {
-      return await work();
-    } catch (error) {
-      throw explain(error);
-    }
-  };
+  const within: Patience = (work) => explained(work, explain);
   return {
     ...selection,
-    records: (within = (page) => page()) => selection.records((page) => within(() => explained(page))),
-    close: () => explained(() => selection.close()),
+    records: (outer = (page) => page()) => selection.records((page) => outer(() => within(page))),
+    close: () => within(() => selection.close()),
   };
 }

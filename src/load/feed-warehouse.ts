@@ -25,6 +25,8 @@ export interface FeedUpsert {
   readonly keep?: readonly string[];
   /** Columns that move only along with others (`observed_at`). */
   readonly along?: readonly string[];
+  /** Rows about the reading itself (`last_checked_at`), which nobody counts as written. */
+  readonly isBookkeeping?: boolean;
   /** What becomes of stored rows that are not among {@link rows}; without it nothing. */
   readonly missing?: MissingRows;
 }

@@ -10,6 +10,7 @@ import type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
 import type { ErasureWarehouse } from "./erasure-warehouse.ts";
 import type { InputSource } from "./input-source.ts";
 import type { FeedWarehouse } from "./feed-warehouse.ts";
+import type { SegmentWarehouse } from "./segment-warehouse.ts";
 
 export type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
 export type { ErasureWarehouse, KnownBy, RowKey, RowsByTable } from "./erasure-warehouse.ts";
@@ -416,6 +417,7 @@ export interface Warehouse
     AlertWarehouse,
     RetentionWarehouse,
     FeedWarehouse,
+    SegmentWarehouse,
     ErasureWarehouse {
   /** For messages: kind, place and schemas, without a secret. */
   readonly description: string;

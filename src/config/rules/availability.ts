@@ -6,6 +6,7 @@ export const availableJobTypes: readonly string[] = [
   "resolve",
   "validate_emails",
   "enrich",
+  "segment_members",
   "death_signals",
   "search_usage",
   "endpoint_usage",

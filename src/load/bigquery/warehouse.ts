@@ -107,6 +107,9 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
 
     readCheckpoints: notYet,
     commitFeed: notYet,
+    memberPagesPerCommit: 100,
+    memberCounts: notYet,
+    openSweep: notYet,
     watchJobs: notYet,
     newestSlots: notYet,
     claimSlots: notYet,

@@ -31,6 +31,13 @@ import type { Session } from "./session.ts";
 /** Rows that are encoded at once. */
 const COPY_ROWS = 5000;
 
+/** What a commit of a feed did; `work` is null where it had been made already. */
+export interface FeedDone<Result> {
+  readonly results: readonly UpsertResult[];
+  readonly work: Result | null;
+  readonly rowsWritten: number;
+}
+
 /** What else a commit writes, between its rows and its books. */
 export type FeedWork<Result> = (place: FeedPlace) => Promise<Result>;
 
@@ -67,7 +74,7 @@ export async function commitFeedWith<Result>(
   context: CommitContext,
   commit: FeedCommit,
   work: FeedWork<Result>,
-): Promise<{ readonly results: readonly UpsertResult[]; readonly work: Result | null }> {
+): Promise<FeedDone<Result>> {
   return againIfErased(() =>
     withRetries(
       (ms) => context.pause(ms),
@@ -80,7 +87,7 @@ async function commitOnce<Result>(
   context: CommitContext,
   commit: FeedCommit,
   work: FeedWork<Result>,
-): Promise<{ readonly results: readonly UpsertResult[]; readonly work: Result | null }> {
+): Promise<FeedDone<Result>> {
   const { names } = context;
   const { run } = commit;
   const load = context.openLoads.begin();
@@ -89,7 +96,7 @@ async function commitOnce<Result>(
       load.startedAt(session.now);
       const newCalls = await settleLedger(session, names, run, commit.ledger);
       if (commit.ledger.length > 0 && newCalls.size === 0) {
-        return { results: commit.upserts.map(() => NOTHING), work: null };
+        return { results: commit.upserts.map(() => NOTHING), work: null, rowsWritten: 0 };
       }
       const written = new Map<string, number>();
       const suppression = await readSuppression(session, names, context.readErasureSecret);
@@ -112,7 +119,7 @@ async function commitOnce<Result>(
       const counters = { ...commit.counters, rows_written: rowsWritten };
       await addCounters(session, names, run, counters, context.openLoads.safeUntil(load));
       crashPoint("before_commit");
-      return { results, work: result };
+      return { results, work: result, rowsWritten };
     });
     crashPoint("after_commit");
     return done;
@@ -191,7 +198,7 @@ async function upsertRows(place: FeedPlace, upsert: FeedUpsert): Promise<UpsertR
   const marked = upsert.missing ? await markMissing(place, upsert.table, upsert.missing) : 0;
   await session.change(sql`DROP TABLE pg_temp.${sql.raw(STAGE)}`);
   const result = { ...(counts ?? NOTHING), suppressed: keptOut, marked };
-  place.touch(upsert.table, result.inserted + result.updated + marked);
+  if (!upsert.isBookkeeping) place.touch(upsert.table, result.inserted + result.updated + marked);
   return result;
 }
 

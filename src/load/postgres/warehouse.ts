@@ -40,6 +40,7 @@ import { type Selected, selectDue } from "./select-lookup.ts";
 import { withRetries } from "./recovery.ts";
 import { readGrant, reserveCall } from "./reserve-call.ts";
 import { createRowStore } from "../row-store.ts";
+import { memberCounts, openSweep } from "./segment-sweep.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
 import { countPeople, dropTombstones, noteErasure, readOpenErasures, removeErased } from "./erase-people.ts";
 import { findPeople } from "./find-people.ts";
@@ -83,6 +84,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
   // A heartbeat that gets no answer must not hang until the lock has expired.
   const lockPool = openPool(options.url, 1, { connectMs: 5_000, queryMs: 5_000 });
   const runPlace: RunPlace = { pool, lockPool, names };
+  const commitContext = { ...runPlace, readErasureSecret, openLoads, pause: delay };
   const forRun = <Result>(run: RunRef, work: (session: Session) => Promise<Result>) =>
     inRunTransaction(runPlace, run, work);
   const within = <Result>(work: (session: Session) => Promise<Result>) => inTransaction(pool, work);
@@ -142,8 +144,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       return selectionOf(runPlace, { run, spec, workTable }, selected);
     },
     preparePerson: (update, answeredAt) => encodePerson(update, answeredAt, storeRows),
-    commitLookup: (commit) =>
-      commitLookup({ ...runPlace, readErasureSecret, openLoads, pause: delay }, commit),
+    commitLookup: (commit) => commitLookup(commitContext, commit),
     reserveCall: (run, call) =>
       reservations.add(() =>
         withRetries(delay, (attempt) =>
@@ -170,7 +171,10 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
 
     readCheckpoints: async (job) =>
       (await isMigrated(pool, names)) ? within((session) => readCheckpoints(session, names, job)) : [],
-    commitFeed: (commit) => commitFeed({ ...runPlace, readErasureSecret, openLoads, pause: delay }, commit),
+    commitFeed: (commit) => commitFeed(commitContext, commit),
+    memberPagesPerCommit: 10,
+    memberCounts: (segmentId) => within((session) => memberCounts(session, names, segmentId)),
+    openSweep: (run, sweep) => openSweep(commitContext, run, sweep),
 
     acquireLock: (request) => within((session) => acquireLock(session, names, request)),
     renewLock: (run, lifeMs) => inTransaction(lockPool, (session) => renewLock(session, names, run, lifeMs)),

@@ -82,6 +82,7 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
         [looseRecord("Bob"), { code: "unprocessable_entity" }],
       ]),
     ),
+  openSweep: (warehouse, run) => warehouse.openSweep(run, { segmentId: "s-1", completeAt: null }),
   commitFeed: (warehouse, run) => {
     const gap = ["locked_job", "days", "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"];
     const columns = ["job", "stream", "gap_start", "gap_end", "noticed_at"];

@@ -1,0 +1,94 @@
+import { type Cell, instantText } from "../schemas/convert.ts";
+import type { DriftLog } from "../schemas/drift.ts";
+import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
+import { jsonText } from "../schemas/json-text.ts";
+import { readEnvelope } from "./free-call.ts";
+
+/** One element of a page. */
+export interface PageMember {
+  readonly servicePid: string;
+  /** Instant; null where there was none that could be read. */
+  readonly firstAddedAt: Cell;
+  /** What was sent beyond the declared fields, as JSON text; null for nothing. */
+  readonly extra: Cell;
+}
+
+/** One page of a segment's members, newest first. */
+export interface MemberPage {
+  readonly members: readonly PageMember[];
+  readonly totalCount: number;
+  /** There are pages after this one. */
+  readonly listContinues: boolean;
+  /**
+   * Every element has a PID and a time, none is there twice, and they are in order: only then the absence of somebody says
+   * anything.
+   */
+  readonly isSound: boolean;
+}
+
+/** Reads an answer of `GET /v2/segments/members`; null where it isn't one of that page. */
+export function readMemberPage(bytes: Buffer, page: number, drift: DriftLog): MemberPage | null {
+  const envelope = readEnvelope(bytes, drift);
+  const results = envelope?.["results"];
+  if (!isJsonObject(results)) return null;
+  const { items = null, total_count: total, page: echoed = page, list_continues: continues } = results;
+  const totalCount = readCount(total);
+  const isAnswer = (items === null || Array.isArray(items)) && totalCount !== null;
+  if (!isAnswer || readCount(echoed) !== page) return null;
+  const list: readonly unknown[] = Array.isArray(items) ? items : [];
+  const members: PageMember[] = [];
+  let isWhole = true;
+  for (const item of list) {
+    const member = isJsonObject(item) ? readMember(item, drift) : null;
+    if (member) members.push(member);
+    if (!member || member.firstAddedAt === null) isWhole = false;
+  }
+  // Where it doesn't say whether it continues, another page is asked for until one is empty.
+  const listContinues = typeof continues === "boolean" ? continues : list.length > 0;
+  return { members, totalCount, listContinues, isSound: isWhole && isInOrder(members) };
+}
+
+function readCount(value: unknown): number | null {
+  const count = typeof value === "string" && /^\d+$/u.test(value) ? Number(value) : value;
+  return typeof count === "number" && Number.isSafeInteger(count) && count >= 0 ? count : null;
+}
+
+function readMember(item: JsonObject, drift: DriftLog): PageMember | null {
+  const { service_pid: pid, first_added_at: addedAt, ...rest } = item;
+  if (typeof pid !== "string" || pid === "") {
+    drift.note("unexpected_type", "service_pid", typeof pid);
+    return null;
+  }
+  const firstAddedAt = instantText(addedAt);
+  let extra: Record<string, unknown> | null = null;
+  if (firstAddedAt === null && addedAt !== null && addedAt !== undefined) {
+    drift.note("unexpected_type", "first_added_at", typeof addedAt);
+    extra = { first_added_at: addedAt };
+  }
+  for (const name in rest) {
+    drift.note("unknown_field", name, typeof rest[name]);
+    extra = { ...extra, [name]: rest[name] };
+  }
+  const text = extra === null ? null : jsonText(extra);
+  return { servicePid: pid, firstAddedAt, extra: typeof text === "string" ? text : null };
+}
+
+function isInOrder(members: readonly PageMember[]): boolean {
+  let lastUs = Number.POSITIVE_INFINITY;
+  let lastText: Cell = null;
+  for (const { firstAddedAt } of members) {
+    // Most members share their moment with the one before.
+    if (firstAddedAt === lastText) continue;
+    const us = firstAddedAt === null ? Number.NaN : microsOf(firstAddedAt);
+    if (!(us <= lastUs)) return false;
+    lastUs = us;
+    lastText = firstAddedAt;
+  }
+  return new Set(members.map(({ servicePid }) => servicePid)).size === members.length;
+}
+
+/** Microseconds since the epoch of an instant as {@link instantText} writes it. */
+export function microsOf(instant: string): number {
+  const [seconds = "", fraction = ""] = instant.slice(0, -6).split(".");
+  return Date.parse(`${seconds}Z`) * 1000 + Number(fraction.padEnd(6, "0"));
+}

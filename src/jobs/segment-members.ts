@@ -1,0 +1,205 @@
+import type { SegmentMembersJobConfig } from "../config/config.ts";
+import { readMemberPage } from "../extract/segment-page.ts";
+import type { FeedUpsert } from "../load/feed-warehouse.ts";
+import type { Cell } from "../schemas/convert.ts";
+import { DriftLog } from "../schemas/drift.ts";
+import { segmentEndpoints } from "../schemas/segments.ts";
+import { countText } from "./estimate.ts";
+import { forEachSegment, type KnownSegment, segmentGone } from "./feed-segments.ts";
+import type { FeedContext, FeedJobType } from "./feed-type.ts";
+import { type MemberCheckpoint, neverSwept, readMemberCheckpoint } from "./member-checkpoint.ts";
+import { type AnsweredPage, createMemberSweep, type SweepResult } from "./sweep-members.ts";
+
+const { name: endpoint, method, path } = segmentEndpoints.members;
+
+/** Pages of a segment that is read as a whole by each run. */
+const SWEEP_ALWAYS_PAGES = 50;
+/** Pages of a quiet check: new members of up to so many are known before everything is read. */
+const QUIET_PAGES = 3;
+
+type Context = FeedContext<SegmentMembersJobConfig>;
+
+async function readPage(context: Context, id: string, page: number, drift: DriftLog): Promise<AnsweredPage> {
+  const reply = await context.call({
+    endpoint,
+    method,
+    path: `${path}?segment_id=${encodeURIComponent(id)}&page=${page}`,
+    body: null,
+    expects: [404],
+    read: (bytes) => readMemberPage(bytes, page, drift),
+  });
+  if (reply.kind === "refused") throw segmentGone(context.job.name, endpoint, id);
+  context.count({ records_received: reply.value.members.length });
+  return { page: reply.value, seenAt: reply.answeredAt };
+}
+
+/** What a quiet check or a sweep left behind. */
+interface Synced extends SweepResult {
+  readonly isSweep: boolean;
+  readonly checkpoint: MemberCheckpoint;
+}
+
+async function syncSegment(context: Context, segment: KnownSegment): Promise<void> {
+  const { warehouse, run, outage, log, job } = context;
+  const before = readMemberCheckpoint(context.checkpoints.get(segment.id)?.cursor ?? null);
+  const drift = new DriftLog(endpoint);
+  const first = await readPage(context, segment.id, 1, drift);
+  const { living } = await outage.outlast(() => warehouse.memberCounts(segment.id));
+  const handle = await outage.outlast(() =>
+    warehouse.openSweep(run, { segmentId: segment.id, completeAt: before.complete_at }),
+  );
+  const sweep = createMemberSweep({
+    read: (page) => readPage(context, segment.id, page, drift),
+    pagesPerCommit: warehouse.memberPagesPerCommit,
+    add: (members, nextPage) =>
+      context.commitWith({}, (books) => {
+        const cursor = { ...before, unfinished: { next_page: nextPage ?? 1 } };
+        const checkpoints = nextPage === null ? [] : [{ stream: segment.id, cursor }];
+        return handle.add({ ...books, drift: [], upserts: [], checkpoints }, members);
+      }),
+    settle: (spans) =>
+      context.commitWith({}, (books) =>
+        handle.settle({ ...books, drift: [], upserts: [], checkpoints: [] }, spans),
+      ),
+  });
+  const synced =
+    (await checkQuietly(context, { before, first, living, segment, sweep, drift })) ??
+    (await sweepAll({ before, first, sweep }));
+  await outage.outlast(() => handle.close());
+  const counts = await outage.outlast(() => warehouse.memberCounts(segment.id));
+  await context.commit({
+    drift: drift.entries(),
+    upserts: booksOf(run.runId, segment, synced, counts.living),
+    checkpoints: [{ stream: segment.id, cursor: synced.checkpoint }],
+  });
+  const { added, removed, pending, totalCount, isSweep } = synced;
+  log.info(
+    { job: job.name, segment_id: segment.id, size: totalCount, added, removed, pending, sweep: isSweep },
+    "segment_synced",
+  );
+  if (pending > 0) {
+    const who = countText(pending, "member");
+    context.progress.note(job.name, `${who} of ${segment.id} not seen, and not proven to be gone yet`);
+  }
+}
+
+interface Begun {
+  readonly before: MemberCheckpoint;
+  readonly first: AnsweredPage;
+  readonly sweep: ReturnType<typeof createMemberSweep>;
+}
+
+/** Whether all pages have to be read whatever the first ones say. */
+function isSweepDue({ job, request }: Context, { before, first }: Begun): boolean {
+  const { totalCount, members, listContinues } = first.page;
+  if (request.fullRefresh || before.swept_at === null || before.unfinished !== null) return true;
+  const pages = listContinues && members.length > 0 ? Math.ceil(totalCount / members.length) : 1;
+  if (pages <= SWEEP_ALWAYS_PAGES) return true;
+  return Date.parse(first.seenAt) - Date.parse(before.swept_at) >= job.fullSweepEveryMs;
+}
+
+/** Compares the size with what is known and the newest pages; null where that doesn't agree, or a sweep is due anyway. */
+async function checkQuietly(
+  context: Context,
+  begun: Begun & {
+    readonly living: number;
+    readonly segment: KnownSegment;
+    readonly drift: DriftLog;
+  },
+): Promise<Synced | null> {
+  const { before, sweep, segment, drift } = begun;
+  let answer = begun.first;
+  let page = 1;
+  let { living } = begun;
+  let added = 0;
+  const isDue = isSweepDue(context, begun);
+  for (;;) {
+    const { added: ofPage } = await sweep.begin(answer, page);
+    living += ofPage;
+    added += ofPage;
+    if (isDue || living + before.suppressed === answer.page.totalCount) break;
+    // Somebody known stands on the page: all new ones have been seen.
+    if (ofPage < answer.page.members.length || page >= QUIET_PAGES || !answer.page.listContinues) break;
+    page += 1;
+    answer = await readPage(context, segment.id, page, drift);
+  }
+  const { totalCount } = answer.page;
+  if (isDue || living + before.suppressed !== totalCount) return null;
+  return {
+    isSweep: false,
+    totalCount,
+    added,
+    removed: 0,
+    pending: 0,
+    suppressed: before.suppressed,
+    seenAt: answer.seenAt,
+    checkpoint: before,
+  };
+}
+
+async function sweepAll({ before, first, sweep }: Begun): Promise<Synced> {
+  await sweep.readAll(before.unfinished?.next_page ?? 1);
+  const result = await sweep.settle();
+  const isComplete = result.pending === 0;
+  return {
+    ...result,
+    isSweep: true,
+    checkpoint: {
+      ...neverSwept,
+      swept_at: result.seenAt,
+      complete_at: isComplete ? first.seenAt : before.complete_at,
+      suppressed: result.suppressed,
+    },
+  };
+}
+
+/** The rows about the reading itself. */
+function booksOf(
+  runId: string,
+  { id, name }: KnownSegment,
+  synced: Synced,
+  living: number,
+): readonly FeedUpsert[] {
+  const { totalCount, seenAt, isSweep, pending } = synced;
+  const segment: [string, Cell][] = [
+    ["segment_id", id],
+    ["current_size", String(totalCount)],
+    ["last_checked_at", seenAt],
+    ...(name === null ? [] : [["name", name] satisfies [string, Cell]]),
+    ...(isSweep && pending === 0 ? [["last_complete_sync_at", seenAt] satisfies [string, Cell]] : []),
+  ];
+  const counts = [totalCount, living, synced.added, synced.removed, pending].map(String);
+  return [
+    {
+      table: "segment",
+      columns: segment.map(([column]) => column),
+      rows: [segment.map(([, cell]) => cell)],
+      isBookkeeping: true,
+    },
+    {
+      table: "segment_sync",
+      columns: [
+        "segment_id",
+        "run_id",
+        "observed_at",
+        "current_size",
+        "known_members",
+        "added",
+        "removed",
+        "removals_pending",
+      ],
+      rows: [[id, runId, seenAt, ...counts]],
+      isBookkeeping: true,
+    },
+  ];
+}
+
+/** Keeps the members of segments: `GET /v2/segments/members`. */
+export const segmentMembersJob: FeedJobType<SegmentMembersJobConfig> = {
+  endpoints: [segmentEndpoints.members],
+  cursorDoc:
+    "swept_at: when all pages were last read; complete_at: begin of the last reading that left nothing unproven; unfinished: the " +
+    "page with which an interrupted one goes on. Without a checkpoint all pages are read",
+  forecast: (job) => ({ calls: job.segments.length, toSend: 0 }),
+  run: (context) => forEachSegment(context, context.job.segments, (segment) => syncSegment(context, segment)),
+};

@@ -1,0 +1,159 @@
+import { expect, test } from "vitest";
+import { configOf, jobOf, startWorld, type World } from "./world.ts";
+
+const SEGMENT = "11111111-1111-4111-8111-111111111111";
+const PEOPLE = 20_000;
+
+const config = (more = "") =>
+  configOf(`
+  vip_members: { type: segment_members, segments: [{ id: ${SEGMENT}, name: VIP }]${more} }`);
+
+/** A segment of some pages, its members in batches of one moment each. */
+async function startMembers(members: number, batch = 4000, more = ""): Promise<World> {
+  const world = await startWorld({ rows: 0, people: PEOPLE, config: config(more) });
+  await world.control("/segments", {
+    segment_id: SEGMENT,
+    name: "vip",
+    members,
+    batch,
+    at: "2026-10-01T00:00:00Z",
+  });
+  return world;
+}
+
+interface Truth {
+  readonly service_pid: string;
+  readonly first_added_at: string;
+  readonly is_member: boolean;
+}
+
+async function truthOf(world: World): Promise<readonly Truth[]> {
+  // What the sandbox's controls answer.
+  const { members } = (await world.control(`/segments/${SEGMENT}/members?limit=100000`)) as {
+    members: Truth[];
+  };
+  return members;
+}
+
+/** Members as the warehouse knows them, and as the service does. */
+async function compare(world: World): Promise<{ known: readonly string[]; truth: readonly string[] }> {
+  const rows = await world.rows(
+    `SELECT service_pid || ' ' || to_char(first_added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS line
+     FROM person_data.segment_member WHERE segment_id = '${SEGMENT}' AND is_member ORDER BY 1`,
+  );
+  const truth = (await truthOf(world)).filter(({ is_member }) => is_member);
+  return {
+    known: rows.map((row) => row["line"] ?? "").toSorted(),
+    truth: truth.map((member) => `${member.service_pid} ${member.first_added_at}`).toSorted(),
+  };
+}
+
+async function expectExact(world: World): Promise<void> {
+  const { known, truth } = await compare(world);
+  expect(known).toEqual(truth);
+}
+
+const overlaps = `SELECT count(*) FROM person_data.segment_membership_history AS a
+  JOIN person_data.segment_membership_history AS b USING (segment_id, service_pid)
+  WHERE a.valid_from < b.valid_from AND coalesce(a.valid_to, 'infinity') > b.valid_from`;
+const open = `SELECT count(*) FROM person_data.segment_membership_history AS h
+  FULL JOIN (SELECT segment_id, service_pid FROM person_data.segment_member WHERE is_member) AS m USING (segment_id, service_pid)
+  WHERE h.valid_to IS NULL AND (h.valid_from IS NULL OR m.service_pid IS NULL)`;
+const syncs = `SELECT current_size, known_members, added, removed, removals_pending
+  FROM person_data_ops.segment_sync ORDER BY _synced_at`;
+
+test("the first sync takes over every page; a second one finds nothing changed", async () => {
+  const world = await startMembers(11_000);
+  expect(jobOf(await world.run(), "vip_members")).toMatchObject({
+    status: "succeeded",
+    requests: 3,
+    records_read: 0,
+    records_received: 11_000,
+    rows_written: 22_000,
+  });
+  await expectExact(world);
+  expect(
+    await world.rows(
+      "SELECT valid_from_basis AS basis, count(*) AS all, count(valid_to) AS closed FROM person_data.segment_membership_history GROUP BY 1",
+    ),
+  ).toEqual([{ basis: "vendor", all: "11000", closed: "0" }]);
+  expect(
+    await world.rows(
+      "SELECT name, current_size, source, last_checked_at = last_complete_sync_at AS is_complete FROM person_data.segment",
+    ),
+  ).toEqual([{ name: "VIP", current_size: "11000", source: null, is_complete: "t" }]);
+  expect(jobOf(await world.run(), "vip_members")).toMatchObject({ status: "succeeded", rows_written: 0 });
+  expect(await world.rows(syncs)).toEqual([
+    { current_size: "11000", known_members: "11000", added: "11000", removed: "0", removals_pending: "0" },
+    { current_size: "11000", known_members: "11000", added: "0", removed: "0", removals_pending: "0" },
+  ]);
+});
+
+test("removals inside a page, at its edges and in ties over several pages are proven; who comes back has a new interval", async () => {
+  const world = await startMembers(12_000, 9000);
+  await world.run();
+  const truth = await truthOf(world);
+  const pids = [0, 1, 4999, 5000, 8999, 9000, 11_999].map((i) => truth[i]?.service_pid ?? "");
+  await world.control("/members", { segment_id: SEGMENT, remove: pids });
+  const second = jobOf(await world.run(), "vip_members");
+  expect(second).toMatchObject({ status: "succeeded", rows_written: 14 });
+  await expectExact(world);
+  await world.control("/members", { segment_id: SEGMENT, add: pids.slice(0, 3) });
+  expect(jobOf(await world.run(), "vip_members")).toMatchObject({ status: "succeeded", rows_written: 6 });
+  await expectExact(world);
+  expect(await world.value(overlaps)).toBe("0");
+  expect(await world.value(open)).toBe("0");
+  expect(
+    await world.rows(
+      `SELECT valid_from_basis, valid_to IS NULL AS is_open, count(*) FROM person_data.segment_membership_history
+       WHERE service_pid = ANY ('{${pids.join()}}') GROUP BY 1, 2 ORDER BY 1, 2`,
+    ),
+  ).toEqual([
+    { valid_from_basis: "observed", is_open: "t", count: "3" },
+    { valid_from_basis: "vendor", is_open: "f", count: "7" },
+  ]);
+  expect(
+    await world.value(
+      "SELECT count(*) FROM person_data.segment_member WHERE removed_seen_at IS NOT NULL AND NOT is_member",
+    ),
+  ).toBe("4");
+});
+
+test("with changes between any two pages nobody is lost for good, and a quiet night is exact", async () => {
+  const world = await startMembers(11_000, 3000);
+  await world.run();
+  const churn = { seed: 5, adds: 300, readds: 40, removes: 200 };
+  await world.control("/page_hooks", { segment_id: SEGMENT, churn });
+  for (let night = 0; night < 3; night++) {
+    expect(jobOf(await world.run(), "vip_members").status).toBe("succeeded");
+  }
+  await world.control("/page_hooks", { segment_id: SEGMENT, churn: null });
+  expect(jobOf(await world.run(), "vip_members").status).toBe("succeeded");
+  await expectExact(world);
+  expect(await world.value(overlaps)).toBe("0");
+  expect(await world.value(open)).toBe("0");
+  expect((await world.rows(syncs)).at(-1)?.["removals_pending"]).toBe("0");
+});
+
+test("an emptied segment is empty, one that is gone is told and touches nobody", async () => {
+  const world = await startMembers(30);
+  await world.run();
+  await world.control("/delete_segment", { segment_id: SEGMENT });
+  const gone = jobOf(await world.run(), "vip_members");
+  expect([gone.status, gone.error?.code, gone.rows_written]).toEqual(["failed", "segment_gone", 0]);
+  expect(await world.value("SELECT count(*) FROM person_data.segment_member WHERE is_member")).toBe("30");
+  await world.control("/segments", { segment_id: SEGMENT, name: "vip" });
+  expect(jobOf(await world.run(), "vip_members")).toMatchObject({ status: "succeeded", rows_written: 60 });
+  expect(await world.value("SELECT count(*) FROM person_data.segment_member WHERE is_member")).toBe("0");
+});
+
+test("faults on the way cost requests, not members", async () => {
+  const world = await startMembers(11_000);
+  await world.control("/faults", {
+    faults: "500@members#2,cut_body@members#4,503@members#5",
+  });
+  const report = jobOf(await world.run({}, { random: () => 0 }), "vip_members");
+  expect(report.status).toBe("succeeded");
+  expect(report.retries).toBeGreaterThan(2);
+  await expectExact(world);
+});
