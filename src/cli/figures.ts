@@ -30,6 +30,13 @@ export function ago(instant: string | null, nowMs: number): string {
   return `${count(Math.floor(seconds / size))} ${unit} ago`;
 }
 
+/** How far ahead an instant is: `in 14 h`. */
+export function ahead(instant: string, nowMs: number): string {
+  const minutes = Math.max(0, Math.ceil((Date.parse(instant) - nowMs) / 60_000));
+  if (minutes < 60) return `in ${minutes} min`;
+  return minutes < 48 * 60 ? `in ${Math.floor(minutes / 60)} h` : `in ${Math.floor(minutes / 1440)} d`;
+}
+
 /** A share of a whole: `85.2 %`; `–` of nothing. */
 export function percent(part: number, whole: number): string {
   return whole === 0 ? "–" : `${((100 * part) / whole).toFixed(1)} %`;

@@ -4,9 +4,10 @@ import { renderTable } from "./text-table.ts";
 
 /** A table of what is left of each budget. */
 export function renderBudgets(
-  { budgets }: { readonly budgets: readonly BudgetReport[] },
+  { budgets }: { readonly budgets: readonly (BudgetReport & { readonly lasts_until?: string | null })[] },
   widthColumns: number | null,
 ): string {
+  const isForeseen = budgets.some(({ lasts_until }) => lasts_until !== undefined);
   return renderTable(
     [
       { name: "budget" },
@@ -14,13 +15,15 @@ export function renderBudgets(
       { name: "limit", isNumber: true },
       { name: "used", isNumber: true },
       { name: "left", isNumber: true },
+      ...(isForeseen ? [{ name: "lasts until (UTC)" }] : []),
     ],
-    budgets.map(({ budget, period, limit, used, left }) => [
+    budgets.map(({ budget, period, limit, used, left, lasts_until }) => [
       budget,
       period === "day" ? "today (UTC)" : "this month (UTC)",
       count(limit),
       count(used),
       count(left),
+      ...(isForeseen ? [lasts_until?.slice(0, 16).replace("T", " ") ?? `the end of the ${period}`] : []),
     ]),
     widthColumns,
   );

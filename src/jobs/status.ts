@@ -1,6 +1,10 @@
 import type { JobConfig } from "../config/config.ts";
 import type { JobStatus, LedgerDay, LockHolder, PastRun, TableFreshness } from "../load/warehouse.ts";
-import { type BudgetReport, budgetReports } from "./budget-report.ts";
+import { nextSlot } from "../schedule/slots.ts";
+import { type AttentionReport, attentionOf } from "./attention.ts";
+import { type BudgetOutlook, budgetOutlooks } from "./budget-outlook.ts";
+import { budgetReports } from "./budget-report.ts";
+import { type Freshness, freshnessOf, schedulesByJob } from "./freshness.ts";
 import type { Counters } from "./report.ts";
 import { reportWaiting } from "./waiting-answers.ts";
 import type { JobServices } from "./services.ts";
@@ -35,6 +39,16 @@ export interface JobStatusReport {
   readonly job: string;
   readonly type: string;
   readonly enabled: boolean;
+  /** Five cron fields; null for a job that runs along with others, or only by hand. */
+  readonly schedule: string | null;
+  readonly timezone: string;
+  /** When it is due next, by its own schedule or that of the job that it runs along with. */
+  readonly next_slot_at: string | null;
+  /**
+   * `fresh`: it succeeded after it was last due (without a schedule: its last run succeeded), or stopped at a cap of the
+   * user's own; `running`; `stale`; `never` succeeded; `off`: switched off.
+   */
+  readonly freshness: Freshness;
   /** Null before the first run. */
   readonly last_run: PastRunReport | null;
   /** The newest run of each shard, of as many as `last_run` was one of; without shards `last_run` alone. */
@@ -61,6 +75,14 @@ export interface JobStatusReport {
   readonly waiting_answers: { readonly calls: number; readonly bytes: number };
   /** Who runs it now; several only when it is run in shards. */
   readonly held_by: readonly HolderReport[];
+}
+
+/** What the service's own quota leaves. */
+export interface QuotaReport {
+  readonly org_id: string;
+  readonly observed_at: string;
+  readonly limit: number | null;
+  readonly left: number | null;
 }
 
 /** One table in the document of `status --json`. */
@@ -93,8 +115,12 @@ export interface StatusReport {
   /** Service that the warehouse was filled from; null before the first run. */
   readonly service_host: string | null;
   readonly jobs: readonly JobStatusReport[];
+  /** What wants attention; empty when all is well. */
+  readonly attention: readonly AttentionReport[];
+  /** Quotas of the service's that a job has read; empty where none has. */
+  readonly quotas: readonly QuotaReport[];
   /** Empty where no budget is set. */
-  readonly budgets: readonly BudgetReport[];
+  readonly budgets: readonly BudgetOutlook[];
   /** The last days on which something was sent or rejected, newest first. */
   readonly days: readonly LedgerDayReport[];
   /** Empty before the first run. */
@@ -107,6 +133,8 @@ export interface StatusReport {
   }[];
 }
 
+/** A budget that is used so far wants attention, unless the configuration says otherwise. */
+const BUDGET_RATIO = 0.9;
 /** Days of the ledger that are shown. */
 const DAYS = 7;
 
@@ -114,29 +142,63 @@ const DAYS = 7;
 export async function readStatus({
   config,
   warehouse,
-}: Pick<JobServices, "config" | "warehouse">): Promise<StatusReport> {
+  clock,
+}: Pick<JobServices, "config" | "warehouse" | "clock">): Promise<StatusReport> {
   const isMigrated = await warehouse.isMigrated();
   const waiting = await reportWaiting(config, warehouse);
+  const schedules = schedulesByJob(config);
+  const nowMs = clock.now();
   const jobs: JobStatusReport[] = [];
   for (const job of config.jobs) {
     const status = isMigrated ? await warehouse.jobStatus(job.name) : neverRun(job);
     jobs.push({
-      ...statusReport(job, status),
+      ...statusReport(job, status, {
+        schedule: (job.enabled ? schedules.get(job.name) : null) ?? null,
+        staleAfterMs: config.alerts?.staleAfterMs ?? null,
+        nowMs,
+      }),
       waiting_answers: waiting.byJob.get(job.name) ?? { calls: 0, bytes: 0 },
     });
   }
+  const days = await warehouse.ledgerDays(DAYS);
+  const budgets = budgetOutlooks(config, budgetReports(config, await warehouse.budgetUse()), days, nowMs);
   return {
     warehouse: warehouse.description,
     service_host: isMigrated ? await warehouse.readServiceHost() : null,
     jobs,
-    budgets: budgetReports(config, await warehouse.budgetUse()),
-    days: (await warehouse.ledgerDays(DAYS)).map(dayReport),
+    attention: attentionOf(jobs, budgets, config.alerts?.budgetRatio ?? BUDGET_RATIO),
+    quotas: [],
+    budgets,
+    days: days.map(dayReport),
     tables: isMigrated ? (await warehouse.tableFreshness()).map(freshnessReport) : [],
     answers_left_behind: waiting.remarks.map(({ path, message, hint = "" }) => ({
       folder: path,
       message,
       hint,
     })),
+  };
+}
+
+/** The status before the first run has made the embedded database. */
+export function statusBeforeFirstRun(config: JobServices["config"], nowMs: number): StatusReport {
+  const schedules = schedulesByJob(config);
+  return {
+    warehouse: "The embedded database, which the first run makes",
+    service_host: null,
+    jobs: config.jobs.map((job) => ({
+      ...statusReport(job, neverRun(job), {
+        schedule: (job.enabled ? schedules.get(job.name) : null) ?? null,
+        staleAfterMs: null,
+        nowMs,
+      }),
+      waiting_answers: { calls: 0, bytes: 0 },
+    })),
+    attention: [],
+    quotas: [],
+    budgets: budgetOutlooks(config, budgetReports(config, []), [], nowMs),
+    days: [],
+    tables: [],
+    answers_left_behind: [],
   };
 }
 
@@ -152,12 +214,22 @@ function neverRun(job: JobConfig): JobStatus {
   };
 }
 
-function statusReport(job: JobConfig, status: JobStatus): Omit<JobStatusReport, "waiting_answers"> {
+function statusReport(
+  job: JobConfig,
+  status: JobStatus,
+  given: Parameters<typeof freshnessOf>[2],
+): Omit<JobStatusReport, "waiting_answers"> {
   const { lastRun, lastPass, coverage } = status;
+  const { schedule, nowMs } = given;
+  const next = schedule && nextSlot(schedule, nowMs);
   return {
     job: job.name,
     type: job.type,
     enabled: job.enabled,
+    schedule: job.schedule,
+    timezone: job.timezone,
+    next_slot_at: next && new Date(next.atMs).toISOString(),
+    freshness: freshnessOf(job, status, given),
     last_run: lastRun && pastRunReport(lastRun),
     last_pass: lastPass.map(pastRunReport),
     last_success_at: status.lastSuccessAt,

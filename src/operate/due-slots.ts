@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { KnownSlot } from "../load/schedule-warehouse.ts";
 import { lastSlot, nextSlot, type Slot } from "../schedule/slots.ts";
-import type { ScheduledJob } from "./scheduled-jobs.ts";
+import type { ScheduledJob } from "../jobs/scheduled-jobs.ts";
 
 /** A slot to be run now. */
 export interface DueSlot extends Slot {

@@ -5,7 +5,7 @@ import type { JobServices } from "../jobs/services.ts";
 import { wholeInput } from "../jobs/shard.ts";
 import { type DueSlot, findDue } from "./due-slots.ts";
 import { describeForLog } from "./log-fields.ts";
-import { scheduledJobs } from "./scheduled-jobs.ts";
+import { scheduledJobs } from "../jobs/scheduled-jobs.ts";
 
 /** What the scheduler works with. */
 export interface SchedulerOptions {

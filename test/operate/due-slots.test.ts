@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { JobConfig } from "../../src/config/config.ts";
 import type { KnownSlot } from "../../src/load/schedule-warehouse.ts";
 import { type DueRules, findDue } from "../../src/operate/due-slots.ts";
-import { scheduledJobs, unscheduledJobs } from "../../src/operate/scheduled-jobs.ts";
+import { scheduledJobs, unscheduledJobs } from "../../src/jobs/scheduled-jobs.ts";
 import { fine, load } from "../config/support.ts";
 
 const HOUR_MS = 3_600_000;

@@ -1,16 +1,15 @@
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
-import type { Config } from "../../config/config.ts";
-import { budgetReports } from "../../jobs/budget-report.ts";
 import {
   type JobStatusReport,
   type PastRunReport,
   readStatus,
+  statusBeforeFirstRun,
   type StatusReport,
 } from "../../jobs/status.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { ago, count, counted, megabytes, percent } from "../figures.ts";
+import { ago, ahead, count, counted, megabytes, percent } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { isStillToBeMade, openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
@@ -28,8 +27,12 @@ export const addStatus: AddCommand = (program, act) => {
 async function status(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
   const report = (await isStillToBeMade(config))
-    ? nothingYet(config)
-    : await readStatus({ config, warehouse: (await openConfiguredWarehouse(context, config)).warehouse });
+    ? statusBeforeFirstRun(config, systemClock.now())
+    : await readStatus({
+        config,
+        warehouse: (await openConfiguredWarehouse(context, config)).warehouse,
+        clock: systemClock,
+      });
   return {
     document: report,
     text: renderStatus(report, systemClock.now(), context.widthColumns),
@@ -37,35 +40,10 @@ async function status(context: Context): Promise<Outcome> {
   };
 }
 
-/** The status before the first run has made the embedded database. */
-function nothingYet(config: Config): StatusReport {
-  const { jobs } = config;
-  return {
-    warehouse: "The embedded database, which the first run makes",
-    service_host: null,
-    jobs: jobs.map(({ name, type, enabled }) => ({
-      job: name,
-      type,
-      enabled,
-      last_run: null,
-      last_pass: [],
-      last_success_at: null,
-      coverage: null,
-      open_rejects: {},
-      waiting_answers: { calls: 0, bytes: 0 },
-      held_by: [],
-    })),
-    budgets: budgetReports(config, []),
-    days: [],
-    tables: [],
-    answers_left_behind: [],
-  };
-}
-
 function renderStatus(report: StatusReport, nowMs: number, widthColumns: number | null): string {
   const from = report.service_host === null ? "not filled yet" : `filled from ${report.service_host}`;
   return [
-    `${report.warehouse}, ${from}`,
+    [glance(report, nowMs), ...attention(report), `${report.warehouse}, ${from}`].join("\n"),
     renderJobs(report.jobs, nowMs, widthColumns),
     [...report.jobs.flatMap((job) => remarks(job)), ...leftBehind(report)].join("\n"),
     report.budgets.length === 0 ? "" : renderBudgets(report, widthColumns),
@@ -76,13 +54,38 @@ function renderStatus(report: StatusReport, nowMs: number, widthColumns: number 
     .join("\n\n");
 }
 
+/** The one line that most people want: is all well, and what comes next. */
+function glance({ jobs, attention: found }: StatusReport, nowMs: number): string {
+  const on = jobs.filter(({ enabled }) => enabled);
+  const wellCount = on.filter(({ freshness }) => freshness === "fresh" || freshness === "running").length;
+  const running = on.filter(({ freshness }) => freshness === "running").map(({ job }) => job);
+  const isWell = found.length === 0 && wellCount === on.length;
+  const [next] = on
+    .flatMap(({ job, next_slot_at }) => (next_slot_at === null ? [] : [{ job, at: next_slot_at }]))
+    .toSorted((a, b) => (a.at < b.at ? -1 : 1));
+  return [
+    `${isWell ? "✓" : "!"} ${wellCount} of ${counted(on.length, "job")} fresh`,
+    ...(running.length === 0 ? [] : [`running: ${running.join(", ")}`]),
+    ...(next ? [`next: ${next.job} ${ahead(next.at, nowMs)}`] : []),
+  ].join("; ");
+}
+
+function attention({ attention: found }: StatusReport): string[] {
+  return found.flatMap(({ subject, message, what_to_do }) => [
+    `✗ ${subject}: ${message}`,
+    `  → ${what_to_do}`,
+  ]);
+}
+
 function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumns: number | null): string {
   return renderTable(
     [
       { name: "job" },
+      { name: "fresh" },
       { name: "last run" },
       { name: "status" },
       { name: "last success" },
+      { name: "next" },
       { name: "sent", isNumber: true },
       { name: "input rows", isNumber: true },
       { name: "answered", isNumber: true },
@@ -91,11 +94,13 @@ function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumn
       { name: "oldest answer" },
       { name: "rejects", isNumber: true },
     ],
-    jobs.map(({ job, last_run, last_pass, last_success_at, coverage, open_rejects, enabled }) => [
-      enabled ? job : `${job} (off)`,
+    jobs.map(({ job, last_run, last_pass, last_success_at, coverage, open_rejects, ...report }) => [
+      job,
+      report.freshness,
       ago(last_run?.started_at ?? null, nowMs),
       endOfPass(last_pass),
       ago(last_success_at, nowMs),
+      report.next_slot_at === null ? "by hand" : ahead(report.next_slot_at, nowMs),
       last_run === null ? "" : count(last_pass.reduce((sum, run) => sum + run.records_sent, 0)),
       coverage === null ? "" : count(coverage.input_rows),
       coverage === null ? "" : percent(coverage.answered, coverage.input_rows),
@@ -138,7 +143,9 @@ function remarks(report: JobStatusReport): string[] {
   return [
     ...holders(report),
     ...last_pass.flatMap(({ shard, error }) =>
-      error === null ? [] : [`✗ ${job}${last_pass.length > 1 ? ` (shard ${shard})` : ""}: ${error}`],
+      error === null || last_pass.length === 1
+        ? []
+        : [`✗ ${job}${last_pass.length > 1 ? ` (shard ${shard})` : ""}: ${error}`],
     ),
     ...(isPart
       ? [

@@ -1,0 +1,136 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { RunReport } from "../jobs/run.ts";
+import type { StatusReport } from "../jobs/status.ts";
+import type { CallObserver } from "./measured-http.ts";
+
+/** Counters of `run --json` that say what became of input rows. */
+const OUTCOMES = [
+  "unchanged",
+  "duplicate",
+  "suppressed",
+  "waiting",
+  "sent",
+  "matched",
+  "rejected",
+  "rejected_before_sending",
+  "remaining",
+] as const;
+
+/** What `/metrics` shows. No label comes from a record. */
+export interface Metrics extends CallObserver {
+  /** Counts a run. */
+  observeRun(report: RunReport): void;
+  /** Everything in Prometheus's text form; without a status only what this process itself counted. */
+  render(status: StatusReport | null): Promise<{ readonly contentType: string; readonly text: string }>;
+}
+
+/** Metrics of one scheduler, from zero. */
+export function createMetrics(version: string): Metrics {
+  const registers = [new Registry()];
+  const [register = new Registry()] = registers;
+  collectDefaultMetrics({ register });
+  const counter = (name: string, help: string, labelNames: readonly string[]) =>
+    new Counter({ name: `person_etl_${name}`, help, labelNames, registers });
+  const gauge = (name: string, help: string, labelNames: readonly string[] = []) =>
+    new Gauge({ name: `person_etl_${name}`, help, labelNames, registers });
+
+  gauge("build_info", "The version; always 1.", ["version"]).set({ version }, 1);
+  const runs = counter("runs_total", "Runs of a job, by how they ended.", ["job", "type", "status"]);
+  const records = counter("records_total", "Input rows by what became of them.", ["job", "outcome"]);
+  const rowsWritten = counter("rows_written_total", "Warehouse rows inserted, changed or removed.", ["job"]);
+  const billedTwice = counter("possibly_billed_twice_total", "Records that may be billed twice.", ["job"]);
+  const attempts = counter("attempts_total", "HTTP requests by endpoint and status.", ["endpoint", "status"]);
+  const seconds = new Histogram({
+    name: "person_etl_attempt_seconds",
+    help: "Seconds until the whole answer was read.",
+    labelNames: ["endpoint"],
+    buckets: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
+    registers,
+  });
+  const inFlight = gauge("calls_in_flight", "Calls under way.");
+  const rejectRatio = gauge("reject_ratio", "Rejected / tried records of the last run.", ["job"]);
+  const up = gauge("warehouse_up", "1 when the warehouse answered this reading.");
+  const status = statusGauges(gauge);
+
+  return {
+    began: () => inFlight.inc(),
+    ended(attempt) {
+      inFlight.dec();
+      attempts.inc({ endpoint: attempt.endpoint, status: attempt.status });
+      seconds.observe({ endpoint: attempt.endpoint }, attempt.seconds);
+    },
+    observeRun({ jobs }) {
+      for (const report of jobs) {
+        const { job, type } = report;
+        runs.inc({ job, type, status: report.status });
+        for (const outcome of OUTCOMES) records.inc({ job, outcome }, report[`records_${outcome}`]);
+        rowsWritten.inc({ job }, report.rows_written);
+        billedTwice.inc({ job }, report.possibly_billed_twice);
+      }
+    },
+    async render(report) {
+      up.set(report === null ? 0 : 1);
+      for (const { job, last_run } of report?.jobs ?? []) {
+        if (!last_run) continue;
+        const tried = last_run.records_sent + last_run.records_rejected_before_sending;
+        rejectRatio.set({ job }, tried === 0 ? 0 : last_run.records_rejected / tried);
+      }
+      if (report) status.set(report);
+      return { contentType: register.contentType, text: await register.metrics() };
+    },
+  };
+}
+
+type MakeGauge = (name: string, help: string, labelNames?: readonly string[]) => Gauge;
+
+/** What the warehouse knows, as of each reading. */
+function statusGauges(gauge: MakeGauge): { readonly set: (report: StatusReport) => void } {
+  const lastSuccess = gauge("last_success_timestamp_seconds", "End of the last run that succeeded.", ["job"]);
+  const nextSlot = gauge("next_slot_timestamp_seconds", "When the job is due next.", ["job"]);
+  const fresh = gauge("job_fresh", "1 when the job has succeeded since it was last due.", ["job"]);
+  const held = gauge("job_running", "Processes that run the job now.", ["job"]);
+  const due = gauge("records_due", "Input rows that were left due by the last run.", ["job"]);
+  const answered = gauge("input_rows_answered_ratio", "Input rows with an answer / input rows.", ["job"]);
+  const rejects = gauge("open_rejects", "Rejected rows that are not resolved, by cause.", ["job", "code"]);
+  const spoolBytes = gauge("spool_bytes", "Received answers on disk that wait to be loaded.", ["job"]);
+  const spoolCalls = gauge("spool_calls", "Received answers on disk, counted in calls.", ["job"]);
+  const budgetLimit = gauge("budget_records_limit", "Most records of a period (UTC).", ["budget", "period"]);
+  const budgetUsed = gauge("budget_records_used", "Records that count in a budget.", ["budget", "period"]);
+  const budgetLeft = gauge("budget_records_left", "Records that a budget still allows.", [
+    "budget",
+    "period",
+  ]);
+  const quotaLeft = gauge("search_quota_records_left", "Records that the service's day still allows.", [
+    "org",
+  ]);
+  const quotaLimit = gauge("search_quota_records_limit", "The service's own limit per day.", ["org"]);
+  const all = [lastSuccess, nextSlot, fresh, held, due, answered, rejects, spoolBytes, spoolCalls];
+  return {
+    set({ jobs, budgets, quotas }) {
+      for (const one of [...all, budgetLimit, budgetUsed, budgetLeft, quotaLeft, quotaLimit]) one.reset();
+      for (const { job, coverage, ...report } of jobs.filter(({ enabled }) => enabled)) {
+        const at = (instant: string | null, of: Gauge) =>
+          instant === null ? undefined : of.set({ job }, Date.parse(instant) / 1000);
+        at(report.last_success_at, lastSuccess);
+        at(report.next_slot_at, nextSlot);
+        fresh.set({ job }, report.freshness === "fresh" ? 1 : 0);
+        held.set({ job }, report.held_by.filter(({ is_expired }) => !is_expired).length);
+        spoolBytes.set({ job }, report.waiting_answers.bytes);
+        spoolCalls.set({ job }, report.waiting_answers.calls);
+        for (const [code, rows] of Object.entries(report.open_rejects)) rejects.set({ job, code }, rows);
+        if (!coverage) continue;
+        due.set({ job }, coverage.due);
+        if (coverage.input_rows > 0) answered.set({ job }, coverage.answered / coverage.input_rows);
+      }
+      for (const { budget, period, limit, used, left } of budgets) {
+        budgetLimit.set({ budget, period }, limit);
+        budgetUsed.set({ budget, period }, used);
+        budgetLeft.set({ budget, period }, left);
+      }
+      for (const { org_id: org, limit, left } of quotas) {
+        if (limit !== null) quotaLimit.set({ org }, limit);
+        if (left !== null) quotaLeft.set({ org }, left);
+      }
+    },
+  };
+}

@@ -1,0 +1,85 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { getRequestListener } from "@hono/node-server";
+import { Hono } from "hono";
+import { codeOf, FixConfigurationError } from "../errors.ts";
+
+/** What the pages tell. */
+export interface PageSources {
+  /** Whether work can be done; every reason against it by its code. */
+  readonly readiness: () => Promise<{ readonly ready: boolean; readonly reasons: readonly string[] }>;
+  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  /** What a reader of metrics has to show; null for nothing. Read for each request, so that it may be rotated. */
+  readonly token: (() => Promise<string>) | null;
+}
+
+/** Pages that are served. */
+export interface Pages {
+  /** `http://127.0.0.1:8080`. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+/** Serves `/healthz`, `/readyz` and `/metrics`. */
+export async function servePages(
+  sources: PageSources,
+  place: { readonly bind: string; readonly port: number },
+): Promise<Pages> {
+  const app = new Hono();
+  app.get("/healthz", (context) => context.json({ status: "ok" }));
+  app.get("/readyz", async (context) => {
+    const { ready, reasons } = await sources.readiness();
+    return context.json({ ready, reasons }, ready ? 200 : 503);
+  });
+  app.get("/metrics", async (context) => {
+    const given = context.req.header("authorization") ?? "";
+    if (sources.token !== null && !isSame(given, `Bearer ${await sources.token()}`)) {
+      context.header("WWW-Authenticate", "Bearer");
+      return context.json({ error: "unauthorized" }, 401);
+    }
+    const { contentType, text } = await sources.metrics();
+    return context.body(text, 200, { "Content-Type": contentType, "Cache-Control": "no-store" });
+  });
+  app.notFound((context) => context.json({ error: "not_found" }, 404));
+  // Nothing of an error is told to whoever asks.
+  app.onError((_error, context) => context.json({ error: "internal" }, 500));
+
+  const server = createServer(getRequestListener(app.fetch, { overrideGlobalObjects: false }));
+  server.headersTimeout = 10_000;
+  server.requestTimeout = 10_000;
+  server.listen(place.port, place.bind);
+  try {
+    await once(server, "listening");
+  } catch (error) {
+    throw new FixConfigurationError(
+      "http_unavailable",
+      `The pages can't be served at ${place.bind} port ${place.port} (${codeOf(error) ?? "unknown reason"}).`,
+      [
+        {
+          path: "http",
+          message: "names a place that can't be listened on",
+          hint: "choose another port or bind",
+        },
+      ],
+      { cause: error },
+    );
+  }
+  // A server that listens on a port has an address with a port.
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://${place.bind.includes(":") ? `[${place.bind}]` : place.bind}:${port}`,
+    async close() {
+      server.close();
+      server.closeAllConnections();
+      if (server.listening) await once(server, "close");
+    },
+  };
+}
+
+/** Compares without telling by its time how much is right. */
+function isSame(given: string, wanted: string): boolean {
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return timingSafeEqual(digest(given), digest(wanted));
+}
