@@ -7,6 +7,7 @@ import { addMigrate } from "./commands/migrate.ts";
 import { addPlan } from "./commands/plan.ts";
 import { addRun } from "./commands/run.ts";
 import { addSandbox } from "./commands/sandbox.ts";
+import { addSchedule } from "./commands/schedule.ts";
 import { addStatus } from "./commands/status.ts";
 import type { Act, AddCommand } from "./command.ts";
 
@@ -17,6 +18,7 @@ const COMMANDS: readonly AddCommand[] = [
   addMigrate,
   addPlan,
   addRun,
+  addSchedule,
   addStatus,
   addErase,
   addSandbox,

@@ -12,6 +12,8 @@ const SANDBOX_KEY = "sandbox";
 export interface OpenedService {
   readonly http: HttpClient;
   readonly limiter: Limiter;
+  /** Another one, which knows nothing of what this one has seen. */
+  readonly createLimiter: () => Limiter;
 }
 
 /** Opens the configured service, starting the sandbox if that is it. Sends nothing. */
@@ -31,16 +33,17 @@ export async function openService(context: Context, config: Config): Promise<Ope
     },
   });
   context.scope.defer("connections to the service", () => http.close());
-  const limiter = createLimiter({
-    concurrency: service.concurrency,
-    requestsPerSecond: service.requestsPerSecond,
-    endpointRequestsPerSecond: Object.fromEntries(
-      Object.entries(service.limits).flatMap(([path, { requestsPerSecond }]) =>
-        ["GET", "POST"].map((method) => [`${method} ${path}`, requestsPerSecond]),
+  const openLimiter = () =>
+    createLimiter({
+      concurrency: service.concurrency,
+      requestsPerSecond: service.requestsPerSecond,
+      endpointRequestsPerSecond: Object.fromEntries(
+        Object.entries(service.limits).flatMap(([path, { requestsPerSecond }]) =>
+          ["GET", "POST"].map((method) => [`${method} ${path}`, requestsPerSecond]),
+        ),
       ),
-    ),
-    clock: systemClock,
-    service: http.origin,
-  });
-  return { http, limiter };
+      clock: systemClock,
+      service: http.origin,
+    });
+  return { http, limiter: openLimiter(), createLimiter: openLimiter };
 }

@@ -17,6 +17,8 @@ export interface SchedulerOptions {
   /** Comes first in every round, while nothing runs: the moment to change the services. */
   readonly beforeRound?: () => Promise<void>;
   readonly newRunId: () => string;
+  /** Comes after every look that found nothing to do; its failures are its own business. */
+  readonly idle?: (services: JobServices) => Promise<void>;
   /** What has to follow a run; its failures are its own business. */
   readonly afterRun?: (services: JobServices, report: RunReport) => Promise<void>;
   /** Ends it: what is in flight is finished, nothing new is begun. */
@@ -95,6 +97,11 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
       nextLookMs = 0;
     }
     if (isMoreDue || signal.aborted) continue;
+    try {
+      await options.idle?.(services());
+    } catch (error) {
+      services().log.warn(describeForLog(error), "look_failed");
+    }
     try {
       await options.nextWake(signal);
     } catch (error) {

@@ -95,6 +95,8 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
       ...(ask ? { confirm: async (question: string) => isYes(await ask(`${question} [y/N] `)) } : {}),
     },
   );
+  const { concludeRun } = await import("../../operate/conclude.ts");
+  await concludeRun({ config, warehouse, clock: systemClock, log }, report, { isWhole: shard.index === 0 });
   return {
     document: report,
     text: renderRunSummary(report, {

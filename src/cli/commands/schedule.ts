@@ -1,0 +1,144 @@
+import type { Command } from "commander";
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { codeOf, FixConfigurationError } from "../../errors.ts";
+import { scheduledJobs, unscheduledJobs } from "../../jobs/scheduled-jobs.ts";
+import { systemClock } from "../../clock.ts";
+import type { AddCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { failureOf } from "../failure.ts";
+import { type Generation, openGeneration } from "../generation.ts";
+import type { Outcome } from "../outcome.ts";
+import { newRunId } from "../run-id.ts";
+import { readVersion } from "../version.ts";
+
+/** `schedule`: stays up and runs jobs as their schedules say. */
+export const addSchedule: AddCommand = (program, act) => {
+  program
+    .command("schedule")
+    .description("stay up and run the jobs as their schedules say; serve /healthz, /readyz and /metrics")
+    .action((_flags: object, command: Command) => act(command, schedule));
+};
+
+async function schedule(context: Context): Promise<Outcome> {
+  // Only this command pays for what it alone needs.
+  const [{ createMetrics }, { servePages }, { startAlarm }, { runScheduler }, { createOverview }] =
+    await Promise.all([
+      import("../../operate/metrics.ts"),
+      import("../../operate/pages.ts"),
+      import("../../operate/alarm.ts"),
+      import("../../operate/scheduler.ts"),
+      import("../../operate/overview.ts"),
+    ]);
+  const { log, scope, stop } = context;
+  const { signal } = stop;
+  const metrics = createMetrics(readVersion());
+  let present = await openGeneration(context, metrics);
+  scope.defer("schedule", () => present.close());
+  refuseWithout(present);
+  const overview = createOverview(() => present.services(), signal);
+  const { http } = present.config;
+  const pages = await servePages(
+    {
+      readiness: overview.readiness,
+      metrics: async () => metrics.render(await overview.status()),
+      token: http.token && (() => readToken(context, present)),
+    },
+    http,
+  );
+  scope.defer("pages", () => pages.close());
+  const alarm = await startAlarm();
+  scope.defer("alarm", () => alarm.close());
+
+  let isReloadWanted = false;
+  const onHangup = () => {
+    isReloadWanted = true;
+    log.info({}, "reload_wanted");
+    alarm.ring();
+  };
+  process.on("SIGHUP", onHangup);
+  scope.defer("reload", () => void process.off("SIGHUP", onHangup));
+
+  await context.announce(
+    { url: pages.url, jobs: present.config.jobs.filter(({ enabled }) => enabled).map(({ name }) => name) },
+    `Running by schedule until Ctrl-C; pages at ${pages.url}.`,
+  );
+  tell(context, present, pages.url);
+  await runScheduler({
+    services: () => present.services(),
+    by: { owner: randomUUID(), host: hostname(), pid: process.pid },
+    nextWake: (stopping) => alarm.next(stopping),
+    async beforeRound() {
+      if (!isReloadWanted) return;
+      isReloadWanted = false;
+      present = await reload(context, present, () => openGeneration(context, metrics));
+    },
+    newRunId: () => newRunId(systemClock.now()),
+    async afterRun(services, report) {
+      metrics.observeRun(report);
+      overview.forget();
+      await overview.conclude(services, report);
+    },
+    idle: (services) => overview.watch(services),
+    signal,
+  });
+  log.info({}, "schedule_ended");
+  return { document: null, text: "", exitCode: stop.exitCode() ?? 0 };
+}
+
+/** The next configuration, or the present one where the next is wrong: it is taken whole or not at all. */
+async function reload(
+  { log }: Context,
+  present: Generation,
+  open: () => Promise<Generation>,
+): Promise<Generation> {
+  let next: Generation;
+  try {
+    next = await open();
+    refuseWithout(next);
+  } catch (error) {
+    const { code, message, problems } = failureOf(error);
+    log.error({ code, message, problems }, "reload_refused");
+    return present;
+  }
+  const before = present.config.http;
+  const { http } = next.config;
+  if (http.bind !== before.bind || http.port !== before.port) {
+    log.warn({ hint: "restart to serve the pages elsewhere" }, "http_unchanged");
+  }
+  await present.close();
+  log.info({ jobs: scheduledJobs(next.config).map(({ name }) => name) }, "reloaded");
+  return next;
+}
+
+function refuseWithout({ config }: Generation): void {
+  if (scheduledJobs(config).length > 0) return;
+  throw new FixConfigurationError("no_schedule", "No job that is switched on has a schedule.", [
+    {
+      path: "jobs",
+      message: "have no schedule",
+      hint: 'give a job one, such as schedule: "15 1 * * *"; jobs that come after it run along with it',
+    },
+  ]);
+}
+
+async function readToken({ scrubber, log }: Context, { config }: Generation): Promise<string> {
+  try {
+    const token = (await config.http.token?.read()) ?? randomUUID();
+    scrubber.hide(token);
+    return token;
+  } catch (error) {
+    log.warn({ code: codeOf(error) }, "token_unreadable");
+    // Nobody can know it: the page stays shut until the file is back.
+    return randomUUID();
+  }
+}
+
+function tell({ log }: Context, { config }: Generation, url: string): void {
+  const jobs = scheduledJobs(config).map(({ name, companions }) => ({ job: name, with: companions }));
+  log.info({ url, jobs }, "schedule_started");
+  for (const job of unscheduledJobs(config)) {
+    const hint = "give it a schedule, or let it come after a job that has one";
+    log.warn({ job, hint }, "job_not_scheduled");
+  }
+}

@@ -1,0 +1,56 @@
+import { systemClock } from "../clock.ts";
+import type { Config } from "../config/config.ts";
+import { prepareRun } from "../jobs/prepare.ts";
+import { selectJobs } from "../jobs/job-selection.ts";
+import type { JobServices } from "../jobs/services.ts";
+import { checkServiceHost } from "../jobs/service-host.ts";
+import { measureHttp, type CallObserver } from "../operate/measured-http.ts";
+import type { Context } from "./context.ts";
+import { openConfig } from "./open-config.ts";
+import { openService } from "./open-service.ts";
+import { openConfiguredWarehouse } from "./open-warehouse.ts";
+import { createSampleTables } from "./sample-tables.ts";
+import { createScope } from "./scope.ts";
+
+/** One reading of the configuration, and everything that was opened for it. */
+export interface Generation {
+  readonly config: Config;
+  /** With a limiter of its own for each run, which knows nothing of the troubles of the last one. */
+  readonly services: () => JobServices;
+  close(): Promise<void>;
+}
+
+/** Reads the configuration and opens what it names, verified; leaves nothing open when something is wrong. */
+export async function openGeneration(context: Context, observer: CallObserver): Promise<Generation> {
+  const scope = createScope(context.log);
+  // A second signal ends programs of ours at once, wherever they were started.
+  context.scope.deferProgram("programs of the schedule", () => scope.closePrograms());
+  const own: Context = { ...context, scope };
+  try {
+    const config = await openConfig(context);
+    const jobs = selectJobs(config, []);
+    const { warehouse } = await openConfiguredWarehouse(own, config);
+    await checkServiceHost(config, warehouse);
+    if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, warehouse, own);
+    const { http, createLimiter } = await openService(own, config);
+    const shared = {
+      config,
+      warehouse,
+      http: measureHttp(http, observer),
+      clock: systemClock,
+      log: context.log,
+      signal: context.stop.signal,
+      random: Math.random,
+      progress: context.progress,
+    };
+    await prepareRun(shared, jobs);
+    return {
+      config,
+      services: () => ({ ...shared, limiter: createLimiter() }),
+      close: () => scope.close(),
+    };
+  } catch (error) {
+    await scope.close();
+    throw error;
+  }
+}

@@ -1,0 +1,48 @@
+import type { RunReport } from "../jobs/run.ts";
+import type { JobServices } from "../jobs/services.ts";
+import { readStatus } from "../jobs/status.ts";
+import { retentionRuleOf, retentionRules } from "../schemas/retention.ts";
+import { statesOfRun, statesOfTime } from "./alert-states.ts";
+import { sendAlerts } from "./alerts.ts";
+import { describeForLog } from "./log-fields.ts";
+
+type Services = Pick<JobServices, "config" | "warehouse" | "clock" | "log">;
+
+/** What follows a run: alerts, and the removal of what is no longer kept. Nothing of it can fail the run. */
+export async function concludeRun(
+  services: Services,
+  report: RunReport,
+  options: {
+    /** Not one of several shards: those leave the removal to one of them. */
+    readonly isWhole: boolean;
+  },
+): Promise<void> {
+  await sendAlerts(services, statesOfRun(services.config, report), report.run_id);
+  await tellOfTime(services);
+  if (options.isWhole) await removeOld(services);
+}
+
+/** Alerts about what time alone changes: freshness, and what is left of budgets. */
+export async function tellOfTime(services: Services): Promise<void> {
+  if (services.config.alerts === null) return;
+  try {
+    await sendAlerts(services, statesOfTime(services.config, await readStatus(services)), "");
+  } catch (error) {
+    services.log.warn(describeForLog(error), "alerts_failed");
+  }
+}
+
+async function removeOld({ config, warehouse, log }: Services): Promise<void> {
+  const retentions = retentionRules.flatMap(({ table }) => {
+    const keepMs = config.retention[table];
+    const rule = retentionRuleOf(table);
+    return keepMs === undefined || rule === null ? [] : [{ rule, keepMs }];
+  });
+  try {
+    const removed = await warehouse.removeOld(retentions);
+    const tables = Object.fromEntries(Object.entries(removed).filter(([, rows]) => rows > 0));
+    if (Object.keys(tables).length > 0) log.info({ removed: tables }, "old_rows_removed");
+  } catch (error) {
+    log.warn(describeForLog(error), "retention_failed");
+  }
+}
