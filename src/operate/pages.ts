@@ -46,7 +46,8 @@ export async function servePages(
   // Nothing of an error is told to whoever asks.
   app.onError((_error, context) => context.json({ error: "internal" }, 500));
 
-  const server = createServer(getRequestListener(app.fetch, { overrideGlobalObjects: false }));
+  const answer = getRequestListener(app.fetch, { overrideGlobalObjects: false });
+  const server = createServer((request, response) => void answer(request, response));
   server.headersTimeout = 10_000;
   server.requestTimeout = 10_000;
   server.listen(place.port, place.bind);
@@ -80,6 +81,9 @@ export async function servePages(
 
 /** Compares without telling by its time how much is right. */
 function isSame(given: string, wanted: string): boolean {
-  const digest = (text: string) => createHash("sha256").update(text).digest();
-  return timingSafeEqual(digest(given), digest(wanted));
+  return timingSafeEqual(digestOf(given), digestOf(wanted));
+}
+
+function digestOf(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
 }

@@ -1,0 +1,250 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import parsePrometheus from "parse-prometheus-text-format";
+import { describe, expect, it } from "vitest";
+import { atEnd } from "./support/at-end.ts";
+import { type RunningCli, runCli, runJson, startCli } from "./support/cli.ts";
+import {
+  API_KEY,
+  configText,
+  createCustomers,
+  makeSetting,
+  type Setting,
+  startSandbox,
+} from "./support/setting.ts";
+
+const NIGHTLY = `jobs:
+  resolve_customers: { type: resolve, input: customers, schedule: "15 1 * * *" }
+  enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, max_records_per_run: 5 }
+`;
+
+/** A configuration whose pages take a free port. */
+const configOf = (jobs = NIGHTLY, more = "", baseUrl = "sandbox") =>
+  `${configText({ jobs, rows: 60, baseUrl })}\nhttp: { port: 0 }\n${more}`;
+
+/** A fresh warehouse with this configuration. */
+async function settingOf(config: string): Promise<Setting> {
+  const setting = await makeSetting();
+  await writeFile(join(setting.cwd, "config.yaml"), config);
+  return setting;
+}
+
+/** The first column of every row. */
+async function column(setting: Setting, sql: string): Promise<readonly unknown[]> {
+  return (await setting.query(sql)).map((row) => Object.values(row)[0]);
+}
+
+/** Starts `schedule` and waits until its pages are there. */
+async function startSchedule(setting: Setting): Promise<{ readonly cli: RunningCli; readonly url: string }> {
+  const cli = startCli(["--json", "schedule"], setting);
+  const { url }: { url: string } = JSON.parse(await cli.firstLine());
+  return { cli, url };
+}
+
+/** Makes the slot of this night a missed one: the job is watched for two days, and nothing has run. */
+const MISSED = `INSERT INTO person_data_ops.schedule_slot (job, slot, due_at, status, owner, attempts, claimed_at, expires_at, ended_at, _synced_at)
+  VALUES ('resolve_customers', 'first', now() - interval '2 days', 'watched', 'test', 0, now(), now(), now(), now())`;
+
+const slotsSql =
+  "SELECT job || ' ' || status FROM person_data_ops.schedule_slot WHERE slot <> 'first' ORDER BY due_at";
+
+describe("schedule", () => {
+  it("catches a missed night up once, tells it to Prometheus, and ends after SIGTERM", async () => {
+    const setting = await settingOf(configOf());
+    expect((await runCli(["migrate"], setting)).code).toBe(0);
+    await setting.query(MISSED);
+    const { cli, url } = await startSchedule(setting);
+    await cli.logged('"job":"enrich_customers","status":"limited"');
+    await cli.logged('"event":"job_ended"');
+    expect(await (await fetch(`${url}/healthz`)).json()).toEqual({ status: "ok" });
+    const ready = await fetch(`${url}/readyz`);
+    expect([ready.status, await ready.json()]).toEqual([200, { ready: true, reasons: [] }]);
+    const page = await fetch(`${url}/metrics`);
+    expect(page.headers.get("content-type")).toMatch(/^text\/plain; version=0\.0\.4/);
+    const families = parsePrometheus(await page.text());
+    const metric = (name: string, labels: Readonly<Record<string, string>>) =>
+      families
+        .find((family) => family.name === `person_etl_${name}`)
+        ?.metrics.find((one) => Object.entries(labels).every(([key, value]) => one.labels?.[key] === value))
+        ?.value;
+    expect(metric("runs_total", { job: "resolve_customers", status: "succeeded" })).toBe("1");
+    expect(metric("runs_total", { job: "enrich_customers", status: "limited" })).toBe("1");
+    expect(metric("attempts_total", { endpoint: "POST /v2/enrich", status: "200" })).toBe("1");
+    expect(metric("records_total", { job: "enrich_customers", outcome: "sent" })).toBe("5");
+    expect(metric("job_fresh", { job: "resolve_customers" })).toBe("1");
+    expect(metric("warehouse_up", {})).toBe("1");
+    expect((await fetch(`${url}/other`)).status).toBe(404);
+    cli.child.kill("SIGTERM");
+    expect((await cli.result).code).toBe(143);
+    expect(await column(setting, slotsSql)).toEqual(["resolve_customers succeeded"]);
+
+    // The night is done: another start finds nothing to catch up.
+    const again = await startSchedule(setting);
+    expect((await fetch(`${again.url}/readyz`)).status).toBe(200);
+    again.cli.child.kill("SIGINT");
+    expect((await again.cli.result).code).toBe(130);
+    expect(await column(setting, slotsSql)).toEqual(["resolve_customers succeeded"]);
+    const { document } = await runJson(["status"], setting);
+    expect(document["jobs"]).toMatchObject([
+      {
+        job: "resolve_customers",
+        freshness: "fresh",
+        next_slot_at: expect.stringMatching(/T01:15:00\.000Z$/),
+      },
+      { job: "enrich_customers", freshness: "fresh", schedule: null },
+    ]);
+  });
+
+  it("reads the configuration again on SIGHUP, and keeps the old one where the new one is wrong", async () => {
+    const setting = await settingOf(configOf());
+    const { cli } = await startSchedule(setting);
+    const file = join(setting.cwd, "config.yaml");
+    await writeFile(file, configOf(NIGHTLY.replace("15 1", "61 1")));
+    cli.child.kill("SIGHUP");
+    await cli.logged("reload_refused");
+    await writeFile(
+      file,
+      configOf(NIGHTLY.replace("15 1", "15 2").replaceAll("resolve_customers", "resolve_anew")),
+    );
+    cli.child.kill("SIGHUP");
+    await cli.logged('"jobs":["resolve_anew"],"event":"reloaded"');
+    cli.child.kill("SIGTERM");
+    const { code, stderr } = await cli.result;
+    expect(code).toBe(143);
+    expect(stderr).toContain('"path":"jobs.resolve_customers.schedule"');
+  });
+
+  it("drains on SIGTERM; a second one ends at once, and the next start goes on with the night", async () => {
+    const slow = await startSandbox(".", ["--latency", "4000"]);
+    const only = `jobs:\n  resolve_customers: { type: resolve, input: customers, schedule: "15 1 * * *" }\n`;
+    const setting = await settingOf(configOf(only, "", slow));
+    await createCustomers(setting.url, 60);
+    expect((await runCli(["migrate"], setting)).code).toBe(0);
+    await setting.query(MISSED);
+    const { cli } = await startSchedule(setting);
+    // The call stands in the ledger before it is sent.
+    const inFlight = "SELECT count(*)::text FROM person_data_ops.api_call WHERE settled_at IS NULL";
+    while ((await column(setting, inFlight))[0] !== "1") await delay(50);
+    cli.child.kill("SIGTERM");
+    await cli.logged('"event":"stopping"');
+    await delay(1100);
+    cli.child.kill("SIGTERM");
+    expect((await cli.result).code).toBe(143);
+    expect(await column(setting, slotsSql)).toEqual(["resolve_customers claimed"]);
+    await setting.query("UPDATE person_data_ops.schedule_slot SET expires_at = now() WHERE ended_at IS NULL");
+    const again = await startSchedule(setting);
+    await again.cli.logged('"job":"resolve_customers","status":"succeeded"');
+    again.cli.child.kill("SIGTERM");
+    await again.cli.result;
+    expect(await column(setting, slotsSql)).toEqual(["resolve_customers succeeded"]);
+    expect(await column(setting, "SELECT count(*)::text FROM person_data.resolution")).toEqual(["57"]);
+  });
+
+  it("shows metrics only to who has the token, where others can reach them", async () => {
+    const more = "http: { port: 0, bind: 0.0.0.0, token: file:token }\n";
+    const setting = await settingOf(`${configText({ jobs: NIGHTLY, rows: 60 })}${more}`);
+    await writeFile(join(setting.cwd, "token"), "t0ken-of-the-pages\n", { mode: 0o600 });
+    const { cli, url } = await startSchedule(setting);
+    const local = url.replace("0.0.0.0", "127.0.0.1");
+    const ask = async (authorization?: string) =>
+      (await fetch(`${local}/metrics`, { headers: authorization ? { authorization } : {} })).status;
+    expect(await ask()).toBe(401);
+    expect(await ask("Bearer other")).toBe(401);
+    expect(await ask("Bearer t0ken-of-the-pages")).toBe(200);
+    expect((await fetch(`${local}/healthz`)).status).toBe(200);
+    cli.child.kill("SIGTERM");
+    expect((await cli.result).stderr).not.toContain("t0ken");
+  });
+
+  it.each([
+    [NIGHTLY.replace(', schedule: "15 1 * * *"', ""), "http: { port: 0 }", "no_schedule"],
+    [NIGHTLY, "http: { port: 0, bind: 0.0.0.0 }", "invalid_configuration"],
+  ])("without what it needs it ends with code 2", async (jobs, http, code) => {
+    const setting = await settingOf(`${configText({ jobs, rows: 10 })}${http}\n`);
+    const { document, code: exitCode } = await runJson(["schedule"], setting);
+    expect([exitCode, document.error?.code]).toEqual([2, code]);
+  });
+});
+
+/** A webhook that keeps what it is told. */
+async function startWebhook(): Promise<{ readonly url: string; readonly told: object[]; status: number }> {
+  const webhook = { url: "", told: [] as object[], status: 200 };
+  const server = createServer((request: IncomingMessage, response) => {
+    let body = "";
+    request.setEncoding("utf8").on("data", (text: string) => {
+      body += text;
+    });
+    request.on("end", () => {
+      webhook.told.push(JSON.parse(body) as object);
+      response.writeHead(webhook.status).end();
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  atEnd(() => void server.close());
+  // A server that listens on a port has an address with a port.
+  webhook.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/T0/secret-path`;
+  return webhook;
+}
+
+describe("alerts", () => {
+  it("tell of each change of a job's state once, with what to do; what could not be told comes again", async () => {
+    const webhook = await startWebhook();
+    const service = await startSandbox(".");
+    const alerts = (extra: string) =>
+      configOf(NIGHTLY, `alerts: { webhook: "\${WEBHOOK}"${extra} }\n`, service);
+    const setting = await settingOf(alerts(""));
+    await createCustomers(setting.url, 60);
+    const run = (key: string) =>
+      runCli(["run", "resolve_customers", "--resend", "--yes"], {
+        ...setting,
+        env: { ...setting.env, WEBHOOK: webhook.url, PERSON_SERVICE_API_KEY: key },
+      });
+    const wrong = "revoked-key-4711";
+    expect((await run(API_KEY)).code).toBe(0);
+    expect(webhook.told).toEqual([]);
+
+    webhook.status = 500;
+    expect((await run(wrong)).code).toBe(1);
+    expect(webhook.told.length).toBeGreaterThan(1);
+    webhook.told.length = 0;
+    webhook.status = 200;
+    const failing = await run(wrong);
+    expect(failing.code).toBe(1);
+    expect(webhook.told).toMatchObject([
+      {
+        source: "person-etl",
+        alerts: [
+          {
+            subject: "job resolve_customers",
+            state: "key_rejected",
+            before: "ok",
+            what_to_do: expect.stringContaining("service.api_key"),
+          },
+        ],
+      },
+    ]);
+    expect((await run(wrong)).code).toBe(1);
+    expect(webhook.told).toHaveLength(1);
+
+    await writeFile(join(setting.cwd, "config.yaml"), alerts(", format: slack"));
+    expect((await run(API_KEY)).code).toBe(0);
+    expect(webhook.told[1]).toEqual({
+      text: expect.stringContaining(
+        ":white_check_mark: *job resolve_customers*: resolve_customers succeeded.",
+      ),
+    });
+    expect(webhook.told).toHaveLength(2);
+    expect(JSON.stringify([failing.stderr, webhook.told])).not.toMatch(/secret-path|key-4711|T0/);
+  });
+
+  it("never fail a run, whatever the webhook does", async () => {
+    const setting = await settingOf(configOf(NIGHTLY, 'alerts: { webhook: "${WEBHOOK}" }\n'));
+    const env = { ...setting.env, WEBHOOK: "https://127.0.0.1:9/x" };
+    const result = await runCli(["run", "enrich_customers", "resolve_customers"], { ...setting, env });
+    expect(result.code).toBe(0);
+  });
+});
