@@ -72,7 +72,7 @@ test.concurrent("one night: checked, planned, run, found unchanged, and told abo
   expect(status.code).toBe(0);
   expect(status.document["service_host"]).toBe("sandbox:1");
   expect(jobsOf(status.document).map(({ job }) => job)).toEqual(jobs.map(({ job }) => job));
-  expect((await runCli(["status"], setting)).stdout).toMatch(/resolve_customers +just now +succeeded/);
+  expect((await runCli(["status"], setting)).stdout).toMatch(/resolve_customers +fresh +just now +succeeded/);
 });
 
 test.concurrent("plan tells what a first run would send and creates nothing, not even the sample table", async () => {

@@ -141,7 +141,7 @@ describe("schedule", () => {
     again.cli.child.kill("SIGTERM");
     await again.cli.result;
     expect(await column(setting, slotsSql)).toEqual(["resolve_customers succeeded"]);
-    expect(await column(setting, "SELECT count(*)::text FROM person_data.resolution")).toEqual(["57"]);
+    expect(await column(setting, "SELECT count(*)::text FROM person_data.resolution")).toEqual(["59"]);
   });
 
   it("shows metrics only to who has the token, where others can reach them", async () => {
