@@ -18,10 +18,10 @@ export interface OpenedService {
 
 /** Opens the configured service, starting the sandbox if that is it. Sends nothing. */
 export async function openService(context: Context, config: Config): Promise<OpenedService> {
-  const { service, sandbox } = config;
+  const { service } = config;
   const { apiKey } = service;
   const baseUrl =
-    service.baseUrl === "sandbox" ? await startSandboxService(context, sandbox) : service.baseUrl;
+    service.baseUrl === "sandbox" ? await startSandboxService(context, config) : service.baseUrl;
   const http = openHttpClient({
     baseUrl,
     concurrency: service.concurrency,

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import type { SandboxConfig } from "../config/config.ts";
+import type { Config } from "../config/config.ts";
 import { StopRunError } from "../errors.ts";
 import type { Context } from "./context.ts";
 import { programFile } from "./version.ts";
@@ -19,7 +20,10 @@ export function sandboxProgram(): string {
  * Starts the sandbox service beside us and returns its address. It stands in a process group of its own, so that Ctrl-C
  * in the terminal doesn't reach it while calls are in flight, and ends with us, however we end.
  */
-export async function startSandboxService(context: Context, sandbox: SandboxConfig): Promise<string> {
+export async function startSandboxService(
+  context: Context,
+  { sandbox, dataDir }: Pick<Config, "sandbox" | "dataDir">,
+): Promise<string> {
   const { log, scope, stop } = context;
   const child = spawn(
     process.execPath,
@@ -29,6 +33,8 @@ export async function startSandboxService(context: Context, sandbox: SandboxConf
       `--seed=${sandbox.seed}`,
       `--people=${sandbox.people}`,
       "--no-contents",
+      // Segments that a run made are there in the next one.
+      `--state=${join(dataDir, `sandbox-${sandbox.seed}-${sandbox.people}.json`)}`,
       "--exit-with-parent",
     ],
     { detached: true, stdio: ["pipe", "pipe", "pipe"] },

@@ -8,7 +8,7 @@ import { parseFaults, type Sandbox, type SandboxOptions, startSandbox } from "./
  */
 
 const USAGE =
-  "usage: main.ts [--port N] [--host H] [--seed N] [--people N] [--api-key KEY] [--faults PLAN] [--latency-ms N] [--no-contents] [--no-gzip] [--exit-with-parent]";
+  "usage: main.ts [--port N] [--host H] [--seed N] [--people N] [--api-key KEY] [--faults PLAN] [--latency-ms N] [--no-contents] [--no-gzip] [--state FILE] [--exit-with-parent]";
 
 function readOptions(args: readonly string[]): SandboxOptions & { readonly exitsWithParent: boolean } {
   const { values } = parseArgs({
@@ -23,6 +23,7 @@ function readOptions(args: readonly string[]): SandboxOptions & { readonly exits
       "latency-ms": { type: "string" },
       "no-contents": { type: "boolean", default: false },
       "no-gzip": { type: "boolean", default: false },
+      state: { type: "string" },
       "exit-with-parent": { type: "boolean", default: false },
     },
   });
@@ -44,6 +45,7 @@ function readOptions(args: readonly string[]): SandboxOptions & { readonly exits
     latencyMs: wholeNumber("latency-ms", 0),
     countsContents: !values["no-contents"],
     compresses: !values["no-gzip"],
+    ...(values.state === undefined ? {} : { stateFile: values.state }),
     exitsWithParent: values["exit-with-parent"],
   };
 }

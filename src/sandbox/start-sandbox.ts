@@ -11,6 +11,7 @@ import { createPeople } from "./population/people.ts";
 import { createSegments } from "./segments/segments.ts";
 import { createStatedDeaths } from "./segments/stated-deaths.ts";
 import { createUsage } from "./usage/usage.ts";
+import { keepState } from "./state.ts";
 import type { World } from "./world.ts";
 import { createWorldClock } from "./world-clock.ts";
 
@@ -40,6 +41,8 @@ export interface SandboxOptions {
   readonly countsContents?: boolean;
   /** Whether answers are compressed for clients that take gzip (default true; costs more CPU than making them). */
   readonly compresses?: boolean;
+  /** Where segments, and what was served, outlive the process; without it they don't. */
+  readonly stateFile?: string;
   readonly log?: Log;
 }
 
@@ -86,12 +89,14 @@ function createWorld(options: SandboxOptions): World {
 /** Starts the service of the interface over a synthetic population; resolves when it answers. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const world = createWorld(options);
+  const keeper = options.stateFile === undefined ? null : await keepState(world, options.stateFile);
   const host = options.host ?? "127.0.0.1";
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     try {
       const url = new URL(request.url ?? "/", "http://sandbox");
       const isControl = url.pathname === ADMIN_PREFIX || url.pathname.startsWith(`${ADMIN_PREFIX}/`);
       await (isControl ? serveAdmin : serveRequest)(world, request, response, url);
+      keeper?.touch();
     } catch (error) {
       // A client that goes away in the middle isn't ours to report; anything else is a defect of the sandbox.
       if (!request.socket.destroyed)
@@ -115,6 +120,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       server.close(() => closed.resolve());
       server.closeAllConnections();
       await closed.promise;
+      await keeper?.close();
     },
   };
 }

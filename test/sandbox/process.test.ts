@@ -1,8 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtemp, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 
 const MAIN = fileURLToPath(new URL("../../src/sandbox/main.ts", import.meta.url));
 const children: ChildProcess[] = [];
@@ -17,6 +20,21 @@ async function start(...args: string[]) {
   children.push(child);
   const [line] = await once(createInterface(child.stdout), "line");
   return { child, ready: JSON.parse(String(line)) };
+}
+
+/** What the sandbox answers, as far as the tests look at it. */
+interface Said {
+  readonly segment_id: string;
+  readonly members: readonly { readonly service_pid: string }[];
+  readonly segments: readonly { readonly name: string }[];
+  readonly results: unknown;
+}
+
+async function ask(url: string, path: string, body?: object): Promise<Said> {
+  const headers = { "content-type": "application/json", "x-api-key": "k" };
+  const options = body ? { method: "POST", body: JSON.stringify(body) } : {};
+  const response = await fetch(url + path, { ...options, headers });
+  return JSON.parse(await response.text());
 }
 
 const isGone = async (pid: number): Promise<boolean> => {
@@ -41,6 +59,41 @@ const run = async (...args: string[]) => {
 };
 
 describe("the sandbox as a program", () => {
+  it("keeps segments and what it served in a file, if it is given one, through its end and through a kill", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "person-etl-sandbox-"));
+    onTestFinished(() => rm(folder, { recursive: true, force: true }));
+    const flags = ["--state", join(folder, "state", "sandbox.json")];
+    const first = await start(...flags);
+    const made = await ask(first.ready.url, "/_sandbox/segments", { name: "VIP", members: 300, batch: 100 });
+    const { members } = await ask(first.ready.url, `/_sandbox/segments/${made.segment_id}/members`);
+    await ask(first.ready.url, "/_sandbox/members", {
+      segment_id: made.segment_id,
+      remove: [members[0]?.service_pid],
+    });
+    await ask(first.ready.url, "/v1/resolve", { records: [] });
+    const before = await ask(first.ready.url, `/_sandbox/segments/${made.segment_id}/members`);
+    const used = await ask(first.ready.url, "/usage");
+    first.child.kill("SIGTERM");
+    await once(first.child, "exit");
+
+    const second = await start(...flags);
+    expect(await ask(second.ready.url, `/_sandbox/segments/${made.segment_id}/members`)).toEqual(before);
+    const usedLater = await ask(second.ready.url, "/usage");
+    expect(usedLater.results).toEqual(used.results);
+    expect((await stat(flags[1] ?? "")).mode & 0o777).toBe(0o600);
+    await ask(second.ready.url, "/v2/segments/create", { name: "later" });
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    second.child.kill("SIGKILL");
+    await once(second.child, "exit");
+
+    const third = await start(...flags);
+    const { segments } = await ask(third.ready.url, "/_sandbox/segments");
+    expect(segments.map((segment) => segment.name)).toEqual(["VIP", "later"]);
+    // Another population has other people.
+    const other = await start(...flags, "--seed", "9");
+    expect(await ask(other.ready.url, "/_sandbox/segments")).toEqual({ segments: [] });
+  });
+
   it("says on one line where it answers, and follows its flags", async () => {
     const { ready } = await start("--seed", "5", "--faults", "429:1@resolve", "--api-key", "k");
     expect(ready).toEqual({ url: `http://127.0.0.1:${ready.port}`, port: expect.any(Number) });

@@ -200,5 +200,26 @@ QUALIFY ROW_NUMBER() OVER (PARTITION BY source, source_key
     CURRENT_TIMESTAMP()) AS safe_until
 FROM ${ops("table_load")} GROUP BY table_name`,
     },
+    {
+      room: "ops",
+      name: "usage_reconciliation",
+      description:
+        "Our ledger beside what the service reports, per endpoint and UTC day; it counts the whole organization. pii: none",
+      query: `SELECT endpoint, day, IFNULL(o.requests, 0) AS ours, r.total_requests AS reported,
+  r.total_requests - IFNULL(o.requests, 0) AS not_ours,
+  IFNULL(o.records, 0) AS ours_records, r.num_input_records AS reported_records,
+  IFNULL(o.in_doubt, 0) AS ours_in_doubt, r.is_final
+FROM (
+  SELECT REGEXP_REPLACE(endpoint, r'^[A-Z]+ /?', '') AS endpoint,
+    DATE(COALESCE(request_completed_at, started_at)) AS day,
+    COUNTIF(http_status = 200) AS requests,
+    SUM(IF(http_status = 200, records_sent, 0)) AS records,
+    COUNTIF(http_status IS NULL OR http_status IN (500, 502, 504)) AS in_doubt
+  FROM ${ops("api_call")} GROUP BY 1, 2) AS o
+FULL JOIN (
+  SELECT endpoint, DATE(bucket_start) AS day, total_requests, num_input_records, is_final
+  FROM ${ops("endpoint_usage_bucket")} WHERE bucketing_size = 'day' AND timezone = 'UTC') AS r
+USING (endpoint, day)`,
+    },
   ];
 }

@@ -34,6 +34,17 @@ export interface MemberStore {
   /** PID number of the first living or former member from a place in {@link ever} on, round once; null without one. */
   firstFrom(offset: number, isMember: boolean): number | null;
   ties: TieOrder;
+  /** Everything but the order of ties, as bytes of this machine's own order; and the way back into an empty store. */
+  state(): MemberState;
+  restore(state: MemberState): void;
+}
+
+/** What a store holds, by the order in which people came. */
+export interface MemberState {
+  readonly pids: Uint32Array;
+  readonly firstAdded: Float64Array;
+  readonly lastAdded: Float64Array;
+  readonly living: Uint8Array;
 }
 
 const EMPTY = -1;
@@ -176,6 +187,19 @@ export function createMemberStore(key: HashKey): MemberStore {
     },
     *livingPids() {
       for (let slot = 0; slot < known; slot++) if (living[slot] === 1) yield pids[slot] ?? 0;
+    },
+    state: () => ({
+      pids: pids.subarray(0, known),
+      firstAdded: firstAdded.subarray(0, known),
+      lastAdded: lastAdded.subarray(0, known),
+      living: living.subarray(0, known),
+    }),
+    restore(state) {
+      for (const [i, pid] of state.pids.entries()) {
+        store.add(pid, state.firstAdded[i] ?? 0);
+        if (state.living[i] === 0) store.remove(pid);
+      }
+      lastAdded.set(state.lastAdded);
     },
     ever: (offset, count) =>
       Array.from({ length: Math.max(0, Math.min(count, known - offset)) }, (_, i) => at(offset + i)),
