@@ -5,6 +5,7 @@ import { addErase } from "./commands/erase.ts";
 import { addInit } from "./commands/init.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addPlan } from "./commands/plan.ts";
+import { addRejects } from "./commands/rejects.ts";
 import { addRun } from "./commands/run.ts";
 import { addSandbox } from "./commands/sandbox.ts";
 import { addSchedule } from "./commands/schedule.ts";
@@ -20,6 +21,7 @@ const COMMANDS: readonly AddCommand[] = [
   addRun,
   addSchedule,
   addStatus,
+  addRejects,
   addErase,
   addSandbox,
   addDatabase,

@@ -29,6 +29,7 @@ export interface WorkSize {
 const DUE: readonly DueReason[] = [
   "never_answered",
   "content_changed",
+  "retried",
   "parameters_changed",
   "pid_changed",
   "expired",

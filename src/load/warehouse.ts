@@ -11,10 +11,18 @@ import type { ErasureWarehouse } from "./erasure-warehouse.ts";
 import type { InputSource } from "./input-source.ts";
 import type { FeedWarehouse } from "./feed-warehouse.ts";
 import type { SegmentWarehouse } from "./segment-warehouse.ts";
+import type { RejectWarehouse } from "./reject-warehouse.ts";
 
 export type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
 export type { ErasureWarehouse, KnownBy, RowKey, RowsByTable } from "./erasure-warehouse.ts";
 export type { InputSource } from "./input-source.ts";
+export type {
+  RejectFilter,
+  RejectGroup,
+  RejectRetry,
+  RejectWarehouse,
+  StoredReject,
+} from "./reject-warehouse.ts";
 
 /** Which endpoint's answers a lookup job keeps. */
 export type LookupType = "resolve" | "validate_emails" | "enrich";
@@ -63,6 +71,7 @@ export interface LookupSpec extends LoadSpec {
 export type DueReason =
   | "never_answered"
   | "content_changed"
+  | "retried"
   | "pid_changed"
   | "expired"
   | "parameters_changed"
@@ -418,7 +427,8 @@ export interface Warehouse
     RetentionWarehouse,
     FeedWarehouse,
     SegmentWarehouse,
-    ErasureWarehouse {
+    ErasureWarehouse,
+    RejectWarehouse {
   /** For messages: kind, place and schemas, without a secret. */
   readonly description: string;
   /** Loads that may commit at the same time without hindering each other; 1 where commits conflict by table. */

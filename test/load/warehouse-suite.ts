@@ -12,6 +12,7 @@ import { describeParameters } from "./suite/parameters.ts";
 import { describePersons } from "./suite/persons.ts";
 import { describePidFrom } from "./suite/pid-from.ts";
 import { clear, type GetPlace, type Place } from "./suite/place.ts";
+import { describeRejects } from "./suite/rejects.ts";
 import { describeRejectedRows } from "./suite/rejected-rows.ts";
 import { describeSchedule } from "./suite/schedule.ts";
 import { describeSelection } from "./suite/selection.ts";
@@ -34,6 +35,7 @@ const parts: readonly ((getPlace: GetPlace) => void)[] = [
   describeBudgets,
   describeValues,
   describeShards,
+  describeRejects,
   describeErasure,
   describeHistories,
   describeLocks,

@@ -20,6 +20,7 @@ import { count, counted } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
+import { parseSourceKey } from "../parse-source-key.ts";
 import { renderTable } from "../text-table.ts";
 
 interface EraseFlags {
@@ -86,13 +87,7 @@ function namedBy({ pid, email, sourceKey }: EraseFlags): KnownBy {
   for (const value of [...pid, ...email]) {
     if (value.trim() === "") throw new UsageError("--pid and --email need a value.");
   }
-  const rows = sourceKey.map((text) => {
-    const slash = text.indexOf("/");
-    const [source, key] = [text.slice(0, slash), text.slice(slash + 1)];
-    if (slash > 0 && key !== "") return { source, sourceKey: key };
-    throw new UsageError("--source-key is the name of an input, a slash, and a key: customers/4711.");
-  });
-  return { pids: pid, emails: email, rows };
+  return { pids: pid, emails: email, rows: sourceKey.map(parseSourceKey) };
 }
 
 async function agree({ ask }: Context, { yes }: EraseFlags, { people, rows }: ErasurePlan): Promise<void> {

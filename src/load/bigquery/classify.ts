@@ -148,6 +148,7 @@ export function classifiedRows(context: ClassifyContext): string {
         CASE
           WHEN NOT is_known THEN 'never_answered'
           WHEN prior_hash <> seen_hash THEN 'content_changed'
+          WHEN prior = 'rejected' AND due_at <= CURRENT_TIMESTAMP() THEN 'retried'
           WHEN prior_parameters <> ${quoteLiteral(spec.parametersHash)} THEN 'parameters_changed'
           WHEN NOT is_kept AND prior_pid IS DISTINCT FROM pid THEN 'pid_changed'
           WHEN due_at <= CURRENT_TIMESTAMP() THEN 'expired'
@@ -168,7 +169,8 @@ export function classifiedRows(context: ClassifyContext): string {
         WHEN source_key IS NULL THEN 'reject:missing_key'
         WHEN ${IS_TOO_LONG} THEN 'reject:key_too_long'
         WHEN copy > 1 THEN 'reject:duplicate_key'
-        WHEN prior = 'rejected' AND prior_hash = seen_hash AND prior_pid IS NOT DISTINCT FROM pid THEN 'unchanged'
+        WHEN prior = 'rejected' AND prior_hash = seen_hash AND prior_pid IS NOT DISTINCT FROM pid
+          AND reason IS DISTINCT FROM 'retried' THEN 'unchanged'
         WHEN is_waiting THEN 'waiting'
         WHEN reason IS NULL THEN 'unchanged'
         WHEN NOT is_usable THEN 'reject:no_identifier'
@@ -222,6 +224,7 @@ export function classifiedAddresses(context: ClassifyContext, addresses: string)
       IFNULL(s.outcome <> 'rejected' AND s.parameters_hash <> ${quoteLiteral(spec.parametersHash)}, FALSE) AS changed_parameters,
       CASE
         WHEN BYTE_LENGTH(email_address) > ${MAX_KEY_BYTES} THEN 'reject:key_too_long'
+        WHEN s.outcome = 'rejected' AND s.due_at <= CURRENT_TIMESTAMP() THEN 'retried'
         WHEN s.outcome = 'rejected' THEN 'unchanged'
         WHEN s.source_key IS NULL THEN 'never_answered'
         WHEN s.parameters_hash <> ${quoteLiteral(spec.parametersHash)} THEN 'parameters_changed'

@@ -127,6 +127,10 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     noteErasure: notYet,
     removeErased: notYet,
     dropTombstones: async () => 0,
+    countRejects: notYet,
+    listRejects: notYet,
+    retryRejects: notYet,
+    dropRejects: notYet,
     async close() {},
   };
 }

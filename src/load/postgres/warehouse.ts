@@ -45,6 +45,7 @@ import { inTransaction, openPool, type Session } from "./session.ts";
 import { countPeople, dropTombstones, noteErasure, readOpenErasures, removeErased } from "./erase-people.ts";
 import { findPeople } from "./find-people.ts";
 import { findErasedPids } from "./keep-out.ts";
+import { countRejects, dropRejects, listRejects, retryRejects } from "./rejects.ts";
 import { encodePerson } from "../person-groups.ts";
 import {
   againIfErased,
@@ -222,6 +223,15 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       (await hasErasures(pool, names)) ? within((session) => readOpenErasures(session, names)) : [],
     removeErased: (id) => withRetries(delay, () => within((session) => removeErased(session, names, id))),
     dropTombstones: (olderThanMs) => within((session) => dropTombstones(session, names, olderThanMs)),
+    countRejects: async (filter, { all }) =>
+      (await isMigrated(pool, names)) ? within((session) => countRejects(session, names, filter, all)) : [],
+    listRejects: async (filter, options) =>
+      (await isMigrated(pool, names))
+        ? within((session) => listRejects(session, names, filter, options))
+        : [],
+    retryRejects: (filter) =>
+      withRetries(delay, () => within((session) => retryRejects(session, names, filter))),
+    dropRejects: (filter) => within((session) => dropRejects(session, names, filter)),
     async suppressedPids(pids) {
       const { key } = await suppression();
       if (key === null || pids.length === 0) return new Set();

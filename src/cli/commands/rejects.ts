@@ -1,0 +1,170 @@
+import type { Command } from "commander";
+import { LimitReachedError } from "../../errors.ts";
+import { readRejects, type RejectReport } from "../../jobs/reject-report.ts";
+import type { RejectFilter, RejectWarehouse } from "../../load/warehouse.ts";
+import { isYes } from "../ask.ts";
+import type { Act, AddCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { count, counted } from "../figures.ts";
+import { openConfig } from "../open-config.ts";
+import { isStillToBeMade, openConfiguredWarehouse } from "../open-warehouse.ts";
+import type { Outcome } from "../outcome.ts";
+import { wholeNumber } from "../parse-number.ts";
+import { parseSourceKey } from "../parse-source-key.ts";
+import { renderTable } from "../text-table.ts";
+
+interface FilterFlags {
+  readonly job: readonly string[];
+  readonly code: readonly string[];
+  readonly sourceKey: readonly string[];
+}
+
+interface ListFlags extends FilterFlags {
+  readonly all?: boolean;
+  readonly limit: number;
+}
+
+interface ChangeFlags extends FilterFlags {
+  readonly yes?: boolean;
+}
+
+const none: readonly string[] = [];
+const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
+
+/** `rejects`: the records that could not be processed, why, and another try. */
+export const addRejects: AddCommand = (program, act) => {
+  const rejects = program
+    .command("rejects")
+    .description("the records that could not be processed, why, and another try");
+  withFilter(rejects.command("list").description("count and show the open ones, with what their codes mean"))
+    .option("--all", "also those that are resolved")
+    .option("--limit <n>", "show at most so many records, the newest first", wholeNumber(0), 20)
+    .action((flags: ListFlags, command: Command) => act(command, (context) => list(context, flags)));
+  addChange(rejects, act, {
+    name: "retry",
+    description: "let the next run of their job read and send them again",
+    question: "are read and sent again by the next run of their job, which may be billed",
+    change: async (warehouse, filter) => await warehouse.retryRejects(filter),
+    tell: ({ rejects, due }) =>
+      `✓ ${counted(due ?? rejects, "rejected row")} will be sent by the next run of their job.` +
+      (rejects === due
+        ? ""
+        : ` ${counted(rejects - (due ?? 0), "other reject")} will be looked at by it anyway.`),
+  });
+  addChange(rejects, act, {
+    name: "drop",
+    description: "resolve them; their rows are sent again only when they change",
+    question: "are resolved without another try",
+    change: async (warehouse, filter) => ({ rejects: await warehouse.dropRejects(filter) }),
+    tell: ({ rejects }) => `✓ ${counted(rejects, "reject")} resolved.`,
+  });
+};
+
+/** What was done to rejects. */
+interface Changed {
+  readonly rejects: number;
+  readonly due?: number;
+  readonly resolved?: number;
+}
+
+interface Change {
+  readonly name: string;
+  readonly description: string;
+  readonly question: string;
+  readonly change: (warehouse: RejectWarehouse, filter: RejectFilter) => Promise<Changed>;
+  readonly tell: (changed: Changed) => string;
+}
+
+function withFilter(command: Command): Command {
+  return command
+    .option("--job <name>", "of this job (may be repeated)", collect, none)
+    .option("--code <code>", "for this cause (may be repeated)", collect, none)
+    .option("--source-key <source/key>", "of this input row (may be repeated)", collect, none);
+}
+
+function addChange(rejects: Command, act: Act, wanted: Change): void {
+  withFilter(rejects.command(wanted.name).description(wanted.description))
+    .option("--yes", "answer the question with yes")
+    .action((flags: ChangeFlags, command: Command) =>
+      act(command, (context) => change(context, flags, wanted)),
+    );
+}
+
+function filterOf({ job, code, sourceKey }: FilterFlags): RejectFilter {
+  return { jobs: job, codes: code, rows: sourceKey.map(parseSourceKey) };
+}
+
+/** The warehouse; null where no run has made it yet. */
+async function openRejects(context: Context): Promise<RejectWarehouse | null> {
+  const config = await openConfig(context);
+  if (await isStillToBeMade(config)) return null;
+  const { warehouse } = await openConfiguredWarehouse(context, config);
+  return (await warehouse.isMigrated()) ? warehouse : null;
+}
+
+async function list(context: Context, flags: ListFlags): Promise<Outcome> {
+  const filter = filterOf(flags);
+  const warehouse = await openRejects(context);
+  const report = await readRejects(warehouse, filter, { all: flags.all === true, limit: flags.limit });
+  return { document: report, text: renderList(report, context.widthColumns), exitCode: 0 };
+}
+
+function renderList({ rejects, groups, records }: RejectReport, widthColumns: number | null): string {
+  if (rejects === 0) return "✓ No rejected records.";
+  const meanings = new Map(
+    groups.map(({ code, means, what_to_do }) => [code, `• ${code}: ${means}\n  → ${what_to_do}`]),
+  );
+  const shown =
+    records.length === 0
+      ? []
+      : [
+          renderTable(
+            [{ name: "job" }, { name: "source" }, { name: "key" }, { name: "code" }, { name: "rejected at" }],
+            records.map((row) => [row.job, row.source, row.source_key ?? "(none)", row.code, row.created_at]),
+            widthColumns,
+          ),
+        ];
+  const left = rejects - records.length;
+  return [
+    renderTable(
+      [
+        { name: "job" },
+        { name: "stage" },
+        { name: "code" },
+        { name: "records", isNumber: true },
+        { name: "newest" },
+      ],
+      groups.map((group) => [group.job, group.stage, group.code, count(group.rejects), group.last_at]),
+      widthColumns,
+    ),
+    [...meanings.values()].join("\n"),
+    ...shown,
+    ...(left > 0 && records.length > 0
+      ? [`${counted(left, "more", "more")} not shown; --limit shows more.`]
+      : []),
+  ].join("\n\n");
+}
+
+async function change(context: Context, flags: ChangeFlags, wanted: Change): Promise<Outcome> {
+  const filter = filterOf(flags);
+  const warehouse = await openRejects(context);
+  const groups = (await warehouse?.countRejects(filter, { all: false })) ?? [];
+  const rejects = groups.reduce((sum, group) => sum + group.rejects, 0);
+  if (!warehouse || rejects === 0) {
+    return { document: { rejects: 0 }, text: "✓ No rejected records are meant.", exitCode: 0 };
+  }
+  await agree(context, flags, `${counted(rejects, "rejected record")} ${wanted.question}`);
+  const changed = await wanted.change(warehouse, filter);
+  return { document: changed, text: wanted.tell(changed), exitCode: 0 };
+}
+
+async function agree({ ask }: Context, { yes }: ChangeFlags, what: string): Promise<void> {
+  if (yes === true) return;
+  if (!ask)
+    throw new LimitReachedError(
+      "confirmation",
+      `${what}. Nothing was changed; run again with --yes to agree.`,
+    );
+  if (isYes(await ask(`${what}. Go on? [y/N] `))) return;
+  throw new LimitReachedError("confirmation", `${what}. Nothing was changed, as you said no.`);
+}

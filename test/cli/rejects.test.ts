@@ -1,0 +1,64 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { rejectCodes } from "../../src/schemas/reject-codes.ts";
+import { makeFolder, runCli, runJson } from "./support/cli.ts";
+import { configText, createCustomers, makeSetting, startSandbox } from "./support/setting.ts";
+
+const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+
+test("rejected records are listed with what their codes mean, retried and dropped", async () => {
+  const setting = await makeSetting();
+  await createCustomers(setting.url, 40);
+  await setting.query("UPDATE crm.customers SET first_name = 'Poison' WHERE id IN (3, 5)");
+  const sandbox = await startSandbox(await makeFolder(), ["--faults", "poison=Poison"]);
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox, jobs: JOBS }));
+  expect((await runJson(["rejects", "list"], setting)).document).toEqual({
+    rejects: 0,
+    groups: [],
+    records: [],
+  });
+  await runJson(["run"], setting);
+
+  const { document } = await runJson(
+    ["rejects", "list", "--job", "enrich_customers", "--limit", "1"],
+    setting,
+  );
+  expect(document).toMatchObject({
+    rejects: 2,
+    groups: [
+      { job: "enrich_customers", stage: "send", rejects: 2, means: expect.stringContaining("service") },
+    ],
+    records: [{ source: "customers", source_key: "3", resolved_at: null }],
+  });
+  const shown = await runCli(["rejects", "list"], setting);
+  expect(shown.stdout).toContain("The service refuses the record");
+
+  const refused = await runJson(["rejects", "retry"], setting);
+  expect([refused.code, refused.document.error?.code]).toEqual([3, "confirmation"]);
+  await fetch(`${sandbox}/_sandbox/faults`, { method: "POST", body: JSON.stringify({ faults: "" }) });
+  const retried = await runJson(["rejects", "retry", "--source-key", "customers/3", "--yes"], setting);
+  expect([retried.code, retried.document]).toEqual([0, { rejects: 1, due: 1, resolved: 0 }]);
+  const run = await runJson(["run"], setting);
+  expect(run.document["jobs"]).toMatchObject([{ records_sent: 1, records_rejected: 0 }]);
+
+  const dropped = await runJson(["rejects", "drop", "--yes"], setting);
+  expect([dropped.code, dropped.document]).toEqual([0, { rejects: 1 }]);
+  expect((await runJson(["rejects", "list"], setting)).document["rejects"]).toBe(0);
+  expect((await runJson(["rejects", "list", "--all"], setting)).document["rejects"]).toBe(2);
+});
+
+test("rejects refuses a key without a source", async () => {
+  const cwd = await makeFolder({ "config.yaml": configText() });
+  const env = { WAREHOUSE_URL: "postgresql://u@127.0.0.1:1/none", PERSON_SERVICE_API_KEY: "k" };
+  const { code, document } = await runJson(["rejects", "list", "--source-key", "4711"], { cwd, env });
+  expect([code, document.error?.code]).toEqual([2, "usage"]);
+});
+
+test("docs/rejects.md explains every code in the words of the command", async () => {
+  const docs = await readFile("docs/rejects.md", "utf8");
+  const rows = Object.entries(rejectCodes).map(
+    ([code, { stage, means, todo }]) => `| \`${code}\` | ${stage} | ${means} | ${todo} |`,
+  );
+  expect(docs.split("\n").filter((line) => line.startsWith("| `"))).toEqual(rows);
+});
