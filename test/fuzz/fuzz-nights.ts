@@ -129,16 +129,24 @@ function rejectedRows(contents: TableContents): readonly string[] {
   return rejected.flatMap((key) => [key, key.slice(key.indexOf(" ") + 1)]);
 }
 
+/** People that rows lead to which came right again: of the others nobody asks any more. */
+function reachedPeople(expected: TableContents, lost: ReadonlySet<string>): ReadonlySet<string> {
+  const rows = [...(expected.get("enrichment") ?? [])].filter(([key]) => !lost.has(key));
+  return new Set(rows.flatMap(([, row]) => [...row.matchAll(/"(p-[^"]+)"/gu)].map(([, pid = ""]) => pid)));
+}
+
 /** Contents without strangers that odd answers brought in, and without rows that can't have come right again. */
 function comparable(
   contents: TableContents,
   expected: TableContents,
-  aged: ReadonlySet<string>,
+  lost: ReadonlySet<string>,
 ): TableContents {
+  const reached = reachedPeople(expected, lost);
   return new Map(
     [...contents].map(([table, rows]) => {
-      const isKnown = (key: string) => !table.startsWith("person") || expected.get(table)?.has(key) === true;
-      return [table, new Map([...rows].filter(([key]) => isKnown(key) && !aged.has(key)))];
+      const isKnown = (key: string) =>
+        !table.startsWith("person") || (reached.has(key) && expected.get(table)?.has(key) === true);
+      return [table, new Map([...rows].filter(([key]) => isKnown(key) && !lost.has(key)))];
     }),
   );
 }
