@@ -9,12 +9,3 @@ export function countAttempts(ledger: readonly Attempt[]): CounterDelta {
     possibly_billed_twice: ledger.reduce((sum, attempt) => sum + attempt.possiblyBilledTwice, 0),
   };
 }
-
-/** Several additions as one. */
-export function sumOf(deltas: readonly CounterDelta[]): CounterDelta {
-  const sum: Record<string, number> = {};
-  for (const delta of deltas) {
-    for (const [name, value] of Object.entries(delta)) sum[name] = (sum[name] ?? 0) + value;
-  }
-  return sum;
-}

@@ -16,8 +16,8 @@ export async function spoolNameOf(warehouse: Pick<Warehouse, "readIdentity">): P
 }
 
 /** Whether a warehouse takes answers rarely and many at a time, so that many wait on disk at any moment. */
-export function isLoadedRarely(warehouse: Pick<Warehouse, "commitGroup"> | null): boolean {
-  return warehouse !== null && warehouse.commitGroup.maxCalls > 1;
+export function isLoadedRarely(warehouse: Pick<Warehouse, "gathering"> | null): boolean {
+  return warehouse !== null && warehouse.gathering !== null;
 }
 
 /** Opens the spool of a job's run. Call it while the run holds its job. */

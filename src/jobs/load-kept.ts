@@ -1,12 +1,14 @@
 import { StopJobError } from "../errors.ts";
 import { settleKept } from "../extract/settle-kept.ts";
-import type { LookupCommit, PastRun, RunRef } from "../load/warehouse.ts";
+import type { CommitHead, LookupPart } from "../load/warehouse.ts";
+import type { PastRun, RunRef } from "../load/warehouse.ts";
 import type { Spool, SpooledCall } from "../spool/spool.ts";
-import { countAttempts, sumOf } from "./call-counters.ts";
+import { countAttempts } from "./call-counters.ts";
+import { sumOf } from "../load/commit-group.ts";
 import { countText } from "./estimate.ts";
 import { type KeptHeader, readHeader } from "./kept-header.ts";
 import { lookupAsked } from "./lookup-types.ts";
-import { openLoaderPool } from "./loader-pool.ts";
+import { openCommitPool } from "./commit-pool.ts";
 import type { Outage } from "./outage.ts";
 import { receive, receiveAttempt, type Received, resultReader } from "./receive.ts";
 import type { JobServices } from "./services.ts";
@@ -27,7 +29,8 @@ export interface LoadTask {
 
 interface Loadable {
   readonly call: SpooledCall;
-  readonly commit: LookupCommit;
+  readonly head: CommitHead;
+  readonly part: LookupPart;
 }
 
 /**
@@ -41,28 +44,26 @@ export async function loadKept(services: LoadServices, task: LoadTask): Promise<
   if (calls.length === 0) return;
   const remaining = createRemaining(task.pastRuns);
   let records = 0;
-
-  async function commit(group: readonly Loadable[]): Promise<void> {
-    for (const { call, commit } of group) {
-      await outage.outlast(() => warehouse.commitLookup(commit));
-      await spool.remove(call);
-      records += commit.answers.length;
-    }
-  }
-
-  // Several runs may be behind the answers, so each call is committed by itself.
-  const pool = openLoaderPool<Loadable>({
-    commit,
-    loaders: warehouse.parallelCommits,
-    maxGroup: 1,
-    maxWaiting: 1,
+  const pool = openCommitPool<Loadable, { readonly call: SpooledCall; readonly records: number }>({
+    warehouse,
+    outage,
+    clock: services.clock,
+    headOf: ({ head }) => head,
+    partOf: ({ part }) => part,
+    keep: ({ call, part }) => ({ call, records: part.answers.length }),
+    async committed(loaded) {
+      for (const one of loaded) {
+        await spool.remove(one.call);
+        records += one.records;
+      }
+    },
   });
   progress.note(run.job, `${countText(calls.length, "answer")} received by earlier runs to be loaded first.`);
   try {
     for (const call of calls) {
       if (signal.aborted) throw stopReason(signal);
       const header = await readCall(services, task, call);
-      if (header) await pool.push({ call, commit: commitOf(run, header, remaining) });
+      if (header) await pool.push({ call, ...commitOf(run, header, remaining) });
     }
   } finally {
     await pool.drain();
@@ -110,14 +111,17 @@ function commitOf(
   run: RunRef,
   { run: asker, spec, received }: ReadCall,
   remaining: ReturnType<typeof createRemaining>,
-): LookupCommit {
+): Pick<Loadable, "head" | "part"> {
   const { ledger, answers, rejects, drift } = received;
   // For a run that goes on under its id these rows are unchanged ones: its books have begun anew.
   const counters =
     keyOf(run) === keyOf(asker)
       ? {}
       : sumOf([countAttempts(ledger), countSettled(received), remaining.take(asker, received)]);
-  return { run, onBehalfOf: asker, spec, ledger, answers, rejects, drift, counters };
+  return {
+    head: { run, onBehalfOf: asker, spec },
+    part: { ledger, answers, rejects, drift, counters },
+  };
 }
 
 function keyOf({ runId, shard }: Pick<RunRef, "runId" | "shard">): string {

@@ -70,18 +70,3 @@ function receiveAnswer(answered: Answered<LookupRecord, ReadPart>): Received {
   });
   return { ...nothing, ledger: [attempt], answers, drift };
 }
-
-/** Several calls' drift as one: places and kinds once each, occurrences added up. */
-export function mergeDrift(lists: readonly (readonly Drift[])[]): readonly Drift[] {
-  const merged = new Map<string, Drift>();
-  for (const drift of lists.flat()) {
-    const key = JSON.stringify([drift.endpoint, drift.path, drift.kind]);
-    const known = merged.get(key);
-    if (!known) merged.set(key, { ...drift });
-    else {
-      known.occurrences += drift.occurrences;
-      known.observedType = drift.observedType;
-    }
-  }
-  return [...merged.values()];
-}

@@ -2,15 +2,16 @@ import { StopRunError } from "../errors.ts";
 import { lookup } from "../extract/lookup.ts";
 import type { CounterDelta, LookupSelection, LookupSpec, RunRef } from "../load/warehouse.ts";
 import type { AnswerKeeper } from "./answer-keeper.ts";
-import { countAttempts, sumOf } from "./call-counters.ts";
+import { countAttempts } from "./call-counters.ts";
+import { sumOf } from "../load/commit-group.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 import type { JobLimits } from "./caps.ts";
-import { openLoaderPool } from "./loader-pool.ts";
+import { openCommitPool } from "./commit-pool.ts";
 import type { Outage } from "./outage.ts";
-import { mergeDrift, type Received, receive, resultReader } from "./receive.ts";
+import { type Received, receive, resultReader } from "./receive.ts";
 import { reserveIn } from "./reserve.ts";
 import type { JobServices } from "./services.ts";
-import { countSettled, recordsOf, type Tally, withRefused } from "./tally.ts";
+import { countSettled, recordsOf, type Settled, type Tally, withoutContent, withRefused } from "./tally.ts";
 
 /** One job's part of a run. */
 export interface SendTask {
@@ -29,41 +30,42 @@ interface Loadable extends Received {
   readonly counters: CounterDelta;
 }
 
+/** What is needed of a call after its commit. */
+interface Sent extends Settled {
+  readonly ledger: Received["ledger"];
+}
+
 /**
  * Sends what is due and loads what comes back, both at the same time. Whatever ends it early, all that was received
  * before is committed first, unless it is the warehouse that fails.
  */
 export async function sendDue(services: JobServices, task: SendTask): Promise<void> {
   const { warehouse, progress } = services;
-  const { run, tally, bound } = task;
+  const { run, tally, bound, spec } = task;
+  const head = { run, spec };
 
-  async function commit(group: readonly Loadable[]): Promise<void> {
-    const { rowsWritten, notLoadable } = await task.outage.outlast(() =>
-      warehouse.commitLookup({
-        run,
-        spec: task.spec,
-        ledger: group.flatMap((call) => call.ledger),
-        answers: group.flatMap((call) => call.answers),
-        rejects: group.flatMap((call) => call.rejects),
-        drift: mergeDrift(group.map((call) => call.drift)),
-        counters: sumOf(group.map((call) => call.counters)),
-      }),
-    );
-    await task.keeper.release(group.flatMap((call) => call.ledger.map(({ callId }) => callId)));
-    for (const call of group) tally.settle(withRefused(call, new Set(notLoadable)));
-    tally.add({ rows_written: rowsWritten });
-    const done = group.reduce((sum, call) => sum + call.answers.length + call.rejects.length, 0);
-    const { records_matched: matched, records_rejected: rejected } = tally.counters();
-    progress.advance(run.job, done, { matched, rejected });
-  }
-
-  const maxGroup = warehouse.commitGroup.maxCalls;
-  const pool = openLoaderPool<Loadable>({
-    commit,
-    loaders: warehouse.parallelCommits,
-    maxGroup,
-    // With what the loaders hold this bounds the memory for received answers.
-    maxWaiting: maxGroup,
+  const pool = openCommitPool<Loadable, Sent>({
+    warehouse,
+    outage: task.outage,
+    clock: services.clock,
+    headOf: () => head,
+    partOf: ({ ledger, answers, rejects, drift, counters }) => ({
+      ledger,
+      answers,
+      rejects,
+      drift,
+      counters,
+    }),
+    keep: ({ ledger, ...settled }) => ({ ledger, ...withoutContent(settled) }),
+    async committed(calls, { rowsWritten, notLoadable }) {
+      await task.keeper.release(calls.flatMap((call) => call.ledger.map(({ callId }) => callId)));
+      const refused = new Set(notLoadable);
+      for (const call of calls) tally.settle(withRefused(call, refused));
+      tally.add({ rows_written: rowsWritten });
+      const done = calls.reduce((sum, call) => sum + call.answers.length + call.rejects.length, 0);
+      const { records_matched: matched, records_rejected: rejected } = tally.counters();
+      progress.advance(run.job, done, { matched, rejected });
+    },
   });
 
   async function load(received: Received): Promise<void> {
@@ -117,6 +119,6 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
 }
 
 /** What waits on disk is counted by the run that loads it, on behalf of this one. */
-function takeBackKept(call: Loadable, { keeper, tally }: SendTask): void {
+function takeBackKept(call: Sent, { keeper, tally }: SendTask): void {
   if (call.ledger.some(({ callId }) => keeper.has(callId))) tally.takeBack(call, countAttempts(call.ledger));
 }

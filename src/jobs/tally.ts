@@ -62,6 +62,32 @@ export function withRefused(settled: Settled, recordIds: ReadonlySet<string>): S
   };
 }
 
+type Row = LookupRecord["rows"][number];
+
+const blankRow = (priorOutcome: Outcome | null): Row => ({ sourceKey: "", inputHash: "", priorOutcome });
+
+/** One row each, as most records have: all of them share these. */
+const singleRows: ReadonlyMap<Outcome | null, readonly Row[]> = new Map(
+  ([null, "matched", "unmatched", "rejected"] as const).map((prior) => [prior, [blankRow(prior)]]),
+);
+
+function recordWithoutContent({ recordId, rows, occurrences }: LookupRecord): LookupRecord {
+  const [first] = rows;
+  const shared = rows.length === 1 && first ? singleRows.get(first.priorOutcome) : undefined;
+  const blank = shared ?? rows.map(({ priorOutcome }) => blankRow(priorOutcome));
+  return { recordId, json: "", sentHash: "", sentPid: null, rows: blank, occurrences };
+}
+
+/** What a tally needs of settled records: none of what they say. */
+export function withoutContent({ answers, rejects, setAside, setAsideBecause }: Settled): Settled {
+  return {
+    answers: answers.map(({ record, outcome }) => ({ record: recordWithoutContent(record), outcome })),
+    rejects: rejects.map(({ record }) => ({ record: recordWithoutContent(record) })),
+    setAside: setAside.map(recordWithoutContent),
+    setAsideBecause,
+  };
+}
+
 /** What settled records add to the counters. */
 export function countSettled(settled: Settled) {
   const records = recordsOf(settled);
@@ -90,7 +116,7 @@ export function createTally(counts: LookupCounts): Tally {
     rejected: counts.states.rejected,
   };
   /** Sent, and nothing came of them yet: at most what is in flight. */
-  const open = new Map<string, LookupRecord>();
+  const open = new Set<string>();
   /** Rows behind all records sent. */
   let rowsBehindSent = 0;
   let unanswered: Unanswered | null = null;
@@ -129,7 +155,7 @@ export function createTally(counts: LookupCounts): Tally {
     send(records) {
       for (const record of records) {
         if (open.has(record.recordId)) continue;
-        open.set(record.recordId, record);
+        open.add(record.recordId);
         added.records_sent += 1;
         rowsBehindSent += record.occurrences;
       }

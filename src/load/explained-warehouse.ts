@@ -1,5 +1,5 @@
 import type { MemberSweep } from "./segment-warehouse.ts";
-import type { LookupSelection, Patience, Warehouse } from "./warehouse.ts";
+import type { CommitGroup, LookupSelection, Patience, Warehouse } from "./warehouse.ts";
 
 /** Turns what a driver throws into an error that says what to do; `connection` names another database, if one was read. */
 export type Explain = (error: unknown, connection: string | null) => unknown;
@@ -24,7 +24,8 @@ async function settle(pending: Promise<unknown>, explain: (error: unknown) => un
   try {
     const result = await pending;
     if (isSweep(result)) return explainSweep(result, explain);
-    return isSelection(result) ? explainPages(result, explain) : result;
+    if (isSelection(result)) return explainPages(result, explain);
+    return isCommitGroup(result) ? explainGroup(result, explain) : result;
   } catch (error) {
     throw explain(error);
   }
@@ -46,6 +47,19 @@ function isSelection(result: unknown): result is LookupSelection {
 
 function isSweep(result: unknown): result is MemberSweep {
   return typeof result === "object" && result !== null && "settle" in result && "isFirst" in result;
+}
+
+function isCommitGroup(result: unknown): result is CommitGroup {
+  return typeof result === "object" && result !== null && "discard" in result && "commit" in result;
+}
+
+/** A group is committed long after it was begun. */
+function explainGroup(group: CommitGroup, explain: (error: unknown) => unknown): CommitGroup {
+  return {
+    add: (part) => explained(() => group.add(part), explain),
+    commit: () => explained(() => group.commit(), explain),
+    discard: () => explained(() => group.discard(), explain),
+  };
 }
 
 /** A sweep goes on long after it was opened. */

@@ -342,6 +342,28 @@ export interface CommitResult {
   readonly notLoadable: readonly string[];
 }
 
+/** Who commits, and how the answers are kept. */
+export type CommitHead = Pick<LookupCommit, "run" | "onBehalfOf" | "spec">;
+
+/** What one call leaves behind. */
+export type LookupPart = Omit<LookupCommit, keyof CommitHead>;
+
+/** What some calls leave behind, gathered until it is worth a commit. */
+export interface CommitGroup {
+  /** Takes in a call; once it resolves, the caller may forget the content. */
+  add(part: LookupPart): Promise<void>;
+  /** Commits everything or nothing; after a failure it may be tried again. */
+  commit(): Promise<CommitResult>;
+  /** Gives up what was gathered, unless it has been committed. */
+  discard(): Promise<void>;
+}
+
+/** When gathered answers are committed: at the first of these bounds. */
+export interface Gathering {
+  readonly maxRecords: number;
+  readonly maxAgeMs: number;
+}
+
 /** How a job ended. */
 export interface RunEnd {
   readonly status: "succeeded" | "failed" | "limited" | "skipped" | "interrupted";
@@ -433,8 +455,8 @@ export interface Warehouse
   readonly description: string;
   /** Loads that may commit at the same time without hindering each other; 1 where commits conflict by table. */
   readonly parallelCommits: number;
-  /** Calls whose answers are best committed together, and the bytes that bound such a group. */
-  readonly commitGroup: { readonly maxCalls: number };
+  /** How long answers are gathered before they are committed together; null where each call is committed as it comes. */
+  readonly gathering: Gathering | null;
 
   /** Looks at rights and versions without changing anything. */
   check(): Promise<readonly CheckLine[]>;
@@ -461,6 +483,8 @@ export interface Warehouse
   preparePerson(update: PersonUpdate, answeredAt: string): PreparedPerson;
   /** Commits what a group of calls left behind: rows, state, rejects, ledger, drift and counters together. */
   commitLookup(commit: LookupCommit): Promise<CommitResult>;
+  /** Begins to gather calls for one commit; where the warehouse is committed to rarely, they wait on disk. */
+  openCommit(head: CommitHead): Promise<CommitGroup>;
   /**
    * Reserves a call's records in all budgets that they count in, before it is sent: durable once this resolves. The call
    * stands in the ledger as under way until its outcome is noted (by `commitLookup` or `recordAttempts`), which gives the

@@ -3,8 +3,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import PQueue from "p-queue";
 import type pg from "pg";
+import { gatherInMemory } from "../commit-group.ts";
 import type {
   Coverage,
+  LookupCommit,
   LookupCounts,
   LookupRecord,
   LookupSelection,
@@ -98,11 +100,12 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     inTransaction(pool, work, { keep: false });
   const suppression = () => within((session) => readSuppression(session, names, readErasureSecret));
   const poolFor = (spec: LookupSpec) => (spec.input.connection ? poolOf(spec.input.connection) : null);
+  const commitNow = (commit: LookupCommit) => commitLookup(commitContext, commit);
 
   return {
     description,
     parallelCommits: PARALLEL_COMMITS,
-    commitGroup: { maxCalls: 1 },
+    gathering: null,
     check: () => checkWarehouse(pool, names, description),
     checkInput: (input) => checkInput(input.connection ? poolOf(input.connection) : pool, input),
     isMigrated: () => isMigrated(pool, names),
@@ -145,7 +148,8 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       return selectionOf(runPlace, { run, spec, workTable }, selected);
     },
     preparePerson: (update, answeredAt) => encodePerson(update, answeredAt, storeRows),
-    commitLookup: (commit) => commitLookup(commitContext, commit),
+    commitLookup: commitNow,
+    openCommit: async (head) => gatherInMemory(head, commitNow),
     reserveCall: (run, call) =>
       reservations.add(() =>
         withRetries(delay, (attempt) =>
