@@ -1,6 +1,9 @@
 import { createHash } from "node:crypto";
 import type { LookupSpec, RunRef } from "../warehouse.ts";
-import { type DatasetNames, quoteLiteral, tableText } from "./names.ts";
+import { sql } from "kysely";
+import { type DatasetNames, quoteLiteral, quoteQualified, tableText } from "./names.ts";
+import type { Session } from "./session.ts";
+import { dropTable, tablesNamed } from "./staging.ts";
 
 /** The tables that a selection is made in, as they stand in statements. */
 export interface SelectionTables {
@@ -20,7 +23,7 @@ export interface SelectionTables {
 const LIFE_DAYS = 14;
 
 /** What the tables of selections begin with, in the dataset of the people. */
-export const SELECTION_PREFIX = "lookup_";
+export const SELECTION_PREFIX = "_etl_select_";
 
 /** Tables that live as long as the statements of one script. */
 export const temporaryTables: SelectionTables = {
@@ -74,3 +77,25 @@ export interface FreezePlace {
 
 /** A statement that adds the rows that the statement before it has changed to those of a table. */
 export type CountRows = (table: string, rows?: string) => string;
+
+/**
+ * Drops tables of the job's runs that are over; a running run's stay. Which run's a table is, its description tells.
+ */
+export async function dropOrphanedSelections(
+  session: Session,
+  { job }: Pick<LookupSpec, "job">,
+): Promise<void> {
+  const { names } = session;
+  if ((await tablesNamed(session, SELECTION_PREFIX)).length === 0) return;
+  const rows = await session.rows<{ name: string }>(
+    sql.raw(`SELECT o.table_name AS name
+      FROM ${quoteQualified([names.project, names.data])}.INFORMATION_SCHEMA.TABLE_OPTIONS AS o
+      WHERE o.option_name = 'description' AND STARTS_WITH(o.table_name, '${SELECTION_PREFIX}')
+        AND JSON_VALUE(JSON_VALUE(o.option_value), '$[0]') = ${quoteLiteral(job)}
+        AND NOT EXISTS (
+          SELECT 1 FROM ${tableText(names, "ops", "sync_run")} AS r
+          WHERE r.status = 'running' AND r.job = ${quoteLiteral(job)}
+            AND r.run_id = JSON_VALUE(JSON_VALUE(o.option_value), '$[1]') AND r.shard = JSON_VALUE(JSON_VALUE(o.option_value), '$[2]'))`),
+  );
+  for (const { name } of rows) await dropTable(session, name);
+}

@@ -1,11 +1,19 @@
 import { FixConfigurationError } from "../../errors.ts";
 import { crashPoint } from "../../crash-point.ts";
 import type { PassCheckpoint } from "../pass-checkpoint.ts";
-import type { RunRef, Warehouse } from "../warehouse.ts";
+import type { Gathering, LookupCounts, LookupSelection, RunRef, Warehouse } from "../warehouse.ts";
 import { createBatcher } from "./batcher.ts";
 import { readBudgetUse, readRunUse } from "./budget-rows.ts";
 import { checkWarehouse } from "./check.ts";
 import { type ClientOptions, openClient } from "./client.ts";
+import { commitLookup, openCommit } from "./commit-lookup.ts";
+import { checkInput } from "./input.ts";
+import { clearManifests } from "./manifest.ts";
+import { dropOrphanedSelections } from "./selection-tables.ts";
+import { inRunTransaction } from "./run-transaction.ts";
+import { selectDue } from "./select-lookup.ts";
+import { selectionOf } from "./selection.ts";
+import { stagePerson } from "./staged-person.ts";
 import { readIdentity, readServiceHost, writeServiceHost } from "./identity.ts";
 import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
 import { readLedgerDays } from "./ledger-days.ts";
@@ -14,7 +22,7 @@ import { type Attempts, recordAttempts } from "./record-attempts.ts";
 import { createReserving, type Reserving } from "./reserve-call.ts";
 import * as runs from "./runs.ts";
 import { createSampleTable } from "./sample-table.ts";
-import { openSession } from "./session.ts";
+import { openSession, type TransactionWork } from "./session.ts";
 import { jobStatus, tableFreshness } from "./status.ts";
 
 /** How to reach a warehouse in BigQuery. */
@@ -26,6 +34,7 @@ export interface BigQueryOptions extends ClientOptions {
   readonly maximumBytesBilled: number | null;
   /** Folder for rows on their way into the warehouse: personal data. */
   readonly workFolder: string;
+  readonly gathering: Gathering;
   /** For messages. */
   readonly description: string;
 }
@@ -60,9 +69,9 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     description,
     // Commits conflict by table.
     parallelCommits: 1,
-    commitGroup: { maxCalls: 1000 },
+    gathering: options.gathering,
     check: () => checkWarehouse(session, description),
-    checkInput: notYet,
+    checkInput: (input) => checkInput(session, input),
     isMigrated: () => isMigrated(session),
     migrate: () => migrate(session),
     printDdl: async () => printDdl(names, location),
@@ -70,12 +79,22 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     readIdentity: async () => ((await isMigrated(session)) ? readIdentity(session) : null),
     writeServiceHost: (host, { replace }) => writeServiceHost(session, host, replace),
 
-    planLookup: notYet,
-    selectLookup: notYet,
-    preparePerson: () => {
-      throw notAvailable();
+    async planLookup(spec): Promise<LookupCounts> {
+      const context = { session, names, spec, isMigrated: await isMigrated(session), openForeign: null };
+      return (await selectDue(context, null)).counts;
     },
-    commitLookup: notYet,
+    async selectLookup(spec, run): Promise<LookupSelection> {
+      await clearManifests(session, options.workFolder, run);
+      await dropOrphanedSelections(session, spec);
+      const context = { session, names, spec, isMigrated: true, openForeign: null };
+      const transaction = <Row>(work: TransactionWork<Row>) => inRunTransaction(session, run, work);
+      const selected = await selectDue(context, { run, transaction });
+      checkpoints.set(runKey(run), selected.checkpoint);
+      return selectionOf({ session, run, spec }, selected);
+    },
+    preparePerson: stagePerson,
+    commitLookup: (commit) => commitLookup({ session, workFolder: options.workFolder }, commit),
+    openCommit: (head) => openCommit({ session, workFolder: options.workFolder }, head),
     reserveCall: (run, call) => workOf(run).reserving.reserve(call),
     async recordAttempts(run, entries, counters) {
       await workOf(run).record({ entries, counters });
