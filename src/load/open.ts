@@ -3,7 +3,7 @@ import { explainFailure as explainBigQueryFailure } from "./bigquery/explain-fai
 import { openBigQueryWarehouse } from "./bigquery/warehouse.ts";
 import { explainFailure } from "./postgres/explain-failure.ts";
 import { openPostgresWarehouse } from "./postgres/warehouse.ts";
-import type { Warehouse } from "./warehouse.ts";
+import type { Gathering, Warehouse } from "./warehouse.ts";
 
 /** Which warehouse to open. */
 export type WarehouseTarget = PostgresTarget | BigQueryTarget;
@@ -40,8 +40,13 @@ export interface BigQueryTarget {
   readonly maximumBytesBilled: number | null;
   /** Folder for rows on their way into the warehouse. */
   readonly workFolder: string;
+  /** When answers are committed; absent for after 100,000 of them or five minutes. */
+  readonly gathering?: Gathering;
   readonly readErasureSecret?: () => Promise<string>;
 }
+
+/** Commits are far fewer than BigQuery allows, and each costs a look at the tables of the people. */
+const RARELY: Gathering = { maxRecords: 100_000, maxAgeMs: 300_000 };
 
 /** Opens a warehouse; nothing is connected before the first use. The only place that knows which warehouses exist. */
 export function openWarehouse(target: WarehouseTarget): Warehouse {
@@ -70,7 +75,7 @@ function openBigQuery(target: BigQueryTarget): Warehouse {
   const names = { project, data: schema, ops: opsSchema };
   const place = `BigQuery project ${project}`;
   const description = `${place}, datasets ${schema} and ${opsSchema}`;
-  const warehouse = openBigQueryWarehouse({ ...target, ...names, description });
+  const warehouse = openBigQueryWarehouse({ gathering: RARELY, ...target, ...names, description });
   return explainFailures(warehouse, (error, connection) =>
     connection === null
       ? explainBigQueryFailure(error, names, location)
