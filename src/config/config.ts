@@ -120,7 +120,7 @@ interface LookupJobBase extends JobBase {
   readonly refreshUnmatchedAfterMs: number | null;
   /** Null: no cap. */
   readonly maxRecordsPerRun: number | null;
-  /** Rejected rows / rows sent, 0 to 1; null: no bound. */
+  /** Rejected rows / rows sent, 0 to 1; null: 0.05 from a thousand records on. */
   readonly maxRejectRatio: number | null;
 }
 

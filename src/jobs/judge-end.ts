@@ -5,6 +5,10 @@ import { capped, endOfError, failed, interrupted, type JobEnd, succeeded } from 
 import type { Counters } from "./report.ts";
 import { findLeak, type Unanswered } from "./tally.ts";
 
+/** Bound of `max_reject_ratio` where the configuration states none, and how many records it takes to speak of a ratio. */
+const DEFAULT_REJECT_RATIO = 0.05;
+const FEW_RECORDS = 1000;
+
 /** What the judgement on a job looks at. */
 export interface WorkDone {
   readonly job: string;
@@ -19,7 +23,7 @@ export interface WorkDone {
   readonly unanswered: Unanswered | null;
   /** The limit that the selection was cut to; null when there is none. */
   readonly cap: Cap | null;
-  /** Rejected / tried; null for no bound. */
+  /** Rejected / tried; null for the default, which begins at a thousand records. */
   readonly maxRejectRatio: number | null;
 }
 
@@ -65,10 +69,11 @@ function unansweredEnd({ job, unanswered }: WorkDone, limit: JobEnd | null): Job
 
 function tooManyRejects({ job, counters, maxRejectRatio }: WorkDone): JobEnd | null {
   const tried = counters.records_sent + counters.records_rejected_before_sending;
-  if (maxRejectRatio === null || counters.records_rejected <= maxRejectRatio * tried) return null;
+  const ratio = maxRejectRatio ?? (tried < FEW_RECORDS ? 1 : DEFAULT_REJECT_RATIO);
+  if (counters.records_rejected <= ratio * tried) return null;
   return failed(
     "too_many_rejects",
     `${job}: ${counters.records_rejected} of ${countText(tried, "record")} were rejected, more than max_reject_ratio ` +
-      `(${maxRejectRatio}) allows. The others are loaded; the table \`reject\` says why.`,
+      `(${ratio}) allows. The others are loaded; the table \`reject\` says why.`,
   );
 }

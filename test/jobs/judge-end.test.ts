@@ -151,9 +151,10 @@ describe("a failure", () => {
   });
 });
 
-function failureOf(rejected: number, maxRejectRatio: number | null): string | null {
-  const counters = { ...zeroCounters, records_read: 10, records_sent: 10, records_rejected: rejected };
-  return judge({ maxRejectRatio, counters }).error?.code ?? null;
+function failureOf(rejected: number, maxRejectRatio: number | null, sent = 10): string | null {
+  const counters = { ...zeroCounters, records_read: sent, records_sent: sent, records_rejected: rejected };
+  const counts = countsOf({ read: sent, due: sent, toSend: sent });
+  return judge({ maxRejectRatio, counters, counts }).error?.code ?? null;
 }
 
 describe("rejected records", () => {
@@ -164,6 +165,12 @@ describe("rejected records", () => {
   test("beyond max_reject_ratio do", () => {
     expect(failureOf(3, 0.2)).toBe("too_many_rejects");
     expect(failureOf(1, 0)).toBe("too_many_rejects");
+  });
+  test("are bounded by 5 percent from a thousand records on, where nothing is said", () => {
+    expect(failureOf(999, null, 999)).toBe(null);
+    expect(failureOf(50, null, 1000)).toBe(null);
+    expect(failureOf(51, null, 1000)).toBe("too_many_rejects");
+    expect(failureOf(1000, 1, 1000)).toBe(null);
   });
 });
 

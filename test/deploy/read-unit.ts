@@ -1,0 +1,38 @@
+/** A unit of systemd, read. */
+export interface Unit {
+  /** Lines that are no setting, and settings that are unknown here. */
+  readonly problems: readonly string[];
+  values(section: string, name: string): readonly string[];
+}
+
+/** The settings that our unit may use, by section (systemd.unit, systemd.service, systemd.exec, systemd.resource-control). */
+const KNOWN: Readonly<Record<string, readonly string[]>> = {
+  Unit: ["Description", "Documentation", "Wants", "After"],
+  Service: (
+    "Type ExecStart ExecReload SuccessExitStatus RestartPreventExitStatus Restart RestartSec TimeoutStopSec KillMode " +
+    "DynamicUser StateDirectory StateDirectoryMode Environment LoadCredential UMask MemoryMax NoNewPrivileges ProtectSystem " +
+    "ProtectHome PrivateTmp PrivateDevices ProtectKernelTunables ProtectKernelModules ProtectControlGroups RestrictAddressFamilies RestrictNamespaces LockPersonality CapabilityBoundingSet"
+  ).split(" "),
+  Install: ["WantedBy"],
+};
+
+/** Reads a unit file. */
+export function readUnit(text: string): Unit {
+  const problems: string[] = [];
+  const settings: { readonly section: string; readonly name: string; readonly value: string }[] = [];
+  let section = "";
+  for (const line of text.split("\n")) {
+    if (line === "" || line.startsWith("#")) continue;
+    const header = /^\[(\w+)\]$/.exec(line)?.[1];
+    const [, name, value] = /^([A-Za-z]+)=(.*)$/.exec(line) ?? [];
+    if (header !== undefined) section = header;
+    else if (name === undefined || value === undefined) problems.push(`no setting: ${line}`);
+    else if (!KNOWN[section]?.includes(name)) problems.push(`unknown in [${section}]: ${name}`);
+    else settings.push({ section, name, value });
+  }
+  return {
+    problems,
+    values: (of, wanted) =>
+      settings.filter((one) => one.section === of && one.name === wanted).map(({ value }) => value),
+  };
+}
