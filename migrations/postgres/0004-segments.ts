@@ -55,6 +55,17 @@ function statements(data: string, ops: string): readonly string[] {
       "_run_id" text NOT NULL DEFAULT current_setting('person_etl.run_id', true),
       PRIMARY KEY ("segment_id", "service_pid", "valid_from")
     )`,
+    `CREATE TABLE ${data}."segment_push_member" (
+      "job" text NOT NULL,
+      "segment_id" text NOT NULL,
+      "service_pid" text NOT NULL,
+      "state" text NOT NULL,
+      "is_own" boolean NOT NULL,
+      "since" timestamp with time zone,
+      "run_id" text NOT NULL,
+      "_synced_at" timestamp with time zone NOT NULL,
+      PRIMARY KEY ("job", "segment_id", "service_pid")
+    ) WITH (fillfactor = 85)`,
     `CREATE TABLE ${ops}."segment_sync" (
       "segment_id" text NOT NULL,
       "run_id" text NOT NULL,

@@ -1,9 +1,10 @@
 import type { FeedJobConfig } from "../config/config.ts";
-import { StopJobError } from "../errors.ts";
 import { deathSignalsJob } from "./death-signals.ts";
 import { endpointUsageJob } from "./endpoint-usage.ts";
+
 import { segmentMembersJob } from "./segment-members.ts";
 import type { FeedContext, FeedForecast, FeedJobType } from "./feed-type.ts";
+import { segmentPushJob } from "./segment-push.ts";
 import { searchUsageJob } from "./search-usage.ts";
 
 /** A feed's declaration, applied to one job. */
@@ -22,20 +23,10 @@ function bind<J extends FeedJobConfig>(type: FeedJobType<J>, job: J): BoundFeed 
   };
 }
 
-/** Stands for the types that are still to come. */
-const notYet: FeedJobType = {
-  endpoints: [],
-  cursorDoc: "",
-  forecast: () => ({ calls: 0, toSend: 0 }),
-  run: async ({ job }) => {
-    throw new StopJobError("not_available", `${job.name}: ${job.type} is not available in this version.`);
-  },
-};
-
 /** Every type of feed there is; a new one adds its line. */
 export function bindFeed(job: FeedJobConfig): BoundFeed {
   if (job.type === "segment_members") return bind(segmentMembersJob, job);
-  if (job.type === "segment_push") return bind(notYet, job);
+  if (job.type === "segment_push") return bind(segmentPushJob, job);
   if (job.type === "death_signals") return bind(deathSignalsJob, job);
   if (job.type === "search_usage") return bind(searchUsageJob, job);
   return bind(endpointUsageJob, job);

@@ -1,7 +1,6 @@
 import type { JobConfig } from "../config/config.ts";
-import { isLookupJob } from "../config/job-kinds.ts";
 import { finishErasures } from "./erase.ts";
-import { inspectInputs, throwProblems, verifyInputs } from "./verify-inputs.ts";
+import { inspectInputs, throwProblems, verifyAfterMigrating } from "./verify-inputs.ts";
 import type { JobServices } from "./services.ts";
 import { reportWaiting } from "./waiting-answers.ts";
 import { checkServiceHost, serviceHostOf } from "./service-host.ts";
@@ -20,11 +19,7 @@ export async function prepareRun(
   await checkServiceHost(config, warehouse);
   const migrations = await warehouse.migrate();
   if (migrations.length > 0) log.info({ migrations }, "migrated");
-  await verifyInputs(
-    config,
-    warehouse,
-    jobs.filter((job) => isLookupJob(job) && afterMigrating.includes(job.input)),
-  );
+  await verifyAfterMigrating(warehouse, afterMigrating);
   await warehouse.checkErasureKey();
   await finishErasures(services);
   await warehouse.dropTombstones(config.privacy.erasureNoticeMs);

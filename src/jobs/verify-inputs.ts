@@ -1,15 +1,57 @@
-import type { Config, InputConfig, JobConfig } from "../config/config.ts";
+import type { Config, JobConfig } from "../config/config.ts";
 import { isLookupJob } from "../config/job-kinds.ts";
 import { orderJobs } from "../config/order-jobs.ts";
 import { FixConfigurationError, messageOf, type Problem } from "../errors.ts";
-import type { Warehouse } from "../load/warehouse.ts";
+import type { InputSource, Warehouse } from "../load/warehouse.ts";
 import { inputSourceOf } from "./lookup-spec.ts";
+import { pushSourceOf } from "./push-source.ts";
+
+/** A table or query that a job reads: an input, or the query of a segment_push job. */
+export interface ReadSource {
+  /** Where it stands in the configuration. */
+  readonly path: string;
+  readonly isPush: boolean;
+  /** A query over our own tables. */
+  readonly isOverOurTables: boolean;
+  open(): Promise<InputSource>;
+}
 
 /** What looking at inputs found. */
 export interface InputFindings {
   readonly problems: readonly Problem[];
   /** Queries over our own tables: what is wrong with them may be mended by migrating. */
-  readonly afterMigrating: readonly InputConfig[];
+  readonly afterMigrating: readonly ReadSource[];
+}
+
+/** Everything that the jobs read, each once. */
+function sourcesOf(config: Config, jobs: readonly JobConfig[]): readonly ReadSource[] {
+  const inputs = new Set(jobs.filter(isLookupJob).map((job) => job.input));
+  const ofInputs = [...inputs].map(
+    (input): ReadSource => ({
+      path: `inputs.${input.name}`,
+      isPush: false,
+      isOverOurTables:
+        input.source.kind === "sql" && input.connection === null && namesOurSchemas(config, input.source.sql),
+      open: () => inputSourceOf(input, Object.keys(input.fields)),
+    }),
+  );
+  const ofPushes = jobs.flatMap((job): readonly ReadSource[] =>
+    job.type === "segment_push"
+      ? [
+          {
+            path: `jobs.${job.name}`,
+            isPush: true,
+            isOverOurTables: job.connection === null && namesOurSchemas(config, job.sql),
+            open: () => pushSourceOf(job),
+          },
+        ]
+      : [],
+  );
+  return [...ofInputs, ...ofPushes];
+}
+
+function namesOurSchemas({ warehouse }: Config, sql: string): boolean {
+  return [warehouse.schema, warehouse.opsSchema].some((schema) => sql.includes(schema));
 }
 
 /** Looks at each input of the jobs, with every column that is mapped; touches nothing. */
@@ -19,29 +61,38 @@ export async function inspectInputs(
   jobs: readonly JobConfig[],
 ): Promise<InputFindings> {
   const problems: Problem[] = [];
-  const afterMigrating: InputConfig[] = [];
-  for (const input of new Set(jobs.filter(isLookupJob).map((job) => job.input))) {
-    const found = await inspectInput(warehouse, input);
-    if (found.length > 0 && isOverOurTables(config, input)) afterMigrating.push(input);
+  const afterMigrating: ReadSource[] = [];
+  for (const source of sourcesOf(config, jobs)) {
+    const found = await inspectSource(warehouse, source);
+    if (found.length > 0 && source.isOverOurTables) afterMigrating.push(source);
     else problems.push(...found);
   }
   return { problems, afterMigrating };
 }
 
-async function inspectInput(warehouse: Warehouse, input: InputConfig): Promise<readonly Problem[]> {
+async function inspectSource(
+  warehouse: Warehouse,
+  { path, isPush, ...of }: ReadSource,
+): Promise<readonly Problem[]> {
   try {
-    return await warehouse.checkInput(await inputSourceOf(input, Object.keys(input.fields)));
+    const source = await of.open();
+    const found = await warehouse.checkInput(source);
+    if (!isPush) return found;
+    // What is wrong with a push stands in its query.
+    return found.map((problem) => ({ ...problem, path: `${path}.sql` }));
   } catch (error) {
     if (!(error instanceof FixConfigurationError)) throw error;
-    return error.problems.length > 0
-      ? error.problems
-      : [{ path: `inputs.${input.name}`, message: messageOf(error) }];
+    return error.problems.length > 0 ? error.problems : [{ path, message: messageOf(error) }];
   }
 }
 
-function isOverOurTables({ warehouse }: Config, { source, connection }: InputConfig): boolean {
-  if (source.kind !== "sql" || connection !== null) return false;
-  return [warehouse.schema, warehouse.opsSchema].some((schema) => source.sql.includes(schema));
+/** Looks once more at what could not be read before migrating; throws all problems at once. */
+export async function verifyAfterMigrating(
+  warehouse: Warehouse,
+  sources: readonly ReadSource[],
+): Promise<void> {
+  const found = await Promise.all(sources.map((source) => inspectSource(warehouse, source)));
+  throwProblems(found.flat());
 }
 
 /** Throws all problems together, if there are any. */
@@ -57,6 +108,12 @@ export async function verifyInputs(
   jobs: readonly JobConfig[] = orderJobs(config),
 ): Promise<void> {
   const { problems, afterMigrating } = await inspectInputs(config, warehouse, jobs);
-  const pending = await Promise.all(afterMigrating.map((input) => inspectInput(warehouse, input)));
+  // Before the first run what a push reads is still to be made.
+  const isMigrated = afterMigrating.length === 0 || (await warehouse.isMigrated());
+  const pending = await Promise.all(
+    afterMigrating
+      .filter((source) => isMigrated || !source.isPush)
+      .map((source) => inspectSource(warehouse, source)),
+  );
   throwProblems([...problems, ...pending.flat()]);
 }

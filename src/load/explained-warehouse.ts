@@ -1,3 +1,4 @@
+import type { SegmentPush } from "./push-warehouse.ts";
 import type { MemberSweep } from "./segment-warehouse.ts";
 import type { CommitGroup, LookupSelection, Patience, Warehouse } from "./warehouse.ts";
 
@@ -11,7 +12,7 @@ export function explainFailures(warehouse: Warehouse, explain: Explain): Warehou
       const member: unknown = Reflect.get(target, name);
       if (typeof member !== "function") return member;
       return (...args: readonly unknown[]): unknown => {
-        const connection = connectionIn(args[0]);
+        const connection = args.map(connectionIn).find((name) => name !== null) ?? null;
         const result: unknown = Reflect.apply(member, target, args);
         // What returns at once doesn't talk to a database.
         return result instanceof Promise ? settle(result, (error) => explain(error, connection)) : result;
@@ -23,6 +24,7 @@ export function explainFailures(warehouse: Warehouse, explain: Explain): Warehou
 async function settle(pending: Promise<unknown>, explain: (error: unknown) => unknown): Promise<unknown> {
   try {
     const result = await pending;
+    if (isPush(result)) return explainPush(result, explain);
     if (isSweep(result)) return explainSweep(result, explain);
     if (isSelection(result)) return explainPages(result, explain);
     return isCommitGroup(result) ? explainGroup(result, explain) : result;
@@ -35,6 +37,7 @@ async function settle(pending: Promise<unknown>, explain: (error: unknown) => un
 function connectionIn(argument: unknown): string | null {
   if (typeof argument !== "object" || argument === null) return null;
   if ("input" in argument) return connectionIn(argument.input);
+  if ("source" in argument) return connectionIn(argument.source);
   if (!("connection" in argument)) return null;
   const { connection } = argument;
   const isNamed = typeof connection === "object" && connection !== null && "name" in connection;
@@ -59,6 +62,22 @@ function explainGroup(group: CommitGroup, explain: (error: unknown) => unknown):
     add: (part) => explained(() => group.add(part), explain),
     commit: () => explained(() => group.commit(), explain),
     discard: () => explained(() => group.discard(), explain),
+  };
+}
+
+function isPush(result: unknown): result is SegmentPush {
+  return typeof result === "object" && result !== null && "uncertainSince" in result && "next" in result;
+}
+
+function explainPush(push: SegmentPush, explain: (error: unknown) => unknown): SegmentPush {
+  return {
+    uncertainSince: push.uncertainSince,
+    settleUncertain: async (...args) => explained(() => push.settleUncertain(...args), explain),
+    count: async () => explained(() => push.count(), explain),
+    next: async (...args) => explained(() => push.next(...args), explain),
+    begin: async (...args) => explained(() => push.begin(...args), explain),
+    finish: async (...args) => explained(() => push.finish(...args), explain),
+    close: async () => explained(() => push.close(), explain),
   };
 }
 

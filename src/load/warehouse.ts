@@ -10,6 +10,7 @@ import type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
 import type { ErasureWarehouse } from "./erasure-warehouse.ts";
 import type { InputSource } from "./input-source.ts";
 import type { FeedWarehouse } from "./feed-warehouse.ts";
+import type { PushWarehouse } from "./push-warehouse.ts";
 import type { SegmentWarehouse } from "./segment-warehouse.ts";
 import type { RejectWarehouse } from "./reject-warehouse.ts";
 
@@ -449,6 +450,7 @@ export interface Warehouse
     RetentionWarehouse,
     FeedWarehouse,
     SegmentWarehouse,
+    PushWarehouse,
     ErasureWarehouse,
     RejectWarehouse {
   /** For messages: kind, place and schemas, without a secret. */

@@ -8,7 +8,13 @@ import { person, personChildren, personPidAlias } from "./person.ts";
 import { reject } from "./reject.ts";
 import { resolution, resolveEndpoint } from "./resolve.ts";
 import { alertState, scheduleSlot } from "./schedule.ts";
-import { segment, segmentMember, segmentMembershipHistory, segmentSync } from "./segments.ts";
+import {
+  segment,
+  segmentMember,
+  segmentMembershipHistory,
+  segmentPushMember,
+  segmentSync,
+} from "./segments.ts";
 import { callInDoubt, lookupState, personState } from "./state.ts";
 import type { Table } from "./table.ts";
 import * as usage from "./usage.ts";
@@ -34,6 +40,7 @@ export const tables: readonly Table[] = [
   segment,
   segmentMember,
   segmentMembershipHistory,
+  segmentPushMember,
   deathSignal,
   segmentDeathSignal,
   reject,

@@ -123,3 +123,32 @@ export const segmentSync: Table = table("segment_sync", {
     ),
   ],
 });
+
+/** Who a job has put into its segment. */
+export const segmentPushMember: Table = table("segment_push_member", {
+  room: "data",
+  doc: "What each segment_push job knows of the people that its query gave.",
+  people: { pids: ["service_pid"] },
+  key: ["job", "segment_id", "service_pid"],
+  columns: [
+    column("job", "text", "none", "The job."),
+    segmentId,
+    servicePid,
+    column(
+      "state",
+      "text",
+      "none",
+      "`member`; `invalid`: the service doesn't know the PID; `adding`, `removing`: a call about it is under way, or was left by a crash.",
+      true,
+    ),
+    column(
+      "is_own",
+      "boolean",
+      "none",
+      "The job itself made it a member, so that `mirror` may remove it.",
+      true,
+    ),
+    column("since", "timestamptz", "none", "A moment before the call under way, by the service's clock."),
+    column("run_id", "text", "none", "The run that last changed this row.", true),
+  ],
+});

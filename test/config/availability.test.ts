@@ -7,7 +7,6 @@ const UUID = "123e4567-e89b-12d3-a456-426614174000";
 
 /** A right job of each type that is not built yet. */
 const laterJobs: Readonly<Record<string, string>> = {
-  segment_push: `{ type: segment_push, name: VIP customers, sql: "select service_pid from t", mode: append, max_remove_ratio: 0.1 }`,
   person_search: `{ type: person_search, searches: { cfo_texas: { query: CFOs in Texas, size: 100 } } }`,
   audience_search: `{ type: audience_search, searches: { nurses: { query: nurses in Ohio, unlock: { max_billable: 5000 } } } }`,
   contact_jobs: `{ type: contact_jobs, job_ids: { sql: select id from jobs }, unlock: { max_billable: 1000 } }`,
@@ -28,7 +27,7 @@ describe("what this version does not have", () => {
           path: "jobs.later.type",
           line: 15,
           message: `says ${type}, which is not available in this version`,
-          hint: "remove the job, or set enabled: false; there is resolve, validate_emails, enrich, segment_members, death_signals, search_usage, endpoint_usage",
+          hint: "remove the job, or set enabled: false; there is resolve, validate_emails, enrich, segment_members, segment_push, death_signals, search_usage, endpoint_usage",
         },
       ]);
     },
@@ -106,7 +105,7 @@ alerts: { webhook: https://hooks.example.com/T0/hunter2 }
       "20 jobs.contacts.unlock.max_billable: must be a whole number, 1 or more (docs/configuration.md describes this setting)",
       "21 alerts.webhook: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); a key that stood in this file should be changed)",
     ]);
-    expect(problems.filter((problem) => problem.includes("not available"))).toHaveLength(4);
+    expect(problems.filter((problem) => problem.includes("not available"))).toHaveLength(3);
     expect((await refusal(jobs)).code).toBe("invalid_configuration");
   });
 });

@@ -7,6 +7,7 @@ export const availableJobTypes: readonly string[] = [
   "validate_emails",
   "enrich",
   "segment_members",
+  "segment_push",
   "death_signals",
   "search_usage",
   "endpoint_usage",

@@ -129,6 +129,7 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     memberPagesPerCommit: 100,
     memberCounts: notYet,
     openSweep: notYet,
+    openPush: notYet,
     watchJobs: notYet,
     newestSlots: notYet,
     claimSlots: notYet,

@@ -57,6 +57,10 @@ export async function retryRejects(
   const state = tableId(names, "data", "lookup_state");
   const hasRow = sql`EXISTS (SELECT FROM ${state} AS s
     WHERE s.job = r.job AND s.source = r.source AND s.source_key = r.source_key AND s.outcome = 'rejected')`;
+  // Who was pushed in vain is forgotten, so that the next run sends it.
+  await session.change(sql`
+    DELETE FROM ${tableId(names, "data", "segment_push_member")} AS p USING ${reject} AS r
+    WHERE ${isMeant(filter, false)} AND p.job = r.job AND p.service_pid = r.source_key AND p.state = 'invalid'`);
   const resolved = await session.change(sql`
     UPDATE ${reject} AS r SET resolved_at = now(), _synced_at = now() WHERE ${isMeant(filter, false)} AND NOT ${hasRow}`);
   const [open] = await session.rows<{ due: number }>(sql`

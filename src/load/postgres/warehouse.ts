@@ -42,6 +42,7 @@ import { type Selected, selectDue } from "./select-lookup.ts";
 import { withRetries } from "./recovery.ts";
 import { readGrant, reserveCall } from "./reserve-call.ts";
 import { createRowStore } from "../row-store.ts";
+import { openPush } from "./segment-push.ts";
 import { memberCounts, openSweep } from "./segment-sweep.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
 import { countPeople, dropTombstones, noteErasure, readOpenErasures, removeErased } from "./erase-people.ts";
@@ -180,6 +181,8 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     memberPagesPerCommit: 10,
     memberCounts: (segmentId) => within((session) => memberCounts(session, names, segmentId)),
     openSweep: (run, sweep) => openSweep(commitContext, run, sweep),
+    openPush: (run, push) =>
+      openPush(commitContext, run, push, push.source.connection ? poolOf(push.source.connection) : null),
 
     acquireLock: (request) => within((session) => acquireLock(session, names, request)),
     renewLock: (run, lifeMs) => inTransaction(lockPool, (session) => renewLock(session, names, run, lifeMs)),

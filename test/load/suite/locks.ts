@@ -5,7 +5,7 @@ import { LockLostError } from "../../../src/errors.ts";
 import type { LockHolder, LockRequest, RunRef, Warehouse } from "../../../src/load/warehouse.ts";
 import { tables } from "../../../src/schemas/registry.ts";
 import { callOf, commitOf, countersOf, runOf, tester } from "./nights.ts";
-import { enrichSpec, makePeople } from "./people.ts";
+import { enrichSpec, makePeople, people } from "./people.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace, type Place } from "./place.ts";
 
@@ -82,6 +82,17 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
         [looseRecord("Bob"), { code: "unprocessable_entity" }],
       ]),
     ),
+  openPush: (warehouse, run) =>
+    warehouse.openPush(run, {
+      segmentId: "s-1",
+      again: false,
+      source: {
+        ...people,
+        key: ["service_pid"],
+        relation: { sql: "SELECT 'p-1' AS service_pid" },
+        fields: {},
+      },
+    }),
   openSweep: (warehouse, run) => warehouse.openSweep(run, { segmentId: "s-1", completeAt: null }),
   openCommit: async (warehouse, run) => {
     const replies = [[looseRecord("Cat"), { pid: "p-3" }]] as const;

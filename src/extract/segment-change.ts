@@ -1,0 +1,41 @@
+import type { DriftLog } from "../schemas/drift.ts";
+import { isJsonObject } from "../schemas/flatten.ts";
+import { readEnvelope } from "./free-call.ts";
+
+/** What the service says of a change of members. */
+export interface ChangeAnswer {
+  /** PIDs that it doesn't know. */
+  readonly invalid: readonly string[];
+  /** People who are members now and were none before, or the other way round; null where it doesn't say. */
+  readonly changed: number | null;
+  /** People who were members before they were added; null where it doesn't say. */
+  readonly redundant: number | null;
+  readonly newSize: number | null;
+}
+
+function countOf(value: unknown): number | null {
+  const count = typeof value === "string" && /^\d+$/u.test(value) ? Number(value) : value;
+  return typeof count === "number" && Number.isSafeInteger(count) && count >= 0 ? count : null;
+}
+
+/** Reads an answer of the calls that add or remove members; null where it is none. */
+export function readChange(bytes: Buffer, drift: DriftLog): ChangeAnswer | null {
+  const results = readEnvelope(bytes, drift)?.["results"];
+  if (!isJsonObject(results)) return null;
+  const { invalid_service_pids: invalid = null } = results;
+  if (invalid !== null && !Array.isArray(invalid)) return null;
+  return {
+    invalid: (invalid ?? []).filter((pid): pid is string => typeof pid === "string"),
+    changed: countOf(results["n_added"] ?? results["n_deleted"]),
+    redundant: countOf(results["n_redundant_additions"]),
+    newSize: countOf(results["new_current_size"]),
+  };
+}
+
+/** Reads the id of a segment that was created; null where there is none. */
+export function readCreated(bytes: Buffer, drift: DriftLog): string | null {
+  const envelope = readEnvelope(bytes, drift);
+  const results = envelope?.["results"];
+  const id = envelope?.["segment_id"] ?? (isJsonObject(results) ? results["segment_id"] : null);
+  return typeof id === "string" && id !== "" ? id : null;
+}

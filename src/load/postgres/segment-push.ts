@@ -1,0 +1,228 @@
+import { createHash } from "node:crypto";
+import { pipeline } from "node:stream/promises";
+import { type RawBuilder, sql } from "kysely";
+import type pg from "pg";
+import { from as copyFrom, to as copyTo } from "pg-copy-streams";
+import type { FeedCommit } from "../feed-warehouse.ts";
+import type { PushChange, PushCounts, PushOptions, PushOutcome, SegmentPush } from "../push-warehouse.ts";
+import type { RunRef } from "../warehouse.ts";
+import type { CommitContext } from "./commit-lookup.ts";
+import { commitFeedWith, type FeedPlace } from "./feeds.ts";
+import { describeColumns, rawSelect } from "./input.ts";
+import { quoteQualified, tableId } from "./names.ts";
+import { inRunTransaction } from "./run-transaction.ts";
+import { inTransaction, type Session } from "./session.ts";
+import { readSuppression, requireSameEpoch, suppressedSql } from "./suppression.ts";
+
+/** A push under way. */
+interface Push extends PushOptions {
+  readonly context: CommitContext;
+  readonly run: RunRef;
+  /** Table of what the query gave, in the data schema: unlogged, for this run alone. */
+  readonly wanted: RawBuilder<unknown>;
+  readonly state: RawBuilder<unknown>;
+}
+
+/** Rows of the query, before PIDs are made distinct. */
+interface Given {
+  readonly read: number;
+  readonly missing: number;
+  readonly suppressed: number;
+  readonly wanted: number;
+}
+
+/** Freezes what the query gives; `foreignPool` is null for a query over the warehouse itself. */
+export async function openPush(
+  context: CommitContext,
+  run: RunRef,
+  options: PushOptions,
+  foreignPool: pg.Pool | null,
+): Promise<SegmentPush> {
+  const { names } = context;
+  const name = `push_wanted_${createHash("sha256").update(run.job).digest("hex").slice(0, 24)}`;
+  const push: Push = {
+    ...options,
+    context,
+    run,
+    wanted: tableId(names, "data", name),
+    state: tableId(names, "data", "segment_push_member"),
+  };
+  const place = quoteQualified([names.data, name]);
+  const { given, since } = await inRunTransaction(context, run, async (session) => {
+    const suppression = await readSuppression(session, names, context.readErasureSecret);
+    const found = await stageWanted(session, push, place, foreignPool);
+    const isErased = suppression.key && suppressedSql(names, suppression.key).pid("service_pid");
+    const suppressed = isErased ? await session.change(sql`DELETE FROM ${push.wanted} WHERE ${isErased}`) : 0;
+    await requireSameEpoch(session, names, suppression);
+    const [uncertain] = await session.rows<{ since: string | null }>(sql`
+      SELECT min(since) AS since FROM ${push.state}
+      WHERE job = ${run.job} AND segment_id = ${push.segmentId} AND state = 'adding'`);
+    return { given: { ...found, suppressed }, since: uncertain?.since ?? null };
+  });
+  return {
+    uncertainSince: since,
+    settleUncertain: (commit, own) => settleUncertain(push, commit, own),
+    count: () => inTransaction(context.pool, (session) => countPush(session, push, given)),
+    next: (change, after, limit) =>
+      inTransaction(context.pool, async (session) => {
+        const rows = await session.rows<{ pid: string }>(sql`
+          SELECT pid FROM (${changeQuery(push, change)}) AS c WHERE pid > ${after} ORDER BY pid LIMIT ${limit}`);
+        return rows.map(({ pid }) => pid);
+      }),
+    begin: (change, pids, at) =>
+      inRunTransaction(context, run, (session) => begin(session, push, { change, pids, at })),
+    finish: (commit, change, pids, outcome) => finish(push, commit, { change, pids, outcome }),
+    close: () =>
+      inRunTransaction(context, run, async (session) => {
+        await session.change(sql`DROP TABLE IF EXISTS ${push.wanted}`);
+      }),
+  };
+}
+
+async function stageWanted(
+  session: Session,
+  { source, wanted }: Push,
+  place: string,
+  foreignPool: pg.Pool | null,
+): Promise<Omit<Given, "suppressed">> {
+  const read = async (from: Session) =>
+    rawSelect(source, [], await describeColumns(from, source), { ranked: false, recent: null });
+  await session.client.query("CREATE TEMP TABLE push_row (source_key text) ON COMMIT DROP");
+  if (foreignPool) {
+    await inTransaction(
+      foreignPool,
+      async (foreign) =>
+        pipeline(
+          foreign.client.query(copyTo(`COPY (${await read(foreign)}) TO STDOUT`)),
+          session.client.query(copyFrom("COPY pg_temp.push_row FROM STDIN")),
+        ),
+      { keep: false },
+    );
+  } else await session.client.query(`INSERT INTO pg_temp.push_row ${await read(session)}`);
+  await session.change(sql`DROP TABLE IF EXISTS ${wanted}`);
+  await session.client.query(`CREATE UNLOGGED TABLE ${place} (service_pid text COLLATE "C" PRIMARY KEY)`);
+  const distinct = await session.change(sql`
+    INSERT INTO ${wanted} SELECT DISTINCT source_key FROM pg_temp.push_row WHERE btrim(source_key) <> ''`);
+  await session.change(sql`ANALYZE ${wanted}`);
+  const [counts] = await session.rows<{ read: number; missing: number }>(sql`
+    SELECT count(*) AS read, count(*) FILTER (WHERE coalesce(btrim(source_key), '') = '') AS missing
+    FROM pg_temp.push_row`);
+  return { read: counts?.read ?? 0, missing: counts?.missing ?? 0, wanted: distinct };
+}
+
+/** Who has to be added, or removed. */
+function changeQuery(
+  { run, segmentId, wanted, state, again }: Push,
+  change: PushChange,
+): RawBuilder<unknown> {
+  const ofJob = sql`p.job = ${run.job} AND p.segment_id = ${segmentId}`;
+  if (change === "removing") {
+    return sql`
+      SELECT p.service_pid AS pid FROM ${state} AS p
+      WHERE ${ofJob} AND p.is_own AND p.state IN ('member', 'removing')
+        AND NOT EXISTS (SELECT FROM ${wanted} AS w WHERE w.service_pid = p.service_pid)`;
+  }
+  const isSettled = again
+    ? sql`p.state = 'invalid' AND p.run_id = ${run.runId}`
+    : sql`p.state IN ('member', 'invalid')`;
+  return sql`
+    SELECT w.service_pid AS pid FROM ${wanted} AS w
+    WHERE NOT EXISTS (SELECT FROM ${state} AS p WHERE ${ofJob} AND p.service_pid = w.service_pid AND ${isSettled})`;
+}
+
+async function countPush(session: Session, push: Push, given: Given): Promise<PushCounts> {
+  const [counts] = await session.rows<{ toAdd: number; toRemove: number; own: number }>(sql`
+    SELECT (SELECT count(*) FROM (${changeQuery(push, "adding")}) AS a) AS "toAdd",
+      (SELECT count(*) FROM (${changeQuery(push, "removing")}) AS r) AS "toRemove",
+      (SELECT count(*) FROM ${push.state} WHERE job = ${push.run.job} AND segment_id = ${push.segmentId} AND is_own
+        AND state IN ('member', 'removing')) AS own`);
+  const { toAdd = 0, toRemove = 0, own = 0 } = counts ?? {};
+  const { read, missing, suppressed, wanted } = given;
+  const unchanged = wanted - suppressed - toAdd;
+  return { read, missing, suppressed, unchanged, toAdd, toRemove, own, duplicate: read - missing - wanted };
+}
+
+async function begin(
+  session: Session,
+  { run, segmentId, state }: Push,
+  {
+    change,
+    pids,
+    at,
+  }: { readonly change: PushChange; readonly pids: readonly string[]; readonly at: string },
+): Promise<void> {
+  await session.change(sql`
+    INSERT INTO ${state} AS p (job, segment_id, service_pid, state, is_own, since, run_id, _synced_at)
+    SELECT ${run.job}, ${segmentId}, pid, ${change}, ${change === "removing"}, ${at}::timestamptz, ${run.runId}, now()
+    FROM unnest(${[...pids]}::text[]) AS u(pid)
+    ON CONFLICT (job, segment_id, service_pid) DO UPDATE SET
+      state = CASE WHEN p.state = 'member' AND excluded.state = 'adding' THEN p.state ELSE excluded.state END,
+      since = excluded.since, run_id = excluded.run_id, _synced_at = excluded._synced_at`);
+}
+
+async function finish(
+  { context, run, segmentId, state }: Push,
+  commit: FeedCommit,
+  done: {
+    readonly change: PushChange;
+    readonly pids: readonly string[];
+    readonly outcome: PushOutcome;
+  },
+): Promise<{ readonly rowsWritten: number }> {
+  const { change, pids, outcome } = done;
+  const { invalid, own, apiRequestId, rejectMessage } = outcome;
+  const { rowsWritten } = await commitFeedWith(context, commit, async (place) => {
+    const { session } = place;
+    const ofBatch = sql`p.job = ${run.job} AND p.segment_id = ${segmentId} AND p.service_pid = ANY(${[...pids]}::text[])`;
+    const isInvalid = sql`p.service_pid = ANY(${[...invalid]}::text[])`;
+    const isOwn = own === null ? sql`true` : sql`p.service_pid = ANY(${[...own]}::text[])`;
+    const written =
+      change === "adding"
+        ? await session.change(sql`
+            UPDATE ${state} AS p SET state = CASE WHEN ${isInvalid} THEN 'invalid' ELSE 'member' END,
+              is_own = NOT (${isInvalid}) AND (p.is_own OR (p.state = 'adding' AND ${isOwn})), since = NULL, run_id = ${run.runId},
+              _synced_at = now()
+            WHERE ${ofBatch}`)
+        : await session.change(sql`DELETE FROM ${state} AS p WHERE ${ofBatch}`);
+    place.touch("segment_push_member", written);
+    await rejectInvalid(place, run, invalid, { apiRequestId, rejectMessage });
+    return null;
+  });
+  return { rowsWritten };
+}
+
+async function rejectInvalid(
+  place: FeedPlace,
+  run: RunRef,
+  invalid: readonly string[],
+  { apiRequestId, rejectMessage }: Pick<PushOutcome, "apiRequestId" | "rejectMessage">,
+): Promise<void> {
+  if (invalid.length === 0) return;
+  const reject = tableId(place.names, "data", "reject");
+  const written = await place.session.change(sql`
+    INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details, api_request_id,
+      created_at, _synced_at)
+    SELECT gen_random_uuid(), ${run.runId}, ${run.job}, ${run.job}, pid, 'send', 'unknown_pid', ${rejectMessage}, NULL,
+      ${apiRequestId}, now(), now()
+    FROM unnest(${[...new Set(invalid)]}::text[]) AS u(pid)
+    WHERE NOT EXISTS (
+      SELECT FROM ${reject} AS r WHERE r.job = ${run.job} AND r.source_key = pid AND r.resolved_at IS NULL)`);
+  place.touch("reject", written);
+}
+
+async function settleUncertain(
+  { context, run, segmentId, state }: Push,
+  commit: FeedCommit,
+  own: ReadonlySet<string>,
+): Promise<{ readonly rowsWritten: number }> {
+  const { rowsWritten } = await commitFeedWith(context, commit, async ({ session }) => {
+    const isUncertain = sql`p.job = ${run.job} AND p.segment_id = ${segmentId} AND p.state = 'adding'`;
+    await session.change(sql`
+      UPDATE ${state} AS p SET state = 'member', is_own = true, since = NULL, run_id = ${run.runId}, _synced_at = now()
+      WHERE ${isUncertain} AND p.service_pid = ANY(${[...own]}::text[])`);
+    // Of the others it isn't known: they are asked for again where the query still gives them.
+    await session.change(sql`DELETE FROM ${state} AS p WHERE ${isUncertain}`);
+    return null;
+  });
+  return { rowsWritten };
+}

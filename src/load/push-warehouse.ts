@@ -1,0 +1,72 @@
+import type { RunRef } from "./books.ts";
+import type { FeedCommit } from "./feed-warehouse.ts";
+import type { InputSource } from "./input-source.ts";
+
+/** What a query gives, beside what is known of the segment. */
+export interface PushCounts {
+  /** Rows of the query. */
+  readonly read: number;
+  /** Rows without a PID. */
+  readonly missing: number;
+  /** Rows of a PID that another row has. */
+  readonly duplicate: number;
+  /** Distinct PIDs of people who were erased. */
+  readonly suppressed: number;
+  /** Distinct PIDs that are members already, or that the service doesn't know. */
+  readonly unchanged: number;
+  readonly toAdd: number;
+  /** Members that the job added and that the query no longer gives. */
+  readonly toRemove: number;
+  /** Members that the job added. */
+  readonly own: number;
+}
+
+/** A change of the segment under way. */
+export type PushChange = "adding" | "removing";
+
+/** What the service made of a change. */
+export interface PushOutcome {
+  /** PIDs of the change that it doesn't know; each gets a reject. */
+  readonly invalid: readonly string[];
+  /** PIDs that this job added, of those that are members now; null for all of them. */
+  readonly own: ReadonlySet<string> | null;
+  readonly apiRequestId: string | null;
+  /** How the rejects are worded. */
+  readonly rejectMessage: string;
+}
+
+/** The difference between what a query gives and what is known of its segment. */
+export interface SegmentPush {
+  /** When the oldest add was begun of which nobody knows what came of it, ISO 8601; null for none. */
+  readonly uncertainSince: string | null;
+  /** Decides what came of those: `own` were added, the others not. To be called before {@link count} where there are some. */
+  settleUncertain(commit: FeedCommit, own: ReadonlySet<string>): Promise<{ readonly rowsWritten: number }>;
+  count(): Promise<PushCounts>;
+  /** PIDs to add or remove behind one, in their order. */
+  next(change: PushChange, after: string, limit: number): Promise<readonly string[]>;
+  /** Notes a change before it is sent; durable once this resolves. @param since a moment before it, by the service's clock. */
+  begin(change: PushChange, pids: readonly string[], since: string): Promise<void>;
+  finish(
+    commit: FeedCommit,
+    change: PushChange,
+    pids: readonly string[],
+    outcome: PushOutcome,
+  ): Promise<{ readonly rowsWritten: number }>;
+  /** Drops the work table; idempotent. */
+  close(): Promise<void>;
+}
+
+/** What is pushed where. */
+export interface PushOptions {
+  readonly segmentId: string;
+  /** Key: `service_pid`. */
+  readonly source: InputSource;
+  /** Add everybody again, also those who are known to be members. */
+  readonly again: boolean;
+}
+
+/** What a warehouse does for jobs that fill segments. */
+export interface PushWarehouse {
+  /** Freezes what a query gives in a work table. */
+  openPush(run: RunRef, options: PushOptions): Promise<SegmentPush>;
+}

@@ -1,0 +1,169 @@
+import { expect, test } from "vitest";
+import { configOf, jobOf, startWorld, unaccountedRows, type World } from "./world.ts";
+
+const config = (more = "mode: mirror, max_remove_ratio: 1") =>
+  configOf(`
+  vip_push: { type: segment_push, name: "VIP customers", description: The best, sql: "select pid as service_pid from crm.vip", ${more} }
+  vip_members: { type: segment_members, segments: [{ job: vip_push }] }`);
+
+/** People of the sandbox, and a table of who is to be pushed. */
+async function startPush(options: { config?: string; vips?: readonly string[] } = {}) {
+  const world = await startWorld({ rows: 0, people: 3000, config: options.config ?? config() });
+  await world.control("/segments", { name: "everybody", members: 400 });
+  // What the sandbox's controls answer.
+  const all = (await world.control("/segments")) as { segments: { segment_id: string }[] };
+  const { members } = (await world.control(`/segments/${all.segments[0]?.segment_id}/members`)) as {
+    members: { service_pid: string }[];
+  };
+  const pids = members.map(({ service_pid: pid }) => pid);
+  await world.rows("CREATE TABLE crm.vip (pid text)");
+  return { world, pids };
+}
+
+async function setVips(world: World, pids: readonly (string | null)[]): Promise<void> {
+  await world.rows("TRUNCATE crm.vip");
+  await world.rows(
+    `INSERT INTO crm.vip SELECT * FROM json_array_elements_text('${JSON.stringify(pids)}'::json)`,
+  );
+}
+
+interface SegmentTruth {
+  readonly segment_id: string;
+  readonly name: string;
+}
+
+/** The segment as the service has it; null before it is made. */
+async function segmentOf(world: World, name = "VIP customers"): Promise<SegmentTruth | null> {
+  // What the sandbox's controls answer.
+  const { segments } = (await world.control("/segments")) as { segments: SegmentTruth[] };
+  return segments.find((segment) => segment.name === name) ?? null;
+}
+
+async function membersOf(world: World, name?: string): Promise<readonly string[]> {
+  const segment = await segmentOf(world, name);
+  // As above.
+  const { members } = (await world.control(`/segments/${segment?.segment_id}/members?limit=100000`)) as {
+    members: { service_pid: string; is_member: boolean }[];
+  };
+  return members
+    .filter(({ is_member }) => is_member)
+    .map(({ service_pid: pid }) => pid)
+    .toSorted();
+}
+
+/** Runs the push alone, and sees that its books add up. */
+async function push(world: World, ...args: Parameters<World["run"]>) {
+  const job = jobOf(await world.run({ jobs: ["vip_push"], ...args[0] }, args[1]), "vip_push");
+  expect(unaccountedRows(job)).toBe(0);
+  return job;
+}
+
+test("a query becomes a segment, once, and its difference is what is sent from then on", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, [...pids.slice(0, 100), pids[0] ?? "", null, "p-nobody", "p-nobody"]);
+  expect(await push(world)).toMatchObject({
+    status: "succeeded",
+    records_read: 104,
+    records_sent: 101,
+    records_matched: 100,
+    records_duplicate: 2,
+    records_rejected: 2,
+    records_rejected_before_sending: 1,
+    records_unchanged: 0,
+  });
+  expect(await membersOf(world)).toEqual(pids.slice(0, 100).toSorted());
+  expect(await world.rows("SELECT source, source_key, stage, code FROM person_data.reject")).toEqual([
+    { source: "vip_push", source_key: "p-nobody", stage: "send", code: "unknown_pid" },
+  ]);
+  expect(await world.rows("SELECT name, description, source, current_size FROM person_data.segment")).toEqual(
+    [{ name: "VIP customers", description: "The best", source: "api", current_size: "100" }],
+  );
+
+  expect(await push(world)).toMatchObject({
+    records_sent: 0,
+    records_unchanged: 101,
+    rows_written: 0,
+    requests: 1,
+  });
+
+  await setVips(world, pids.slice(10, 120));
+  expect(await push(world)).toMatchObject({ records_sent: 20, records_unchanged: 90 });
+  expect(await membersOf(world)).toEqual(pids.slice(10, 120).toSorted());
+  const members = jobOf(await world.run({ jobs: ["vip_members"] }), "vip_members");
+  expect(members).toMatchObject({ status: "succeeded", records_received: 110 });
+});
+
+test("append leaves whom the query no longer gives", async () => {
+  const { world, pids } = await startPush({ config: config("mode: append") });
+  await setVips(world, pids.slice(0, 50));
+  await push(world);
+  await setVips(world, pids.slice(40, 60));
+  await push(world);
+  expect(await membersOf(world)).toEqual(pids.slice(0, 60).toSorted());
+});
+
+test("mirror removes nobody whom others have added, before or after", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 20));
+  await push(world);
+  const id = (await segmentOf(world))?.segment_id;
+  await world.control("/members", { segment_id: id, add: pids.slice(30, 40) });
+  await setVips(world, pids.slice(0, 35)); // five of them are there already, added by others
+  await push(world);
+  await setVips(world, pids.slice(0, 10));
+  await push(world);
+  expect(await membersOf(world)).toEqual([...pids.slice(0, 10), ...pids.slice(30, 40)].toSorted());
+});
+
+test("more removals than max_remove_ratio allows want the user's word", async () => {
+  const { world, pids } = await startPush({ config: config("mode: mirror, max_remove_ratio: 0.1") });
+  await setVips(world, pids.slice(0, 100));
+  await push(world);
+  await setVips(world, pids.slice(11, 120));
+  const stopped = await push(world);
+  expect(stopped).toMatchObject({
+    status: "limited",
+    limited_by: "confirmation",
+    records_sent: 0,
+    records_remaining: 20,
+  });
+  expect(stopped.error?.message).toContain("11 members of the 100 that it added");
+  expect(await membersOf(world)).toEqual(pids.slice(0, 100).toSorted());
+  expect(await push(world, { yes: true })).toMatchObject({ status: "succeeded", records_sent: 20 });
+  expect(await membersOf(world)).toEqual(pids.slice(11, 120).toSorted());
+});
+
+test("a segment whose making got no answer is explained, and `segment_id` is the way on", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 5));
+  await world.control("/faults", { faults: "cut_body@create#1" });
+  const lost = await push(world, {}, { random: () => 0 });
+  expect(lost).toMatchObject({ status: "failed", error: { code: "segment_exists" } });
+  expect(lost.error?.message).toMatch(/may have made it.*`segment_id:`/su);
+  const id = (await segmentOf(world))?.segment_id ?? "";
+  world.configure(config(`mode: mirror, segment_id: ${id}`));
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 5 });
+  expect(await membersOf(world)).toEqual(pids.slice(0, 5).toSorted());
+});
+
+test("answers that get lost leave nobody out, and nobody who is not the job's own is removed for it", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 5));
+  await push(world);
+  const id = (await segmentOf(world))?.segment_id;
+  await world.control("/members", { segment_id: id, add: pids.slice(20, 25) });
+  await world.control("/faults", { faults: "cut_body@add#1,500@remove#1" });
+  await setVips(world, pids.slice(0, 25));
+  expect(await push(world, {}, { random: () => 0 })).toMatchObject({ status: "succeeded", retries: 1 });
+  await setVips(world, pids.slice(0, 2));
+  await push(world, {}, { random: () => 0 });
+  expect(await membersOf(world)).toEqual([...pids.slice(0, 2), ...pids.slice(20, 25)].toSorted());
+});
+
+test("a query that gives no service_pid is told before anything happens", async () => {
+  const { world } = await startPush();
+  await world.rows("ALTER TABLE crm.vip RENAME pid TO other");
+  await expect(world.run({ jobs: ["vip_push"] })).rejects.toMatchObject({
+    problems: [{ path: "jobs.vip_push.sql" }],
+  });
+});
