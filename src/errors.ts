@@ -57,7 +57,8 @@ export type LimitedBy =
   | "credits"
   | "quota"
   | "parameters_changed"
-  | "confirmation";
+  | "confirmation"
+  | "missing_rows";
 
 /** The limits that the user set: reaching one is not an error (exit 0); all others want something of the user (exit 3). */
 export const OWN_LIMITS: readonly LimitedBy[] = [

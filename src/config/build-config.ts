@@ -143,7 +143,8 @@ function buildInput(
     key: listOf(input.key),
     cursor: input.cursor ?? null,
     cursorOverlapMs: durationMs(input.cursor_overlap) ?? 0,
-    onMissing: "keep",
+    onMissing: input.on_missing,
+    maxMissingRatio: input.max_missing_ratio,
     fields: Object.fromEntries(fields),
   };
 }

@@ -82,7 +82,10 @@ export interface InputConfig {
   /** Column that moves when a row changes. */
   readonly cursor: string | null;
   readonly cursorOverlapMs: number;
-  readonly onMissing: "keep";
+  /** What becomes of what is known of rows that have left the input. */
+  readonly onMissing: "keep" | "flag" | "erase";
+  /** Missing / known rows, 0 to 1: with more missing nobody is erased. */
+  readonly maxMissingRatio: number;
   /** Columns by interface field; `emails` and `phones` have one or more columns, every other field exactly one. */
   readonly fields: Readonly<Partial<Record<InputField, readonly string[]>>>;
 }

@@ -151,6 +151,11 @@ export const adviceByCode = {
     means: "Unusually many rows are due, and nobody could be asked.",
     next: "Look at `person-etl plan`; if it is right, run the job once with `--yes`.",
   },
+  missing_rows: {
+    means:
+      "More rows have left an input than `max_missing_ratio` allows, so `on_missing: erase` erased nobody.",
+    next: "See whether the input is complete; if it is, raise the ratio for one run.",
+  },
   too_many_rejects: {
     means: "More records were rejected than `max_reject_ratio` allows; the others are loaded.",
     next: "See `person-etl rejects list`; mend the input or the mapping, or set another ratio.",

@@ -26,6 +26,7 @@ import { createOutage, type Outage } from "./outage.ts";
 import { type Counters, zeroCounters } from "./report.ts";
 import { sendDue } from "./send-due.ts";
 import type { JobServices, RunRequest } from "./services.ts";
+import { settleMissing } from "./settle-missing.ts";
 import { shardText } from "./shard.ts";
 import { createTally, type Tally } from "./tally.ts";
 
@@ -81,7 +82,9 @@ async function runHeld(
   const pastRuns = await warehouse.lastRuns(job.name, PAST_RUNS);
   await warehouse.beginRun(run);
   const outage = outageOf(services, job);
-  const { end, counters, coverage } = await work(services, { job, request, run, spec, pastRuns, outage });
+  const done = await work(services, { job, request, run, spec, pastRuns, outage });
+  const { counters, coverage } = done;
+  const end = await settleMissing(services, { job, run, spec, end: done.end, counters });
   const { status, limitedBy, error } = end;
   // The books are with the process that has taken the job over.
   if (status === "locked") return { end, counters };

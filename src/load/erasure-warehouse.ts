@@ -1,3 +1,4 @@
+import type { RunRef } from "./books.ts";
 import type { InputSource } from "./input-source.ts";
 
 /** One input row. */
@@ -11,6 +12,23 @@ export interface KnownBy {
   readonly pids: readonly string[];
   readonly emails: readonly string[];
   readonly rows: readonly RowKey[];
+}
+
+/** What a job knows rows of. */
+export interface WatchedInput {
+  readonly job: string;
+  readonly type: "resolve" | "validate_emails" | "enrich";
+  readonly input: InputSource;
+}
+
+/** How many rows have left an input. */
+export interface MissingRows {
+  /** Keys that the input has now. */
+  readonly inputRows: number;
+  /** Rows that the job knows of, missing ones included. */
+  readonly known: number;
+  /** Rows in `missing_input_row` for this input, whichever job knew them. */
+  readonly missing: number;
 }
 
 /** Rows by table. */
@@ -43,6 +61,10 @@ export interface ErasureWarehouse {
   removeErased(erasureId: string): Promise<RowsByTable>;
   /** Removes the tombstones of erasures that ended so long ago; returns how many. */
   dropTombstones(olderThanMs: number): Promise<number>;
+  /** Notes which rows that the job knows of have left its input, and forgets those that are back: `missing_input_row`. */
+  noteMissingRows(run: RunRef, watched: WatchedInput): Promise<MissingRows>;
+  /** Keys of an input that are noted as missing, at most so many. */
+  readMissingRows(source: string, limit: number): Promise<readonly string[]>;
   /** Of these PIDs those of erased people. Costs one look while nobody was erased. */
   suppressedPids(pids: readonly string[]): Promise<ReadonlySet<string>>;
 }

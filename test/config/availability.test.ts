@@ -54,14 +54,6 @@ describe("what this version does not have", () => {
     ]);
   });
 
-  it.each(["flag", "erase"])("on_missing: %s", async (value) => {
-    const { code, problems } = await refusal(fineBut("key: id", `key: id\n    on_missing: ${value}`));
-    expect(code).toBe("not_available_in_this_version");
-    expect(problems.map(({ path, message }) => `${path} ${message}`)).toEqual([
-      `inputs.customers.on_missing says ${value}, which is not available in this version`,
-    ]);
-  });
-
   it("BigQuery", async () => {
     const warehouse =
       "type: bigquery\n  project: my-project-1\n  location: EU\n  credentials: file:key.json\n  api_endpoint: http://127.0.0.1:9050";

@@ -33,6 +33,7 @@ describe("a fine configuration", () => {
         cursor: null,
         cursorOverlapMs: 3_600_000,
         onMissing: "keep",
+        maxMissingRatio: 0.1,
         fields: { first_name: ["first_name"], last_name: ["last_name"], emails: ["email"] },
       },
     });
@@ -86,7 +87,8 @@ inputs:
     key: [tenant_id, id]
     cursor: updated_at
     cursor_overlap: 0s
-    on_missing: keep
+    on_missing: erase
+    max_missing_ratio: 0.5
     fields: { full_name: name, emails: [email, work_email], phones: phone, service_pid: pid }
   by_sql:
     sql: select * from people
@@ -144,7 +146,8 @@ jobs:
       key: ["tenant_id", "id"],
       cursor: "updated_at",
       cursorOverlapMs: 0,
-      onMissing: "keep",
+      onMissing: "erase",
+      maxMissingRatio: 0.5,
       fields: {
         full_name: ["name"],
         emails: ["email", "work_email"],

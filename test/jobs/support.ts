@@ -18,6 +18,7 @@ export const customers: InputConfig = {
   cursor: null,
   cursorOverlapMs: 3_600_000,
   onMissing: "keep",
+  maxMissingRatio: 0.1,
   fields: {
     first_name: ["first_name"],
     last_name: ["last_name"],

@@ -8,6 +8,7 @@ import { describeErasure } from "./suite/erasure.ts";
 import { describeHistories } from "./suite/histories.ts";
 import { describeInputs } from "./suite/inputs.ts";
 import { describeLocks } from "./suite/locks.ts";
+import { describeMissingRows } from "./suite/missing-rows.ts";
 import { describeParameters } from "./suite/parameters.ts";
 import { describePersons } from "./suite/persons.ts";
 import { describePidFrom } from "./suite/pid-from.ts";
@@ -37,6 +38,7 @@ const parts: readonly ((getPlace: GetPlace) => void)[] = [
   describeShards,
   describeRejects,
   describeErasure,
+  describeMissingRows,
   describeHistories,
   describeLocks,
   describeSchedule,

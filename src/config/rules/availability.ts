@@ -24,10 +24,6 @@ export function checkAvailability(links: Links, jobTypes: readonly string[], pro
   };
   if (links.budgets?.unlock !== undefined) refuse(["budgets", "unlock"], null, "remove the line");
   if (links.warehouse?.type === "bigquery") refuse(["warehouse", "type"], "bigquery", "use postgres");
-  for (const [name, input] of entriesOf(links.inputs)) {
-    if (input.on_missing !== "flag" && input.on_missing !== "erase") continue;
-    refuse(["inputs", name, "on_missing"], input.on_missing, "use keep, or remove the line");
-  }
   for (const [name, job] of entriesOf(links.jobs)) {
     if (!job.enabled || job.type === undefined || !jobTypes.includes(job.type)) continue;
     if (availableJobTypes.some((type) => type === job.type)) continue;

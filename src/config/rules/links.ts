@@ -13,7 +13,6 @@ const input = z.object({
   sql: anything,
   connection: word,
   key: anything,
-  on_missing: word,
   fields: mapping.optional().catch(undefined),
 });
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { InputField } from "../config.ts";
-import { choice, oneOrMore } from "./described.ts";
+import { choice, oneOrMore, ratio } from "./described.ts";
 import { columnName, duration, nameOf, sqlText, tableName } from "./values.ts";
 
 /** Input fields that are one text each (interface 2.12, 2.14). */
@@ -46,6 +46,7 @@ export const input = z.strictObject({
   cursor: columnName().optional(),
   cursor_overlap: duration("0s").default("1h"),
   on_missing: choice(["keep", "flag", "erase"]).default("keep"),
+  max_missing_ratio: ratio().default(0.1),
   fields,
 });
 

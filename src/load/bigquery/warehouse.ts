@@ -147,6 +147,8 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     noteErasure: notYet,
     removeErased: notYet,
     dropTombstones: async () => 0,
+    noteMissingRows: notYet,
+    readMissingRows: notYet,
     countRejects: notYet,
     listRejects: notYet,
     retryRejects: notYet,

@@ -48,6 +48,7 @@ import { inTransaction, openPool, type Session } from "./session.ts";
 import { countPeople, dropTombstones, noteErasure, readOpenErasures, removeErased } from "./erase-people.ts";
 import { findPeople } from "./find-people.ts";
 import { findErasedPids } from "./keep-out.ts";
+import { noteMissingRows, readMissingRows } from "./missing-rows.ts";
 import { countRejects, dropRejects, listRejects, retryRejects } from "./rejects.ts";
 import { encodePerson } from "../person-groups.ts";
 import {
@@ -239,6 +240,17 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     retryRejects: (filter) =>
       withRetries(delay, () => within((session) => retryRejects(session, names, filter))),
     dropRejects: (filter) => within((session) => dropRejects(session, names, filter)),
+    noteMissingRows: (run, watched) =>
+      againIfErased(() =>
+        forRun(run, async (session) => {
+          const seen = await readSuppression(session, names, readErasureSecret);
+          const pool = watched.input.connection ? poolOf(watched.input.connection) : null;
+          const missing = await noteMissingRows(session, names, watched, { pool, runId: run.runId });
+          await requireSameEpoch(session, names, seen);
+          return missing;
+        }),
+      ),
+    readMissingRows: (source, limit) => within((session) => readMissingRows(session, names, source, limit)),
     async suppressedPids(pids) {
       const { key } = await suppression();
       if (key === null || pids.length === 0) return new Set();

@@ -113,6 +113,7 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
     const ledger = [callOf()];
     return warehouse.commitFeed({ run, ledger, drift: [], counters: {}, upserts, checkpoints });
   },
+  noteMissingRows: (warehouse, run) => warehouse.noteMissingRows(run, spec),
   endRun: (warehouse, run) =>
     warehouse.endRun(
       run,

@@ -1,0 +1,52 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import type { LookupSpec } from "../../../src/load/warehouse.ts";
+import { begin, matchAll, runNight } from "./nights.ts";
+import { enrichSpec, makePeople, validateSpec } from "./people.ts";
+import { columnOf, type GetPlace, type Place } from "./place.ts";
+
+/** What the end of a complete pass notes. */
+async function noteMissing({ warehouse }: Place, spec: LookupSpec) {
+  return await warehouse.noteMissingRows(await begin(warehouse, spec, randomUUID()), spec);
+}
+
+/** Rows that have left their input. */
+export function describeMissingRows(getPlace: GetPlace): void {
+  describe("rows that left their input", () => {
+    test("are noted once, and forgotten when they are back", async () => {
+      const place = getPlace();
+      await makePeople(place, [
+        { id: "1", email: "ann@example.com" },
+        { id: "2", email: "bob@example.com" },
+        { id: "3" },
+      ]);
+      await runNight(place, enrichSpec(), matchAll);
+      expect(await noteMissing(place, enrichSpec())).toEqual({ inputRows: 3, known: 3, missing: 0 });
+      await place.sql("DELETE FROM crm.people WHERE id IN ('2', '3')");
+      expect(await noteMissing(place, enrichSpec())).toEqual({ inputRows: 1, known: 3, missing: 2 });
+      const noted = await place.sql("SELECT * FROM person_data.missing_input_row ORDER BY source_key");
+      expect(noted).toMatchObject([
+        { source: "people", source_key: "2" },
+        { source: "people", source_key: "3" },
+      ]);
+      await place.sql("INSERT INTO crm.people (id, email) VALUES ('3', 'cid@example.com')");
+      expect(await noteMissing(place, enrichSpec())).toEqual({ inputRows: 2, known: 3, missing: 1 });
+      expect(await place.sql("SELECT * FROM person_data.missing_input_row")).toEqual(noted.slice(0, 1));
+      expect(await place.warehouse.readMissingRows("people", 10)).toEqual(["2"]);
+    });
+
+    test("are known to a job that validates addresses by the rows that had them", async () => {
+      const place = getPlace();
+      await makePeople(place, [
+        { id: "1", email: "ann@example.com" },
+        { id: "2", email: "bob@example.com" },
+      ]);
+      await runNight(place, validateSpec(), matchAll);
+      await place.sql("DELETE FROM crm.people");
+      expect(await noteMissing(place, validateSpec())).toEqual({ inputRows: 0, known: 2, missing: 2 });
+      expect(
+        await columnOf(place, "SELECT source_key FROM person_data.missing_input_row ORDER BY 1"),
+      ).toEqual(["1", "2"]);
+    });
+  });
+}
