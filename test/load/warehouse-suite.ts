@@ -18,6 +18,7 @@ import { describeRejectedRows } from "./suite/rejected-rows.ts";
 import { describeSchedule } from "./suite/schedule.ts";
 import { describeSelection } from "./suite/selection.ts";
 import { describeShards } from "./suite/shards.ts";
+import { describeUsage } from "./suite/usage.ts";
 import { describeValidEmails } from "./suite/valid-emails.ts";
 import { describeValues } from "./suite/values.ts";
 
@@ -42,6 +43,7 @@ const parts: readonly ((getPlace: GetPlace) => void)[] = [
   describeHistories,
   describeLocks,
   describeSchedule,
+  describeUsage,
 ];
 
 /**

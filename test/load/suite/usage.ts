@@ -1,0 +1,220 @@
+import { describe, expect, test } from "vitest";
+import type { FeedCommit } from "../../../src/load/feed-warehouse.ts";
+import type { LedgerEntry } from "../../../src/load/warehouse.ts";
+import { callOf, runOf } from "./nights.ts";
+import { type GetPlace, type Place, valueOf } from "./place.ts";
+
+const job = { job: "another", type: "enrich" } as const;
+
+/** A day of one endpoint in UTC; all four counts are equal. */
+interface UsageDay {
+  readonly endpoint: string;
+  /** `YYYY-MM-DD`. */
+  readonly day: string;
+  readonly count: number;
+  readonly isFinal?: boolean;
+}
+
+const nextDay = (day: string): string => new Date(Date.parse(day) + 86_400_000).toISOString().slice(0, 10);
+
+function commitOfDays(
+  days: readonly UsageDay[],
+  {
+    observedAt,
+    ledger = [callOf({ endpoint: "GET /usage" })],
+  }: {
+    readonly observedAt: string;
+    readonly ledger?: readonly LedgerEntry[];
+  },
+): FeedCommit {
+  return {
+    run: runOf(job),
+    ledger,
+    drift: [],
+    counters: { requests: 1 },
+    upserts: [
+      {
+        table: "endpoint_usage_bucket",
+        columns: [
+          "endpoint",
+          "bucketing_size",
+          "timezone",
+          "bucket_start",
+          "bucket_start_local",
+          "bucket_end",
+          "total_requests",
+          "num_input_records",
+          "num_resolvable_records",
+          "num_matches",
+          "_extra",
+          "observed_at",
+          "is_final",
+        ],
+        rows: days.map(({ endpoint, day, count, isFinal = false }) => [
+          endpoint,
+          "day",
+          "UTC",
+          `${day}T00:00:00+00:00`,
+          `${day}T00:00:00`,
+          `${nextDay(day)}T00:00:00+00:00`,
+          ...Array.from({ length: 4 }, () => String(count)),
+          null,
+          observedAt,
+          String(isFinal),
+        ]),
+        along: ["observed_at"],
+      },
+    ],
+    checkpoints: [{ stream: "day UTC", cursor: { from: "2026-01-01", next: "2026-11-19", resume_at: null } }],
+  };
+}
+
+const countOf = (place: Place, condition: string) =>
+  valueOf(place, `SELECT count(*) FROM person_data_ops.endpoint_usage_bucket WHERE ${condition}`);
+
+/** What the service says was used, and how it stands beside our ledger. */
+export function describeUsage(getPlace: GetPlace): void {
+  describe("buckets of usage", () => {
+    const enrich = { endpoint: "v2/enrich", day: "2026-11-19" };
+    const resolve = { endpoint: "v1/resolve", day: "2026-11-19" };
+
+    test("are written where they change, and no others; the moment of observation moves along", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const [first] = await warehouse.commitFeed(
+        commitOfDays(
+          [
+            { ...enrich, count: 5 },
+            { ...resolve, count: 0 },
+          ],
+          {
+            observedAt: "2026-11-20T04:00:00+00:00",
+          },
+        ),
+      );
+      expect(first).toMatchObject({ given: 2, inserted: 2, updated: 0 });
+      const [second] = await warehouse.commitFeed(
+        commitOfDays(
+          [
+            { ...enrich, count: 7 },
+            { ...resolve, count: 0 },
+          ],
+          {
+            observedAt: "2026-11-21T04:00:00+00:00",
+          },
+        ),
+      );
+      expect(second).toMatchObject({ given: 2, inserted: 0, updated: 1 });
+      expect(await countOf(place, "total_requests = 7 AND num_matches = 7")).toBe("1");
+      const newest = "(SELECT max(observed_at) FROM person_data_ops.endpoint_usage_bucket)";
+      expect(await countOf(place, `observed_at = ${newest} AND endpoint = 'v2/enrich'`)).toBe("1");
+      expect(await countOf(place, `observed_at < ${newest}`)).toBe("1");
+      const [third] = await warehouse.commitFeed(
+        commitOfDays([{ ...enrich, count: 7, isFinal: true }], { observedAt: "2026-11-22T04:00:00+00:00" }),
+      );
+      expect(third).toMatchObject({ given: 1, inserted: 0, updated: 1 });
+      expect(await countOf(place, "is_final")).toBe("1");
+    });
+
+    test("of a commit whose answer was lost are written once", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const ledger = [callOf({ endpoint: "GET /usage" })];
+      const commit = commitOfDays([{ ...enrich, count: 5 }], {
+        observedAt: "2026-11-20T04:00:00+00:00",
+        ledger,
+      });
+      await warehouse.commitFeed(commit);
+      await warehouse.commitFeed(commit);
+      expect(await countOf(place, "total_requests = 5")).toBe("1");
+      expect(await warehouse.readCheckpoints(job.job)).toMatchObject([
+        { stream: "day UTC", cursor: { from: "2026-01-01", next: "2026-11-19", resume_at: null } },
+      ]);
+    });
+  });
+
+  describe("usage_reconciliation", () => {
+    test("puts answered calls of ours beside what the service counted, by its own day", async () => {
+      const place = getPlace();
+      const enrichCall = (time: string, changes: Partial<LedgerEntry> = {}) =>
+        callOf({
+          endpoint: "POST /v2/enrich",
+          startedAt: `${time}+00:00`,
+          requestCompletedAt: `${time}+00:00`,
+          recordsSent: 10,
+          ...changes,
+        });
+      await place.warehouse.commitFeed(
+        commitOfDays(
+          [
+            { endpoint: "v2/enrich", day: "2026-11-19", count: 5, isFinal: true },
+            { endpoint: "v2/enrich", day: "2026-11-20", count: 1 },
+            { endpoint: "v1/resolve", day: "2026-11-19", count: 3 },
+          ],
+          {
+            observedAt: "2026-11-21T04:00:00+00:00",
+            ledger: [
+              enrichCall("2026-11-19T23:59:59.999999"),
+              enrichCall("2026-11-19T12:00:00"),
+              enrichCall("2026-11-20T00:00:00"),
+              enrichCall("2026-11-20T00:00:01", { httpStatus: null, requestCompletedAt: null }),
+              enrichCall("2026-11-20T00:00:02", { httpStatus: 429, requestCompletedAt: null }),
+              callOf({ endpoint: "GET /usage", recordsSent: 0 }),
+            ],
+          },
+        ),
+      );
+      expect(
+        await place.sql(
+          `SELECT endpoint, day, ours, reported, not_ours, ours_records, reported_records, ours_in_doubt, is_final
+           FROM person_data_ops.usage_reconciliation ORDER BY endpoint, day`,
+        ),
+      ).toEqual([
+        {
+          endpoint: "usage",
+          day: "2026-11-21",
+          ours: "1",
+          reported: null,
+          not_ours: null,
+          ours_records: "0",
+          reported_records: null,
+          ours_in_doubt: "0",
+          is_final: null,
+        },
+        {
+          endpoint: "v1/resolve",
+          day: "2026-11-19",
+          ours: "0",
+          reported: "3",
+          not_ours: "3",
+          ours_records: "0",
+          reported_records: "3",
+          ours_in_doubt: "0",
+          is_final: "false",
+        },
+        {
+          endpoint: "v2/enrich",
+          day: "2026-11-19",
+          ours: "2",
+          reported: "5",
+          not_ours: "3",
+          ours_records: "20",
+          reported_records: "5",
+          ours_in_doubt: "0",
+          is_final: "true",
+        },
+        {
+          endpoint: "v2/enrich",
+          day: "2026-11-20",
+          ours: "1",
+          reported: "1",
+          not_ours: "0",
+          ours_records: "10",
+          reported_records: "1",
+          ours_in_doubt: "1",
+          is_final: "false",
+        },
+      ]);
+    });
+  });
+}
