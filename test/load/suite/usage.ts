@@ -72,6 +72,16 @@ function commitOfDays(
 const countOf = (place: Place, condition: string) =>
   valueOf(place, `SELECT count(*) FROM person_data_ops.endpoint_usage_bucket WHERE ${condition}`);
 
+/** A call for ten records that began and ended at one moment (UTC). */
+const enrichCall = (time: string, changes: Partial<LedgerEntry> = {}) =>
+  callOf({
+    endpoint: "POST /v2/enrich",
+    startedAt: `${time}+00:00`,
+    requestCompletedAt: `${time}+00:00`,
+    recordsSent: 10,
+    ...changes,
+  });
+
 /** What the service says was used, and how it stands beside our ledger. */
 export function describeUsage(getPlace: GetPlace): void {
   describe("buckets of usage", () => {
@@ -136,14 +146,6 @@ export function describeUsage(getPlace: GetPlace): void {
   describe("usage_reconciliation", () => {
     test("puts answered calls of ours beside what the service counted, by its own day", async () => {
       const place = getPlace();
-      const enrichCall = (time: string, changes: Partial<LedgerEntry> = {}) =>
-        callOf({
-          endpoint: "POST /v2/enrich",
-          startedAt: `${time}+00:00`,
-          requestCompletedAt: `${time}+00:00`,
-          recordsSent: 10,
-          ...changes,
-        });
       await place.warehouse.commitFeed(
         commitOfDays(
           [
