@@ -4,6 +4,7 @@ import { describeBudgets } from "./suite/budgets.ts";
 import { describeCommits } from "./suite/commits.ts";
 import { describeCursor } from "./suite/cursor.ts";
 import { describeEqualRecords } from "./suite/equal-records.ts";
+import { describeErasureHistories } from "./suite/erasure-histories.ts";
 import { describeErasure } from "./suite/erasure.ts";
 import { describeHistories } from "./suite/histories.ts";
 import { describeInputs } from "./suite/inputs.ts";
@@ -39,6 +40,7 @@ const parts: readonly ((getPlace: GetPlace) => void)[] = [
   describeShards,
   describeRejects,
   describeErasure,
+  describeErasureHistories,
   describeMissingRows,
   describeHistories,
   describeLocks,

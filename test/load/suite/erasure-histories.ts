@@ -1,0 +1,141 @@
+import { randomUUID } from "node:crypto";
+import * as fc from "fast-check";
+import { expect, test } from "vitest";
+import { runNight } from "./nights.ts";
+import { enrichSpec, makePeople, people } from "./people.ts";
+import { clear, type GetPlace, type Place } from "./place.ts";
+
+/** What happens: a row gets an address (or goes), somebody is erased, or a night passes. */
+type Step =
+  | { readonly kind: "write"; readonly key: number; readonly address: number | null }
+  | { readonly kind: "erase"; readonly by: "row" | "address"; readonly which: number }
+  | { readonly kind: "night"; readonly resend: boolean };
+
+const KEYS = 5;
+// Some are the same once blanks and case are left out.
+const ADDRESSES = ["ann@x.example", "ANN@x.example ", "bob@x.example", "cid@x.example"];
+const normalized = (address: number) => (ADDRESSES[address] ?? "").trim().toLowerCase();
+
+const key = fc.integer({ min: 0, max: KEYS - 1 });
+const address = fc.integer({ min: 0, max: ADDRESSES.length - 1 });
+const steps: fc.Arbitrary<readonly Step[]> = fc.array(
+  fc.oneof(
+    {
+      weight: 3,
+      arbitrary: fc.record({ kind: fc.constant("write" as const), key, address: fc.option(address) }),
+    },
+    {
+      weight: 1,
+      arbitrary: fc.record({
+        kind: fc.constant("erase" as const),
+        by: fc.constantFrom("row" as const, "address" as const),
+        which: fc.integer({ min: 0, max: KEYS - 1 }),
+      }),
+    },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constant("night" as const), resend: fc.boolean() }) },
+  ),
+  { minLength: 6, maxLength: 14 },
+);
+
+/** The rules in plain words: who is erased, which content each row was last answered for. */
+interface Model {
+  readonly input: Map<number, number>;
+  readonly answered: Map<number, number>;
+  readonly erasedRows: Set<number>;
+  readonly erasedAddresses: Set<string>;
+}
+
+async function write({ sql }: Place, model: Model, step: Extract<Step, { kind: "write" }>): Promise<void> {
+  await sql("DELETE FROM crm.people WHERE id = $1", [`row-${step.key}`]);
+  model.input.delete(step.key);
+  if (step.address === null) return;
+  const name = `Name ${step.key}`;
+  await sql("INSERT INTO crm.people (id, first_name, email) VALUES ($1, $2, $3)", [
+    `row-${step.key}`,
+    name,
+    ADDRESSES[step.address],
+  ]);
+  model.input.set(step.key, step.address);
+}
+
+async function erase(
+  { warehouse }: Place,
+  model: Model,
+  step: Extract<Step, { kind: "erase" }>,
+): Promise<void> {
+  const address = step.which % ADDRESSES.length;
+  const rows = step.by === "row" ? [step.which] : [];
+  const named = {
+    pids: [],
+    emails: step.by === "address" ? [ADDRESSES[address] ?? ""] : [],
+    rows: rows.map((row) => ({ source: "people", sourceKey: `row-${row}` })),
+  };
+  const found = await warehouse.findPeople(named, [people]);
+  const addresses = new Set(step.by === "address" ? [normalized(address)] : []);
+  const keys = new Set(rows);
+  for (const [row, its] of model.input) if (addresses.has(normalized(its))) keys.add(row);
+  for (const row of keys) {
+    const its = model.input.get(row);
+    if (its !== undefined) addresses.add(normalized(its));
+  }
+  expect(found).toEqual({
+    pids: [],
+    emails: [...addresses].toSorted(),
+    rows: [...keys].toSorted().map((row) => ({ source: "people", sourceKey: `row-${row}` })),
+  });
+  const id = randomUUID();
+  await warehouse.noteErasure(id, found);
+  await warehouse.removeErased(id);
+  for (const row of keys) {
+    model.erasedRows.add(row);
+    model.answered.delete(row);
+  }
+  for (const one of addresses) model.erasedAddresses.add(one);
+}
+
+async function spend(place: Place, model: Model, step: Extract<Step, { kind: "night" }>): Promise<void> {
+  const isErased = (row: number, its: number) =>
+    model.erasedRows.has(row) || model.erasedAddresses.has(normalized(its));
+  const rows = [...model.input];
+  const touched = rows.filter(([row, its]) => step.resend || model.answered.get(row) !== its);
+  const sent = touched.filter(([row, its]) => !isErased(row, its));
+  const { counts, sent: records } = await runNight(place, enrichSpec({ resend: step.resend }));
+  expect({
+    read: counts.read,
+    suppressed: counts.suppressed,
+    unchanged: counts.unchanged,
+    due: counts.due,
+  }).toEqual({
+    read: rows.length,
+    suppressed: touched.length - sent.length,
+    unchanged: rows.length - touched.length,
+    due: sent.length,
+  });
+  expect(Object.keys(records).toSorted()).toEqual(sent.map(([row]) => `row-${row}`).toSorted());
+  for (const [row, its] of sent) model.answered.set(row, its);
+}
+
+/** Random nights with random erasures against a plain model. */
+export function describeErasureHistories(getPlace: GetPlace): void {
+  test("after any history of erasures every row is sent or kept back as the rules say, and the counts add up", async () => {
+    await fc.assert(
+      fc.asyncProperty(steps, async (history) => {
+        const place = getPlace();
+        await clear(place);
+        await makePeople(place, []);
+        const model: Model = {
+          input: new Map(),
+          answered: new Map(),
+          erasedRows: new Set(),
+          erasedAddresses: new Set(),
+        };
+        for (const step of history) {
+          if (step.kind === "write") await write(place, model, step);
+          else if (step.kind === "erase") await erase(place, model, step);
+          else await spend(place, model, step);
+        }
+      }),
+      { numRuns: 12 },
+    );
+  }, 120_000);
+}
