@@ -61,6 +61,10 @@ export interface ErasureWarehouse {
   removeErased(erasureId: string): Promise<RowsByTable>;
   /** Removes the tombstones of erasures that ended so long ago; returns how many. */
   dropTombstones(olderThanMs: number): Promise<number>;
+  /** The segments in which these people are, as far as feeds have seen them or jobs have put them there. */
+  membershipsOf(
+    pids: readonly string[],
+  ): Promise<readonly { readonly segmentId: string; readonly servicePid: string }[]>;
   /** Notes which rows that the job knows of have left its input, and forgets those that are back: `missing_input_row`. */
   noteMissingRows(run: RunRef, watched: WatchedInput): Promise<MissingRows>;
   /** Keys of an input that are noted as missing, at most so many. */

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
 import { LimitReachedError } from "../../errors.ts";
+import type { SpoolClearing } from "../../jobs/clear-spool.ts";
 import {
   carryOutErasure,
   type ErasurePlan,
@@ -10,6 +11,7 @@ import {
   planErasure,
   sumOf,
 } from "../../jobs/erase.ts";
+import { leaveSegments, type LeftSegments } from "../../jobs/leave-segments.ts";
 import { checkServiceHost } from "../../jobs/service-host.ts";
 import type { KnownBy } from "../../load/warehouse.ts";
 import { isYes } from "../ask.ts";
@@ -18,6 +20,7 @@ import type { Context } from "../context.ts";
 import { UsageError } from "../failure.ts";
 import { count, counted } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
+import { openService } from "../open-service.ts";
 import { openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { parseSourceKey } from "../parse-source-key.ts";
@@ -28,6 +31,7 @@ interface EraseFlags {
   readonly email: readonly string[];
   readonly sourceKey: readonly string[];
   readonly dryRun?: boolean;
+  readonly removeFromSegments?: boolean;
   readonly yes?: boolean;
 }
 
@@ -43,6 +47,7 @@ export const addErase: AddCommand = (program, act) => {
     .option("--email <address>", "whoever has this address (may be repeated)", collect, none)
     .option("--source-key <source/key>", "whoever this input row is about (may be repeated)", collect, none)
     .option("--dry-run", "tell what would be removed, and remove nothing")
+    .option("--remove-from-segments", "remove them from the service's segments too")
     .option("--yes", "answer the question with yes")
     .action((flags: EraseFlags, command: Command) =>
       act(command, (context) => erase(context, flags), { status: "failed" }),
@@ -73,11 +78,22 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
       `--source-key names no input of the configuration (${Object.keys(config.inputs).join(", ")}), and no row of any table.`,
     );
   }
-  if (flags.dryRun === true) return outcomeOf(plan, null);
+  if (flags.dryRun === true) return outcomeOf(plan, null, null);
   await agree(context, flags, plan);
+  // First: once their rows are gone, nobody knows any more in which segments they are.
+  const left = flags.removeFromSegments === true ? await leave(context, services, plan) : null;
   const result = await carryOutErasure(services, plan.people);
   await warehouse.dropTombstones(config.privacy.erasureNoticeMs);
-  return outcomeOf(plan, result);
+  return outcomeOf(plan, result, left);
+}
+
+async function leave(
+  context: Context,
+  services: EraseServices,
+  { people }: ErasurePlan,
+): Promise<LeftSegments> {
+  const { http, limiter } = await openService(context, services.config);
+  return await leaveSegments({ ...services, http, limiter, random: Math.random }, people.pids);
 }
 
 function namedBy({ pid, email, sourceKey }: EraseFlags): KnownBy {
@@ -110,7 +126,11 @@ function peopleText({ pids, emails, rows }: KnownBy): string {
   );
 }
 
-function outcomeOf({ people, rows }: ErasurePlan, result: ErasureResult | null): Outcome {
+function outcomeOf(
+  { people, rows }: ErasurePlan,
+  result: ErasureResult | null,
+  left: LeftSegments | null,
+): Outcome {
   const removed = result?.rows ?? rows;
   const spool = result?.spool;
   const document = {
@@ -121,6 +141,7 @@ function outcomeOf({ people, rows }: ErasurePlan, result: ErasureResult | null):
     input_rows: people.rows.length,
     rows: removed,
     rows_removed: sumOf(removed),
+    ...(left ? { segments_left: left.segments, memberships_removed: left.removed } : {}),
     ...(spool
       ? {
           loaded_calls: spool.loadedCalls,
@@ -129,13 +150,13 @@ function outcomeOf({ people, rows }: ErasurePlan, result: ErasureResult | null):
         }
       : {}),
   };
-  return { document, text: render(document, people, spool?.waiting ?? []), exitCode: 0 };
+  return { document, text: render(document, people, { waiting: spool?.waiting ?? [], left }), exitCode: 0 };
 }
 
 function render(
   document: { readonly erasure_id: string | null; readonly rows: Readonly<Record<string, number>> },
   people: KnownBy,
-  waiting: readonly { readonly job: string; readonly calls: number }[],
+  { waiting, left }: { readonly waiting: SpoolClearing["waiting"]; readonly left: LeftSegments | null },
 ): string {
   const isPlan = document.erasure_id === null;
   const who = peopleText(people);
@@ -151,6 +172,11 @@ function render(
           rows.map(([table, number]) => [table, count(number)]),
           null,
         ),
+    ...(left
+      ? [
+          `The service has removed ${counted(left.removed, "membership")} of ${counted(left.segments, "segment")}.`,
+        ]
+      : []),
     ...waiting.map(
       ({ job, calls }) =>
         `! ${job} is running and keeps ${counted(calls, "received answer")} on disk; it loads them without the erased.`,

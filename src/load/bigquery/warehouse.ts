@@ -149,6 +149,7 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     dropTombstones: async () => 0,
     noteMissingRows: notYet,
     readMissingRows: notYet,
+    membershipsOf: notYet,
     countRejects: notYet,
     listRejects: notYet,
     retryRejects: notYet,

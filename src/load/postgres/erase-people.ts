@@ -203,6 +203,19 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
   }
 }
 
+/** The segments in which people are, as feeds have seen them and pushes have put them. */
+export function membershipsOf(
+  session: Session,
+  names: SchemaNames,
+  pids: readonly string[],
+): Promise<readonly { readonly segmentId: string; readonly servicePid: string }[]> {
+  return session.rows(sql`
+    SELECT segment_id AS "segmentId", service_pid AS "servicePid" FROM ${tableId(names, "data", "segment_member")}
+    WHERE is_member AND service_pid = ANY(${[...pids]}::text[])
+    UNION SELECT segment_id, service_pid FROM ${tableId(names, "data", "segment_push_member")}
+    WHERE state <> 'invalid' AND service_pid = ANY(${[...pids]}::text[]) ORDER BY 1, 2`);
+}
+
 /** Removes tombstones that have done their service. */
 export function dropTombstones(session: Session, names: SchemaNames, olderThanMs: number): Promise<number> {
   return session.change(sql`DELETE FROM ${tableId(names, "data", "tombstone")}

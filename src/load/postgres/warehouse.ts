@@ -45,7 +45,14 @@ import { createRowStore } from "../row-store.ts";
 import { openPush } from "./segment-push.ts";
 import { memberCounts, openSweep } from "./segment-sweep.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
-import { countPeople, dropTombstones, noteErasure, readOpenErasures, removeErased } from "./erase-people.ts";
+import {
+  countPeople,
+  dropTombstones,
+  membershipsOf,
+  noteErasure,
+  readOpenErasures,
+  removeErased,
+} from "./erase-people.ts";
 import { findPeople } from "./find-people.ts";
 import { findErasedPids } from "./keep-out.ts";
 import { noteMissingRows, readMissingRows } from "./missing-rows.ts";
@@ -250,6 +257,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
           return missing;
         }),
       ),
+    membershipsOf: (pids) => within((session) => membershipsOf(session, names, pids)),
     readMissingRows: (source, limit) => within((session) => readMissingRows(session, names, source, limit)),
     async suppressedPids(pids) {
       const { key } = await suppression();

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
+import { findTraces } from "./erasure.ts";
 import { runNight } from "./nights.ts";
 import { enrichSpec, makePeople, people } from "./people.ts";
 import { clear, type GetPlace, type Place } from "./place.ts";
@@ -45,12 +46,12 @@ interface Model {
   readonly erasedAddresses: Set<string>;
 }
 
-async function write({ sql }: Place, model: Model, step: Extract<Step, { kind: "write" }>): Promise<void> {
-  await sql("DELETE FROM crm.people WHERE id = $1", [`row-${step.key}`]);
+async function write(place: Place, model: Model, step: Extract<Step, { kind: "write" }>): Promise<void> {
+  await place.sql("DELETE FROM crm.people WHERE id = $1", [`row-${step.key}`]);
   model.input.delete(step.key);
   if (step.address === null) return;
   const name = `Name ${step.key}`;
-  await sql("INSERT INTO crm.people (id, first_name, email) VALUES ($1, $2, $3)", [
+  await place.sql("INSERT INTO crm.people (id, first_name, email) VALUES ($1, $2, $3)", [
     `row-${step.key}`,
     name,
     ADDRESSES[step.address],
@@ -81,7 +82,7 @@ async function erase(
   expect(found).toEqual({
     pids: [],
     emails: [...addresses].toSorted(),
-    rows: [...keys].toSorted().map((row) => ({ source: "people", sourceKey: `row-${row}` })),
+    rows: [...keys].toSorted((a, b) => a - b).map((row) => ({ source: "people", sourceKey: `row-${row}` })),
   });
   const id = randomUUID();
   await warehouse.noteErasure(id, found);
@@ -134,6 +135,8 @@ export function describeErasureHistories(getPlace: GetPlace): void {
           else if (step.kind === "erase") await erase(place, model, step);
           else await spend(place, model, step);
         }
+        const erased = [...model.erasedRows].map((row) => `"row-${row}"`);
+        expect(await findTraces(place, erased)).toEqual([]);
       }),
       { numRuns: 12 },
     );

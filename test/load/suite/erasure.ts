@@ -20,7 +20,10 @@ import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
 const schemas = { data: "person_data", ops: "person_data_ops" };
 
 /** Tables in which one of the texts stands, but for the tombstones, which are left on purpose. */
-export async function findTraces(place: Place, texts: readonly string[]): Promise<readonly string[]> {
+export async function findTraces(
+  place: Pick<Place, "sql">,
+  texts: readonly string[],
+): Promise<readonly string[]> {
   const found: string[] = [];
   for (const { name, room, people } of tables) {
     if (people === "kept") continue;

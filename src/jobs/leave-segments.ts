@@ -1,0 +1,49 @@
+import { callFree } from "../extract/free-call.ts";
+import { readChange } from "../extract/segment-change.ts";
+import { DriftLog } from "../schemas/drift.ts";
+import { segmentEndpoints } from "../schemas/segments.ts";
+import type { JobServices } from "./services.ts";
+
+/** What leaving segments works with. */
+export type LeaveServices = Pick<
+  JobServices,
+  "warehouse" | "http" | "limiter" | "clock" | "log" | "signal" | "random"
+>;
+
+/** What came of it. */
+export interface LeftSegments {
+  /** Segments that the service was asked about. */
+  readonly segments: number;
+  /** Members that it has removed. */
+  readonly removed: number;
+}
+
+/**
+ * Removes people from all segments of the service in which the warehouse has seen them, or put them. Costs nothing, and does
+ * no harm when it is done twice; a segment that is gone is none to leave.
+ */
+export async function leaveSegments(services: LeaveServices, pids: readonly string[]): Promise<LeftSegments> {
+  const { warehouse, log } = services;
+  const { name: endpoint, method, path } = segmentEndpoints.remove;
+  const memberships = Map.groupBy(await warehouse.membershipsOf(pids), ({ segmentId }) => segmentId);
+  let removed = 0;
+  for (const [segmentId, members] of memberships) {
+    const servicePids = members.map(({ servicePid }) => servicePid);
+    const drift = new DriftLog(endpoint);
+    const reply = await callFree(
+      { ...services, onAttempt() {} },
+      {
+        endpoint,
+        method,
+        path,
+        body: JSON.stringify({ segment_id: segmentId, service_pids: servicePids }),
+        recordsSent: servicePids.length,
+        expects: [404],
+        read: (bytes) => readChange(bytes, drift),
+      },
+    );
+    if (reply.kind === "answer") removed += reply.value.changed ?? 0;
+    log.info({ segment_id: segmentId, known: reply.kind === "answer" }, "segment_left");
+  }
+  return { segments: memberships.size, removed };
+}
