@@ -9,12 +9,12 @@ import os
 import subprocess
 from datetime import datetime, timedelta
 
-from airflow.exceptions import AirflowException, AirflowFailException
-
 try:  # Airflow 3
     from airflow.sdk import dag, task
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
 except ImportError:  # Airflow 2
     from airflow.decorators import dag, task
+    from airflow.exceptions import AirflowException, AirflowFailException
 
 CONFIG = os.environ.get("PERSON_ETL_CONFIG", "/etc/person-etl/config.yaml")
 SHARDS = int(os.environ.get("PERSON_ETL_SHARDS", "1"))

@@ -203,6 +203,14 @@ export const adviceByCode = {
     means: "The database crashed during the run.",
     next: "Run again; what was answered is kept.",
   },
+  warehouse_busy: {
+    means: "Other work in the warehouse kept cancelling ours.",
+    next: "Run again; let other programs write to our tables at other times.",
+  },
+  warehouse_quota: {
+    means: "The warehouse's own quota is used up.",
+    next: "Wait until it is renewed, or ask for a larger one; paid answers wait on disk.",
+  },
   not_loadable: {
     means: "The warehouse refused an answer.",
     next: "See `person-etl rejects list`; the call's id finds it in `api_call`.",
@@ -271,7 +279,7 @@ export const adviceByCode = {
   },
   embedded_version: {
     means: "`data_dir` was made by another major version of Postgres.",
-    next: "Dump it with that version and load it anew ([embedded database](embedded-database.md)).",
+    next: "Dump it with that version and load it anew.",
   },
   no_embedded_database: {
     means: "The configured warehouse is not the embedded one.",
@@ -299,6 +307,14 @@ export const adviceByCode = {
   too_many_members: {
     means: "A segment would hold more members than the service allows.",
     next: "Narrow the job's `sql`, or split it over several segments.",
+  },
+  bad_checkpoint: {
+    means: "A checkpoint that was given or stored can't be used.",
+    next: "Look at it with `person-etl checkpoint show JOB`, then set or reset it.",
+  },
+  page_not_advancing: {
+    means: "The service gave the same page again.",
+    next: "Run again; if it stays, ask the service with the request id of `api_call`.",
   },
   missing_result: {
     means: "An answer left a record out, twice.",

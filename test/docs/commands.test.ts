@@ -1,0 +1,57 @@
+import { readdir, readFile } from "node:fs/promises";
+import { expect, it } from "vitest";
+import { runCli } from "../cli/support/cli.ts";
+import { createCustomers, makeSetting } from "../cli/support/setting.ts";
+
+/** The commands that a page shows in its `sh` blocks. */
+async function commandsOf(file: string): Promise<readonly (readonly string[])[]> {
+  const blocks = (await readFile(file, "utf8")).matchAll(/^```sh\n([\s\S]*?)^```$/gm);
+  return [...blocks].flatMap(([, block = ""]) =>
+    block
+      .trim()
+      .split("\n")
+      .map((line) => line.replace(/^person-etl /, "").split(" ")),
+  );
+}
+
+it("every command that the guides show does what they say, against sandbox and a fresh warehouse", async () => {
+  const pages = (await readdir("docs")).filter((name) => name.endsWith(".md")).toSorted();
+  const shown = await Promise.all(
+    pages.map(async (name) => [name, await commandsOf(`docs/${name}`)] as const),
+  );
+  expect(shown.filter(([, commands]) => commands.length > 0).map(([name]) => name)).toEqual(
+    expect.arrayContaining(["first-night.md", "troubleshooting.md", "upgrading.md"]),
+  );
+  const setting = await makeSetting({ rows: 150 });
+  await createCustomers(setting.url, 150);
+  // The first night makes what the others look at.
+  const inOrder = shown.toSorted(
+    ([a], [b]) => Number(b === "first-night.md") - Number(a === "first-night.md"),
+  );
+  const done = new Set<string>();
+  for (const [name, commands] of inOrder) {
+    for (const command of commands) {
+      // What the first night did with the same words needn't be done again.
+      if (name !== "first-night.md" && done.has(command.join(" "))) continue;
+      done.add(command.join(" "));
+      const { code, stderr } = await runCli(command, setting);
+      expect({ name, command, code, stderr }).toEqual({ name, command, code: 0, stderr: expect.anything() });
+    }
+  }
+  // What the first night's last two commands promise: everything was sent, and nothing is due.
+  expect((await runCli(["--json", "plan"], setting)).stdout).toContain('"records_to_send":0');
+});
+
+it("no guide links to a page that isn't there", async () => {
+  const pages = ["README.md", ...(await readdir("docs", { recursive: true })).map((name) => `docs/${name}`)];
+  const missing: string[] = [];
+  for (const page of pages.filter((name) => name.endsWith(".md"))) {
+    const folder = page.includes("/") ? page.slice(0, page.lastIndexOf("/")) : ".";
+    for (const [, link = ""] of (await readFile(page, "utf8")).matchAll(/\]\((?!https?:|#)([^)#]+)/g)) {
+      await readFile(new URL(`${folder}/${link}`, `file://${process.cwd()}/`)).catch(() =>
+        missing.push(`${page}: ${link}`),
+      );
+    }
+  }
+  expect(missing).toEqual([]);
+});
