@@ -1,0 +1,129 @@
+import { readdir, readFile, stat, writeFile } from "node:fs/promises";
+import { join, relative } from "node:path";
+import { expect, test } from "vitest";
+import { runCli } from "./support/cli.ts";
+import {
+  API_KEY,
+  configText,
+  createCustomers,
+  makeSetting,
+  sampleRows,
+  startSandbox,
+} from "./support/setting.ts";
+
+const ROWS = 300;
+const FAULTS =
+  "string_too_long:0.1,poison:0.02,500:0.1,cut_body:0.05,truncated_json:0.05,missing:0.2,wrong_types:0.2,unknown_fields:0.2";
+
+/** Everything of a person that is long enough to be known again. */
+function valuesOf(rows: readonly object[]): ReadonlySet<string> {
+  const values = rows.flatMap((row) =>
+    Object.entries(row).flatMap(([name, value]) =>
+      name === "id" || name === "updated_at" || typeof value !== "string" ? [] : [value.trim()],
+    ),
+  );
+  return new Set(values.filter((value) => value.length >= 4));
+}
+
+/** The values that a text holds as words of their own; never more than a few, and never the text itself. */
+function findValues(text: string, values: ReadonlySet<string>): readonly string[] {
+  const words = new Set(text.split(/[^\p{L}\p{N}@.+_-]+/u));
+  return [...values].filter((value) => (/^[\p{L}]+$/u.test(value) ? words.has(value) : text.includes(value)));
+}
+
+/** Every file below a folder, with its rights. */
+async function filesBelow(folder: string): Promise<readonly { name: string; path: string; mode: number }[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return await Promise.all(
+    entries
+      .filter((entry) => entry.isFile())
+      .map(async (entry) => {
+        const path = join(entry.parentPath, entry.name);
+        return { name: relative(folder, path), path, mode: (await stat(path)).mode & 0o777 };
+      }),
+  );
+}
+
+test("at the most talkative level, with faults and a crash, nothing said and nothing left behind holds a value or a key", async () => {
+  const service = await startSandbox(".", [`--faults=${FAULTS}`]);
+  const setting = await makeSetting();
+  await createCustomers(setting.url, ROWS);
+  const jobs = `jobs:
+  resolve_customers: { type: resolve, input: customers, max_reject_ratio: 1 }
+  validate_customers: { type: validate_emails, input: customers, max_reject_ratio: 1 }
+  enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, max_reject_ratio: 1 }
+alerts: { webhook: "\${WEBHOOK}", stale_after: 1s }
+`;
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: service, jobs }));
+  const webhook = "http://127.0.0.1:9/T0/webhook-secret-4711";
+  const env = { ...setting.env, WEBHOOK: webhook };
+  const said: string[] = [];
+  const say = async (args: readonly string[], more: Readonly<Record<string, string>> = {}) => {
+    const { stdout, stderr } = await runCli(["--log-level", "trace", ...args], {
+      ...setting,
+      env: { ...env, ...more },
+    });
+    said.push(stdout, stderr);
+    return stderr;
+  };
+  await say(["check"]);
+  await say(["plan"]);
+  // The process kills itself with answers received and not committed.
+  await say(["run"], { PERSON_ETL_CRASH_AT: "before_commit" });
+  const afterCrash = await filesBelow(join(setting.cwd, ".person-etl"));
+  const log = await say(["run"]);
+  await say(["--json", "run", "--resend", "--yes"]);
+  await say(["rejects", "list"]);
+  await say(["--json", "status"]);
+  await say(["run"], { PERSON_SERVICE_API_KEY: "revoked-key-4711" });
+  await say(["run", "--shard", "9/4"]);
+  expect(log).toContain('"level":"debug"');
+
+  const people = (await setting.query("SELECT * FROM person_data.person")) as readonly object[];
+  const emails = (await setting.query(
+    "SELECT email_address FROM person_data.person_email",
+  )) as readonly object[];
+  expect(people.length).toBeGreaterThan(50);
+  const values = new Set([
+    ...valuesOf(sampleRows(ROWS)),
+    ...valuesOf(emails),
+    ...people.flatMap((person) => ("service_pid" in person ? [String(person.service_pid)] : [])),
+  ]);
+  expect(values.size).toBeGreaterThan(1000);
+  const secrets = new Set([API_KEY, "revoked-key-4711", "webhook-secret-4711"]);
+  // It would be seen.
+  const [anyValue = ""] = values;
+  expect(findValues(`{"message":"tried ${anyValue}, then gave up"}`, values)).toContain(anyValue);
+  for (const text of said) {
+    expect(findValues(text, values)).toEqual([]);
+    expect(findValues(text, secrets)).toEqual([]);
+  }
+
+  // The spool holds answers by its nature, for its owner alone, under names that say nothing; no other file does.
+  const spooled = afterCrash.filter(({ name }) => name.startsWith("spool/"));
+  expect(spooled.length).toBeGreaterThan(0);
+  expect(spooled.filter(({ mode }) => (mode & 0o077) !== 0)).toEqual([]);
+  for (const { name, path } of [...afterCrash, ...(await filesBelow(setting.cwd))]) {
+    expect(findValues(name, values)).toEqual([]);
+    const content = name.includes("spool/") ? "" : await readFile(path, "utf8");
+    expect({ name, found: findValues(content, new Set([...values, ...secrets])) }).toEqual({
+      name,
+      found: [],
+    });
+  }
+
+  // And the schema of runs and ledger, which more people may read than the people's.
+  const tables = await setting.query(
+    "SELECT table_name FROM information_schema.tables WHERE table_schema = 'person_data_ops' AND table_type = 'BASE TABLE'",
+  );
+  for (const { table_name: table } of tables) {
+    const rows = await setting.query(
+      `SELECT to_jsonb(t)::text AS row FROM person_data_ops."${String(table)}" AS t`,
+    );
+    const content = rows.map(({ row }) => String(row)).join("\n");
+    expect({ table, found: findValues(content, new Set([...values, ...secrets])) }).toEqual({
+      table,
+      found: [],
+    });
+  }
+});
