@@ -75,7 +75,13 @@ function openBigQuery(target: BigQueryTarget): Warehouse {
   const names = { project, data: schema, ops: opsSchema };
   const place = `BigQuery project ${project}`;
   const description = `${place}, datasets ${schema} and ${opsSchema}`;
-  const warehouse = openBigQueryWarehouse({ gathering: RARELY, ...target, ...names, description });
+  const warehouse = openBigQueryWarehouse({
+    gathering: RARELY,
+    ...target,
+    ...names,
+    description,
+    readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
+  });
   return explainFailures(warehouse, (error, connection) =>
     connection === null
       ? explainBigQueryFailure(error, names, location)

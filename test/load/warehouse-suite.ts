@@ -6,6 +6,7 @@ import { describeCursor } from "./suite/cursor.ts";
 import { describeEqualRecords } from "./suite/equal-records.ts";
 import { describeErasureHistories } from "./suite/erasure-histories.ts";
 import { describeErasure } from "./suite/erasure.ts";
+import { describeFeeds } from "./suite/feeds.ts";
 import { describeHistories } from "./suite/histories.ts";
 import { describeInputs } from "./suite/inputs.ts";
 import { describeLocks } from "./suite/locks.ts";
@@ -46,6 +47,7 @@ const parts: readonly ((getPlace: GetPlace) => void)[] = [
   describeLocks,
   describeSchedule,
   describeUsage,
+  describeFeeds,
 ];
 
 /**

@@ -72,12 +72,15 @@ export function isDataFault(error: unknown): boolean {
 /** Texts of our own that a script ends with, after {@link ABORT}. */
 const ABORT = "person-etl: ";
 
+/** Why a script of ours ends itself. */
+export type AbortCause = "lock_lost" | "erased_meanwhile";
+
 /** The message with which a script of ours ends itself, rolled back. */
-export function abortMessage(cause: "lock_lost"): string {
+export function abortMessage(cause: AbortCause): string {
   return `${ABORT}${cause}`;
 }
 
 /** Whether a script ended itself for this cause. */
-export function isAborted(error: unknown, cause: "lock_lost"): boolean {
+export function isAborted(error: unknown, cause: AbortCause): boolean {
   return error instanceof BigQueryFailure && error.message.includes(abortMessage(cause));
 }

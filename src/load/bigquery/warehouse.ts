@@ -14,6 +14,7 @@ import { inRunTransaction } from "./run-transaction.ts";
 import { selectDue } from "./select-lookup.ts";
 import { selectionOf } from "./selection.ts";
 import { stagePerson } from "./staged-person.ts";
+import { commitFeed, readCheckpoints } from "./feeds.ts";
 import { readIdentity, readServiceHost, writeServiceHost } from "./identity.ts";
 import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
 import { readLedgerDays } from "./ledger-days.ts";
@@ -22,7 +23,10 @@ import { type Attempts, recordAttempts } from "./record-attempts.ts";
 import { createReserving, type Reserving } from "./reserve-call.ts";
 import * as runs from "./runs.ts";
 import { createSampleTable } from "./sample-table.ts";
+import { memberCounts, openSweep } from "./segment-sweep.ts";
+import type { ReadErasureSecret } from "../suppression.ts";
 import { openSession, type TransactionWork } from "./session.ts";
+import { openSuppression } from "./suppression.ts";
 import { jobStatus, tableFreshness } from "./status.ts";
 
 /** How to reach a warehouse in BigQuery. */
@@ -37,6 +41,7 @@ export interface BigQueryOptions extends ClientOptions {
   readonly gathering: Gathering;
   /** For messages. */
   readonly description: string;
+  readonly readErasureSecret: ReadErasureSecret;
 }
 
 /** What a run that this process works on has under way here. */
@@ -50,6 +55,8 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
   const { description, location, maximumBytesBilled } = options;
   const names = { project: options.project, data: options.data, ops: options.ops };
   const session = openSession({ client: openClient(options), names, location, maximumBytesBilled });
+  const suppression = openSuppression(session, options.readErasureSecret);
+  const feedContext = { session, workFolder: options.workFolder, suppression };
   const checkpoints = new Map<string, PassCheckpoint | null>();
   const works = new Map<string, RunWork>();
 
@@ -124,11 +131,11 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     tableFreshness: () => tableFreshness(session),
     createSampleTable: (input, columns, rows) => createSampleTable(session, input, columns, rows),
 
-    readCheckpoints: notYet,
-    commitFeed: notYet,
+    readCheckpoints: async (job) => ((await isMigrated(session)) ? readCheckpoints(session, job) : []),
+    commitFeed: (commit) => commitFeed(feedContext, commit),
     memberPagesPerCommit: 100,
-    memberCounts: notYet,
-    openSweep: notYet,
+    memberCounts: (segmentId) => memberCounts(session, segmentId),
+    openSweep: (run, sweep) => openSweep(feedContext, run, sweep),
     openPush: notYet,
     watchJobs: notYet,
     newestSlots: notYet,

@@ -13,7 +13,8 @@ import { loadValidations } from "./load-validations.ts";
 import { isDataFault, isRetryable, retryPauseMs } from "./recovery.ts";
 import type { OpenLoads } from "./open-loads.ts";
 import { inRunTransaction, type RunPlace } from "./run-transaction.ts";
-import { readSuppression, type ReadErasureSecret, requireSameEpoch } from "./suppression.ts";
+import type { ReadErasureSecret } from "../suppression.ts";
+import { readSuppression, requireSameEpoch } from "./suppression.ts";
 
 /** What a commit needs beside its content. */
 export interface CommitContext extends RunPlace {

@@ -18,7 +18,8 @@ import {
   stagePeople,
 } from "./people-tables.ts";
 import type { Session } from "./session.ts";
-import { type EpochRow, keyOfEpoch, makeEpochRow, type ReadErasureSecret } from "./suppression.ts";
+import { type EpochRow, keyOfEpoch, type ReadErasureSecret } from "../suppression.ts";
+import { makeEpochRow } from "./suppression.ts";
 
 /** Rows that name these people, by table. */
 export async function countPeople(

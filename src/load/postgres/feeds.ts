@@ -18,13 +18,8 @@ import type { LoadPlace } from "./load-place.ts";
 import { quoteIdentifier, type SchemaNames, tableId } from "./names.ts";
 import { dropSuppressed } from "./drop-suppressed.ts";
 import { withRetries } from "./recovery.ts";
-import {
-  againIfErased,
-  readSuppression,
-  requireSameEpoch,
-  type Suppression,
-  suppressedSql,
-} from "./suppression.ts";
+import { againIfErased, type Suppression } from "../suppression.ts";
+import { readSuppression, requireSameEpoch, suppressedSql } from "./suppression.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import type { Session } from "./session.ts";
 

@@ -1,5 +1,5 @@
 import { codeOf } from "../../errors.ts";
-import { ERASED_MEANWHILE } from "./suppression.ts";
+import { ERASED_MEANWHILE } from "../suppression.ts";
 
 /** Codes after which the same commit can succeed as a merge: another loader was first, or in the way, or an erasure. */
 const CONFLICTS: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "55P03", ERASED_MEANWHILE]);

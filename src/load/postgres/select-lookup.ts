@@ -14,7 +14,8 @@ import { touchTables } from "./ledger.ts";
 import { syncInputEmails } from "./input-emails.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
-import { type Suppression, suppressedSql } from "./suppression.ts";
+import type { Suppression } from "../suppression.ts";
+import { suppressedSql } from "./suppression.ts";
 import { fillWorkTable } from "./work-table.ts";
 
 /** Where a selection runs. */

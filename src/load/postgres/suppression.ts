@@ -1,60 +1,16 @@
 import { type RawBuilder, sql } from "kysely";
-import { codeOf, FixConfigurationError } from "../../errors.ts";
 import { BLANKS } from "../input-fields.ts";
-import { type ErasureKey, erasureKeyOf, sourceKeyPrefix } from "../subject-hash.ts";
+import { type ErasureKey, sourceKeyPrefix } from "../subject-hash.ts";
+import {
+  ErasedMeanwhileError,
+  type EpochRow,
+  keyOfEpoch,
+  noSuppression,
+  type ReadErasureSecret,
+  type Suppression,
+} from "../suppression.ts";
 import { quoteLiteral, type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
-
-/** Reads the key of the configuration; null where it has none. */
-export type ReadErasureSecret = () => Promise<string | null>;
-
-/** What a transaction has seen of erasures. */
-export interface Suppression {
-  readonly epoch: number;
-  /** Null while nobody was erased: then nothing has to be looked up. */
-  readonly key: ErasureKey | null;
-}
-
-/** Nobody was erased. */
-export const noSuppression: Suppression = { epoch: 0, key: null };
-
-/** SQLSTATE-like code of work that has to begin anew, because somebody was erased while it was done. */
-export const ERASED_MEANWHILE = "erased_meanwhile";
-
-class ErasedMeanwhileError extends Error {
-  override readonly name = "ErasedMeanwhileError";
-  readonly code = ERASED_MEANWHILE;
-}
-
-/** The row of `erasure_epoch`. */
-export interface EpochRow {
-  readonly epoch: number;
-  readonly key_id: string | null;
-  readonly made_key: string | null;
-}
-
-/** The key that an erasure has been made with; throws unless it is the one at hand. */
-export async function keyOfEpoch(row: EpochRow, readSecret: ReadErasureSecret): Promise<ErasureKey | null> {
-  if (row.key_id === null) return null;
-  const secret = (await readSecret()) ?? row.made_key;
-  const key = secret === null ? null : erasureKeyOf(secret);
-  if (key?.id === row.key_id) return key;
-  const hint =
-    row.made_key === null
-      ? "set it to the key that was there when people were erased"
-      : "remove it: this warehouse has kept a key of its own since its first erasure";
-  throw new FixConfigurationError(
-    "erasure_key_mismatch",
-    "The warehouse remembers erased people by hashes of another key, so this run couldn't tell them from others.",
-    [
-      {
-        path: "privacy.erasure_key",
-        message: secret === null ? "is missing" : "is not the key of this warehouse",
-        hint,
-      },
-    ],
-  );
-}
 
 /** What has been erased so far; read before anything that {@link requireSameEpoch} vouches for. */
 export async function readSuppression(
@@ -86,18 +42,7 @@ export async function requireSameEpoch(
     await makeEpochRow(session, names);
     if ((await look()).length > 0) return;
   }
-  throw new ErasedMeanwhileError("Somebody was erased while this was done.");
-}
-
-/** Does work anew for as long as erasures come between. */
-export async function againIfErased<Result>(work: () => Promise<Result>): Promise<Result> {
-  for (;;) {
-    try {
-      return await work();
-    } catch (error) {
-      if (codeOf(error) !== ERASED_MEANWHILE) throw error;
-    }
-  }
+  throw new ErasedMeanwhileError();
 }
 
 /** Makes the row of `erasure_epoch` where it is missing. */

@@ -58,13 +58,8 @@ import { findErasedPids } from "./keep-out.ts";
 import { noteMissingRows, readMissingRows } from "./missing-rows.ts";
 import { countRejects, dropRejects, listRejects, retryRejects } from "./rejects.ts";
 import { encodePerson } from "../person-groups.ts";
-import {
-  againIfErased,
-  noSuppression,
-  readSuppression,
-  type ReadErasureSecret,
-  requireSameEpoch,
-} from "./suppression.ts";
+import { againIfErased, noSuppression, type ReadErasureSecret } from "../suppression.ts";
+import { readSuppression, requireSameEpoch } from "./suppression.ts";
 import { readWorkPage } from "./work-table.ts";
 
 /** How to reach a Postgres warehouse. */

@@ -1,0 +1,235 @@
+import { describe, expect, test } from "vitest";
+import type { FeedCommit, FeedUpsert } from "../../../src/load/feed-warehouse.ts";
+import type { SeenMember } from "../../../src/load/segment-warehouse.ts";
+import type { RunRef } from "../../../src/load/warehouse.ts";
+import { callOf, runOf } from "./nights.ts";
+import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+
+const DAY = (day: number) => `2026-11-0${day}T00:00:00Z`;
+const SEGMENT = "11111111-1111-4111-8111-111111111111";
+
+async function beginFeed({ warehouse }: Place): Promise<RunRef> {
+  const run = runOf({ job: "one", type: "enrich" });
+  await warehouse.beginRun(run);
+  return run;
+}
+
+function commitOf(run: RunRef, more: Partial<FeedCommit> = {}): FeedCommit {
+  return { run, ledger: [], drift: [], counters: {}, upserts: [], checkpoints: [], ...more };
+}
+
+const aliases = (rows: FeedUpsert["rows"], more: Partial<FeedUpsert> = {}): FeedUpsert => ({
+  table: "person_pid_alias",
+  columns: ["sent_service_pid", "returned_service_pid", "first_seen_at"],
+  rows,
+  ...more,
+});
+
+const signals = (rows: FeedUpsert["rows"], more: Partial<FeedUpsert> = {}): FeedUpsert => ({
+  table: "segment_death_signal",
+  columns: ["segment_id", "obituary_id", "service_pid", "first_seen_at", "is_present", "removed_seen_at"],
+  keep: ["first_seen_at"],
+  rows,
+  ...more,
+});
+
+const member = (servicePid: string, day: number | null, seenDay = 5): SeenMember => ({
+  servicePid,
+  firstAddedAt: day === null ? null : DAY(day),
+  seenAt: DAY(seenDay),
+  extra: null,
+});
+
+const members = `SELECT concat(service_pid, ' ', is_member, ' ', removed_seen_at) FROM person_data.segment_member ORDER BY 1`;
+const intervals = `SELECT concat(service_pid, ' ', valid_from, ' to ', valid_to, ' ', valid_from_basis)
+  FROM person_data.segment_membership_history ORDER BY 1`;
+
+/** How feeds keep what they read. */
+export function describeFeeds(getPlace: GetPlace): void {
+  describe("a commit of a feed", () => {
+    test("writes what changed, counts it, and leaves the rest as it is", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = await beginFeed(place);
+      const first = [
+        ["a", "b", DAY(1)],
+        ["c", "d", DAY(1)],
+        ["a", "b", "2026-11-02T00:00:00.123456Z"],
+      ];
+      expect(await warehouse.commitFeed(commitOf(run, { upserts: [aliases(first)] }))).toEqual([
+        { given: 2, suppressed: 0, inserted: 2, updated: 0, marked: 0 },
+      ]);
+      const before = await valueOf(
+        place,
+        "SELECT _synced_at FROM person_data.person_pid_alias WHERE sent_service_pid = 'a'",
+      );
+      const second = [
+        ["a", "b", "2026-11-02T00:00:00.123456+00:00"],
+        ["c", "d", DAY(3)],
+        ["e", "f", DAY(3)],
+      ];
+      const again = commitOf(run, {
+        upserts: [aliases(second), aliases([["c", "d", DAY(4)]], { keep: ["first_seen_at"] })],
+      });
+      expect(await warehouse.commitFeed(again)).toEqual([
+        { given: 3, suppressed: 0, inserted: 1, updated: 1, marked: 0 },
+        { given: 1, suppressed: 0, inserted: 0, updated: 0, marked: 0 },
+      ]);
+      expect(
+        await columnOf(
+          place,
+          "SELECT concat(sent_service_pid, ' ', first_seen_at) FROM person_data.person_pid_alias ORDER BY 1",
+        ),
+      ).toEqual(["a 2026-11-02 00:00:00.123456+00", "c 2026-11-03 00:00:00+00", "e 2026-11-03 00:00:00+00"]);
+      expect(
+        await valueOf(
+          place,
+          "SELECT _synced_at FROM person_data.person_pid_alias WHERE sent_service_pid = 'a'",
+        ),
+      ).toBe(before);
+      expect(await valueOf(place, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("4");
+      expect(await columnOf(place, "SELECT table_name FROM person_data_ops.table_load")).toEqual([
+        "person_pid_alias",
+      ]);
+    });
+
+    test("marks what the feed no longer shows, within its scope", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = await beginFeed(place);
+      const rows = [
+        ["s1", "o1", "p1", DAY(1), "true", null],
+        ["s1", "o2", "p2", DAY(1), "true", null],
+        ["s2", "o3", "p3", DAY(1), "true", null],
+      ];
+      await warehouse.commitFeed(commitOf(run, { upserts: [signals(rows)] }));
+      const missing = {
+        scope: { segment_id: "s1" },
+        flag: "is_present",
+        since: "removed_seen_at",
+        at: DAY(2),
+      };
+      const night = commitOf(run, { upserts: [signals(rows.slice(0, 1), { missing })] });
+      expect(await warehouse.commitFeed(night)).toEqual([
+        { given: 1, suppressed: 0, inserted: 0, updated: 0, marked: 1 },
+      ]);
+      expect(await warehouse.commitFeed(night)).toMatchObject([{ marked: 0 }]);
+      expect(
+        await columnOf(
+          place,
+          "SELECT concat(obituary_id, ' ', is_present, ' ', removed_seen_at) FROM person_data.segment_death_signal ORDER BY 1",
+        ),
+      ).toEqual(["o1 t ", "o2 f 2026-11-02 00:00:00+00", "o3 t "]);
+    });
+
+    test("whose reply was lost is made once, checkpoints and all", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = await beginFeed(place);
+      const commit = commitOf(run, {
+        ledger: [callOf()],
+        counters: { requests: 1 },
+        upserts: [aliases([["a", "b", DAY(1)]])],
+        checkpoints: [
+          { stream: "first", cursor: { page: 3, pids: ["a"] } },
+          { stream: "second", cursor: [1.5] },
+        ],
+      });
+      expect(await warehouse.commitFeed(commit)).toMatchObject([{ inserted: 1 }]);
+      expect(await warehouse.commitFeed(commit)).toEqual([
+        { given: 0, suppressed: 0, inserted: 0, updated: 0, marked: 0 },
+      ]);
+      expect(await valueOf(place, "SELECT requests FROM person_data_ops.sync_run")).toBe("1");
+      await warehouse.commitFeed(commitOf(run, { checkpoints: [{ stream: "first", cursor: null }] }));
+      expect(await warehouse.readCheckpoints("one")).toEqual([
+        {
+          stream: "second",
+          cursor: [1.5],
+          updatedAt: expect.stringMatching(/^\d{4}-.*Z$/),
+          runId: run.runId,
+        },
+      ]);
+      expect(await warehouse.readCheckpoints("another")).toEqual([]);
+    });
+
+    test("takes more rows than a statement can carry", async () => {
+      const place = getPlace();
+      const run = await beginFeed(place);
+      const rows = Array.from({ length: 8000 }, (_, i) => [
+        `sent-${i}-${"x".repeat(40)}`,
+        `returned-${i}`,
+        DAY(1),
+      ]);
+      const commit = commitOf(run, { upserts: [aliases(rows), aliases([["a", "b", DAY(1)]])] });
+      expect(await place.warehouse.commitFeed(commit)).toEqual([
+        { given: 8000, suppressed: 0, inserted: 8000, updated: 0, marked: 0 },
+        { given: 1, suppressed: 0, inserted: 1, updated: 0, marked: 0 },
+      ]);
+    });
+  });
+
+  describe("a sweep of a segment", () => {
+    test("takes over who appears, and records who is proven gone", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = await beginFeed(place);
+      const first = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
+      expect(first.isFirst).toBe(true);
+      expect(
+        await first.add(commitOf(run), [
+          member("p1", 1),
+          member("p2", 2),
+          member("p3", 3),
+          member("p4", null),
+        ]),
+      ).toEqual({ rowsWritten: 8, added: 4, suppressed: 0 });
+      expect(await first.settle(commitOf(run), [])).toEqual({
+        rowsWritten: 0,
+        removed: 0,
+        pending: 0,
+        pendingAt: [],
+      });
+      await first.close();
+      expect(await warehouse.memberCounts(SEGMENT)).toEqual({ living: 4, known: 4 });
+
+      const second = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: DAY(5) });
+      expect(second.isFirst).toBe(false);
+      expect(await second.add(commitOf(run), [member("p1", 1, 6), member("p5", 4, 6)])).toMatchObject({
+        rowsWritten: 2,
+        added: 1,
+      });
+      const spans = [{ after: DAY(1), before: DAY(3), seenAt: DAY(6) }];
+      expect(await second.settle(commitOf(run), spans)).toEqual({
+        rowsWritten: 2,
+        removed: 1,
+        pending: 2,
+        pendingAt: ["2026-11-03T00:00:00Z", null],
+      });
+      await second.close();
+      await second.close();
+      expect(await columnOf(place, members)).toEqual([
+        "p1 t ",
+        "p2 f 2026-11-06 00:00:00+00",
+        "p3 t ",
+        "p4 t ",
+        "p5 t ",
+      ]);
+      expect(await warehouse.memberCounts(SEGMENT)).toEqual({ living: 4, known: 5 });
+
+      const third = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: DAY(6) });
+      expect(await third.add(commitOf(run), [member("p2", 2, 7)])).toMatchObject({
+        rowsWritten: 2,
+        added: 1,
+      });
+      await third.close();
+      expect(await columnOf(place, intervals)).toEqual([
+        "p1 2026-11-01 00:00:00+00 to  vendor",
+        "p2 2026-11-02 00:00:00+00 to 2026-11-06 00:00:00+00 vendor",
+        "p2 2026-11-07 00:00:00+00 to  observed",
+        "p3 2026-11-03 00:00:00+00 to  vendor",
+        "p4 2026-11-05 00:00:00+00 to  observed",
+        "p5 2026-11-06 00:00:00+00 to  observed",
+      ]);
+    });
+  });
+}
