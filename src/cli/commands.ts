@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { addCheck } from "./commands/check.ts";
+import { addCheckpoint } from "./commands/checkpoint.ts";
 import { addDatabase } from "./commands/database.ts";
 import { addErase } from "./commands/erase.ts";
 import { addInit } from "./commands/init.ts";
@@ -21,6 +22,7 @@ const COMMANDS: readonly AddCommand[] = [
   addRun,
   addSchedule,
   addStatus,
+  addCheckpoint,
   addRejects,
   addErase,
   addSandbox,

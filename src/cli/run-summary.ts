@@ -28,6 +28,11 @@ const FIGURES: readonly Figure[] = [
     isWorthShowing: (job) => job.records_waiting > 0,
   },
   { column: number("sent"), value: (job) => count(job.records_sent) },
+  {
+    column: number("received"),
+    value: (job) => (job.records_received === 0 ? "" : count(job.records_received)),
+    isWorthShowing: (job) => job.records_received > 0,
+  },
   { column: number("matched"), value: (job) => count(job.records_matched) },
   { column: number("rejected"), value: (job) => count(job.records_rejected) },
   {

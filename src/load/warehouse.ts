@@ -14,6 +14,7 @@ import type { PushWarehouse } from "./push-warehouse.ts";
 import type { SegmentWarehouse } from "./segment-warehouse.ts";
 import type { RejectWarehouse } from "./reject-warehouse.ts";
 
+export type { CheckpointMove } from "./feed-warehouse.ts";
 export type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
 export type { ErasureWarehouse, KnownBy, RowKey, RowsByTable } from "./erasure-warehouse.ts";
 export type { InputSource } from "./input-source.ts";

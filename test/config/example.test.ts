@@ -12,7 +12,7 @@ const file = resolve("config.example.yaml");
 const uncommented = async () => (await readFile(file, "utf8")).replaceAll(/^(\s*)#(?=\S)/gm, "$1");
 
 describe("config.example.yaml", () => {
-  it("runs as it stands: sandbox, embedded database, three jobs, nothing in the environment", async () => {
+  it("runs as it stands: sandbox, embedded database, its jobs, nothing in the environment", async () => {
     const config = await loadConfig({ file, env: {} });
     expect(config.warnings).toEqual([]);
     expect(config.service.baseUrl).toBe("sandbox");
@@ -34,6 +34,11 @@ describe("config.example.yaml", () => {
       "resolve_customers",
       "validate_customers",
       "enrich_customers",
+      "customer_segment",
+      "customer_members",
+      "customer_deaths",
+      "search_usage",
+      "endpoint_usage",
     ]);
     expect(config.jobs[2]).toMatchObject({
       pidFrom: "resolve_customers",
@@ -57,6 +62,11 @@ describe("config.example.yaml", () => {
       "validate_customers",
       "resolve_customers",
       "enrich_customers",
+      "customer_segment",
+      "customer_members",
+      "customer_deaths",
+      "search_usage",
+      "endpoint_usage",
     ]);
   });
 
@@ -89,14 +99,7 @@ describe("config.example.yaml", () => {
       "for asynchronous person search": ["user_api_key", "person_search_quota"],
       "for pages that others can reach": ["token"],
       "would contradict pid_from": ["service_pid"],
-      "for jobs of segments": ["id", "job", "name", "segments", "segment_id", "description", "mode"],
-      "for synchronizing segments": [
-        "full_sweep_every",
-        "max_remove_ratio",
-        "segment_membership_history",
-        "segment_sync",
-      ],
-      "for jobs of usage": ["bucketing_size", "start_date"],
+      "for retention": ["segment_membership_history", "segment_sync"],
       "for searches and contact jobs": ["searches", "query", "size", "unlock", "max_billable", "job_ids"],
     };
     expect(absent.toSorted()).toEqual(Object.values(absentOnPurpose).flat().toSorted());

@@ -208,7 +208,6 @@ budgets: { enrich: { per_day: none }, unlock: { per_month: 1 } }
       "15 jobs.enrich_customers.input: names no input of this configuration (did you mean customers?)",
       `15 jobs.enrich_customers.refresh_after: ${DURATION}`,
       "16 jobs.vips.segments[0].id: must be a UUID (as in 123e4567-e89b-12d3-a456-426614174000)",
-      "16 jobs.vips.type: says segment_members, which is not available in this version (remove the job, or set enabled: false; there is resolve, validate_emails, enrich, death_signals, search_usage, endpoint_usage)",
       `17 budgets.enrich.per_day: must be a whole number, 0 or more ${DOCS}`,
       "17 budgets.unlock: is not available in this version (remove the line)",
     ]);

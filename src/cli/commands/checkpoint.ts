@@ -1,0 +1,163 @@
+import type { Command } from "commander";
+import { systemClock } from "../../clock.ts";
+import type { JobConfig } from "../../config/config.ts";
+import { LimitReachedError } from "../../errors.ts";
+import { type CheckpointReport, moveCheckpoints, readCheckpointReport } from "../../jobs/checkpoints.ts";
+import { selectJobs } from "../../jobs/job-selection.ts";
+import type { CheckpointMove, Warehouse } from "../../load/warehouse.ts";
+import { isYes } from "../ask.ts";
+import type { AddCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { UsageError } from "../failure.ts";
+import { counted } from "../figures.ts";
+import { openConfig } from "../open-config.ts";
+import { isStillToBeMade, openConfiguredWarehouse } from "../open-warehouse.ts";
+import type { Outcome } from "../outcome.ts";
+import { newRunId } from "../run-id.ts";
+import { renderTable } from "../text-table.ts";
+
+interface ChangeFlags {
+  readonly stream?: string;
+  readonly yes?: boolean;
+}
+
+/** `checkpoint`: looks at or moves the points from which jobs go on. */
+export const addCheckpoint: AddCommand = (program, act) => {
+  const checkpoint = program
+    .command("checkpoint")
+    .description("look at or move the point from which a job goes on");
+  checkpoint
+    .command("show")
+    .description("show a job's checkpoints, by stream, and what they mean")
+    .argument("<job>", "job of the configuration")
+    .action((name: string, _flags: object, command: Command) =>
+      act(command, async (context) => show(context, await openJob(context, name))),
+    );
+  checkpoint
+    .command("set")
+    .description("move a checkpoint (asks, or needs --yes)")
+    .argument("<job>", "job of the configuration")
+    .argument("<cursor>", "the new cursor, as JSON")
+    .option("--stream <name>", "which of them; not needed where the job has one")
+    .option("--yes", "answer the question with yes")
+    .action((name: string, cursor: string, flags: ChangeFlags, command: Command) =>
+      act(command, async (context) => set(context, await openJob(context, name), cursor, flags)),
+    );
+  checkpoint
+    .command("reset")
+    .description("forget a job's checkpoints: it begins anew (asks, or needs --yes)")
+    .argument("<job>", "job of the configuration")
+    .option("--stream <name>", "only this one")
+    .option("--yes", "answer the question with yes")
+    .action((name: string, flags: ChangeFlags, command: Command) =>
+      act(command, async (context) => reset(context, await openJob(context, name), flags)),
+    );
+};
+
+/** A job, and the warehouse that has its checkpoints; null where no run has made it yet. */
+interface OpenedJob {
+  readonly job: JobConfig;
+  readonly warehouse: Warehouse | null;
+  readonly change: (moves: readonly CheckpointMove[]) => Promise<void>;
+}
+
+async function openJob(context: Context, name: string): Promise<OpenedJob> {
+  const config = await openConfig(context);
+  const [job] = selectJobs(config, [name]);
+  if (!job) throw new Error(`${name} has passed as a job`);
+  const isMade = !(await isStillToBeMade(config));
+  const opened = isMade ? (await openConfiguredWarehouse(context, config)).warehouse : null;
+  const warehouse = opened && (await opened.isMigrated()) ? opened : null;
+  return {
+    job,
+    warehouse,
+    async change(moves) {
+      if (warehouse === null) return;
+      const { log, progress, stop } = context;
+      const services = { config, warehouse, clock: systemClock, log, signal: stop.signal, progress };
+      await moveCheckpoints(services, job, newRunId(systemClock.now()), moves);
+    },
+  };
+}
+
+async function show({ widthColumns }: Context, { job, warehouse }: OpenedJob): Promise<Outcome> {
+  const report = await readCheckpointReport(warehouse, job);
+  return { document: report, text: render(report, widthColumns), exitCode: 0 };
+}
+
+async function set(
+  context: Context,
+  opened: OpenedJob,
+  text: string,
+  { stream, yes }: ChangeFlags,
+): Promise<Outcome> {
+  if (opened.warehouse === null) throw new UsageError("No run has made the warehouse yet.");
+  const { checkpoints } = await readCheckpointReport(opened.warehouse, opened.job);
+  const cursor = readCursor(text);
+  const streams = checkpoints.map((checkpoint) => checkpoint.stream);
+  const chosen = stream ?? (streams.length === 1 ? streams[0] : undefined);
+  if (chosen === undefined) {
+    const known = streams.length === 0 ? "it has none yet" : `it has ${streams.join(", ")}`;
+    throw new UsageError(`Say with --stream which checkpoint of ${opened.job.name} is meant: ${known}.`);
+  }
+  await agree(context, `${opened.job.name} goes on from another point of its stream ${chosen}`, yes);
+  await opened.change([{ stream: chosen, cursor }]);
+  return await show(context, opened);
+}
+
+function readCursor(text: string): unknown {
+  try {
+    const cursor: unknown = JSON.parse(text);
+    if (cursor !== null) return cursor;
+  } catch {
+    // The same as for null.
+  }
+  throw new UsageError(
+    "A cursor is JSON, such as the one that `checkpoint show --json` prints, and not null.",
+  );
+}
+
+async function reset(context: Context, opened: OpenedJob, { stream, yes }: ChangeFlags): Promise<Outcome> {
+  const { checkpoints } = await readCheckpointReport(opened.warehouse, opened.job);
+  const meant = checkpoints.filter((checkpoint) => stream === undefined || checkpoint.stream === stream);
+  if (meant.length === 0 && stream !== undefined) {
+    throw new UsageError(`${opened.job.name} has no checkpoint of a stream ${stream}.`);
+  }
+  if (meant.length > 0) {
+    await agree(
+      context,
+      `${counted(meant.length, "checkpoint")} of ${opened.job.name} will be forgotten`,
+      yes,
+    );
+    await opened.change(meant.map((checkpoint) => ({ stream: checkpoint.stream, cursor: null })));
+  }
+  return await show(context, opened);
+}
+
+/** Gets the user's word. */
+async function agree({ ask }: Context, what: string, yes: boolean | undefined): Promise<void> {
+  if (yes === true) return;
+  if (!ask) {
+    throw new LimitReachedError(
+      "confirmation",
+      `${what}. Nothing was changed; run again with --yes to agree.`,
+    );
+  }
+  if (isYes(await ask(`${what}. Go on? [y/N] `))) return;
+  throw new LimitReachedError("confirmation", `${what}. Nothing was changed, as you said no.`);
+}
+
+function render({ job, meaning, checkpoints }: CheckpointReport, widthColumns: number | null): string {
+  if (checkpoints.length === 0) return `${job} has no checkpoint: its next run begins anew.`;
+  const table = renderTable(
+    [{ name: "stream" }, { name: "cursor" }, { name: "moved at" }, { name: "by run" }],
+    checkpoints.map(({ stream, cursor, updated_at, run_id }) => [
+      stream,
+      JSON.stringify(cursor),
+      updated_at,
+      run_id,
+    ]),
+    widthColumns,
+  );
+  return `${table}\n\n${meaning}.`;
+}
