@@ -3,12 +3,11 @@ import type { Config, InputConfig } from "../config/config.ts";
 import { inputSourceOf } from "../jobs/lookup-spec.ts";
 import { checkServiceHost } from "../jobs/service-host.ts";
 import { findPackagedBinaries } from "../load/embedded/binaries.ts";
-import { openWarehouse } from "../load/open.ts";
 import type { Warehouse } from "../load/warehouse.ts";
 import { attempt, type Finding, findingsOf } from "./check-finding.ts";
 import type { Context } from "./context.ts";
 import { counted } from "./figures.ts";
-import { isStillToBeMade, openConfiguredWarehouse } from "./open-warehouse.ts";
+import { isStillToBeMade, openConfiguredWarehouse, openUnconnected } from "./open-warehouse.ts";
 
 /** What `check` found of the warehouse; the warehouse is null where it can't be looked into. */
 export interface WarehouseFindings {
@@ -64,7 +63,8 @@ export async function checkInput(
   }
   return await attempt(subject, async () => {
     const source = await inputSourceOf(input, Object.keys(input.fields));
-    const reader = warehouse ?? openForConnections(config);
+    // Inputs behind a connection can be looked at without the warehouse, which connects only when it is used itself.
+    const reader = warehouse ?? (await openUnconnected(config));
     try {
       const problems = await reader.checkInput(source);
       if (isSample && problems.some(({ path }) => path === `inputs.${input.name}.table`)) return [sample];
@@ -75,9 +75,4 @@ export async function checkInput(
       if (reader !== warehouse) await reader.close();
     }
   });
-}
-
-/** Inputs behind a connection can be looked at without the warehouse, which connects only when it is used itself. */
-function openForConnections({ warehouse: { schema, opsSchema } }: Config): Warehouse {
-  return openWarehouse({ type: "postgres", url: "", schema, opsSchema });
 }

@@ -16,7 +16,7 @@ export async function openConfig(context: Context): Promise<Config> {
   for (const secret of [apiKey, userApiKey, config.privacy.erasureKey])
     if (secret) scrubber.hide(await secret.read());
   for (const url of [config.warehouse.url, ...Object.values(config.connections).map(({ url }) => url)]) {
-    if (url !== "embedded") scrubber.hide(passwordIn(await url.read()));
+    if (url !== null && url !== "embedded") scrubber.hide(passwordIn(await url.read()));
   }
   for (const { path, message, line, hint } of config.warnings)
     log.warn({ path, message, line, hint }, "configuration");

@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Config } from "../config/config.ts";
 import { openEmbedded } from "../load/embedded/open-embedded.ts";
-import { openWarehouse } from "../load/open.ts";
+import { openWarehouse, type WarehouseTarget } from "../load/open.ts";
 import type { Warehouse } from "../load/warehouse.ts";
 import type { Context } from "./context.ts";
 
@@ -18,13 +18,7 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   const { log, scope, stop } = context;
   const { url, schema, opsSchema } = config.warehouse;
   if (url !== "embedded") {
-    const warehouse = openWarehouse({
-      type: "postgres",
-      url: await url.read(),
-      schema,
-      opsSchema,
-      ...erasureKeyOf(config),
-    });
+    const warehouse = openWarehouse(await targetOf(config));
     scope.defer("warehouse", () => warehouse.close());
     await warehouse.isMigrated();
     return { warehouse, howToConnect: [] };
@@ -44,6 +38,22 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   // Our own `database` command is the way to keep the server up, so the way without it isn't told.
   const howToConnect = server.howToConnect.filter((line) => !line.startsWith("between runs"));
   return { warehouse, howToConnect };
+}
+
+/** How the configured warehouse is reached; not for the embedded one, which has no address before it is up. */
+async function targetOf(config: Config): Promise<WarehouseTarget> {
+  const { warehouse, dataDir } = config;
+  const { schema, opsSchema } = warehouse;
+  if (warehouse.type === "postgres") {
+    const url = warehouse.url === "embedded" ? "" : await warehouse.url.read();
+    return { type: "postgres", url, schema, opsSchema, ...erasureKeyOf(config) };
+  }
+  return { ...warehouse, workFolder: join(dataDir, "bigquery"), ...erasureKeyOf(config) };
+}
+
+/** The configured warehouse without a look at it: for what needs no connection to it. */
+export async function openUnconnected(config: Config): Promise<Warehouse> {
+  return openWarehouse(await targetOf(config));
 }
 
 function erasureKeyOf({ privacy: { erasureKey } }: Config): { readErasureSecret?: () => Promise<string> } {

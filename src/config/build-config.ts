@@ -1,3 +1,4 @@
+import { dirname, resolve } from "node:path";
 import type {
   AlertsConfig,
   BudgetConfig,
@@ -35,7 +36,7 @@ export function buildConfig(document: ConfigDocument, secrets: Secrets, surround
       people: document.sandbox.people,
       inputRows: document.sandbox.input_rows,
     },
-    warehouse: buildWarehouse(document.warehouse, secrets),
+    warehouse: buildWarehouse(document.warehouse, secrets, surroundings),
     spool: { maxBytes: document.spool.max_megabytes * 1024 * 1024 },
     budgets: {
       resolve: buildBudget(document.budgets.resolve),
@@ -84,14 +85,30 @@ function buildService(service: ConfigDocument["service"], secrets: Secrets): Ser
   };
 }
 
-function buildWarehouse(warehouse: ConfigDocument["warehouse"], secrets: Secrets): WarehouseConfig {
-  if (warehouse.type !== "postgres") throw new Error(`${warehouse.type} has passed as available`);
-  return {
-    type: "postgres",
-    url: secrets.warehouseUrl ?? "embedded",
+function buildWarehouse(
+  warehouse: ConfigDocument["warehouse"],
+  secrets: Secrets,
+  { file }: Surroundings,
+): WarehouseConfig {
+  const common = {
     schema: warehouse.schema,
     opsSchema: warehouse.ops_schema,
     retryForMs: durationMs(warehouse.retry_for) ?? 0,
+  };
+  if (warehouse.type === "postgres") {
+    return { type: "postgres", url: secrets.warehouseUrl ?? "embedded", ...common };
+  }
+  const { credentials } = warehouse;
+  return {
+    type: "bigquery",
+    url: null,
+    project: warehouse.project,
+    location: warehouse.location,
+    credentialsFile: credentials === "adc" ? null : resolve(dirname(file), credentials.slice("file:".length)),
+    impersonate: warehouse.impersonate_service_account ?? null,
+    apiEndpoint: warehouse.api_endpoint ?? null,
+    maximumBytesBilled: warehouse.maximum_bytes_billed ?? null,
+    ...common,
   };
 }
 

@@ -48,16 +48,39 @@ export interface SandboxConfig {
 }
 
 /** The warehouse that is filled. */
-export interface WarehouseConfig {
-  readonly type: "postgres";
-  /** `embedded`, or where the postgres:// address comes from (it may hold a password). */
-  readonly url: SecretReference | "embedded";
-  /** Schema of the people. */
+export type WarehouseConfig = PostgresConfig | BigQueryConfig;
+
+interface CommonWarehouseConfig {
+  /** Schema (dataset) of the people. */
   readonly schema: string;
-  /** Schema of runs, ledger and checkpoints. */
+  /** Schema (dataset) of runs, ledger and checkpoints. */
   readonly opsSchema: string;
   /** How long work is tried again while it can't be reached. */
   readonly retryForMs: number;
+}
+
+/** A warehouse in Postgres. */
+export interface PostgresConfig extends CommonWarehouseConfig {
+  readonly type: "postgres";
+  /** `embedded`, or where the postgres:// address comes from (it may hold a password). */
+  readonly url: SecretReference | "embedded";
+}
+
+/** A warehouse in BigQuery. */
+export interface BigQueryConfig extends CommonWarehouseConfig {
+  readonly type: "bigquery";
+  /** It has none. */
+  readonly url: null;
+  readonly project: string;
+  readonly location: string;
+  /** Path of a service account's key; null for the application default credentials. */
+  readonly credentialsFile: string | null;
+  /** Service account to act as; null for none. */
+  readonly impersonate: string | null;
+  /** Of an emulator; null for Google's. */
+  readonly apiEndpoint: string | null;
+  /** Bytes; null for no bound. */
+  readonly maximumBytesBilled: number | null;
 }
 
 /** Another database that inputs live in. */

@@ -148,12 +148,11 @@ async function changeMembers(
   target: Target,
   of: { readonly change: PushChange; readonly pids: readonly string[]; readonly pushed: Pushed },
 ): Promise<void> {
-  const { change, pushed } = of;
+  const { change, pids, pushed } = of;
   const { name: endpoint, method, path } = change === "adding" ? add : remove;
   const { outage, job } = context;
   const since = pushed.at;
-  const pids = await outage.outlast(() => push.begin(change, of.pids, since));
-  if (pids.length === 0) return;
+  await outage.outlast(() => push.begin(change, pids, since));
   const drift = new DriftLog(endpoint);
   const reply = await context.call({
     endpoint,

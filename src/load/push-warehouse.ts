@@ -44,11 +44,8 @@ export interface SegmentPush {
   count(): Promise<PushCounts>;
   /** PIDs to add or remove behind one, in their order. */
   next(change: PushChange, after: string, limit: number): Promise<readonly string[]>;
-  /**
-   * Notes a change before it is sent; durable once this resolves. Returns whom it may be sent for: not those who were erased
-   * meanwhile. @param since a moment before it, by the service's clock.
-   */
-  begin(change: PushChange, pids: readonly string[], since: string): Promise<readonly string[]>;
+  /** Notes a change before it is sent; durable once this resolves. @param since a moment before it, by the service's clock. */
+  begin(change: PushChange, pids: readonly string[], since: string): Promise<void>;
   finish(
     commit: FeedCommit,
     change: PushChange,

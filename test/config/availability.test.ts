@@ -1,3 +1,4 @@
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { availableJobTypes } from "../../src/config/rules/availability.ts";
 import { jobTypes } from "../../src/config/schema/jobs.ts";
@@ -54,19 +55,27 @@ describe("what this version does not have", () => {
     ]);
   });
 
-  it("BigQuery", async () => {
-    const warehouse =
-      "type: bigquery\n  project: my-project-1\n  location: EU\n  credentials: file:key.json\n  api_endpoint: http://127.0.0.1:9050";
-    const { code, problems } = await refusal(fineBut("type: postgres\n  url: embedded", warehouse));
-    expect(code).toBe("not_available_in_this_version");
-    expect(problems).toEqual([
-      {
-        path: "warehouse.type",
-        line: 4,
-        message: "says bigquery, which is not available in this version",
-        hint: "use postgres",
-      },
-    ]);
+  it("is no longer BigQuery, whose key file is found from the configuration's folder", async () => {
+    const warehouse = `type: bigquery
+  project: my-project-1
+  location: EU
+  credentials: file:key.json
+  impersonate_service_account: etl@my-project-1.iam.gserviceaccount.com
+  maximum_bytes_billed: 1000000000000`;
+    const config = await load(fineBut("type: postgres\n  url: embedded", warehouse));
+    expect(config.warehouse).toEqual({
+      type: "bigquery",
+      url: null,
+      project: "my-project-1",
+      location: "EU",
+      credentialsFile: join(dirname(config.file), "key.json"),
+      impersonate: "etl@my-project-1.iam.gserviceaccount.com",
+      apiEndpoint: null,
+      maximumBytesBilled: 1_000_000_000_000,
+      schema: "person_data",
+      opsSchema: "person_data_ops",
+      retryForMs: 300_000,
+    });
   });
 
   it("is told beside all that is wrong in it", async () => {

@@ -95,7 +95,14 @@ describe("config.example.yaml", () => {
       .map(({ path }) => path.at(-1) ?? "");
     const absent = [...new Set(keys)].filter((key) => !new RegExp(`[\\s{,]${key}:`).test(text));
     const absentOnPurpose = {
-      "for BigQuery": ["project", "location", "credentials", "api_endpoint"],
+      "for BigQuery": [
+        "project",
+        "location",
+        "credentials",
+        "impersonate_service_account",
+        "api_endpoint",
+        "maximum_bytes_billed",
+      ],
       "for asynchronous person search": ["user_api_key", "person_search_quota"],
       "for pages that others can reach": ["token"],
       "would contradict pid_from": ["service_pid"],

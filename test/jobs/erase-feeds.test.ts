@@ -61,16 +61,3 @@ test("an erased member comes back neither by a push, nor by a full sweep, nor by
   }
   expect(await membersOf(world, "VIP customers")).not.toContain(leaves);
 });
-
-test("rejects retry lets a push try a PID again that the service didn't know", async () => {
-  const world = await startWorld({ rows: 0, people: 3000, config });
-  await world.rows("CREATE TABLE crm.vip AS SELECT 'p-nobody' AS pid");
-  const push = async () => jobOf(await world.run({ jobs: ["vip_push"] }), "vip_push");
-  expect(await push()).toMatchObject({ records_sent: 1, records_rejected: 1 });
-  expect(await push()).toMatchObject({ records_sent: 0, records_unchanged: 1 });
-  const rows = [{ source: "vip_push", sourceKey: "p-nobody" }];
-  const retried = await world.warehouse.retryRejects({ jobs: [], codes: ["unknown_pid"], rows });
-  expect(retried).toEqual({ rejects: 1, due: 0, resolved: 1 });
-  expect(await push()).toMatchObject({ records_sent: 1, records_rejected: 1 });
-  expect(await world.value("SELECT count(*) FROM person_data.reject WHERE resolved_at IS NULL")).toBe("1");
-});

@@ -24,7 +24,10 @@ import { describeUsage } from "./suite/usage.ts";
 import { describeValidEmails } from "./suite/valid-emails.ts";
 import { describeValues } from "./suite/values.ts";
 
-const parts: readonly ((getPlace: GetPlace) => void)[] = [
+/** Some of the behaviour. */
+export type SuitePart = (getPlace: GetPlace) => void;
+
+const allParts: readonly SuitePart[] = [
   describeSelection,
   describeRejectedRows,
   describeEqualRecords,
@@ -54,7 +57,11 @@ const parts: readonly ((getPlace: GetPlace) => void)[] = [
  * The behaviour that every warehouse has in common. `open` gives a migrated warehouse of its own with the schemas
  * `person_data` and `person_data_ops`.
  */
-export function describeWarehouse(name: string, open: () => Promise<Place>): void {
+export function describeWarehouse(
+  name: string,
+  open: () => Promise<Place>,
+  parts: readonly SuitePart[] = allParts,
+): void {
   describe(`the behaviour of ${name}`, () => {
     let place: Place;
     beforeAll(async () => {

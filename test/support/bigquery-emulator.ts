@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { mkdir, open, readFile, rename, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
 import { GenericContainer, getContainerRuntimeClient } from "testcontainers";
 import { installEmulator } from "./emulator-venv.ts";
@@ -89,8 +90,7 @@ export async function startEmulator(folder: string): Promise<Started | null> {
   const child = spawn(
     installed.python,
     [
-      "-c",
-      "from local_bigquery.cli import main; main()",
+      fileURLToPath(new URL("serve-emulator.py", import.meta.url)),
       "--host=127.0.0.1",
       `--port=${port}`,
       `--grpc-port=${grpcPort}`,

@@ -2,11 +2,10 @@ import type { Command } from "commander";
 import type { Config } from "../../config/config.ts";
 import { FixConfigurationError } from "../../errors.ts";
 import { serviceHostOf } from "../../jobs/service-host.ts";
-import { openWarehouse } from "../../load/open.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { openConfig } from "../open-config.ts";
-import { openConfiguredWarehouse } from "../open-warehouse.ts";
+import { openConfiguredWarehouse, openUnconnected } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 
 interface MigrateFlags {
@@ -54,8 +53,7 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
 
 /** The DDL of an empty warehouse; needs no database. */
 async function printDdl(config: Config): Promise<Outcome> {
-  const { schema, opsSchema } = config.warehouse;
-  const warehouse = openWarehouse({ type: "postgres", url: "", schema, opsSchema });
+  const warehouse = await openUnconnected(config);
   try {
     const ddl = await warehouse.printDdl();
     return { document: { ddl }, text: ddl.trimEnd(), exitCode: 0 };

@@ -23,7 +23,6 @@ export function checkAvailability(links: Links, jobTypes: readonly string[], pro
     problems.add(path, { message: `${subject}is not available in this version`, hint });
   };
   if (links.budgets?.unlock !== undefined) refuse(["budgets", "unlock"], null, "remove the line");
-  if (links.warehouse?.type === "bigquery") refuse(["warehouse", "type"], "bigquery", "use postgres");
   for (const [name, job] of entriesOf(links.jobs)) {
     if (!job.enabled || job.type === undefined || !jobTypes.includes(job.type)) continue;
     if (availableJobTypes.some((type) => type === job.type)) continue;

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { httpUrl, isFileReference, postgresUrl } from "./addresses.ts";
-import { choice, text } from "./described.ts";
+import { choice, text, wholeNumber } from "./described.ts";
 import { duration, schemaName } from "./values.ts";
 
 /** Where the tables go unless the configuration says otherwise. */
@@ -37,7 +37,12 @@ const bigquery = z.strictObject({
     },
     (value) => value !== "adc" && !isFileReference(value),
   ).default("adc"),
+  impersonate_service_account: text(
+    { expects: "the e-mail address of a service account" },
+    (value) => !/^[^@\s]+@[^@\s]+$/.test(value),
+  ).optional(),
   api_endpoint: httpUrl().optional(),
+  maximum_bytes_billed: wholeNumber(10_485_760, Number.MAX_SAFE_INTEGER).optional(),
   ...common,
 });
 

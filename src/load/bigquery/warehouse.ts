@@ -5,7 +5,7 @@ import type { Gathering, LookupCounts, LookupSelection, RunRef, Warehouse } from
 import { createBatcher } from "./batcher.ts";
 import { readBudgetUse, readRunUse } from "./budget-rows.ts";
 import { checkWarehouse } from "./check.ts";
-import { type ClientOptions, openClient } from "./client.ts";
+import { type Client, type ClientOptions, openClient } from "./client.ts";
 import { commitLookup, openCommit } from "./commit-lookup.ts";
 import { checkInput } from "./input.ts";
 import { clearManifests } from "./manifest.ts";
@@ -41,6 +41,8 @@ export interface BigQueryOptions extends ClientOptions {
   readonly gathering: Gathering;
   /** For messages. */
   readonly description: string;
+  /** The way to the REST interface, where it isn't made of these options. */
+  readonly client?: Client;
   readonly readErasureSecret: ReadErasureSecret;
 }
 
@@ -54,7 +56,12 @@ interface RunWork {
 export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
   const { description, location, maximumBytesBilled } = options;
   const names = { project: options.project, data: options.data, ops: options.ops };
-  const session = openSession({ client: openClient(options), names, location, maximumBytesBilled });
+  const session = openSession({
+    client: options.client ?? openClient(options),
+    names,
+    location,
+    maximumBytesBilled,
+  });
   const suppression = openSuppression(session, options.readErasureSecret);
   const feedContext = { session, workFolder: options.workFolder, suppression };
   const checkpoints = new Map<string, PassCheckpoint | null>();

@@ -113,7 +113,6 @@ export async function removeErased(session: Session, names: SchemaNames, id: str
   });
   const removed: [string, number][] = [];
   await forgetRecords(session, names);
-  await forgetListed(session, names);
   for (const naming of namingTables) {
     removed.push([naming.table.name, await removeFrom(session, names, naming, id)]);
   }
@@ -202,19 +201,6 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
       job,
       found.map(({ hash }) => hash),
     );
-  }
-}
-
-/** Takes the staged people out of the lists that feeds under way have made for themselves. */
-async function forgetListed(session: Session, names: SchemaNames): Promise<void> {
-  const lists = await session.rows<{ name: string }>(sql`
-    SELECT c.relname AS name
-    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = ${names.data} AND c.relkind = 'r'
-      AND (c.relname LIKE 'push\\_wanted\\_%' OR c.relname LIKE 'segment\\_seen\\_%') ORDER BY 1`);
-  for (const { name } of lists) {
-    const list = tableId(names, "data", name);
-    await session.change(sql`DELETE FROM ${list} AS t WHERE ${isStagedPid("t.service_pid")}`);
   }
 }
 

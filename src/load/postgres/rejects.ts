@@ -61,10 +61,6 @@ export async function retryRejects(
   await session.change(sql`
     DELETE FROM ${tableId(names, "data", "segment_push_member")} AS p USING ${reject} AS r
     WHERE ${isMeant(filter, false)} AND p.job = r.job AND p.service_pid = r.source_key AND p.state = 'invalid'`);
-  // A push takes a PID that the service didn't know for settled; without its row it tries again.
-  await session.change(sql`
-    DELETE FROM ${tableId(names, "data", "segment_push_member")} AS p USING ${reject} AS r
-    WHERE ${isMeant(filter, false)} AND p.job = r.job AND p.service_pid = r.source_key AND p.state = 'invalid'`);
   const resolved = await session.change(sql`
     UPDATE ${reject} AS r SET resolved_at = now(), _synced_at = now() WHERE ${isMeant(filter, false)} AND NOT ${hasRow}`);
   const [open] = await session.rows<{ due: number }>(sql`

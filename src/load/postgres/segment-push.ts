@@ -12,8 +12,6 @@ import { describeColumns, rawSelect } from "./input.ts";
 import { quoteQualified, tableId } from "./names.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import { inTransaction, type Session } from "./session.ts";
-import { findErasedPids } from "./keep-out.ts";
-import { againIfErased } from "../suppression.ts";
 import { readSuppression, requireSameEpoch, suppressedSql } from "./suppression.ts";
 
 /** A push under way. */
@@ -50,7 +48,7 @@ export async function openPush(
     state: tableId(names, "data", "segment_push_member"),
   };
   const place = quoteQualified([names.data, name]);
-  const open = async (session: Session) => {
+  const { given, since } = await inRunTransaction(context, run, async (session) => {
     const suppression = await readSuppression(session, names, context.readErasureSecret);
     const found = await stageWanted(session, push, place, foreignPool);
     const isErased = suppression.key && suppressedSql(names, suppression.key).pid("service_pid");
@@ -60,8 +58,7 @@ export async function openPush(
       SELECT min(since) AS since FROM ${push.state}
       WHERE job = ${run.job} AND segment_id = ${push.segmentId} AND state = 'adding'`);
     return { given: { ...found, suppressed }, since: uncertain?.since ?? null };
-  };
-  const { given, since } = await againIfErased(() => inRunTransaction(context, run, open));
+  });
   return {
     uncertainSince: since,
     settleUncertain: (commit, own) => settleUncertain(push, commit, own),
@@ -73,17 +70,7 @@ export async function openPush(
         return rows.map(({ pid }) => pid);
       }),
     begin: (change, pids, at) =>
-      againIfErased(() =>
-        inRunTransaction(context, run, async (session) => {
-          const suppression = await readSuppression(session, names, context.readErasureSecret);
-          const { key } = suppression;
-          const erased = key ? await findErasedPids(session, names, key, pids) : new Set<string>();
-          const kept = pids.filter((pid) => !erased.has(pid));
-          await begin(session, push, { change, pids: kept, at });
-          await requireSameEpoch(session, names, suppression);
-          return kept;
-        }),
-      ),
+      inRunTransaction(context, run, (session) => begin(session, push, { change, pids, at })),
     finish: (commit, change, pids, outcome) => finish(push, commit, { change, pids, outcome }),
     close: () =>
       inRunTransaction(context, run, async (session) => {

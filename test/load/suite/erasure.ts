@@ -347,33 +347,6 @@ export function describeErasure(getPlace: GetPlace): void {
       await selection.close();
     });
 
-    test("a push that was under way puts the person into no segment", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makePeople(place, rows);
-      const spec = { job: "one", type: "enrich" } as const;
-      await warehouse.beginRun(runOf(spec));
-      const push = await warehouse.openPush(runOf(spec), {
-        segmentId: "s-1",
-        source: {
-          ...people,
-          key: ["service_pid"],
-          fields: {},
-          relation: {
-            sql: "SELECT 'p-ann' AS service_pid UNION ALL SELECT 'p-bob' UNION ALL SELECT 'p-cid'",
-          },
-        },
-        again: false,
-      });
-      const page = await push.next("adding", "", 2);
-      await erase(place, { pids: ["p-ann"] });
-      expect(page).toEqual(["p-ann", "p-bob"]);
-      expect(await push.begin("adding", page, "2026-11-21T04:00:00Z")).toEqual(["p-bob"]);
-      expect(await push.next("adding", "", 10)).toEqual(["p-bob", "p-cid"]);
-      await push.close();
-      expect(await findTraces(place, ["p-ann"])).toEqual([]);
-    });
-
     test("rows of a feed that name the person are left out", async () => {
       const place = getPlace();
       await makePeople(place, []);

@@ -35,6 +35,7 @@ async function holdersOf({ warehouse }: Place): Promise<readonly LockHolder[]> {
 /** All that stands in our tables but the locks themselves, and the tables that are there. */
 async function everything(place: Place): Promise<Readonly<Record<string, unknown>>> {
   const schemas = { data: "person_data", ops: "person_data_ops" };
+  await place.prefetch?.();
   const contents: Record<string, unknown> = {};
   for (const table of tables.filter(({ name }) => name !== "job_lock")) {
     contents[table.name] = await place.sql(

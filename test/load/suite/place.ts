@@ -1,6 +1,6 @@
 import type { Warehouse } from "../../../src/load/warehouse.ts";
 import { tables } from "../../../src/schemas/registry.ts";
-import { holdJobs } from "./nights.ts";
+import { holdJobs, noteHeld } from "./nights.ts";
 
 /** A row as the database shows it: every value as text (booleans `true` and `false`), or null. */
 export type TextRow = Readonly<Record<string, string | null>>;
@@ -10,6 +10,12 @@ export interface Place {
   readonly warehouse: Warehouse;
   /** Runs a statement of the test's own; the session's time zone is UTC. */
   sql(text: string, params?: readonly unknown[]): Promise<readonly TextRow[]>;
+  /** Makes a test's look at every table quicker, where that can be. */
+  readonly prefetch?: () => Promise<void>;
+  /** Forgets what the process knows of runs: the next test begins as a new process would. */
+  readonly reset?: () => Promise<void>;
+  /** Locks are got one after the other here, so that the suite's own are written by SQL. */
+  readonly locksBySql?: boolean;
   close(): Promise<void>;
 }
 
@@ -22,7 +28,9 @@ const schemas = { data: "person_data", ops: "person_data_ops" };
 export async function clear(place: Place): Promise<void> {
   const deletes = tables.map((table) => `DELETE FROM ${schemas[table.room]}.${table.name} WHERE true`);
   await place.sql([...deletes, "DROP SCHEMA IF EXISTS crm CASCADE", "CREATE SCHEMA crm"].join("; "));
-  await holdJobs(place.warehouse);
+  await place.reset?.();
+  if (place.locksBySql) await writeLocks(place);
+  else await holdJobs(place.warehouse);
 }
 
 /** One value of the first row. */
@@ -34,4 +42,15 @@ export async function valueOf(place: Place, text: string): Promise<string | null
 /** The first column of every row. */
 export async function columnOf(place: Place, text: string): Promise<readonly (string | null)[]> {
   return (await place.sql(text)).map((row) => Object.values(row)[0] ?? null);
+}
+
+/** What {@link holdJobs} leaves behind. */
+async function writeLocks(place: Place): Promise<void> {
+  await place.sql(
+    `INSERT INTO person_data_ops.job_lock (job, shard, epoch, owner_token, run_id, host, pid, acquired_at, heartbeat_at,
+      expires_at, _synced_at)
+    SELECT job, '0/1', 1, '', 'suite', 'test', 1, now(), now(), now() + interval '1 hour', now()
+    FROM unnest($1::text[]) AS u(job)`,
+    [noteHeld()],
+  );
 }
