@@ -85,6 +85,17 @@ export interface QuotaReport {
   readonly left: number | null;
 }
 
+/** A span of a feed that can't be read any more. */
+export interface GapReport {
+  readonly job: string;
+  readonly stream: string;
+  /** Inclusive. */
+  readonly gap_start: string;
+  /** Exclusive. */
+  readonly gap_end: string;
+  readonly noticed_at: string;
+}
+
 /** One table in the document of `status --json`. */
 export interface TableFreshnessReport {
   readonly table_name: string;
@@ -119,6 +130,8 @@ export interface StatusReport {
   readonly attention: readonly AttentionReport[];
   /** Quotas of the service's that a job has read; empty where none has. */
   readonly quotas: readonly QuotaReport[];
+  /** What of feeds can't be read any more, the newest first. */
+  readonly gaps: readonly GapReport[];
   /** Empty where no budget is set. */
   readonly budgets: readonly BudgetOutlook[];
   /** The last days on which something was sent or rejected, newest first. */
@@ -167,7 +180,19 @@ export async function readStatus({
     service_host: isMigrated ? await warehouse.readServiceHost() : null,
     jobs,
     attention: attentionOf(jobs, budgets, config.alerts?.budgetRatio ?? BUDGET_RATIO),
-    quotas: [],
+    quotas: (await warehouse.readQuotas()).map(({ orgId, observedAt, limit, left }) => ({
+      org_id: orgId,
+      observed_at: observedAt,
+      limit,
+      left,
+    })),
+    gaps: (await warehouse.readGaps()).map((gap) => ({
+      job: gap.job,
+      stream: gap.stream,
+      gap_start: gap.gapStart,
+      gap_end: gap.gapEnd,
+      noticed_at: gap.noticedAt,
+    })),
     budgets,
     days: days.map(dayReport),
     tables: isMigrated ? (await warehouse.tableFreshness()).map(freshnessReport) : [],
@@ -195,6 +220,7 @@ export function statusBeforeFirstRun(config: JobServices["config"], nowMs: numbe
     })),
     attention: [],
     quotas: [],
+    gaps: [],
     budgets: budgetOutlooks(config, budgetReports(config, []), [], nowMs),
     days: [],
     tables: [],

@@ -13,6 +13,7 @@ import type { FeedWarehouse } from "./feed-warehouse.ts";
 import type { PushWarehouse } from "./push-warehouse.ts";
 import type { SegmentWarehouse } from "./segment-warehouse.ts";
 import type { RejectWarehouse } from "./reject-warehouse.ts";
+import type { UsageWarehouse } from "./usage-warehouse.ts";
 
 export type { CheckpointMove } from "./feed-warehouse.ts";
 export type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
@@ -453,7 +454,8 @@ export interface Warehouse
     SegmentWarehouse,
     PushWarehouse,
     ErasureWarehouse,
-    RejectWarehouse {
+    RejectWarehouse,
+    UsageWarehouse {
   /** For messages: kind, place and schemas, without a secret. */
   readonly description: string;
   /** Loads that may commit at the same time without hindering each other; 1 where commits conflict by table. */

@@ -47,6 +47,7 @@ function renderStatus(report: StatusReport, nowMs: number, widthColumns: number 
     renderJobs(report.jobs, nowMs, widthColumns),
     [...report.jobs.flatMap((job) => remarks(job)), ...leftBehind(report)].join("\n"),
     report.budgets.length === 0 ? "" : renderBudgets(report, widthColumns),
+    [...quotas(report), ...gaps(report)].join("\n"),
     report.days.length === 0 ? "" : renderDays(report, widthColumns),
     report.tables.length === 0 ? "" : renderTables(report, nowMs, widthColumns),
   ]
@@ -110,6 +111,21 @@ function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumn
       count(Object.values(open_rejects).reduce((sum, rows) => sum + rows, 0)),
     ]),
     widthColumns,
+  );
+}
+
+function quotas({ quotas: found }: StatusReport): string[] {
+  return found.flatMap(({ limit, left, observed_at }) =>
+    limit === null || left === null
+      ? []
+      : [`• person search: ${count(left)} of ${count(limit)} records of the day were left at ${observed_at}`],
+  );
+}
+
+function gaps({ gaps: found }: StatusReport): string[] {
+  return found.map(
+    ({ job, gap_start, gap_end }) =>
+      `! ${job}: what happened from ${gap_start} to ${gap_end} can't be read any more (sync_gap)`,
   );
 }
 

@@ -28,6 +28,7 @@ import type { ReadErasureSecret } from "../suppression.ts";
 import { openSession, type TransactionWork } from "./session.ts";
 import { openSuppression } from "./suppression.ts";
 import { jobStatus, tableFreshness } from "./status.ts";
+import { readGaps, readQuotas } from "./usage.ts";
 
 /** How to reach a warehouse in BigQuery. */
 export interface BigQueryOptions extends ClientOptions {
@@ -140,6 +141,8 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
 
     readCheckpoints: async (job) => ((await isMigrated(session)) ? readCheckpoints(session, job) : []),
     commitFeed: (commit) => commitFeed(feedContext, commit),
+    readQuotas: async () => ((await isMigrated(session)) ? readQuotas(session) : []),
+    readGaps: async () => ((await isMigrated(session)) ? readGaps(session) : []),
     memberPagesPerCommit: 100,
     memberCounts: (segmentId) => memberCounts(session, segmentId),
     openSweep: (run, sweep) => openSweep(feedContext, run, sweep),

@@ -125,6 +125,11 @@ export async function hasSchedule(pool: pg.Pool, names: SchemaNames): Promise<bo
   return hasTable(pool, names, "schedule_slot");
 }
 
+/** Whether usage is kept here. */
+export async function hasUsage(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
+  return hasTable(pool, names, "person_search_quota");
+}
+
 /** Whether erasures are remembered here: not before the next run of a warehouse that an earlier version made. */
 export async function hasErasures(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   return hasTable(pool, names, "erasure_epoch");

@@ -30,9 +30,10 @@ import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
 import { addCounters, settleLedger } from "./ledger.ts";
 import { commitFeed, readCheckpoints } from "./feeds.ts";
 import { readLedgerDays } from "./ledger-days.ts";
-import { hasBudgets, hasErasures, hasSchedule, isMigrated, migrate, printDdl } from "./migrate.ts";
+import { hasBudgets, hasErasures, hasSchedule, hasUsage, isMigrated, migrate, printDdl } from "./migrate.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import { trackLoads } from "./open-loads.ts";
+import { readGaps, readQuotas } from "./usage.ts";
 import { removeOld } from "./remove-old.ts";
 import * as runs from "./runs.ts";
 import * as slots from "./schedule-slots.ts";
@@ -181,6 +182,10 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     readCheckpoints: async (job) =>
       (await isMigrated(pool, names)) ? within((session) => readCheckpoints(session, names, job)) : [],
     commitFeed: (commit) => commitFeed(commitContext, commit),
+    readQuotas: async () =>
+      (await hasUsage(pool, names)) ? within((session) => readQuotas(session, names)) : [],
+    readGaps: async () =>
+      (await hasUsage(pool, names)) ? within((session) => readGaps(session, names)) : [],
     memberPagesPerCommit: 10,
     memberCounts: (segmentId) => within((session) => memberCounts(session, names, segmentId)),
     openSweep: (run, sweep) => openSweep(commitContext, run, sweep),

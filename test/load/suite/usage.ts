@@ -219,4 +219,46 @@ export function describeUsage(getPlace: GetPlace): void {
       ]);
     });
   });
+
+  test("the newest quota of each organization, and what can't be read any more, can be told", async () => {
+    const { warehouse } = getPlace();
+    expect([await warehouse.readQuotas(), await warehouse.readGaps()]).toEqual([[], []]);
+    const columns = ["org_id", "observed_at", "daily_record_limit", "current_day_remaining"];
+    await warehouse.commitFeed({
+      run: runOf(job),
+      ledger: [callOf({ endpoint: "GET /person-search/v0/usage" })],
+      drift: [],
+      counters: {},
+      upserts: [
+        {
+          table: "person_search_quota",
+          columns,
+          rows: [
+            ["org-1", "2026-11-20T04:00:00+00:00", "500", "17"],
+            ["org-1", "2026-11-21T04:00:00+00:00", "500", "16"],
+            ["org-2", "2026-11-19T04:00:00+00:00", null, null],
+          ],
+        },
+        {
+          table: "sync_gap",
+          columns: ["job", "stream", "gap_start", "gap_end", "noticed_at"],
+          rows: [
+            [
+              "searches",
+              "history",
+              "2026-03-01T00:00:00+00:00",
+              "2026-04-01T00:00:00+00:00",
+              "2026-11-21T04:00:00+00:00",
+            ],
+          ],
+        },
+      ],
+      checkpoints: [],
+    });
+    expect(await warehouse.readQuotas()).toMatchObject([
+      { orgId: "org-1", limit: 500, left: 16 },
+      { orgId: "org-2", limit: null, left: null },
+    ]);
+    expect(await warehouse.readGaps()).toMatchObject([{ job: "searches", stream: "history" }]);
+  });
 }

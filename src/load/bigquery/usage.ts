@@ -1,0 +1,19 @@
+import { sql } from "kysely";
+import type { StoredGap, StoredQuota } from "../usage-warehouse.ts";
+import { tableId } from "./names.ts";
+import type { Session } from "./session.ts";
+
+/** The newest quota of each organization. */
+export async function readQuotas(session: Session): Promise<readonly StoredQuota[]> {
+  return session.rows<StoredQuota>(sql`
+    SELECT org_id AS orgId, observed_at AS observedAt, daily_record_limit AS \`limit\`, current_day_remaining AS \`left\`
+    FROM ${tableId(session.names, "ops", "person_search_quota")}
+    WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY observed_at DESC) = 1 ORDER BY org_id`);
+}
+
+/** What of feeds can't be read any more. */
+export async function readGaps(session: Session): Promise<readonly StoredGap[]> {
+  return session.rows<StoredGap>(sql`
+    SELECT job, stream, gap_start AS gapStart, gap_end AS gapEnd, noticed_at AS noticedAt
+    FROM ${tableId(session.names, "ops", "sync_gap")} ORDER BY noticed_at DESC, job, stream, gap_start LIMIT 100`);
+}

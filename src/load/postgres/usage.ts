@@ -1,0 +1,19 @@
+import { sql } from "kysely";
+import type { StoredGap, StoredQuota } from "../usage-warehouse.ts";
+import { type SchemaNames, tableId } from "./names.ts";
+import type { Session } from "./session.ts";
+
+/** The newest quota of each organization. */
+export async function readQuotas(session: Session, names: SchemaNames): Promise<readonly StoredQuota[]> {
+  return session.rows<StoredQuota>(sql`
+    SELECT DISTINCT ON (org_id) org_id AS "orgId", observed_at AS "observedAt", daily_record_limit AS "limit",
+      current_day_remaining AS "left"
+    FROM ${tableId(names, "ops", "person_search_quota")} ORDER BY org_id, observed_at DESC`);
+}
+
+/** What of feeds can't be read any more. */
+export async function readGaps(session: Session, names: SchemaNames): Promise<readonly StoredGap[]> {
+  return session.rows<StoredGap>(sql`
+    SELECT job, stream, gap_start AS "gapStart", gap_end AS "gapEnd", noticed_at AS "noticedAt"
+    FROM ${tableId(names, "ops", "sync_gap")} ORDER BY noticed_at DESC, job, stream, gap_start LIMIT 100`);
+}

@@ -1,0 +1,26 @@
+/** The newest reading of an organization's quota of person search. */
+export interface StoredQuota {
+  readonly orgId: string;
+  readonly observedAt: string;
+  /** Records per UTC day; null where the service didn't say. */
+  readonly limit: number | null;
+  readonly left: number | null;
+}
+
+/** A span of a feed that can't be read any more. */
+export interface StoredGap {
+  readonly job: string;
+  readonly stream: string;
+  /** Inclusive. */
+  readonly gapStart: string;
+  /** Exclusive. */
+  readonly gapEnd: string;
+  readonly noticedAt: string;
+}
+
+/** What a warehouse tells of usage. Both are empty before the migration that makes their tables. */
+export interface UsageWarehouse {
+  readQuotas(): Promise<readonly StoredQuota[]>;
+  /** Newest first, at most a hundred. */
+  readGaps(): Promise<readonly StoredGap[]>;
+}

@@ -1,0 +1,291 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect } from "vitest";
+import { startSandbox } from "../../src/sandbox/start-sandbox.ts";
+import { atEnd } from "../cli/support/at-end.ts";
+import { runCli } from "../cli/support/cli.ts";
+import { configText, makeSetting, type Setting } from "../cli/support/setting.ts";
+import { seededRandom } from "../support/seeded-random.ts";
+
+const SEGMENT = "11111111-1111-4111-8111-111111111111";
+const MEMBERS = 5400;
+const PEOPLE = 8000;
+const DAY_MS = 86_400_000;
+
+/** What the nights are to be. */
+export interface FeedNights {
+  readonly nights: number;
+  /** First night, `YYYY-MM-DD`. */
+  readonly from: string;
+  readonly seed: number;
+  /** Every so many nights a run is killed, and begun again. */
+  readonly killEvery: number;
+  /** The night after which nobody runs anything for so many days. */
+  readonly pause?: { readonly after: number; readonly days: number };
+}
+
+/** What came of them. */
+export interface FeedNightTotals {
+  kills: number;
+  faulty: number;
+  gaps: number;
+}
+
+const jobsFrom = (from: string): string => `jobs:
+  members: { type: segment_members, segments: [{ id: ${SEGMENT}, name: VIP }] }
+  deaths: { type: death_signals, segments: [{ id: ${SEGMENT} }] }
+  searches: { type: search_usage }
+  days: { type: endpoint_usage, bucketing_size: day, timezone: UTC, start_date: ${from} }
+  hours: { type: endpoint_usage, bucketing_size: hour, timezone: America/New_York, start_date: ${from} }
+`;
+
+/** Troubles that cost no long waits; all of them end. */
+const FAULTS = [
+  "429=0:0.3",
+  "503=0:0.3",
+  "429=0#1-2,503=0#4",
+  "cut_body#2",
+  "truncated_json#1,reply_lost#4",
+  "exponent_numbers@usage",
+  "utc_times@usage",
+  "local_z_times@usage",
+  "sparse_buckets@usage,slash_endpoints@usage",
+  "shuffled@usage",
+  "shuffled@deaths",
+  "legacy_errors,429=0#1",
+];
+const KILLS = ["before_send", "after_receive", "before_commit", "after_commit"];
+
+interface Stage {
+  readonly url: string;
+  readonly setting: Setting;
+  control(path: string, body?: object): Promise<unknown>;
+}
+
+async function readJson(url: string, path: string): Promise<unknown> {
+  const response = await fetch(url + path, { headers: { "x-api-key": "truth" } });
+  if (!response.ok) throw new Error(`${path} answered ${response.status}`);
+  return response.json();
+}
+
+/** The lines in which two lists differ; empty when they hold the same. */
+function differences(stored: readonly string[], stated: readonly string[]): readonly string[] {
+  const [mine, theirs] = [new Set(stored), new Set(stated)];
+  return [
+    ...stored.filter((line) => !theirs.has(line)).map((line) => `only stored: ${line}`),
+    ...stated.filter((line) => !mine.has(line)).map((line) => `not stored: ${line}`),
+    ...(stored.length === stated.length ? [] : [`${stored.length} stored, ${stated.length} stated`]),
+  ];
+}
+
+const storedLines = async ({ setting }: Stage, sql: string): Promise<readonly string[]> =>
+  (await setting.query(sql)).map((row) => String(row["line"]));
+
+async function compareMembers(stage: Stage): Promise<readonly string[]> {
+  // What the sandbox's controls answer.
+  const { members } = (await stage.control(`/segments/${SEGMENT}/members?limit=100000`)) as {
+    members: { service_pid: string; first_added_at: string; is_member: boolean }[];
+  };
+  const stored = await storedLines(
+    stage,
+    `SELECT service_pid || ' ' || to_char(first_added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS line
+     FROM person_data.segment_member WHERE segment_id = '${SEGMENT}' AND is_member`,
+  );
+  const stated = members.filter((member) => member.is_member);
+  return differences(
+    stored,
+    stated.map(({ service_pid: pid, first_added_at: at }) => `${pid} ${at}`),
+  );
+}
+
+async function compareDeaths(stage: Stage): Promise<readonly string[]> {
+  // What the service answers (section 2.11).
+  const { results } = (await readJson(stage.url, `/v2/segments/signals/deaths?segment_id=${SEGMENT}`)) as {
+    results: {
+      obituary_id: string;
+      service_pid: string;
+      date_of_death: string | null;
+      publication_last_update_date: string | null;
+      signal_metadata: object;
+    }[];
+  };
+  const stored = await storedLines(
+    stage,
+    `SELECT concat_ws(' ', obituary_id, service_pid, coalesce(date_of_death::text, '-'),
+       coalesce(publication_last_update_date::text, '-'),
+       (SELECT string_agg(key || value::text, ',' ORDER BY key COLLATE "C") FROM jsonb_each_text(signal_metadata)
+         WHERE key NOT IN ('survivors', 'newspaper_section'))) AS line
+     FROM person_data.segment_death_signal JOIN person_data.death_signal USING (obituary_id, service_pid)
+     WHERE segment_id = '${SEGMENT}' AND is_present`,
+  );
+  const stated = results.map((signal) => {
+    const metadata = Object.entries(signal.signal_metadata)
+      .filter(([key]) => key !== "survivors" && key !== "newspaper_section")
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, value]) => `${key}${String(value)}`);
+    return [
+      signal.obituary_id,
+      signal.service_pid,
+      signal.date_of_death ?? "-",
+      signal.publication_last_update_date ?? "-",
+      metadata.join(","),
+    ].join(" ");
+  });
+  return differences(stored, stated);
+}
+
+async function compareSearches(stage: Stage): Promise<readonly string[]> {
+  // What the service answers (section 2.9).
+  const { history } = (await readJson(stage.url, "/person-search/v0/usage?days=90")) as {
+    history: Record<string, string | number>[];
+  };
+  const stored = await storedLines(
+    stage,
+    `SELECT concat_ws(' ', period_start, records_delivered, searches_created, parse_requests) AS line
+     FROM person_data_ops.person_search_usage_daily WHERE period_start >= '${history[0]?.["period_start"]}'`,
+  );
+  return differences(
+    stored,
+    history.map((row) =>
+      [row["period_start"], row["records_delivered"], row["searches_created"], row["parse_requests"]].join(
+        " ",
+      ),
+    ),
+  );
+}
+
+async function compareBuckets(
+  stage: Stage,
+  { size, zone, from, nowMs }: { size: string; zone: string; from: string; nowMs: number },
+): Promise<readonly string[]> {
+  const query = new URLSearchParams({
+    start_date: from,
+    end_date: new Date(nowMs + DAY_MS).toISOString().slice(0, 10),
+    bucketing_size: size,
+    timezone: zone,
+    include_unused_endpoints: "true",
+  });
+  // What the service answers (section 2.10).
+  const { results } = (await readJson(stage.url, `/usage?${query.toString()}`)) as {
+    results: { endpoint: string; buckets: Record<string, string | number>[] }[];
+  };
+  const stored = await storedLines(
+    stage,
+    `SELECT concat_ws(' ', endpoint, to_char(bucket_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI'), total_requests,
+       num_input_records, num_resolvable_records, num_matches) AS line
+     FROM person_data_ops.endpoint_usage_bucket WHERE bucketing_size = '${size}' AND timezone = '${zone}'
+       -- The calls of this night itself are counted while they are made.
+       AND endpoint NOT LIKE 'v2/segments/%'`,
+  );
+  const stated = results
+    .filter(({ endpoint }) => !endpoint.startsWith("v2/segments/"))
+    .flatMap(({ endpoint, buckets }) =>
+      buckets.flatMap((bucket) => {
+        const startMs = Date.parse(String(bucket["bucket_start"]));
+        const counts = ["total_requests", "num_input_records", "num_resolvable_records", "num_matches"];
+        const line = [
+          endpoint,
+          new Date(startMs).toISOString().slice(0, 16),
+          ...counts.map((name) => bucket[name]),
+        ];
+        return startMs <= nowMs ? [line.join(" ")] : [];
+      }),
+    );
+  return differences(stored, stated);
+}
+
+async function setStage(seed: number, from: string): Promise<Stage> {
+  const sandbox = await startSandbox({ people: PEOPLE, seed, countsContents: false });
+  atEnd(() => sandbox.close());
+  const setting = await makeSetting();
+  const config = configText({ baseUrl: sandbox.url, jobs: jobsFrom(from) });
+  await writeFile(join(setting.cwd, "config.yaml"), config);
+  const control: Stage["control"] = async (path, body) => {
+    const response = await fetch(`${sandbox.url}/_sandbox${path}`, {
+      method: body === undefined ? "GET" : "POST",
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`);
+    return response.json();
+  };
+  return { url: sandbox.url, setting, control };
+}
+
+async function runOnce({ setting }: Stage, env: Readonly<Record<string, string>> = {}) {
+  return runCli(["--json", "run", "--yes"], { cwd: setting.cwd, env: { ...setting.env, ...env } });
+}
+
+/** Lets some people come, go and return before the night. */
+async function changeMembers(stage: Stage, random: ReturnType<typeof seededRandom>): Promise<void> {
+  // What the sandbox's controls answer.
+  const { members } = (await stage.control(`/segments/${SEGMENT}/members?limit=100000`)) as {
+    members: { service_pid: string; is_member: boolean }[];
+  };
+  const some = (list: readonly { service_pid: string }[], most: number) =>
+    Array.from({ length: list.length === 0 ? 0 : random.below(most) }, () => random.pick(list).service_pid);
+  await stage.control("/members", {
+    segment_id: SEGMENT,
+    remove: some(
+      members.filter((member) => member.is_member),
+      40,
+    ),
+    add: some(
+      members.filter((member) => !member.is_member),
+      20,
+    ),
+  });
+}
+
+/**
+ * Runs every feed night after night as users do, against a service whose clock moves on, with faults, kills and changes in
+ * between; after each night all tables have to equal what the service says.
+ */
+export async function runFeedNights(options: FeedNights): Promise<FeedNightTotals> {
+  const { nights, from, seed, killEvery, pause } = options;
+  const random = seededRandom(seed);
+  const historyFrom = new Date(Date.parse(from) - 10 * DAY_MS).toISOString().slice(0, 10);
+  const stage = await setStage(seed, historyFrom);
+  const totals: FeedNightTotals = { kills: 0, faulty: 0, gaps: 0 };
+  let nowMs = Date.parse(`${from}T03:05:00Z`);
+  let movedMs = 0;
+  const goTo = async (atMs: number) => {
+    const wantedMs = atMs - Date.now();
+    await stage.control("/clock", { days: (wantedMs - movedMs) / DAY_MS });
+    movedMs = wantedMs;
+  };
+  await goTo(nowMs);
+  await stage.control("/segments", { segment_id: SEGMENT, name: "VIP", members: MEMBERS, batch: 700 });
+  for (let night = 1; night <= nights; night++) {
+    await goTo(nowMs);
+    await changeMembers(stage, random);
+    const faults = random.chance(0.6) ? random.pick(FAULTS) : "";
+    if (faults !== "") totals.faulty += 1;
+    await stage.control("/faults", { faults });
+    const label = `seed ${seed}, night ${night}, faults ${faults || "none"}`;
+    if (night % killEvery === 0) {
+      const step = `${random.pick(KILLS)}:${1 + random.below(8)}`;
+      const killed = await runOnce(stage, { PERSON_ETL_CRASH_AT: step });
+      if (killed.code !== 0) totals.kills += 1;
+    }
+    const run = await runOnce(stage);
+    expect([label, run.code, run.code === 0 ? "" : run.stdout]).toEqual([label, 0, ""]);
+    await stage.control("/faults", { faults: "" });
+    const seen = {
+      members: await compareMembers(stage),
+      deaths: await compareDeaths(stage),
+      searches: await compareSearches(stage),
+      days: await compareBuckets(stage, { size: "day", zone: "UTC", from: historyFrom, nowMs }),
+      hours: await compareBuckets(stage, {
+        size: "hour",
+        zone: "America/New_York",
+        from: historyFrom,
+        nowMs,
+      }),
+    };
+    expect([label, seen]).toEqual([label, { members: [], deaths: [], searches: [], days: [], hours: [] }]);
+    nowMs += (night === pause?.after ? pause.days : 1) * DAY_MS;
+  }
+  const gaps = await stage.setting.query("SELECT * FROM person_data_ops.sync_gap");
+  totals.gaps = gaps.length;
+  return totals;
+}
