@@ -15,6 +15,7 @@ import { describeParameters } from "./suite/parameters.ts";
 import { describePersons } from "./suite/persons.ts";
 import { describePidFrom } from "./suite/pid-from.ts";
 import { clear, type GetPlace, type Place } from "./suite/place.ts";
+import { describePushes } from "./suite/pushes.ts";
 import { describeRejects } from "./suite/rejects.ts";
 import { describeRejectedRows } from "./suite/rejected-rows.ts";
 import { describeSchedule } from "./suite/schedule.ts";
@@ -51,6 +52,7 @@ const allParts: readonly SuitePart[] = [
   describeSchedule,
   describeUsage,
   describeFeeds,
+  describePushes,
 ];
 
 /**

@@ -1,0 +1,114 @@
+import { describe, expect, test } from "vitest";
+import type { FeedCommit } from "../../../src/load/feed-warehouse.ts";
+import type { SegmentPush } from "../../../src/load/push-warehouse.ts";
+import type { RunRef } from "../../../src/load/warehouse.ts";
+import { callOf, runOf } from "./nights.ts";
+import { people } from "./people.ts";
+import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+
+const job = { job: "another", type: "enrich" } as const;
+const AT = "2026-11-21T04:00:00.123456+00:00";
+
+const commitOf = (run: RunRef): FeedCommit => ({
+  run,
+  ledger: [callOf({ endpoint: "POST /v2/segments/members/add" })],
+  drift: [],
+  counters: { requests: 1 },
+  upserts: [],
+  checkpoints: [],
+});
+
+async function openPush(place: Place, again = false): Promise<{ push: SegmentPush; run: RunRef }> {
+  const run = runOf(job);
+  await place.warehouse.beginRun(run);
+  const source = {
+    ...people,
+    key: ["service_pid"],
+    relation: { sql: "SELECT pid AS service_pid FROM crm.vip" },
+    fields: {},
+  };
+  return { push: await place.warehouse.openPush(run, { segmentId: "s-1", source, again }), run };
+}
+
+async function setVips(place: Place, pids: readonly (string | null)[]): Promise<void> {
+  await place.sql("DROP TABLE IF EXISTS crm.vip; CREATE TABLE crm.vip (pid text)");
+  for (const pid of pids) {
+    await place.sql(`INSERT INTO crm.vip (pid) VALUES (${pid === null ? "NULL" : `'${pid}'`})`);
+  }
+}
+
+const members = `SELECT service_pid || ' ' || state || CASE WHEN is_own THEN ' own' ELSE '' END
+  FROM person_data.segment_push_member ORDER BY service_pid`;
+
+const said = { invalid: [], own: null, apiRequestId: null, rejectMessage: "Nobody." };
+
+/** Segments made of queries. */
+export function describePushes(getPlace: GetPlace): void {
+  describe("a push", () => {
+    test("is the difference between a query and what is known, page by page, and rejects who is unknown", async () => {
+      const place = getPlace();
+      await setVips(place, ["p-1", "p-2", "p-3", "p-3", null, "p-9"]);
+      const { push, run } = await openPush(place);
+      expect(push.uncertainSince).toBe(null);
+      expect(await push.count()).toEqual({
+        read: 6,
+        missing: 1,
+        duplicate: 1,
+        suppressed: 0,
+        unchanged: 0,
+        toAdd: 4,
+        toRemove: 0,
+        own: 0,
+      });
+      expect(await push.next("adding", "", 3)).toEqual(["p-1", "p-2", "p-3"]);
+      expect(await push.next("adding", "p-3", 3)).toEqual(["p-9"]);
+      await push.begin("adding", ["p-1", "p-2", "p-3", "p-9"], AT);
+      const outcome = { ...said, invalid: ["p-9"], own: new Set(["p-1", "p-2"]) };
+      await push.finish(commitOf(run), "adding", ["p-1", "p-2", "p-3", "p-9"], outcome);
+      await push.close();
+      expect(await columnOf(place, members)).toEqual([
+        "p-1 member own",
+        "p-2 member own",
+        "p-3 member",
+        "p-9 invalid",
+      ]);
+      expect(await columnOf(place, "SELECT source_key FROM person_data.reject")).toEqual(["p-9"]);
+
+      await setVips(place, ["p-2", "p-4", "p-9"]);
+      const next = await openPush(place);
+      expect(await next.push.count()).toMatchObject({ unchanged: 2, toAdd: 1, toRemove: 1, own: 2 });
+      expect(await next.push.next("removing", "", 10)).toEqual(["p-1"]);
+      await next.push.begin("removing", ["p-1"], AT);
+      await next.push.finish(commitOf(next.run), "removing", ["p-1"], said);
+      await next.push.close();
+      expect(await columnOf(place, members)).toEqual(["p-2 member own", "p-3 member", "p-9 invalid"]);
+    });
+
+    test("that was left by a crash is told by those who came since", async () => {
+      const place = getPlace();
+      await setVips(place, ["p-1", "p-2"]);
+      const { push } = await openPush(place);
+      await push.begin("adding", ["p-1", "p-2"], AT);
+      const next = await openPush(place);
+      expect(Date.parse(next.push.uncertainSince ?? "")).toBe(Date.parse("2026-11-21T04:00:00.123Z"));
+      await next.push.settleUncertain(commitOf(next.run), new Set(["p-2", "p-7"]));
+      expect(await next.push.count()).toMatchObject({ unchanged: 1, toAdd: 1, own: 1 });
+      await next.push.close();
+      expect(await valueOf(place, members)).toBe("p-2 member own");
+    });
+
+    test("adds everybody again where that is wanted, and keeps whose own they are", async () => {
+      const place = getPlace();
+      await setVips(place, ["p-1", "p-2"]);
+      const { push, run } = await openPush(place);
+      await push.begin("adding", ["p-1", "p-2"], AT);
+      await push.finish(commitOf(run), "adding", ["p-1", "p-2"], { ...said, own: new Set(["p-1"]) });
+      const again = await openPush(place, true);
+      expect(await again.push.count()).toMatchObject({ unchanged: 0, toAdd: 2 });
+      await again.push.begin("adding", ["p-1", "p-2"], AT);
+      await again.push.finish(commitOf(again.run), "adding", ["p-1", "p-2"], said);
+      await again.push.close();
+      expect(await columnOf(place, members)).toEqual(["p-1 member own", "p-2 member"]);
+    });
+  });
+}
