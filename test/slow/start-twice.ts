@@ -8,10 +8,17 @@ import { strict as assert } from "node:assert";
 const root = new URL("../..", import.meta.url).pathname;
 const dataDir = mkdtempSync(join(tmpdir(), "person-etl-start-"));
 
+const LOOKUPS: ReadonlySet<string> = new Set(["resolve", "validate_emails", "enrich"]);
+/** What the service counts moves with our own calls. */
+const USAGE: ReadonlySet<string> = new Set(["search_usage", "endpoint_usage"]);
+
 interface Report {
   readonly status: string;
   readonly jobs: readonly {
     readonly job: string;
+    readonly type: string;
+    readonly status: string;
+    readonly rows_written: number;
     readonly records_read: number;
     readonly records_sent: number;
     readonly records_matched: number;
@@ -40,9 +47,15 @@ try {
   const second = start();
   assert.equal(second.report.status, "succeeded");
   for (const job of second.report.jobs) {
-    assert.ok(job.records_read > 0, `${job.job} reads its input again`);
+    assert.equal(job.status, "succeeded", `${job.job} succeeds`);
     assert.equal(job.records_sent, 0, `${job.job} sends nothing`);
-    assert.equal(job.requests, 0, `${job.job} asks nothing`);
+    if (LOOKUPS.has(job.type)) {
+      assert.ok(job.records_read > 0, `${job.job} reads its input again`);
+      assert.equal(job.requests, 0, `${job.job} asks nothing`);
+    } else if (!USAGE.has(job.type)) {
+      // The segment that the first start made is there again, with its members.
+      assert.equal(job.rows_written, 0, `${job.job} finds nothing changed`);
+    }
   }
   process.stdout.write(
     `first start ${first.seconds.toFixed(1)} s, ${enriched?.records_matched} people; second start ${second.seconds.toFixed(1)} s, nothing sent\n`,
