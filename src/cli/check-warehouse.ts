@@ -37,6 +37,10 @@ export async function checkWarehouse(context: Context, config: Config): Promise<
         await checkServiceHost(config, opened.warehouse);
         return [];
       })),
+      ...(await attempt("key of erased people", async () => {
+        await opened.warehouse.checkErasureKey();
+        return [];
+      })),
     ];
   });
   return { findings, warehouse };

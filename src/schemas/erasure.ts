@@ -12,7 +12,12 @@ export const tombstone: Table = table("tombstone", {
     column("source", "text", "none", "Input of the erased row."),
     column("source_key", "text", "direct", "Key of the erased row."),
     column("erased_at", "timestamptz", "none", "From when on the person is kept out.", true),
-    column("email_address", "text", "direct", "E-mail address that was erased, in lower case."),
+    column(
+      "email_address",
+      "text",
+      "direct",
+      "E-mail address whose rows are being removed; such a tombstone goes when that is done.",
+    ),
     column("erasure_id", "uuid", "none", "The erasure (`erasure_subject`).", true),
     column(
       "removed_at",

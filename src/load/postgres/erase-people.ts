@@ -120,6 +120,10 @@ export async function removeErased(session: Session, names: SchemaNames, id: str
   const total = removed.reduce((sum, [, rows]) => sum + rows, 0);
   await session.change(sql`UPDATE ${tableId(names, "ops", "erasure_subject")}
     SET rows_removed = rows_removed + ${total}, _synced_at = now() WHERE erasure_id = ${id}::uuid`);
+  // Copies are told PIDs and keys; addresses are kept no longer than they are needed.
+  await session.change(
+    sql`DELETE FROM ${tombstone} WHERE erasure_id = ${id}::uuid AND email_address IS NOT NULL`,
+  );
   await session.change(sql`UPDATE ${tombstone} SET removed_at = now(), _synced_at = now()
     WHERE erasure_id = ${id}::uuid AND removed_at IS NULL`);
   return Object.fromEntries(removed.filter(([, rows]) => rows > 0));
