@@ -1,5 +1,12 @@
 import type { Config } from "../config/config.ts";
-import { OWN_LIMITS } from "../errors.ts";
+import {
+  codeOf,
+  FixConfigurationError,
+  messageOf,
+  OWN_LIMITS,
+  StopJobError,
+  StopRunError,
+} from "../errors.ts";
 import { adviceFor } from "../jobs/advice.ts";
 import type { JobReport, RunReport } from "../jobs/run.ts";
 import type { StatusReport } from "../jobs/status.ts";
@@ -26,7 +33,23 @@ type Alerts = NonNullable<Config["alerts"]>;
 
 /** The states of a run's jobs; one whose end says nothing about it (skipped, stopped) keeps the state it had. */
 export function statesOfRun({ alerts }: Pick<Config, "alerts">, report: RunReport): readonly TellableState[] {
-  return alerts === null ? [] : report.jobs.flatMap((job) => stateOfJob(alerts, job) ?? []);
+  if (alerts === null) return [];
+  const message = "Runs are begun again.";
+  const begun: TellableState = { subject: RUN, state: "ok", message, whatToDo: "", isQuietWhenOk: false };
+  return [begun, ...report.jobs.flatMap((job) => stateOfJob(alerts, job) ?? [])];
+}
+
+/** Subject of what stands against whole runs. */
+const RUN = "run";
+
+/** The state of runs that can't be begun. Foreign errors are told by their class only: their texts may quote anything. */
+export function stateOfFailure(error: unknown): TellableState {
+  const isOurs = [FixConfigurationError, StopRunError, StopJobError].some((kind) => error instanceof kind);
+  const code = isOurs ? (codeOf(error) ?? "internal") : "internal";
+  const message = isOurs
+    ? messageOf(error)
+    : "A run ended before its first job, for a reason that the log has.";
+  return { subject: RUN, state: code, message, whatToDo: adviceFor(code).next, isQuietWhenOk: false };
 }
 
 function stateOfJob(alerts: Alerts, report: JobReport): TellableState | null {

@@ -1,14 +1,36 @@
-import type { StateChange } from "../load/alert-warehouse.ts";
+import type { StateChange, SubjectState } from "../load/alert-warehouse.ts";
 import type { JobServices } from "../jobs/services.ts";
+import type { Warehouse } from "../load/warehouse.ts";
 import type { Alert, TellableState } from "./alert-states.ts";
 import { describeForLog } from "./log-fields.ts";
 import { postToWebhook } from "./webhook.ts";
 
-type Services = Pick<JobServices, "config" | "warehouse" | "clock" | "log">;
+/** What alerts are sent with. */
+export type AlertServices = Pick<JobServices, "config" | "clock" | "log"> & {
+  readonly warehouse: Pick<Warehouse, "changeStates" | "untellStates" | "description">;
+};
+
+/** The changes among states; where the warehouse can't say what was told, everything that is not well. */
+async function changesOf(
+  { warehouse, log }: AlertServices,
+  states: readonly SubjectState[],
+  runId: string,
+): Promise<{ readonly changes: readonly StateChange[]; readonly isNoted: boolean }> {
+  try {
+    return { changes: await warehouse.changeStates(states, runId), isNoted: true };
+  } catch (error) {
+    // Told twice is better than not at all: it may be the warehouse that has to be told of.
+    log.warn(describeForLog(error), "alert_states_unreadable");
+    const changes = states
+      .filter(({ state }) => state !== "ok")
+      .map((one) => ({ ...one, before: "unknown" }));
+    return { changes, isNoted: false };
+  }
+}
 
 /** Tells the webhook of every state that has changed, once, whichever process sees it. Never throws. */
 export async function sendAlerts(
-  services: Services,
+  services: AlertServices,
   states: readonly TellableState[],
   runId: string,
 ): Promise<void> {
@@ -17,8 +39,9 @@ export async function sendAlerts(
   let changes: readonly StateChange[] = [];
   try {
     const named = states.map(({ subject, state }) => ({ subject, state }));
-    changes = await warehouse.changeStates(named, runId);
-    const alerts = changes.flatMap(({ subject, state, before }): readonly Alert[] => {
+    const found = await changesOf(services, named, runId);
+    if (found.isNoted) changes = found.changes;
+    const alerts = found.changes.flatMap(({ subject, state, before }): readonly Alert[] => {
       const told = states.find((one) => one.subject === subject && one.state === state);
       return told && !(state === "ok" && told.isQuietWhenOk) ? [{ ...told, before }] : [];
     });
@@ -33,6 +56,6 @@ export async function sendAlerts(
   } catch (error) {
     log.warn({ ...describeForLog(error), hint: "told again after the next run" }, "alerts_failed");
     // What nobody was told of comes again.
-    await warehouse.untellStates(changes).catch(() => {});
+    if (changes.length > 0) await warehouse.untellStates(changes).catch(() => {});
   }
 }

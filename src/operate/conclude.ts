@@ -2,8 +2,8 @@ import type { RunReport } from "../jobs/run.ts";
 import type { JobServices } from "../jobs/services.ts";
 import { readStatus } from "../jobs/status.ts";
 import { retentionRuleOf, retentionRules } from "../schemas/retention.ts";
-import { statesOfRun, statesOfTime } from "./alert-states.ts";
-import { sendAlerts } from "./alerts.ts";
+import { stateOfFailure, statesOfRun, statesOfTime } from "./alert-states.ts";
+import { type AlertServices, sendAlerts } from "./alerts.ts";
 import { describeForLog } from "./log-fields.ts";
 
 type Services = Pick<JobServices, "config" | "warehouse" | "clock" | "log">;
@@ -20,6 +20,23 @@ export async function concludeRun(
   await sendAlerts(services, statesOfRun(services.config, report), report.run_id);
   await tellOfTime(services);
   if (options.isWhole) await removeOld(services);
+}
+
+/** Tells of a run that nothing came of, because something stood against all of its jobs. */
+export async function tellOfFailure(
+  services: Omit<AlertServices, "warehouse"> & {
+    /** Null where it could not be opened. */
+    readonly warehouse: AlertServices["warehouse"] | null;
+  },
+  error: unknown,
+  runId: string,
+): Promise<void> {
+  const warehouse = services.warehouse ?? {
+    description: "the warehouse can't be reached",
+    changeStates: () => Promise.reject(error instanceof Error ? error : new Error("no warehouse")),
+    untellStates: async () => {},
+  };
+  await sendAlerts({ ...services, warehouse }, [stateOfFailure(error)], runId);
 }
 
 /** Alerts about what time alone changes: freshness, and what is left of budgets. */

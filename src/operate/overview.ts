@@ -1,7 +1,7 @@
 import type { RunReport } from "../jobs/run.ts";
 import type { JobServices } from "../jobs/services.ts";
 import { readStatus, type StatusReport } from "../jobs/status.ts";
-import { concludeRun, tellOfTime } from "./conclude.ts";
+import { concludeRun, tellOfFailure, tellOfTime } from "./conclude.ts";
 import { describeForLog } from "./log-fields.ts";
 
 /** Readers of pages that come closer together get the same answer. */
@@ -21,6 +21,8 @@ export interface Overview {
   readonly forget: () => void;
   /** Alerts and retention after a run. */
   readonly conclude: (services: JobServices, report: RunReport) => Promise<void>;
+  /** Alert after a run of which nothing came. */
+  readonly tellOfFailure: (services: JobServices, error: unknown, runId: string) => Promise<void>;
   /** Alerts about what time alone changes; looks now and then. */
   readonly watch: (services: JobServices) => Promise<void>;
 }
@@ -56,6 +58,7 @@ export function createOverview(services: () => JobServices, stopping: AbortSigna
     forget() {
       forgottenAtMs = performance.now();
     },
+    tellOfFailure,
     conclude: (of, report) => concludeRun(of, report, { isWhole: true }),
     async watch(of) {
       if (performance.now() - watchedAtMs < WATCH_EVERY_MS) return;

@@ -21,6 +21,8 @@ export interface SchedulerOptions {
   readonly idle?: (services: JobServices) => Promise<void>;
   /** What has to follow a run; its failures are its own business. */
   readonly afterRun?: (services: JobServices, report: RunReport) => Promise<void>;
+  /** A run of which nothing came, and which no later look will mend. */
+  readonly afterFailure?: (services: JobServices, error: unknown, runId: string) => Promise<void>;
   /** Ends it: what is in flight is finished, nothing new is begun. */
   readonly signal: AbortSignal;
 }
@@ -181,7 +183,9 @@ async function runSlots(
     if (services.signal.aborted) return ends(() => null);
     services.log.error({ run_id: run.id, ...describeForLog(error) }, "run_failed");
     // Out of reach today, there tomorrow: the slot waits for it. Everything else wants somebody to mend it.
-    return ends(() => (error instanceof StopRunError ? null : "failed"));
+    if (error instanceof StopRunError) return ends(() => null);
+    await options.afterFailure?.(services, error, run.id);
+    return ends(() => "failed");
   }
 }
 

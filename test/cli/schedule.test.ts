@@ -241,6 +241,23 @@ describe("alerts", () => {
     expect(JSON.stringify([failing.stderr, webhook.told])).not.toMatch(/secret-path|key-4711|T0/);
   });
 
+  it("tell of a run that could not be begun, once, and of the first one that could", async () => {
+    const webhook = await startWebhook();
+    const setting = await settingOf(configOf(NIGHTLY, 'alerts: { webhook: "${WEBHOOK}" }\n'));
+    await createCustomers(setting.url, 20);
+    const run = () =>
+      runCli(["run", "resolve_customers"], { ...setting, env: { ...setting.env, WEBHOOK: webhook.url } });
+    expect((await run()).code).toBe(0);
+    await setting.query("ALTER TABLE crm.customers RENAME last_name TO surname");
+    expect((await run()).code).toBe(2);
+    expect((await run()).code).toBe(2);
+    expect(webhook.told).toMatchObject([{ alerts: [{ subject: "run", state: "inputs", before: "ok" }] }]);
+    await setting.query("ALTER TABLE crm.customers RENAME surname TO last_name");
+    expect((await run()).code).toBe(0);
+    expect(webhook.told).toHaveLength(2);
+    expect(webhook.told[1]).toMatchObject({ alerts: [{ subject: "run", state: "ok", before: "inputs" }] });
+  });
+
   it("never fail a run, whatever the webhook does", async () => {
     const setting = await settingOf(configOf(NIGHTLY, 'alerts: { webhook: "${WEBHOOK}" }\n'));
     const env = { ...setting.env, WEBHOOK: "https://127.0.0.1:9/x" };

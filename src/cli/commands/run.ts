@@ -1,15 +1,17 @@
 import { type Command, Option } from "commander";
 import { systemClock } from "../../clock.ts";
+import type { Config, JobConfig } from "../../config/config.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";
 import { exitCodeOf, runJobs } from "../../jobs/run.ts";
 import { checkServiceHost } from "../../jobs/service-host.ts";
 import { type Shard, shareLimits, wholeInput } from "../../jobs/shard.ts";
+import type { Warehouse } from "../../load/warehouse.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { openConfig } from "../open-config.ts";
 import { openService } from "../open-service.ts";
-import { openConfiguredWarehouse } from "../open-warehouse.ts";
+import { openConfiguredWarehouse, type OpenedWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { wholeNumber } from "../parse-number.ts";
 import { parseShard } from "../parse-shard.ts";
@@ -61,12 +63,41 @@ export const addRun: AddCommand = (program, act) => {
 };
 
 async function run(context: Context, names: readonly string[], flags: RunFlags): Promise<Outcome> {
-  const startedAtMs = performance.now();
-  const { log, progress, stop, ask } = context;
   const shard = flags.shard ?? wholeInput;
   const config = shareLimits(await openConfig(context), shard);
   const jobs = selectJobs(config, names);
-  const { warehouse, howToConnect } = await openConfiguredWarehouse(context, config);
+  const runId = flags.runId ?? newRunId(systemClock.now());
+  let warehouse: Warehouse | null = null;
+  try {
+    const opened = await openConfiguredWarehouse(context, config);
+    ({ warehouse } = opened);
+    return await runIn(context, opened, { config, jobs, names, flags, shard, runId });
+  } catch (error) {
+    if (!context.stop.signal.aborted) {
+      const { tellOfFailure } = await import("../../operate/conclude.ts");
+      await tellOfFailure({ config, warehouse, clock: systemClock, log: context.log }, error, runId);
+    }
+    throw error;
+  }
+}
+
+/** What is run, and how. */
+interface Wanted {
+  readonly config: Config;
+  readonly jobs: readonly JobConfig[];
+  readonly names: readonly string[];
+  readonly flags: RunFlags;
+  readonly shard: Shard;
+  readonly runId: string;
+}
+
+async function runIn(
+  context: Context,
+  { warehouse, howToConnect }: OpenedWarehouse,
+  { config, jobs, names, flags, shard, runId }: Wanted,
+): Promise<Outcome> {
+  const startedAtMs = performance.now();
+  const { log, progress, stop, ask } = context;
   await checkServiceHost(config, warehouse);
   if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, warehouse, context);
   const { http, limiter } = await openService(context, config);
@@ -88,7 +119,7 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
       resend: flags.resend === true,
       maxRecords: flags.maxRecords ?? null,
       shard,
-      runId: flags.runId ?? newRunId(systemClock.now()),
+      runId,
       wait: flags.wait === true,
       yes: flags.yes === true,
       acceptParameters: flags.acceptParameters ?? null,

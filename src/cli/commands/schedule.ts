@@ -79,6 +79,7 @@ async function schedule(context: Context): Promise<Outcome> {
       overview.forget();
       await overview.conclude(services, report);
     },
+    afterFailure: overview.tellOfFailure,
     idle: (services) => overview.watch(services),
     signal,
   });
