@@ -296,6 +296,14 @@ export const adviceByCode = {
     means: "The service doesn't know the segment.",
     next: "Look at its id; a 404 never counts as an empty segment.",
   },
+  segment_exists: {
+    means: "A segment of this name is there already.",
+    next: "Give its id as `segment_id`, or choose another `name`.",
+  },
+  segment_gone: {
+    means: "The service knows no segment of this id.",
+    next: "Correct `segment_id`; nothing was changed.",
+  },
   no_such_pid: {
     means: "The service doesn't know a PID.",
     next: "It stands in `reject`; look at the job's `sql`.",
