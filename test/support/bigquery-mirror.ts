@@ -50,7 +50,7 @@ const inputTypes: Readonly<Record<string, string>> = {
   uuid: "STRING",
 };
 
-const VIEWS: ReadonlySet<string> = new Set(["identity_link", "table_freshness"]);
+const VIEWS: ReadonlySet<string> = new Set(["identity_link", "table_freshness", "usage_reconciliation"]);
 
 /**
  * Opens a mirror of `session`'s datasets in a migrated Postgres; `client` shows every value as text, and `written` has the tables
