@@ -160,6 +160,11 @@ export const adviceByCode = {
     means: "More records were rejected than `max_reject_ratio` allows; the others are loaded.",
     next: "See `person-etl rejects list`; mend the input or the mapping, or set another ratio.",
   },
+  many_rejects: {
+    means:
+      "A job without a `max_reject_ratio` rejected more than 5 % of 1,000 or more records; it succeeded all the same.",
+    next: "See `person-etl rejects list`; mend the input or the mapping, or set `max_reject_ratio`: beyond it the job fails.",
+  },
   max_remove_ratio: {
     means: "More members would be removed than `max_remove_ratio` allows; none was.",
     next: "Look at the job's `sql`; if it is right, raise the ratio for one run.",

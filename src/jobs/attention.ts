@@ -30,14 +30,20 @@ interface JobFare {
   }[];
 }
 
-/** What of a status wants somebody's attention. */
+/** What of a status wants somebody's attention; `unusualRejects` says of jobs that they rejected unusually many records. */
 export function attentionOf(
   jobs: readonly JobFare[],
+  unusualRejects: ReadonlyMap<string, string>,
   budgets: readonly BudgetOutlook[],
   budgetRatio: number,
 ): readonly AttentionReport[] {
+  const enabled = jobs.filter((job) => job.enabled);
   return [
-    ...jobs.filter(({ enabled }) => enabled).flatMap(jobAttention),
+    ...enabled.flatMap(jobAttention),
+    ...enabled.flatMap(({ job }) => {
+      const message = unusualRejects.get(job);
+      return message === undefined ? [] : [note(job, "many_rejects", message)];
+    }),
     ...budgets.flatMap((budget) => {
       const { used, limit, left, period } = budget;
       if (limit === 0 || (left > 0 && used < budgetRatio * limit)) return [];

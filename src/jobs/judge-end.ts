@@ -2,12 +2,9 @@ import type { LookupCounts } from "../load/warehouse.ts";
 import type { Cap } from "./caps.ts";
 import { countText } from "./estimate.ts";
 import { capped, endOfError, failed, interrupted, type JobEnd, succeeded } from "./job-end.ts";
+import { triedRecords } from "./reject-ratio.ts";
 import type { Counters } from "./report.ts";
 import { findLeak, type Unanswered } from "./tally.ts";
-
-/** Bound of `max_reject_ratio` where the configuration states none, and how many records it takes to speak of a ratio. */
-const DEFAULT_REJECT_RATIO = 0.05;
-const FEW_RECORDS = 1000;
 
 /** What the judgement on a job looks at. */
 export interface WorkDone {
@@ -23,7 +20,7 @@ export interface WorkDone {
   readonly unanswered: Unanswered | null;
   /** The limit that the selection was cut to; null when there is none. */
   readonly cap: Cap | null;
-  /** Rejected / tried; null for the default, which begins at a thousand records. */
+  /** Rejected / tried; null for no bound. */
   readonly maxRejectRatio: number | null;
 }
 
@@ -68,12 +65,11 @@ function unansweredEnd({ job, unanswered }: WorkDone, limit: JobEnd | null): Job
 }
 
 function tooManyRejects({ job, counters, maxRejectRatio }: WorkDone): JobEnd | null {
-  const tried = counters.records_sent + counters.records_rejected_before_sending;
-  const ratio = maxRejectRatio ?? (tried < FEW_RECORDS ? 1 : DEFAULT_REJECT_RATIO);
-  if (counters.records_rejected <= ratio * tried) return null;
+  const tried = triedRecords(counters);
+  if (maxRejectRatio === null || counters.records_rejected <= maxRejectRatio * tried) return null;
   return failed(
     "too_many_rejects",
     `${job}: ${counters.records_rejected} of ${countText(tried, "record")} were rejected, more than max_reject_ratio ` +
-      `(${ratio}) allows. The others are loaded; the table \`reject\` says why.`,
+      `(${maxRejectRatio}) allows. The others are loaded; the table \`reject\` says why.`,
   );
 }

@@ -7,6 +7,7 @@ import { budgetReports } from "./budget-report.ts";
 import { type Freshness, freshnessOf, schedulesByJob } from "./freshness.ts";
 import type { Counters } from "./report.ts";
 import { reportWaiting } from "./waiting-answers.ts";
+import { unusualRejects } from "./reject-ratio.ts";
 import type { JobServices } from "./services.ts";
 
 /** A past run in the document of `status --json`. */
@@ -162,8 +163,11 @@ export async function readStatus({
   const schedules = schedulesByJob(config);
   const nowMs = clock.now();
   const jobs: JobStatusReport[] = [];
+  const rejects = new Map<string, string>();
   for (const job of config.jobs) {
     const status = isMigrated ? await warehouse.jobStatus(job.name) : neverRun(job);
+    const told = status.lastRun && unusualRejects(job, status.lastRun.counters);
+    if (told !== null) rejects.set(job.name, told);
     jobs.push({
       ...statusReport(job, status, {
         schedule: (job.enabled ? schedules.get(job.name) : null) ?? null,
@@ -179,7 +183,7 @@ export async function readStatus({
     warehouse: warehouse.description,
     service_host: isMigrated ? await warehouse.readServiceHost() : null,
     jobs,
-    attention: attentionOf(jobs, budgets, config.alerts?.budgetRatio ?? BUDGET_RATIO),
+    attention: attentionOf(jobs, rejects, budgets, config.alerts?.budgetRatio ?? BUDGET_RATIO),
     quotas: (await warehouse.readQuotas()).map(({ orgId, observedAt, limit, left }) => ({
       org_id: orgId,
       observed_at: observedAt,

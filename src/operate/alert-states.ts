@@ -1,4 +1,4 @@
-import type { Config } from "../config/config.ts";
+import type { Config, JobConfig } from "../config/config.ts";
 import {
   codeOf,
   FixConfigurationError,
@@ -8,12 +8,13 @@ import {
   StopRunError,
 } from "../errors.ts";
 import { adviceFor } from "../jobs/advice.ts";
+import { triedRecords, unusualRejects } from "../jobs/reject-ratio.ts";
 import type { JobReport, RunReport } from "../jobs/run.ts";
 import type { StatusReport } from "../jobs/status.ts";
 
 /** The state of something, and what is told when it changes to this. */
 export interface TellableState {
-  /** `job NAME`, `freshness NAME`, `budget TYPE PERIOD`. */
+  /** `job NAME`, `rejects NAME`, `freshness NAME`, `budget TYPE PERIOD`. */
   readonly subject: string;
   /** `ok`, or a code. */
   readonly state: string;
@@ -32,11 +33,25 @@ export interface Alert extends TellableState {
 type Alerts = NonNullable<Config["alerts"]>;
 
 /** The states of a run's jobs; one whose end says nothing about it (skipped, stopped) keeps the state it had. */
-export function statesOfRun({ alerts }: Pick<Config, "alerts">, report: RunReport): readonly TellableState[] {
+export function statesOfRun(
+  { alerts, jobs }: Pick<Config, "alerts" | "jobs">,
+  report: RunReport,
+): readonly TellableState[] {
   if (alerts === null) return [];
   const message = "Runs are begun again.";
   const begun: TellableState = { subject: RUN, state: "ok", message, whatToDo: "", isQuietWhenOk: false };
-  return [begun, ...report.jobs.flatMap((job) => stateOfJob(alerts, job) ?? [])];
+  const ofJobs = report.jobs.flatMap((ran) => {
+    const job = jobs.find(({ name }) => name === ran.job);
+    return [stateOfJob(alerts, ran) ?? [], job ? (stateOfRejects(job, ran) ?? []) : []].flat();
+  });
+  return [begun, ...ofJobs];
+}
+
+/** Whether unusually many records were rejected, of jobs that sent any. */
+function stateOfRejects(job: JobConfig, report: JobReport): TellableState | null {
+  if (triedRecords(report) === 0) return null;
+  const message = unusualRejects(job, report);
+  return stateOf(`rejects ${job.name}`, message === null ? "ok" : "many_rejects", message ?? "", false);
 }
 
 /** Subject of what stands against whole runs. */

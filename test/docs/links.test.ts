@@ -1,0 +1,59 @@
+import { readdir, readFile } from "node:fs/promises";
+import { expect, test } from "vitest";
+
+const root = new URL("../../", import.meta.url);
+
+/** Pages that people read: those of the root, of docs and of deploy. */
+async function pages(): Promise<readonly string[]> {
+  const inFolder = async (folder: string) =>
+    (await readdir(new URL(folder, root), { recursive: folder !== "" })).map((name) => folder + name);
+  const names = (await Promise.all(["", "docs/", "deploy/"].map(inFolder))).flat();
+  return names.filter((name) => name.endsWith(".md"));
+}
+
+/** Anchors of a page, as they are made of its headings. */
+function anchorsOf(text: string): readonly string[] {
+  return [...text.matchAll(/^#+ (.+)$/gmu)].map(([, heading = ""]) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N}_ -]/gu, "")
+      .replaceAll(" ", "-"),
+  );
+}
+
+test("every link between the project's pages leads somewhere", async () => {
+  const broken: string[] = [];
+  let links = 0;
+  for (const page of await pages()) {
+    const text = await readFile(new URL(page, root), "utf8");
+    for (const [, target = ""] of text.matchAll(/\]\(([^)\s]+)\)/gu)) {
+      if (/^[a-z]+:/u.test(target)) continue;
+      links += 1;
+      const address = new URL(target, new URL(page, root));
+      const anchor = address.hash.slice(1);
+      address.hash = "";
+      const found = await readFile(address, "utf8").catch(() => null);
+      if (found === null || (anchor !== "" && !anchorsOf(found).includes(anchor)))
+        broken.push(`${page}: ${target}`);
+    }
+  }
+  expect(broken).toEqual([]);
+  expect(links).toBeGreaterThan(20);
+});
+
+test("every page of docs is led to from the README", async () => {
+  const readme = await readFile(new URL("README.md", root), "utf8");
+  const unknown = (await pages()).filter((page) => page.startsWith("docs/") && !readme.includes(`](${page}`));
+  expect(unknown).toEqual([]);
+});
+
+test("files that pages name as holding a rule exist", async () => {
+  const missing: string[] = [];
+  for (const page of await pages()) {
+    const text = await readFile(new URL(page, root), "utf8");
+    for (const [, name = ""] of text.matchAll(/`((?:src|test|migrations|bench|deploy)\/[\w./-]+\.\w+)`/gu)) {
+      await readFile(new URL(name, root)).catch(() => missing.push(`${page}: ${name}`));
+    }
+  }
+  expect(missing).toEqual([]);
+});
