@@ -14,6 +14,9 @@ async function commandsOf(file: string): Promise<readonly (readonly string[])[]>
   );
 }
 
+// A dozen processes, one after the other.
+const TIME_LIMIT_MS = 180_000;
+
 it("every command that the guides show does what they say, against sandbox and a fresh warehouse", async () => {
   const pages = (await readdir("docs")).filter((name) => name.endsWith(".md")).toSorted();
   const shown = await Promise.all(
@@ -40,4 +43,4 @@ it("every command that the guides show does what they say, against sandbox and a
   }
   // What the first night's last two commands promise: everything was sent, and nothing is due.
   expect((await runCli(["--json", "plan"], setting)).stdout).toContain('"records_to_send":0');
-});
+}, TIME_LIMIT_MS);
