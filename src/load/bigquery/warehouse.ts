@@ -14,11 +14,15 @@ import { inRunTransaction } from "./run-transaction.ts";
 import { selectDue } from "./select-lookup.ts";
 import { selectionOf } from "./selection.ts";
 import { stagePerson } from "./staged-person.ts";
+import { changeStates, untellStates } from "./alert-states.ts";
+import { removeOld } from "./remove-old.ts";
+import { countRejects, dropRejects, listRejects, retryRejects } from "./rejects.ts";
+import * as slots from "./schedule-slots.ts";
 import { commitFeed, readCheckpoints } from "./feeds.ts";
 import { readIdentity, readServiceHost, writeServiceHost } from "./identity.ts";
 import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
 import { readLedgerDays } from "./ledger-days.ts";
-import { isMigrated, migrate, printDdl } from "./migrate.ts";
+import { hasTable, isMigrated, migrate, printDdl } from "./migrate.ts";
 import { type Attempts, recordAttempts } from "./record-attempts.ts";
 import { createReserving, type Reserving } from "./reserve-call.ts";
 import * as runs from "./runs.ts";
@@ -147,14 +151,14 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     memberCounts: (segmentId) => memberCounts(session, segmentId),
     openSweep: (run, sweep) => openSweep(feedContext, run, sweep),
     openPush: notYet,
-    watchJobs: notYet,
-    newestSlots: notYet,
-    claimSlots: notYet,
-    renewSlots: notYet,
-    endSlots: notYet,
-    changeStates: notYet,
-    untellStates: notYet,
-    removeOld: notYet,
+    watchJobs: (jobs, sinceAt, by) => slots.watchJobs(session, jobs, sinceAt, by),
+    newestSlots: async () => ((await hasTable(session, "schedule_slot")) ? slots.newestSlots(session) : []),
+    claimSlots: (claims, by, lifeMs) => slots.claimSlots(session, claims, by, lifeMs),
+    renewSlots: (owner, lifeMs) => slots.renewSlots(session, owner, lifeMs),
+    endSlots: (owner, ends) => slots.endSlots(session, owner, ends),
+    changeStates: (states, runId) => changeStates(session, states, runId),
+    untellStates: (changes) => untellStates(session, changes),
+    removeOld: (retentions) => removeOld(session, retentions),
     // Nobody can have been erased yet.
     checkErasureKey: async () => {},
     openErasures: async () => [],
@@ -167,10 +171,12 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     noteMissingRows: notYet,
     readMissingRows: notYet,
     membershipsOf: notYet,
-    countRejects: notYet,
-    listRejects: notYet,
-    retryRejects: notYet,
-    dropRejects: notYet,
+    countRejects: async (filter, { all }) =>
+      (await isMigrated(session)) ? countRejects(session, filter, all) : [],
+    listRejects: async (filter, options) =>
+      (await isMigrated(session)) ? listRejects(session, filter, options) : [],
+    retryRejects: (filter) => retryRejects(session, filter),
+    dropRejects: (filter) => dropRejects(session, filter),
     async close() {},
   };
 }

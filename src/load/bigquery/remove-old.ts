@@ -1,0 +1,27 @@
+import { sql } from "kysely";
+import { tableNamed } from "../../schemas/registry.ts";
+import type { Retention } from "../retention-warehouse.ts";
+import { tableId } from "./names.ts";
+import type { Session } from "./session.ts";
+
+/** Removes what has grown too old, one table after the other. */
+export async function removeOld(
+  session: Session,
+  retentions: readonly Retention[],
+): Promise<Readonly<Record<string, number>>> {
+  const removed: Record<string, number> = {};
+  for (const { rule, keepMs } of retentions) {
+    const table = tableId(session.names, tableNamed(rule.table).room, rule.table);
+    const age = sql.id(rule.age);
+    const group = sql.join((rule.keepNewestOf ?? []).map((name) => sql.id(name)));
+    // As text, in which nulls are equal.
+    const isNewest = rule.keepNewestOf
+      ? sql` AND TO_JSON_STRING(STRUCT(${group}, ${age})) NOT IN (
+          SELECT TO_JSON_STRING(STRUCT(${group}, MAX(${age}) AS ${age})) FROM ${table} WHERE ${age} IS NOT NULL GROUP BY ${group})`
+      : sql``;
+    const ms = sql.raw(String(Math.round(keepMs)));
+    removed[rule.table] = await session.change(sql`
+      DELETE FROM ${table} WHERE ${age} < TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL ${ms} MILLISECOND)${isNewest}`);
+  }
+  return removed;
+}
