@@ -14,6 +14,7 @@ import { inRunTransaction } from "./run-transaction.ts";
 import { selectDue } from "./select-lookup.ts";
 import { selectionOf } from "./selection.ts";
 import { stagePerson } from "./staged-person.ts";
+import { noteMissingRows, readMissingRows } from "./missing-rows.ts";
 import { changeStates, untellStates } from "./alert-states.ts";
 import { removeOld } from "./remove-old.ts";
 import { countRejects, dropRejects, listRejects, retryRejects } from "./rejects.ts";
@@ -168,8 +169,8 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     noteErasure: notYet,
     removeErased: notYet,
     dropTombstones: async () => 0,
-    noteMissingRows: notYet,
-    readMissingRows: notYet,
+    noteMissingRows: (run, watched) => noteMissingRows(session, run, watched),
+    readMissingRows: (source, limit) => readMissingRows(session, source, limit),
     membershipsOf: notYet,
     countRejects: async (filter, { all }) =>
       (await isMigrated(session)) ? countRejects(session, filter, all) : [],
