@@ -3,10 +3,13 @@ import { expect, test } from "vitest";
 
 const root = new URL("../../", import.meta.url);
 
+async function inFolder(folder: string): Promise<readonly string[]> {
+  const names = await readdir(new URL(folder, root), { recursive: folder !== "" });
+  return names.map((name) => folder + name);
+}
+
 /** Pages that people read: those of the root, of docs and of deploy. */
 async function pages(): Promise<readonly string[]> {
-  const inFolder = async (folder: string) =>
-    (await readdir(new URL(folder, root), { recursive: folder !== "" })).map((name) => folder + name);
   const names = (await Promise.all(["", "docs/", "deploy/"].map(inFolder))).flat();
   return names.filter((name) => name.endsWith(".md"));
 }
