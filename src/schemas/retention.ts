@@ -14,7 +14,6 @@ export const retentionRules = [
   { table: "match_history", age: "valid_to" },
   { table: "segment_membership_history", age: "valid_to" },
   { table: "reject", age: "resolved_at" },
-  { table: "tombstone", age: "erased_at" },
   { table: "sync_run", age: "finished_at", keepNewestOf: ["job", "shard", "status"] },
   { table: "api_call", age: "started_at" },
   { table: "input_coverage", age: "_synced_at", keepNewestOf: ["job", "shard", "source"] },
