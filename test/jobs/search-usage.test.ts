@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { readStatus } from "../../src/jobs/status.ts";
 import { goTo, statedDays, storedDays } from "./usage-truth.ts";
 import { configOf, jobOf, startWorld, type World } from "./world.ts";
 
@@ -72,6 +73,11 @@ describe("the history of person search", () => {
       },
     ]);
     expect(world.logged.filter(({ event }) => event === "usage_not_readable_any_more")).toHaveLength(1);
+    const { gaps, quotas } = await readStatus(await world.services());
+    expect([gaps, quotas]).toMatchObject([
+      [{ job: "searches", stream: "history", gap_start: expect.stringContaining("2026-02-26") }],
+      [{ limit: 10_000 }],
+    ]);
     // What was last read of those days stays, marked as not final.
     expect(
       await world.value(
