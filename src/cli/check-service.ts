@@ -8,12 +8,16 @@ const TIMEOUT_MS = 15_000;
 
 /**
  * Whether the service answers, takes the key, and lets it call each endpoint. Sends only calls that can't bill: the usage
- * report, and bodies without records, which every endpoint has to refuse.
+ * reports, and calls without what they are about, which every endpoint has to refuse.
  * @param endpoints names of method and path (`POST /v2/enrich`).
  */
 export async function checkService(
   http: HttpClient,
-  endpoints: readonly { readonly name: string; readonly path: string }[],
+  endpoints: readonly {
+    readonly name: string;
+    readonly method: "GET" | "POST";
+    readonly path: string;
+  }[],
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const usage = await http.request({
@@ -26,11 +30,11 @@ export async function checkService(
   const first = judgeUsage(http.origin, usage);
   if (first.some(({ status }) => status === "wrong" || status === "unreachable")) return first;
   const findings = [...first];
-  for (const { name, path } of endpoints) {
+  for (const { name, method, path } of endpoints) {
     const reply = await http.request({
-      method: "POST",
+      method,
       path,
-      body: EMPTY_BODY,
+      body: method === "POST" ? EMPTY_BODY : null,
       signal,
       readTimeoutMs: TIMEOUT_MS,
     });
@@ -104,6 +108,8 @@ function judgeEndpoint(name: string, reply: HttpReply): Finding {
     };
   }
   switch (reply.status) {
+    // Free reports that need no parameter.
+    case 200:
     case 400:
     case 422:
       return { subject: name, status: "ok", message: "the key may call it" };

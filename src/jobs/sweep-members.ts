@@ -54,18 +54,32 @@ export function createMemberSweep(parts: SweepParts) {
   let waiting: SeenMember[] = [];
   let waitingPages = 0;
   let isConfirming = false;
+  let flushing: Promise<void> = Promise.resolve();
   const sums = { added: 0, suppressed: 0, removed: 0 };
   let latest: AnsweredPage | null = null;
 
-  async function flush(nextPage: number | null): Promise<void> {
-    if (waiting.length === 0) return;
-    const members = waiting;
-    waiting = [];
-    waitingPages = 0;
+  async function keep(members: readonly SeenMember[], nextPage: number | null): Promise<void> {
     const { added, suppressed } = await parts.add(members, nextPage);
     sums.added += added;
     // Who is read again was counted before.
     if (!isConfirming) sums.suppressed += suppressed;
+  }
+
+  /** Begins to commit what was taken; further pages are read meanwhile, but only one commit is under way. */
+  async function beginFlush(nextPage: number | null): Promise<void> {
+    await flushing;
+    if (waiting.length === 0) return;
+    const members = waiting;
+    waiting = [];
+    waitingPages = 0;
+    flushing = keep(members, nextPage);
+    // Its failure is told by whoever waits for it next.
+    flushing.catch(() => {});
+  }
+
+  async function flush(nextPage: number | null): Promise<void> {
+    await beginFlush(nextPage);
+    await flushing;
   }
 
   /** Takes note of an answer. */
@@ -95,7 +109,8 @@ export function createMemberSweep(parts: SweepParts) {
       // It is awaited below; until then its failure is nobody's.
       next?.catch(() => {});
       take(number, answer);
-      if (waitingPages >= parts.pagesPerCommit || isEnd) await flush(isEnd ? null : number + 1);
+      if (isEnd) await flush(null);
+      else if (waitingPages >= parts.pagesPerCommit) await beginFlush(number + 1);
     }
   }
 

@@ -3,6 +3,7 @@ import type { Config } from "../../config/config.ts";
 import { isLookupJob } from "../../config/job-kinds.ts";
 import { orderJobs } from "../../config/order-jobs.ts";
 import { isLoadedRarely } from "../../jobs/job-spool.ts";
+import { bindFeed } from "../../jobs/feed-types.ts";
 import { bindLookup } from "../../jobs/lookup-types.ts";
 import { checkDataDir } from "../check-data-dir.ts";
 import { attempt, exitCodeOfFindings, type Finding, renderFindings } from "../check-finding.ts";
@@ -76,11 +77,8 @@ async function checkConfiguredService(context: Context, config: Config): Promise
   const { http } = await openService(context, config);
   const endpoints = new Map(
     orderJobs(config)
-      .filter(isLookupJob)
-      .map((job) => {
-        const { endpoint } = bindLookup(job);
-        return [endpoint.name, endpoint] as const;
-      }),
+      .flatMap((job) => (isLookupJob(job) ? [bindLookup(job).endpoint] : bindFeed(job).endpoints))
+      .map((endpoint) => [endpoint.name, endpoint] as const),
   );
   return await checkService(http, [...endpoints.values()], context.stop.signal);
 }

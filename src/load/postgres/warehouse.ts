@@ -186,7 +186,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       (await hasUsage(pool, names)) ? within((session) => readQuotas(session, names)) : [],
     readGaps: async () =>
       (await hasUsage(pool, names)) ? within((session) => readGaps(session, names)) : [],
-    memberPagesPerCommit: 10,
+    memberPagesPerCommit: 6,
     memberCounts: (segmentId) => within((session) => memberCounts(session, names, segmentId)),
     openSweep: (run, sweep) => openSweep(commitContext, run, sweep),
     openPush: (run, push) =>

@@ -1,0 +1,121 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { makeFolder, runCli, startCli } from "../cli/support/cli.ts";
+import { configText, makeSetting, type Setting, startSandbox } from "../cli/support/setting.ts";
+
+/** Pages of 5,000; six of them are committed at once. */
+const MEMBERS = 58_000;
+
+const jobsOf = (segment: string, name: string) => `jobs:
+  members: { type: segment_members, segments: [{ id: ${segment} }] }
+  push: { type: segment_push, name: "${name}", mode: mirror, max_remove_ratio: 1, sql: "select pid as service_pid from crm.vip" }
+`;
+
+interface Member {
+  readonly service_pid: string;
+  readonly is_member: boolean;
+}
+
+let sandbox = "";
+beforeAll(async () => {
+  sandbox = await startSandbox(await makeFolder(), ["--people", "70000"]);
+});
+
+async function control<T>(path: string, body?: object): Promise<T> {
+  const response = await fetch(`${sandbox}/_sandbox${path}`, {
+    method: body === undefined ? "GET" : "POST",
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  // What the sandbox's controls answer.
+  return (await response.json()) as T;
+}
+
+async function livingOf(segment: string): Promise<readonly string[]> {
+  const { members } = await control<{ members: Member[] }>(`/segments/${segment}/members?limit=100000`);
+  return members.filter(({ is_member }) => is_member).map(({ service_pid: pid }) => pid);
+}
+
+async function prepare(name: string): Promise<{ setting: Setting; segment: string }> {
+  const { segment_id: segment } = await control<{ segment_id: string }>("/segments", {
+    name,
+    members: MEMBERS,
+    batch: 7000,
+    at: "2026-10-01T00:00:00Z",
+  });
+  const setting = await makeSetting();
+  const text = configText({ baseUrl: sandbox, jobs: jobsOf(segment, `${name} pushed`) });
+  await writeFile(join(setting.cwd, "config.yaml"), text);
+  return { setting, segment };
+}
+
+async function killed(setting: Setting, job: string, at: string): Promise<void> {
+  const env = { ...setting.env, PERSON_ETL_CRASH_AT: at };
+  const { child, result } = startCli(["--json", "run", job], { ...setting, env });
+  await result;
+  expect([at, child.signalCode]).toEqual([at, "SIGKILL"]);
+}
+
+async function finish(setting: Setting, job: string): Promise<void> {
+  const { code, stdout } = await runCli(["--json", "run", job], setting);
+  expect({ code, stdout }).toMatchObject({ code: 0 });
+}
+
+async function membersIn(setting: Setting, sql: string): Promise<readonly string[]> {
+  return (await setting.query(sql)).map((row) => String(row["pid"])).toSorted();
+}
+
+const KNOWN = "SELECT service_pid AS pid FROM person_data.segment_member WHERE is_member";
+
+describe("the members of a segment, when a run is killed and the segment changes meanwhile", () => {
+  test.each(["after_receive:1", "after_receive:4", "after_commit:1", "after_receive:12", "before_commit:2"])(
+    "at %s, are exact after the next run",
+    async (at) => {
+      const { setting, segment } = await prepare(`killed first ${at}`);
+      await killed(setting, "members", at);
+      const living = await livingOf(segment);
+      const [gone, back] = [living.filter((_, i) => i % 5000 === 17), living.slice(100, 103)];
+      await control("/members", { segment_id: segment, remove: [...gone, ...back] });
+      await finish(setting, "members");
+      expect(await membersIn(setting, KNOWN)).toEqual((await livingOf(segment)).toSorted());
+      // A later run, killed as well, with one swap that leaves the size as it was.
+      await control("/members", { segment_id: segment, remove: living.slice(200, 203), add: back });
+      await killed(setting, "members", at);
+      await finish(setting, "members");
+      expect(await membersIn(setting, KNOWN)).toEqual((await livingOf(segment)).toSorted());
+    },
+  );
+});
+
+describe("a push that is killed", () => {
+  test.each([
+    "after_receive:2",
+    "before_commit:2",
+    "after_commit:2",
+    "after_receive:3",
+    "after_commit:3",
+    "before_send:3",
+  ])("at %s, leaves nobody out and nobody in", async (at) => {
+    const { setting, segment } = await prepare(`killed push ${at}`);
+    const pids = (await livingOf(segment)).slice(0, 15_000);
+    await setting.query("CREATE SCHEMA crm; CREATE TABLE crm.vip (pid text)");
+    const setVips = (list: readonly string[]) =>
+      setting.query(
+        `TRUNCATE crm.vip; INSERT INTO crm.vip SELECT * FROM json_array_elements_text('${JSON.stringify(list)}')`,
+      );
+    const pushed = async () => {
+      const { segments } = await control<{ segments: { segment_id: string; name: string }[] }>("/segments");
+      const found = segments.find(({ name }) => name === `killed push ${at} pushed`);
+      return (await livingOf(found?.segment_id ?? "")).toSorted();
+    };
+    await setVips(pids.slice(0, 12_000));
+    await finish(setting, "push");
+    await setVips(pids.slice(2000, 15_000));
+    await killed(setting, "push", at);
+    await finish(setting, "push");
+    expect(await pushed()).toEqual(pids.slice(2000, 15_000).toSorted());
+    await setVips(pids.slice(14_000));
+    await finish(setting, "push");
+    expect(await pushed()).toEqual(pids.slice(14_000).toSorted());
+  });
+});
