@@ -2,8 +2,10 @@ import { randomUUID } from "node:crypto";
 import type { KnownBy, RowsByTable } from "../load/erasure-warehouse.ts";
 import type { InputSource } from "../load/warehouse.ts";
 import { crashPoint } from "../crash-point.ts";
+import type { Problem } from "../errors.ts";
 import { clearSpool, type ClearServices, type SpoolClearing } from "./clear-spool.ts";
 import { inputSourceOf } from "./lookup-spec.ts";
+import { throwProblems } from "./verify-inputs.ts";
 
 /** What an erasure works with. */
 export type EraseServices = ClearServices;
@@ -20,6 +22,18 @@ export interface ErasureResult {
   readonly erasureId: string;
   readonly rows: RowsByTable;
   readonly spool: SpoolClearing;
+}
+
+/** Sees that people can be looked for in every input; throws all problems at once. Touches nothing. */
+export async function verifySearch({
+  config,
+  warehouse,
+}: Pick<EraseServices, "config" | "warehouse">): Promise<void> {
+  const problems: Problem[] = [];
+  for (const input of Object.values(config.inputs)) {
+    problems.push(...(await warehouse.checkInput(await inputSourceOf(input, Object.keys(input.fields)))));
+  }
+  throwProblems(problems);
 }
 
 /** Follows what the user names to all that the people are known by; changes nothing. */

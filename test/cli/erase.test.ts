@@ -154,6 +154,19 @@ test.concurrent("people who were erased with one key aren't looked for with anot
   expect([checked.code, checked.stdout.includes("is not the key of this warehouse")]).toEqual([2, true]);
 });
 
+test.concurrent("erase doesn't begin where it can't look for the person", async () => {
+  const setting = await makeSetting();
+  const { code, document } = await runJson(["erase", "--pid", "p", "--yes"], setting);
+  expect([code, document.error?.code, document.error?.problems?.[0]?.path]).toEqual([
+    2,
+    "inputs",
+    "inputs.customers.table",
+  ]);
+  expect(await setting.query("SELECT FROM pg_catalog.pg_namespace WHERE nspname = 'person_data'")).toEqual(
+    [],
+  );
+});
+
 test.concurrent.for<[string, readonly string[]]>([
   ["nobody", []],
   ["a blank", ["--pid", " "]],

@@ -10,6 +10,7 @@ import {
   finishErasures,
   planErasure,
   sumOf,
+  verifySearch,
 } from "../../jobs/erase.ts";
 import { leaveSegments, type LeftSegments } from "../../jobs/leave-segments.ts";
 import { checkServiceHost } from "../../jobs/service-host.ts";
@@ -59,6 +60,7 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   const config = await openConfig(context);
   const { warehouse } = await openConfiguredWarehouse(context, config);
   await checkServiceHost(config, warehouse);
+  await verifySearch({ config, warehouse });
   await warehouse.migrate();
   await warehouse.checkErasureKey();
   const { log, progress, stop } = context;
