@@ -187,7 +187,15 @@ function reasonOf(error: unknown): string {
 export async function checkInput(session: Session, input: InputSource): Promise<readonly Problem[]> {
   const path = `inputs.${input.name}`;
   const where = "table" in input.relation ? input.relation.table.join(".") : "the query of `sql:`";
-  const place = input.connection ? ` at connection ${input.connection.name}` : "";
+  if (input.connection) {
+    return [
+      {
+        path: `${path}.connection`,
+        message: "Inputs of other databases are not available with a BigQuery warehouse in this version.",
+        hint: "Bring the rows into a BigQuery table, or fill a Postgres warehouse.",
+      },
+    ];
+  }
   let columns: readonly InputColumn[];
   try {
     columns = await describeColumns(session, { ...input, where: null });
@@ -195,7 +203,7 @@ export async function checkInput(session: Session, input: InputSource): Promise<
     const hint = HINTS[reasonOf(error)];
     if (hint === undefined) throw error;
     const key = "table" in input.relation ? "table" : "sql";
-    return [{ path: `${path}.${key}`, message: `Can't read ${where}${place}: ${messageOf(error)}.`, hint }];
+    return [{ path: `${path}.${key}`, message: `Can't read ${where}: ${messageOf(error)}.`, hint }];
   }
   const problems = [
     ...missingColumns(input, columns, path, where),
@@ -210,7 +218,7 @@ export async function checkInput(session: Session, input: InputSource): Promise<
     return [
       {
         path,
-        message: `Can't select from ${where}${place}: ${messageOf(error)}.`,
+        message: `Can't select from ${where}: ${messageOf(error)}.`,
         hint: "Look at `where`, `order_by` and the types of the mapped columns.",
       },
     ];
