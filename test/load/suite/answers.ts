@@ -174,7 +174,7 @@ export function describeAnswers(getPlace: GetPlace): void {
       };
       const enriched: Readonly<Record<string, Reply>> = {
         1: { pid: "p-high", score: "61.5" },
-        3: { pid: "p-newer", score: "50.00" },
+        3: { pid: "p-newer", score: "50" },
       };
       await runNight(place, resolveSpec(), (r) => resolved[r.rows[0]?.sourceKey ?? ""] ?? null, {
         at: day(1),
@@ -204,7 +204,7 @@ export function describeAnswers(getPlace: GetPlace): void {
           source_key: "3",
           service_pid: "p-newer",
           job: "enrich_people",
-          match_score: "50.00",
+          match_score: "50",
           matched_at: shown(2),
         },
       ]);

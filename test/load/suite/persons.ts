@@ -28,7 +28,7 @@ const ann = {
   professional_emails: emails("ann@work.example"),
   phones: [phone],
   relatives: [{ relative_service_pid: "p-bob", relative_first_name: "Bob", relationship_label: "spouse" }],
-  address_history: [{ address_rank: 1, address_city: "Austin", purchase_price: "250000.50", sqft: 1200.5 }],
+  address_history: [{ address_rank: 1, address_city: "Austin", purchase_price: "250000.75", sqft: 1200.5 }],
   work_experience: [
     { experience_rank: 1, work_company_name: "Acme" },
     { experience_rank: 2, work_company_name: "Initech" },
@@ -99,7 +99,7 @@ export function describePersons(getPlace: GetPlace): void {
       ).toEqual([{ position: "0", relative_service_pid: "p-bob", relationship_label: "spouse" }]);
       expect(
         await place.sql("SELECT address_city, purchase_price, sqft FROM person_data.person_address"),
-      ).toEqual([{ address_city: "Austin", purchase_price: "250000.50", sqft: "1200.5" }]);
+      ).toEqual([{ address_city: "Austin", purchase_price: "250000.75", sqft: "1200.5" }]);
       expect(
         await columnOf(
           place,
