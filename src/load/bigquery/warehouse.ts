@@ -15,6 +15,8 @@ import { selectDue } from "./select-lookup.ts";
 import { selectionOf } from "./selection.ts";
 import { stagePerson } from "./staged-person.ts";
 import { noteMissingRows, readMissingRows } from "./missing-rows.ts";
+import { openPush } from "./segment-push.ts";
+import { membershipsOf } from "./memberships.ts";
 import { changeStates, untellStates } from "./alert-states.ts";
 import { removeOld } from "./remove-old.ts";
 import { countRejects, dropRejects, listRejects, retryRejects } from "./rejects.ts";
@@ -151,7 +153,7 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     memberPagesPerCommit: 100,
     memberCounts: (segmentId) => memberCounts(session, segmentId),
     openSweep: (run, sweep) => openSweep(feedContext, run, sweep),
-    openPush: notYet,
+    openPush: (run, push) => openPush(feedContext, run, push),
     watchJobs: (jobs, sinceAt, by) => slots.watchJobs(session, jobs, sinceAt, by),
     newestSlots: async () => ((await hasTable(session, "schedule_slot")) ? slots.newestSlots(session) : []),
     claimSlots: (claims, by, lifeMs) => slots.claimSlots(session, claims, by, lifeMs),
@@ -171,7 +173,7 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     dropTombstones: async () => 0,
     noteMissingRows: (run, watched) => noteMissingRows(session, run, watched),
     readMissingRows: (source, limit) => readMissingRows(session, source, limit),
-    membershipsOf: notYet,
+    membershipsOf: (pids) => membershipsOf(session, pids),
     countRejects: async (filter, { all }) =>
       (await isMigrated(session)) ? countRejects(session, filter, all) : [],
     listRejects: async (filter, options) =>

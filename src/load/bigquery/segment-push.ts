@@ -1,0 +1,233 @@
+import { createHash, randomBytes } from "node:crypto";
+import { type RawBuilder, sql } from "kysely";
+import type { FeedCommit } from "../feed-warehouse.ts";
+import type { PushChange, PushCounts, PushOptions, PushOutcome, SegmentPush } from "../push-warehouse.ts";
+import type { RunRef } from "../warehouse.ts";
+import { commitFeedWith, type FeedContext } from "./feeds.ts";
+import { describeColumns, rawSelect } from "./input.ts";
+import { quoteLiteral, tableId, tableText } from "./names.ts";
+import { inRunTransaction } from "./run-transaction.ts";
+import { NOW, type Session } from "./session.ts";
+import { dropTable, STAGING_PREFIX, tablesNamed } from "./staging.ts";
+import { declareKey, suppressedText } from "./suppression.ts";
+
+/** A push under way; tables as they stand in statements. */
+interface Push extends PushOptions {
+  readonly context: FeedContext;
+  readonly run: RunRef;
+  /** What the query gave, for this push alone. */
+  readonly wanted: string;
+  readonly state: string;
+  /** Condition on a row `p` of `state`. */
+  readonly ofJob: string;
+}
+
+/** Rows of the query, before PIDs are made distinct. */
+interface Given {
+  readonly total: number;
+  readonly missing: number;
+  readonly suppressed: number;
+  readonly wanted: number;
+}
+
+/** Freezes what the query gives. */
+export async function openPush(
+  context: FeedContext,
+  run: RunRef,
+  options: PushOptions,
+): Promise<SegmentPush> {
+  const { session } = context;
+  const { names } = session;
+  const prefix = `${STAGING_PREFIX}push_${createHash("sha256").update(run.job).digest("hex").slice(0, 24)}_`;
+  for (const left of await tablesNamed(session, prefix)) await dropTable(session, left);
+  const name = `${prefix}${randomBytes(6).toString("hex")}`;
+  const push: Push = {
+    ...options,
+    context,
+    run,
+    wanted: tableText(names, "data", name),
+    state: tableText(names, "data", "segment_push_member"),
+    ofJob: `p.job = ${quoteLiteral(run.job)} AND p.segment_id = ${quoteLiteral(options.segmentId)}`,
+  };
+  const given = await stageWanted(push);
+  const [uncertain] = await session.rows<{ since: string | null }>(
+    sql.raw(`SELECT MIN(since) AS since FROM ${push.state} AS p WHERE ${push.ofJob} AND p.state = 'adding'`),
+  );
+  return {
+    uncertainSince: uncertain?.since ?? null,
+    settleUncertain: (commit, own) => settleUncertain(push, commit, own),
+    count: () => countPush(session, push, given),
+    async next(change, after, limit) {
+      const rows = await session.rows<{ pid: string }>(sql`
+        SELECT pid FROM (${sql.raw(changeQuery(push, change))}) AS c WHERE pid > ${after}
+        ORDER BY pid LIMIT ${sql.raw(String(limit))}`);
+      return rows.map(({ pid }) => pid);
+    },
+    begin: (change, pids, at) => begin(push, { change, pids, at }),
+    finish: (commit, change, pids, outcome) => finish(push, commit, { change, pids, outcome }),
+    close: () => dropTable(session, name),
+  };
+}
+
+/** Makes the table of who is wanted; anew when somebody was erased meanwhile. */
+async function stageWanted({ context, source, wanted }: Push): Promise<Given> {
+  const { session, suppression } = context;
+  const columns = await describeColumns(session, source);
+  const read = rawSelect(source, [], columns, { ranked: false, recent: null });
+  for (;;) {
+    const { epoch, key } = await suppression.refresh();
+    const isErased = key === null ? null : suppressedText(session.names).pid("service_pid");
+    const [given] = await session.script<Given>(
+      [
+        ...(key === null ? [] : declareKey(key).map((variable) => sql`DECLARE ${variable}`)),
+        sql`DECLARE _etl_wanted INT64 DEFAULT 0`,
+        sql`DECLARE _etl_suppressed INT64 DEFAULT 0`,
+        sql.raw(`CREATE TEMP TABLE push_row AS ${read}`),
+        sql.raw(`CREATE OR REPLACE TABLE ${wanted}
+          OPTIONS (expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 14 DAY)) AS
+          SELECT DISTINCT source_key AS service_pid FROM push_row WHERE TRIM(source_key, ' ') != ''`),
+        sql.raw(`SET _etl_wanted = (SELECT COUNT(*) FROM ${wanted})`),
+        ...(isErased === null
+          ? []
+          : [
+              sql.raw(`DELETE FROM ${wanted} WHERE ${isErased}`),
+              sql.raw(`SET _etl_suppressed = @@row_count`),
+            ]),
+      ],
+      sql<Given>`SELECT COUNT(*) AS total, COUNTIF(TRIM(IFNULL(source_key, ''), ' ') = '') AS missing,
+        _etl_suppressed AS suppressed, _etl_wanted AS wanted FROM push_row`,
+    );
+    if ((await suppression.refresh()).epoch === epoch) {
+      return given ?? { total: 0, missing: 0, suppressed: 0, wanted: 0 };
+    }
+  }
+}
+
+/** Who has to be added, or removed. */
+function changeQuery({ run, wanted, state, ofJob, again }: Push, change: PushChange): string {
+  if (change === "removing") {
+    return `SELECT p.service_pid AS pid FROM ${state} AS p
+      WHERE ${ofJob} AND p.is_own AND p.state IN ('member', 'removing')
+        AND p.service_pid NOT IN (SELECT w.service_pid FROM ${wanted} AS w)`;
+  }
+  const isSettled = again
+    ? `p.state = 'invalid' AND p.run_id = ${quoteLiteral(run.runId)}`
+    : "p.state IN ('member', 'invalid')";
+  return `SELECT w.service_pid AS pid FROM ${wanted} AS w
+    WHERE w.service_pid NOT IN (SELECT p.service_pid FROM ${state} AS p WHERE ${ofJob} AND ${isSettled})`;
+}
+
+async function countPush(session: Session, push: Push, given: Given): Promise<PushCounts> {
+  const [counts] = await session.rows<{ toAdd: number; toRemove: number; own: number }>(
+    sql.raw(`SELECT (SELECT COUNT(*) FROM (${changeQuery(push, "adding")}) AS a) AS toAdd,
+      (SELECT COUNT(*) FROM (${changeQuery(push, "removing")}) AS r) AS toRemove,
+      (SELECT COUNT(*) FROM ${push.state} AS p WHERE ${push.ofJob} AND p.is_own
+        AND p.state IN ('member', 'removing')) AS own`),
+  );
+  const { toAdd = 0, toRemove = 0, own = 0 } = counts ?? {};
+  const { total: read, missing, suppressed, wanted } = given;
+  const unchanged = wanted - suppressed - toAdd;
+  return { read, missing, suppressed, unchanged, toAdd, toRemove, own, duplicate: read - missing - wanted };
+}
+
+/** What is noted of a change before it is sent. */
+interface Begun {
+  readonly change: PushChange;
+  readonly pids: readonly string[];
+  readonly at: string;
+}
+
+async function begin({ context, run, segmentId, ofJob }: Push, { change, pids, at }: Begun): Promise<void> {
+  const state = tableId(context.session.names, "data", "segment_push_member");
+  const isOwn = sql.raw(change === "removing" ? "TRUE" : "FALSE");
+  const moved =
+    change === "adding" ? sql`IF(p.state = 'member', p.state, 'adding')` : sql.raw(quoteLiteral(change));
+  await inRunTransaction(context.session, run, {
+    declare: [
+      sql`_etl_pids ARRAY<STRING> DEFAULT ${[...pids]}`,
+      sql`_etl_at TIMESTAMP DEFAULT CAST(${at} AS TIMESTAMP)`,
+    ],
+    statements: [
+      sql`UPDATE ${state} AS p SET state = ${moved}, since = _etl_at, run_id = ${run.runId}, _synced_at = ${NOW}
+        WHERE ${sql.raw(ofJob)} AND p.service_pid IN UNNEST(_etl_pids)`,
+      sql`INSERT INTO ${state} (job, segment_id, service_pid, state, is_own, since, run_id, _synced_at)
+        SELECT ${run.job}, ${segmentId}, pid, ${change}, ${isOwn}, _etl_at, ${run.runId}, ${NOW}
+        FROM (SELECT DISTINCT pid FROM UNNEST(_etl_pids) AS pid)
+        WHERE pid NOT IN (SELECT p.service_pid FROM ${state} AS p WHERE ${sql.raw(ofJob)})`,
+    ],
+  });
+}
+
+/** What has become of a change. */
+interface Finished {
+  readonly change: PushChange;
+  readonly pids: readonly string[];
+  readonly outcome: PushOutcome;
+}
+
+async function finish(
+  { context, run, ofJob }: Push,
+  commit: FeedCommit,
+  { change, pids, outcome }: Finished,
+): Promise<{ readonly rowsWritten: number }> {
+  const { invalid, own, apiRequestId, rejectMessage } = outcome;
+  const { rowsWritten } = await commitFeedWith(context, commit, {
+    rows: [],
+    tables: ["segment_push_member", "reject"],
+    declare: [
+      sql`_etl_pids ARRAY<STRING> DEFAULT ${[...pids]}`,
+      sql`_etl_invalid ARRAY<STRING> DEFAULT ${[...invalid]}`,
+      sql`_etl_own ARRAY<STRING> DEFAULT ${[...(own ?? [])]}`,
+    ],
+    statements: ({ names, count }) => {
+      const state = tableId(names, "data", "segment_push_member");
+      const ofBatch = sql`${sql.raw(ofJob)} AND p.service_pid IN UNNEST(_etl_pids)`;
+      const isOwn = sql.raw(own === null ? "TRUE" : "p.service_pid IN UNNEST(_etl_own)");
+      const moved =
+        change === "adding"
+          ? sql`UPDATE ${state} AS p SET state = IF(p.service_pid IN UNNEST(_etl_invalid), 'invalid', 'member'),
+              is_own = p.service_pid NOT IN UNNEST(_etl_invalid) AND (p.is_own OR (p.state = 'adding' AND ${isOwn})),
+              since = NULL, run_id = ${run.runId}, _synced_at = ${NOW}
+            WHERE ${ofBatch}`
+          : sql`DELETE FROM ${state} AS p WHERE ${ofBatch}`;
+      if (invalid.length === 0) return [moved, count("segment_push_member")];
+      const reject = tableId(names, "data", "reject");
+      const rejected = sql`INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details,
+          api_request_id, created_at, _synced_at)
+        SELECT GENERATE_UUID(), ${run.runId}, ${run.job}, ${run.job}, pid, 'send', 'unknown_pid', ${rejectMessage}, NULL,
+          CAST(${apiRequestId} AS STRING), ${NOW}, ${NOW}
+        FROM (SELECT DISTINCT pid FROM UNNEST(_etl_invalid) AS pid)
+        WHERE pid NOT IN (SELECT r.source_key FROM ${reject} AS r
+          WHERE r.job = ${run.job} AND r.resolved_at IS NULL AND r.source_key IS NOT NULL)`;
+      return [moved, count("segment_push_member"), rejected, count("reject")];
+    },
+    outcome: "1 AS done",
+    read: () => null,
+  });
+  return { rowsWritten };
+}
+
+async function settleUncertain(
+  { context, run, ofJob }: Push,
+  commit: FeedCommit,
+  own: ReadonlySet<string>,
+): Promise<{ readonly rowsWritten: number }> {
+  const { rowsWritten } = await commitFeedWith(context, commit, {
+    rows: [],
+    tables: [],
+    declare: [sql`_etl_own ARRAY<STRING> DEFAULT ${[...own]}`],
+    statements: ({ names }): readonly RawBuilder<unknown>[] => {
+      const state = tableId(names, "data", "segment_push_member");
+      const isUncertain = sql.raw(`${ofJob} AND p.state = 'adding'`);
+      return [
+        sql`UPDATE ${state} AS p SET state = 'member', is_own = TRUE, since = NULL, run_id = ${run.runId}, _synced_at = ${NOW}
+          WHERE ${isUncertain} AND p.service_pid IN UNNEST(_etl_own)`,
+        // Of the others it isn't known: they are asked for again where the query still gives them.
+        sql`DELETE FROM ${state} AS p WHERE ${isUncertain}`,
+      ];
+    },
+    outcome: "1 AS done",
+    read: () => null,
+  });
+  return { rowsWritten };
+}
