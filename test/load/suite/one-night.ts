@@ -23,6 +23,7 @@ export function describeOneNight(getPlace: GetPlace): void {
       expect(
         await columnOf(place, "SELECT source_key FROM person_data.enrichment WHERE is_match ORDER BY 1"),
       ).toEqual(["1", "2"]);
-    });
+      // Some seconds on a machine that has nothing else to do.
+    }, 300_000);
   });
 }
