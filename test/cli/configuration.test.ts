@@ -17,7 +17,7 @@ inputs:
     fields: { first_name: first_name, emails: email }
 jobs:
   enrich_customers: { type: enrich, input: custmers, refresh_after: 90 days }
-  watch: { type: segment_members, segments: [{ id: 6f1f7b1e-8a0e-4f5e-9d35-0c5d1f3a2b1c }] }
+  found: { type: contact_jobs, job_ids: [6f1f7b1e-8a0e-4f5e-9d35-0c5d1f3a2b1c] }
 `;
 
 test.concurrent.for(["run", "plan", "check", "status", "migrate"])(
@@ -32,7 +32,7 @@ test.concurrent.for(["run", "plan", "check", "status", "migrate"])(
       ["service.concurency", 4],
       ["jobs.enrich_customers.input", 14],
       ["jobs.enrich_customers.refresh_after", 14],
-      ["jobs.watch.type", 15],
+      ["jobs.found.type", 15],
     ]);
     expect(problems.every(({ message, hint }) => message !== "" && hint !== "")).toBe(true);
     expect(stdout + stderr).not.toContain("sk-literal-secret");

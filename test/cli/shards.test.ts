@@ -89,7 +89,7 @@ test.concurrent("three shards as three processes send every record once, and lea
   ).toEqual(SHARDS.map((shard) => ({ job: "enrich_customers", shard, status: "succeeded" })));
 
   const status = await runCli(["status"], setting);
-  expect(status.stdout).toMatch(/enrich_customers +just now +3× succeeded/);
+  expect(status.stdout).toMatch(/enrich_customers +fresh +just now +3× succeeded/);
   const again = await runJson(["run"], setting);
   expect(
     jobsOf(again.document).map((job) => [job.status, job["records_sent"], job["records_rejected"]]),
