@@ -22,7 +22,8 @@ function valuesOf(rows: readonly object[]): ReadonlySet<string> {
       name === "id" || name === "updated_at" || typeof value !== "string" ? [] : [value.trim()],
     ),
   );
-  return new Set(values.filter((value) => value.length >= 4));
+  // A ZIP code is no longer than many a count.
+  return new Set(values.filter((value) => value.length >= 4 && !/^\d{1,6}$/u.test(value)));
 }
 
 /** The values that a text holds as words of their own; never more than a few, and never the text itself. */

@@ -156,6 +156,6 @@ test("every row read ends in exactly one way, and the books are true, however th
       expect(last.jobs.map((job) => job.records_unchanged)).toEqual(last.jobs.map((job) => job.records_read));
       await world.close();
     }),
-    { numRuns: 5 },
+    { numRuns: 3 },
   );
 }, 300_000);
