@@ -123,6 +123,21 @@ export async function openMirror(
     await loadFile(session, { file, dataset, table, columns, jobId: stagingName("mirror") });
   }
 
+  let flushing: Promise<void> = Promise.resolve();
+
+  async function flush(): Promise<void> {
+    if (dirty.size === 0) return;
+    if ([...dirty].some((name) => name.startsWith(`${INPUT_SCHEMA}.`))) await bringInputs();
+    const ours = [...dirty].flatMap((name) => {
+      const [schema, table] = name.split(".");
+      return schema !== INPUT_SCHEMA && table ? [table] : [];
+    });
+    dirty.clear();
+    if (ours.length === 0) return;
+    await emptyOurs(ours);
+    await Promise.all(tables.filter(({ name }) => ours.includes(name)).map(bringOurs));
+  }
+
   const idOf = ({ room, name }: Table) => sql.id(session.names.project, session.names[room], name);
 
   async function emptyOurs(names: readonly string[]): Promise<void> {
@@ -229,17 +244,10 @@ export async function openMirror(
       // What the driver gives for several statements at once is a list of results, which its types don't say.
       return ((Array.isArray(result) ? result.at(-1) : result) as { readonly rows: readonly TextRow[] }).rows;
     },
-    async flush() {
-      if (dirty.size === 0) return;
-      if ([...dirty].some((name) => name.startsWith(`${INPUT_SCHEMA}.`))) await bringInputs();
-      const ours = [...dirty].flatMap((name) => {
-        const [schema, table] = name.split(".");
-        return schema !== INPUT_SCHEMA && table ? [table] : [];
-      });
-      dirty.clear();
-      if (ours.length === 0) return;
-      await emptyOurs(ours);
-      await Promise.all(tables.filter(({ name }) => ours.includes(name)).map(bringOurs));
+    // Deeds that begin at the same time wait for the one that brings what has changed.
+    flush() {
+      flushing = flushing.catch(() => {}).then(flush);
+      return flushing;
     },
     forget() {
       for (const { name } of tables) stale.add(name);
