@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { KnownBy, RowsByTable } from "../load/erasure-warehouse.ts";
+import type { FoundPeople, KnownBy, RowsByTable } from "../load/erasure-warehouse.ts";
 import type { InputSource } from "../load/warehouse.ts";
 import { crashPoint } from "../crash-point.ts";
 import type { Problem } from "../errors.ts";
@@ -12,7 +12,7 @@ export type EraseServices = ClearServices;
 
 /** Whom an erasure would be about, and what it would remove. */
 export interface ErasurePlan {
-  readonly people: KnownBy;
+  readonly found: FoundPeople;
   /** Rows removed or changed, by table. */
   readonly rows: RowsByTable;
 }
@@ -45,18 +45,18 @@ export async function planErasure(
   for (const input of Object.values(config.inputs)) {
     inputs.push(await inputSourceOf(input, Object.keys(input.fields)));
   }
-  const people = await warehouse.findPeople(named, inputs);
-  return { people, rows: await warehouse.countPeople(people) };
+  const found = await warehouse.findPeople(named, inputs);
+  return { found, rows: await warehouse.countPeople(found.people) };
 }
 
 /**
  * Erases people: notes them first, which every later load respects, then loads what waits on disk without them, and then
  * removes their rows. What a crash interrupts goes on with the next `erase` or `run`.
  */
-export async function carryOutErasure(services: EraseServices, people: KnownBy): Promise<ErasureResult> {
+export async function carryOutErasure(services: EraseServices, found: FoundPeople): Promise<ErasureResult> {
   const { warehouse, log } = services;
   const erasureId = randomUUID();
-  await warehouse.noteErasure(erasureId, people);
+  await warehouse.noteErasure(erasureId, found);
   crashPoint("after_erasure_noted");
   log.info({ erasure_id: erasureId }, "erasure_noted");
   const cleared = await settled(clearSpool(services));

@@ -65,11 +65,11 @@ async function settle(
     if (keys.length === 0) break;
     const gone = keys.map((sourceKey) => ({ source: name, sourceKey }));
     // Somebody who has another row there is still wanted.
-    const people = await warehouse.findPeople({ pids: [], emails: [], rows: gone }, [], {
+    const found = await warehouse.findPeople({ pids: [], emails: [], rows: gone }, [], {
       spareOthers: true,
     });
     const erasureId = randomUUID();
-    await warehouse.noteErasure(erasureId, people);
+    await warehouse.noteErasure(erasureId, found);
     const removed = await warehouse.removeErased(erasureId);
     rows += Object.values(removed).reduce((sum, count) => sum + count, 0);
     log.info({ job: job.name, erasure_id: erasureId, input_rows: keys.length }, "missing_rows_erased");

@@ -14,6 +14,16 @@ export interface KnownBy {
   readonly rows: readonly RowKey[];
 }
 
+/** People whom {@link ErasureWarehouse.findPeople} has found. */
+export interface FoundPeople {
+  /** All that they are known by. Addresses in the form in which they are compared. */
+  readonly people: KnownBy;
+  /** What named them, and what the inputs say of that: from here they are followed again when they are noted. */
+  readonly seed: KnownBy;
+  /** Whether PIDs and addresses that other input rows have as well are left out. */
+  readonly sparesOthers: boolean;
+}
+
 /** What a job knows rows of. */
 export interface WatchedInput {
   readonly job: string;
@@ -42,19 +52,21 @@ export interface ErasureWarehouse {
   /** Throws a FixConfigurationError unless the key at hand is the one that people were erased with; fine before the first. */
   checkErasureKey(): Promise<void>;
   /**
-   * All that the people are known by whom some of it names: here, and in the inputs. Addresses in the form in which they
-   * are compared. Changes nothing.
+   * All that the people are known by whom some of it names: here, and in the inputs. Changes nothing.
    * @param options.spareOthers leaves out PIDs and addresses that other input rows have as well.
    */
   findPeople(
     named: KnownBy,
     inputs: readonly InputSource[],
     options?: { readonly spareOthers: boolean },
-  ): Promise<KnownBy>;
+  ): Promise<FoundPeople>;
   /** Rows that name these people, by table; tables without any are left out. Changes nothing. */
   countPeople(people: KnownBy): Promise<RowsByTable>;
-  /** Keeps these people out from now on, and leaves their tombstones: durable once this resolves. */
-  noteErasure(erasureId: string, people: KnownBy): Promise<void>;
+  /**
+   * Keeps these people out from now on, and leaves their tombstones: durable once this resolves. What was committed since
+   * they were found belongs to them too: they are followed once more, while commits wait.
+   */
+  noteErasure(erasureId: string, found: FoundPeople): Promise<void>;
   /** Erasures that were noted and whose rows haven't all been removed; empty before the first migration. */
   openErasures(): Promise<readonly string[]>;
   /** Removes all rows of an erasure's people; idempotent. Returns the rows removed or changed, by table. */

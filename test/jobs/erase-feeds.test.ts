@@ -41,10 +41,10 @@ test("an erased member comes back neither by a push, nor by a full sweep, nor by
   const services = await world.services();
   const left = [];
   for (const pid of [stays, leaves]) {
-    const { people } = await planErasure(services, { pids: [pid], emails: [], rows: [] });
-    if (pid === leaves) left.push(await leaveSegments(services, people.pids));
-    if (pid === leaves) left.push(await leaveSegments(services, people.pids));
-    await carryOutErasure(services, people);
+    const { found } = await planErasure(services, { pids: [pid], emails: [], rows: [] });
+    if (pid === leaves) left.push(await leaveSegments(services, found.people.pids));
+    if (pid === leaves) left.push(await leaveSegments(services, found.people.pids));
+    await carryOutErasure(services, found);
   }
   expect(left).toEqual([
     { segments: 1, removed: 1 },

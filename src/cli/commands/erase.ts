@@ -84,7 +84,7 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   await agree(context, flags, plan);
   // First: once their rows are gone, nobody knows any more in which segments they are.
   const left = flags.removeFromSegments === true ? await leave(context, services, plan) : null;
-  const result = await carryOutErasure(services, plan.people);
+  const result = await carryOutErasure(services, plan.found);
   await warehouse.dropTombstones(config.privacy.erasureNoticeMs);
   return outcomeOf(plan, result, left);
 }
@@ -92,10 +92,10 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
 async function leave(
   context: Context,
   services: EraseServices,
-  { people }: ErasurePlan,
+  { found }: ErasurePlan,
 ): Promise<LeftSegments> {
   const { http, limiter } = await openService(context, services.config);
-  return await leaveSegments({ ...services, http, limiter, random: Math.random }, people.pids);
+  return await leaveSegments({ ...services, http, limiter, random: Math.random }, found.people.pids);
 }
 
 function namedBy({ pid, email, sourceKey }: EraseFlags): KnownBy {
@@ -108,9 +108,9 @@ function namedBy({ pid, email, sourceKey }: EraseFlags): KnownBy {
   return { pids: pid, emails: email, rows: sourceKey.map(parseSourceKey) };
 }
 
-async function agree({ ask }: Context, { yes }: EraseFlags, { people, rows }: ErasurePlan): Promise<void> {
+async function agree({ ask }: Context, { yes }: EraseFlags, { found, rows }: ErasurePlan): Promise<void> {
   if (yes === true) return;
-  const what = `This removes ${peopleText(people)}, ${counted(sumOf(rows), "row")}, for good and keeps them out of all later runs`;
+  const what = `This removes ${peopleText(found.people)}, ${counted(sumOf(rows), "row")}, for good and keeps them out of all later runs`;
   if (!ask) {
     throw new LimitReachedError(
       "confirmation",
@@ -129,7 +129,7 @@ function peopleText({ pids, emails, rows }: KnownBy): string {
 }
 
 function outcomeOf(
-  { people, rows }: ErasurePlan,
+  { found: { people }, rows }: ErasurePlan,
   result: ErasureResult | null,
   left: LeftSegments | null,
 ): Outcome {

@@ -1,20 +1,23 @@
 import { type RawBuilder, sql } from "kysely";
-import type { KnownBy, RowsByTable } from "../erasure-warehouse.ts";
+import type { FoundPeople, KnownBy, RowsByTable } from "../erasure-warehouse.ts";
 import {
+  type ErasureKey,
   erasureKeyOf,
   makeErasureSecret,
   normalizedEmail,
   type Subject,
-  subjectHash,
 } from "../subject-hash.ts";
+import { addRowsOfPids, findAgain } from "./find-people.ts";
 import { forgetDoubts } from "./call-in-doubt.ts";
 import { quoteIdentifier, type SchemaNames, tableId } from "./names.ts";
+import { noteSubjects } from "./note-subjects.ts";
 import {
   isStagedEmail,
   isStagedPid,
   namesStaged,
   namingTables,
   type NamingTable,
+  stagedPeople,
   stagePeople,
 } from "./people-tables.ts";
 import type { Session } from "./session.ts";
@@ -42,14 +45,27 @@ export async function countPeople(
   return Object.fromEntries(counts.filter(([, rows]) => rows > 0));
 }
 
-/** Raises the number of erasures, after the commits under way, and keeps these people out. */
+/** Raises the number of erasures, after the commits under way, and keeps these people out. Until it ends nobody commits. */
 export async function noteErasure(
   session: Session,
   names: SchemaNames,
   readSecret: ReadErasureSecret,
-  erasure: { readonly id: string; readonly people: KnownBy },
+  erasure: { readonly id: string; readonly found: FoundPeople },
 ): Promise<void> {
-  const { id, people } = erasure;
+  const { id, found } = erasure;
+  const key = await raiseEpoch(session, names, readSecret, id);
+  // A row that was answered since the search would keep its state for ever: no PID stands in it.
+  const people = await findAgain(session, names, found);
+  await noteSubjects(session, names, key, { erasureId: id, runId: id }, subjectsOf(people));
+}
+
+/** Makes commits that are under way begin anew, and others wait for the end of this transaction. Returns the key of erasures. */
+async function raiseEpoch(
+  session: Session,
+  names: SchemaNames,
+  readSecret: ReadErasureSecret,
+  id: string,
+): Promise<ErasureKey> {
   const epoch = tableId(names, "ops", "erasure_epoch");
   await makeEpochRow(session, names);
   const [row] = await session.rows<EpochRow>(sql`SELECT epoch, key_id, made_key FROM ${epoch} FOR UPDATE`);
@@ -59,24 +75,37 @@ export async function noteErasure(
   const key = (await keyOfEpoch(row, readSecret)) ?? erasureKeyOf(configured ?? made ?? "");
   await session.change(sql`
     UPDATE ${epoch} SET epoch = epoch + 1, key_id = ${key.id}, made_key = ${made}, _synced_at = now(), _run_id = ${id}`);
-  const noted = subjectsOf(people).map((subject) => ({
-    kind: subject.kind,
-    hash: subjectHash(key, subject),
-    pid: subject.kind === "pid" ? subject.pid : null,
-    source: subject.kind === "source_key" ? subject.source : null,
-    source_key: subject.kind === "source_key" ? subject.sourceKey : null,
-    email: subject.kind === "email" ? subject.address : null,
-  }));
-  const given = sql`json_to_recordset(${JSON.stringify(noted)}::json)
-    AS g(kind text, hash text, pid text, source text, source_key text, email text)`;
-  await session.change(sql`
-    INSERT INTO ${tableId(names, "ops", "erasure_subject")}
-      (erasure_id, kind, subject_hash, requested_at, rows_removed, _synced_at, _run_id)
-    SELECT ${id}::uuid, kind, decode(hash, 'hex'), now(), 0, now(), ${id} FROM ${given} ON CONFLICT DO NOTHING`);
-  await session.change(sql`
-    INSERT INTO ${tableId(names, "data", "tombstone")}
-      (tombstone_id, service_pid, source, source_key, erased_at, email_address, erasure_id, removed_at, _synced_at, _run_id)
-    SELECT gen_random_uuid(), pid, source, source_key, now(), email, ${id}::uuid, NULL, now(), ${id} FROM ${given}`);
+  return key;
+}
+
+/**
+ * Follows what loads have found to belong to an erasure since it was noted: rows that were answered with such a PID before
+ * are the person's too, and loads that didn't know of it begin anew.
+ */
+export async function noteFoundByLoads(
+  session: Session,
+  names: SchemaNames,
+  readSecret: ReadErasureSecret,
+  id: string,
+): Promise<void> {
+  const found = sql<{
+    pid: string | null;
+  }>`SELECT service_pid AS pid FROM ${tableId(names, "data", "tombstone")}
+    WHERE erasure_id = ${id}::uuid AND removed_at IS NULL AND _run_id <> ${id}`;
+  if ((await session.rows(sql`${found} LIMIT 1`)).length === 0) return;
+  const key = await raiseEpoch(session, names, readSecret, id);
+  const pids = await session.rows(found);
+  const named = { pids: pids.flatMap(({ pid }) => pid ?? []), emails: [], rows: [] };
+  await stagePeople(session, named);
+  await addRowsOfPids(session, names);
+  const { rows } = await stagedPeople(session);
+  await noteSubjects(
+    session,
+    names,
+    key,
+    { erasureId: id, runId: id },
+    subjectsOf({ ...named, pids: [], rows }),
+  );
 }
 
 function subjectsOf({ pids, emails, rows }: KnownBy): readonly Subject[] {

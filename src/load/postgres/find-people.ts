@@ -1,6 +1,6 @@
 import type pg from "pg";
 import { sql } from "kysely";
-import type { KnownBy, RowKey } from "../erasure-warehouse.ts";
+import type { FoundPeople, KnownBy, RowKey } from "../erasure-warehouse.ts";
 import { normalizedEmail } from "../subject-hash.ts";
 import type { InputSource } from "../warehouse.ts";
 import { describeColumns, partsOf, raw, rawSelect, unblankedParts } from "./input.ts";
@@ -11,6 +11,7 @@ import {
   addRows,
   isStagedEmail,
   isStagedPid,
+  rowsQuery,
   stagedPeople,
   stagePeople,
 } from "./people-tables.ts";
@@ -35,11 +36,36 @@ export async function findPeople(
   names: SchemaNames,
   named: KnownBy,
   inputs: readonly SearchedInput[],
-  spareOthers: boolean,
-): Promise<KnownBy> {
+  sparesOthers: boolean,
+): Promise<FoundPeople> {
   await stagePeople(session, named);
-  const table = (name: string) => tableId(names, "data", name);
   await searchInputs(session, inputs);
+  const seed = await stagedPeople(session);
+  await followStaged(session, names, sparesOthers);
+  await addAddressesOfRows(session, inputs);
+  if (sparesOthers) await spareEmails(session, names);
+  return { people: await stagedPeople(session), seed, sparesOthers };
+}
+
+/** What is stored by now of people who were found, beside what was found then. */
+export async function findAgain(
+  session: Session,
+  names: SchemaNames,
+  { people, seed, sparesOthers }: FoundPeople,
+): Promise<KnownBy> {
+  await stagePeople(session, seed);
+  await followStaged(session, names, sparesOthers);
+  // An input says the same of the same rows, and is not read again while others wait.
+  await addRows(session, rowsQuery(people.rows));
+  await addEmails(session, sql`SELECT unnest(${[...people.emails]}::text[])`);
+  if (sparesOthers) await spareEmails(session, names);
+  else await addPids(session, sql`SELECT unnest(${[...people.pids]}::text[])`);
+  return stagedPeople(session);
+}
+
+/** Adds all that the staged people are known by here, but for addresses in inputs. */
+async function followStaged(session: Session, names: SchemaNames, sparesOthers: boolean): Promise<void> {
+  const table = (name: string) => tableId(names, "data", name);
   await addRows(
     session,
     sql`SELECT source, source_key FROM ${table("input_email")} WHERE ${isStagedEmail("email_address")}`,
@@ -55,18 +81,10 @@ export async function findPeople(
     session,
     sql`SELECT service_pid FROM ${table("person_email")} WHERE ${isStagedEmail("email_address")}`,
   );
-  if (spareOthers) await sparePids(session, names);
+  if (sparesOthers) await sparePids(session, names);
   await addAliases(session, names);
-  if (spareOthers) await sparePids(session, names);
-  else {
-    for (const answers of ["resolution", "enrichment"]) {
-      await addRows(
-        session,
-        sql`SELECT source, source_key FROM ${table(answers)}
-          WHERE ${isStagedPid("service_pid")} OR ${isStagedPid("last_matched_service_pid")}`,
-      );
-    }
-  }
+  if (sparesOthers) await sparePids(session, names);
+  else await addRowsOfPids(session, names);
   await addEmails(
     session,
     sql`SELECT ${raw(normalizedAddress("email_address"))} FROM ${table("person_email")}
@@ -77,9 +95,17 @@ export async function findPeople(
     sql`SELECT ${raw(normalizedAddress("e.email_address"))} FROM ${table("input_email")} AS e
       JOIN pg_temp.erased_row AS r ON r.source = e.source AND r.source_key = e.source_key`,
   );
-  await addAddressesOfRows(session, inputs);
-  if (spareOthers) await spareEmails(session, names);
-  return stagedPeople(session);
+}
+
+/** Adds the rows that have been answered with a staged PID. */
+export async function addRowsOfPids(session: Session, names: SchemaNames): Promise<void> {
+  for (const answers of ["resolution", "enrichment"]) {
+    await addRows(
+      session,
+      sql`SELECT source, source_key FROM ${tableId(names, "data", answers)}
+        WHERE ${isStagedPid("service_pid")} OR ${isStagedPid("last_matched_service_pid")}`,
+    );
+  }
 }
 
 async function addAliases(session: Session, names: SchemaNames): Promise<void> {
@@ -128,11 +154,7 @@ async function searchInputs(session: Session, inputs: readonly SearchedInput[]):
     const keys: RowKey[] = found.flatMap(({ source_key: sourceKey }) =>
       sourceKey === null ? [] : [{ source: input.name, sourceKey }],
     );
-    const rows = JSON.stringify(keys);
-    await addRows(
-      session,
-      sql`SELECT r.source, r."sourceKey" FROM json_to_recordset(${rows}::json) AS r(source text, "sourceKey" text)`,
-    );
+    await addRows(session, rowsQuery(keys));
     await addPids(session, sql`SELECT unnest(${found.flatMap(({ pids }) => pids)}::text[])`);
   }
 }

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { type ErasureKey, type Subject, subjectHash } from "../subject-hash.ts";
 import type { LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "../warehouse.ts";
 import type { LoadPlace } from "./load-place.ts";
+import { noteSubjects } from "./note-subjects.ts";
 import { addressesOf, namedBy, withoutNamed } from "./named-people.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { EncodedPerson } from "../person-groups.ts";
@@ -37,16 +38,25 @@ export async function keepOut(
   const erased = await findErased(place.session, place.names, hashes.all());
   if (erased.size === 0) return { answers, rejects };
   const isErased = ({ hash }: Noted) => erased.has(hash);
-  await remember(
-    place,
-    seen.flatMap(({ answer, subjects }) => {
-      const hits = subjects.filter(isErased);
-      const erasureId = erased.get(hits[0]?.hash ?? "");
-      return erasureId === undefined
-        ? []
-        : found(spec, answer, hits).map((s) => ({ ...hashes.note(s), erasureId }));
-    }),
-  );
+  const discoveries = seen.flatMap(({ answer, subjects }) => {
+    const hits = subjects.filter(isErased);
+    const erasureId = erased.get(hits[0]?.hash ?? "");
+    return erasureId === undefined
+      ? []
+      : found(spec, answer, hits).map((subject) => ({ subject, erasureId }));
+  });
+  // They are kept out from now on, and their tombstones have them removed: they may be stored already.
+  const byErasure = Map.groupBy(discoveries, (one) => one.erasureId);
+  for (const [erasureId, ones] of [...byErasure].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    const { session, names, runId } = place;
+    await noteSubjects(
+      session,
+      names,
+      key,
+      { erasureId, runId },
+      ones.map(({ subject }) => subject),
+    );
+  }
   const erasedPids = new Set([...named].filter(([, hash]) => erased.has(hash)).map(([pid]) => pid));
   return {
     answers: seen
@@ -157,34 +167,4 @@ export async function findErasedPids(
     hashes.map(([, hash]) => hash),
   );
   return new Set(hashes.flatMap(([pid, hash]) => (erased.has(hash) ? pid : [])));
-}
-
-/** Keeps out what was found to belong to the erased, and leaves a tombstone for it: it may be stored already. */
-async function remember(
-  place: LoadPlace,
-  subjects: readonly (Noted & { readonly erasureId: string })[],
-): Promise<void> {
-  const rows = [...new Map(subjects.map((one) => [one.hash, one])).values()]
-    .toSorted((a, b) => (a.hash < b.hash ? -1 : 1))
-    .map(({ subject, hash, erasureId }) => ({
-      erasure_id: erasureId,
-      kind: subject.kind,
-      hash,
-      pid: subject.kind === "pid" ? subject.pid : null,
-      source: subject.kind === "source_key" ? subject.source : null,
-      source_key: subject.kind === "source_key" ? subject.sourceKey : null,
-    }));
-  if (rows.length === 0) return;
-  const given = sql`json_to_recordset(${JSON.stringify(rows)}::json)
-    AS g(erasure_id uuid, kind text, hash text, pid text, source text, source_key text)`;
-  await place.session.change(sql`
-    WITH noted AS (
-      INSERT INTO ${tableId(place.names, "ops", "erasure_subject")}
-        (erasure_id, kind, subject_hash, requested_at, rows_removed, _synced_at, _run_id)
-      SELECT g.erasure_id, g.kind, decode(g.hash, 'hex'), now(), 0, now(), ${place.runId} FROM ${given}
-      ORDER BY g.hash ON CONFLICT DO NOTHING RETURNING erasure_id, subject_hash)
-    INSERT INTO ${tableId(place.names, "data", "tombstone")}
-      (tombstone_id, service_pid, source, source_key, erased_at, email_address, erasure_id, removed_at, _synced_at, _run_id)
-    SELECT gen_random_uuid(), g.pid, g.source, g.source_key, now(), NULL, g.erasure_id, NULL, now(), ${place.runId}
-    FROM ${given} JOIN noted AS n ON n.erasure_id = g.erasure_id AND n.subject_hash = decode(g.hash, 'hex')`);
 }

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { normalizedEmail } from "../subject-hash.ts";
-import type { KnownBy } from "../erasure-warehouse.ts";
+import type { KnownBy, RowKey } from "../erasure-warehouse.ts";
 import type { NamesPeople, Table } from "../../schemas/table.ts";
 import { tables } from "../../schemas/registry.ts";
 import { quoteIdentifier } from "./names.ts";
@@ -25,11 +25,13 @@ export async function stagePeople(session: Session, people: KnownBy): Promise<vo
     CREATE TEMP TABLE erased_row (source text, source_key text, PRIMARY KEY (source, source_key)) ON COMMIT DROP`);
   await addPids(session, sql`SELECT unnest(${[...people.pids]}::text[])`);
   await addEmails(session, sql`SELECT unnest(${people.emails.map(normalizedEmail)}::text[])`);
-  const rows = JSON.stringify(people.rows);
-  await addRows(
-    session,
-    sql`SELECT r.source, r."sourceKey" FROM json_to_recordset(${rows}::json) AS r(source text, "sourceKey" text)`,
-  );
+  await addRows(session, rowsQuery(people.rows));
+}
+
+/** Input rows as a query. */
+export function rowsQuery(rows: readonly RowKey[]): RawBuilder<unknown> {
+  return sql`SELECT r.source, r."sourceKey"
+    FROM json_to_recordset(${JSON.stringify(rows)}::json) AS r(source text, "sourceKey" text)`;
 }
 
 /** Adds PIDs that a query finds, nulls and known ones left out; returns how many are new. */

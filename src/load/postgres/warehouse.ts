@@ -51,6 +51,7 @@ import {
   dropTombstones,
   membershipsOf,
   noteErasure,
+  noteFoundByLoads,
   readOpenErasures,
   removeErased,
 } from "./erase-people.ts";
@@ -230,13 +231,18 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       return plainly((session) => findPeople(session, names, named, searched, spareOthers));
     },
     countPeople: (people) => plainly((session) => countPeople(session, names, people)),
-    noteErasure: (id, people) =>
+    noteErasure: (id, found) =>
       withRetries(delay, () =>
-        within((session) => noteErasure(session, names, readErasureSecret, { id, people })),
+        within((session) => noteErasure(session, names, readErasureSecret, { id, found })),
       ),
     openErasures: async () =>
       (await hasErasures(pool, names)) ? within((session) => readOpenErasures(session, names)) : [],
-    removeErased: (id) => withRetries(delay, () => within((session) => removeErased(session, names, id))),
+    async removeErased(id) {
+      await withRetries(delay, () =>
+        within((session) => noteFoundByLoads(session, names, readErasureSecret, id)),
+      );
+      return withRetries(delay, () => within((session) => removeErased(session, names, id)));
+    },
     dropTombstones: (olderThanMs) => within((session) => dropTombstones(session, names, olderThanMs)),
     countRejects: async (filter, { all }) =>
       (await isMigrated(pool, names)) ? within((session) => countRejects(session, names, filter, all)) : [],

@@ -79,7 +79,7 @@ async function erase(
     const its = model.input.get(row);
     if (its !== undefined) addresses.add(normalized(its));
   }
-  expect(found).toEqual({
+  expect(found.people).toEqual({
     pids: [],
     emails: [...addresses].toSorted(),
     rows: [...keys].toSorted((a, b) => a - b).map((row) => ({ source: "people", sourceKey: `row-${row}` })),
