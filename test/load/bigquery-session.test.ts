@@ -48,6 +48,20 @@ describe.runIf(bigQuery)("the way to BigQuery", () => {
     });
   });
 
+  test("gives each parameter its own value, behind branches that are left out and in nested queries, too", async () => {
+    const { session } = place;
+    const [row] = await session.transaction({
+      declare: [sql`given STRING`, sql`listed STRING`],
+      statements: [
+        sql`IF ${1} > ${2} THEN UPDATE counter SET name = ${"never"} WHERE name = ${"a"}; END IF`,
+        sql`SET given = ${"it"}`,
+        sql`SET listed = (SELECT STRING_AGG(x || ${"!"}, ' ') FROM (SELECT x FROM UNNEST(${["a", "b"]}) AS x WHERE x != ${"b"}))`,
+      ],
+      outcome: sql`SELECT given, listed, ${3} AS last`,
+    });
+    expect(row).toEqual({ given: "it", listed: "a!", last: 3 });
+  });
+
   test("reads a long result page by page", async () => {
     const pages = [];
     const statement = sql`SELECT x FROM UNNEST(GENERATE_ARRAY(1, 5000)) AS x ORDER BY x`;

@@ -13,12 +13,17 @@ interface ParameterValue {
 
 /** A query parameter as the API takes it. */
 export interface QueryParameter {
+  readonly name: string;
   readonly parameterType: ParameterType;
   readonly parameterValue: ParameterValue;
 }
 
 /** A value that kysely's `sql` collected, as a query parameter. */
-export function parameterOf(value: unknown): QueryParameter {
+export function parameterOf(name: string, value: unknown): QueryParameter {
+  return { name, ...typedParameter(value) };
+}
+
+function typedParameter(value: unknown): Omit<QueryParameter, "name"> {
   if (Array.isArray(value)) {
     return {
       parameterType: { type: "ARRAY", arrayType: { type: "STRING" } },
@@ -34,7 +39,7 @@ export function parameterOf(value: unknown): QueryParameter {
   throw new TypeError("A parameter of a statement has a type that BigQuery doesn't take.");
 }
 
-function scalar(type: string, value: string | null): QueryParameter {
+function scalar(type: string, value: string | null): Omit<QueryParameter, "name"> {
   return { parameterType: { type }, parameterValue: { value } };
 }
 
