@@ -1,5 +1,7 @@
+import { hash } from "node:crypto";
 import type { DeathSignalsJobConfig } from "../config/config.ts";
 import { openResults, type RepeatableResults } from "../extract/read-answer.ts";
+import type { RunRef } from "../load/books.ts";
 import type { Cell } from "../schemas/convert.ts";
 import {
   deathSignalFields,
@@ -24,21 +26,26 @@ const signal = flattenerOf({
 const metadata = flattenerOf({ fields: signalMetadataFields, lists: {} });
 const columns = [...signal.fieldNames, ...metadata.fieldNames.map(signalColumn), "signal_metadata", "_extra"];
 
+/** One signal as read. */
+type Signal =
+  | { readonly kind: "row"; readonly row: readonly Cell[] }
+  | { readonly kind: "reject"; readonly ids: readonly (string | null)[] };
+
 /** A signal's id, which may come as a number. */
 function idOf(value: unknown): string | null {
   if (typeof value === "number") return String(value);
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-/** The row of one signal; null for one that can't be told apart from others. */
-function rowOf(result: JsonObject, drift: DriftLog): readonly Cell[] | null {
+/** The row of one signal; for one that can't be told apart from others what ids it has. */
+function readSignal(result: JsonObject, drift: DriftLog): Signal {
   const { signal_metadata: sent, ...rest } = result;
   const ids = keys.map((key) => idOf(result[key]));
   if (ids.includes(null)) {
     for (const [i, id] of ids.entries()) {
       if (id === null) drift.note("unexpected_type", keys[i] ?? "", typeof result[keys[i] ?? ""]);
     }
-    return null;
+    return { kind: "reject", ids };
   }
   const { object } = signal.flatten({ ...rest, obituary_id: ids[0], service_pid: ids[1] }, null, drift);
   // What the metadata holds beyond its known keys stays in it: that isn't drift.
@@ -46,19 +53,69 @@ function rowOf(result: JsonObject, drift: DriftLog): readonly Cell[] | null {
   const picked = Object.fromEntries(Object.entries(known).filter(([key]) => key in signalMetadataFields));
   const ofMetadata = metadata.flatten(picked, null, drift).object.cells;
   const whole = sent === undefined || sent === null ? null : jsonText(sent);
-  return [
+  const row = [
     ...object.cells.map((cell) => cell ?? null),
     ...ofMetadata.map((cell) => cell ?? null),
     typeof whole === "string" ? whole : null,
     extraCell(object.extra),
   ];
+  return { kind: "row", row };
+}
+
+function* readSignals(answer: RepeatableResults, drift: DriftLog): Generator<Signal> {
+  for (const result of answer.results(drift)) {
+    yield isJsonObject(result) ? readSignal(result, drift) : { kind: "reject", ids: keys.map(() => null) };
+  }
 }
 
 function* rowsOf(answer: RepeatableResults, drift: DriftLog): Generator<readonly Cell[]> {
-  for (const result of answer.results(drift)) {
-    const row = isJsonObject(result) ? rowOf(result, drift) : null;
-    if (row) yield row;
+  for (const signal of readSignals(answer, drift)) if (signal.kind === "row") yield signal.row;
+}
+
+const rejectColumns = [
+  "reject_id",
+  "run_id",
+  "job",
+  "source",
+  "source_key",
+  "stage",
+  "code",
+  "message",
+  "details",
+  "api_request_id",
+  "created_at",
+];
+
+/** Signals that can't be stored, as rows of `reject`: the same one, as long as the service sends it so. */
+function* rejectsOf(
+  answer: RepeatableResults,
+  by: { readonly run: RunRef; readonly segmentId: string; readonly answeredAt: string },
+): Generator<readonly Cell[]> {
+  const { run, segmentId, answeredAt } = by;
+  for (const signal of readSignals(answer, new DriftLog(endpoint))) {
+    if (signal.kind === "row") continue;
+    const [obituaryId = null, pid = null] = signal.ids;
+    const missing = keys.filter((_, i) => signal.ids[i] === null);
+    yield [
+      stableUuid(["death signal", run.job, segmentId, obituaryId, pid]),
+      run.runId,
+      run.job,
+      segmentId,
+      pid ?? obituaryId,
+      "answer",
+      "missing_id",
+      "The signal lacks an id that tells it from others.",
+      JSON.stringify({ missing }),
+      null,
+      answeredAt,
+    ];
   }
+}
+
+/** A UUID that is the same for the same values. */
+function stableUuid(values: readonly (string | null)[]): string {
+  const digits = hash("sha256", JSON.stringify(values), "hex");
+  return digits.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/u, "$1-$2-8$3-8$4-$5");
 }
 
 /** Rows that are made anew each time they are read, without noting again what differs. */
@@ -78,12 +135,12 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
   if (reply.kind === "refused") throw segmentGone(context.job.name, endpoint, id);
   const { value: answer, answeredAt } = reply;
   const drift = new DriftLog(endpoint);
-  let received = 0;
-  for (const row of rowsOf(answer, drift)) received += row.length > 0 ? 1 : 0;
+  const received = { row: 0, reject: 0 };
+  for (const { kind } of readSignals(answer, drift)) received[kind] += 1;
   const rows = () => rowsOf(answer, new DriftLog(endpoint));
   const [signals] = await context.commit({
     drift: drift.entries(),
-    counters: { records_received: received },
+    counters: { records_received: received.row + received.reject, records_rejected: received.reject },
     upserts: [
       { table: "death_signal", columns, rows: again(rows) },
       {
@@ -103,11 +160,27 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
         }),
         missing: { scope: { segment_id: id }, flag: "is_present", since: "removed_seen_at", at: answeredAt },
       },
+      ...(received.reject === 0
+        ? []
+        : [
+            {
+              table: "reject",
+              columns: rejectColumns,
+              keep: ["run_id", "created_at"],
+              rows: again(() => rejectsOf(answer, { run: context.run, segmentId: id, answeredAt })),
+            },
+          ]),
     ],
     checkpoints: [{ stream: id, cursor: { checked_at: answeredAt } }],
   });
   context.log.info(
-    { job: context.job.name, segment_id: id, signals: received, new: signals?.inserted ?? 0 },
+    {
+      job: context.job.name,
+      segment_id: id,
+      signals: received.row,
+      rejected: received.reject,
+      new: signals?.inserted ?? 0,
+    },
     "death_signals_read",
   );
 }

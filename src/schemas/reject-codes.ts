@@ -39,6 +39,12 @@ export const rejectCodes = {
     means: "The service left the record out of two answers.",
     todo: "Retry it; if it stays away, ask the service with the api_request_id.",
   },
+  missing_id: {
+    stage: "answer",
+    means:
+      "A death signal lacks its `obituary_id` or its `service_pid`; source is the segment, source_key the id that is there.",
+    todo: "Ask the service for it. A run that finds it whole stores it; drop the reject then.",
+  },
   not_loadable: {
     stage: "load",
     means: "The warehouse refuses a value of the answer.",

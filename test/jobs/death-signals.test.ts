@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { startRecordingProxy } from "./recording-proxy.ts";
 import { configOf, jobOf, startWorld, type World } from "./world.ts";
 
 const FIRST = "11111111-1111-4111-8111-111111111111";
@@ -92,6 +93,42 @@ test("a run that finds nothing new writes no row; what is corrected later is tak
        WHERE obituary_id = 'stated-1'`,
     ),
   ).toEqual([{ date_of_death: "2026-10-01", "?column?": "t" }]);
+});
+
+test("signals without an id are rejected once, with a reason and without values; the others are kept", async () => {
+  const world = await startDeaths();
+  const pid = await pidOf(world, 60);
+  const more = [
+    { ...signal(pid), obituary_id: null },
+    { ...signal(""), obituary_id: "stated-2" },
+    { ...signal(pid), obituary_id: 77 },
+    "no signal",
+  ];
+  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+    path.includes(FIRST)
+      ? body.replace('"results":[', `"results":[${more.map((m) => JSON.stringify(m)).join()},`)
+      : body,
+  );
+  world.serviceUrl = url;
+  await world.control("/deaths", { set: [signal(pid)] });
+  expect(jobOf(await world.run(), "deaths")).toMatchObject({ status: "succeeded", records_rejected: 3 });
+  const rejects = await world.rows(
+    `SELECT source, source_key, stage, code, details FROM person_data.reject ORDER BY source_key`,
+  );
+  expect(rejects).toEqual(
+    [
+      { source_key: pid, details: '{"missing": ["obituary_id"]}' },
+      { source_key: "stated-2", details: '{"missing": ["service_pid"]}' },
+      { source_key: null, details: '{"missing": ["obituary_id", "service_pid"]}' },
+    ].map((one) => ({ source: FIRST, stage: "answer", code: "missing_id", ...one })),
+  );
+  expect(
+    await world.rows(
+      "SELECT obituary_id FROM person_data.death_signal WHERE obituary_id IN ('77', 'stated-1') ORDER BY 1",
+    ),
+  ).toEqual([{ obituary_id: "77" }, { obituary_id: "stated-1" }]);
+  expect(jobOf(await world.run(), "deaths")).toMatchObject({ rows_written: 0, records_rejected: 3 });
+  expect(await world.value("SELECT count(*) FROM person_data.reject")).toBe("3");
 });
 
 const stays = (segment: string, id: string, is: boolean) => ({

@@ -33,21 +33,26 @@ async function ask(
   return { reply, bytes: await readAll(reply) };
 }
 
-/** Stands between client and service, and keeps what the client was answered. */
+/** Stands between client and service, and keeps what the client was answered; bodies may be changed on their way. */
 export async function startRecordingProxy(
   origin: string,
+  change: (path: string, body: string) => string = (_path, body) => body,
 ): Promise<{ readonly url: string; readonly answers: readonly RecordedAnswer[] }> {
   const answers: RecordedAnswer[] = [];
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await readAll(request);
     try {
-      const { reply, bytes } = await ask(origin, request, body);
+      const { reply, bytes: sent } = await ask(origin, request, body);
       const status = reply.statusCode ?? 0;
-      const { "transfer-encoding": _transfer, connection: _connection, ...headers } = reply.headers;
+      const path = request.url ?? "";
+      const { "transfer-encoding": _transfer, connection: _connection, ...others } = reply.headers;
+      const changed = change(path, sent.toString("utf8"));
+      const isChanged = changed !== sent.toString("utf8");
+      const bytes = isChanged ? Buffer.from(changed) : sent;
+      const headers = isChanged ? { ...others, "content-length": bytes.length } : others;
       response.writeHead(status, headers).end(bytes);
       if (status !== 200) return;
-      const path = request.url ?? "";
       answers.push({ path, request: body.toString("utf8"), response: bytes.toString("utf8") });
     } catch {
       // What breaks on the way from the service breaks for the client too.
