@@ -15,7 +15,9 @@ export async function openConfig(context: Context): Promise<Config> {
   const { apiKey, userApiKey } = config.service;
   for (const secret of [apiKey, userApiKey, config.privacy.erasureKey])
     if (secret) scrubber.hide(await secret.read());
-  for (const url of [config.warehouse.url, ...Object.values(config.connections).map(({ url }) => url)]) {
+  const connections = Object.values(config.connections);
+  const urls = connections.map((connection) => (connection.type === "postgres" ? connection.url : null));
+  for (const url of [config.warehouse.url, ...urls]) {
     if (url !== null && url !== "embedded") scrubber.hide(passwordIn(await url.read()));
   }
   for (const { path, message, line, hint } of config.warnings)

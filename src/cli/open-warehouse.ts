@@ -48,7 +48,12 @@ async function targetOf(config: Config): Promise<WarehouseTarget> {
     const url = warehouse.url === "embedded" ? "" : await warehouse.url.read();
     return { type: "postgres", url, schema, opsSchema, ...erasureKeyOf(config) };
   }
-  return { ...warehouse, workFolder: join(dataDir, "bigquery"), ...erasureKeyOf(config) };
+  return {
+    ...warehouse,
+    gathering: { maxRecords: warehouse.commitRecords, maxAgeMs: warehouse.commitEveryMs },
+    workFolder: join(dataDir, "bigquery"),
+    ...erasureKeyOf(config),
+  };
 }
 
 /** The configured warehouse without a look at it: for what needs no connection to it. */

@@ -25,7 +25,9 @@ export type Surroundings = Pick<Config, "file" | "warnings" | "logLevel" | "data
 
 /** The configuration as the program uses it; the document has passed the schema and every rule. */
 export function buildConfig(document: ConfigDocument, secrets: Secrets, surroundings: Surroundings): Config {
-  const connections = mapEntries(document.connections, (name) => buildConnection(name, secrets));
+  const connections = mapEntries(document.connections, (name, connection) =>
+    buildConnection(name, connection, secrets, surroundings),
+  );
   const inputs = mapEntries(document.inputs, (name, input) => buildInput(name, input, connections));
   const jobs = Object.entries(document.jobs);
   return {
@@ -98,17 +100,28 @@ function buildWarehouse(
   if (warehouse.type === "postgres") {
     return { type: "postgres", url: secrets.warehouseUrl ?? "embedded", ...common };
   }
-  const { credentials } = warehouse;
   return {
     type: "bigquery",
     url: null,
-    project: warehouse.project,
     location: warehouse.location,
-    credentialsFile: credentials === "adc" ? null : resolve(dirname(file), credentials.slice("file:".length)),
-    impersonate: warehouse.impersonate_service_account ?? null,
-    apiEndpoint: warehouse.api_endpoint ?? null,
-    maximumBytesBilled: warehouse.maximum_bytes_billed ?? null,
+    commitRecords: warehouse.commit_records,
+    commitEveryMs: durationMs(warehouse.commit_every) ?? 0,
+    ...buildProject(warehouse, file),
     ...common,
+  };
+}
+
+type BigQueryDocument = Extract<ConfigDocument["connections"][string], { type: "bigquery" }>;
+
+/** What the warehouse and connections in BigQuery have in common. */
+function buildProject(bigquery: Omit<BigQueryDocument, "location" | "dataset">, file: string) {
+  const { credentials } = bigquery;
+  return {
+    project: bigquery.project,
+    credentialsFile: credentials === "adc" ? null : resolve(dirname(file), credentials.slice("file:".length)),
+    impersonate: bigquery.impersonate_service_account ?? null,
+    apiEndpoint: bigquery.api_endpoint ?? null,
+    maximumBytesBilled: bigquery.maximum_bytes_billed ?? null,
   };
 }
 
@@ -136,7 +149,16 @@ function buildRetention(retention: ConfigDocument["retention"]): Readonly<Record
   );
 }
 
-function buildConnection(name: string, secrets: Secrets): ConnectionConfig {
+function buildConnection(
+  name: string,
+  connection: ConfigDocument["connections"][string],
+  secrets: Secrets,
+  { file }: Surroundings,
+): ConnectionConfig {
+  if (connection.type === "bigquery") {
+    const { location = null, dataset = null } = connection;
+    return { name, type: "bigquery", location, dataset, ...buildProject(connection, file) };
+  }
   const url = secrets.connectionUrls.get(name);
   if (!url) throw new Error(`connection ${name} has passed without an address`);
   return { name, type: "postgres", url };

@@ -73,6 +73,9 @@ export interface BigQueryConfig extends CommonWarehouseConfig {
   readonly url: null;
   readonly project: string;
   readonly location: string;
+  /** Answers are committed once so many have come, or the first of them has waited so long. */
+  readonly commitRecords: number;
+  readonly commitEveryMs: number;
   /** Path of a service account's key; null for the application default credentials. */
   readonly credentialsFile: string | null;
   /** Service account to act as; null for none. */
@@ -84,10 +87,32 @@ export interface BigQueryConfig extends CommonWarehouseConfig {
 }
 
 /** Another database that inputs live in. */
-export interface ConnectionConfig {
+export type ConnectionConfig = PostgresConnectionConfig | BigQueryConnectionConfig;
+
+/** A Postgres database. */
+export interface PostgresConnectionConfig {
   readonly name: string;
   readonly type: "postgres";
   readonly url: SecretReference;
+}
+
+/** A project of BigQuery, which pays for reading. */
+export interface BigQueryConnectionConfig {
+  readonly name: string;
+  readonly type: "bigquery";
+  readonly project: string;
+  /** Where tables are that are named without a dataset; null for nowhere. */
+  readonly dataset: string | null;
+  /** Null for where the tables are. */
+  readonly location: string | null;
+  /** Path of a service account's key file; null for Application Default Credentials. */
+  readonly credentialsFile: string | null;
+  /** Service account to act as; null for none. */
+  readonly impersonate: string | null;
+  /** Of an emulator; null for Google's. */
+  readonly apiEndpoint: string | null;
+  /** Bytes; null for no bound. */
+  readonly maximumBytesBilled: number | null;
 }
 
 /** One input: where its rows are, what tells them apart, and which columns are sent as what. */

@@ -134,6 +134,7 @@ export async function resolveSecrets(
   const isEmbedded = valueAt(tree, ["warehouse", "url"]) === "embedded";
   const connectionUrls = new Map<string, SecretReference>();
   for (const name of connections) {
+    if (valueAt(tree, ["connections", name, "type"]) !== "postgres") continue;
     const url = await resolveAt(["connections", name, "url"], checkPostgresUrl);
     if (url) connectionUrls.set(name, url);
   }

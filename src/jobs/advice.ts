@@ -53,6 +53,10 @@ export const adviceByCode = {
     means: "An input's table, query, key or column is not as the configuration says.",
     next: "The problems name each of them; mend the table or the configuration, then `person-etl check`.",
   },
+  not_migrated: {
+    means: "What the command needs in the warehouse isn't there yet.",
+    next: "Run `person-etl migrate`, which makes it; `run` does so by itself.",
+  },
   another_service: {
     means: "The warehouse was filled from another service than the configured one.",
     next: "Use the configuration that belongs to it; if the service only moved, `person-etl migrate --accept-service HOST`.",

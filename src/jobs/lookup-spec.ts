@@ -1,4 +1,5 @@
-import type { InputConfig, LookupJobConfig } from "../config/config.ts";
+import type { ConnectionConfig, InputConfig, LookupJobConfig } from "../config/config.ts";
+import type { InputConnection } from "../load/input-source.ts";
 import type { InputShard, InputSource, LookupSpec } from "../load/warehouse.ts";
 import { resolveListFields, resolveScalarFields } from "../schemas/resolve.ts";
 import { type BoundLookup, bindLookup } from "./lookup-types.ts";
@@ -26,7 +27,7 @@ export async function inputSourceOf(
   const { source, connection, cursor } = input;
   return {
     name: input.name,
-    connection: connection ? { name: connection.name, url: await connection.url.read() } : null,
+    connection: connection && (await connectionOf(connection)),
     relation:
       source.kind === "sql"
         ? { sql: source.sql }
@@ -37,6 +38,13 @@ export async function inputSourceOf(
     cursor: cursor === null ? null : { column: cursor, overlapMs: input.cursorOverlapMs },
     fields: fieldsAmong(input, inputFields),
   };
+}
+
+/** Another database as inputs are read from it. Reads its address. */
+export async function connectionOf(connection: ConnectionConfig): Promise<InputConnection> {
+  return connection.type === "postgres"
+    ? { type: "postgres", name: connection.name, url: await connection.url.read() }
+    : connection;
 }
 
 function fieldsAmong(input: InputConfig, inputFields: readonly string[]): InputSource["fields"] {

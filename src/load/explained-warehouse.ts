@@ -2,8 +2,8 @@ import type { SegmentPush } from "./push-warehouse.ts";
 import type { MemberSweep } from "./segment-warehouse.ts";
 import type { CommitGroup, LookupSelection, Patience, Warehouse } from "./warehouse.ts";
 
-/** Turns what a driver throws into an error that says what to do; `connection` names another database, if one was read. */
-export type Explain = (error: unknown, connection: string | null) => unknown;
+/** Turns what a driver throws into an error that says what to do; leaves what has been explained as it is. */
+export type Explain = (error: unknown) => unknown;
 
 /** The warehouse with every failure explained, at the one place where drivers' errors leave it. */
 export function explainFailures(warehouse: Warehouse, explain: Explain): Warehouse {
@@ -12,10 +12,9 @@ export function explainFailures(warehouse: Warehouse, explain: Explain): Warehou
       const member: unknown = Reflect.get(target, name);
       if (typeof member !== "function") return member;
       return (...args: readonly unknown[]): unknown => {
-        const connection = args.map(connectionIn).find((name) => name !== null) ?? null;
         const result: unknown = Reflect.apply(member, target, args);
         // What returns at once doesn't talk to a database.
-        return result instanceof Promise ? settle(result, (error) => explain(error, connection)) : result;
+        return result instanceof Promise ? settle(result, explain) : result;
       };
     },
   });
@@ -31,17 +30,6 @@ async function settle(pending: Promise<unknown>, explain: (error: unknown) => un
   } catch (error) {
     throw explain(error);
   }
-}
-
-/** Name of the other database that an input, or a spec's input, is read from. */
-function connectionIn(argument: unknown): string | null {
-  if (typeof argument !== "object" || argument === null) return null;
-  if ("input" in argument) return connectionIn(argument.input);
-  if ("source" in argument) return connectionIn(argument.source);
-  if (!("connection" in argument)) return null;
-  const { connection } = argument;
-  const isNamed = typeof connection === "object" && connection !== null && "name" in connection;
-  return isNamed && typeof connection.name === "string" ? connection.name : null;
 }
 
 function isSelection(result: unknown): result is LookupSelection {

@@ -1,3 +1,8 @@
+import { explainDatabase } from "./explained-database.ts";
+import { type ForeignDatabase, keepForeignDatabases } from "./foreign-database.ts";
+import type { InputConnection } from "./input-source.ts";
+import { openBigQueryDatabase } from "./bigquery/foreign-database.ts";
+import { openPostgresDatabase } from "./postgres/foreign-database.ts";
 import { explainFailures } from "./explained-warehouse.ts";
 import { explainFailure as explainBigQueryFailure } from "./bigquery/explain-failure.ts";
 import { openBigQueryWarehouse } from "./bigquery/warehouse.ts";
@@ -60,14 +65,25 @@ function openPostgres(target: PostgresTarget): Warehouse {
     names: { data: target.schema, ops: target.opsSchema },
     description: `${place}, schemas ${target.schema} and ${target.opsSchema}`,
     readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
+    foreign: keepForeignDatabases(openForeignDatabase),
   });
-  return explainFailures(warehouse, (error, connection) => explainPostgresFailure(error, connection, place));
+  const where = { name: `The warehouse (${place})`, path: "warehouse.url" };
+  return explainFailures(warehouse, (error) => explainFailure(error, where));
 }
 
-function explainPostgresFailure(error: unknown, connection: string | null, place: string): unknown {
-  return connection === null
-    ? explainFailure(error, { name: `The warehouse (${place})`, path: "warehouse.url" })
-    : explainFailure(error, { name: `Connection ${connection}`, path: `connections.${connection}.url` });
+/** Opens a database that inputs are read from; nothing is connected before the first use. */
+export function openForeignDatabase(connection: InputConnection): ForeignDatabase {
+  const { name } = connection;
+  const path = `connections.${name}`;
+  if (connection.type === "postgres") {
+    const where = { name: `Connection ${name}`, path: `${path}.url` };
+    return explainDatabase(openPostgresDatabase(connection.url), (error) => explainFailure(error, where));
+  }
+  const { project, dataset, location } = connection;
+  const names = { project, data: dataset ?? "", ops: "" };
+  return explainDatabase(openBigQueryDatabase(connection), (error) =>
+    explainBigQueryFailure(error, names, location, path),
+  );
 }
 
 function openBigQuery(target: BigQueryTarget): Warehouse {
@@ -81,12 +97,9 @@ function openBigQuery(target: BigQueryTarget): Warehouse {
     ...names,
     description,
     readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
+    foreign: keepForeignDatabases(openForeignDatabase),
   });
-  return explainFailures(warehouse, (error, connection) =>
-    connection === null
-      ? explainBigQueryFailure(error, names, location)
-      : explainPostgresFailure(error, connection, place),
-  );
+  return explainFailures(warehouse, (error) => explainBigQueryFailure(error, names, location));
 }
 
 /** Host, port and database of a connection string, without user or password. */

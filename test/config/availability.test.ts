@@ -72,10 +72,33 @@ describe("what this version does not have", () => {
       impersonate: "etl@my-project-1.iam.gserviceaccount.com",
       apiEndpoint: null,
       maximumBytesBilled: 1_000_000_000_000,
+      commitRecords: 100_000,
+      commitEveryMs: 300_000,
       schema: "person_data",
       opsSchema: "person_data_ops",
       retryForMs: 300_000,
     });
+  });
+
+  it("is no longer BigQuery as the place of inputs", async () => {
+    const { connections, inputs } = await load(
+      fineBut("    key: id", "    connection: lake\n    key: id").replace(
+        "jobs:",
+        "connections:\n  lake: { type: bigquery, project: my-lake, dataset: crm, credentials: file:lake.json }\njobs:",
+      ),
+    );
+    expect(connections["lake"]).toEqual({
+      name: "lake",
+      type: "bigquery",
+      project: "my-lake",
+      dataset: "crm",
+      location: null,
+      credentialsFile: expect.stringMatching(/[\\/]lake\.json$/),
+      impersonate: null,
+      apiEndpoint: null,
+      maximumBytesBilled: null,
+    });
+    expect(inputs["customers"]?.connection).toBe(connections["lake"]);
   });
 
   it("is told beside all that is wrong in it", async () => {

@@ -6,6 +6,8 @@ import { type Client, openClient } from "../../src/load/bigquery/client.ts";
 import { openSession, type Session } from "../../src/load/bigquery/session.ts";
 import { explainFailure } from "../../src/load/bigquery/explain-failure.ts";
 import { openBigQueryWarehouse } from "../../src/load/bigquery/warehouse.ts";
+import { openForeignDatabase } from "../../src/load/open.ts";
+import { keepForeignDatabases } from "../../src/load/foreign-database.ts";
 import { explainFailures } from "../../src/load/explained-warehouse.ts";
 import type { Warehouse } from "../../src/load/warehouse.ts";
 import type { TestBigQuery } from "../support/bigquery-emulator.ts";
@@ -47,6 +49,7 @@ export async function openBigQueryPlace(bigQuery: TestBigQuery): Promise<BigQuer
         maximumBytesBilled: null,
         gathering: { maxRecords: 1, maxAgeMs: 0 },
         readErasureSecret: async () => null,
+        foreign: keepForeignDatabases(openForeignDatabase),
         workFolder: join(inject("runFolder"), `work-${id}`),
         description: "BigQuery",
         client: watching,

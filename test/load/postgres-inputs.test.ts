@@ -320,7 +320,8 @@ describe("an input behind another connection", () => {
       cursor: { column: "updated_at", overlapMs: 0 },
     };
     const local = { ...base, name: "local" };
-    const foreign = { ...base, name: "foreign", connection: { name: "crm", url: elsewhere.url } };
+    const connection = { type: "postgres", name: "crm", url: elsewhere.url } as const;
+    const foreign: InputSource = { ...base, name: "foreign", connection };
     expect(await place.warehouse.checkInput(foreign)).toEqual([]);
     for (const of of [resolveSpec, enrichSpec, validateSpec]) {
       for (const maxRecords of [50, null]) {
@@ -370,7 +371,7 @@ describe("an input behind another connection", () => {
       fields: { first_name: ["first_name"], emails: ["emails"] },
     };
     const at = (name: string) =>
-      enrichSpec({ input: { ...input, connection: { name, url: elsewhere.url } } });
+      enrichSpec({ input: { ...input, connection: { type: "postgres", name, url: elsewhere.url } } });
     const first = await runNight(place, at("plain"), matchAll);
     expect(first.sent).toEqual({ "2026-01-02 00:00:00+00": { first_name: "2026-02-03", emails: ["a"] } });
     const name = new URL(elsewhere.url).pathname.slice(1);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { httpUrl, isFileReference, postgresUrl } from "./addresses.ts";
-import { choice, text, wholeNumber } from "./described.ts";
+import { text, wholeNumber } from "./described.ts";
 import { duration, schemaName } from "./values.ts";
 
 /** Where the tables go unless the configuration says otherwise. */
@@ -20,15 +20,14 @@ const postgres = z.strictObject({
   ...common,
 });
 
-const bigquery = z.strictObject({
+const location = () =>
+  text({ expects: "a BigQuery location such as EU or us-east1" }, (value) => !/^[A-Za-z0-9-]+$/.test(value));
+
+const project = {
   type: z.literal("bigquery"),
   project: text(
     { expects: "the id of a Google Cloud project" },
     (value) => !/^[a-z][a-z0-9:.-]{2,61}[a-z0-9]$/.test(value),
-  ),
-  location: text(
-    { expects: "a BigQuery location such as EU or us-east1" },
-    (value) => !/^[A-Za-z0-9-]+$/.test(value),
   ),
   credentials: text(
     {
@@ -43,6 +42,13 @@ const bigquery = z.strictObject({
   ).optional(),
   api_endpoint: httpUrl().optional(),
   maximum_bytes_billed: wholeNumber(10_485_760, Number.MAX_SAFE_INTEGER).optional(),
+};
+
+const bigquery = z.strictObject({
+  ...project,
+  location: location(),
+  commit_records: wholeNumber(1, 10_000_000).default(100_000),
+  commit_every: duration("1s").default("5m"),
   ...common,
 });
 
@@ -50,7 +56,7 @@ const bigquery = z.strictObject({
 export const warehouse = z.discriminatedUnion("type", [postgres, bigquery]);
 
 /** One of `connections`: another database that inputs live in. */
-export const connection = z.strictObject({
-  type: choice(["postgres"]),
-  url: postgresUrl({ allowEmbedded: false }),
-});
+export const connection = z.discriminatedUnion("type", [
+  z.strictObject({ type: z.literal("postgres"), url: postgresUrl({ allowEmbedded: false }) }),
+  z.strictObject({ ...project, location: location().optional(), dataset: schemaName().optional() }),
+]);

@@ -12,7 +12,7 @@ import {
   valuesOf,
 } from "./content.ts";
 import { columnType } from "./ddl.ts";
-import type { Part } from "./input.ts";
+import type { Part } from "../input-source.ts";
 import { type DatasetNames, quoteIdentifier, quoteLiteral, tableText } from "./names.ts";
 import { ownsKey, ownsRow } from "./shard-rows.ts";
 

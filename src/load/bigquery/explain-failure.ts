@@ -9,10 +9,18 @@ interface Mending {
   readonly hint: string;
 }
 
-/** A failure of BigQuery as an error that says what to do; any other error as it is. */
-export function explainFailure(error: unknown, names: DatasetNames, location: string | null): unknown {
+/**
+ * A failure of BigQuery as an error that says what to do; any other error as it is.
+ * @param at path in the configuration of what names the project: the warehouse, or a connection.
+ */
+export function explainFailure(
+  error: unknown,
+  names: DatasetNames,
+  location: string | null,
+  at = "warehouse",
+): unknown {
   if (!(error instanceof BigQueryFailure)) return error;
-  const place = `BigQuery project ${names.project}`;
+  const place = `BigQuery project ${names.project}${at === "warehouse" ? "" : ` (${at})`}`;
   if (isTransient(error)) {
     return new StopRunError(
       "database_unreachable",
@@ -35,7 +43,7 @@ export function explainFailure(error: unknown, names: DatasetNames, location: st
       { cause: error },
     );
   }
-  const mending = mendingOf(error, names, location);
+  const mending = mendingOf(error, names, location, at);
   if (!mending) return error;
   const problem = { path: mending.path, message: mending.text, hint: mending.hint };
   return new FixConfigurationError(
@@ -46,48 +54,76 @@ export function explainFailure(error: unknown, names: DatasetNames, location: st
   );
 }
 
-function mendingOf(error: BigQueryFailure, names: DatasetNames, location: string | null): Mending | null {
+function mendingOf(
+  error: BigQueryFailure,
+  names: DatasetNames,
+  location: string | null,
+  at: string,
+): Mending | null {
   const { code, message } = error;
   if (code === "unauthenticated") {
     return {
-      path: "warehouse.credentials",
+      path: `${at}.credentials`,
       text: "there are no valid credentials",
-      hint: "run gcloud auth application-default login, or name a service account's key file in warehouse.credentials",
+      hint: `run gcloud auth application-default login, or name a service account's key file in ${at}.credentials`,
     };
   }
-  if (code === "accessDenied") return missingRight(message, names);
+  if (code === "accessDenied")
+    return at === "warehouse" ? missingRight(message, names) : missingRead(message, names, at);
   if (code === "bytesBilledLimitExceeded" || /bytes billed/i.test(message)) {
     return {
-      path: "warehouse.maximum_bytes_billed",
-      text: "a statement would bill more than warehouse.maximum_bytes_billed allows",
+      path: `${at}.maximum_bytes_billed`,
+      text: `a statement would bill more than ${at}.maximum_bytes_billed allows`,
       hint: "raise it, or narrow the input (`where`, `cursor`)",
     };
   }
   const elsewhere = /was not found in location ([\w-]+)/.exec(message);
   if (code === "notFound" && elsewhere) {
     return {
-      path: "warehouse.location",
+      path: `${at}.location`,
       text: `a dataset or table was not found in location ${elsewhere[1]}`,
       hint:
         location === null
-          ? "set warehouse.location to the location of your datasets; a query reads tables of one location only"
-          : `all datasets, inputs included, have to be in ${location}; correct warehouse.location or move the dataset`,
+          ? `set ${at}.location to the location of your datasets; a query reads tables of one location only`
+          : `all datasets, inputs included, have to be in ${location}; correct ${at}.location or move the dataset`,
     };
   }
   return null;
 }
 
+const MEMBER = "--member=serviceAccount:ACCOUNT";
+
+function rightIn(message: string): string {
+  return /bigquery\.[\w.]+/.exec(message)?.[0] ?? "";
+}
+
+function missingJobs(right: string, { project }: DatasetNames, at: string): Mending | null {
+  if (!right.startsWith("bigquery.jobs")) return null;
+  return {
+    path: `${at}.project`,
+    text: `this account may not run jobs in ${project} (${right})`,
+    hint: `gcloud projects add-iam-policy-binding ${project} ${MEMBER} --role=roles/bigquery.jobUser`,
+  };
+}
+
+/** The command that grants what was refused where only inputs are read. */
+function missingRead(message: string, names: DatasetNames, at: string): Mending {
+  const right = rightIn(message);
+  return (
+    missingJobs(right, names, at) ?? {
+      path: `${at}.project`,
+      text: `this account may not read the inputs there${right === "" ? "" : ` (${right})`}`,
+      hint: `bq add-iam-policy-binding ${MEMBER} --role=roles/bigquery.dataViewer ${names.project}:DATASET`,
+    }
+  );
+}
+
 /** The command that grants what was refused. */
 export function missingRight(message: string, names: DatasetNames): Mending {
-  const right = /bigquery\.[\w.]+/.exec(message)?.[0] ?? "";
-  const member = "--member=serviceAccount:ACCOUNT";
-  if (right.startsWith("bigquery.jobs")) {
-    return {
-      path: "warehouse.project",
-      text: `this account may not run jobs in ${names.project} (${right})`,
-      hint: `gcloud projects add-iam-policy-binding ${names.project} ${member} --role=roles/bigquery.jobUser`,
-    };
-  }
+  const right = rightIn(message);
+  const member = MEMBER;
+  const jobs = missingJobs(right, names, "warehouse");
+  if (jobs) return jobs;
   return {
     path: "warehouse.schema",
     text: `this account lacks a right${right === "" ? "" : ` (${right})`} on the datasets ${names.data} and ${names.ops}`,

@@ -2,7 +2,8 @@ import { sql, type RawBuilder } from "kysely";
 import { type Problem, messageOf } from "../../errors.ts";
 import { BLANKS, fieldsTaken, listFields } from "../input-fields.ts";
 import type { RecentBound } from "../pass-checkpoint.ts";
-import type { InputSource, LookupType } from "../warehouse.ts";
+import type { InputSource, Part } from "../input-source.ts";
+import type { LookupType } from "../warehouse.ts";
 import { BigQueryFailure } from "./failure.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "./names.ts";
 import { withoutSemicolon } from "./query-text.ts";
@@ -15,16 +16,6 @@ export interface InputColumn {
   /** `STRING`, `INT64`, `TIMESTAMP`, …: the element's type for a list. */
   readonly typeName: string;
   readonly isArray: boolean;
-}
-
-/** One mapped column: column `index` of its field. */
-export interface Part {
-  readonly field: string;
-  readonly index: number;
-  readonly column: string;
-  readonly isArray: boolean;
-  /** Name of the part inside our statements. */
-  readonly name: string;
 }
 
 /** The input's table or query with its `where`, as a FROM item. */
@@ -173,7 +164,7 @@ function suggestion(columns: readonly InputColumn[]): string {
 
 const HINTS: Readonly<Record<string, string>> = {
   notFound:
-    "Create the table, or correct `table:`: it takes dataset.table, or project.dataset.table, and the dataset has to be in the warehouse's `location`.",
+    "Create the table, or correct `table:`: it takes dataset.table (a table of another project behind a `connection:`), and the dataset has to be in the `location`.",
   accessDenied: "Grant the account `roles/bigquery.dataViewer` on the dataset.",
   invalidQuery: "Correct the SQL; run it in the BigQuery console to see the place.",
 };
@@ -187,15 +178,7 @@ function reasonOf(error: unknown): string {
 export async function checkInput(session: Session, input: InputSource): Promise<readonly Problem[]> {
   const path = `inputs.${input.name}`;
   const where = "table" in input.relation ? input.relation.table.join(".") : "the query of `sql:`";
-  if (input.connection) {
-    return [
-      {
-        path: `${path}.connection`,
-        message: "Inputs of other databases are not available with a BigQuery warehouse in this version.",
-        hint: "Bring the rows into a BigQuery table, or fill a Postgres warehouse.",
-      },
-    ];
-  }
+  const place = input.connection ? ` at connection ${input.connection.name}` : "";
   let columns: readonly InputColumn[];
   try {
     columns = await describeColumns(session, { ...input, where: null });
@@ -203,7 +186,7 @@ export async function checkInput(session: Session, input: InputSource): Promise<
     const hint = HINTS[reasonOf(error)];
     if (hint === undefined) throw error;
     const key = "table" in input.relation ? "table" : "sql";
-    return [{ path: `${path}.${key}`, message: `Can't read ${where}: ${messageOf(error)}.`, hint }];
+    return [{ path: `${path}.${key}`, message: `Can't read ${where}${place}: ${messageOf(error)}.`, hint }];
   }
   const problems = [
     ...missingColumns(input, columns, path, where),
@@ -218,7 +201,7 @@ export async function checkInput(session: Session, input: InputSource): Promise<
     return [
       {
         path,
-        message: `Can't select from ${where}: ${messageOf(error)}.`,
+        message: `Can't select from ${where}${place}: ${messageOf(error)}.`,
         hint: "Look at `where`, `order_by` and the types of the mapped columns.",
       },
     ];

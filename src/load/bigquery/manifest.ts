@@ -70,6 +70,11 @@ export async function clearManifests(session: Session, workFolder: string, owner
   await rm(ownerFolder(workFolder, owner), { recursive: true, force: true });
 }
 
+/** Name of a table for rows of another database that a run reads; left behind, it is cleared away with the groups. */
+export function inputTable(owner: Owner): string {
+  return `${stagingPrefix(owner)}input_${randomUUID().replaceAll("-", "").slice(0, 20)}`;
+}
+
 function jobPrefix(job: string): string {
   return `${STAGING_PREFIX}${createHash("sha256").update(job).digest("hex").slice(0, 10)}_`;
 }

@@ -1,7 +1,9 @@
 import { sql } from "kysely";
 import type { MissingRows, WatchedInput } from "../erasure-warehouse.ts";
 import type { RunRef } from "../warehouse.ts";
-import { describeColumns, rawSelect } from "./input.ts";
+import type { Reading } from "../foreign-database.ts";
+import type { InputSource } from "../input-source.ts";
+import { type OpenedInput, openLocalInput } from "./foreign-input.ts";
 import { tableId } from "./names.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import { NOW, type Session } from "./session.ts";
@@ -13,12 +15,32 @@ import { NOW, type Session } from "./session.ts";
 export async function noteMissingRows(
   session: Session,
   run: RunRef,
+  watched: WatchedInput,
+  openForeign: ((reading: Reading) => Promise<OpenedInput>) | null,
+): Promise<MissingRows> {
+  const reading = { type: watched.type, ranked: false, recent: null, isSharded: false };
+  const opened = openForeign
+    ? await openForeign(reading)
+    : await openLocalInput(session, { ...watched, input: keysOf(watched.input) }, reading);
+  try {
+    return await compareKeys(session, run, watched, opened.rawRows);
+  } finally {
+    await opened.close();
+  }
+}
+
+/** An input without anything but its keys. */
+export function keysOf(input: InputSource): InputSource {
+  return { ...input, cursor: null, fields: {} };
+}
+
+async function compareKeys(
+  session: Session,
+  run: RunRef,
   { job, type, input }: WatchedInput,
+  rows: string,
 ): Promise<MissingRows> {
   const { names } = session;
-  const keys = { ...input, cursor: null, fields: {} };
-  const columns = await describeColumns(session, keys);
-  const rows = rawSelect(keys, [], columns, { ranked: false, recent: null });
   const missing = tableId(names, "data", "missing_input_row");
   const known =
     type === "validate_emails"

@@ -4,7 +4,8 @@ import type { FeedCommit } from "../feed-warehouse.ts";
 import type { PushChange, PushCounts, PushOptions, PushOutcome, SegmentPush } from "../push-warehouse.ts";
 import type { RunRef } from "../warehouse.ts";
 import { commitFeedWith, type FeedContext } from "./feeds.ts";
-import { describeColumns, rawSelect } from "./input.ts";
+import type { Reading } from "../foreign-database.ts";
+import { type OpenedInput, openLocalInput } from "./foreign-input.ts";
 import { quoteLiteral, tableId, tableText } from "./names.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import { NOW, type Session } from "./session.ts";
@@ -35,6 +36,7 @@ export async function openPush(
   context: FeedContext,
   run: RunRef,
   options: PushOptions,
+  openForeign: ((reading: Reading) => Promise<OpenedInput>) | null,
 ): Promise<SegmentPush> {
   const { session } = context;
   const { names } = session;
@@ -49,7 +51,11 @@ export async function openPush(
     state: tableText(names, "data", "segment_push_member"),
     ofJob: `p.job = ${quoteLiteral(run.job)} AND p.segment_id = ${quoteLiteral(options.segmentId)}`,
   };
-  const given = await stageWanted(push);
+  const reading: Reading = { type: "enrich", ranked: false, recent: null, isSharded: false };
+  const opened = openForeign
+    ? await openForeign(reading)
+    : await openLocalInput(session, { input: options.source, type: "enrich" }, reading);
+  const given = await stageAndClose(push, opened);
   const [uncertain] = await session.rows<{ since: string | null }>(
     sql.raw(`SELECT MIN(since) AS since FROM ${push.state} AS p WHERE ${push.ofJob} AND p.state = 'adding'`),
   );
@@ -69,11 +75,17 @@ export async function openPush(
   };
 }
 
+async function stageAndClose(push: Push, opened: OpenedInput): Promise<Given> {
+  try {
+    return await stageWanted(push, opened.rawRows);
+  } finally {
+    await opened.close();
+  }
+}
+
 /** Makes the table of who is wanted; anew when somebody was erased meanwhile. */
-async function stageWanted({ context, source, wanted }: Push): Promise<Given> {
+async function stageWanted({ context, wanted }: Push, read: string): Promise<Given> {
   const { session, suppression } = context;
-  const columns = await describeColumns(session, source);
-  const read = rawSelect(source, [], columns, { ranked: false, recent: null });
   for (;;) {
     const { epoch, key } = await suppression.refresh();
     const isErased = key === null ? null : suppressedText(session.names).pid("service_pid");

@@ -5,7 +5,8 @@ import { refreshPolicy } from "../parameters-decision.ts";
 import { nextCheckpoint, type PassCheckpoint, recentBound } from "../pass-checkpoint.ts";
 import type { LookupCounts, LookupSpec, RunRef } from "../warehouse.ts";
 import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddresses } from "./classify.ts";
-import { type OpenedInput, openLocalInput, type OpenOptions } from "./foreign-input.ts";
+import type { Reading } from "../foreign-database.ts";
+import { type OpenedInput, openLocalInput } from "./foreign-input.ts";
 import { differingEmails, emailStatements } from "./input-emails.ts";
 import { type DatasetNames, quoteLiteral, tableText } from "./names.ts";
 import { changedStates, keepStatements, parametersStatements, refreshStatements } from "./parameters.ts";
@@ -23,7 +24,7 @@ export interface SelectContext {
   readonly spec: LookupSpec;
   readonly isMigrated: boolean;
   /** Opens an input of another database; null for one in BigQuery. */
-  readonly openForeign: ((options: OpenOptions) => Promise<OpenedInput>) | null;
+  readonly openForeign: ((reading: Reading) => Promise<OpenedInput>) | null;
 }
 
 /** What a selection may change, and how: every transaction of the run goes through its lock. */
@@ -104,7 +105,7 @@ export async function selectDue(context: SelectContext, freeze: Freeze | null): 
   // A shard neither goes by the cursor nor moves it: it knows nothing of the other shards' rows.
   const checkpoint = isSharded ? null : known.checkpoint;
   const recent = recentBound(checkpoint, spec, known.now);
-  const options = { ranked: spec.maxRecords !== null, recent, isSharded };
+  const options = { type: spec.type, ranked: spec.maxRecords !== null, recent, isSharded };
   const opened = context.openForeign
     ? await context.openForeign(options)
     : await openLocalInput(session, spec, options);

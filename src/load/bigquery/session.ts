@@ -244,7 +244,8 @@ function commonOf({ names, maximumBytesBilled }: SessionOptions) {
   return {
     query: {
       useLegacySql: false,
-      defaultDataset: { projectId: names.project, datasetId: names.data },
+      // A connection may have none.
+      ...(names.data === "" ? {} : { defaultDataset: { projectId: names.project, datasetId: names.data } }),
       ...(maximumBytesBilled === null ? {} : { maximumBytesBilled: String(maximumBytesBilled) }),
     },
   };

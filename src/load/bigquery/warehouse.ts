@@ -1,20 +1,30 @@
 import { FixConfigurationError } from "../../errors.ts";
 import { crashPoint } from "../../crash-point.ts";
 import type { PassCheckpoint } from "../pass-checkpoint.ts";
-import type { Gathering, LookupCounts, LookupSelection, RunRef, Warehouse } from "../warehouse.ts";
+import type { ForeignDatabases, Reading } from "../foreign-database.ts";
+import type {
+  Gathering,
+  InputSource,
+  LookupCounts,
+  LookupSelection,
+  RunRef,
+  Warehouse,
+} from "../warehouse.ts";
 import { createBatcher } from "./batcher.ts";
 import { readBudgetUse, readRunUse } from "./budget-rows.ts";
 import { checkWarehouse } from "./check.ts";
 import { type Client, type ClientOptions, openClient } from "./client.ts";
 import { commitLookup, openCommit } from "./commit-lookup.ts";
 import { checkInput } from "./input.ts";
-import { clearManifests } from "./manifest.ts";
+import { openForeignInput } from "./foreign-input.ts";
+import { clearManifests, inputTable } from "./manifest.ts";
+import { stagingName } from "./staging.ts";
 import { dropOrphanedSelections } from "./selection-tables.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import { selectDue } from "./select-lookup.ts";
 import { selectionOf } from "./selection.ts";
 import { stagePerson } from "./staged-person.ts";
-import { noteMissingRows, readMissingRows } from "./missing-rows.ts";
+import { keysOf, noteMissingRows, readMissingRows } from "./missing-rows.ts";
 import { openPush } from "./segment-push.ts";
 import { membershipsOf } from "./memberships.ts";
 import { changeStates, untellStates } from "./alert-states.ts";
@@ -52,6 +62,8 @@ export interface BigQueryOptions extends ClientOptions {
   /** The way to the REST interface, where it isn't made of these options. */
   readonly client?: Client;
   readonly readErasureSecret: ReadErasureSecret;
+  /** Where inputs of other databases are read. */
+  readonly foreign: ForeignDatabases;
 }
 
 /** What a run that this process works on has under way here. */
@@ -62,7 +74,7 @@ interface RunWork {
 
 /** A warehouse in BigQuery; connects at the first use. */
 export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
-  const { description, location, maximumBytesBilled } = options;
+  const { description, location, maximumBytesBilled, foreign } = options;
   const names = { project: options.project, data: options.data, ops: options.ops };
   const session = openSession({
     client: options.client ?? openClient(options),
@@ -74,6 +86,15 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
   const feedContext = { session, workFolder: options.workFolder, suppression };
   const checkpoints = new Map<string, PassCheckpoint | null>();
   const works = new Map<string, RunWork>();
+
+  /** How to open an input of another database by way of a table; null for one in BigQuery. */
+  function foreignInput(input: InputSource, table: string) {
+    const { connection } = input;
+    if (connection === null) return null;
+    const stage = { workFolder: options.workFolder, table };
+    return (reading: Reading) =>
+      openForeignInput(session, stage, { database: foreign.of(connection), input, reading });
+  }
 
   function workOf(run: RunRef): RunWork {
     const known = works.get(runKey(run)) ?? {
@@ -93,7 +114,8 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     parallelCommits: 1,
     gathering: options.gathering,
     check: () => checkWarehouse(session, description),
-    checkInput: (input) => checkInput(session, input),
+    checkInput: (input) =>
+      input.connection ? foreign.of(input.connection).checkInput(input) : checkInput(session, input),
     isMigrated: () => isMigrated(session),
     migrate: () => migrate(session),
     printDdl: async () => printDdl(names, location),
@@ -102,13 +124,15 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     writeServiceHost: (host, { replace }) => writeServiceHost(session, host, replace),
 
     async planLookup(spec): Promise<LookupCounts> {
-      const context = { session, names, spec, isMigrated: await isMigrated(session), openForeign: null };
+      const openForeign = foreignInput(spec.input, stagingName("plan"));
+      const context = { session, names, spec, isMigrated: await isMigrated(session), openForeign };
       return (await selectDue(context, null)).counts;
     },
     async selectLookup(spec, run): Promise<LookupSelection> {
       await clearManifests(session, options.workFolder, run);
       await dropOrphanedSelections(session, spec);
-      const context = { session, names, spec, isMigrated: true, openForeign: null };
+      const openForeign = foreignInput(spec.input, inputTable(run));
+      const context = { session, names, spec, isMigrated: true, openForeign };
       const transaction = <Row>(work: TransactionWork<Row>) => inRunTransaction(session, run, work);
       const selected = await selectDue(context, { run, transaction });
       checkpoints.set(runKey(run), selected.checkpoint);
@@ -153,7 +177,7 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     memberPagesPerCommit: 100,
     memberCounts: (segmentId) => memberCounts(session, segmentId),
     openSweep: (run, sweep) => openSweep(feedContext, run, sweep),
-    openPush: (run, push) => openPush(feedContext, run, push),
+    openPush: (run, push) => openPush(feedContext, run, push, foreignInput(push.source, inputTable(run))),
     watchJobs: (jobs, sinceAt, by) => slots.watchJobs(session, jobs, sinceAt, by),
     newestSlots: async () => ((await hasTable(session, "schedule_slot")) ? slots.newestSlots(session) : []),
     claimSlots: (claims, by, lifeMs) => slots.claimSlots(session, claims, by, lifeMs),
@@ -171,7 +195,8 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     noteErasure: notYet,
     removeErased: notYet,
     dropTombstones: async () => 0,
-    noteMissingRows: (run, watched) => noteMissingRows(session, run, watched),
+    noteMissingRows: (run, watched) =>
+      noteMissingRows(session, run, watched, foreignInput(keysOf(watched.input), inputTable(run))),
     readMissingRows: (source, limit) => readMissingRows(session, source, limit),
     membershipsOf: (pids) => membershipsOf(session, pids),
     countRejects: async (filter, { all }) =>
@@ -180,7 +205,7 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
       (await isMigrated(session)) ? listRejects(session, filter, options) : [],
     retryRejects: (filter) => retryRejects(session, filter),
     dropRejects: (filter) => dropRejects(session, filter),
-    async close() {},
+    close: () => foreign.close(),
   };
 }
 

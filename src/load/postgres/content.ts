@@ -1,5 +1,5 @@
 import { listFields } from "../input-fields.ts";
-import type { Part } from "./input.ts";
+import type { Part } from "../input-source.ts";
 
 /**
  * Version of the rule below, kept with every hash. A new version must keep the old expression beside it and compare

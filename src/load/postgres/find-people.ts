@@ -1,9 +1,9 @@
-import type pg from "pg";
 import { sql } from "kysely";
 import type { FoundPeople, KnownBy, RowKey } from "../erasure-warehouse.ts";
+import type { NamingRow } from "../foreign-database.ts";
 import { normalizedEmail } from "../subject-hash.ts";
 import type { InputSource } from "../warehouse.ts";
-import { describeColumns, partsOf, raw, rawSelect, unblankedParts } from "./input.ts";
+import { raw } from "./input.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import {
   addEmails,
@@ -15,13 +15,13 @@ import {
   stagedPeople,
   stagePeople,
 } from "./people-tables.ts";
-import { inTransaction, type Session } from "./session.ts";
+import type { Session } from "./session.ts";
 import { normalizedAddress } from "./suppression.ts";
 
-/** An input, and the pool of its database; null for the warehouse's own. */
+/** An input, and how rows of it are found that name somebody. */
 export interface SearchedInput {
   readonly input: InputSource;
-  readonly pool: pg.Pool;
+  readonly find: (wanted: KnownBy) => Promise<readonly NamingRow[]>;
 }
 
 /** PIDs of one person can have taken each other's place; more often than this nobody follows them. */
@@ -139,19 +139,12 @@ async function spareEmails(session: Session, names: SchemaNames): Promise<void> 
       AND NOT EXISTS (SELECT FROM pg_temp.erased_pid AS p WHERE p.pid = e.service_pid)`);
 }
 
-/** One row of an input that names somebody. */
-interface FoundRow {
-  readonly source_key: string | null;
-  readonly emails: readonly string[];
-  readonly pids: readonly string[];
-}
-
 /** Adds the rows of the inputs that hold a staged key, address or PID, and what else they say. */
 async function searchInputs(session: Session, inputs: readonly SearchedInput[]): Promise<void> {
   const staged = await stagedPeople(session);
-  for (const { input, pool } of inputs) {
-    const found = await readInput(pool, input, staged);
-    const keys: RowKey[] = found.flatMap(({ source_key: sourceKey }) =>
+  for (const { input, find } of inputs) {
+    const found = await find(staged);
+    const keys: RowKey[] = found.flatMap(({ sourceKey }) =>
       sourceKey === null ? [] : [{ source: input.name, sourceKey }],
     );
     await addRows(session, rowsQuery(keys));
@@ -162,39 +155,9 @@ async function searchInputs(session: Session, inputs: readonly SearchedInput[]):
 /** Adds the addresses that the staged rows have in their inputs. */
 async function addAddressesOfRows(session: Session, inputs: readonly SearchedInput[]): Promise<void> {
   const { rows } = await stagedPeople(session);
-  for (const { input, pool } of inputs) {
-    const found = await readInput(pool, input, { pids: [], emails: [], rows });
+  for (const { find } of inputs) {
+    const found = await find({ pids: [], emails: [], rows });
     const emails = found.flatMap((row) => row.emails.map(normalizedEmail));
     await addEmails(session, sql`SELECT unnest(${emails}::text[])`);
   }
-}
-
-/** The rows of an input with one of these keys, addresses or PIDs: one look through the input. */
-async function readInput(pool: pg.Pool, input: InputSource, wanted: KnownBy): Promise<readonly FoundRow[]> {
-  const keys = wanted.rows.filter(({ source }) => source === input.name).map(({ sourceKey }) => sourceKey);
-  if (keys.length + wanted.emails.length + wanted.pids.length === 0) return [];
-  return inTransaction(
-    pool,
-    async (foreign) => {
-      const columns = await describeColumns(foreign, input);
-      const parts = partsOf(input, "enrich", columns);
-      const rows = rawSelect(input, parts, columns, { ranked: false, recent: null });
-      const lists = (field: string) =>
-        parts
-          .filter((part) => part.field === field)
-          .map((part) => (part.isArray ? part.name : `array_remove(ARRAY[${part.name}], NULL)`));
-      const emails = [...lists("emails"), "'{}'::text[]"].join(" || ");
-      const pids = [...lists("service_pid"), "'{}'::text[]"].join(" || ");
-      return foreign.rows<FoundRow>(sql`
-        SELECT source_key, emails, pids
-        FROM (SELECT source_key, ${raw(emails)} AS emails, ${raw(pids)} AS pids
-          FROM (SELECT ${raw(["source_key", ...unblankedParts(parts)].join(", "))} FROM (${raw(rows)}) AS r OFFSET 0) AS u
-          OFFSET 0) AS f
-        WHERE source_key IN (SELECT unnest(${keys}::text[]))
-          OR EXISTS (SELECT FROM unnest(emails) AS e(e)
-            WHERE ${raw(normalizedAddress("e"))} IN (SELECT unnest(${[...wanted.emails]}::text[])))
-          OR EXISTS (SELECT FROM unnest(pids) AS p(p) WHERE p IN (SELECT unnest(${[...wanted.pids]}::text[])))`);
-    },
-    { keep: false },
-  );
 }

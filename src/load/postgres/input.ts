@@ -4,7 +4,8 @@ import type { Problem } from "../../errors.ts";
 import { codeOf, messageOf } from "../../errors.ts";
 import { BLANKS, fieldsTaken, listFields } from "../input-fields.ts";
 import type { RecentBound } from "../pass-checkpoint.ts";
-import type { InputSource, LookupType } from "../warehouse.ts";
+import type { InputSource, Part } from "../input-source.ts";
+import type { LookupType } from "../warehouse.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "./names.ts";
 import { withoutSemicolon } from "./query-text.ts";
 import { inTransaction, type Session } from "./session.ts";
@@ -14,16 +15,6 @@ export interface InputColumn {
   readonly name: string;
   readonly typeName: string;
   readonly isArray: boolean;
-}
-
-/** One mapped column: column `index` of its field. */
-export interface Part {
-  readonly field: string;
-  readonly index: number;
-  readonly column: string;
-  readonly isArray: boolean;
-  /** Name of the part inside our statements. */
-  readonly name: string;
 }
 
 /** The input's table or query with its `where`, as a FROM item. */

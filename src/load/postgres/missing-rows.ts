@@ -1,6 +1,6 @@
-import type pg from "pg";
 import { sql } from "kysely";
 import type { MissingRows, WatchedInput } from "../erasure-warehouse.ts";
+import type { ForeignDatabase } from "../foreign-database.ts";
 import { openForeignInput, openLocalInput } from "./foreign-input.ts";
 import { raw } from "./input.ts";
 import { type SchemaNames, tableId } from "./names.ts";
@@ -14,12 +14,12 @@ export async function noteMissingRows(
   session: Session,
   names: SchemaNames,
   { job, type, input }: WatchedInput,
-  foreign: { readonly pool: pg.Pool | null; readonly runId: string },
+  from: { readonly foreign: ForeignDatabase | null; readonly runId: string },
 ): Promise<MissingRows> {
   const keys = { ...input, cursor: null, fields: {} };
   const options = { type, ranked: false, recent: null, isSharded: false };
-  const opened = foreign.pool
-    ? await openForeignInput(session, foreign.pool, keys, options)
+  const opened = from.foreign
+    ? await openForeignInput(session, from.foreign, keys, options)
     : await openLocalInput(session, keys, options);
   await session.change(sql`CREATE TEMP TABLE input_key ON COMMIT DROP AS
     SELECT DISTINCT source_key FROM (${raw(opened.rawRows)}) AS r WHERE source_key IS NOT NULL`);
@@ -36,7 +36,7 @@ export async function noteMissingRows(
     AND EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = m.source_key)`);
   await session.change(sql`
     INSERT INTO ${missing} (source, source_key, missing_since, _synced_at, _run_id)
-    SELECT ${input.name}, k.source_key, now(), now(), ${foreign.runId} FROM pg_temp.known_key AS k
+    SELECT ${input.name}, k.source_key, now(), now(), ${from.runId} FROM pg_temp.known_key AS k
     WHERE NOT EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = k.source_key) ON CONFLICT DO NOTHING`);
   const [counts] = await session.rows<MissingRows>(sql`
     SELECT (SELECT count(*) FROM pg_temp.input_key) AS "inputRows", (SELECT count(*) FROM pg_temp.known_key) AS known,

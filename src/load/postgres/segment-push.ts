@@ -1,13 +1,12 @@
 import { createHash } from "node:crypto";
-import { pipeline } from "node:stream/promises";
 import { type RawBuilder, sql } from "kysely";
-import type pg from "pg";
-import { from as copyFrom, to as copyTo } from "pg-copy-streams";
 import type { FeedCommit } from "../feed-warehouse.ts";
 import type { PushChange, PushCounts, PushOptions, PushOutcome, SegmentPush } from "../push-warehouse.ts";
 import type { RunRef } from "../warehouse.ts";
 import type { CommitContext } from "./commit-lookup.ts";
 import { commitFeedWith, type FeedPlace } from "./feeds.ts";
+import type { ForeignDatabase, Reading } from "../foreign-database.ts";
+import { copyRows } from "./foreign-input.ts";
 import { describeColumns, rawSelect } from "./input.ts";
 import { quoteQualified, tableId } from "./names.ts";
 import { inRunTransaction } from "./run-transaction.ts";
@@ -31,12 +30,12 @@ interface Given {
   readonly wanted: number;
 }
 
-/** Freezes what the query gives; `foreignPool` is null for a query over the warehouse itself. */
+/** Freezes what the query gives; `foreign` is null for a query over the warehouse itself. */
 export async function openPush(
   context: CommitContext,
   run: RunRef,
   options: PushOptions,
-  foreignPool: pg.Pool | null,
+  foreign: ForeignDatabase | null,
 ): Promise<SegmentPush> {
   const { names } = context;
   const name = `push_wanted_${createHash("sha256").update(run.job).digest("hex").slice(0, 24)}`;
@@ -50,7 +49,7 @@ export async function openPush(
   const place = quoteQualified([names.data, name]);
   const { given, since } = await inRunTransaction(context, run, async (session) => {
     const suppression = await readSuppression(session, names, context.readErasureSecret);
-    const found = await stageWanted(session, push, place, foreignPool);
+    const found = await stageWanted(session, push, place, foreign);
     const isErased = suppression.key && suppressedSql(names, suppression.key).pid("service_pid");
     const suppressed = isErased ? await session.change(sql`DELETE FROM ${push.wanted} WHERE ${isErased}`) : 0;
     await requireSameEpoch(session, names, suppression);
@@ -83,22 +82,17 @@ async function stageWanted(
   session: Session,
   { source, wanted }: Push,
   place: string,
-  foreignPool: pg.Pool | null,
+  foreign: ForeignDatabase | null,
 ): Promise<Omit<Given, "suppressed">> {
-  const read = async (from: Session) =>
-    rawSelect(source, [], await describeColumns(from, source), { ranked: false, recent: null });
   await session.client.query("CREATE TEMP TABLE push_row (source_key text) ON COMMIT DROP");
-  if (foreignPool) {
-    await inTransaction(
-      foreignPool,
-      async (foreign) =>
-        pipeline(
-          foreign.client.query(copyTo(`COPY (${await read(foreign)}) TO STDOUT`)),
-          session.client.query(copyFrom("COPY pg_temp.push_row FROM STDIN")),
-        ),
-      { keep: false },
-    );
-  } else await session.client.query(`INSERT INTO pg_temp.push_row ${await read(session)}`);
+  if (foreign) {
+    const reading: Reading = { type: "enrich", ranked: false, recent: null, isSharded: false };
+    await foreign.read(source, reading, (rows) => copyRows(session, rows, "push_row"));
+  } else {
+    const columns = await describeColumns(session, source);
+    const read = rawSelect(source, [], columns, { ranked: false, recent: null });
+    await session.client.query(`INSERT INTO pg_temp.push_row ${read}`);
+  }
   await session.change(sql`DROP TABLE IF EXISTS ${wanted}`);
   await session.client.query(`CREATE UNLOGGED TABLE ${place} (service_pid text COLLATE "C" PRIMARY KEY)`);
   const distinct = await session.change(sql`

@@ -1,7 +1,7 @@
-import type pg from "pg";
 import { type RawBuilder, sql } from "kysely";
 import { type ClassCount, countsOf, sumOf } from "../lookup-counts.ts";
 import { nextCheckpoint, type PassCheckpoint, recentBound } from "../pass-checkpoint.ts";
+import type { ForeignDatabase } from "../foreign-database.ts";
 import type { LookupCounts, LookupSpec, RunRef } from "../warehouse.ts";
 import { rejectUnusable } from "./reject-unusable.ts";
 import { reuseAnswers, takeReusable } from "./reuse.ts";
@@ -23,7 +23,8 @@ export interface SelectContext {
   readonly session: Session;
   readonly names: SchemaNames;
   readonly spec: LookupSpec;
-  readonly foreignPool: pg.Pool | null;
+  /** Where the input is; null for the warehouse itself. */
+  readonly foreign: ForeignDatabase | null;
   readonly isMigrated: boolean;
   readonly suppression: Suppression;
 }
@@ -51,8 +52,8 @@ export async function selectDue(
   const checkpoint = context.isMigrated && !isSharded ? await readCheckpoint(session, names, spec) : null;
   const recent = recentBound(checkpoint, spec, session.now);
   const options = { type: spec.type, ranked: spec.maxRecords !== null, recent, isSharded };
-  const opened = context.foreignPool
-    ? await openForeignInput(session, context.foreignPool, spec.input, options)
+  const opened = context.foreign
+    ? await openForeignInput(session, context.foreign, spec.input, options)
     : await openLocalInput(session, spec.input, options);
   const classify: ClassifyContext = {
     spec,

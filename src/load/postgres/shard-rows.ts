@@ -1,6 +1,6 @@
 import type { InputShard } from "../warehouse.ts";
 import { contentHash, hasAnyOf, type Value, valuesOf } from "./content.ts";
-import type { Part } from "./input.ts";
+import type { Part } from "../input-source.ts";
 
 /** So many characters of a key decide, and as many are kept of one that is too long: its reject is found again by them. */
 export const KEPT_KEY_CHARACTERS = 500;

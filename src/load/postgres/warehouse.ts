@@ -2,10 +2,11 @@ import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import PQueue from "p-queue";
-import type pg from "pg";
 import { gatherInMemory } from "../commit-group.ts";
 import type {
   Coverage,
+  InputSource,
+  KnownBy,
   LookupCommit,
   LookupCounts,
   LookupRecord,
@@ -16,12 +17,14 @@ import type {
   RunRef,
   Warehouse,
 } from "../warehouse.ts";
+import type { ForeignDatabases } from "../foreign-database.ts";
 import type { PassCheckpoint } from "../pass-checkpoint.ts";
 import { StopJobError } from "../../errors.ts";
 import { changeStates, untellStates } from "./alert-states.ts";
 import { checkWarehouse } from "./check.ts";
 import { commitLookup } from "./commit-lookup.ts";
 import { crashPoint } from "../../crash-point.ts";
+import { findRows } from "./foreign-database.ts";
 import { readIdentity, readServiceHost, writeServiceHost } from "./identity.ts";
 import { checkInput } from "./input.ts";
 import { readBudgetUse, readRunUse } from "./budget-rows.ts";
@@ -71,6 +74,8 @@ export interface PostgresOptions {
   /** For messages, without a secret. */
   readonly description: string;
   readonly readErasureSecret: ReadErasureSecret;
+  /** Where inputs of other databases are read. */
+  readonly foreign: ForeignDatabases;
 }
 
 /** Records of a selection that are read at once. */
@@ -83,9 +88,8 @@ const CONNECTIONS = PARALLEL_COMMITS + PARALLEL_RESERVATIONS + 3;
 
 /** A warehouse in Postgres 13 or newer; connects at the first use. */
 export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
-  const { names, description, readErasureSecret } = options;
+  const { names, description, readErasureSecret, foreign } = options;
   const pool = openPool(options.url, CONNECTIONS);
-  const foreignPools = new Map<string, pg.Pool>();
   const openLoads = trackLoads();
   const reservations = new PQueue({ concurrency: PARALLEL_RESERVATIONS });
   const storeRows = createRowStore();
@@ -97,15 +101,10 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
   const forRun = <Result>(run: RunRef, work: (session: Session) => Promise<Result>) =>
     inRunTransaction(runPlace, run, work);
   const within = <Result>(work: (session: Session) => Promise<Result>) => inTransaction(pool, work);
-  const poolOf = (connection: { readonly name: string; readonly url: string }) => {
-    const known = foreignPools.get(connection.name) ?? openPool(connection.url, 2);
-    foreignPools.set(connection.name, known);
-    return known;
-  };
+  const foreignOf = ({ connection }: InputSource) => (connection ? foreign.of(connection) : null);
   const plainly = <Result>(work: (session: Session) => Promise<Result>) =>
     inTransaction(pool, work, { keep: false });
   const suppression = () => within((session) => readSuppression(session, names, readErasureSecret));
-  const poolFor = (spec: LookupSpec) => (spec.input.connection ? poolOf(spec.input.connection) : null);
   const commitNow = (commit: LookupCommit) => commitLookup(commitContext, commit);
 
   return {
@@ -113,7 +112,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     parallelCommits: PARALLEL_COMMITS,
     gathering: null,
     check: () => checkWarehouse(pool, names, description),
-    checkInput: (input) => checkInput(input.connection ? poolOf(input.connection) : pool, input),
+    checkInput: (input) => foreignOf(input)?.checkInput(input) ?? checkInput(pool, input),
     isMigrated: () => isMigrated(pool, names),
     migrate: () => migrate(pool, names),
     printDdl: () => printDdl(names),
@@ -127,7 +126,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     async planLookup(spec): Promise<LookupCounts> {
       const migrated = await isMigrated(pool, names);
       const remembersErasures = await hasErasures(pool, names);
-      const context = { names, spec, foreignPool: poolFor(spec), isMigrated: migrated };
+      const context = { names, spec, foreign: foreignOf(spec.input), isMigrated: migrated };
       const plan = async (session: Session) => {
         const suppression = remembersErasures
           ? await readSuppression(session, names, readErasureSecret)
@@ -144,7 +143,8 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       const select = () =>
         forRun(run, async (session) => {
           const suppression = await readSuppression(session, names, readErasureSecret);
-          const context = { session, names, spec, foreignPool: poolFor(spec), isMigrated: true, suppression };
+          const foreign = foreignOf(spec.input);
+          const context = { session, names, spec, foreign, isMigrated: true, suppression };
           const found = await selectDue(context, { run, workTable });
           await requireSameEpoch(session, names, suppression);
           return found;
@@ -190,8 +190,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     memberPagesPerCommit: 6,
     memberCounts: (segmentId) => within((session) => memberCounts(session, names, segmentId)),
     openSweep: (run, sweep) => openSweep(commitContext, run, sweep),
-    openPush: (run, push) =>
-      openPush(commitContext, run, push, push.source.connection ? poolOf(push.source.connection) : null),
+    openPush: (run, push) => openPush(commitContext, run, push, foreignOf(push.source)),
 
     acquireLock: (request) => within((session) => acquireLock(session, names, request)),
     renewLock: (run, lifeMs) => inTransaction(lockPool, (session) => renewLock(session, names, run, lifeMs)),
@@ -226,7 +225,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     findPeople: (named, inputs, { spareOthers } = { spareOthers: false }) => {
       const searched = inputs.map((input) => ({
         input,
-        pool: input.connection ? poolOf(input.connection) : pool,
+        find: (wanted: KnownBy) => foreignOf(input)?.findRows(input, wanted) ?? findRows(pool, input, wanted),
       }));
       return plainly((session) => findPeople(session, names, named, searched, spareOthers));
     },
@@ -257,8 +256,8 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       againIfErased(() =>
         forRun(run, async (session) => {
           const seen = await readSuppression(session, names, readErasureSecret);
-          const pool = watched.input.connection ? poolOf(watched.input.connection) : null;
-          const missing = await noteMissingRows(session, names, watched, { pool, runId: run.runId });
+          const from = { foreign: foreignOf(watched.input), runId: run.runId };
+          const missing = await noteMissingRows(session, names, watched, from);
           await requireSameEpoch(session, names, seen);
           return missing;
         }),
@@ -271,7 +270,7 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       return within((session) => findErasedPids(session, names, key, pids));
     },
     async close() {
-      await Promise.all([pool, lockPool, ...foreignPools.values()].map((p) => p.end()));
+      await Promise.all([pool.end(), lockPool.end(), foreign.close()]);
     },
   };
 }

@@ -1,0 +1,40 @@
+import { sql } from "kysely";
+import type { KnownBy } from "../erasure-warehouse.ts";
+import type { NamingRow } from "../foreign-database.ts";
+import type { InputSource } from "../input-source.ts";
+import { describeColumns, partsOf, rawSelect } from "./input.ts";
+import type { Session } from "./session.ts";
+import { normalizedAddress } from "./suppression.ts";
+
+/** The rows of an input with one of these keys, addresses or PIDs: one look through the input. */
+export async function findNamingRows(
+  session: Session,
+  input: InputSource,
+  wanted: KnownBy,
+): Promise<readonly NamingRow[]> {
+  const keys = wanted.rows.filter(({ source }) => source === input.name).map(({ sourceKey }) => sourceKey);
+  if (keys.length + wanted.emails.length + wanted.pids.length === 0) return [];
+  const columns = await describeColumns(session, input);
+  const parts = partsOf(input, "enrich", columns);
+  const rows = rawSelect(input, parts, columns, { ranked: false, recent: null });
+  const texts = (field: string) =>
+    parts
+      .filter((part) => part.field === field)
+      .map(({ name, isArray }) => (isArray ? name : `IF(${name} IS NULL, [], [${name}])`));
+  const listOf = (field: string) => {
+    const lists = texts(field);
+    return lists.length === 0 ? "CAST([] AS ARRAY<STRING>)" : `ARRAY_CONCAT(${lists.join(", ")})`;
+  };
+  return session.script<NamingRow>(
+    [
+      sql`DECLARE _etl_keys ARRAY<STRING> DEFAULT ${keys}`,
+      sql`DECLARE _etl_emails ARRAY<STRING> DEFAULT ${[...wanted.emails]}`,
+      sql`DECLARE _etl_pids ARRAY<STRING> DEFAULT ${[...wanted.pids]}`,
+    ],
+    sql.raw(`SELECT source_key AS sourceKey, emails, pids
+      FROM (SELECT source_key, ${listOf("emails")} AS emails, ${listOf("service_pid")} AS pids FROM (${rows}) AS r) AS f
+      WHERE source_key IN UNNEST(_etl_keys)
+        OR EXISTS (SELECT 1 FROM UNNEST(emails) AS e WHERE ${normalizedAddress("e")} IN UNNEST(_etl_emails))
+        OR EXISTS (SELECT 1 FROM UNNEST(pids) AS p WHERE p IN UNNEST(_etl_pids))`),
+  );
+}

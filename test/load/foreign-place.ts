@@ -1,0 +1,47 @@
+import type { InputConnection } from "../../src/load/input-source.ts";
+import type { Warehouse } from "../../src/load/warehouse.ts";
+import type { Place, TextRow } from "./suite/place.ts";
+
+/** Another database, in which the tests' tables `crm.…` are. */
+export interface OtherDatabase {
+  readonly connection: InputConnection;
+  sql(text: string, params?: readonly unknown[]): Promise<readonly TextRow[]>;
+  /** Makes what was written by `sql` there to be read. */
+  readonly flush?: () => Promise<void>;
+}
+
+/** A warehouse whose inputs are all in another database. */
+export function withForeignInputs(place: Place, there: OtherDatabase): Place {
+  const { connection } = there;
+  const elsewhere = (argument: unknown): unknown => {
+    if (typeof argument !== "object" || argument === null) return argument;
+    if (Array.isArray(argument)) return argument.map(elsewhere);
+    if ("relation" in argument) return { ...argument, connection };
+    if ("input" in argument) return { ...argument, input: elsewhere(argument.input) };
+    return argument;
+  };
+  const warehouse = new Proxy(place.warehouse, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name);
+      if (typeof member !== "function" || name === "preparePerson") return member;
+      return async (...args: readonly unknown[]): Promise<unknown> => {
+        await there.flush?.();
+        return Reflect.apply(member, target, args.map(elsewhere)) as unknown;
+      };
+    },
+  }) satisfies Warehouse;
+  return {
+    ...place,
+    warehouse,
+    async sql(text, params) {
+      // `clear` speaks of both.
+      const parts = text.split(/;\s+(?=DROP SCHEMA)/);
+      const [first = "", ...rest] = parts;
+      if (rest.length > 0) {
+        await there.sql(rest.join("; "));
+        return place.sql(first);
+      }
+      return text.includes("crm.") ? there.sql(text, params) : place.sql(text, params);
+    },
+  };
+}
