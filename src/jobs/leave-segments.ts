@@ -1,8 +1,13 @@
+import { randomUUID } from "node:crypto";
 import { callFree } from "../extract/free-call.ts";
 import { readChange } from "../extract/segment-change.ts";
+import type { LedgerEntry } from "../load/books.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { segmentEndpoints } from "../schemas/segments.ts";
 import type { JobServices } from "./services.ts";
+
+/** The name under which the ledger has calls that no job makes. */
+const ASKER = "erase";
 
 /** What leaving segments works with. */
 export type LeaveServices = Pick<
@@ -26,12 +31,14 @@ export async function leaveSegments(services: LeaveServices, pids: readonly stri
   const { warehouse, log } = services;
   const { name: endpoint, method, path } = segmentEndpoints.remove;
   const memberships = Map.groupBy(await warehouse.membershipsOf(pids), ({ segmentId }) => segmentId);
+  const asker = { runId: randomUUID(), job: ASKER };
   let removed = 0;
   for (const [segmentId, members] of memberships) {
     const servicePids = members.map(({ servicePid }) => servicePid);
     const drift = new DriftLog(endpoint);
-    const reply = await callFree(
-      { ...services, onAttempt() {} },
+    const attempts: LedgerEntry[] = [];
+    const asked = callFree(
+      { ...services, onAttempt: (attempt) => void attempts.push(attempt) },
       {
         endpoint,
         method,
@@ -42,6 +49,10 @@ export async function leaveSegments(services: LeaveServices, pids: readonly stri
         read: (bytes) => readChange(bytes, drift),
       },
     );
+    // What failed stands in the ledger too.
+    await Promise.allSettled([asked]);
+    await warehouse.noteCalls(asker, attempts);
+    const reply = await asked;
     if (reply.kind === "answer") removed += reply.value.changed ?? 0;
     log.info({ segment_id: segmentId, known: reply.kind === "answer" }, "segment_left");
   }

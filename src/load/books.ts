@@ -20,6 +20,9 @@ export interface LedgerEntry {
   readonly leavesOut?: boolean;
 }
 
+/** Who made a call, as the ledger names it. */
+export type Asker = Pick<RunRef, "runId" | "job">;
+
 /** What one run of one job is called. */
 export interface RunRef {
   readonly runId: string;

@@ -1,4 +1,4 @@
-import type { RunRef } from "./books.ts";
+import type { Asker, LedgerEntry, RunRef } from "./books.ts";
 import type { InputSource } from "./input-source.ts";
 
 /** One input row. */
@@ -77,6 +77,8 @@ export interface ErasureWarehouse {
   membershipsOf(
     pids: readonly string[],
   ): Promise<readonly { readonly segmentId: string; readonly servicePid: string }[]>;
+  /** Notes free calls that belong to no run of a job in the ledger: those with which people leave segments. */
+  noteCalls(asker: Asker, entries: readonly LedgerEntry[]): Promise<void>;
   /** Notes which rows that the job knows of have left its input, and forgets those that are back: `missing_input_row`. */
   noteMissingRows(run: RunRef, watched: WatchedInput): Promise<MissingRows>;
   /** Keys of an input that are noted as missing, at most so many. */

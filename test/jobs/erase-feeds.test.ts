@@ -50,6 +50,17 @@ test("an erased member comes back neither by a push, nor by a full sweep, nor by
     { segments: 1, removed: 1 },
     { segments: 1, removed: 0 },
   ]);
+  expect(
+    await world.rows(
+      "SELECT endpoint, http_status, records_sent FROM person_data_ops.api_call WHERE job = 'erase'",
+    ),
+  ).toEqual(
+    [1, 2].map(() => ({
+      endpoint: "POST /v2/segments/members/remove",
+      http_status: "200",
+      records_sent: "1",
+    })),
+  );
   expect([...(await traces(world, stays)), ...(await traces(world, leaves))]).toEqual([]);
   const members = await membersOf(world, "VIP customers");
   expect([members.includes(stays), members.includes(leaves)]).toEqual([true, false]);

@@ -3,11 +3,14 @@ import { availableJobTypes } from "../../src/config/rules/availability.ts";
 import { tablesWrittenBy } from "../../src/load/tables-written.ts";
 import { tables } from "../../src/schemas/registry.ts";
 
-test.each(availableJobTypes.map((type) => [type]))("the success of a %s job is that of declared tables", (type) => {
-  const declared = new Set(tables.map(({ name }) => name));
-  expect(tablesWrittenBy(type)).not.toEqual([]);
-  expect(tablesWrittenBy(type).filter((name) => !declared.has(name))).toEqual([]);
-});
+test.each(availableJobTypes.map((type) => [type]))(
+  "the success of a %s job is that of declared tables",
+  (type) => {
+    const declared = new Set(tables.map(({ name }) => name));
+    expect(tablesWrittenBy(type)).not.toEqual([]);
+    expect(tablesWrittenBy(type).filter((name) => !declared.has(name))).toEqual([]);
+  },
+);
 
 test("every table of results is kept by some job", () => {
   const kept = new Set(availableJobTypes.flatMap((type) => tablesWrittenBy(type)));

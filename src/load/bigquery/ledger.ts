@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Drift } from "../../schemas/drift.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
+import type { Asker } from "../books.ts";
 import type { CounterDelta, LedgerEntry, RunRef } from "../warehouse.ts";
 import { jsonRows } from "./json-rows.ts";
 import { type DatasetNames, tableId } from "./names.ts";
@@ -22,7 +23,7 @@ const OLDEST = sql.raw("_etl_oldest_call");
  * Notes the outcome of attempts in the ledger, of calls that were reserved and of others, and leaves {@link NEW_CALLS}. Calls
  * that are in doubt no longer are forgotten as such. Once per transaction, before everything that asks for the new calls.
  */
-export function settleLedger(names: DatasetNames, run: RunRef, entries: readonly LedgerEntry[]): ScriptPart {
+export function settleLedger(names: DatasetNames, run: Asker, entries: readonly LedgerEntry[]): ScriptPart {
   const rows = sql`(${jsonRows(sql`${LEDGER}`, {
     callId: "STRING",
     endpoint: "STRING",

@@ -34,6 +34,7 @@ import * as slots from "./schedule-slots.ts";
 import { commitFeed, readCheckpoints } from "./feeds.ts";
 import { readIdentity, readServiceHost, writeServiceHost } from "./identity.ts";
 import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
+import { settleLedger } from "./ledger.ts";
 import { readLedgerDays } from "./ledger-days.ts";
 import { hasTable, isMigrated, migrate, printDdl } from "./migrate.ts";
 import { type Attempts, recordAttempts } from "./record-attempts.ts";
@@ -198,6 +199,9 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     noteMissingRows: (run, watched) =>
       noteMissingRows(session, run, watched, foreignInput(keysOf(watched.input), inputTable(run))),
     readMissingRows: (source, limit) => readMissingRows(session, source, limit),
+    async noteCalls(asker, entries) {
+      await session.transaction(settleLedger(session.names, asker, entries));
+    },
     membershipsOf: (pids) => membershipsOf(session, pids),
     countRejects: async (filter, { all }) =>
       (await isMigrated(session)) ? countRejects(session, filter, all) : [],

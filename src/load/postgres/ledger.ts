@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Drift } from "../../schemas/drift.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
+import type { Asker } from "../books.ts";
 import type { CounterDelta, LedgerEntry, RunRef } from "../warehouse.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
@@ -13,7 +14,7 @@ import type { Session } from "./session.ts";
 export async function settleLedger(
   session: Session,
   names: SchemaNames,
-  run: RunRef,
+  run: Asker,
   entries: readonly LedgerEntry[],
 ): Promise<ReadonlySet<string>> {
   if (entries.length === 0) return new Set();

@@ -262,6 +262,9 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
           return missing;
         }),
       ),
+    async noteCalls(asker, entries) {
+      await withRetries(delay, () => within((session) => settleLedger(session, names, asker, entries)));
+    },
     membershipsOf: (pids) => within((session) => membershipsOf(session, names, pids)),
     readMissingRows: (source, limit) => within((session) => readMissingRows(session, names, source, limit)),
     async suppressedPids(pids) {
