@@ -1,4 +1,4 @@
-import { type FileHandle, open } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { type RawBuilder, sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
 import type { RunRef } from "../books.ts";
@@ -33,30 +33,43 @@ export interface StagePlace {
   readonly workFolder: string;
 }
 
-/** Brings lists of rows to BigQuery. */
+/** A row on its way. */
+interface StagedRow {
+  readonly list: number;
+  readonly text: string;
+}
+
+/** Brings lists of rows to BigQuery; each is read once. */
 export async function stageRows(
   place: StagePlace,
   run: RunRef,
   lists: readonly Iterable<readonly Cell[]>[],
 ): Promise<FeedRows> {
-  const inline: string[][] = [];
+  const rest = rowsOf(lists);
+  const first: StagedRow[] = [];
   let bytes = 0;
-  for (const rows of lists) {
-    const texts: string[] = [];
-    inline.push(texts);
-    for (const row of rows) {
-      const text = JSON.stringify(row);
-      bytes += Buffer.byteLength(text) + 1;
-      if (bytes > INLINE_BYTES) return loadRows(place, run, lists);
-      texts.push(text);
-    }
+  // Not for-of: where that is left, nobody can go on with the rest.
+  for (let next = rest.next(); !next.done; next = rest.next()) {
+    first.push(next.value);
+    bytes += Buffer.byteLength(next.value.text) + 1;
+    if (bytes > INLINE_BYTES) return loadRows(place, run, [first, rest]);
   }
+  const texts = Map.groupBy(first, ({ list }) => list);
   return {
-    declare: inline.map((texts, i) => sql`${sql.raw(variable(i))} STRING DEFAULT ${`[${texts.join(",")}]`}`),
+    declare: lists.map((_, i) => {
+      const rows = (texts.get(i) ?? []).map(({ text }) => text);
+      return sql`${sql.raw(variable(i))} STRING DEFAULT ${`[${rows.join(",")}]`}`;
+    }),
     source: (list) =>
       `(SELECT ord, e AS cells FROM UNNEST(JSON_QUERY_ARRAY(${variable(list)})) AS e WITH OFFSET AS ord)`,
     drop: async () => {},
   };
+}
+
+function* rowsOf(lists: readonly Iterable<readonly Cell[]>[]): Generator<StagedRow> {
+  for (const [list, rows] of lists.entries()) {
+    for (const row of rows) yield { list, text: JSON.stringify(row) };
+  }
 }
 
 function variable(list: number): string {
@@ -66,7 +79,7 @@ function variable(list: number): string {
 async function loadRows(
   { session, workFolder }: StagePlace,
   run: RunRef,
-  lists: readonly Iterable<readonly Cell[]>[],
+  parts: readonly Iterable<StagedRow>[],
 ): Promise<FeedRows> {
   const manifest = await openManifest(workFolder, run);
   const table = manifest.table("feed");
@@ -75,7 +88,7 @@ async function loadRows(
     await manifest.end();
   };
   try {
-    await writeLines(manifest, lists);
+    await writeLines(manifest, parts);
     await manifest.note({ run, callIds: [], tables: [table] });
     await createStagingTable(session, table, columns);
     const file = manifest.file("rows.ndjson");
@@ -92,25 +105,23 @@ async function loadRows(
   };
 }
 
-async function writeLines(manifest: Manifest, lists: readonly Iterable<readonly Cell[]>[]): Promise<void> {
+async function writeLines(manifest: Manifest, parts: readonly Iterable<StagedRow>[]): Promise<void> {
   const file = await open(manifest.file("rows.ndjson"), "w", 0o600);
+  let ord = 0;
+  let lines: string[] = [];
   try {
-    for (const [list, rows] of lists.entries()) await writeList(file, list, rows);
+    for (const rows of parts) {
+      for (const { list, text } of rows) {
+        lines.push(`{"list":${list},"ord":${ord++},"cells":${JSON.stringify(text)}}\n`);
+        if (lines.length < BUFFER_LINES) continue;
+        await file.appendFile(lines.join(""));
+        lines = [];
+      }
+    }
+    await file.appendFile(lines.join(""));
   } finally {
     await file.close();
   }
-}
-
-async function writeList(file: FileHandle, list: number, rows: Iterable<readonly Cell[]>): Promise<void> {
-  let ord = 0;
-  let lines: string[] = [];
-  for (const row of rows) {
-    lines.push(`{"list":${list},"ord":${ord++},"cells":${JSON.stringify(JSON.stringify(row))}}\n`);
-    if (lines.length < BUFFER_LINES) continue;
-    await file.appendFile(lines.join(""));
-    lines = [];
-  }
-  await file.appendFile(lines.join(""));
 }
 
 /** A cell of a staged row, as text. */

@@ -169,6 +169,20 @@ export function describeFeeds(getPlace: GetPlace): void {
   });
 
   describe("a sweep of a segment", () => {
+    test("takes over more members than a statement can carry", async () => {
+      const { warehouse } = getPlace();
+      const run = await beginFeed(getPlace());
+      const sweep = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
+      const members = Array.from({ length: 5000 }, (_, i) => member(`p-${"0".repeat(40)}${i}`, 1));
+      expect(await sweep.add(commitOf(run), members)).toEqual({
+        rowsWritten: 10_000,
+        added: 5000,
+        suppressed: 0,
+      });
+      await sweep.close();
+      expect(await warehouse.memberCounts(SEGMENT)).toEqual({ living: 5000, known: 5000 });
+    });
+
     test("takes over who appears, and records who is proven gone", async () => {
       const place = getPlace();
       const { warehouse } = place;
