@@ -41,6 +41,8 @@ export interface JobPlan {
   readonly calls: number;
   readonly estimated_billable: BillableEstimate;
   readonly estimated_seconds: number;
+  /** Bytes that the selection reads, and this plan has read, where reading is paid for by the byte (BigQuery); else null. */
+  readonly bytes_to_scan: number | null;
   /** Received answers in this data_dir, which a run loads first: their records are not sent, though they count as due here. */
   readonly waiting_answers: WaitingAnswers;
 }
@@ -110,6 +112,7 @@ function planFeed(job: FeedJobConfig): JobPlan {
     calls,
     estimated_billable: { low: 0, expected: 0, high: 0, basis: "free" },
     estimated_seconds: 0,
+    bytes_to_scan: null,
     waiting_answers: { calls: 0, bytes: 0 },
   };
 }
@@ -154,6 +157,7 @@ async function planJob(
     calls: forecast.calls,
     estimated_billable: forecast.billable,
     estimated_seconds: forecast.seconds,
+    bytes_to_scan: await warehouse.scannedBytes(spec),
   };
   return { plan, sending: forecast.records };
 }

@@ -30,6 +30,7 @@ export function explainDatabase(
           }
         }),
       ),
+    scannedBytes: (input, reading) => explained(() => database.scannedBytes(input, reading)),
     findRows: (input, wanted) => explained(() => database.findRows(input, wanted)),
     close: () => database.close(),
   };

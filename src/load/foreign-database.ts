@@ -67,6 +67,8 @@ export interface ForeignDatabase {
     reading: Reading,
     work: (rows: ForeignRows) => Promise<Result>,
   ): Promise<Result>;
+  /** Bytes that are read for the rows of an input; null where reading isn't paid for by the byte. */
+  scannedBytes(input: InputSource, reading: Reading): Promise<number | null>;
   /** The rows of an input with one of these keys, addresses (in the form in which they are compared) or PIDs. */
   findRows(input: InputSource, wanted: KnownBy): Promise<readonly NamingRow[]>;
   close(): Promise<void>;

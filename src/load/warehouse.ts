@@ -482,6 +482,11 @@ export interface Warehouse
 
   /** Counts what is due, without changing anything; works before the first migration too. */
   planLookup(spec: LookupSpec): Promise<LookupCounts>;
+  /**
+   * Bytes that a selection (and a plan, which counts the same) reads of the input and of what is known of its rows; null where
+   * nobody pays for reading. Reads nothing.
+   */
+  scannedBytes(spec: LookupSpec): Promise<number | null>;
   /** Freezes what is due in a work table, rejects unusable rows, reuses fresh answers: one transaction. */
   selectLookup(spec: LookupSpec, run: RunRef): Promise<LookupSelection>;
   /** Brings a person into the warehouse's own form; synchronous and pure. `answeredAt` is the age of its values. */

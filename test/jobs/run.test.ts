@@ -154,6 +154,7 @@ describe("a plan", () => {
           basis: "no history: as if every record matched",
         },
         estimated_seconds: 1,
+        bytes_to_scan: null,
         waiting_answers: { calls: 0, bytes: 0 },
       },
     ]);

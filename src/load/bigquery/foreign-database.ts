@@ -7,6 +7,7 @@ import { openClient } from "./client.ts";
 import { checkInput } from "./input.ts";
 import { openLocalInput } from "./foreign-input.ts";
 import { findNamingRows } from "./naming-rows.ts";
+import { sizeOf } from "./scan-size.ts";
 import { openSession, type Session } from "./session.ts";
 
 /** Rows that are read at once: some megabytes. */
@@ -44,6 +45,10 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
         copyText: () => streamOf(pages(), (page) => copyText(page, columns)),
         jsonLines: () => streamOf(pages(), jsonLines),
       });
+    },
+    async scannedBytes(input, reading) {
+      const { rawRows, cursorMax } = await openLocalInput(session, { input, type: reading.type }, reading);
+      return sizeOf(session, cursorMax === null ? [rawRows] : [rawRows, cursorMax]);
     },
     findRows: (input, wanted) => findNamingRows(session, input, wanted),
     async close() {},

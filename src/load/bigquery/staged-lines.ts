@@ -3,6 +3,7 @@ import { dueAt } from "../due-at.ts";
 import type { LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "../warehouse.ts";
 import { answerFields } from "./staged-columns.ts";
 import type { StagedPerson } from "./staged-person.ts";
+import { createTextSlab } from "./text-slab.ts";
 
 /** `,"name":"text"`, nothing for null. */
 function member(name: string, cell: Cell): string {
@@ -26,6 +27,9 @@ function recordMembers(
   );
 }
 
+/** Lines wait here until they are written. */
+const put = createTextSlab();
+
 /** The line of an answer. */
 export function answerLine(spec: LoadSpec, answer: LookupAnswer, seq: number): Buffer {
   const { record, outcome, servicePid, cells, extra, apiRequestId, answeredAt, callId } = answer;
@@ -39,8 +43,7 @@ export function answerLine(spec: LoadSpec, answer: LookupAnswer, seq: number): B
     `${member("api_request_id", apiRequestId)}${member("extra", extra)},"cells":{${own.slice(1)}}`;
   // Prepared persons come from this warehouse's own preparePerson, which is stagePerson.
   const person = answer.person as StagedPerson | null;
-  if (person === null) return Buffer.from(`${text}}\n`);
-  return Buffer.concat([Buffer.from(`${text},`), person.line, Buffer.from("}\n")]);
+  return put(person === null ? [text, "}\n"] : [text, ",", person.line, "}\n"]);
 }
 
 /** The line of a reject. @param callId a call that it stands and falls with; null for none. */

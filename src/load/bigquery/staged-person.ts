@@ -2,6 +2,7 @@ import type { Cell } from "../../schemas/convert.ts";
 import { encodePerson, groupNames, listGroups, scalarNames } from "../person-groups.ts";
 import { createRowStore } from "../row-store.ts";
 import type { PersonUpdate, PreparedPerson } from "../warehouse.ts";
+import { createTextSlab } from "./text-slab.ts";
 
 /** Stands in the hashes of an answer for a group that it doesn't speak of. */
 export const UNSPOKEN_HASH = "~".repeat(16);
@@ -49,6 +50,9 @@ function objectOf(keys: readonly string[], cells: readonly (Cell | undefined)[],
 /** Hashes are those of the Postgres warehouse, so that the same people have the same state in both. */
 const scratch = createRowStore(256 * 1024);
 
+/** Lines wait here until they are written into a file. */
+const put = createTextSlab();
+
 /** Brings a person into the form of a staged line. */
 export function stagePerson(update: PersonUpdate, answeredAt: string): StagedPerson {
   const encoded = encodePerson(update, answeredAt, scratch);
@@ -73,5 +77,5 @@ export function stagePerson(update: PersonUpdate, answeredAt: string): StagedPer
     }
     return true;
   });
-  return { pid: update.servicePid, line: Buffer.from(pieces.join("")), filled, isWhole: encoded.isWhole };
+  return { pid: update.servicePid, line: put(pieces), filled, isWhole: encoded.isWhole };
 }

@@ -132,7 +132,7 @@ async function upload(
         writeDisposition: "WRITE_APPEND",
         maxBadRecords: 0,
       });
-      const source = createReadStream(file, { highWaterMark: 1 << 20 });
+      const source = createReadStream(file, { highWaterMark: 256 * 1024 });
       source.on("error", reject);
       sink.on("error", reject);
       sink.on("job", () => resolve());

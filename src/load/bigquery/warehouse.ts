@@ -43,6 +43,7 @@ import * as runs from "./runs.ts";
 import { createSampleTable } from "./sample-table.ts";
 import { memberCounts, openSweep } from "./segment-sweep.ts";
 import type { ReadErasureSecret } from "../suppression.ts";
+import { scannedBytes } from "./scan-size.ts";
 import { openSession, type TransactionWork } from "./session.ts";
 import { openSuppression } from "./suppression.ts";
 import { jobStatus, tableFreshness } from "./status.ts";
@@ -128,6 +129,11 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
       const openForeign = foreignInput(spec.input, stagingName("plan"));
       const context = { session, names, spec, isMigrated: await isMigrated(session), openForeign };
       return (await selectDue(context, null)).counts;
+    },
+    async scannedBytes(spec) {
+      const { connection } = spec.input;
+      const context = { session, names, spec, isMigrated: await isMigrated(session) };
+      return scannedBytes({ ...context, foreign: connection && foreign.of(connection) });
     },
     async selectLookup(spec, run): Promise<LookupSelection> {
       await clearManifests(session, options.workFolder, run);

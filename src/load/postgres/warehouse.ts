@@ -136,6 +136,11 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       const selected = await inTransaction(pool, plan, { keep: false });
       return selected.counts;
     },
+    scannedBytes: async (spec) => {
+      const { type, maxRecords, shard } = spec;
+      const reading = { type, ranked: maxRecords !== null, recent: null, isSharded: shard !== null };
+      return (await foreignOf(spec.input)?.scannedBytes(spec.input, reading)) ?? null;
+    },
     async selectLookup(spec, run): Promise<LookupSelection> {
       const workTable = workTableName(run);
       // By itself: other shards that look for orphans at the same time would wait until this selection is made.
