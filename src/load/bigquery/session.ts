@@ -11,6 +11,7 @@ import {
 } from "kysely";
 import { type Client, pauseMs } from "./client.ts";
 import { BigQueryFailure, isConflict, isDuplicate } from "./failure.ts";
+import type { LoadPace } from "./load-pace.ts";
 import type { Room } from "../../schemas/table.ts";
 import type { DatasetNames } from "./names.ts";
 import { parameterOf, type QueryParameter, type RawRow, readRow, type ResultField } from "./values.ts";
@@ -48,6 +49,8 @@ export interface SessionOptions {
   readonly location: string | null;
   /** A job that would bill more is refused by BigQuery; null for no bound. */
   readonly maximumBytesBilled: number | null;
+  /** When loads may begin; absent for at once. */
+  readonly pace?: LoadPace;
 }
 
 /** The way to BigQuery: each statement or script is one job. */
@@ -55,6 +58,7 @@ export interface Session {
   readonly client: Client;
   readonly names: DatasetNames;
   readonly location: string | null;
+  readonly pace: LoadPace | null;
   /** Reads; tried again after what passes by itself. */
   rows<Row>(statement: RawBuilder<Row>): Promise<Row[]>;
   /** Pages of a result that may be long, each as large as one answer can be. */
@@ -167,6 +171,7 @@ export function openSession(options: SessionOptions): Session {
     client,
     names,
     location,
+    pace: options.pace ?? null,
     async rows<Row>(statement: RawBuilder<Row>) {
       return rest<Row>(await ask(statement));
     },

@@ -110,6 +110,7 @@ export async function loadFile(
   session: Session,
   request: LoadRequest,
 ): Promise<{ rows: number; bytes: number }> {
+  await session.pace?.next();
   await patiently(() => upload(session, request));
   return awaitLoad(session.client, request.jobId, session.location);
 }

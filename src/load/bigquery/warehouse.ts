@@ -1,4 +1,5 @@
 import { FixConfigurationError } from "../../errors.ts";
+import { systemClock } from "../../clock.ts";
 import { crashPoint } from "../../crash-point.ts";
 import type { PassCheckpoint } from "../pass-checkpoint.ts";
 import type { ForeignDatabases, Reading } from "../foreign-database.ts";
@@ -17,6 +18,7 @@ import { type Client, type ClientOptions, openClient } from "./client.ts";
 import { commitLookup, openCommit } from "./commit-lookup.ts";
 import { checkInput } from "./input.ts";
 import { openForeignInput } from "./foreign-input.ts";
+import { createLoadPace } from "./load-pace.ts";
 import { clearManifests, inputTable } from "./manifest.ts";
 import { stagingName } from "./staging.ts";
 import { dropOrphanedSelections } from "./selection-tables.ts";
@@ -83,6 +85,7 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     names,
     location,
     maximumBytesBilled,
+    pace: createLoadPace(options.workFolder, systemClock),
   });
   const suppression = openSuppression(session, options.readErasureSecret);
   const feedContext = { session, workFolder: options.workFolder, suppression };
