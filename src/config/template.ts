@@ -6,8 +6,7 @@ export interface ConfigAnswers {
   readonly baseUrl: string;
   /** `${NAME}` or `file:PATH`; null for the sandbox. */
   readonly apiKey: string | null;
-  /** `embedded`, `${NAME}` or `file:PATH`. */
-  readonly warehouseUrl: string;
+  readonly warehouse: WarehouseAnswers;
   /** Name of the input. */
   readonly input: string;
   /** `schema.table` or `table`. */
@@ -19,6 +18,15 @@ export interface ConfigAnswers {
   /** Columns by field of the service; at least one. */
   readonly fields: Readonly<Partial<Record<InputField, readonly string[]>>>;
 }
+
+/** Which warehouse is filled. */
+export type WarehouseAnswers =
+  | {
+      readonly type: "postgres";
+      /** `embedded`, `${NAME}` or `file:PATH`. */
+      readonly url: string;
+    }
+  | { readonly type: "bigquery"; readonly project: string; readonly location: string };
 
 /** A commented config.yaml from these answers, with every job that the mapped fields allow. */
 export function renderConfig(answers: ConfigAnswers): string {
@@ -35,8 +43,7 @@ service:
   #requests_per_second: 50      # a cap of your own; on 429 the program slows down by itself
 
 warehouse:
-  type: postgres
-  url: ${scalar(answers.warehouseUrl)}   # embedded, or \${NAME} or file:PATH of a postgresql:// address
+${renderWarehouse(answers.warehouse)}
   #schema: person_data          # people
   #ops_schema: person_data_ops  # runs, ledger, checkpoints: no personal data in it
 
@@ -54,6 +61,18 @@ ${renderFields(answers.fields)}
 
 jobs:
 ${renderJobs(answers)}`;
+}
+
+function renderWarehouse(warehouse: WarehouseAnswers): string {
+  if (warehouse.type === "postgres") {
+    return `  type: postgres
+  url: ${scalar(warehouse.url)}   # embedded, or \${NAME} or file:PATH of a postgresql:// address`;
+  }
+  return `  type: bigquery               # rights, cost and what isn't there yet: docs/bigquery.md
+  project: ${scalar(warehouse.project)}
+  location: ${scalar(warehouse.location)}   # of your datasets
+  #credentials: adc             # Application Default Credentials, or file:PATH of a service account's key
+  #maximum_bytes_billed: 1000000000000   # a statement that would bill more is refused`;
 }
 
 function renderFields(fields: ConfigAnswers["fields"]): string {

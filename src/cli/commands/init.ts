@@ -27,6 +27,8 @@ export const addInit: AddCommand = (program, act) => {
       "--warehouse-url-env <name>",
       "environment variable that holds the postgresql:// address (default: the embedded database)",
     )
+    .option("--bigquery-project <id>", "Google Cloud project of a warehouse in BigQuery")
+    .option("--bigquery-location <place>", "location of its datasets (default: US)")
     .option("--table <table>", "table of the input rows (`crm.customers`)")
     .option("--input <name>", "name of the input (default: the table's)")
     .option("--key <columns>", "key columns of the table, with commas between (default: id)")
@@ -90,10 +92,12 @@ async function writeConfig(
 }
 
 /** Values for the variables that the file will name, which need not be set yet. */
-function standIns({ apiKey, warehouseUrl }: ConfigAnswers): Record<string, string> {
+function standIns({ apiKey, warehouse }: ConfigAnswers): Record<string, string> {
   return {
     ...(apiKey === null ? {} : { [nameIn(apiKey)]: "stand-in" }),
-    [nameIn(warehouseUrl)]: "postgresql://stand-in@localhost/stand-in",
+    ...(warehouse.type === "postgres"
+      ? { [nameIn(warehouse.url)]: "postgresql://stand-in@localhost/stand-in" }
+      : {}),
   };
 }
 
