@@ -5,15 +5,16 @@ import type { SelectionTables } from "./selection-tables.ts";
 
 /** The distinct records of what is due, by content: sent_hash, rank, occurrences. */
 export function groupedRecords({ due, reused }: SelectionTables, isReusing: boolean): string {
-  return `SELECT sent_hash, MIN(rank) AS rank, SUM(occurrences) AS occurrences FROM ${due}
-    WHERE ${isToSend("", reused, isReusing)} GROUP BY sent_hash`;
+  return `SELECT sent_hash, MIN(rank) AS rank, SUM(occurrences) AS occurrences FROM ${due} AS d
+    WHERE ${isToSend(reused, isReusing)} GROUP BY sent_hash`;
 }
 
 const NOT_DUE = "class NOT IN ('unchanged', 'waiting') AND NOT STARTS_WITH(class, 'reject:')";
 
-function isToSend(alias: string, reused: string, isReusing: boolean): string {
+/** Of rows `d`: a name without that would be found in the inner table first. */
+function isToSend(reused: string, isReusing: boolean): string {
   if (!isReusing) return NOT_DUE;
-  return `${NOT_DUE} AND NOT EXISTS (SELECT 1 FROM ${reused} AS taken WHERE taken.source_key = ${alias}source_key)`;
+  return `${NOT_DUE} AND NOT EXISTS (SELECT 1 FROM ${reused} AS taken WHERE taken.source_key = d.source_key)`;
 }
 
 /**
@@ -32,7 +33,7 @@ export function workRows(
     FROM (
       SELECT sent_hash, MIN(record) AS record, MIN(pid) AS pid, MIN(rank) AS rank, SUM(occurrences) AS occurrences,
         TO_JSON_STRING(ARRAY_AGG(STRUCT(source_key AS k, TO_HEX(input_hash) AS h, prior AS p) ORDER BY source_key)) AS input_rows
-      FROM ${tables.due} AS d WHERE ${isToSend("d.", tables.reused, isReusing)} GROUP BY sent_hash ${cap}) AS kept`;
+      FROM ${tables.due} AS d WHERE ${isToSend(tables.reused, isReusing)} GROUP BY sent_hash ${cap}) AS kept`;
 }
 
 /** One row of the work table, as it is read. */

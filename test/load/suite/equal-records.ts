@@ -109,6 +109,28 @@ export function describeEqualRecords(getPlace: GetPlace): void {
       expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 3, unchanged: 3 });
     });
 
+    test("what takes a fresh answer leaves what is to be sent beside it as it is", async () => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", ...ann }]);
+      await runNight(place, resolveSpec(), matchAll);
+      await addPeople(place, [
+        { id: "2", ...ann },
+        { id: "3", first_name: "Bea", last_name: "Smith", email: "bea@example.com" },
+        { id: "4", first_name: "Bea", last_name: "Smith", email: "bea@example.com" },
+      ]);
+      const { counts } = await runNight(place, resolveSpec(), matchAll);
+      expect(gist(counts)).toEqual({
+        read: 4,
+        unchanged: 1,
+        due: 3,
+        dueReasons: { never_answered: 3 },
+        duplicate: 2,
+        reused: 1,
+        toSend: 1,
+      });
+      expect(counts.states.due).toBe(2);
+    });
+
     test("an expired answer is not reused", async () => {
       const place = getPlace();
       const spec = enrichSpec({ refreshAfterMs: 100 * DAY_MS });
