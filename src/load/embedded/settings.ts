@@ -24,7 +24,8 @@ function settings(port: number): Record<string, string> {
     listen_addresses: "127.0.0.1",
     port: String(port),
     unix_socket_directories: "",
-    max_connections: "50",
+    // Shards, schedulers and BI tools beside each other.
+    max_connections: "120",
     password_encryption: "scram-sha-256",
     shared_buffers: "256MB",
     effective_cache_size: "1GB",
