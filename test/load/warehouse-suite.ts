@@ -28,7 +28,8 @@ import { describeValues } from "./suite/values.ts";
 /** Some of the behaviour. */
 export type SuitePart = (getPlace: GetPlace) => void;
 
-const allParts: readonly SuitePart[] = [
+/** All of it. */
+export const allParts: readonly SuitePart[] = [
   describeSelection,
   describeRejectedRows,
   describeEqualRecords,
