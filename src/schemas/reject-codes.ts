@@ -48,7 +48,7 @@ export const rejectCodes = {
   not_loadable: {
     stage: "load",
     means: "The warehouse refuses a value of the answer.",
-    todo: "Look at `details` for the database's code; retry once the cause is gone, such as after an upgrade of the service.",
+    todo: "Look at `details` for the database's code, or the column and the type that it expects (BigQuery); retry once the cause is gone, such as after an upgrade of the service.",
   },
   unknown_pid: {
     stage: "send",

@@ -1,4 +1,5 @@
 import { HASH_VERSION } from "./content.ts";
+import { faultDetails } from "./data-fault.ts";
 import { resolveRejects } from "./load-answers.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { quoteLiteral, tableText } from "./names.ts";
@@ -23,7 +24,7 @@ export function rejectedStatements(place: LoadPlace): readonly string[] {
     ...(isRefused === null
       ? []
       : [
-          `SELECT ${columns}, 'load', 'not_loadable', ${quoteLiteral(NOT_LOADABLE)}, CAST(NULL AS JSON)
+          `SELECT ${columns}, 'load', 'not_loadable', ${quoteLiteral(NOT_LOADABLE)}, ${faultDetails(spec.type)}
       FROM ${stage} AS s, UNNEST(s.input_rows) AS r WHERE ${isRefused}`,
         ]),
   ];
