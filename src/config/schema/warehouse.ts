@@ -47,7 +47,8 @@ const project = {
 const bigquery = z.strictObject({
   ...project,
   location: location(),
-  commit_records: wholeNumber(1, 10_000_000).default(100_000),
+  // What has to be known of each answer that waits takes memory.
+  commit_records: wholeNumber(1, 250_000).default(100_000),
   commit_every: duration("1s").default("5m"),
   ...common,
 });
