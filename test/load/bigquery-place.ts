@@ -19,6 +19,8 @@ import type { Place } from "./suite/place.ts";
 export interface BigQueryPlace extends Place {
   readonly session: Session;
   readonly mirror: Mirror;
+  /** Where the warehouse's files are. */
+  readonly workFolder: string;
 }
 
 /** Opens a warehouse in datasets of its own: in an emulator in a project of its own, too. */
@@ -28,6 +30,7 @@ export async function openBigQueryPlace(bigQuery: TestBigQuery): Promise<BigQuer
   const project = apiEndpoint === null ? bigQuery.project : `test-${id}`;
   const names = { project, data: "person_data", ops: "person_data_ops" };
   const credentials = { credentialsFile: null, impersonate: null };
+  const workFolder = join(inject("runFolder"), `work-${id}`);
   const client = openClient({ project, ...credentials, apiEndpoint });
   const session = openSession({ client, names, location: null, maximumBytesBilled: null });
   /** Tables of ours that may have rows. */
@@ -50,7 +53,7 @@ export async function openBigQueryPlace(bigQuery: TestBigQuery): Promise<BigQuer
         gathering: { maxRecords: 1, maxAgeMs: 0 },
         readErasureSecret: async () => null,
         foreign: keepForeignDatabases(openForeignDatabase),
-        workFolder: join(inject("runFolder"), `work-${id}`),
+        workFolder,
         description: "BigQuery",
         client: watching,
       }),
@@ -68,6 +71,7 @@ export async function openBigQueryPlace(bigQuery: TestBigQuery): Promise<BigQuer
     },
     session,
     mirror,
+    workFolder,
     locksBySql: true,
     sql: (text, params) => mirror.sql(text, params),
     prefetch: () => mirror.prefetch(),

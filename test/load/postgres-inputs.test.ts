@@ -382,6 +382,19 @@ describe("an input behind another connection", () => {
   });
 });
 
+test("a connection that nothing answers at is told by its name, also for a plan", async () => {
+  const connection = { type: "postgres", name: "crm", url: "postgresql://127.0.0.1:1/crm" } as const;
+  const input = { ...people, connection };
+  const refusal = {
+    code: "database_unreachable",
+    message: expect.stringMatching(
+      /^Connection crm can't be used: nothing listens .* connections\.crm\.url /,
+    ),
+  };
+  await expect(place.warehouse.checkInput(input)).rejects.toMatchObject(refusal);
+  await expect(place.warehouse.planLookup(enrichSpec({ input }))).rejects.toMatchObject(refusal);
+});
+
 test("a selection that a crash of the server emptied says so instead of ending early", async () => {
   const { warehouse } = place;
   await place.sql(

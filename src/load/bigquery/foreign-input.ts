@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { createWriteStream } from "node:fs";
-import { mkdir, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { rm } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { FixConfigurationError } from "../../errors.ts";
 import type { ForeignDatabase, Reading } from "../foreign-database.ts";
@@ -9,6 +8,7 @@ import type { InputSource, Part } from "../input-source.ts";
 import type { LookupSpec } from "../warehouse.ts";
 import { isNotFound } from "./failure.ts";
 import { cursorMaxSelect, describeColumns, otherPartsOf, partsOf, rawSelect } from "./input.ts";
+import { inputFile, removeInputFiles } from "./manifest.ts";
 import { quoteLiteral, tableText } from "./names.ts";
 import type { Session } from "./session.ts";
 import { createStagingTable, dropTable, loadFile, type StagingColumn } from "./staging.ts";
@@ -72,8 +72,8 @@ export async function openForeignInput(
   },
 ): Promise<OpenedInput> {
   const { workFolder, table } = stage;
-  const file = join(workFolder, `${table}.input.ndjson`);
-  await mkdir(workFolder, { recursive: true, mode: 0o700 });
+  const file = inputFile(workFolder, table);
+  await removeInputFiles(workFolder);
   try {
     const read = await database.read(input, reading, async (rows) => {
       await pipeline(rows.jsonLines(), createWriteStream(file, { flags: "wx", mode: 0o600 }));

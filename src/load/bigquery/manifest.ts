@@ -1,9 +1,9 @@
 import { createHash, randomUUID } from "node:crypto";
-import { mkdir, open, rename, rm } from "node:fs/promises";
+import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { RunRef } from "../warehouse.ts";
 import type { Session } from "./session.ts";
-import { dropTable, STAGING_PREFIX, tablesNamed } from "./staging.ts";
+import { dropTable, STAGING_LIFE_MS, STAGING_PREFIX, tablesNamed } from "./staging.ts";
 
 /** What a group of calls is going to be loaded from. */
 export interface ManifestContent {
@@ -68,6 +68,28 @@ export async function clearManifests(session: Session, workFolder: string, owner
     if (of !== count || `${index}/${of}` === owner.shard) await dropTable(session, table);
   }
   await rm(ownerFolder(workFolder, owner), { recursive: true, force: true });
+  await removeInputFiles(workFolder, (name) => name.startsWith(stagingPrefix(owner)));
+}
+
+/** Where rows of another database stand on their way into a table. */
+export function inputFile(workFolder: string, table: string): string {
+  return join(workFolder, `${table}${INPUT_FILE}`);
+}
+
+const INPUT_FILE = ".input.ndjson";
+
+/** Removes such files, which a crash leaves behind; those of yesterday are nobody's any more. */
+export async function removeInputFiles(
+  workFolder: string,
+  isLeft: (name: string) => boolean = () => false,
+): Promise<void> {
+  await mkdir(workFolder, { recursive: true, mode: 0o700 });
+  for (const name of await readdir(workFolder)) {
+    if (!name.endsWith(INPUT_FILE)) continue;
+    const path = join(workFolder, name);
+    if (isLeft(name) || Date.now() - (await stat(path)).mtimeMs > STAGING_LIFE_MS)
+      await rm(path, { force: true });
+  }
 }
 
 /** Name of a table for rows of another database that a run reads; left behind, it is cleared away with the groups. */
