@@ -7,19 +7,12 @@ import {
   normalizedEmail,
   type Subject,
 } from "../subject-hash.ts";
+import { namingTables, type NamingTable } from "../naming-tables.ts";
 import { addRowsOfPids, findAgain } from "./find-people.ts";
 import { forgetDoubts } from "./call-in-doubt.ts";
 import { quoteIdentifier, type SchemaNames, tableId } from "./names.ts";
 import { noteSubjects } from "./note-subjects.ts";
-import {
-  isStagedEmail,
-  isStagedPid,
-  namesStaged,
-  namingTables,
-  type NamingTable,
-  stagedPeople,
-  stagePeople,
-} from "./people-tables.ts";
+import { isStagedEmail, isStagedPid, namesStaged, stagedPeople, stagePeople } from "./people-tables.ts";
 import type { Session } from "./session.ts";
 import { type EpochRow, keyOfEpoch, type ReadErasureSecret } from "../suppression.ts";
 import { makeEpochRow } from "./suppression.ts";

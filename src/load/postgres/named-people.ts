@@ -1,26 +1,9 @@
 import type { Cell } from "../../schemas/convert.ts";
-import {
-  type EncodedGroup,
-  type EncodedPerson,
-  listGroups,
-  scalarNames,
-  withListRows,
-  withScalarRow,
-} from "../person-groups.ts";
+import { addressLists, type NamingList, relativeLists, SPOUSE } from "../naming-lists.ts";
+import { type EncodedGroup, type EncodedPerson, withListRows, withScalarRow } from "../person-groups.ts";
 import { createRowStore, decodeRows } from "../row-store.ts";
 
-const SPOUSE = scalarNames.indexOf("service_spouse_pid");
-/** Where each list of people or addresses stands among the lists, and the column that names them. */
-const relatives = placesOf("person_relative", "relative_service_pid");
-const addresses = placesOf("person_email", "email_address");
-
-function placesOf(table: string, column: string): readonly { readonly list: number; readonly at: number }[] {
-  return listGroups.flatMap((group, list) =>
-    group.table === table ? [{ list, at: group.columns.indexOf(column) }] : [],
-  );
-}
-
-function valuesAt(person: EncodedPerson, places: typeof relatives): readonly string[] {
+function valuesAt(person: EncodedPerson, places: readonly NamingList[]): readonly string[] {
   return places.flatMap(({ list, at }) => {
     const group = person.groups[list + 1];
     return group ? decodeRows(group.rows).flatMap((row) => row[at] ?? []) : [];
@@ -29,7 +12,7 @@ function valuesAt(person: EncodedPerson, places: typeof relatives): readonly str
 
 /** The addresses of a person. */
 export function addressesOf(person: EncodedPerson): readonly string[] {
-  return valuesAt(person, addresses);
+  return valuesAt(person, addressLists);
 }
 
 function spouseOf({ groups, partial }: EncodedPerson): string | null {
@@ -42,7 +25,7 @@ function spouseOf({ groups, partial }: EncodedPerson): string | null {
 /** The PIDs of the people whom a person's rows name beside the person. */
 export function namedBy(person: EncodedPerson): readonly string[] {
   const spouse = spouseOf(person);
-  return [...valuesAt(person, relatives), ...(spouse === null ? [] : [spouse])];
+  return [...valuesAt(person, relativeLists), ...(spouse === null ? [] : [spouse])];
 }
 
 /** The person without what names any of these PIDs; the same hashes as if the service had left it out. */
@@ -50,7 +33,7 @@ export function withoutNamed(person: EncodedPerson, pids: ReadonlySet<string>): 
   const isErased = (cell: Cell | undefined) => typeof cell === "string" && pids.has(cell);
   const store = createRowStore(1024);
   const groups: (EncodedGroup | undefined)[] = [...person.groups];
-  for (const { list, at } of relatives) {
+  for (const { list, at } of relativeLists) {
     const group = groups[list + 1];
     if (!group) continue;
     const rows = decodeRows(group.rows);

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
-import { type ErasureKey, type Subject, subjectHash } from "../subject-hash.ts";
+import { subjectRow } from "../keep-out.ts";
+import type { ErasureKey, Subject } from "../subject-hash.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
 
@@ -15,14 +16,7 @@ export async function noteSubjects(
   subjects: readonly Subject[],
 ): Promise<void> {
   if (subjects.length === 0) return;
-  const rows = subjects.map((subject) => ({
-    kind: subject.kind,
-    hash: subjectHash(key, subject),
-    pid: subject.kind === "pid" ? subject.pid : null,
-    source: subject.kind === "source_key" ? subject.source : null,
-    source_key: subject.kind === "source_key" ? subject.sourceKey : null,
-    email: subject.kind === "email" ? subject.address : null,
-  }));
+  const rows = subjects.map((subject) => subjectRow(key, subject));
   const given = sql`json_to_recordset(${JSON.stringify(rows)}::json)
     AS g(kind text, hash text, pid text, source text, source_key text, email text)`;
   await session.change(sql`

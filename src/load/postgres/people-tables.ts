@@ -1,22 +1,10 @@
 import { type RawBuilder, sql } from "kysely";
 import { normalizedEmail } from "../subject-hash.ts";
 import type { KnownBy, RowKey } from "../erasure-warehouse.ts";
-import type { NamesPeople, Table } from "../../schemas/table.ts";
-import { tables } from "../../schemas/registry.ts";
+import type { NamingTable } from "../naming-tables.ts";
 import { quoteIdentifier } from "./names.ts";
 import type { Session } from "./session.ts";
 import { normalizedAddress } from "./suppression.ts";
-
-/** A table that names people, and how. */
-export interface NamingTable {
-  readonly table: Table;
-  readonly people: NamesPeople;
-}
-
-/** Every declared table that names people: those whose rows go with a person. */
-export const namingTables: readonly NamingTable[] = tables.flatMap((table) =>
-  table.people === null || typeof table.people === "string" ? [] : [{ table, people: table.people }],
-);
 
 /** Temporary tables with what people are known by, for this transaction: `erased_pid`, `erased_email`, `erased_row`. */
 export async function stagePeople(session: Session, people: KnownBy): Promise<void> {
