@@ -28,10 +28,6 @@ export const adviceByCode = {
     means: "A setting is known, but not built yet.",
     next: "Remove the setting, or upgrade.",
   },
-  not_available: {
-    means: "This can't be done with what is configured.",
-    next: "The message says what else there is.",
-  },
   unreadable_secret: {
     means: "The file of a secret can't be read.",
     next: "Look at its path and its rights; it is read anew each time it is needed.",

@@ -73,6 +73,7 @@ export async function openBigQueryPlace(bigQuery: TestBigQuery): Promise<BigQuer
     mirror,
     workFolder,
     locksBySql: true,
+    isSlow: true,
     sql: (text, params) => mirror.sql(text, params),
     prefetch: () => mirror.prefetch(),
     async close() {

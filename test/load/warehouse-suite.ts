@@ -28,8 +28,7 @@ import { describeValues } from "./suite/values.ts";
 /** Some of the behaviour. */
 export type SuitePart = (getPlace: GetPlace) => void;
 
-/** All of it. */
-export const allParts: readonly SuitePart[] = [
+const allParts: readonly SuitePart[] = [
   describeSelection,
   describeRejectedRows,
   describeEqualRecords,

@@ -15,6 +15,7 @@ import { columnType } from "./ddl.ts";
 import type { Part } from "../input-source.ts";
 import { type DatasetNames, quoteIdentifier, quoteLiteral, tableText } from "./names.ts";
 import { ownsKey, ownsRow } from "./shard-rows.ts";
+import type { SuppressedText } from "./suppression.ts";
 
 /** Keys and addresses longer than this can't be a primary key in every warehouse. */
 export const MAX_KEY_BYTES = 2000;
@@ -34,6 +35,8 @@ export interface ClassifyContext {
   readonly hasRecent: boolean;
   /** The states of the job's rows, as a FROM item (see `changedStates`); null before the first migration. */
   readonly states: string | null;
+  /** What erased people are known by; null while there are none. The script has declared the key. */
+  readonly suppressed: SuppressedText | null;
 }
 
 /** One of our tables; before the first migration an empty relation with the same columns. */
@@ -119,8 +122,8 @@ function inputHash(context: ClassifyContext): string {
 }
 
 /**
- * Every input row of a resolve or enrich job with its `class`: `unchanged`, `waiting`, `reject:CODE`, or the reason why it
- * is due. Columns: source_key, prior, input_hash, sent_hash, pid, rank, record, occurrences, changed_parameters, class.
+ * Every input row of a resolve or enrich job with its `class`: `unchanged`, `waiting`, `suppressed`, `reject:CODE`, or the
+ * reason why it is due. Columns: source_key, prior, input_hash, sent_hash, pid, rank, record, occurrences, changed_parameters, class.
  */
 export function classifiedRows(context: ClassifyContext): string {
   const { spec } = context;
@@ -162,22 +165,52 @@ export function classifiedRows(context: ClassifyContext): string {
         ${isSentAsIs ? inputHash(context) : contentHash(withPid)} AS sent_hash,
         ${usable} AS is_usable, ${resolvable} AS is_resolvable,
         IF(reason IS NOT NULL, ${recordJson(withPid)}, NULL) AS record
-      FROM kept)
-    SELECT source_key, prior, input_hash, sent_hash, pid, rank, record, 1 AS occurrences,
-      IFNULL(is_known AND prior <> 'rejected' AND prior_parameters <> ${quoteLiteral(spec.parametersHash)}, FALSE) AS changed_parameters,
-      CASE
-        WHEN source_key IS NULL THEN 'reject:missing_key'
-        WHEN ${IS_TOO_LONG} THEN 'reject:key_too_long'
-        WHEN copy > 1 THEN 'reject:duplicate_key'
-        WHEN prior = 'rejected' AND prior_hash = seen_hash AND prior_pid IS NOT DISTINCT FROM pid
-          AND reason IS DISTINCT FROM 'retried' THEN 'unchanged'
-        WHEN is_waiting THEN 'waiting'
-        WHEN reason IS NULL THEN 'unchanged'
-        WHEN NOT is_usable THEN 'reject:no_identifier'
-        WHEN NOT is_resolvable THEN 'reject:not_resolvable'
-        ELSE reason
-      END AS class
-    FROM sent`;
+      FROM kept),
+    classed AS (
+      SELECT *,
+        IFNULL(is_known AND prior <> 'rejected' AND prior_parameters <> ${quoteLiteral(spec.parametersHash)}, FALSE) AS changed_parameters,
+        CASE
+          WHEN source_key IS NULL THEN 'reject:missing_key'
+          WHEN ${IS_TOO_LONG} THEN 'reject:key_too_long'
+          WHEN copy > 1 THEN 'reject:duplicate_key'
+          WHEN prior = 'rejected' AND prior_hash = seen_hash AND prior_pid IS NOT DISTINCT FROM pid
+            AND reason IS DISTINCT FROM 'retried' THEN 'unchanged'
+          WHEN is_waiting THEN 'waiting'
+          WHEN reason IS NULL THEN 'unchanged'
+          WHEN NOT is_usable THEN 'reject:no_identifier'
+          WHEN NOT is_resolvable THEN 'reject:not_resolvable'
+          ELSE reason
+        END AS class
+      FROM sent)
+    ${withoutSuppressed(context)}`;
+}
+
+const CLASSED = "source_key, prior, input_hash, sent_hash, pid, rank, record, 1 AS occurrences";
+
+/** Of classified rows those that name an erased person are `suppressed`, unless nothing would become of them anyway. */
+function withoutSuppressed({ suppressed, spec, parts }: ClassifyContext): string {
+  if (!suppressed) return `SELECT ${CLASSED}, changed_parameters, class FROM classed`;
+  const hashes = [
+    suppressed.sourceKeyHash(spec.input.name, "source_key"),
+    suppressed.pidHash("pid"),
+    ...parts.flatMap(({ field, isArray, name }) => {
+      if (field === "service_pid") return [suppressed.pidHash(name)];
+      return field === "emails" && !isArray ? [suppressed.emailHash(name)] : [];
+    }),
+  ];
+  const lists = parts
+    .filter(({ field, isArray }) => field === "emails" && isArray)
+    .map(({ name }) => `ARRAY(SELECT ${suppressed.emailHash("e")} FROM UNNEST(${name}) AS e)`);
+  const kept = "class IN ('unchanged', 'reject:missing_key')";
+  const subjects = [`[${hashes.join(", ")}]`, ...lists].join(", ");
+  return `SELECT ${CLASSED}, changed_parameters AND erased_key IS NULL AS changed_parameters,
+      IF(erased_key IS NULL, class, 'suppressed') AS class
+    FROM classed LEFT JOIN (
+      SELECT DISTINCT c.source_key AS erased_key, c.copy AS erased_copy
+      FROM (SELECT source_key, copy, ARRAY_CONCAT(${subjects}) AS subjects FROM classed WHERE NOT ${kept}) AS c,
+        UNNEST(c.subjects) AS subject
+      WHERE ${suppressed.isErased("subject")}) AS erased
+      ON erased_key = source_key AND erased_copy = copy AND NOT ${kept}`;
 }
 
 function pidColumns(context: ClassifyContext): string {
@@ -201,12 +234,18 @@ function pidJoins(context: ClassifyContext): string {
 
 /**
  * The input rows of a validate_emails job, of all shards: source_key, copy, rank, position, email_address, one row an
- * address.
+ * address, and whether it or its row is an erased person's.
  */
 export function inputAddresses(context: ClassifyContext): string {
-  return `WITH ${inputCtes(context)}
-    SELECT source_key, copy, rank, o AS position, email_address
-    FROM whole_input LEFT JOIN UNNEST(${allTexts(valuesOf(context.parts))}) AS email_address WITH OFFSET AS o`;
+  const { suppressed, spec } = context;
+  const isSuppressed = suppressed
+    ? `${suppressed.sourceKey(spec.input.name, "source_key")} OR ${suppressed.email("email_address")}`
+    : "FALSE";
+  return `WITH ${inputCtes(context)},
+    address AS (
+      SELECT source_key, copy, rank, o AS position, email_address
+      FROM whole_input LEFT JOIN UNNEST(${allTexts(valuesOf(context.parts))}) AS email_address WITH OFFSET AS o)
+    SELECT *, ${isSuppressed} AS is_suppressed FROM address`;
 }
 
 /**
@@ -216,9 +255,10 @@ export function inputAddresses(context: ClassifyContext): string {
  */
 export function classifiedAddresses(context: ClassifyContext, addresses: string): string {
   const { spec } = context;
+  const isOwn = `email_address IS NOT NULL AND ${ownsKey(spec.shard, "email_address")}`;
   return `WITH address AS (
       SELECT email_address, COUNT(*) AS occurrences, MIN(rank) AS rank, SHA256(email_address) AS input_hash FROM ${addresses}
-      WHERE email_address IS NOT NULL AND ${ownsKey(spec.shard, "email_address")} GROUP BY email_address)
+      WHERE ${isOwn} AND NOT is_suppressed GROUP BY email_address)
     SELECT email_address AS source_key, s.outcome AS prior, address.input_hash, address.input_hash AS sent_hash,
       CAST(NULL AS STRING) AS pid, rank, TO_JSON_STRING(email_address) AS record, occurrences,
       IFNULL(s.outcome <> 'rejected' AND s.parameters_hash <> ${quoteLiteral(spec.parametersHash)}, FALSE) AS changed_parameters,
@@ -234,5 +274,8 @@ export function classifiedAddresses(context: ClassifyContext, addresses: string)
       END AS class
     FROM address
     LEFT JOIN (SELECT * FROM ${context.states ?? relation(context, "lookup_state")} WHERE job = ${quoteLiteral(spec.job)} AND source = ${quoteLiteral(spec.input.name)}) AS s
-      ON s.source_key = address.email_address`;
+      ON s.source_key = address.email_address
+    UNION ALL
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, COUNT(*), FALSE, 'suppressed' FROM ${addresses}
+    WHERE ${isOwn} AND is_suppressed HAVING COUNT(*) > 0`;
 }

@@ -1,6 +1,7 @@
-import { type FileHandle, open } from "node:fs/promises";
+import { type Told, toldByAnswer, toldByReject } from "../keep-out.ts";
 import { listGroups } from "../person-groups.ts";
-import type { LoadSpec, LookupAnswer, LookupReject } from "../warehouse.ts";
+import type { LoadSpec, LookupAnswer, LookupReject, PreparedPerson } from "../warehouse.ts";
+import { openLineFile } from "./line-file.ts";
 import { answerLine, rejectLine } from "./staged-lines.ts";
 import type { StagedPerson } from "./staged-person.ts";
 
@@ -21,6 +22,8 @@ export interface FileFacts {
 /** The lines of one commit, on disk. */
 export interface CommitFile {
   readonly path: string;
+  /** What each line says of people (`Told`), line by line. */
+  readonly toldPath: string;
   readonly facts: FileFacts;
   /** Appends lines. @param callId the call that the rejects stand and fall with. */
   write(
@@ -32,14 +35,10 @@ export interface CommitFile {
   close(): Promise<void>;
 }
 
-/** Bytes that wait in memory at most. */
-const BUFFER_BYTES = 1024 * 1024;
-
-/** Opens a file that nobody else may read; it is made with the first line. */
-export function openCommitFile(path: string, spec: LoadSpec): CommitFile {
-  let handle: FileHandle | null = null;
-  let waiting: Buffer[] = [];
-  let waitingBytes = 0;
+/** Opens files that nobody else may read; they are made with the first line. */
+export function openCommitFile(path: string, toldPath: string, spec: LoadSpec): CommitFile {
+  const lines = openLineFile(path);
+  const told = openLineFile(toldPath);
   const pids = new Set<string>();
   const facts = {
     lines: 0,
@@ -53,18 +52,9 @@ export function openCommitFile(path: string, spec: LoadSpec): CommitFile {
     hasRejectedBefore: false,
   };
 
-  async function flush(): Promise<void> {
-    if (waiting.length === 0) return;
-    handle ??= await open(path, "w", 0o600);
-    const lines = waiting;
-    waiting = [];
-    waitingBytes = 0;
-    await handle.writev(lines);
-  }
-
-  function append(line: Buffer): void {
-    waiting.push(line);
-    waitingBytes += line.length;
+  function append(line: Buffer, says: Told): void {
+    lines.append(line);
+    told.append(Buffer.from(`${JSON.stringify(says)}\n`));
     facts.lines += 1;
     facts.bytes += line.length;
   }
@@ -73,33 +63,38 @@ export function openCommitFile(path: string, spec: LoadSpec): CommitFile {
     facts.answers += 1;
     facts.hasRejectedBefore ||= record.rows.some(({ priorOutcome }) => priorOutcome === "rejected");
     facts.hasAliases ||= record.sentPid !== null && servicePid !== null && record.sentPid !== servicePid;
-    if (person === null) return;
+    if (person === null || spec.type !== "enrich") return;
     facts.persons += 1;
     facts.hasRepeated ||= pids.has(person.pid);
     pids.add(person.pid);
-    // Prepared persons come from this warehouse's own preparePerson, which is stagePerson.
-    for (const [i, isFilled] of (person as StagedPerson).filled.entries()) facts.filled[i] ||= isFilled;
+    for (const [i, isFilled] of personOf(person).filled.entries()) facts.filled[i] ||= isFilled;
   }
 
   return {
     path,
+    toldPath,
     facts,
     async write(answers, rejects, callId) {
       for (const answer of answers) {
         noteAnswer(answer);
-        append(answerLine(spec, answer, facts.lines));
+        const person = answer.person && personOf(answer.person);
+        append(answerLine(spec, answer, facts.lines), toldByAnswer(spec, answer, person));
       }
       for (const reject of rejects) {
         facts.rejects += 1;
-        append(rejectLine(reject, facts.lines, callId));
+        append(rejectLine(reject, facts.lines, callId), toldByReject(spec, reject));
       }
-      if (waitingBytes > BUFFER_BYTES) await flush();
+      await lines.settle();
+      await told.settle();
     },
     async close() {
-      await flush();
-      const open = handle;
-      handle = null;
-      await open?.close();
+      await lines.close();
+      await told.close();
     },
   };
+}
+
+/** Prepared persons come from this warehouse's own preparePerson, which is stagePerson. */
+function personOf(person: PreparedPerson): StagedPerson {
+  return person as StagedPerson;
 }

@@ -1,50 +1,35 @@
-import { type RawBuilder, sql } from "kysely";
+import { sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
-import { personChildren } from "../../schemas/person.ts";
-import { type RunCounter, runCounters } from "../../schemas/ops.ts";
-import { mergeDrift } from "../commit-group.ts";
-import type {
-  CommitGroup,
-  CommitHead,
-  CommitResult,
-  LookupCommit,
-  LookupPart,
-  RunRef,
-} from "../warehouse.ts";
-import { type CommitFile, openCommitFile } from "./commit-file.ts";
+import type { Suppression } from "../suppression.ts";
+import type { CommitGroup, CommitHead, CommitResult, LookupCommit } from "../warehouse.ts";
+import { openCommitFile } from "./commit-file.ts";
+import { type Booked, type CommitOutcome, commitTransaction, type Refused } from "./commit-transaction.ts";
 import { badAnswers } from "./data-fault.ts";
-import { BigQueryFailure } from "./failure.ts";
-import { forgetDoubts } from "./forget-doubts.ts";
-import { giveBack } from "./give-back.ts";
-import { addCounters, type CounterTerms, NEW_CALLS, settleLedger, upsertDrift } from "./ledger.ts";
-import { answerStatements, answerVariables, validationStatements } from "./load-answers.ts";
-import { personStatements, personVariables } from "./load-persons.ts";
-import type { LoadPlace } from "./load-place.ts";
-import { rejectedStatements } from "./load-rejects.ts";
+import { BigQueryFailure, isAborted } from "./failure.ts";
+import { type KeptLines, keepOut } from "./keep-out.ts";
 import { openManifest } from "./manifest.ts";
 import { tableText } from "./names.ts";
 import { inRunTransaction } from "./run-transaction.ts";
-import { NOW, type Session, type TransactionWork } from "./session.ts";
+import type { Session } from "./session.ts";
 import { stagedColumnsOf } from "./staged-columns.ts";
 import { createStagingTable, dropTable, loadFile } from "./staging.ts";
-import { countRows } from "./table-load.ts";
+import type { SuppressionReader } from "./suppression.ts";
 
 /** What a commit needs beside its content. */
 export interface CommitContext {
   readonly session: Session;
   /** Folder for the file that is loaded, and for its manifest. */
   readonly workFolder: string;
+  readonly suppression: SuppressionReader;
 }
 
-/** What is kept of a call in memory. */
-type Booked = Omit<LookupPart, "answers" | "rejects">;
-
-/** An answer that can't be stored. */
-interface Refused {
-  readonly seq: number;
-  readonly record_id: string;
-  readonly is_match: boolean;
+/** Lines that have been loaded into the staging table. */
+interface Staged extends Pick<KeptLines, "learnt" | "outHashes"> {
+  /** Nobody was erased since who is in them. */
+  readonly epoch: number;
 }
+
+const NOBODY_OUT = { learnt: [], outHashes: [] };
 
 /** Commits some calls at once. */
 export async function commitLookup(context: CommitContext, commit: LookupCommit): Promise<CommitResult> {
@@ -67,31 +52,43 @@ export async function openCommit(context: CommitContext, head: CommitHead): Prom
   const { run, spec } = head;
   const parts: Booked[] = [];
   const manifest = await openManifest(workFolder, run);
-  const file = openCommitFile(manifest.file("answers.ndjson"), spec);
+  const file = openCommitFile(manifest.file("answers.ndjson"), manifest.file("told.ndjson"), spec);
   const table = manifest.table("answers");
   let attempts = 0;
   let isMade = false;
-  let isStaged = false;
+  let staged: Staged | null = null;
   let done: CommitResult | null = null;
 
-  async function stage(): Promise<void> {
-    if (isStaged || file.facts.lines === 0) return;
+  async function stage({ epoch, key }: Suppression): Promise<Staged> {
+    if (staged?.epoch === epoch || file.facts.lines === 0) return staged ?? { epoch, ...NOBODY_OUT };
     await file.close();
+    const kept = key === null ? null : await keepOut(session, key, file, manifest.file("kept.ndjson"));
     const callIds = parts.flatMap(({ ledger }) => ledger.map(({ callId }) => callId));
     await manifest.note({ run, callIds, tables: [table] });
     crashPoint("before_copy");
     const columns = stagedColumnsOf(spec.type);
+    // Somebody was erased since it was filled.
+    if (staged !== null) await dropTable(session, table);
+    staged = null;
     isMade = true;
     await createStagingTable(session, table, columns);
     attempts += 1;
-    await loadFile(session, { file: file.path, table, columns, jobId: manifest.jobId("answers", attempts) });
+    if (kept === null || kept.lines > 0) {
+      const path = kept?.path ?? file.path;
+      await loadFile(session, { file: path, table, columns, jobId: manifest.jobId("answers", attempts) });
+    }
     crashPoint("after_copy");
-    isStaged = true;
+    staged = { epoch, ...(kept ?? NOBODY_OUT) };
+    return staged;
   }
 
-  async function apply(refused: readonly Refused[]): Promise<CommitResult> {
-    const work = transactionOf({ session, head, table, file, parts, refused });
-    const [row] = await inRunTransaction<Outcome>(session, run, work);
+  async function apply(
+    suppression: Suppression,
+    content: Staged,
+    refused: readonly Refused[],
+  ): Promise<CommitResult> {
+    const work = commitTransaction({ session, head, table, file, parts, refused, suppression, content });
+    const [row] = await inRunTransaction<CommitOutcome>(session, run, work);
     const wasNew = row?.is_new === true;
     return {
       rowsWritten: wasNew ? row.written : 0,
@@ -99,15 +96,17 @@ export async function openCommit(context: CommitContext, head: CommitHead): Prom
     };
   }
 
-  async function applyWhatCanBeStored(): Promise<CommitResult> {
+  async function applyWhatCanBeStored(suppression: Suppression): Promise<CommitResult> {
+    const content = await stage(suppression);
+    crashPoint("before_commit");
     try {
-      return await apply([]);
+      return await apply(suppression, content, []);
     } catch (error) {
-      if (!isStaged || !mayBeDataFault(error)) throw error;
+      if (file.facts.lines === 0 || !mayBeDataFault(error)) throw error;
       const stageId = tableText(session.names, "data", table);
       const refused = await session.rows<Refused>(sql.raw(badAnswers(stageId, spec.type)));
       if (refused.length === 0) throw error;
-      return apply(refused);
+      return apply(suppression, content, refused);
     }
   }
 
@@ -125,9 +124,7 @@ export async function openCommit(context: CommitContext, head: CommitHead): Prom
     },
     async commit() {
       if (done === null) {
-        await stage();
-        crashPoint("before_commit");
-        done = await applyWhatCanBeStored();
+        done = await context.suppression.within(applyWhatCanBeStored);
         crashPoint("after_commit");
       }
       await discard();
@@ -139,148 +136,6 @@ export async function openCommit(context: CommitContext, head: CommitHead): Prom
 
 /** Whether a value may be at fault: which messages BigQuery has for that isn't documented, so the lines are looked at. */
 function mayBeDataFault(error: unknown): boolean {
-  return error instanceof BigQueryFailure && (error.code === "invalidQuery" || error.code === "invalid");
-}
-
-interface TransactionParts {
-  readonly session: Session;
-  readonly head: CommitHead;
-  readonly table: string;
-  readonly file: CommitFile;
-  readonly parts: readonly Booked[];
-  readonly refused: readonly Refused[];
-}
-
-/** Tables whose changed rows count in `rows_written`. */
-function tablesOf({ spec }: CommitHead): readonly string[] {
-  if (spec.type === "validate_emails") return ["email_validation", "reject"];
-  if (spec.type === "resolve") return ["resolution", "match_history", "reject"];
-  const children = personChildren.map((t) => t.name);
-  return ["enrichment", "match_history", "person", ...children, "person_pid_alias", "reject"];
-}
-
-/** What a transaction tells. */
-interface Outcome {
-  readonly written: number;
-  /** False when all calls had been loaded before. */
-  readonly is_new: boolean;
-}
-
-/** One transaction that moves everything at once. */
-function transactionOf(of: TransactionParts): TransactionWork<Outcome> {
-  const { session, head, parts, refused } = of;
-  const { names } = session;
-  const { facts } = of.file;
-  const { spec } = head;
-  // The lock is that of the run that commits; what it writes is the asking run's.
-  const asker: RunRef = { ...head.run, ...head.onBehalfOf };
-  const entries = parts.flatMap((part) => part.ledger);
-  const ledger = settleLedger(names, asker, entries);
-  const rows = countRows(facts.lines === 0 ? [] : tablesOf(head));
-  const place = placeOf(of, asker.runId, rows.add);
-  const loads = [
-    ...(facts.persons > 0 ? personStatements(place, facts) : []),
-    ...(facts.answers === 0
-      ? []
-      : spec.type === "validate_emails"
-        ? validationStatements(place, facts)
-        : answerStatements(place, facts)),
-    ...(facts.rejects > 0 || refused.length > 0 ? rejectedStatements(place) : []),
-    ...(rows.declare.length === 0 ? [] : rows.touch(names, asker)),
-    `SET written = ${rows.names.length === 0 ? "0" : rows.names.join(" + ")}`,
-  ];
-  const isAnyNew =
-    entries.length === 0 || parts.some((part) => part.ledger.length === 0)
-      ? sql`TRUE`
-      : sql`ARRAY_LENGTH(${NEW_CALLS}) > 0`;
-  return {
-    declare: [
-      ...ledger.declare,
-      ...[
-        "is_new BOOL",
-        "written INT64 DEFAULT 0",
-        ...rows.declare,
-        ...(facts.persons > 0 ? personVariables : []),
-        ...(facts.answers > 0 ? answerVariables : []),
-      ].map((text) => sql.raw(text)),
-    ],
-    statements: [
-      ...ledger.statements,
-      sql`SET is_new = ${isAnyNew}`,
-      ...loads.map((text) => sql.raw(text.trim().replace(/;$/, ""))),
-      sql`IF is_new THEN ${sql.join(
-        booksOf(of, asker, place).map((statement) => sql`${statement};`),
-        sql.raw("\n"),
-      )} END IF`,
-    ],
-    outcome: sql.raw<Outcome>("SELECT written, is_new"),
-  };
-}
-
-function placeOf(
-  { session, head, table, refused }: TransactionParts,
-  runId: string,
-  count: LoadPlace["count"],
-): LoadPlace {
-  const bad = refused.map(({ seq }) => seq).join(", ");
-  const isNew = "(s.call_id IS NULL OR s.call_id IN UNNEST(_etl_new_calls))";
-  return {
-    names: session.names,
-    spec: head.spec,
-    runId,
-    stage: tableText(session.names, "data", table),
-    isLoaded: refused.length === 0 ? isNew : `${isNew} AND s.seq NOT IN (${bad})`,
-    isRefused: refused.length === 0 ? null : `${isNew} AND s.seq IN (${bad})`,
-    count,
-  };
-}
-
-/** Everything beside the rows: drift, doubts, budgets, counters. */
-function booksOf(
-  { session, head, file, parts, refused }: TransactionParts,
-  asker: RunRef,
-  place: LoadPlace,
-): readonly RawBuilder<unknown>[] {
-  const { names } = session;
-  const entries = parts.flatMap((part) => part.ledger);
-  const hasDoubts =
-    file.facts.answers > 0 && entries.some(({ possiblyBilledTwice }) => possiblyBilledTwice > 0);
-  const answered = sql.raw(`SELECT s.sent_hash AS hash FROM ${place.stage} AS s WHERE s.kind = 'answer'`);
-  return [
-    ...upsertDrift(names, asker, mergeDrift(parts.map((part) => part.drift))),
-    ...(hasDoubts ? forgetDoubts(names, asker.job, answered) : []),
-    ...giveBack(names, asker, entries),
-    // A run that is over has nothing under way.
-    addCounters(names, asker, {}, head.onBehalfOf ? null : NOW, countersOf(parts, refused)),
-  ];
-}
-
-const counterNames = Object.keys(runCounters) as RunCounter[];
-
-/** What the calls add to the counters: only those that were not loaded before. */
-function countersOf(parts: readonly Booked[], refused: readonly Refused[]): CounterTerms {
-  const rejected: Booked["counters"] = {
-    records_rejected: refused.length,
-    records_matched: -refused.filter((one) => one.is_match).length,
-  };
-  const counted = [
-    ...parts.map(({ ledger: [first], counters }) => ({ call: first?.callId ?? null, ...counters })),
-    ...(refused.length === 0 ? [] : [{ call: null, ...rejected }]),
-  ];
-  const json = JSON.stringify(counted);
-  const terms: CounterTerms = Object.fromEntries(
-    counterNames
-      .filter((name) => counted.some((counters) => (counters[name] ?? 0) !== 0))
-      .map((name) => [
-        name,
-        sql`SELECT IFNULL(SUM(CAST(JSON_VALUE(e, ${sql.raw(`'$.${name}'`)}) AS INT64)), 0)
-          FROM UNNEST(JSON_QUERY_ARRAY(${json})) AS e
-          WHERE JSON_VALUE(e, '$.call') IS NULL OR JSON_VALUE(e, '$.call') IN UNNEST(${NEW_CALLS})`,
-      ]),
-  );
-  const written = sql.raw("written");
-  return {
-    ...terms,
-    rows_written: terms.rows_written === undefined ? written : sql`(${terms.rows_written}) + ${written}`,
-  };
+  if (!(error instanceof BigQueryFailure) || isAborted(error, "erased_meanwhile")) return false;
+  return error.code === "invalidQuery" || error.code === "invalid";
 }

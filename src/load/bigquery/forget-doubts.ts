@@ -4,7 +4,7 @@ import { type DatasetNames, tableId } from "./names.ts";
 import { NOW } from "./session.ts";
 
 const ANSWERED = sql.raw("_etl_answered");
-const HASH_HEX = 2 * HASH_BYTES;
+const HEX = sql.raw(String(2 * HASH_BYTES));
 
 /**
  * Takes records that were answered meanwhile out of earlier calls in doubt: they have been counted. `hashes` is a query of one
@@ -15,15 +15,32 @@ export function forgetDoubts(
   job: string,
   hashes: RawBuilder<unknown>,
 ): readonly RawBuilder<unknown>[] {
+  const answered = sql`piece IN (SELECT SUBSTR(hash, 1, ${HEX}) FROM (${hashes}))`;
+  return forget(names, sql`d.job = ${job}`, answered);
+}
+
+/** Likewise records of any job; `records` is a query of job and hash. */
+export function forgetAllDoubts(
+  names: DatasetNames,
+  records: RawBuilder<unknown>,
+): readonly RawBuilder<unknown>[] {
+  const found = sql`CONCAT(d.job, ' ', piece) IN (SELECT CONCAT(job, ' ', SUBSTR(hash, 1, ${HEX})) FROM (${records}))`;
+  return forget(names, sql`TRUE`, found);
+}
+
+function forget(
+  names: DatasetNames,
+  ofJob: RawBuilder<unknown>,
+  isGone: RawBuilder<unknown>,
+): readonly RawBuilder<unknown>[] {
   const table = tableId(names, "data", "call_in_doubt");
-  const pieces = sql`UNNEST(REGEXP_EXTRACT_ALL(TO_HEX(record_hashes), r'.{${sql.raw(String(HASH_HEX))}}'))`;
-  const answered = sql`(SELECT SUBSTR(hash, 1, ${sql.raw(String(HASH_HEX))}) FROM (${hashes}))`;
+  const pieces = sql`UNNEST(REGEXP_EXTRACT_ALL(TO_HEX(record_hashes), r'.{${HEX}}'))`;
   return [
     sql`CREATE TEMP TABLE ${ANSWERED} AS
-      SELECT d.call_id, STRING_AGG(IF(piece IN ${answered}, NULL, piece), '' ORDER BY position) AS kept,
-        LOGICAL_OR(piece IN ${answered}) AS is_touched
+      SELECT d.call_id, STRING_AGG(IF(${isGone}, NULL, piece), '' ORDER BY position) AS kept,
+        LOGICAL_OR(${isGone}) AS is_touched
       FROM ${table} AS d CROSS JOIN ${pieces} AS piece WITH OFFSET AS position
-      WHERE d.job = ${job} GROUP BY d.call_id`,
+      WHERE ${ofJob} GROUP BY d.call_id`,
     sql`DELETE FROM ${table} WHERE call_id IN (SELECT call_id FROM ${ANSWERED} WHERE kept IS NULL)`,
     sql`UPDATE ${table} AS d SET record_hashes = FROM_HEX(a.kept), _synced_at = ${NOW}
       FROM ${ANSWERED} AS a WHERE a.call_id = d.call_id AND a.is_touched AND a.kept IS NOT NULL`,

@@ -9,7 +9,7 @@ import { ownsKey } from "./shard-rows.ts";
 function wantedRows({ addresses }: SelectionTables, { shard }: LookupSpec): string {
   return `SELECT source_key, position, email_address FROM ${addresses}
     WHERE copy = 1 AND source_key IS NOT NULL AND BYTE_LENGTH(source_key) <= ${MAX_KEY_BYTES}
-      AND email_address IS NOT NULL AND ${ownsKey(shard, "source_key")}`;
+      AND email_address IS NOT NULL AND NOT is_suppressed AND ${ownsKey(shard, "source_key")}`;
 }
 
 /** Keys that the input has; those that are no longer in it stay as they are. */

@@ -97,6 +97,41 @@ export function inputTable(owner: Owner): string {
   return `${stagingPrefix(owner)}input_${randomUUID().replaceAll("-", "").slice(0, 20)}`;
 }
 
+/**
+ * Clears away what groups of any job left behind but for those of `held`, who may be at work.
+ * @param options.beforeMs what was made on this disk since then is left alone: its owner needn't be among them yet.
+ */
+export async function clearLeftGroups(
+  session: Session,
+  workFolder: string,
+  options: { readonly held: readonly Owner[]; readonly beforeMs: number },
+): Promise<void> {
+  const prefixes = options.held.map(stagingPrefix);
+  for (const table of await tablesNamed(session, STAGING_PREFIX)) {
+    const isOfGroup = GROUP_TABLE.test(table.slice(STAGING_PREFIX.length));
+    if (isOfGroup && !prefixes.some((prefix) => table.startsWith(prefix))) await dropTable(session, table);
+  }
+  const own = new Set(options.held.map((owner) => ownerFolder(workFolder, owner)));
+  for (const name of await readdir(workFolder).catch(() => [])) {
+    if (!OWNER_FOLDER.test(name) && !name.startsWith(STAGING_PREFIX)) continue;
+    const path = join(workFolder, name);
+    const found = await stat(path).catch(() => null);
+    if (found === null || own.has(path) || prefixes.some((prefix) => name.startsWith(prefix))) continue;
+    // A file may be that of a plan under way, which holds no lock.
+    const ageMs = options.beforeMs - found.mtimeMs;
+    if (ageMs > (found.isDirectory() ? 0 : PLAN_MS)) await rm(path, { recursive: true, force: true });
+  }
+}
+
+/** What {@link ownerFolder} makes of a job and a shard. */
+const OWNER_FOLDER = / \d+ of \d+$/;
+
+/** Longer than a plan takes to read an input of another database. */
+const PLAN_MS = 3_600_000;
+
+/** What follows {@link STAGING_PREFIX} in the name of a group's table: job, shard, purpose. */
+const GROUP_TABLE = /^[0-9a-f]{10}_\d+_\d+_/;
+
 function jobPrefix(job: string): string {
   return `${STAGING_PREFIX}${createHash("sha256").update(job).digest("hex").slice(0, 10)}_`;
 }

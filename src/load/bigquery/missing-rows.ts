@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { MissingRows, WatchedInput } from "../erasure-warehouse.ts";
+import type { Suppression } from "../suppression.ts";
 import type { RunRef } from "../warehouse.ts";
 import type { Reading } from "../foreign-database.ts";
 import type { InputSource } from "../input-source.ts";
@@ -7,6 +8,7 @@ import { type OpenedInput, openLocalInput } from "./foreign-input.ts";
 import { tableId } from "./names.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import { NOW, type Session } from "./session.ts";
+import { requireSameEpoch } from "./suppression.ts";
 
 /**
  * Compares the keys that a job knows with those of its input, notes those that have left it, and forgets those that are
@@ -17,13 +19,14 @@ export async function noteMissingRows(
   run: RunRef,
   watched: WatchedInput,
   openForeign: ((reading: Reading) => Promise<OpenedInput>) | null,
+  suppression: Suppression,
 ): Promise<MissingRows> {
   const reading = { type: watched.type, ranked: false, recent: null, isSharded: false };
   const opened = openForeign
     ? await openForeign(reading)
     : await openLocalInput(session, { ...watched, input: keysOf(watched.input) }, reading);
   try {
-    return await compareKeys(session, run, watched, opened.rawRows);
+    return await compareKeys(session, run, watched, opened.rawRows, suppression);
   } finally {
     await opened.close();
   }
@@ -39,6 +42,7 @@ async function compareKeys(
   run: RunRef,
   { job, type, input }: WatchedInput,
   rows: string,
+  suppression: Suppression,
 ): Promise<MissingRows> {
   const { names } = session;
   const missing = tableId(names, "data", "missing_input_row");
@@ -54,6 +58,7 @@ async function compareKeys(
       sql`_etl_missing INT64 DEFAULT 0`,
     ],
     statements: [
+      requireSameEpoch(names, suppression),
       sql`CREATE TEMP TABLE input_key AS
         SELECT DISTINCT source_key FROM (${sql.raw(rows)}) AS r WHERE source_key IS NOT NULL`,
       sql`CREATE TEMP TABLE known_key AS ${known}`,

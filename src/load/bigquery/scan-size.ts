@@ -42,6 +42,8 @@ export async function scannedBytes(context: ScanContext): Promise<number> {
     isMigrated,
     hasRank: reading.ranked && spec.input.orderBy !== null,
     hasRecent: false,
+    // Hashes of erased people are few.
+    suppressed: null,
     states: isMigrated ? tableText(names, "data", "lookup_state") : null,
   };
   const rows =

@@ -1,8 +1,9 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { type ClassCount, countsOf, type ReusedCount, sumOf, type WorkSize } from "../lookup-counts.ts";
 import type { ParametersDecision } from "../parameters-decision.ts";
 import { refreshPolicy } from "../parameters-decision.ts";
 import { nextCheckpoint, type PassCheckpoint, recentBound } from "../pass-checkpoint.ts";
+import type { Suppression } from "../suppression.ts";
 import type { LookupCounts, LookupSpec, RunRef } from "../warehouse.ts";
 import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddresses } from "./classify.ts";
 import type { Reading } from "../foreign-database.ts";
@@ -14,6 +15,7 @@ import { openRejects, rejectStatements } from "./reject-unusable.ts";
 import { reusableRows, reuseStatements } from "./reuse.ts";
 import { runTables, type SelectionTables, temporaryTables } from "./selection-tables.ts";
 import type { Session, TransactionWork } from "./session.ts";
+import { declareKey, requireSameEpoch, suppressedText } from "./suppression.ts";
 import { countRows } from "./table-load.ts";
 import { groupedRecords, workRows } from "./work-table.ts";
 
@@ -23,6 +25,8 @@ export interface SelectContext {
   readonly names: DatasetNames;
   readonly spec: LookupSpec;
   readonly isMigrated: boolean;
+  /** What was known of erasures when the selection began. */
+  readonly suppression: Suppression;
   /** Opens an input of another database; null for one in BigQuery. */
   readonly openForeign: ((reading: Reading) => Promise<OpenedInput>) | null;
 }
@@ -121,6 +125,7 @@ export async function selectDue(context: SelectContext, freeze: Freeze | null): 
       isMigrated: context.isMigrated,
       hasRank: options.ranked && spec.input.orderBy !== null,
       hasRecent: recent !== null && spec.input.cursor !== null,
+      suppressed: context.suppression.key && suppressedText(names),
       states: !context.isMigrated ? null : freeze ? stored : changedStates(stored, spec, changes),
     };
     const prepare = [
@@ -128,7 +133,7 @@ export async function selectDue(context: SelectContext, freeze: Freeze | null): 
       ...(changes.keeps ? keepStatements(classify) : []),
     ];
     if (freeze && prepare.length > 0) {
-      await freeze.transaction({ statements: prepare.map((text) => sql.raw(text)) });
+      await freeze.transaction(guarded(context, [], prepare));
     }
     const found = await find({ context, classify, opened, decision: known.decision }, freeze);
     const selected = selectedOf(spec, found, known.decision);
@@ -154,13 +159,35 @@ interface Search {
   readonly decision: ParametersDecision;
 }
 
+function keyVariables({ key }: Suppression): readonly RawBuilder<unknown>[] {
+  return key === null ? [] : declareKey(key);
+}
+
+/** Statements of a transaction, with the key, that end themselves when somebody was erased since the selection began. */
+function guarded(
+  { names, suppression }: SelectContext,
+  declare: readonly string[],
+  statements: readonly string[],
+): TransactionWork<never> {
+  return {
+    declare: [...keyVariables(suppression), ...declare.map((text) => sql.raw(text))],
+    statements: [
+      requireSameEpoch(names, suppression),
+      ...statements.map((text) => sql.raw(text.trim().replace(/;$/, ""))),
+    ],
+  };
+}
+
 /** Makes the tables of a selection and counts what is in them; a plan's last as long as its script. */
 async function find(search: Search, freeze: Freeze | null): Promise<readonly FoundRow[]> {
-  const { session, names } = search.context;
+  const { session, names, suppression } = search.context;
   const tables = freeze ? runTables(names, freeze.run) : temporaryTables;
   const statements = makeTables(search, tables, freeze !== null);
   return session.script<FoundRow>(
-    statements.map((text) => sql.raw(text)),
+    [
+      ...keyVariables(suppression).map((variable) => sql`DECLARE ${variable}`),
+      ...statements.map((text) => sql.raw(text)),
+    ],
     sql.raw(figuresOf(search, tables, freeze !== null)),
   );
 }
@@ -178,7 +205,7 @@ function makeTables(
   const isAddresses = spec.type === "validate_emails";
   const classified = isAddresses ? classifiedAddresses(classify, tables.addresses) : classifiedRows(classify);
   const ifDue = ["source_key", "input_hash", "sent_hash", "pid", "rank", "record"]
-    .map((column) => `IF(class IN ('unchanged', 'waiting'), NULL, ${column}) AS ${column}`)
+    .map((column) => `IF(class IN ('unchanged', 'waiting', 'suppressed'), NULL, ${column}) AS ${column}`)
     .join(", ");
   const isReusing = canReuse(context);
   return [
@@ -335,8 +362,7 @@ async function settle(
     statements.length === 0
       ? []
       : await freeze.transaction<Record<string, number>>({
-          declare: rows.declare.map((text) => sql.raw(text)),
-          statements: statements.map((text) => sql.raw(text.trim().replace(/;$/, ""))),
+          ...guarded(of.context, rows.declare, statements),
           outcome: sql.raw(`SELECT ${rows.declare.length === 0 ? "0 AS none" : rows.outcome}`),
         });
   const done = [tables.due, tables.reused, tables.addresses, ...(isFrozen ? [] : [tables.work])];

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { LookupSpec, RunRef } from "../warehouse.ts";
 import { sql } from "kysely";
-import { type DatasetNames, quoteLiteral, quoteQualified, tableText } from "./names.ts";
+import { type DatasetNames, quoteLiteral, quoteQualified, tableId, tableText } from "./names.ts";
 import type { Session } from "./session.ts";
 import { dropTable, tablesNamed } from "./staging.ts";
 
@@ -78,24 +78,42 @@ export interface FreezePlace {
 /** A statement that adds the rows that the statement before it has changed to those of a table. */
 export type CountRows = (table: string, rows?: string) => string;
 
-/**
- * Drops tables of the job's runs that are over; a running run's stay. Which run's a table is, its description tells.
- */
+/** A table of a selection, and whose it is. */
+export interface SelectionTable {
+  readonly name: string;
+  readonly job: string;
+  readonly runId: string;
+  readonly shard: string;
+  /** It holds what is to be sent. */
+  readonly isWork: boolean;
+}
+
+/** One of job, run and shard, in a table's description. */
+const owner = (at: number) => `JSON_VALUE(JSON_VALUE(o.option_value), '$[${at}]')`;
+
+/** All tables of selections that are there: their descriptions tell whose they are. */
+export async function readSelectionTables(session: Session): Promise<readonly SelectionTable[]> {
+  const { names } = session;
+  if ((await tablesNamed(session, SELECTION_PREFIX)).length === 0) return [];
+  return session.rows<SelectionTable>(
+    sql.raw(`SELECT o.table_name AS name, ${owner(0)} AS job, ${owner(1)} AS runId, ${owner(2)} AS shard,
+        STARTS_WITH(o.table_name, '${SELECTION_PREFIX}work_') AS isWork
+      FROM ${quoteQualified([names.project, names.data])}.INFORMATION_SCHEMA.TABLE_OPTIONS AS o
+      WHERE o.option_name = 'description' AND STARTS_WITH(o.table_name, '${SELECTION_PREFIX}')`),
+  );
+}
+
+/** Drops tables of the job's runs that are over; a running run's stay. */
 export async function dropOrphanedSelections(
   session: Session,
   { job }: Pick<LookupSpec, "job">,
 ): Promise<void> {
-  const { names } = session;
-  if ((await tablesNamed(session, SELECTION_PREFIX)).length === 0) return;
-  const rows = await session.rows<{ name: string }>(
-    sql.raw(`SELECT o.table_name AS name
-      FROM ${quoteQualified([names.project, names.data])}.INFORMATION_SCHEMA.TABLE_OPTIONS AS o
-      WHERE o.option_name = 'description' AND STARTS_WITH(o.table_name, '${SELECTION_PREFIX}')
-        AND JSON_VALUE(JSON_VALUE(o.option_value), '$[0]') = ${quoteLiteral(job)}
-        AND NOT EXISTS (
-          SELECT 1 FROM ${tableText(names, "ops", "sync_run")} AS r
-          WHERE r.status = 'running' AND r.job = ${quoteLiteral(job)}
-            AND r.run_id = JSON_VALUE(JSON_VALUE(o.option_value), '$[1]') AND r.shard = JSON_VALUE(JSON_VALUE(o.option_value), '$[2]'))`),
-  );
-  for (const { name } of rows) await dropTable(session, name);
+  const own = (await readSelectionTables(session)).filter((table) => table.job === job);
+  if (own.length === 0) return;
+  const running = await session.rows<{ runId: string; shard: string }>(sql`
+    SELECT run_id AS runId, shard FROM ${tableId(session.names, "ops", "sync_run")}
+    WHERE status = 'running' AND job = ${job}`);
+  const isRunning = (table: SelectionTable) =>
+    running.some(({ runId, shard }) => runId === table.runId && shard === table.shard);
+  for (const table of own) if (!isRunning(table)) await dropTable(session, table.name);
 }

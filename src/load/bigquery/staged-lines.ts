@@ -43,7 +43,8 @@ export function answerLine(spec: LoadSpec, answer: LookupAnswer, seq: number): B
     `${member("api_request_id", apiRequestId)}${member("extra", extra)},"cells":{${own.slice(1)}}`;
   // Prepared persons come from this warehouse's own preparePerson, which is stagePerson.
   const person = answer.person as StagedPerson | null;
-  return put(person === null ? [text, "}\n"] : [text, ",", person.line, "}\n"]);
+  const isStored = person !== null && spec.type === "enrich";
+  return put(isStored ? [text, ",", person.line, "}\n"] : [text, "}\n"]);
 }
 
 /** The line of a reject. @param callId a call that it stands and falls with; null for none. */

@@ -1,14 +1,16 @@
 import type { Cell } from "../../schemas/convert.ts";
-import { encodePerson, groupNames, listGroups, scalarNames } from "../person-groups.ts";
+import { encodePerson, groupNames, HASH_LENGTH, listGroups, scalarNames } from "../person-groups.ts";
 import { createRowStore } from "../row-store.ts";
+import { addressLists, type NamingList, relativeLists, SPOUSE } from "../naming-lists.ts";
+import type { PersonSays } from "../keep-out.ts";
 import type { PersonUpdate, PreparedPerson } from "../warehouse.ts";
 import { createTextSlab } from "./text-slab.ts";
 
 /** Stands in the hashes of an answer for a group that it doesn't speak of. */
-export const UNSPOKEN_HASH = "~".repeat(16);
+export const UNSPOKEN_HASH = "~".repeat(HASH_LENGTH);
 
 /** A person as a piece of a line that is loaded: nothing of the parsed answer is kept. */
-export interface StagedPerson extends PreparedPerson {
+export interface StagedPerson extends PreparedPerson, PersonSays {
   /** Members of a JSON object. */
   readonly line: Buffer;
   /** Which lists have rows, and which have rows below them; by the order of `listGroups`. */
@@ -77,5 +79,21 @@ export function stagePerson(update: PersonUpdate, answeredAt: string): StagedPer
     }
     return true;
   });
-  return { pid: update.servicePid, line: put(pieces), filled, isWhole: encoded.isWhole };
+  return {
+    pid: update.servicePid,
+    addresses: textsAt(update, addressLists),
+    named: namedBy(update),
+    line: put(pieces),
+    filled,
+    isWhole: encoded.isWhole,
+  };
+}
+
+function textsAt({ lists }: PersonUpdate, places: readonly NamingList[]): readonly string[] {
+  return places.flatMap(({ list, at }) => lists[list]?.rows.flatMap((row) => row[at] ?? []) ?? []);
+}
+
+/** The PIDs of the people whom a person's rows name beside the person. */
+function namedBy(update: PersonUpdate): readonly string[] {
+  return [...textsAt(update, relativeLists), ...[update.scalars[SPOUSE]].flatMap((pid) => pid ?? [])];
 }

@@ -33,6 +33,13 @@ export function openSuppression(session: Session, readSecret: ReadErasureSecret)
     return known;
   }
 
+  /** Whether work failed because somebody was erased: what it had staged before may have been dropped with them. */
+  async function isErasure(error: unknown): Promise<boolean> {
+    if (isAborted(error, "erased_meanwhile")) return true;
+    const epoch = known?.epoch;
+    return isNotFound(error) && (await refresh()).epoch !== epoch;
+  }
+
   return {
     read: async () => known ?? refresh(),
     refresh,
@@ -41,7 +48,7 @@ export function openSuppression(session: Session, readSecret: ReadErasureSecret)
         try {
           return await work(known ?? (await refresh()));
         } catch (error) {
-          if (!isAborted(error, "erased_meanwhile")) throw error;
+          if (!(await isErasure(error))) throw error;
           known = null;
           throw new ErasedMeanwhileError();
         }
@@ -85,6 +92,11 @@ export interface SuppressedText {
   sourceKey(source: string, expression: string): string;
   /** Likewise, where the source is a value of the row too. */
   anySourceKey(source: string, expression: string): string;
+  /** The hashes that those look for, null for null, and the look. */
+  pidHash(expression: string): string;
+  emailHash(expression: string): string;
+  sourceKeyHash(source: string, expression: string): string;
+  isErased(hash: string): string;
 }
 
 /** Variables of a script that hold the key: it must not stand in the text of a statement, which BigQuery keeps. */
@@ -97,19 +109,33 @@ export function declareKey(key: ErasureKey): readonly RawBuilder<unknown>[] {
 
 /** The same hashes as `subjectHash`; for scripts that have {@link declareKey}. */
 export function suppressedText(names: DatasetNames): SuppressedText {
-  const isKnown = (text: string) =>
-    `IFNULL(${hashText(text)} IN (SELECT subject_hash FROM ${tableText(names, "ops", "erasure_subject")}), FALSE)`;
+  const isErased = (hash: string) =>
+    `IFNULL(${hash} IN (SELECT subject_hash FROM ${tableText(names, "ops", "erasure_subject")}), FALSE)`;
   return {
-    pid: (expression) => isKnown(`CONCAT('pid:', ${expression})`),
-    email: (expression) => isKnown(`CONCAT('email:', ${normalizedAddress(expression)})`),
-    anySourceKey: (source, expression) =>
-      isKnown(
-        `CONCAT('source_key:', CAST(BYTE_LENGTH(${source}) AS STRING), ':', ${source}, ':', ${expression})`,
-      ),
-    sourceKey: (source, expression) =>
-      isKnown(`CONCAT(${quoteLiteral(sourceKeyPrefix(source))}, ${expression})`),
+    pid: (expression) => isErased(hashText(pidText(expression))),
+    email: (expression) => isErased(hashText(emailText(expression))),
+    anySourceKey: (source, expression) => isErased(hashText(rowText(source, expression))),
+    sourceKey: (source, expression) => isErased(hashText(keyText(source, expression))),
+    pidHash: (expression) => hashText(pidText(expression)),
+    emailHash: (expression) => hashText(emailText(expression)),
+    sourceKeyHash: (source, expression) => hashText(keyText(source, expression)),
+    isErased,
   };
 }
+
+const pidText = (expression: string) => `CONCAT('pid:', ${expression})`;
+const emailText = (expression: string) => `CONCAT('email:', ${normalizedAddress(expression)})`;
+const rowText = (source: string, expression: string) =>
+  `CONCAT('source_key:', CAST(BYTE_LENGTH(${source}) AS STRING), ':', ${source}, ':', ${expression})`;
+const keyText = (source: string, expression: string) =>
+  `CONCAT(${quoteLiteral(sourceKeyPrefix(source))}, ${expression})`;
+
+/** Hashes of subjects, as `subjectHash` makes them: of PIDs, of addresses in the form in which they are compared, of rows. */
+export const subjectHashes = {
+  pid: (expression: string) => hashText(pidText(expression)),
+  email: (expression: string) => hashText(`CONCAT('email:', ${expression})`),
+  row: (source: string, expression: string) => hashText(rowText(source, expression)),
+};
 
 function hashText(text: string): string {
   const inner = `SHA256(CONCAT(_etl_erasure_inner, CAST(${text} AS BYTES)))`;

@@ -1,4 +1,3 @@
-import { FixConfigurationError } from "../../errors.ts";
 import { systemClock } from "../../clock.ts";
 import { crashPoint } from "../../crash-point.ts";
 import type { PassCheckpoint } from "../pass-checkpoint.ts";
@@ -6,6 +5,7 @@ import type { ForeignDatabases, Reading } from "../foreign-database.ts";
 import type {
   Gathering,
   InputSource,
+  KnownBy,
   LookupCounts,
   LookupSelection,
   RunRef,
@@ -16,9 +16,22 @@ import { readBudgetUse, readRunUse } from "./budget-rows.ts";
 import { checkWarehouse } from "./check.ts";
 import { type Client, type ClientOptions, openClient } from "./client.ts";
 import { commitLookup, openCommit } from "./commit-lookup.ts";
+import {
+  countPeople,
+  dropTombstones,
+  noteErasure,
+  noteFoundByLoads,
+  readOpenErasures,
+  readStones,
+  removeErased,
+} from "./erase-people.ts";
+import { findPeople } from "./find-people.ts";
+import { forgetLists } from "./forget-lists.ts";
 import { checkInput } from "./input.ts";
 import { openForeignInput } from "./foreign-input.ts";
+import { findErasedPids } from "./keep-out.ts";
 import { createLoadPace } from "./load-pace.ts";
+import { findNamingRows } from "./naming-rows.ts";
 import { clearManifests, inputTable } from "./manifest.ts";
 import { stagingName } from "./staging.ts";
 import { dropOrphanedSelections } from "./selection-tables.ts";
@@ -44,7 +57,7 @@ import { createReserving, type Reserving } from "./reserve-call.ts";
 import * as runs from "./runs.ts";
 import { createSampleTable } from "./sample-table.ts";
 import { memberCounts, openSweep } from "./segment-sweep.ts";
-import type { ReadErasureSecret } from "../suppression.ts";
+import { ErasedMeanwhileError, noSuppression, type ReadErasureSecret } from "../suppression.ts";
 import { scannedBytes } from "./scan-size.ts";
 import { openSession, type TransactionWork } from "./session.ts";
 import { openSuppression } from "./suppression.ts";
@@ -87,8 +100,9 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     maximumBytesBilled,
     pace: createLoadPace(options.workFolder, systemClock),
   });
-  const suppression = openSuppression(session, options.readErasureSecret);
-  const feedContext = { session, workFolder: options.workFolder, suppression };
+  const readSecret = options.readErasureSecret;
+  const suppression = openSuppression(session, readSecret);
+  const loadContext = { session, workFolder: options.workFolder, suppression };
   const checkpoints = new Map<string, PassCheckpoint | null>();
   const works = new Map<string, RunWork>();
 
@@ -129,8 +143,10 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     writeServiceHost: (host, { replace }) => writeServiceHost(session, host, replace),
 
     async planLookup(spec): Promise<LookupCounts> {
+      const migrated = await isMigrated(session);
+      const known = migrated ? await suppression.refresh() : noSuppression;
       const openForeign = foreignInput(spec.input, stagingName("plan"));
-      const context = { session, names, spec, isMigrated: await isMigrated(session), openForeign };
+      const context = { session, names, spec, isMigrated: migrated, suppression: known, openForeign };
       return (await selectDue(context, null)).counts;
     },
     async scannedBytes(spec) {
@@ -139,18 +155,21 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
       return scannedBytes({ ...context, foreign: connection && foreign.of(connection) });
     },
     async selectLookup(spec, run): Promise<LookupSelection> {
-      await clearManifests(session, options.workFolder, run);
       await dropOrphanedSelections(session, spec);
       const openForeign = foreignInput(spec.input, inputTable(run));
-      const context = { session, names, spec, isMigrated: true, openForeign };
       const transaction = <Row>(work: TransactionWork<Row>) => inRunTransaction(session, run, work);
-      const selected = await selectDue(context, { run, transaction });
-      checkpoints.set(runKey(run), selected.checkpoint);
-      return selectionOf({ session, run, spec }, selected);
+      return suppression.within(async (known) => {
+        const context = { session, names, spec, isMigrated: true, suppression: known, openForeign };
+        const selected = await selectDue(context, { run, transaction });
+        // What was frozen is in no transaction.
+        if ((await suppression.refresh()).epoch !== known.epoch) throw new ErasedMeanwhileError();
+        checkpoints.set(runKey(run), selected.checkpoint);
+        return selectionOf({ session, run, spec, suppression, epoch: known.epoch }, selected);
+      });
     },
     preparePerson: stagePerson,
-    commitLookup: (commit) => commitLookup({ session, workFolder: options.workFolder }, commit),
-    openCommit: (head) => openCommit({ session, workFolder: options.workFolder }, head),
+    commitLookup: (commit) => commitLookup(loadContext, commit),
+    openCommit: (head) => openCommit(loadContext, head),
     reserveCall: (run, call) => workOf(run).reserving.reserve(call),
     async recordAttempts(run, entries, counters) {
       await workOf(run).record({ entries, counters });
@@ -159,7 +178,11 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     ledgerDays: async (days) => ((await isMigrated(session)) ? readLedgerDays(session, days) : []),
     runUse: (run) => readRunUse(session, run),
 
-    acquireLock: (request) => acquireLock(session, request),
+    async acquireLock(request) {
+      const reply = await acquireLock(session, request);
+      if (reply.kind === "held") await clearManifests(session, options.workFolder, reply.run);
+      return reply;
+    },
     renewLock: (run, lifeMs) => renewLock(session, run, lifeMs),
     async releaseLock(run) {
       works.delete(runKey(run));
@@ -181,13 +204,13 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     createSampleTable: (input, columns, rows) => createSampleTable(session, input, columns, rows),
 
     readCheckpoints: async (job) => ((await isMigrated(session)) ? readCheckpoints(session, job) : []),
-    commitFeed: (commit) => commitFeed(feedContext, commit),
+    commitFeed: (commit) => commitFeed(loadContext, commit),
     readQuotas: async () => ((await isMigrated(session)) ? readQuotas(session) : []),
     readGaps: async () => ((await isMigrated(session)) ? readGaps(session) : []),
     memberPagesPerCommit: 100,
     memberCounts: (segmentId) => memberCounts(session, segmentId),
-    openSweep: (run, sweep) => openSweep(feedContext, run, sweep),
-    openPush: (run, push) => openPush(feedContext, run, push, foreignInput(push.source, inputTable(run))),
+    openSweep: (run, sweep) => openSweep(loadContext, run, sweep),
+    openPush: (run, push) => openPush(loadContext, run, push, foreignInput(push.source, inputTable(run))),
     watchJobs: (jobs, sinceAt, by) => slots.watchJobs(session, jobs, sinceAt, by),
     newestSlots: async () => ((await hasTable(session, "schedule_slot")) ? slots.newestSlots(session) : []),
     claimSlots: (claims, by, lifeMs) => slots.claimSlots(session, claims, by, lifeMs),
@@ -196,17 +219,38 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     changeStates: (states, runId) => changeStates(session, states, runId),
     untellStates: (changes) => untellStates(session, changes),
     removeOld: (retentions) => removeOld(session, retentions),
-    // Nobody can have been erased yet.
-    checkErasureKey: async () => {},
-    openErasures: async () => [],
-    suppressedPids: async () => new Set(),
-    findPeople: notYet,
-    countPeople: notYet,
-    noteErasure: notYet,
-    removeErased: notYet,
-    dropTombstones: async () => 0,
+    async checkErasureKey() {
+      await suppression.refresh();
+    },
+    openErasures: () => readOpenErasures(session),
+    async suppressedPids(pids) {
+      const { key } = await suppression.refresh();
+      return key === null || pids.length === 0 ? new Set() : findErasedPids(session, key, pids);
+    },
+    findPeople: (named, inputs, { spareOthers } = { spareOthers: false }) => {
+      const searched = inputs.map((input) => ({
+        input,
+        find: (wanted: KnownBy) =>
+          input.connection
+            ? foreign.of(input.connection).findRows(input, wanted)
+            : findNamingRows(session, input, wanted),
+      }));
+      return findPeople(session, named, searched, spareOthers);
+    },
+    countPeople: (people) => countPeople(session, people),
+    noteErasure: (id, found) =>
+      suppression.within((known) => noteErasure(session, { id, readSecret, known }, found)),
+    async removeErased(id) {
+      await suppression.within((known) => noteFoundByLoads(session, { id, known }));
+      const listed = await forgetLists(session, options.workFolder, await readStones(session, id));
+      return removeErased(session, id, listed);
+    },
+    dropTombstones: (olderThanMs) => dropTombstones(session, olderThanMs),
     noteMissingRows: (run, watched) =>
-      noteMissingRows(session, run, watched, foreignInput(keysOf(watched.input), inputTable(run))),
+      suppression.within((known) => {
+        const openForeign = foreignInput(keysOf(watched.input), inputTable(run));
+        return noteMissingRows(session, run, watched, openForeign, known);
+      }),
     readMissingRows: (source, limit) => readMissingRows(session, source, limit),
     async noteCalls(asker, entries) {
       await session.transaction(settleLedger(session.names, asker, entries));
@@ -224,12 +268,4 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
 
 function runKey({ runId, job, shard, epoch }: RunRef): string {
   return JSON.stringify([runId, job, shard, epoch]);
-}
-
-function notAvailable(): FixConfigurationError {
-  return new FixConfigurationError("not_available", "This is not available with BigQuery yet.");
-}
-
-async function notYet(): Promise<never> {
-  throw notAvailable();
 }

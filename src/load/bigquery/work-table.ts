@@ -9,12 +9,12 @@ export function groupedRecords({ due, reused }: SelectionTables, isReusing: bool
     WHERE ${isToSend(reused, isReusing)} GROUP BY sent_hash`;
 }
 
-const NOT_DUE = "class NOT IN ('unchanged', 'waiting') AND NOT STARTS_WITH(class, 'reject:')";
+const IS_DUE = "class NOT IN ('unchanged', 'waiting', 'suppressed') AND NOT STARTS_WITH(class, 'reject:')";
 
 /** Of rows `d`: a name without that would be found in the inner table first. */
 function isToSend(reused: string, isReusing: boolean): string {
-  if (!isReusing) return NOT_DUE;
-  return `${NOT_DUE} AND NOT EXISTS (SELECT 1 FROM ${reused} AS taken WHERE taken.source_key = d.source_key)`;
+  if (!isReusing) return IS_DUE;
+  return `${IS_DUE} AND NOT EXISTS (SELECT 1 FROM ${reused} AS taken WHERE taken.source_key = d.source_key)`;
 }
 
 /**

@@ -14,6 +14,8 @@ export interface Place {
   readonly prefetch?: () => Promise<void>;
   /** Forgets what the process knows of runs: the next test begins as a new process would. */
   readonly reset?: () => Promise<void>;
+  /** A deed takes seconds: of random histories only some are tried. */
+  readonly isSlow?: boolean;
   /** Locks are got one after the other here, so that the suite's own are written by SQL. */
   readonly locksBySql?: boolean;
   close(): Promise<void>;
