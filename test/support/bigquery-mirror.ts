@@ -24,8 +24,8 @@ export interface Mirror {
   flush(): Promise<void>;
   /** From now on BigQuery's rows may be other ones. */
   forget(): void;
-  /** Fetches every table of ours: quicker than one by one. */
-  prefetch(): Promise<void>;
+  /** Fetches every table of ours, or of one dataset: quicker than one by one. */
+  prefetch(room?: Room): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -218,17 +218,27 @@ export async function openMirror(
   }
 
   /** Fetches what is out of date; of many tables those with rows. */
-  async function fetchStale(): Promise<void> {
-    const wanted = tables.filter(({ name }) => stale.has(name));
+  async function fetchStale(room?: Room): Promise<void> {
+    const wanted = tables.filter((table) => stale.has(table.name) && (room ?? table.room) === table.room);
+    const asked = wanted.filter(({ name }) => written.has(name));
+    const filled = asked.length > 0 ? await filledOf(asked) : new Set();
     for (const table of wanted) {
-      await fetchOrEmpty(table);
+      if (filled.has(table.name)) await fetchTable(table);
+      else await fill(`${schemaOf(table.room)}.${table.name}`, table, []);
+      stale.delete(table.name);
     }
   }
 
+  async function filledOf(asked: readonly Table[]): Promise<ReadonlySet<string>> {
+    const counts = asked.map((table) => sql`SELECT ${table.name} AS name, COUNT(*) AS n FROM ${idOf(table)}`);
+    const rows = await session.rows<{ name: string; n: number }>(
+      sql`SELECT name FROM (${sql.join(counts, sql.raw(" UNION ALL "))}) WHERE n > 0`,
+    );
+    return new Set(rows.map(({ name }) => name));
+  }
+
   return {
-    async prefetch() {
-      await fetchStale();
-    },
+    prefetch: fetchStale,
     async sql(text, params) {
       let rewritten = text;
       const isClearing = /^\s*DELETE FROM \S+ WHERE true;/i.test(text);

@@ -18,7 +18,11 @@ export interface ConfigParts {
   readonly service?: string;
   /** The whole `jobs:` section. */
   readonly jobs?: string;
+  /** What stands behind `warehouse:`; by default the Postgres behind WAREHOUSE_URL. */
+  readonly warehouse?: string;
 }
+
+const POSTGRES = '{ type: postgres, url: "${WAREHOUSE_URL}" }';
 
 const ALL_JOBS = `jobs:
   resolve_customers: { type: resolve, input: customers }
@@ -26,14 +30,14 @@ const ALL_JOBS = `jobs:
   enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, valid_emails_from: validate_customers }
 `;
 
-/** A configuration for a Postgres behind WAREHOUSE_URL. */
+/** A configuration. */
 export function configText(parts: ConfigParts = {}): string {
   return `service:
   base_url: ${parts.baseUrl ?? "sandbox"}
   api_key: \${PERSON_SERVICE_API_KEY}
 ${parts.service ?? ""}
 sandbox: { people: ${PEOPLE}, input_rows: ${parts.rows ?? 400} }
-warehouse: { type: postgres, url: "\${WAREHOUSE_URL}" }
+warehouse: ${parts.warehouse ?? POSTGRES}
 inputs:
   customers:
     table: ${parts.table ?? "crm.customers"}
@@ -84,19 +88,20 @@ export function sampleRows(rows: number): readonly SampleInput[] {
   return [...sampleInputs({ seed: 1, people: PEOPLE, rows })];
 }
 
+/** Makes `crm.customers` as a user's own table. */
+export const CREATE_CUSTOMERS = `CREATE SCHEMA crm; CREATE TABLE crm.customers (id bigint PRIMARY KEY, first_name text,
+  last_name text, email text, work_email text, phone text, city text, updated_at timestamptz)`;
+
+/** Fills it with the rows of a JSON array. */
+export const INSERT_CUSTOMERS =
+  "INSERT INTO crm.customers SELECT * FROM json_populate_recordset(NULL::crm.customers, $1::json)";
+
 /** Fills `crm.customers` as a user's own table. */
 export async function createCustomers(url: string, rows: number): Promise<void> {
-  await runQuery(
-    url,
-    `CREATE SCHEMA crm; CREATE TABLE crm.customers (id bigint PRIMARY KEY, first_name text, last_name text, email text,
-       work_email text, phone text, city text, updated_at timestamptz)`,
-  );
+  await runQuery(url, CREATE_CUSTOMERS);
   const client = new Client({ connectionString: url });
   await client.connect();
-  await client.query(
-    "INSERT INTO crm.customers SELECT * FROM json_populate_recordset(NULL::crm.customers, $1::json)",
-    [JSON.stringify(sampleRows(rows))],
-  );
+  await client.query(INSERT_CUSTOMERS, [JSON.stringify(sampleRows(rows))]);
   await client.end();
 }
 
