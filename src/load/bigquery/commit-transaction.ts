@@ -9,7 +9,7 @@ import { forgetDoubts } from "./forget-doubts.ts";
 import { giveBack } from "./give-back.ts";
 import { addCounters, type CounterTerms, NEW_CALLS, settleLedger, upsertDrift } from "./ledger.ts";
 import { answerStatements, answerVariables, validationStatements } from "./load-answers.ts";
-import { personStatements, personVariables } from "./load-persons.ts";
+import { aliasStatements, personStatements, personVariables } from "./load-persons.ts";
 import type { KeptLines } from "./keep-out.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { rejectedStatements } from "./load-rejects.ts";
@@ -71,6 +71,7 @@ export function commitTransaction(of: TransactionParts): TransactionWork<CommitO
   const place = placeOf(of, asker.runId, rows.add);
   const loads = [
     ...(facts.persons > 0 ? personStatements(place, facts) : []),
+    ...aliasStatements(place, facts),
     ...(facts.answers === 0
       ? []
       : spec.type === "validate_emails"

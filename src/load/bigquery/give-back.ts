@@ -31,8 +31,8 @@ export function giveBack(
       SET records_reserved = u.records_reserved - b.records, _synced_at = ${NOW}, _run_id = ${run.runId}
       FROM (
         SELECT budget, period, period_key, SUM(records) AS records FROM (
-          SELECT k.budget, k.period, ${keyAt(sql`reserved_at`)} AS period_key, records_reserved AS records
-          FROM (SELECT reserved_at, records_reserved FROM ${calls} WHERE ${isGivenBack}) CROSS JOIN (${counters}) AS k)
+          SELECT counter.budget, counter.period, ${keyAt(sql`reserved_at`)} AS period_key, records_reserved AS records
+          FROM (SELECT reserved_at, records_reserved FROM ${calls} WHERE ${isGivenBack}) CROSS JOIN (${counters}) AS counter)
         GROUP BY 1, 2, 3) AS b
       WHERE u.budget = b.budget AND u.period = b.period AND u.period_key = b.period_key`,
     sql`UPDATE ${calls} SET records_reserved = 0 WHERE ${isGivenBack}`,

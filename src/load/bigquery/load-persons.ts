@@ -38,7 +38,6 @@ export function personStatements(place: LoadPlace, facts: PersonFacts): readonly
     return [
       `CREATE TEMP TABLE person_in AS SELECT *, 1 AS round FROM (${own})`,
       ...roundStatements(place, facts),
-      ...aliasStatements(place, facts),
     ];
   }
   const spoken = MEMBERS.map(
@@ -58,7 +57,6 @@ export function personStatements(place: LoadPlace, facts: PersonFacts): readonly
     `WHILE round_no <= (SELECT IFNULL(MAX(round), 0) FROM person_in) DO
       ${[...roundStatements(place, facts), "SET round_no = round_no + 1"].join(";\n")};
     END WHILE`,
-    ...aliasStatements(place, facts),
   ];
 }
 
@@ -66,9 +64,9 @@ function hashAt(hashes: string, group: number): string {
   return `SUBSTR(${hashes}, ${group * HASH_LENGTH + 1}, ${HASH_LENGTH})`;
 }
 
-/** Whether an answer speaks of a group and is not older than what is stored of it. */
+/** Whether an answer speaks of a group and is not older than what is stored of it; it may be older than 1970. */
 function applied(group: number): string {
-  return `(h${group} <> '${UNSPOKEN_HASH}' AND micros >= sm${group})`;
+  return `(h${group} <> '${UNSPOKEN_HASH}' AND (NOT known OR micros >= sm${group}))`;
 }
 
 /** Of each person of a round: what is stored, which groups are written (`w0` …), and the state afterwards. */
@@ -245,8 +243,11 @@ function writeStates({ names, runId }: LoadPlace): readonly string[] {
   ];
 }
 
-/** Keeps which PID came back for a PID that was sent. */
-function aliasStatements(place: LoadPlace, { hasAliases }: PersonFacts): readonly string[] {
+/** Keeps which PID came back for a PID that was sent, also where no person came with it. */
+export function aliasStatements(
+  place: LoadPlace,
+  { hasAliases }: Pick<PersonFacts, "hasAliases">,
+): readonly string[] {
   if (!hasAliases) return [];
   const { names, stage, isLoaded, runId, count } = place;
   const table = tableText(names, "data", "person_pid_alias");

@@ -13,11 +13,13 @@ export async function removeOld(
   for (const { rule, keepMs } of retentions) {
     const table = tableId(session.names, tableNamed(rule.table).room, rule.table);
     const age = sql.id(rule.age);
-    const group = sql.join((rule.keepNewestOf ?? []).map((name) => sql.id(name)));
+    const columns = (rule.keepNewestOf ?? []).map((name) => sql.id(name));
+    const group = sql.join(columns);
+    const named = sql.join(columns.map((column) => sql`${column} AS ${column}`));
     // As text, in which nulls are equal.
     const isNewest = rule.keepNewestOf
-      ? sql` AND TO_JSON_STRING(STRUCT(${group}, ${age})) NOT IN (
-          SELECT TO_JSON_STRING(STRUCT(${group}, MAX(${age}) AS ${age})) FROM ${table} WHERE ${age} IS NOT NULL GROUP BY ${group})`
+      ? sql` AND TO_JSON_STRING(STRUCT(${named}, ${age} AS ${age})) NOT IN (
+          SELECT TO_JSON_STRING(STRUCT(${named}, MAX(${age}) AS ${age})) FROM ${table} WHERE ${age} IS NOT NULL GROUP BY ${group})`
       : sql``;
     const ms = sql.raw(String(Math.round(keepMs)));
     removed[rule.table] = await session.change(sql`
