@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { inject } from "vitest";
 import { type Client, openClient } from "../../src/load/bigquery/client.ts";
 import { openSession, type Session } from "../../src/load/bigquery/session.ts";
+import { tablesNamed } from "../../src/load/bigquery/staging.ts";
 import { explainFailure } from "../../src/load/bigquery/explain-failure.ts";
 import { openBigQueryWarehouse } from "../../src/load/bigquery/warehouse.ts";
 import { openForeignDatabase } from "../../src/load/open.ts";
@@ -28,6 +29,12 @@ export async function openBigQueryPlace(bigQuery: TestBigQuery): Promise<BigQuer
   const { apiEndpoint } = bigQuery;
   const id = randomBytes(4).toString("hex");
   const project = apiEndpoint === null ? bigQuery.project : `test-${id}`;
+  const noJson = `{"table": "person", "column": "_extra", "expected": "json"}`;
+  const refusals: Readonly<Record<string, string>> = {
+    22008: `{"table": "person", "column": "dob", "expected": "date"}`,
+    // The emulator stores it.
+    ...(apiEndpoint === null ? { 22003: noJson, 54001: noJson } : {}),
+  };
   const names = { project, data: "person_data", ops: "person_data_ops" };
   const credentials = { credentialsFile: null, impersonate: null };
   const workFolder = join(inject("runFolder"), `work-${id}`);
@@ -75,6 +82,14 @@ export async function openBigQueryPlace(bigQuery: TestBigQuery): Promise<BigQuer
     locksBySql: true,
     isSlow: true,
     sql: (text, params) => mirror.sql(text, params),
+    digits: { before: apiEndpoint === null ? 38 : 20, after: apiEndpoint === null ? 38 : 18 },
+    refusalOf: (sqlstate) => {
+      const details = refusals[sqlstate];
+      return details === undefined ? null : { details };
+    },
+    // No two transactions begin in the same microsecond.
+    rowVersion: "_synced_at",
+    tableNames: async () => (await tablesNamed(session, "")).toSorted(),
     prefetch: () => mirror.prefetch(),
     async close() {
       await warehouse.close();

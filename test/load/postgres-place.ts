@@ -62,6 +62,16 @@ export async function openPostgresPlace(
     async sql(text, params) {
       return (await client.query<TextRow>(text, params ? [...params] : undefined)).rows;
     },
+    digits: { before: 38, after: 38 },
+    refusalOf: (sqlstate) => ({ details: `{"sqlstate": "${sqlstate}"}` }),
+    rowVersion: "concat_ws(' ', ctid, xmin)",
+    async tableNames() {
+      const { rows } = await client.query<{ name: string }>(
+        "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = $1 ORDER BY 1",
+        [options.schema ?? "person_data"],
+      );
+      return rows.map(({ name }) => name);
+    },
     async close() {
       await warehouse.close();
       await client.end();

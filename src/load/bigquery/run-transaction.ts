@@ -43,6 +43,14 @@ export function isHeldBy({ job, shard, epoch }: RunRef): RawBuilder<unknown> {
   return sql`job = ${job} AND shard = ${shard} AND epoch = ${epoch} AND released_at IS NULL`;
 }
 
+/** Throws a LockLostError unless the run holds its lock: for what needs no fence, but shouldn't be gone on with without it. */
+export async function requireLock(session: Session, run: RunRef): Promise<void> {
+  const held = await session.rows(
+    sql`SELECT 1 AS held FROM ${tableId(session.names, "ops", "job_lock")} WHERE ${isHeldBy(run)}`,
+  );
+  if (held.length === 0) throw lockLost(run);
+}
+
 /** What ends a run that has lost its lock. */
 export function lockLost(run: RunRef): LockLostError {
   return new LockLostError(

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import type { FeedCommit } from "../feed-warehouse.ts";
 import type { PushChange, PushCounts, PushOptions, PushOutcome, SegmentPush } from "../push-warehouse.ts";
@@ -7,9 +7,10 @@ import { commitFeedWith, type FeedContext } from "./feeds.ts";
 import type { Reading } from "../foreign-database.ts";
 import { type OpenedInput, openLocalInput } from "./foreign-input.ts";
 import { quoteLiteral, tableId, tableText } from "./names.ts";
-import { inRunTransaction } from "./run-transaction.ts";
+import { inRunTransaction, requireLock } from "./run-transaction.ts";
 import { NOW, type Session } from "./session.ts";
-import { dropTable, STAGING_PREFIX, tablesNamed } from "./staging.ts";
+import { ownTable } from "./own-table.ts";
+import { dropTable, STAGING_PREFIX } from "./staging.ts";
 import { declareKey, suppressedText } from "./suppression.ts";
 
 /** A push under way; tables as they stand in statements. */
@@ -40,9 +41,8 @@ export async function openPush(
 ): Promise<SegmentPush> {
   const { session } = context;
   const { names } = session;
-  const prefix = `${STAGING_PREFIX}push_${createHash("sha256").update(run.job).digest("hex").slice(0, 24)}_`;
-  for (const left of await tablesNamed(session, prefix)) await dropTable(session, left);
-  const name = `${prefix}${randomBytes(6).toString("hex")}`;
+  const hash = createHash("sha256").update(run.job).digest("hex").slice(0, 24);
+  const name = await ownTable(session, run, `${STAGING_PREFIX}push_${hash}_`);
   const push: Push = {
     ...options,
     context,
@@ -56,6 +56,10 @@ export async function openPush(
     ? await openForeign(reading)
     : await openLocalInput(session, { input: options.source, type: "enrich" }, reading);
   const given = await stageAndClose(push, opened);
+  await requireLock(session, run).catch(async (error: unknown) => {
+    await dropTable(session, name);
+    throw error;
+  });
   const [uncertain] = await session.rows<{ since: string | null }>(
     sql.raw(`SELECT MIN(since) AS since FROM ${push.state} AS p WHERE ${push.ofJob} AND p.state = 'adding'`),
   );

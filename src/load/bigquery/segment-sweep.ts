@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
 import type { FeedCommit } from "../feed-warehouse.ts";
@@ -17,7 +17,8 @@ import { commitFeedWith, type FeedContext, type FeedPlace, type FeedWork } from 
 import { jsonRows } from "./json-rows.ts";
 import { tableId } from "./names.ts";
 import { NOW, type Session } from "./session.ts";
-import { createStagingTable, dropTable, STAGING_PREFIX, tablesNamed } from "./staging.ts";
+import { ownTable } from "./own-table.ts";
+import { createStagingTable, dropTable, STAGING_PREFIX } from "./staging.ts";
 import { suppressedText } from "./suppression.ts";
 import { isDistinct, typedValue } from "./typed-value.ts";
 
@@ -47,10 +48,9 @@ export async function openSweep(
 ): Promise<MemberSweep> {
   const { session } = context;
   const hash = createHash("sha256").update(JSON.stringify([run.job, options.segmentId]));
-  const prefix = `${STAGING_PREFIX}seen_${hash.digest("hex").slice(0, 24)}_`;
-  for (const left of await tablesNamed(session, prefix)) await dropTable(session, left);
+  const own = await ownTable(session, run, `${STAGING_PREFIX}seen_${hash.digest("hex").slice(0, 24)}_`);
   const isFirst = (await memberCounts(session, options.segmentId)).known === 0;
-  const seen = isFirst ? null : `${prefix}${randomBytes(6).toString("hex")}`;
+  const seen = isFirst ? null : own;
   if (seen !== null) await createStagingTable(session, seen, [{ name: "service_pid", type: "STRING" }]);
   const sweep: Sweep = { ...options, context, seen };
   return {

@@ -34,10 +34,10 @@ export const temporaryTables: SelectionTables = {
   create: (table, select) => `CREATE TEMP TABLE ${table} AS ${select}`,
 };
 
-/** Names of a run's tables: a run that goes on under its id after a crash replaces those that it left. */
-export function tableNamesOf({ runId, job, shard }: RunRef) {
+/** Names of a run's tables; who goes on under its id, or took it over, has others. */
+export function tableNamesOf({ runId, job, shard, epoch }: RunRef) {
   const hash = createHash("sha256")
-    .update(JSON.stringify([runId, job, shard]))
+    .update(JSON.stringify([runId, job, shard, epoch]))
     .digest("hex")
     .slice(0, 24);
   return {
@@ -51,7 +51,7 @@ export function tableNamesOf({ runId, job, shard }: RunRef) {
 /** Tables of a run, which expire by themselves; the description tells whose they are. */
 export function runTables(names: DatasetNames, run: RunRef): SelectionTables {
   const own = tableNamesOf(run);
-  const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard]));
+  const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard, run.epoch]));
   const options = `expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL ${LIFE_DAYS} DAY), description = ${owner}`;
   return {
     due: tableText(names, "data", own.due),
@@ -84,11 +84,13 @@ export interface SelectionTable {
   readonly job: string;
   readonly runId: string;
   readonly shard: string;
+  /** Of the run's lock. */
+  readonly epoch: number;
   /** It holds what is to be sent. */
   readonly isWork: boolean;
 }
 
-/** One of job, run and shard, in a table's description. */
+/** One of job, run, shard and epoch, in a table's description. */
 const owner = (at: number) => `JSON_VALUE(JSON_VALUE(o.option_value), '$[${at}]')`;
 
 /** All tables of selections that are there: their descriptions tell whose they are. */
@@ -97,23 +99,34 @@ export async function readSelectionTables(session: Session): Promise<readonly Se
   if ((await tablesNamed(session, SELECTION_PREFIX)).length === 0) return [];
   return session.rows<SelectionTable>(
     sql.raw(`SELECT o.table_name AS name, ${owner(0)} AS job, ${owner(1)} AS runId, ${owner(2)} AS shard,
+        CAST(${owner(3)} AS INT64) AS epoch,
         STARTS_WITH(o.table_name, '${SELECTION_PREFIX}work_') AS isWork
       FROM ${quoteQualified([names.project, names.data])}.INFORMATION_SCHEMA.TABLE_OPTIONS AS o
       WHERE o.option_name = 'description' AND STARTS_WITH(o.table_name, '${SELECTION_PREFIX}')`),
   );
 }
 
-/** Drops tables of the job's runs that are over; a running run's stay. */
+/** Drops all tables of a run's selection. */
+export async function dropSelection(session: Session, run: RunRef): Promise<void> {
+  for (const name of Object.values(tableNamesOf(run))) await dropTable(session, name);
+}
+
+/** Drops tables of the job's runs that are over, or were taken over; a running run's stay. */
 export async function dropOrphanedSelections(
   session: Session,
   { job }: Pick<LookupSpec, "job">,
 ): Promise<void> {
   const own = (await readSelectionTables(session)).filter((table) => table.job === job);
   if (own.length === 0) return;
-  const running = await session.rows<{ runId: string; shard: string }>(sql`
-    SELECT run_id AS runId, shard FROM ${tableId(session.names, "ops", "sync_run")}
-    WHERE status = 'running' AND job = ${job}`);
+  const { names } = session;
+  const running = await session.rows<{ runId: string; shard: string; epoch: number }>(sql`
+    SELECT r.run_id AS runId, r.shard, IFNULL(MAX(l.epoch), 0) AS epoch
+    FROM ${tableId(names, "ops", "sync_run")} AS r
+    LEFT JOIN ${tableId(names, "ops", "job_lock")} AS l ON l.job = r.job AND l.shard = r.shard
+    WHERE r.status = 'running' AND r.job = ${job} GROUP BY 1, 2`);
   const isRunning = (table: SelectionTable) =>
-    running.some(({ runId, shard }) => runId === table.runId && shard === table.shard);
+    running.some(
+      ({ runId, shard, epoch }) => runId === table.runId && shard === table.shard && table.epoch >= epoch,
+    );
   for (const table of own) if (!isRunning(table)) await dropTable(session, table.name);
 }

@@ -34,8 +34,8 @@ import { createLoadPace } from "./load-pace.ts";
 import { findNamingRows } from "./naming-rows.ts";
 import { clearManifests, inputTable } from "./manifest.ts";
 import { stagingName } from "./staging.ts";
-import { dropOrphanedSelections } from "./selection-tables.ts";
-import { inRunTransaction } from "./run-transaction.ts";
+import { dropOrphanedSelections, dropSelection } from "./selection-tables.ts";
+import { inRunTransaction, requireLock } from "./run-transaction.ts";
 import { selectDue } from "./select-lookup.ts";
 import { selectionOf } from "./selection.ts";
 import { stagePerson } from "./staged-person.ts";
@@ -155,12 +155,18 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
       return scannedBytes({ ...context, foreign: connection && foreign.of(connection) });
     },
     async selectLookup(spec, run): Promise<LookupSelection> {
+      // It clears away what is under the lock of this run.
+      await requireLock(session, run);
       await dropOrphanedSelections(session, spec);
       const openForeign = foreignInput(spec.input, inputTable(run));
       const transaction = <Row>(work: TransactionWork<Row>) => inRunTransaction(session, run, work);
       return suppression.within(async (known) => {
         const context = { session, names, spec, isMigrated: true, suppression: known, openForeign };
-        const selected = await selectDue(context, { run, transaction });
+        const selected = await selectDue(context, { run, transaction }).catch(async (error: unknown) => {
+          // What can't be dropped expires.
+          await dropSelection(session, run).catch(() => {});
+          throw error;
+        });
         // What was frozen is in no transaction.
         if ((await suppression.refresh()).epoch !== known.epoch) throw new ErasedMeanwhileError();
         checkpoints.set(runKey(run), selected.checkpoint);

@@ -100,9 +100,12 @@ export function describeAnswers(getPlace: GetPlace): void {
       const place = getPlace();
       await answerOn(place, [[2, { pid: "p-1" }]]);
       const tell = () =>
-        place.sql(`SELECT ctid, _synced_at FROM person_data.resolution UNION ALL
-          SELECT ctid, _synced_at FROM person_data.match_history UNION ALL
-          SELECT ctid, _synced_at FROM person_data.lookup_state`);
+        columnOf(
+          place,
+          `SELECT ${place.rowVersion} FROM person_data.resolution UNION ALL
+          SELECT ${place.rowVersion} FROM person_data.match_history UNION ALL
+          SELECT ${place.rowVersion} FROM person_data.lookup_state ORDER BY 1`,
+        );
       const before = await tell();
       await runNight(place, resolveSpec({ resend: true }), () => ({ pid: "p-old" }), { at: day(1) });
       expect(await tell()).toEqual(before);

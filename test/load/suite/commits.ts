@@ -105,11 +105,12 @@ export function describeCommits(getPlace: GetPlace): void {
         drift: [drift("age", 2, "string")],
       };
       await warehouse.commitLookup(commit);
+      const version = `${place.rowVersion} AS version`;
       const everything = async () => [
         await countRows(place),
-        await place.sql("SELECT ctid, * FROM person_data.person ORDER BY 2"),
-        await place.sql("SELECT ctid, * FROM person_data.enrichment ORDER BY source_key"),
-        await place.sql("SELECT ctid, * FROM person_data.lookup_state ORDER BY source_key"),
+        await place.sql(`SELECT ${version}, * FROM person_data.person ORDER BY service_pid`),
+        await place.sql(`SELECT ${version}, * FROM person_data.enrichment ORDER BY source_key`),
+        await place.sql(`SELECT ${version}, * FROM person_data.lookup_state ORDER BY source_key`),
         await place.sql("SELECT * FROM person_data_ops.schema_drift"),
         await place.sql("SELECT requests, records_sent, rows_written FROM person_data_ops.sync_run"),
       ];
@@ -260,6 +261,7 @@ export function describeCommits(getPlace: GetPlace): void {
     ])("(%s) costs its record only", async (_, fault, sqlstate) => {
       const place = getPlace();
       const { warehouse } = place;
+      const refusal = place.refusalOf(sqlstate);
       const run = runOf(spec, "run-1");
       await warehouse.beginRun(run);
       const replies = Array.from({ length: 9 }, (__, i) => {
@@ -281,7 +283,14 @@ export function describeCommits(getPlace: GetPlace): void {
         ...commit,
         counters: { records_sent: 9, records_matched: 9, requests: 1 },
       });
-      expect(result.notLoadable).toEqual([replies[4]?.[0].recordId]);
+      // Eight persons, enrichments and intervals, and a reject; or nine of all.
+      expect(result).toEqual(
+        refusal
+          ? { notLoadable: [replies[4]?.[0].recordId], rowsWritten: 25 }
+          : { notLoadable: [], rowsWritten: 27 },
+      );
+      // What Postgres refuses can't be looked at by its SQL either.
+      if (!refusal) return;
       expect(await columnOf(place, "SELECT full_name FROM person_data.person ORDER BY 1")).toEqual(
         [0, 1, 2, 3, 5, 6, 7, 8].map((i) => `Person ${i}`),
       );
@@ -292,7 +301,7 @@ export function describeCommits(getPlace: GetPlace): void {
           source_key: "key 4",
           stage: "load",
           code: "not_loadable",
-          details: `{"sqlstate": "${sqlstate}"}`,
+          details: refusal.details,
           api_request_id: "request-1",
         },
       ]);
@@ -313,8 +322,6 @@ export function describeCommits(getPlace: GetPlace): void {
           rows_written: String(result.rowsWritten),
         },
       ]);
-      // Eight persons, enrichments and intervals, and a reject.
-      expect(result.rowsWritten).toBe(25);
       expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
     });
   });

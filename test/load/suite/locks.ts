@@ -42,9 +42,7 @@ async function everything(place: Place): Promise<Readonly<Record<string, unknown
       `SELECT * FROM ${schemas[table.room]}.${table.name} AS t ORDER BY t`,
     );
   }
-  const named =
-    "SELECT table_name FROM information_schema.tables WHERE table_schema = 'person_data' ORDER BY 1";
-  return { ...contents, tables: await columnOf(place, named) };
+  return { ...contents, tables: await place.tableNames() };
 }
 
 /** The methods that are given a run, or something that names one: a new one doesn't compile before it is tried here. */
@@ -94,7 +92,12 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
         fields: {},
       },
     }),
-  openSweep: (warehouse, run) => warehouse.openSweep(run, { segmentId: "s-1", completeAt: null }),
+  openSweep: async (warehouse, run) => {
+    const sweep = await warehouse.openSweep(run, { segmentId: "s-1", completeAt: null });
+    const commit = { run, ledger: [callOf()], drift: [], counters: {}, upserts: [], checkpoints: [] };
+    const at = "2026-11-21T04:00:00+00:00";
+    return sweep.add(commit, [{ servicePid: "p-1", firstAddedAt: at, seenAt: at, extra: null }]);
+  },
   openCommit: async (warehouse, run) => {
     const replies = [[looseRecord("Cat"), { pid: "p-3" }]] as const;
     const { ledger, answers, rejects, drift, counters } = commitOf(warehouse, spec, run, replies);
@@ -114,7 +117,7 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
     const ledger = [callOf()];
     return warehouse.commitFeed({ run, ledger, drift: [], counters: {}, upserts, checkpoints });
   },
-  noteMissingRows: (warehouse, run) => warehouse.noteMissingRows(run, spec),
+  noteMissingRows: (warehouse, run) => warehouse.noteMissingRows(run, { ...spec, type: "validate_emails" }),
   endRun: (warehouse, run) =>
     warehouse.endRun(
       run,
@@ -243,6 +246,8 @@ export function describeLocks(getPlace: GetPlace): void {
     test.each(namedDeeds)("%s leaves nothing behind, once another took the job over", async (_, act) => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }]);
+      await place.sql(`INSERT INTO person_data.input_email (source, source_key, position, email_address, _synced_at, _run_id)
+        VALUES ('people', 'gone', 0, 'gone@example.com', now(), 'earlier')`);
       const stale = await hold(place.warehouse, "stale");
       await place.warehouse.beginRun(stale);
       const fresh = await hold(place.warehouse, "fresh", { dead: await holdersOf(place) });

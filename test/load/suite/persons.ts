@@ -122,9 +122,9 @@ export function describePersons(getPlace: GetPlace): void {
       await runNight(place, enrichSpec(), matchAnn, { at: FIRST });
       const before = await tellChanges(place);
       const tuples = () =>
-        place.sql(`SELECT ctid, xmin, _record_synced_at, _run_id FROM person_data.person
-          UNION ALL SELECT ctid, xmin, NULL, _run_id FROM person_data.person_email
-          UNION ALL SELECT ctid, xmin, NULL, _run_id FROM person_data.person_education_subject`);
+        place.sql(`SELECT ${place.rowVersion} AS version, _record_synced_at, _run_id FROM person_data.person
+          UNION ALL SELECT ${place.rowVersion}, NULL, _run_id FROM person_data.person_email
+          UNION ALL SELECT ${place.rowVersion}, NULL, _run_id FROM person_data.person_education_subject ORDER BY 1, 2`);
       const tuplesBefore = await tuples();
       const { run } = await runNight(place, enrichSpec({ resend: true }), matchAnn, { at: SECOND });
       expect(differing(before, await tellChanges(place))).toEqual([]);
@@ -153,7 +153,8 @@ export function describePersons(getPlace: GetPlace): void {
     test("a changed list leaves the other list in the same table alone", async () => {
       const place = getPlace();
       await commitPersons(place, [wholePerson("p-ann", ann)], { answeredAt: FIRST });
-      const professional = "SELECT ctid, * FROM person_data.person_email WHERE email_type = 'professional'";
+      const professional = `SELECT ${place.rowVersion} AS version, * FROM person_data.person_email
+        WHERE email_type = 'professional' ORDER BY position`;
       const before = await place.sql(professional);
       await commitPersons(
         place,

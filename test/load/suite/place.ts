@@ -10,6 +10,14 @@ export interface Place {
   readonly warehouse: Warehouse;
   /** Runs a statement of the test's own; the session's time zone is UTC. */
   sql(text: string, params?: readonly unknown[]): Promise<readonly TextRow[]>;
+  /** Names of all tables in `person_data`, those that live only for a while included. */
+  tableNames(): Promise<readonly string[]>;
+  /** Expression over any row of ours that differs once the row was written anew, even with the values that it had. */
+  readonly rowVersion: string;
+  /** What a reject tells of a value that can't be stored, by Postgres's code for it; null where it can be stored here. */
+  refusalOf(sqlstate: string): { readonly details: string | null } | null;
+  /** Digits of a decimal before and after the point that are kept. */
+  readonly digits: { readonly before: number; readonly after: number };
   /** Makes a test's look at every table quicker, where that can be. */
   readonly prefetch?: () => Promise<void>;
   /** Forgets what the process knows of runs: the next test begins as a new process would. */

@@ -282,8 +282,8 @@ export function describeShards(getPlace: GetPlace): void {
         return place.warehouse.selectLookup(shard, run);
       };
       const shared = randomUUID();
-      const workTables = () =>
-        columnOf(place, "SELECT tablename FROM pg_tables WHERE tablename LIKE 'lookup\\_work\\_%'");
+      const workTables = async () =>
+        (await place.tableNames()).filter((name) => /^(lookup|_etl_select)_work_/.test(name));
       await freeze(shardOf(spec, 0, 2), shared);
       const living = await freeze(shardOf(spec, 1, 2), shared);
       // The first has died.
