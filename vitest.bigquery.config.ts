@@ -4,7 +4,8 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     include: ["test/**/*.bigquery.ts"],
-    testTimeout: 300_000,
+    // Histories of several nights on a busy machine.
+    testTimeout: 900_000,
     hookTimeout: 300_000,
     maxWorkers: 2,
     globalSetup: ["test/support/database-server.ts"],
