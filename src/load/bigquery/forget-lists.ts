@@ -16,9 +16,9 @@ interface Holder {
 }
 
 /**
- * Forgets people outside of the declared tables: what runs that are over left behind is dropped whole, also on this disk; lists
- * of running pushes and sweeps are cleaned. What a running run has selected or staged begins anew, or is left out when it is
- * read (see selection.ts). Returns the records of theirs that stand in lists of what is to be sent: `JOB HASH`, hex.
+ * Forgets people outside of the declared tables: what is left behind of jobs whose lock nobody has is dropped whole, also on
+ * this disk; lists of pushes and sweeps are cleaned. What a running run has selected or staged begins anew, or is left out when
+ * it is read (see selection.ts); a crashed run's is dropped by whoever gets its lock (`clearManifests`). Returns the records of theirs that stand in lists of what is to be sent: `JOB HASH`, hex.
  */
 export async function forgetLists(
   session: Session,
