@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { atEnd } from "../cli/support/at-end.ts";
 import { runCli } from "../cli/support/cli.ts";
-import { configText, makeSetting, type Setting } from "../cli/support/setting.ts";
+import { configText, makeSetting } from "../cli/support/setting.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 
 const SEGMENT = "11111111-1111-4111-8111-111111111111";
@@ -22,6 +22,18 @@ export interface FeedNights {
   readonly killEvery: number;
   /** The night after which nobody runs anything for so many days. */
   readonly pause?: { readonly after: number; readonly days: number };
+}
+
+/** A warehouse for the nights, and a folder for their configuration. */
+export interface NightlyWarehouse {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** For `warehouse:`; absent for the Postgres of every test. */
+  readonly warehouse?: string;
+  /** Runs a query of Postgres's. */
+  query(sql: string): Promise<Record<string, unknown>[]>;
+  /** Told after each run: what was read before is out of date. */
+  readonly hasRun?: () => void;
 }
 
 /** What came of them. */
@@ -58,7 +70,7 @@ const KILLS = ["before_send", "after_receive", "before_commit", "after_commit"];
 
 interface Stage {
   readonly url: string;
-  readonly setting: Setting;
+  readonly setting: NightlyWarehouse;
   control(path: string, body?: object): Promise<unknown>;
 }
 
@@ -194,11 +206,12 @@ async function compareBuckets(
   return differences(stored, stated);
 }
 
-async function setStage(seed: number, from: string): Promise<Stage> {
+async function setStage(setting: NightlyWarehouse, seed: number, from: string): Promise<Stage> {
   const sandbox = await startSandbox({ people: PEOPLE, seed, countsContents: false });
   atEnd(() => sandbox.close());
-  const setting = await makeSetting();
-  const config = configText({ baseUrl: sandbox.url, jobs: jobsFrom(from) });
+  const { warehouse } = setting;
+  const parts = { baseUrl: sandbox.url, jobs: jobsFrom(from) };
+  const config = configText(warehouse === undefined ? parts : { ...parts, warehouse });
   await writeFile(join(setting.cwd, "config.yaml"), config);
   const control: Stage["control"] = async (path, body) => {
     const response = await fetch(`${sandbox.url}/_sandbox${path}`, {
@@ -212,7 +225,12 @@ async function setStage(seed: number, from: string): Promise<Stage> {
 }
 
 async function runOnce({ setting }: Stage, env: Readonly<Record<string, string>> = {}) {
-  return runCli(["--json", "run", "--yes"], { cwd: setting.cwd, env: { ...setting.env, ...env } });
+  const result = await runCli(["--json", "run", "--yes"], {
+    cwd: setting.cwd,
+    env: { ...setting.env, ...env },
+  });
+  setting.hasRun?.();
+  return result;
 }
 
 /** Lets some people come, go and return before the night. */
@@ -240,11 +258,14 @@ async function changeMembers(stage: Stage, random: ReturnType<typeof seededRando
  * Runs every feed night after night as users do, against a service whose clock moves on, with faults, kills and changes in
  * between; after each night all tables have to equal what the service says.
  */
-export async function runFeedNights(options: FeedNights): Promise<FeedNightTotals> {
+export async function runFeedNights(
+  options: FeedNights,
+  warehouse?: NightlyWarehouse,
+): Promise<FeedNightTotals> {
   const { nights, from, seed, killEvery, pause } = options;
   const random = seededRandom(seed);
   const historyFrom = new Date(Date.parse(from) - 10 * DAY_MS).toISOString().slice(0, 10);
-  const stage = await setStage(seed, historyFrom);
+  const stage = await setStage(warehouse ?? (await makeSetting()), seed, historyFrom);
   const totals: FeedNightTotals = { kills: 0, faulty: 0, gaps: 0 };
   let nowMs = Date.parse(`${from}T03:05:00Z`);
   let movedMs = 0;
