@@ -2,6 +2,8 @@ import { readdir, writeFile } from "node:fs/promises";
 import { sql } from "kysely";
 import { describe, expect, test } from "vitest";
 import { inputFile, inputTable } from "../../src/load/bigquery/manifest.ts";
+import { openForeignDatabase } from "../../src/load/open.ts";
+import type { KnownBy } from "../../src/load/warehouse.ts";
 import { bigQueryOfRun } from "../support/test-bigquery.ts";
 import { openBigQueryPlace } from "./bigquery-place.ts";
 import { withForeignInputs } from "./foreign-place.ts";
@@ -13,6 +15,7 @@ import { describeEqualRecords } from "./suite/equal-records.ts";
 import { describeInputs } from "./suite/inputs.ts";
 import { describeMissingRows } from "./suite/missing-rows.ts";
 import { describePidFrom } from "./suite/pid-from.ts";
+import { describePushes } from "./suite/pushes.ts";
 import { describeRejectedRows } from "./suite/rejected-rows.ts";
 import { describeSelection } from "./suite/selection.ts";
 import { describeShards } from "./suite/shards.ts";
@@ -32,6 +35,7 @@ const parts = [
   describeValidEmails,
   describeShards,
   describeMissingRows,
+  describePushes,
 ];
 
 /** Two keys, a list, and a value. */
@@ -97,6 +101,19 @@ describe.runIf(bigQuery)("inputs of another database", () => {
     expect(await there.warehouse.checkInput(inBigQuery)).toEqual([]);
     await holdJobs(there.warehouse, [job]);
     expect((await runNight(there, enrichSpec({ job, input: inBigQuery }), matchAll)).sent).toEqual(expected);
+
+    const emails = ['b,"c"\\@example.com', "tab\t@example.com"];
+    const row = { sourceKey: '["7", "\\\\x00ff"]', emails, pids: [] };
+    for (const input of [inPostgres, inBigQuery]) {
+      const database = openForeignDatabase(input.connection);
+      const find = (wanted: Partial<KnownBy>) =>
+        database.findRows(input, { pids: [], emails: [], rows: [], ...wanted });
+      expect(await find({ emails: ["nobody@example.com", "tab\t@example.com"] })).toEqual([row]);
+      expect(await find({ rows: [{ source: "people", sourceKey: row.sourceKey }] })).toEqual([row]);
+      expect(await find({ rows: [{ source: "others", sourceKey: row.sourceKey }] })).toEqual([]);
+      expect(await find({ emails: ["nobody@example.com"], pids: ["p"] })).toEqual([]);
+      await database.close();
+    }
 
     const wrong = { ...inBigQuery, key: ["nobody"] };
     expect((await there.warehouse.checkInput(wrong)).map(({ path }) => path)).toEqual(["inputs.people.key"]);

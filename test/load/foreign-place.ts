@@ -17,6 +17,9 @@ export function withForeignInputs(place: Place, there: OtherDatabase): Place {
     if (typeof argument !== "object" || argument === null) return argument;
     if (Array.isArray(argument)) return argument.map(elsewhere);
     if ("relation" in argument) return { ...argument, connection };
+    if ("source" in argument && typeof argument.source === "object") {
+      return { ...argument, source: elsewhere(argument.source) };
+    }
     if ("input" in argument) return { ...argument, input: elsewhere(argument.input) };
     return argument;
   };
