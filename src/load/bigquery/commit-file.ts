@@ -2,6 +2,7 @@ import { type Told, toldByAnswer, toldByReject } from "../keep-out.ts";
 import { listGroups } from "../person-groups.ts";
 import type { LoadSpec, LookupAnswer, LookupReject, PreparedPerson } from "../warehouse.ts";
 import { openLineFile } from "./line-file.ts";
+import { createSeenTexts } from "./seen-texts.ts";
 import { answerLine, rejectLine } from "./staged-lines.ts";
 import type { StagedPerson } from "./staged-person.ts";
 
@@ -39,7 +40,7 @@ export interface CommitFile {
 export function openCommitFile(path: string, toldPath: string, spec: LoadSpec): CommitFile {
   const lines = openLineFile(path);
   const told = openLineFile(toldPath);
-  const pids = new Set<string>();
+  const notePid = createSeenTexts();
   const facts = {
     lines: 0,
     bytes: 0,
@@ -65,8 +66,7 @@ export function openCommitFile(path: string, toldPath: string, spec: LoadSpec): 
     facts.hasAliases ||= record.sentPid !== null && servicePid !== null && record.sentPid !== servicePid;
     if (person === null || spec.type !== "enrich") return;
     facts.persons += 1;
-    facts.hasRepeated ||= pids.has(person.pid);
-    pids.add(person.pid);
+    if (notePid(person.pid)) facts.hasRepeated = true;
     for (const [i, isFilled] of personOf(person).filled.entries()) facts.filled[i] ||= isFilled;
   }
 
