@@ -1,4 +1,4 @@
-import { readdir, writeFile } from "node:fs/promises";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { sql } from "kysely";
 import { describe, expect, test } from "vitest";
 import { inputFile, inputTable } from "../../src/load/bigquery/manifest.ts";
@@ -83,11 +83,12 @@ describe.runIf(bigQuery)("inputs of another database", () => {
     const inPostgres = { ...typed, connection: { type: "postgres", name: "crm", url: there.url } as const };
     expect(await warehouse.checkInput(inPostgres)).toEqual([]);
     const job = "enrich_people";
-    await holdJobs(warehouse, [job]);
     const spec = enrichSpec({ job, input: inPostgres });
-    await warehouse.planLookup(spec);
-    // As a crash leaves it.
+    // As a crash leaves it: who gets the job's lock clears it away.
+    await mkdir(place.workFolder, { recursive: true });
     await writeFile(inputFile(place.workFolder, inputTable(runOf(spec))), "");
+    await holdJobs(warehouse, [job]);
+    await warehouse.planLookup(spec);
     expect((await runNight(place, spec, matchAll)).sent).toEqual(expected);
     expect((await readdir(place.workFolder)).filter((name) => name.endsWith(".ndjson"))).toEqual([]);
 

@@ -5,6 +5,20 @@ export type NoteText = (text: string) => boolean;
 
 const FIRST_SLOTS = 1024;
 
+/** Puts a pair into its slot; true if it is there already. */
+function put(into: Uint32Array, low: number, high: number): boolean {
+  const mask = into.length / 2 - 1;
+  for (let slot = low & mask; ; slot = (slot + 1) & mask) {
+    const at = 2 * slot;
+    if (into[at] === low && into[at + 1] === high) return true;
+    if (into[at] === 0 && into[at + 1] === 0) {
+      into[at] = low;
+      into[at + 1] = high;
+      return false;
+    }
+  }
+}
+
 /**
  * Remembers texts by 64 bits of their hash, in 16 to 32 bytes each outside the JavaScript heap: as a Set of strings a hundred thousand of
  * them are 17 MB that the collector drags along. Two texts with the same bits, of which nobody will live to see a pair, count as one.
@@ -13,20 +27,6 @@ export function createSeenTexts(): NoteText {
   // Pairs of numbers; a pair of zeros is a free slot.
   let slots = new Uint32Array(2 * FIRST_SLOTS);
   let used = 0;
-
-  /** Puts a pair into its slot; true if it is there already. */
-  function put(into: Uint32Array, low: number, high: number): boolean {
-    const mask = into.length / 2 - 1;
-    for (let slot = low & mask; ; slot = (slot + 1) & mask) {
-      const at = 2 * slot;
-      if (into[at] === low && into[at + 1] === high) return true;
-      if (into[at] === 0 && into[at + 1] === 0) {
-        into[at] = low;
-        into[at + 1] = high;
-        return false;
-      }
-    }
-  }
 
   function grow(): void {
     const larger = new Uint32Array(2 * slots.length);
