@@ -16,7 +16,7 @@ import { findDifferences, readContents, type TableContents } from "../support/co
 const ROWS = 1300;
 
 /** The jobs as users have them, with small batches by way of the service's own limits. */
-const JOBS = `jobs:
+export const JOBS = `jobs:
   resolve_customers: { type: resolve, input: customers }
   validate_customers: { type: validate_emails, input: customers }
   enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, valid_emails_from: validate_customers }
@@ -53,10 +53,16 @@ export interface Stage {
   readonly expected: TableContents;
 }
 
+/** Where a run was killed. */
+export interface KilledSetting extends Pick<Setting, "cwd" | "env" | "query"> {
+  readonly contents: () => Promise<TableContents>;
+}
+
 /** The command that is killed, and that goes on. */
 export const RUN = ["--json", "run", "--yes"];
 
-const COMPARED = { withoutTables: ["reject", "call_in_doubt"] };
+/** What two histories have in common, of which one was disturbed. */
+export const COMPARED = { withoutTables: ["reject", "call_in_doubt"] };
 
 async function contentsOf(url: string): Promise<TableContents> {
   const client = new Client({ connectionString: url });
@@ -71,19 +77,24 @@ async function contentsOf(url: string): Promise<TableContents> {
 }
 
 /** A fresh warehouse with its input, and a sandbox that has seen nothing. */
-export async function prepareCase(sandbox: string, more = "", warehouse?: Setting): Promise<Setting> {
+export async function prepareCase(
+  sandbox: string,
+  more = "",
+  warehouse?: Setting,
+  rows = ROWS,
+): Promise<Setting> {
   await fetch(`${sandbox}/_sandbox/reset`, { method: "POST" });
   const setting = warehouse ?? (await makeSetting());
-  await createCustomers(setting.url, ROWS);
+  await createCustomers(setting.url, rows);
   const config = configText({ baseUrl: sandbox, service: "  concurrency: 4\n", jobs: JOBS + more });
   await writeFile(join(setting.cwd, "config.yaml"), config);
   return setting;
 }
 
 /** Starts a sandbox, and runs once without disturbance. */
-export async function setStage(): Promise<Stage> {
+export async function setStage(rows = ROWS): Promise<Stage> {
   const sandbox = await startSandbox(await makeFolder());
-  const setting = await prepareCase(sandbox);
+  const setting = await prepareCase(sandbox, "", undefined, rows);
   const stuck = await runUntilDone(setting);
   if (stuck !== null) throw new Error(stuck);
   return { sandbox, expected: await contentsOf(setting.url) };
@@ -121,7 +132,7 @@ async function seen(sandbox: string): Promise<SeenBySandbox> {
 }
 
 /** Records of calls that were reserved and whose outcome nobody knows, less those whose answers are on disk. */
-async function recordsInDoubt(setting: Setting): Promise<number> {
+async function recordsInDoubt(setting: KilledSetting): Promise<number> {
   const [row] = await setting.query(
     "SELECT coalesce(sum(records_sent), 0)::int AS records FROM person_data_ops.api_call WHERE possibly_billed",
   );
@@ -138,6 +149,17 @@ export async function finish(
   totals: Totals,
   mayBeAskedAgain = false,
 ): Promise<readonly string[]> {
+  const contents = () => contentsOf(setting.url);
+  return finishKilled(stage, { ...setting, contents }, totals, mayBeAskedAgain);
+}
+
+/** The same for any warehouse. */
+export async function finishKilled(
+  stage: Stage,
+  setting: KilledSetting,
+  totals: Totals,
+  mayBeAskedAgain = false,
+): Promise<readonly string[]> {
   totals.kills += 1;
   const stuck = await runUntilDone(setting);
   if (stuck !== null) return [stuck];
@@ -147,7 +169,7 @@ export async function finish(
     `SELECT count(*)::int AS rows FROM (SELECT FROM person_data.match_history GROUP BY job, source, source_key
        HAVING count(*) > 1) AS h`,
   );
-  const differences = findDifferences(stage.expected, await contentsOf(setting.url));
+  const differences = findDifferences(stage.expected, await setting.contents());
   const doubledRows = Number(doubled?.["rows"] ?? 0);
   const sentTwice = mayBeAskedAgain ? contents.billed_more_than_once : contents.received_more_than_once;
   const kept = await surveySpool(join(setting.cwd, ".person-etl", "spool"));
@@ -167,7 +189,7 @@ export async function finish(
 const MOST_RUNS = 10;
 
 /** Runs until nothing is left to do; what the last run said when that never happens. */
-async function runUntilDone(setting: Setting): Promise<string | null> {
+async function runUntilDone(setting: Pick<Setting, "cwd" | "env">): Promise<string | null> {
   for (let run = 1; ; run++) {
     const { code, stdout } = await runCli(RUN, setting);
     if (code === 0) return null;
