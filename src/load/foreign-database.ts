@@ -87,8 +87,10 @@ export function keepForeignDatabases(
   const opened = new Map<string, ForeignDatabase>();
   return {
     of(connection) {
-      const database = opened.get(connection.name) ?? open(connection);
-      opened.set(connection.name, database);
+      // A scheduler that reads its configuration again may find another database under the same name.
+      const key = JSON.stringify(connection);
+      const database = opened.get(key) ?? open(connection);
+      opened.set(key, database);
       return database;
     },
     async close() {
