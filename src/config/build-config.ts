@@ -18,6 +18,7 @@ import { predecessorsOf } from "./rules/cycles.ts";
 import type { ConfigDocument } from "./schema/document.ts";
 import type { InputDocument } from "./schema/inputs.ts";
 import type { JobDocument } from "./schema/jobs.ts";
+import { spellZone } from "../schedule/zone.ts";
 import { durationMs, parseTableName } from "./schema/values.ts";
 
 /** What of the configuration does not come out of the document. */
@@ -219,7 +220,7 @@ function buildBase(name: string, job: JobDocument, uses: Partial<Parameters<type
       ...uses,
     }),
     schedule: job.schedule ?? null,
-    timezone: job.timezone,
+    timezone: spellZone(job.timezone),
   };
 }
 

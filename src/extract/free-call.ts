@@ -40,7 +40,7 @@ export type FreeReply<T> =
   | {
       readonly kind: "answer";
       readonly value: T;
-      /** When the service completed the call, by its own word if it gave a likely one: UTC, microseconds kept. */
+      /** When the service completed the call, by its own word if it gave a likely one (at least its `Date`): UTC, microseconds kept. */
       readonly answeredAt: string;
       /** How many times it was asked, this time included. */
       readonly tries: number;
@@ -102,6 +102,14 @@ function wordIn(bytes: Buffer, name: string): string | null {
   return (pattern.exec(head) ?? pattern.exec(tail))?.[1] ?? null;
 }
 
+const textOf = (atMs: number): string => new Date(atMs).toISOString().replace("Z", "+00:00");
+
+/** Our time, put right by whole seconds: a `Date` header counts no others. */
+function byItsClock(receivedMs: number, date: string | null): number {
+  const offMs = date === null ? Number.NaN : Date.parse(date) - receivedMs;
+  return Number.isNaN(offMs) ? receivedMs : receivedMs + Math.round(offMs / 1000) * 1000;
+}
+
 async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<Tried<T>> {
   const { http, limiter, clock, signal } = options;
   const { endpoint, method, path, body } = call;
@@ -116,7 +124,8 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
     signal,
   );
   crashPoint("after_receive");
-  const receivedAt = new Date(clock.now()).toISOString().replace("Z", "+00:00");
+  const receivedMs = clock.now();
+  const receivedAt = textOf(receivedMs);
   const none = {
     error: NO_ERROR,
     value: null,
@@ -142,7 +151,7 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
       value,
       apiRequestId: readId(wordIn(plain.bytes, "api_request_id")),
       requestCompletedAt,
-      answeredAt: ageOf(requestCompletedAt, receivedAt),
+      answeredAt: ageOf(requestCompletedAt ?? textOf(byItsClock(receivedMs, reply.date)), receivedAt),
       cause: "200",
     };
   }

@@ -37,6 +37,8 @@ export interface HttpResponse {
   readonly kind: "response";
   readonly status: number;
   readonly retryAfter: string | null;
+  /** When it was sent, by its own header. */
+  readonly date: string | null;
   readonly location: string | null;
   readonly contentEncoding: string | null;
   readonly body: Buffer;
@@ -205,6 +207,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
         kind: "response",
         status,
         retryAfter: header(response.headers, "retry-after"),
+        date: header(response.headers, "date"),
         location: header(response.headers, "location"),
         contentEncoding: header(response.headers, "content-encoding"),
         body: Buffer.from(bytes),

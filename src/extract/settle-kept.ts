@@ -51,6 +51,7 @@ export async function settleKept<T extends LookupItem, R>(
       kind: "response",
       status: 200,
       retryAfter: null,
+      date: null,
       location: null,
       contentEncoding,
       body,

@@ -1,41 +1,21 @@
-import { z } from "zod";
 import type { EndpointUsageJobConfig } from "../config/config.ts";
 import { readEnvelope } from "../extract/free-call.ts";
+import type { MissingRows } from "../load/feed-warehouse.ts";
 import { openZone, type Zone } from "../schedule/zone.ts";
 import { type Cell, jsonType } from "../schemas/convert.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { DAYS_UNTIL_FINAL, endpointUsageEndpoint, endpointUsageRecord } from "../schemas/usage.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
-import {
-  type Bucket,
-  dayAt,
-  dayNumber,
-  dayText,
-  firstDay,
-  startOfDay,
-  type Window,
-  windowsOf,
-} from "./natural-buckets.ts";
+import { type Bucket, dayAt, dayText, startOfDay, type Window } from "./natural-buckets.ts";
 import { type Placement, placeBuckets } from "./place-buckets.ts";
 import { readCursor } from "./read-cursor.ts";
+import { planPass, usageCursor } from "./usage-pass.ts";
 
 const { name: endpoint, method, path } = endpointUsageEndpoint;
 type Context = FeedContext<EndpointUsageJobConfig>;
 
 const DAY_MS = 86_400_000;
-/** Days before the first open bucket that are read again each time: even final counts are corrected now and then. */
-const READ_AGAIN_DAYS = 30;
-
-const day = z.iso.date();
-const cursorSchema = z.object({
-  /** First day that was ever read. */
-  from: day,
-  /** First day of the first bucket that was not final when it was last read. */
-  next: day,
-  /** Where a pass that was interrupted goes on; null after a whole one. */
-  resume_at: day.nullable().default(null),
-});
 
 const record = flattenerOf(endpointUsageRecord);
 const [, ...totalColumns] = record.fieldNames;
@@ -117,16 +97,6 @@ async function readTotals(context: Context): Promise<number> {
   return answeredMs;
 }
 
-/** Where a pass begins: a local day. */
-function beginOf(job: EndpointUsageJobConfig, cursor: z.output<typeof cursorSchema> | null): number {
-  const start = dayNumber(job.startDate);
-  if (!cursor || firstDay(job.bucketingSize, start) < dayNumber(cursor.from)) return start;
-  const next = dayNumber(cursor.next);
-  const begin =
-    cursor.resume_at === null ? next - READ_AGAIN_DAYS : Math.min(next, dayNumber(cursor.resume_at));
-  return Math.max(start, begin);
-}
-
 const ZEROS: readonly Cell[] = [...countColumns.map(() => "0"), null];
 /** Requests come first, of totals and of buckets. */
 const requestsOf = ([requests = null]: readonly Cell[]): number => Number(requests ?? Number.NaN);
@@ -151,6 +121,17 @@ function bucketsOf(
     ...told,
     ...expected.filter((bucket) => !known.has(bucket)).map((bucket) => ({ bucket, counts: ZEROS })),
   ];
+}
+
+/** Buckets that haven't ended were once read as final, when the service's clock was ahead: they are not. */
+function takenForPast({ bucketingSize, timezone }: EndpointUsageJobConfig, at: string): MissingRows {
+  return {
+    scope: { bucketing_size: bucketingSize, timezone },
+    after: { column: "bucket_end", at },
+    flag: "is_final",
+    since: "observed_at",
+    at,
+  };
 }
 
 async function readWindow(
@@ -215,6 +196,7 @@ async function readWindow(
             ],
             rows,
             along: ["observed_at"],
+            ...(window.reachesNow ? { missing: takenForPast(job, answeredAt) } : {}),
           },
         ],
         checkpoints: [{ stream: streamOf(job), cursor }],
@@ -230,27 +212,16 @@ function streamOf({ bucketingSize, timezone }: EndpointUsageJobConfig): string {
 
 async function run(context: Context): Promise<void> {
   const { job, log } = context;
-  const size = job.bucketingSize;
   const zone = openZone(job.timezone);
-  const cursor = readCursor(context, streamOf(job), cursorSchema);
+  const cursor = readCursor(context, streamOf(job), usageCursor);
   const answeredMs = await readTotals(context);
-  const today = dayAt(zone, answeredMs);
-  const begin = firstDay(size, beginOf(job, cursor));
-  const isFromStart = !cursor || begin <= dayNumber(cursor.from);
-  const from = isFromStart ? dayText(begin) : cursor.from;
-  let next: number | null = null;
-  const windows = windowsOf(size, begin, today);
-  for (const [i, window] of windows.entries()) {
-    const isLast = i === windows.length - 1;
-    const read = await readWindow(context, zone, { ...window, reachesNow: isLast });
-    next ??= read.firstOpen;
-    await read.commit({
-      from,
-      next: dayText(next ?? window.to),
-      resume_at: isLast ? null : dayText(window.to),
-    });
+  const pass = planPass(job.bucketingSize, job.startDate, cursor, dayAt(zone, answeredMs));
+  for (const window of pass.windows) {
+    const reachesNow = window === pass.windows.at(-1);
+    const read = await readWindow(context, zone, { ...window, reachesNow });
+    await read.commit(pass.after(window, read.firstOpen));
   }
-  log.info({ job: job.name, windows: windows.length, from: dayText(begin) }, "endpoint_usage_read");
+  log.info({ job: job.name, windows: pass.windows.length, from: dayText(pass.begin) }, "endpoint_usage_read");
 }
 
 /** Keeps the usage of every endpoint: totals, and buckets of one size in one time zone. */

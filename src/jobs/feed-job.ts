@@ -132,9 +132,9 @@ async function openContext(services: JobServices, task: Task): Promise<Omit<Feed
       if (signal.aborted) throw stopReason(signal);
       return await callFree({ http, limiter, clock, log, signal, random, onAttempt }, call);
     },
-    async commit({ upserts = [], checkpoints = [], counters = {}, drift = [] }) {
+    async commit({ upserts = [], checkpoints = [], counters = {}, drift = [], organization }) {
       const results = await inBooks(counters, (of) =>
-        warehouse.commitFeed({ ...of, drift, upserts, checkpoints }),
+        warehouse.commitFeed({ ...of, drift, upserts, checkpoints, organization }),
       );
       const counted = results.filter((_, i) => !upserts[i]?.isBookkeeping);
       const written = counted.reduce((sum, of) => sum + of.inserted + of.updated + of.marked, 0);

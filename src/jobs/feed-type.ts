@@ -12,6 +12,7 @@ export interface FeedRows {
   readonly checkpoints?: readonly CheckpointMove[];
   readonly counters?: CounterDelta;
   readonly drift?: readonly Drift[];
+  readonly organization?: string | undefined;
 }
 
 /** The books that a commit has to take along: attempts and counters since the last one. */

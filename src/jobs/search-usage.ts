@@ -56,7 +56,7 @@ function readAnswer(body: JsonObject, drift: DriftLog): Answer | null {
 const instant = (day: number): string => `${dayText(day)}T00:00:00+00:00`;
 
 async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
-  const { job, log } = context;
+  const { job, log, outage, progress, warehouse } = context;
   const cursor = readCursor(context, STREAM, cursorSchema);
   let drift = new DriftLog(endpoint);
   const reply = await context.call({
@@ -78,15 +78,29 @@ async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
   const today = numbers.length === 0 ? null : Math.max(...numbers);
   const firstOpen = today === null ? null : today - DAYS_UNTIL_FINAL;
   const oldest = numbers.length === 0 ? null : Math.min(...numbers);
+  const known = await outage.outlast(() => warehouse.readOrganization());
+  const isOther = known !== null && known !== orgId;
+  if (isOther) {
+    log.warn({ job: job.name, organization: orgId, known }, "other_organization");
+    progress.note(
+      job.name,
+      `the service answered for organization ${orgId}, but this warehouse was filled from ${known}: whose API key is this?`,
+    );
+  }
+  // What is stored tells it, whatever became of the checkpoint; that is asked where somebody has removed the rows.
+  const stored =
+    today === null ? null : await outage.outlast(() => warehouse.firstOpenSearchDay(orgId, dayText(today)));
+  const next = stored ?? (isOther ? null : (cursor?.next ?? null));
   const gap =
-    cursor !== null && oldest !== null && dayNumber(cursor.next) < oldest
-      ? { start: dayNumber(cursor.next), end: oldest }
+    next !== null && oldest !== null && dayNumber(next) < oldest
+      ? { start: dayNumber(next), end: oldest }
       : null;
   if (gap) {
     const gone = { job: job.name, from: dayText(gap.start), to: dayText(gap.end - 1) };
     log.warn(gone, "usage_not_readable_any_more");
   }
   await context.commit({
+    ...(known === null ? { organization: orgId } : {}),
     drift: drift.entries(),
     counters: { records_received: days.length },
     upserts: [
@@ -126,7 +140,7 @@ async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
 export const searchUsageJob: FeedJobType<SearchUsageJobConfig> = {
   endpoints: [searchUsageEndpoint],
   cursorDoc:
-    'stream `history`: {"next": "2026-11-18"}, the first day whose counts were not final; days before it are not missed',
+    'stream `history`: {"next": "2026-11-18"}, the first day whose counts were not final. Which days were missed is told by those that are stored',
   forecast: () => ({ calls: 1, toSend: 0 }),
   run,
 };

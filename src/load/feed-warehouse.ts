@@ -6,6 +6,8 @@ import type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
 export interface MissingRows {
   /** Which rows of the table the feed speaks of, by column; those of them that it doesn't show are marked. */
   readonly scope: Readonly<Record<string, string>>;
+  /** Of those only the ones with a later moment than this (ISO 8601 with offset) in this column. */
+  readonly after?: { readonly column: string; readonly at: string };
   /** Boolean column that turns false. */
   readonly flag: string;
   /** Column that gets {@link at}, when the flag turns false. */
@@ -47,6 +49,8 @@ export interface FeedCommit {
   readonly counters: CounterDelta;
   readonly upserts: readonly FeedUpsert[];
   readonly checkpoints: readonly CheckpointMove[];
+  /** Noted as the warehouse's own (`warehouse_identity`), unless one is. */
+  readonly organization?: string | undefined;
 }
 
 /** What became of one {@link FeedUpsert}. */

@@ -18,8 +18,15 @@ export interface StoredGap {
   readonly noticedAt: string;
 }
 
-/** What a warehouse tells of usage. Both are empty before the migration that makes their tables. */
+/** What a warehouse tells of usage. Lists are empty before the migration that makes their tables. */
 export interface UsageWarehouse {
+  /** The organization whose feeds were read first, by the service's id; null while none is known. */
+  readOrganization(): Promise<string | null>;
+  /**
+   * Up to a day (`YYYY-MM-DD`, inclusive), the one after the last stored day of an organization's person search that is
+   * final; the first stored one where none is, null where none is stored.
+   */
+  firstOpenSearchDay(orgId: string, upTo: string): Promise<string | null>;
   readQuotas(): Promise<readonly StoredQuota[]>;
   /** Newest first, at most a hundred. */
   readGaps(): Promise<readonly StoredGap[]>;

@@ -57,3 +57,26 @@ function changeBetween(zone: Zone, fromMs: number, toMs: number): number {
   }
   return first;
 }
+
+/** Words of IANA names that aren't written like `America` or `Port`. */
+const WORDS = new Map(
+  (
+    "of es au McMurdo DumontDUrville ComodRivadavia DeNoronha EasterIsland BajaNorte BajaSur US GB NZ CHAT ACT LHI NSW IN PRC " +
+    "ROC ROK W SU CET EET MET WET EST HST MST GMT GMT0 UTC UCT EST5EDT CST6CDT MST7MDT PST8PDT"
+  )
+    .split(" ")
+    .map((word) => [word.toLowerCase(), word]),
+);
+/** What never was anything but UTC, by whatever name. */
+const ALWAYS_UTC = /^(?:etc\/)?(?:utc|uct|zulu|universal|greenwich|gmt(?:[+-]?0)?)$/i;
+
+/**
+ * The one spelling of a zone's name: IANA's upper and lower case, and `UTC` for all of its names. Another name of a zone
+ * (`Asia/Calcutta`) stays, since it is what the user will look for.
+ */
+export function spellZone(name: string): string {
+  if (ALWAYS_UTC.test(name)) return "UTC";
+  return name
+    .toLowerCase()
+    .replace(/[a-z0-9]+/g, (word) => WORDS.get(word) ?? word.charAt(0).toUpperCase() + word.slice(1));
+}

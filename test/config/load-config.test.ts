@@ -103,7 +103,7 @@ jobs:
     after: [v]
     enabled: false
     schedule: "15 1 * * *"
-    timezone: Europe/Berlin
+    timezone: europe/BERLIN
     refresh_after: 45s
     refresh_unmatched_after: 15m
     max_records_per_run: 5

@@ -66,6 +66,7 @@ describe("a request", () => {
       kind: "response",
       status: 429,
       retryAfter: "7",
+      date: expect.stringMatching(/ GMT$/),
       location: null,
       contentEncoding: "gzip",
       body,

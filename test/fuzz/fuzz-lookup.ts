@@ -68,6 +68,7 @@ function openService(answer: RealAnswer, first: WireBody | null, asked: string[]
         kind: "response",
         status: 200,
         retryAfter: null,
+        date: null,
         location: null,
         contentEncoding: wire.contentEncoding,
         body: wire.bytes,

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { openHttpClient } from "../../src/extract/http-client.ts";
 import { readStatus } from "../../src/jobs/status.ts";
 import { goTo, statedDays, storedDays } from "./usage-truth.ts";
-import { configOf, jobOf, startWorld, type World } from "./world.ts";
+import { configOf, fastClock, jobOf, startWorld, type World } from "./world.ts";
 
 const config = configOf(`
   searches: { type: search_usage }`);
@@ -12,6 +13,19 @@ async function startSearches(day: string): Promise<World> {
   return world;
 }
 const runSearches = async (world: World) => jobOf(await world.run(), "searches");
+
+const gapsOf = (world: World) =>
+  world.rows(
+    "SELECT job, gap_start::date::text, gap_end::date::text FROM person_data_ops.sync_gap ORDER BY noticed_at",
+  );
+
+/** Runs with another organization's key. */
+async function runAs(world: World, key: string): Promise<void> {
+  const http = openHttpClient({ baseUrl: world.serviceUrl, readKey: async () => key, concurrency: 1 });
+  const report = await world.run({}, { http });
+  await http.close();
+  expect(report.status).toBe("succeeded");
+}
 
 describe("the history of person search", () => {
   test("is read for ninety days at first, and equals the service's", async () => {
@@ -86,6 +100,22 @@ describe("the history of person search", () => {
     ).toBe("4");
   });
 
+  const rename = config.replace("searches:", "renamed:");
+  test.each([
+    ["with --full-refresh", "searches", config, { fullRefresh: true }],
+    ["after its checkpoint was forgotten", "searches", config, {}],
+    ["by a job of another name", "renamed", rename, {}],
+  ])("has the same gap when it is read %s", async (how, job, text, request) => {
+    const world = await startSearches("2026-03-01");
+    await runSearches(world);
+    if (how.includes("forgotten")) await world.rows("DELETE FROM person_data_ops.checkpoint");
+    world.configure(text);
+    await goTo(world, "2026-07-01");
+    await world.run(request);
+    await world.run(request);
+    expect(await gapsOf(world)).toEqual([{ job, gap_start: "2026-02-26", gap_end: "2026-04-03" }]);
+  });
+
   test("goes with a snapshot of the quota each time", async () => {
     const world = await startSearches("2026-06-10");
     await runSearches(world);
@@ -127,4 +157,56 @@ describe("the history of person search", () => {
     expect(report.status).toBe("failed");
     expect(await world.value("SELECT count(*) FROM person_data_ops.checkpoint")).toBe("0");
   });
+});
+
+/** How often it was logged and told that another organization answers. */
+const otherOrganization = (world: World) => [
+  world.logged.filter(({ event }) => event === "other_organization").length,
+  world.notes.filter((note) => note.includes("whose API key is this?")).length,
+];
+
+describe("the organization", () => {
+  test("that answers first is noted as the warehouse's; that another one answers is told once a run", async () => {
+    const world = await startSearches("2026-06-10");
+    await runAs(world, "org-one-key");
+    const noted = "SELECT org_id FROM person_data_ops.warehouse_identity";
+    const first = await world.value("SELECT DISTINCT org_id FROM person_data_ops.person_search_usage_daily");
+    expect(first).toMatch(/^[0-9a-f-]{36}$/);
+    expect(await world.value(noted)).toBe(first);
+    await runAs(world, "org-one-key");
+    expect(otherOrganization(world)).toEqual([0, 0]);
+    await runAs(world, "org-two-key");
+    expect(otherOrganization(world)).toEqual([1, 1]);
+    expect(await world.value(noted)).toBe(first);
+  });
+
+  test("has gaps of its own, whenever the other one was read", async () => {
+    const world = await startSearches("2026-03-01");
+    await runAs(world, "org-one-key");
+    await goTo(world, "2026-07-01");
+    // Nobody has read it before, so nothing of it was missed.
+    await runAs(world, "org-two-key");
+    expect(await gapsOf(world)).toEqual([]);
+    await goTo(world, "2026-07-02");
+    await runAs(world, "org-one-key");
+    await runAs(world, "org-two-key");
+    expect(await gapsOf(world)).toEqual([
+      { job: "searches", gap_start: "2026-02-26", gap_end: "2026-04-04" },
+    ]);
+  });
+});
+
+test("what is read carries the service's time, however wrong our clock is", async () => {
+  const world = await startSearches("2026-03-01");
+  const clock = fastClock(20);
+  const ahead = { ...clock, now: () => clock.now() + 86_400_000 };
+  await world.run({}, { clock: ahead });
+  await goTo(world, "2026-07-01");
+  await world.run();
+  expect(
+    await world.rows(
+      "SELECT observed_at::date::text AS day FROM person_data_ops.person_search_quota ORDER BY 1",
+    ),
+  ).toEqual([{ day: "2026-03-01" }, { day: "2026-07-01" }]);
+  expect(await world.value("SELECT noticed_at::date::text FROM person_data_ops.sync_gap")).toBe("2026-07-01");
 });

@@ -58,7 +58,7 @@ export async function storedBuckets(
   world: World,
   size: string,
   zone: string,
-): Promise<ReadonlyMap<string, CountTexts>> {
+): Promise<Map<string, CountTexts>> {
   const rows = await world.rows(
     `SELECT endpoint || ' ' || bucket_start::text AS name, ${COUNT_COLUMNS}
      FROM person_data_ops.endpoint_usage_bucket WHERE bucketing_size = '${size}' AND timezone = '${zone}'`,
@@ -89,6 +89,11 @@ export async function storedDays(world: World): Promise<readonly Record<string, 
 export async function goTo(world: World, day: string, time = "12:00:00"): Promise<void> {
   const days = (Date.parse(`${day}T${time}Z`) - (await nowOf(world))) / 86_400_000;
   await world.control("/clock", { days });
+}
+
+/** Sets the only checkpoint, as `checkpoint set` would. */
+export async function setCursor(world: World, cursor: object): Promise<void> {
+  await world.rows(`UPDATE person_data_ops.checkpoint SET cursor = '${JSON.stringify(cursor)}'`);
 }
 
 /** Every bucket in which two differ, as lines; empty when they are equal. */

@@ -139,10 +139,13 @@ function givenRows(
 function markMissing(
   names: DatasetNames,
   table: Table,
-  { scope, flag, since, at }: MissingRows,
+  { scope, after, flag, since, at }: MissingRows,
   given: { readonly feed: string; readonly runId: string; readonly isSame: string },
 ): RawBuilder<unknown> {
-  const inScope = Object.entries(scope).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`);
+  const inScope = [
+    ...Object.entries(scope).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`),
+    ...(after ? [sql`t.${sql.id(after.column)} > CAST(${after.at} AS TIMESTAMP)`] : []),
+  ];
   return sql`UPDATE ${tableId(names, table.room, table.name)} AS t
     SET ${sql.id(flag)} = FALSE, ${sql.id(since)} = CAST(${at} AS TIMESTAMP), _synced_at = ${NOW}, _run_id = ${given.runId}
     WHERE ${sql.join([...inScope, sql`t.${sql.id(flag)}`], sql` AND `)} AND NOT ${sql.raw(given.isSame)}`;

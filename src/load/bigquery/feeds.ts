@@ -5,6 +5,7 @@ import type { CheckpointMove, FeedCommit, StoredCheckpoint, UpsertResult } from 
 import type { RunRef } from "../warehouse.ts";
 import { type FeedRows, stageRows, type StagePlace } from "./feed-rows.ts";
 import { rowsChanged, upsertOutcome, upsertStatements, upsertVariables } from "./feed-upsert.ts";
+import { noteOrganization } from "./identity.ts";
 import { jsonRows } from "./json-rows.ts";
 import { addCounters, NEW_CALLS, settleLedger, upsertDrift } from "./ledger.ts";
 import { type DatasetNames, tableId } from "./names.ts";
@@ -138,6 +139,7 @@ function transactionOf<Result>(
       ...upsertStatements(upsertPlace, upsert, i, rows.source(i)),
       ...(upsert.isBookkeeping ? [] : [count(upsert.table, rowsChanged(i))]),
     ]),
+    ...(commit.organization === undefined ? [] : [noteOrganization(names, runId, commit.organization)]),
     ...work.statements(place),
     ...upsertDrift(names, run, commit.drift),
     ...(counts.names.length === 0 ? [] : counts.touch(names, run).map((text) => sql.raw(text))),

@@ -1,5 +1,5 @@
-import { sql } from "kysely";
-import { tableId } from "./names.ts";
+import { type RawBuilder, sql } from "kysely";
+import { type DatasetNames, tableId } from "./names.ts";
 import { oneAtATime } from "./run-transaction.ts";
 import { NOW, type Session } from "./session.ts";
 
@@ -17,6 +17,20 @@ export async function readIdentity(session: Session): Promise<string | null> {
     sql`SELECT created_at FROM ${tableId(session.names, "ops", "warehouse_identity")}`,
   );
   return row?.created_at ?? null;
+}
+
+/** The organization whose feeds were read first. */
+export async function readOrganization(session: Session): Promise<string | null> {
+  const [row] = await session.rows<{ org_id: string | null }>(
+    sql`SELECT org_id FROM ${tableId(session.names, "ops", "warehouse_identity")}`,
+  );
+  return row?.org_id ?? null;
+}
+
+/** Records the organization once. */
+export function noteOrganization(names: DatasetNames, runId: string, orgId: string): RawBuilder<unknown> {
+  return sql`UPDATE ${tableId(names, "ops", "warehouse_identity")}
+    SET org_id = ${orgId}, _synced_at = ${NOW}, _run_id = ${runId} WHERE org_id IS NULL`;
 }
 
 /** Records the host once; with `replace` over another one. */

@@ -11,6 +11,19 @@ export async function readQuotas(session: Session): Promise<readonly StoredQuota
     WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY observed_at DESC) = 1 ORDER BY org_id`);
 }
 
+/** The first day of person search that may have been missed. */
+export async function firstOpenSearchDay(
+  session: Session,
+  orgId: string,
+  upTo: string,
+): Promise<string | null> {
+  const [row] = await session.rows<{ day: string | null }>(sql`
+    SELECT CAST(IFNULL(DATE_ADD(MAX(IF(is_final, period_start, NULL)), INTERVAL 1 DAY), MIN(period_start)) AS STRING) AS day
+    FROM ${tableId(session.names, "ops", "person_search_usage_daily")}
+    WHERE org_id = ${orgId} AND period_start <= CAST(${upTo} AS DATE)`);
+  return row?.day ?? null;
+}
+
 /** What of feeds can't be read any more. */
 export async function readGaps(session: Session): Promise<readonly StoredGap[]> {
   return session.rows<StoredGap>(sql`

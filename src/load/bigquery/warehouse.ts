@@ -47,7 +47,7 @@ import { removeOld } from "./remove-old.ts";
 import { countRejects, dropRejects, listRejects, retryRejects } from "./rejects.ts";
 import * as slots from "./schedule-slots.ts";
 import { commitFeed, readCheckpoints } from "./feeds.ts";
-import { readIdentity, readServiceHost, writeServiceHost } from "./identity.ts";
+import { readIdentity, readOrganization, readServiceHost, writeServiceHost } from "./identity.ts";
 import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
 import { settleLedger } from "./ledger.ts";
 import { readLedgerDays } from "./ledger-days.ts";
@@ -62,7 +62,7 @@ import { scannedBytes } from "./scan-size.ts";
 import { openSession, type TransactionWork } from "./session.ts";
 import { openSuppression } from "./suppression.ts";
 import { jobStatus, tableFreshness } from "./status.ts";
-import { readGaps, readQuotas } from "./usage.ts";
+import { firstOpenSearchDay, readGaps, readQuotas } from "./usage.ts";
 
 /** How to reach a warehouse in BigQuery. */
 export interface BigQueryOptions extends ClientOptions {
@@ -211,6 +211,8 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
 
     readCheckpoints: async (job) => ((await isMigrated(session)) ? readCheckpoints(session, job) : []),
     commitFeed: (commit) => commitFeed(loadContext, commit),
+    readOrganization: async () => ((await isMigrated(session)) ? readOrganization(session) : null),
+    firstOpenSearchDay: (orgId, upTo) => firstOpenSearchDay(session, orgId, upTo),
     readQuotas: async () => ((await isMigrated(session)) ? readQuotas(session) : []),
     readGaps: async () => ((await isMigrated(session)) ? readGaps(session) : []),
     memberPagesPerCommit: 100,

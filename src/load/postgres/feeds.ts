@@ -14,6 +14,7 @@ import type { RunRef } from "../warehouse.ts";
 import type { CommitContext } from "./commit-lookup.ts";
 import { copyRows } from "./copy.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "./ledger.ts";
+import { noteOrganization } from "./identity.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { quoteIdentifier, type SchemaNames, tableId } from "./names.ts";
 import { dropSuppressed } from "./drop-suppressed.ts";
@@ -104,6 +105,9 @@ async function commitOnce<Result>(
       };
       const results: UpsertResult[] = [];
       for (const upsert of commit.upserts) results.push(await upsertRows(place, upsert));
+      if (commit.organization !== undefined) {
+        await noteOrganization(session, names, run.runId, commit.organization);
+      }
       const result = await work(place);
       await upsertDrift(session, names, run, commit.drift);
       const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
@@ -208,9 +212,12 @@ export async function dropErased(place: FeedPlace, stage: string): Promise<numbe
 /** Marks what lies in the scope and is not among the staged rows. */
 async function markMissing(place: LoadPlace, name: string, missing: MissingRows): Promise<number> {
   const table = tableNamed(name);
-  const { scope, flag, since, at } = missing;
+  const { scope, after, flag, since, at } = missing;
   const inScope = sql.join(
-    Object.entries(scope).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`),
+    [
+      ...Object.entries(scope).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`),
+      ...(after ? [sql`t.${sql.id(after.column)} > ${after.at}::timestamptz`] : []),
+    ],
     sql` AND `,
   );
   const isSame = sql.raw(

@@ -18,6 +18,26 @@ export async function readIdentity(session: Session, names: SchemaNames): Promis
   return row?.created_at ?? null;
 }
 
+/** The organization whose feeds were read first. */
+export async function readOrganization(session: Session, names: SchemaNames): Promise<string | null> {
+  const [row] = await session.rows<{ org_id: string | null }>(
+    sql`SELECT org_id FROM ${tableId(names, "ops", "warehouse_identity")}`,
+  );
+  return row?.org_id ?? null;
+}
+
+/** Records the organization once. */
+export async function noteOrganization(
+  session: Session,
+  names: SchemaNames,
+  runId: string,
+  orgId: string,
+): Promise<void> {
+  await session.change(sql`
+    UPDATE ${tableId(names, "ops", "warehouse_identity")} SET org_id = ${orgId}, _synced_at = now(), _run_id = ${runId}
+    WHERE org_id IS NULL`);
+}
+
 /** Records the host once; with `replace` over another one. */
 export async function writeServiceHost(
   session: Session,

@@ -11,6 +11,20 @@ export async function readQuotas(session: Session, names: SchemaNames): Promise<
     FROM ${tableId(names, "ops", "person_search_quota")} ORDER BY org_id, observed_at DESC`);
 }
 
+/** The first day of person search that may have been missed. */
+export async function firstOpenSearchDay(
+  session: Session,
+  names: SchemaNames,
+  orgId: string,
+  upTo: string,
+): Promise<string | null> {
+  const [row] = await session.rows<{ day: string | null }>(sql`
+    SELECT coalesce(max(period_start) FILTER (WHERE is_final) + 1, min(period_start))::text AS day
+    FROM ${tableId(names, "ops", "person_search_usage_daily")}
+    WHERE org_id = ${orgId} AND period_start <= ${upTo}::date`);
+  return row?.day ?? null;
+}
+
 /** What of feeds can't be read any more. */
 export async function readGaps(session: Session, names: SchemaNames): Promise<readonly StoredGap[]> {
   return session.rows<StoredGap>(sql`

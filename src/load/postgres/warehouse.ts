@@ -25,7 +25,7 @@ import { checkWarehouse } from "./check.ts";
 import { commitLookup } from "./commit-lookup.ts";
 import { crashPoint } from "../../crash-point.ts";
 import { findRows } from "./foreign-database.ts";
-import { readIdentity, readServiceHost, writeServiceHost } from "./identity.ts";
+import { readIdentity, readOrganization, readServiceHost, writeServiceHost } from "./identity.ts";
 import { checkInput } from "./input.ts";
 import { readBudgetUse, readRunUse } from "./budget-rows.ts";
 import { giveBack } from "./give-back.ts";
@@ -36,7 +36,7 @@ import { readLedgerDays } from "./ledger-days.ts";
 import { hasBudgets, hasErasures, hasSchedule, hasUsage, isMigrated, migrate, printDdl } from "./migrate.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import { trackLoads } from "./open-loads.ts";
-import { readGaps, readQuotas } from "./usage.ts";
+import { firstOpenSearchDay, readGaps, readQuotas } from "./usage.ts";
 import { removeOld } from "./remove-old.ts";
 import * as runs from "./runs.ts";
 import * as slots from "./schedule-slots.ts";
@@ -188,6 +188,9 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     readCheckpoints: async (job) =>
       (await isMigrated(pool, names)) ? within((session) => readCheckpoints(session, names, job)) : [],
     commitFeed: (commit) => commitFeed(commitContext, commit),
+    readOrganization: async () =>
+      (await isMigrated(pool, names)) ? within((session) => readOrganization(session, names)) : null,
+    firstOpenSearchDay: (orgId, upTo) => within((session) => firstOpenSearchDay(session, names, orgId, upTo)),
     readQuotas: async () =>
       (await hasUsage(pool, names)) ? within((session) => readQuotas(session, names)) : [],
     readGaps: async () =>

@@ -134,7 +134,7 @@ async function sendOutcome(
 ): Promise<void> {
   const apiRequestId = randomUUID();
   const { compresses } = world;
-  const json = { "content-type": "application/json" };
+  const json = { "content-type": "application/json", date: new Date(world.clock.nowMs()).toUTCString() };
   if (outcome.kind === "results") {
     const body = envelope(world, ROUTES.get(path), outcome, apiRequestId);
     await send(request, response, { status: 200, headers: json, body, compresses }, wireOf(fired));
@@ -142,7 +142,11 @@ async function sendOutcome(
   }
   const { status, html } = outcome;
   const text = html ?? errorBody(outcome, apiRequestId, shapeOf(fired));
-  const headers = { ...outcome.headers, ...(html === undefined ? json : { "content-type": "text/html" }) };
+  const headers = {
+    ...outcome.headers,
+    ...json,
+    ...(html === undefined ? {} : { "content-type": "text/html" }),
+  };
   // Damage on the way is for answers that were billed.
   await send(request, response, { status, headers, body: Buffer.from(text), compresses }, SOUND_WIRE);
 }

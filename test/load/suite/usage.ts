@@ -1,8 +1,11 @@
 import { describe, expect, test } from "vitest";
+import type { EndpointUsageJobConfig } from "../../../src/config/config.ts";
+import { endpointUsageJob } from "../../../src/jobs/endpoint-usage.ts";
+import type { FeedContext } from "../../../src/jobs/feed-type.ts";
 import type { FeedCommit } from "../../../src/load/feed-warehouse.ts";
-import type { LedgerEntry } from "../../../src/load/warehouse.ts";
-import { callOf, runOf } from "./nights.ts";
-import { type GetPlace, type Place, valueOf } from "./place.ts";
+import type { LedgerEntry, Warehouse } from "../../../src/load/warehouse.ts";
+import { ANSWERED_AT, callOf, runOf } from "./nights.ts";
+import { type GetPlace, type Place, type TextRow, valueOf } from "./place.ts";
 
 const job = { job: "another", type: "enrich" } as const;
 
@@ -69,8 +72,49 @@ function commitOfDays(
   };
 }
 
+/** Runs the job at {@link ANSWERED_AT}: the service has `v2/enrich`, which nobody used. */
+async function runEndpointUsage(
+  warehouse: Warehouse,
+  { size, timezone, startDate }: { size: string; timezone: string; startDate: string },
+): Promise<void> {
+  const counts = { total_requests: 0, num_input_records: 0, num_resolvable_records: 0, num_matches: 0 };
+  const body = JSON.stringify({ results: [{ endpoint: "v2/enrich", ...counts, buckets: [] }] });
+  const context: Pick<FeedContext, "checkpoints" | "call" | "commit"> & Record<string, unknown> = {
+    job: { name: job.job, type: "endpoint_usage", bucketingSize: size, timezone, startDate },
+    log: { debug() {}, info() {}, warn() {}, error() {} },
+    checkpoints: new Map(),
+    async call({ read }) {
+      const value = read(Buffer.from(body));
+      if (value === null) throw new Error("the answer could not be read");
+      return { kind: "answer", value, answeredAt: ANSWERED_AT, tries: 1 };
+    },
+    commit: ({ upserts = [], checkpoints = [], counters = {}, drift = [] }) =>
+      warehouse.commitFeed({
+        run: runOf(job),
+        ledger: [callOf({ endpoint: "GET /usage" })],
+        upserts,
+        checkpoints,
+        counters,
+        drift,
+      }),
+  };
+  // The job uses no other part of it.
+  await endpointUsageJob.run(context as unknown as FeedContext<EndpointUsageJobConfig>);
+}
+
 const countOf = (place: Place, condition: string) =>
   valueOf(place, `SELECT count(*) FROM person_data_ops.endpoint_usage_bucket WHERE ${condition}`);
+
+const bucketsOf = (size: string) =>
+  `SELECT bucket_start, bucket_start_local, bucket_end, total_requests, is_final
+   FROM person_data_ops.endpoint_usage_bucket WHERE bucketing_size = '${size}' ORDER BY bucket_start`;
+/** Begin, local begin and end, to the minute. */
+const boundsOf = (rows: readonly TextRow[]) =>
+  rows.map((row) =>
+    [row["bucket_start"], row["bucket_start_local"], row["bucket_end"]].map((time) =>
+      time?.slice(0, 16).replace(" ", "T"),
+    ),
+  );
 
 /** A call for ten records that began and ended at one moment (UTC). */
 const enrichCall = (time: string, changes: Partial<LedgerEntry> = {}) =>
@@ -139,6 +183,59 @@ export function describeUsage(getPlace: GetPlace): void {
       expect(await countOf(place, "total_requests = 5")).toBe("1");
       expect(await warehouse.readCheckpoints(job.job)).toMatchObject([
         { stream: "day UTC", cursor: { from: "2026-01-01", next: "2026-11-19", resume_at: null } },
+      ]);
+    });
+  });
+
+  describe("buckets that the job reads", () => {
+    test.each([
+      [
+        "month",
+        "Asia/Kathmandu",
+        [
+          ["2026-09-30T18:15", "2026-10-01T00:00", "2026-10-31T18:15"],
+          ["2026-10-31T18:15", "2026-11-01T00:00", "2026-11-30T18:15"],
+        ],
+      ],
+      [
+        "week",
+        "Pacific/Kiritimati",
+        [
+          ["2026-11-08T10:00", "2026-11-09T00:00", "2026-11-15T10:00"],
+          ["2026-11-15T10:00", "2026-11-16T00:00", "2026-11-22T10:00"],
+        ],
+      ],
+    ] as const)("of a %s have the bounds of %s", async (size, timezone, bounds) => {
+      const place = getPlace();
+      const startDate = size === "month" ? "2026-10-17" : "2026-11-12";
+      await runEndpointUsage(place.warehouse, { size, timezone, startDate });
+      const rows = await place.sql(bucketsOf(size));
+      expect(boundsOf(rows)).toEqual(bounds);
+      expect(rows.map((row) => [row["total_requests"], row["is_final"]])).toEqual([
+        ["0", "true"],
+        ["0", "false"],
+      ]);
+    });
+
+    test("are not final before they have ended, though a service whose clock was ahead said so", async () => {
+      const place = getPlace();
+      const future = ["2026-11-18", "2026-11-22", "2027-03-01"];
+      await place.warehouse.commitFeed(
+        commitOfDays(
+          future.map((day) => ({ endpoint: "v1/resolve", day, count: 0, isFinal: true })),
+          { observedAt: "2027-06-01T04:00:00+00:00" },
+        ),
+      );
+      await runEndpointUsage(place.warehouse, { size: "day", timezone: "UTC", startDate: "2026-11-20" });
+      expect(
+        await place.sql(
+          `SELECT CAST(bucket_start AS date) AS day, is_final FROM person_data_ops.endpoint_usage_bucket
+           WHERE endpoint = 'v1/resolve' ORDER BY bucket_start`,
+        ),
+      ).toEqual([
+        { day: "2026-11-18", is_final: "true" },
+        { day: "2026-11-22", is_final: "false" },
+        { day: "2027-03-01", is_final: "false" },
       ]);
     });
   });
@@ -218,6 +315,40 @@ export function describeUsage(getPlace: GetPlace): void {
         },
       ]);
     });
+  });
+
+  test("the organization is noted once, and the first day of its searches that isn't final can be told", async () => {
+    const { warehouse } = getPlace();
+    await warehouse.writeServiceHost("service.example:443", { replace: false });
+    expect(await warehouse.readOrganization()).toBe(null);
+    const firstOpen = (orgId: string, upTo = "2026-11-20") => warehouse.firstOpenSearchDay(orgId, upTo);
+    expect(await firstOpen("org-1")).toBe(null);
+    const commit = (orgId: string, days: readonly (readonly [string, boolean])[]) =>
+      warehouse.commitFeed({
+        run: runOf(job),
+        ledger: [callOf({ endpoint: "GET /person-search/v0/usage" })],
+        drift: [],
+        counters: {},
+        upserts: [
+          {
+            table: "person_search_usage_daily",
+            columns: ["org_id", "period_start", "is_final"],
+            rows: days.map(([day, isFinal]) => [orgId, day, String(isFinal)]),
+          },
+        ],
+        checkpoints: [],
+        organization: orgId,
+      });
+    await commit("org-1", [
+      ["2026-11-16", true],
+      ["2026-11-17", false],
+      ["2026-11-18", false],
+      ["2027-11-18", true],
+    ]);
+    await commit("org-2", [["2026-11-19", false]]);
+    expect(await warehouse.readOrganization()).toBe("org-1");
+    expect([await firstOpen("org-1"), await firstOpen("org-1", "2026-11-15")]).toEqual(["2026-11-17", null]);
+    expect(await firstOpen("org-2")).toBe("2026-11-19");
   });
 
   test("the newest quota of each organization, and what can't be read any more, can be told", async () => {
