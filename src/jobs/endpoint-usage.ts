@@ -7,7 +7,14 @@ import { DriftLog } from "../schemas/drift.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { DAYS_UNTIL_FINAL, endpointUsageEndpoint, endpointUsageRecord } from "../schemas/usage.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
-import { type Bucket, dayAt, dayText, startOfDay, type Window } from "./natural-buckets.ts";
+import {
+  type Bucket,
+  type BucketingSize,
+  dayAt,
+  dayText,
+  startOfDay,
+  type Window,
+} from "./natural-buckets.ts";
 import { type Placement, placeBuckets } from "./place-buckets.ts";
 import { readCursor } from "./read-cursor.ts";
 import { planPass, usageCursor } from "./usage-pass.ts";
@@ -16,6 +23,7 @@ const { name: endpoint, method, path } = endpointUsageEndpoint;
 type Context = FeedContext<EndpointUsageJobConfig>;
 
 const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
 
 const record = flattenerOf(endpointUsageRecord);
 const [, ...totalColumns] = record.fieldNames;
@@ -108,18 +116,23 @@ function bucketsOf(
 ): readonly { readonly bucket: Bucket; readonly counts: readonly Cell[] }[] {
   const { expected } = placement;
   const placed = placement.place(result.buckets.map(({ start }) => start));
-  const told = result.buckets.flatMap(({ counts }, i) => {
+  const told = new Map<number, { readonly bucket: Bucket; readonly counts: readonly Cell[] }>();
+  for (const [i, { counts }] of result.buckets.entries()) {
     const bucket = placed[i];
-    return bucket ? [{ bucket, counts }] : [];
-  });
+    if (!bucket) continue;
+    // Of two of one begin (a simple service tells zeros of an hour that the clock skips) the one with more counts.
+    const known = told.get(bucket.startMs);
+    if (!known || !(requestsOf(known.counts) >= requestsOf(counts)))
+      told.set(bucket.startMs, { bucket, counts });
+  }
   const isWhole =
-    told.length === result.buckets.length && told.every(({ bucket }) => expected.includes(bucket));
+    told.size === result.buckets.length &&
+    [...told.values()].every(({ bucket }) => expected.includes(bucket));
   const sum = result.buckets.reduce((total, { counts }) => total + requestsOf(counts), 0);
-  if (!isWhole || requestsOf(result.totals) !== sum) return told;
-  const known = new Set(told.map(({ bucket }) => bucket));
+  if (!isWhole || requestsOf(result.totals) !== sum) return [...told.values()];
   return [
-    ...told,
-    ...expected.filter((bucket) => !known.has(bucket)).map((bucket) => ({ bucket, counts: ZEROS })),
+    ...told.values(),
+    ...expected.filter(({ startMs }) => !told.has(startMs)).map((bucket) => ({ bucket, counts: ZEROS })),
   ];
 }
 
@@ -134,6 +147,16 @@ function takenForPast({ bucketingSize, timezone }: EndpointUsageJobConfig, at: s
   };
 }
 
+/**
+ * Days that are asked for before a window, so that every bucket with bounds of the service's own lies whole in it or in
+ * the one before: weeks that don't begin on Monday, and hours of UTC where local ones begin at half past.
+ */
+function daysBefore(size: BucketingSize, zone: Zone, { from, to }: Window): number {
+  if (size === "week") return 7;
+  const isOff = [from, to].some((day) => zone.offsetMs(startOfDay(zone, day)) % HOUR_MS !== 0);
+  return size === "hour" && isOff ? 1 : 0;
+}
+
 async function readWindow(
   context: Context,
   zone: Zone,
@@ -141,8 +164,7 @@ async function readWindow(
 ): Promise<{ readonly commit: (cursor: object) => Promise<void>; readonly firstOpen: number | null }> {
   const { job } = context;
   const { bucketingSize: size, timezone } = job;
-  // Weeks of the service's own, which don't begin on Monday, lie whole in one window or the next.
-  const asked = { ...window, from: window.from - (size === "week" ? 7 : 0) };
+  const asked = { ...window, from: window.from - daysBefore(size, zone, window) };
   const beginMs = startOfDay(zone, window.from);
   const { results, answeredAt, answeredMs, drift } = await ask(context, {
     start_date: dayText(asked.from),
@@ -150,8 +172,8 @@ async function readWindow(
     bucketing_size: size,
     timezone,
   });
-  const starts = results.flatMap(({ buckets }) => buckets.map(({ start }) => start));
-  const placement = placeBuckets({ size, zone }, asked, starts);
+  const lists = results.map(({ buckets }) => buckets.map(({ start }) => start));
+  const placement = placeBuckets({ size, zone }, { ...asked, answeredMs }, lists);
   const rows: (readonly Cell[])[] = [];
   for (const result of results) {
     for (const { bucket, counts } of bucketsOf(result, placement)) {

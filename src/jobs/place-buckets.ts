@@ -1,22 +1,12 @@
-import { type Zone, instantOf } from "../schedule/zone.ts";
-import { instantText } from "../schemas/convert.ts";
-import {
-  type Bucket,
-  bucketOf,
-  type BucketingSize,
-  bucketsBetween,
-  firstDay,
-  type Window,
-} from "./natural-buckets.ts";
+import { instantOf, type Zone } from "../schedule/zone.ts";
+import { meaningOf, type Meant, type Reading, readStart, type Written } from "./bucket-starts.ts";
+import { type Bucket, type BucketingSize, bucketsBetween, type Window } from "./natural-buckets.ts";
 
-/** A begin as the service wrote it. */
-interface Written {
-  /** With a zone: the instant. Without one: the same as {@link wallMs}. */
-  readonly atMs: number;
-  /** What stands there, as if it were UTC. */
-  readonly wallMs: number;
-  /** An offset other than zero leaves no doubt; `Z` and `+00:00` may also stand behind a local time. */
-  readonly zone: "offset" | "utc" | "none";
+/** A window as the service was asked for it. */
+export interface AskedWindow extends Window {
+  readonly reachesNow: boolean;
+  /** The service's time when it answered. */
+  readonly answeredMs: number;
 }
 
 /** Finds the bucket of each begin that one answer states; null for one that it can't be, or of which only a part was read. */
@@ -29,101 +19,101 @@ export interface Placement {
   readonly unreadable: number;
 }
 
+/** How well begins fit in one reading; what stands first weighs most. */
+interface Fit {
+  /** Where no bucket begins, outside of the window, or of a bucket that the same list has had. */
+  misfits: number;
+  /** After the answer, in a list that doesn't tell of the whole window. */
+  future: number;
+  /** Hours that the clock skips: a simple service may tell zeros of them. */
+  skipped: number;
+  /** Of buckets with natural bounds. */
+  natural: number;
+}
+
 const DAY_MS = 86_400_000;
-const HOUR_MS = 3_600_000;
-/** How far the begin of a day without a midnight may be stated from its first instant. */
-const SKIPPED_MS = 3 * HOUR_MS;
+const KINDS = ["offset", "utc", "none"] as const;
 
-function readStart(value: unknown): Written | null {
-  if (typeof value !== "string") return null;
-  const text = /^\d{4}-\d\d-\d\d$/.test(value) ? `${value}T00:00:00` : value;
-  const [suffix = ""] = /(?:[Zz]|[+-]\d\d:?(?:\d\d)?)$/.exec(text.slice(10)) ?? [];
-  const [instant, wall] = [instantText(text), instantText(text.slice(0, text.length - suffix.length).trim())];
-  if (instant === null || wall === null) return null;
-  const [atMs, wallMs] = [Date.parse(instant), Date.parse(wall)];
-  return { atMs, wallMs, zone: suffix === "" ? "none" : atMs === wallMs ? "utc" : "offset" };
-}
-
-/** By local begin: one bucket, or the two of an hour that comes twice. */
-function byLocalStart(
-  size: BucketingSize,
-  buckets: readonly Bucket[],
-): ReadonlyMap<number, readonly Bucket[]> {
-  return Map.groupBy(buckets, ({ localMs }) => localKey(size, localMs));
-}
-
-/** From day on, the day alone says which bucket is meant. */
-function localKey(size: BucketingSize, wallMs: number): number {
-  return size === "hour" ? wallMs : Math.floor(wallMs / DAY_MS);
-}
+const ofKind = (kind: Written["kind"], starts: readonly (Written | null)[]): readonly Written[] =>
+  starts.flatMap((start) => (start?.kind === kind ? [start] : []));
 
 /**
- * Begins come in the zone's time, with its offset, in UTC, or without a zone; of what leaves open whether it is local or UTC,
- * all of one answer is read in the way that fits more of the window's buckets.
+ * Begins come in the zone's time, with its offset, in UTC, or without a zone. With `Z` or nothing they mean what they say,
+ * UTC or local time, unless all of an answer's fit the window better in the other reading. Of an answer with holes that can
+ * leave it open; what then has natural bounds in the other reading only is not placed.
  */
 export function placeBuckets(
-  { size, zone }: { readonly size: BucketingSize; readonly zone: Zone },
-  window: Window & { readonly reachesNow: boolean },
-  allStarts: readonly unknown[],
+  grid: { readonly size: BucketingSize; readonly zone: Zone },
+  window: AskedWindow,
+  lists: readonly (readonly unknown[])[],
 ): Placement {
-  const expected = bucketsBetween(size, zone, window.from, window.to);
-  const byInstant = new Map(expected.map((bucket) => [bucket.startMs, bucket]));
-  const byLocal = byLocalStart(size, expected);
-  const fromMs = instantOf(zone, window.from * DAY_MS);
-  const toMs = instantOf(zone, window.to * DAY_MS);
+  const expected = bucketsBetween(grid.size, grid.zone, window.from, window.to);
+  const fromMs = instantOf(grid.zone, window.from * DAY_MS);
+  const toMs = instantOf(grid.zone, window.to * DAY_MS);
+  const natural = new Set(expected);
+  const mean = meaningOf(grid, expected);
 
-  const written = allStarts.flatMap((start) => readStart(start) ?? []);
-  const hits = {
-    utc: { instant: 0, local: 0 },
-    none: { instant: 0, local: 0 },
-    offset: { instant: 0, local: 0 },
-  };
-  for (const { zone: kind, atMs, wallMs } of written) {
-    if (byInstant.has(atMs)) hits[kind].instant += 1;
-    if (byLocal.has(localKey(size, wallMs))) hits[kind].local += 1;
-  }
-  const isLocal = {
-    utc: hits.utc.local > hits.utc.instant,
-    none: hits.none.local >= hits.none.instant,
-    offset: false,
-  };
+  const read = lists.map((list) => list.map(readStart));
+  const overlaps = ({ startMs, endMs }: Bucket): boolean => endMs > fromMs && startMs < toMs;
 
-  /** A bucket with bounds of the service's own, such as weeks that begin on Sunday; null unless all of it was read. */
-  const unexpected = (startMs: number): Bucket | null => {
-    if (startMs < fromMs || startMs >= toMs) return null;
-    const localMs = startMs + zone.offsetMs(startMs);
-    if (size === "hour") return { startMs, localMs, endMs: startMs + HOUR_MS };
-    const day = Math.floor(localMs / DAY_MS);
-    const bucket = bucketOf(zone, day, size === "week" ? day + 7 : firstDay(size, day, 1));
-    return bucket && (bucket.endMs <= toMs || window.reachesNow) ? { ...bucket, startMs, localMs } : null;
-  };
-  const placeOne = (start: Written, seen: Map<number, number>): Bucket | null => {
-    const key = localKey(size, start.wallMs);
-    const candidates = byLocal.get(key) ?? [];
-    if (isLocal[start.zone]) {
-      const times = seen.get(key) ?? 0;
-      seen.set(key, times + 1);
-      return candidates[times] ?? candidates.at(-1) ?? unexpected(instantOf(zone, start.wallMs));
+  const addFit = (fit: Fit, meanings: readonly Meant[]): void => {
+    const taken = new Map<number, Bucket>();
+    for (const meant of meanings) {
+      if (meant === "skipped") fit.skipped += 1;
+      else if (!meant || !overlaps(meant.bucket) || taken.has(meant.bucket.startMs)) fit.misfits += 1;
+      else taken.set(meant.bucket.startMs, meant.bucket);
     }
-    const exact = byInstant.get(start.atMs);
-    if (exact) return exact;
-    const near = size === "hour" || start.zone !== "offset" ? undefined : candidates[0];
-    return near && Math.abs(near.startMs - start.atMs) <= SKIPPED_MS ? near : unexpected(start.atMs);
+    const buckets = [...taken.values()];
+    const known = buckets.filter((bucket) => natural.has(bucket)).length;
+    fit.natural += known;
+    if (known < expected.length) {
+      fit.future += buckets.filter(({ startMs }) => startMs > window.answeredMs).length;
+    }
+  };
+  const fitOf = (kind: Written["kind"], reading: Reading): Fit => {
+    const fit = { misfits: 0, future: 0, skipped: 0, natural: 0 };
+    for (const list of read) addFit(fit, mean(ofKind(kind, list), reading));
+    return fit;
+  };
+
+  /** Null where it can't be told. */
+  const choose = (kind: Written["kind"], literal: Reading): Reading | null => {
+    const other = literal === "instant" ? "local" : "instant";
+    const [mine, theirs] = [fitOf(kind, literal), fitOf(kind, other)];
+    const preference =
+      theirs.misfits - mine.misfits || theirs.future - mine.future || theirs.skipped - mine.skipped;
+    if (preference !== 0) return preference > 0 ? literal : other;
+    return mine.natural >= theirs.natural ? literal : null;
+  };
+  // Who writes offsets writes them rightly where they are zero.
+  const hasOffsets = read.some((list) => ofKind("offset", list).length > 0);
+  const readings: Readonly<Record<Written["kind"], Reading | null>> = {
+    offset: "instant",
+    utc: hasOffsets ? "instant" : choose("utc", "instant"),
+    none: choose("none", "local"),
+  };
+
+  /** Null unless all of it was read. */
+  const wholeOf = (meant: Meant | undefined): Bucket | null => {
+    if (!meant || meant === "skipped" || !meant.isSure) return null;
+    const { bucket } = meant;
+    if (natural.has(bucket)) return bucket;
+    return bucket.startMs >= fromMs && (bucket.endMs <= toMs || window.reachesNow) ? bucket : null;
   };
 
   return {
     expected,
-    unreadable: allStarts.length - written.length,
+    unreadable: read.flat().filter((start) => start === null).length,
     place(starts) {
-      const read = starts.map(readStart);
-      const seen = new Map<number, number>();
-      const first = read.find((start) => start !== null);
-      const last = read.findLast((start) => start !== null);
-      // Of two equal local hours the earlier one is the first in the order of time.
-      const isDescending = first && last && first.atMs > last.atMs;
-      const inOrder = isDescending ? read.toReversed() : read;
-      const placed = inOrder.map((start) => start && placeOne(start, seen));
-      return isDescending ? placed.toReversed() : placed;
+      const list = starts.map(readStart);
+      const found = new Map<Written, Bucket | null>();
+      for (const kind of KINDS) {
+        const reading = readings[kind];
+        const same = ofKind(kind, list);
+        const meant = reading ? mean(same, reading) : [];
+        for (const [i, start] of same.entries()) found.set(start, wholeOf(meant[i]));
+      }
+      return list.map((start) => (start && found.get(start)) ?? null);
     },
   };
 }

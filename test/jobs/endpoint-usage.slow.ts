@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { startRecordingProxy } from "./recording-proxy.ts";
 import { COUNT_COLUMNS, differences, goTo, statedBuckets, storedBuckets } from "./usage-truth.ts";
 import { configOf, jobOf, startWorld, type World } from "./world.ts";
 
@@ -20,6 +21,35 @@ async function startUsage(counting: Counting, day: string): Promise<World> {
 const runUsage = async (world: World, request = {}) => jobOf(await world.run(request), "usage");
 const checkpointOf = (world: World) =>
   world.rows("SELECT stream, cursor::text FROM person_data_ops.checkpoint ORDER BY stream");
+
+const HOUR_MS = 3_600_000;
+
+interface SentBucket {
+  readonly bucket_start: string;
+  readonly total_requests: number;
+}
+
+/** An answer with other buckets; `asked` are the days in Kolkata's time. */
+function changeBuckets(
+  path: string,
+  body: string,
+  change: (
+    buckets: readonly SentBucket[],
+    asked: { readonly fromMs: number; readonly toMs: number },
+  ) => readonly SentBucket[],
+): string {
+  const query = new URL(path, "http://service").searchParams;
+  const [start, end] = [query.get("start_date"), query.get("end_date")];
+  if (!path.startsWith("/usage") || start === null || end === null) return body;
+  const asked = {
+    fromMs: Date.parse(`${start}T00:00:00+05:30`),
+    toMs: Date.parse(`${end}T00:00:00+05:30`) + 24 * HOUR_MS,
+  };
+  // What the sandbox answers (section 2.10).
+  const answer = JSON.parse(body) as { results: { buckets: readonly SentBucket[] }[] };
+  const results = answer.results.map((result) => ({ ...result, buckets: change(result.buckets, asked) }));
+  return JSON.stringify({ ...answer, results });
+}
 
 describe("buckets of usage", () => {
   test("of every size are what the service reports in zones of every kind, zeros included, the future apart", async () => {
@@ -260,6 +290,71 @@ describe("buckets of usage", () => {
         ]);
       }
     }
+  });
+
+  test.each(["before", "after"])(
+    "of two with one begin have the counts of the one with more, zeros %s it",
+    async (place) => {
+      const world = await startUsage(
+        { size: "hour", zone: "America/New_York", from: "2026-03-07" },
+        "2026-03-10",
+      );
+      // An hour that the clock skips, as a simple service tells of it.
+      const skipped = (bucket: object) => ({
+        ...bucket,
+        bucket_start: "2026-03-08T02:00:00-05:00",
+        total_requests: 0,
+        num_input_records: 0,
+        num_resolvable_records: 0,
+        num_matches: 0,
+      });
+      const proxy = await startRecordingProxy(world.sandbox.url, (path, body) =>
+        changeBuckets(path, body, (buckets) =>
+          buckets.flatMap((bucket) => {
+            if (bucket.bucket_start !== "2026-03-08T03:00:00-04:00") return [bucket];
+            return place === "before" ? [skipped(bucket), bucket] : [bucket, skipped(bucket)];
+          }),
+        ),
+      );
+      world.serviceUrl = proxy.url;
+      await runUsage(world);
+      const stated = await statedBuckets(world, {
+        size: "hour",
+        zone: "America/New_York",
+        from: "2026-03-07",
+        to: "2026-03-10",
+      });
+      expect(differences(await storedBuckets(world, "hour", "America/New_York"), stated)).toEqual([]);
+    },
+  );
+
+  test("of a service that cuts hours by UTC in a zone with half hours have all of their counts", async () => {
+    const world = await startUsage({ size: "hour", zone: "Asia/Kolkata", from: "2026-06-01" }, "2026-06-20");
+    const proxy = await startRecordingProxy(world.sandbox.url, (path, body) =>
+      changeBuckets(path, body, (_, { fromMs, toMs }) => {
+        const beginMs = Math.floor(fromMs / HOUR_MS) * HOUR_MS;
+        return Array.from({ length: Math.ceil((toMs - beginMs) / HOUR_MS) }, (__, i) => {
+          const atMs = beginMs + i * HOUR_MS;
+          const readMs = Math.min(atMs + HOUR_MS, toMs) - Math.max(atMs, fromMs);
+          return {
+            bucket_start: `${new Date(atMs + 5.5 * HOUR_MS).toISOString().slice(0, 19)}+05:30`,
+            // One every half hour.
+            total_requests: (2 * readMs) / HOUR_MS,
+          };
+        });
+      }),
+    );
+    world.serviceUrl = proxy.url;
+    await runUsage(world);
+    expect(
+      await world.rows(
+        `SELECT count(*) AS hours, min(bucket_start)::text AS first, max(bucket_start)::text AS last,
+           count(*) FILTER (WHERE total_requests <> 2) AS partly
+         FROM person_data_ops.endpoint_usage_bucket WHERE endpoint = 'v2/enrich' AND bucket_end <= '2026-06-20'`,
+      ),
+    ).toEqual([
+      { hours: "462", first: "2026-05-31 18:00:00+00", last: "2026-06-19 23:00:00+00", partly: "0" },
+    ]);
   });
 
   test("keep what the service added in _extra, and note it as drift", async () => {
