@@ -110,6 +110,7 @@ for (const call of callsAbout(Number(people), Number(day))) {
     milliseconds: 500,
     httpStatus: 200,
     attempt: 1,
+    isSent: true,
     recordsSent: answers.length,
     recordsMatched: answers.length,
     responseBytes: call.bytes,

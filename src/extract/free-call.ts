@@ -177,6 +177,7 @@ function attemptOf<T>(call: FreeCall<T>, tried: Tried<T>, attempt: number, nowMs
     milliseconds: Math.max(0, nowMs - startedAtMs),
     httpStatus: reply.status,
     attempt,
+    isSent: outcome.kind !== "not_sent",
     recordsSent: outcome.kind === "not_sent" ? 0 : (call.recordsSent ?? 0),
     recordsMatched: null,
     responseBytes: reply.kind === "response" ? reply.body.length : 0,

@@ -28,6 +28,8 @@ export interface Attempt {
   readonly httpStatus: number | null;
   /** How many times these records have been asked for now, this one included; 1 for the first. */
   readonly attempt: number;
+  /** The service may have seen it: false when no connection came about. */
+  readonly isSent: boolean;
   /** 0 when no connection came about. */
   readonly recordsSent: number;
   /** Results with `is_match` true; null without an answer. */

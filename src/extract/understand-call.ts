@@ -72,6 +72,7 @@ export function attemptOf(
     milliseconds: call.milliseconds,
     httpStatus: reply.status,
     attempt: call.attempt,
+    isSent: outcome.kind !== "not_sent",
     recordsSent: outcome.kind === "not_sent" ? 0 : batch.entries.length,
     recordsMatched,
     responseBytes: reply.kind === "response" ? reply.body.length : 0,

@@ -65,6 +65,8 @@ function twinsOf(starts: readonly Written[]) {
   };
 }
 
+const sure = (bucket: Bucket | null): Meant => bucket && { bucket, isSure: true };
+
 /** Makes out what the begins of one list mean, in its order; `expected` are the natural buckets of the window. */
 export function meaningOf(
   { size, zone }: { readonly size: BucketingSize; readonly zone: Zone },
@@ -72,8 +74,6 @@ export function meaningOf(
 ): (starts: readonly Written[], reading: Reading) => readonly Meant[] {
   const byInstant = new Map(expected.map((bucket) => [bucket.startMs, bucket]));
   const byLocal = byLocalStart(size, expected);
-  const sure = (bucket: Bucket | null): Meant => bucket && { bucket, isSure: true };
-
   /** A bucket with bounds of the service's own, such as weeks that begin on Sunday, or the hours of UTC. */
   const unexpected = (startMs: number): Bucket | null => {
     const localMs = startMs + zone.offsetMs(startMs);

@@ -10,6 +10,8 @@ export interface LedgerEntry {
   readonly milliseconds: number;
   readonly httpStatus: number | null;
   readonly attempt: number;
+  /** The service may have seen it: false when no connection came about. */
+  readonly isSent: boolean;
   readonly recordsSent: number;
   readonly recordsMatched: number | null;
   readonly responseBytes: number;

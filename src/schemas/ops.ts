@@ -47,6 +47,14 @@ export const warehouseIdentity = ops(
     column("org_id", "text", "none", "Organization, once known."),
     column("created_at", "timestamptz", "none", "When the warehouse was set up.", true),
   ],
+  [
+    column(
+      "ledger_from",
+      "timestamptz",
+      "none",
+      "From when on `api_call` is whole: `retention` has removed calls from before; null where it never did.",
+    ),
+  ],
 );
 
 /** One row per run, job and shard. */
@@ -174,6 +182,12 @@ export const apiCall = ops(
       "none",
       "Records that an earlier call without an answer may have been charged for as well.",
       true,
+    ),
+    column(
+      "is_sent",
+      "boolean",
+      "none",
+      "The service may have seen it: false where no connection came about; null while it is under way, and of earlier versions.",
     ),
   ],
 );

@@ -7,6 +7,8 @@ export interface RetentionRule {
   readonly age: string;
   /** Of the rows that are equal in these columns the newest is kept, however old it is. */
   readonly keepNewestOf?: readonly string[];
+  /** Column of `warehouse_identity` that tells up to when rows were removed, where their absence would read as zero. */
+  readonly noteIn?: string;
 }
 
 /** Every table whose rows can be removed by age. What stands for the present (a person, an open reject) never is. */
@@ -15,7 +17,7 @@ export const retentionRules = [
   { table: "segment_membership_history", age: "valid_to" },
   { table: "reject", age: "resolved_at" },
   { table: "sync_run", age: "finished_at", keepNewestOf: ["job", "shard", "status"] },
-  { table: "api_call", age: "started_at" },
+  { table: "api_call", age: "started_at", noteIn: "ledger_from" },
   { table: "input_coverage", age: "_synced_at", keepNewestOf: ["job", "shard", "source"] },
   { table: "segment_sync", age: "observed_at", keepNewestOf: ["segment_id"] },
   { table: "person_search_quota", age: "observed_at", keepNewestOf: ["org_id"] },

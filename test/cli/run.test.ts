@@ -115,6 +115,7 @@ test.concurrent("migrate prints the DDL without a database, creates the tables, 
     "0005-usage",
     "0006-schedule",
     "0007-erasure",
+    "0008-reconciliation",
   ]);
   expect((await runJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });

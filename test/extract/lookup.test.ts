@@ -77,6 +77,7 @@ describe("a lookup that goes well", () => {
         milliseconds: expect.any(Number),
         httpStatus: 200,
         attempt: 1,
+        isSent: true,
         recordsSent: 3,
         recordsMatched: 2,
         responseBytes: expect.any(Number),
@@ -232,7 +233,12 @@ describe("what the service turns away without charging", () => {
     await service.close();
     const run = await runLookup(service.url, someItems(40));
     expect(run.error).toMatchObject({ name: "StopRunError", code: "service_unreachable" });
-    expect(run.attempts[0]).toMatchObject({ httpStatus: null, recordsSent: 0, possiblyBilled: false });
+    expect(run.attempts[0]).toMatchObject({
+      httpStatus: null,
+      isSent: false,
+      recordsSent: 0,
+      possiblyBilled: false,
+    });
     expect(run.sent).toEqual([]);
   });
 

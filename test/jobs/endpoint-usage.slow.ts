@@ -51,6 +51,16 @@ function changeBuckets(
   return JSON.stringify({ ...answer, results });
 }
 
+/** An hour that the clock skips, as a simple service tells of it. */
+const skipped = (bucket: object) => ({
+  ...bucket,
+  bucket_start: "2026-03-08T02:00:00-05:00",
+  total_requests: 0,
+  num_input_records: 0,
+  num_resolvable_records: 0,
+  num_matches: 0,
+});
+
 describe("buckets of usage", () => {
   test("of every size are what the service reports in zones of every kind, zeros included, the future apart", async () => {
     const moments = {
@@ -299,15 +309,6 @@ describe("buckets of usage", () => {
         { size: "hour", zone: "America/New_York", from: "2026-03-07" },
         "2026-03-10",
       );
-      // An hour that the clock skips, as a simple service tells of it.
-      const skipped = (bucket: object) => ({
-        ...bucket,
-        bucket_start: "2026-03-08T02:00:00-05:00",
-        total_requests: 0,
-        num_input_records: 0,
-        num_resolvable_records: 0,
-        num_matches: 0,
-      });
       const proxy = await startRecordingProxy(world.sandbox.url, (path, body) =>
         changeBuckets(path, body, (buckets) =>
           buckets.flatMap((bucket) => {

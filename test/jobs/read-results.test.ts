@@ -17,6 +17,7 @@ const attempt = {
   milliseconds: 1500,
   httpStatus: 200,
   attempt: 1,
+  isSent: true,
   recordsSent: 1,
   recordsMatched: 1,
   responseBytes: 100,

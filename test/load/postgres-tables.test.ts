@@ -18,6 +18,7 @@ const MIGRATIONS = [
   "0005-usage",
   "0006-schedule",
   "0007-erasure",
+  "0008-reconciliation",
 ];
 import type { TextRow } from "./suite/place.ts";
 

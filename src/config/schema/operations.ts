@@ -26,7 +26,8 @@ export const retention = z.strictObject({
   segment_membership_history: duration("1d").optional(),
   reject: duration("1d").optional(),
   sync_run: duration("30d").optional(),
-  // Answers that wait to be loaded are known by their call: they must not outlive it.
+  // Answers that wait to be loaded are known by their call: they must not outlive it. What is left tells of whole days only:
+  // see `noteIn` of its rule.
   api_call: duration("30d").optional(),
   input_coverage: duration("1d").optional(),
   segment_sync: duration("1d").optional(),

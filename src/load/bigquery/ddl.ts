@@ -205,21 +205,33 @@ FROM ${ops("table_load")} GROUP BY table_name`,
       name: "usage_reconciliation",
       description:
         "Our ledger beside what the service reports, per endpoint and UTC day; it counts the whole organization. pii: none",
-      query: `SELECT endpoint, day, IFNULL(o.requests, 0) AS ours, r.total_requests AS reported,
-  r.total_requests - IFNULL(o.requests, 0) AS not_ours,
-  IFNULL(o.records, 0) AS ours_records, r.num_input_records AS reported_records,
-  IFNULL(o.in_doubt, 0) AS ours_in_doubt, r.is_final
+      // A day counts by the service's clock where it told the time; of days of which calls were removed nothing is told.
+      query: `SELECT endpoint, day, IF(is_kept, IFNULL(answered, 0), NULL) AS ours, reported,
+  reported - IF(is_kept, IFNULL(answered, 0), NULL) AS not_ours,
+  IF(is_kept, IFNULL(records, 0), NULL) AS ours_records, reported_records,
+  IF(is_kept, IFNULL(in_doubt, 0), NULL) AS ours_in_doubt, is_final,
+  IF(is_kept, IFNULL(refused, 0), NULL) AS ours_refused
 FROM (
-  SELECT REGEXP_REPLACE(endpoint, r'^[A-Z]+ /?', '') AS endpoint,
-    DATE(COALESCE(request_completed_at, started_at)) AS day,
-    COUNTIF(http_status = 200) AS requests,
-    SUM(IF(http_status = 200, records_sent, 0)) AS records,
-    COUNTIF(http_status IS NULL OR http_status IN (500, 502, 504)) AS in_doubt
-  FROM ${ops("api_call")} GROUP BY 1, 2) AS o
-FULL JOIN (
-  SELECT endpoint, DATE(bucket_start) AS day, total_requests, num_input_records, is_final
-  FROM ${ops("endpoint_usage_bucket")} WHERE bucketing_size = 'day' AND timezone = 'UTC') AS r
-USING (endpoint, day)`,
+  SELECT endpoint, day, o.answered, o.records, o.in_doubt, o.refused, r.total_requests AS reported,
+    r.num_input_records AS reported_records, r.is_final,
+    IFNULL(day > (SELECT MAX(DATE(ledger_from)) FROM ${ops("warehouse_identity")}), TRUE) AS is_kept
+  FROM (
+    SELECT endpoint, day, COUNTIF(outcome = 'answered') AS answered,
+      SUM(IF(outcome = 'answered', records_sent, 0)) AS records,
+      COUNTIF(outcome = 'in_doubt') AS in_doubt, COUNTIF(outcome = 'refused') AS refused
+    FROM (
+      SELECT REGEXP_REPLACE(endpoint, r'^[A-Z]+ /?', '') AS endpoint, records_sent,
+        DATE(COALESCE(request_completed_at, started_at)) AS day,
+        CASE WHEN http_status = 200 THEN 'answered'
+          WHEN http_status IS NULL AND NOT IFNULL(is_sent, possibly_billed) THEN 'not_sent'
+          WHEN http_status = 503 OR (http_status BETWEEN 300 AND 499 AND http_status != 408) THEN 'refused'
+          ELSE 'in_doubt' END AS outcome
+      FROM ${ops("api_call")}) AS c
+    GROUP BY 1, 2) AS o
+  FULL JOIN (
+    SELECT endpoint, DATE(bucket_start) AS day, total_requests, num_input_records, is_final
+    FROM ${ops("endpoint_usage_bucket")} WHERE bucketing_size = 'day' AND timezone = 'UTC') AS r
+  USING (endpoint, day)) AS both_sides`,
     },
   ];
 }

@@ -38,6 +38,7 @@ export function settleLedger(names: DatasetNames, run: Asker, entries: readonly 
     responseBytes: "INT64",
     possiblyBilled: "BOOL",
     possiblyBilledTwice: "INT64",
+    isSent: "BOOL",
   })})`;
   const calls = tableId(names, "ops", "api_call");
   return {
@@ -57,15 +58,16 @@ export function settleLedger(names: DatasetNames, run: Asker, entries: readonly 
                 request_completed_at = e.requestCompletedAt, milliseconds = e.milliseconds, http_status = e.httpStatus,
                 attempt = e.attempt, records_sent = e.recordsSent, records_matched = e.recordsMatched,
                 response_bytes = e.responseBytes, possibly_billed = e.possiblyBilled,
-                records_possibly_billed_twice = e.possiblyBilledTwice, settled_at = ${NOW}, _synced_at = ${NOW}
+                records_possibly_billed_twice = e.possiblyBilledTwice, is_sent = e.isSent, settled_at = ${NOW},
+                _synced_at = ${NOW}
               FROM ${rows} AS e
               WHERE c.call_id = e.callId AND c.started_at >= ${OLDEST} AND c.settled_at IS NULL`,
             sql`INSERT INTO ${calls} (call_id, run_id, job, endpoint, api_request_id, started_at, request_completed_at,
                 milliseconds, http_status, attempt, records_sent, records_matched, response_bytes, possibly_billed,
-                records_reserved, records_possibly_billed_twice, settled_at, _synced_at)
+                records_reserved, records_possibly_billed_twice, is_sent, settled_at, _synced_at)
               SELECT e.callId, ${run.runId}, ${run.job}, e.endpoint, e.apiRequestId, e.startedAt, e.requestCompletedAt,
                 e.milliseconds, e.httpStatus, e.attempt, e.recordsSent, e.recordsMatched, e.responseBytes, e.possiblyBilled,
-                0, e.possiblyBilledTwice, ${NOW}, ${NOW}
+                0, e.possiblyBilledTwice, e.isSent, ${NOW}, ${NOW}
               FROM ${rows} AS e WHERE e.callId NOT IN (
                 SELECT c.call_id FROM ${calls} AS c WHERE c.started_at >= ${OLDEST})`,
             sql`DELETE FROM ${tableId(names, "data", "call_in_doubt")} WHERE call_id IN (

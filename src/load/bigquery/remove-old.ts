@@ -22,6 +22,15 @@ export async function removeOld(
           SELECT TO_JSON_STRING(STRUCT(${named}, MAX(${age}) AS ${age})) FROM ${table} WHERE ${age} IS NOT NULL GROUP BY ${group})`
       : sql``;
     const ms = sql.raw(String(Math.round(keepMs)));
+    if (rule.noteIn) {
+      const until = sql`TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL ${ms} MILLISECOND)`;
+      const note = sql.id(rule.noteIn);
+      // Before they go, so that a crash in between leaves nothing untold.
+      await session.change(sql`
+        UPDATE ${tableId(session.names, "ops", "warehouse_identity")}
+        SET ${note} = GREATEST(IFNULL(${note}, ${until}), ${until}), _synced_at = CURRENT_TIMESTAMP()
+        WHERE EXISTS (SELECT 1 FROM ${table} WHERE ${age} < ${until})`);
+    }
     removed[rule.table] = await session.change(sql`
       DELETE FROM ${table} WHERE ${age} < TIMESTAMP_SUB(CURRENT_TIMESTAMP(), INTERVAL ${ms} MILLISECOND)${isNewest}`);
   }

@@ -23,20 +23,20 @@ export async function settleLedger(
     WITH settled AS (
       INSERT INTO ${tableId(names, "ops", "api_call")} AS t (call_id, run_id, job, endpoint, api_request_id, started_at,
         request_completed_at, milliseconds, http_status, attempt, records_sent, records_matched, response_bytes,
-        possibly_billed, records_reserved, records_possibly_billed_twice, settled_at, _synced_at)
+        possibly_billed, records_reserved, records_possibly_billed_twice, is_sent, settled_at, _synced_at)
       SELECT "callId", ${run.runId}, ${run.job}, endpoint, "apiRequestId", "startedAt", "requestCompletedAt", milliseconds,
         "httpStatus", attempt, "recordsSent", "recordsMatched", "responseBytes", "possiblyBilled", 0, "possiblyBilledTwice",
-        now(), now()
+        "isSent", now(), now()
       FROM json_to_recordset(${JSON.stringify(entries)}::json) AS e("callId" uuid, endpoint text, "apiRequestId" text,
         "startedAt" timestamptz, "requestCompletedAt" timestamptz, milliseconds bigint, "httpStatus" bigint, attempt int,
         "recordsSent" bigint, "recordsMatched" bigint, "responseBytes" bigint, "possiblyBilled" boolean,
-        "possiblyBilledTwice" bigint)
+        "possiblyBilledTwice" bigint, "isSent" boolean)
       ON CONFLICT (call_id) DO UPDATE SET api_request_id = excluded.api_request_id, started_at = excluded.started_at,
         request_completed_at = excluded.request_completed_at, milliseconds = excluded.milliseconds,
         http_status = excluded.http_status, attempt = excluded.attempt, records_sent = excluded.records_sent,
         records_matched = excluded.records_matched, response_bytes = excluded.response_bytes,
         possibly_billed = excluded.possibly_billed,
-        records_possibly_billed_twice = excluded.records_possibly_billed_twice, settled_at = excluded.settled_at,
+        records_possibly_billed_twice = excluded.records_possibly_billed_twice, is_sent = excluded.is_sent, settled_at = excluded.settled_at,
         _synced_at = excluded._synced_at
         WHERE t.settled_at IS NULL
       RETURNING call_id, possibly_billed),

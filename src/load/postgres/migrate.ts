@@ -8,6 +8,7 @@ import { segments } from "../../../migrations/postgres/0004-segments.ts";
 import { usage } from "../../../migrations/postgres/0005-usage.ts";
 import { schedule } from "../../../migrations/postgres/0006-schedule.ts";
 import { erasure } from "../../../migrations/postgres/0007-erasure.ts";
+import { reconciliation } from "../../../migrations/postgres/0008-reconciliation.ts";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
 import { tables } from "../../schemas/registry.ts";
 import { checkWarehouse } from "./check.ts";
@@ -27,7 +28,8 @@ function migrationsFor(names: SchemaNames): Record<string, Migration> {
     "0004-segments": segments(data, ops),
     "0005-usage": usage(ops),
     "0006-schedule": schedule(ops),
-    "0007-erasure": withComments(erasure(data, ops), names),
+    "0007-erasure": erasure(data, ops),
+    "0008-reconciliation": withComments(reconciliation(ops), names),
   };
 }
 

@@ -22,11 +22,17 @@ export async function removeOld(
             sql` AND `,
           )})`
       : sql``;
-    removed[rule.table] = await inTransaction(pool, (session) =>
-      session.change(sql`
-        DELETE FROM ${table} AS t WHERE t.${age} < now() - ${keepMs} * interval '1 millisecond'
-          AND NOT (false ${isNewest})`),
-    );
+    const until = sql`now() - ${keepMs} * interval '1 millisecond'`;
+    removed[rule.table] = await inTransaction(pool, async (session) => {
+      const rows = await session.change(sql`
+        DELETE FROM ${table} AS t WHERE t.${age} < ${until} AND NOT (false ${isNewest})`);
+      if (rule.noteIn && rows > 0) {
+        const note = sql.id(rule.noteIn);
+        await session.change(sql`
+          UPDATE ${tableId(names, "ops", "warehouse_identity")} SET ${note} = greatest(${note}, ${until}), _synced_at = now()`);
+      }
+      return rows;
+    });
   }
   return removed;
 }

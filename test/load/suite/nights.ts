@@ -128,6 +128,7 @@ export function callOf(changes: Partial<LedgerEntry> = {}): LedgerEntry {
     milliseconds: 120,
     httpStatus: 200,
     attempt: 1,
+    isSent: true,
     recordsSent: 1,
     recordsMatched: 1,
     responseBytes: 2048,

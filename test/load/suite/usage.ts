@@ -4,6 +4,7 @@ import { endpointUsageJob } from "../../../src/jobs/endpoint-usage.ts";
 import type { FeedContext } from "../../../src/jobs/feed-type.ts";
 import type { FeedCommit } from "../../../src/load/feed-warehouse.ts";
 import type { LedgerEntry, Warehouse } from "../../../src/load/warehouse.ts";
+import { retentionRuleOf } from "../../../src/schemas/retention.ts";
 import { ANSWERED_AT, callOf, runOf } from "./nights.ts";
 import { type GetPlace, type Place, type TextRow, valueOf } from "./place.ts";
 
@@ -101,6 +102,10 @@ async function runEndpointUsage(
   // The job uses no other part of it.
   await endpointUsageJob.run(context as unknown as FeedContext<EndpointUsageJobConfig>);
 }
+
+const DAY_MS = 86_400_000;
+/** The UTC day so many days ago, `YYYY-MM-DD`. */
+const dayBefore = (days: number): string => new Date(Date.now() - days * DAY_MS).toISOString().slice(0, 10);
 
 const countOf = (place: Place, condition: string) =>
   valueOf(place, `SELECT count(*) FROM person_data_ops.endpoint_usage_bucket WHERE ${condition}`);
@@ -256,8 +261,14 @@ export function describeUsage(getPlace: GetPlace): void {
               enrichCall("2026-11-19T23:59:59.999999"),
               enrichCall("2026-11-19T12:00:00"),
               enrichCall("2026-11-20T00:00:00"),
-              enrichCall("2026-11-20T00:00:01", { httpStatus: null, requestCompletedAt: null }),
-              enrichCall("2026-11-20T00:00:02", { httpStatus: 429, requestCompletedAt: null }),
+              ...[null, 408, 500, 502, 504, 507].map((httpStatus) =>
+                enrichCall("2026-11-20T00:00:01", { httpStatus }),
+              ),
+              ...[307, 400, 402, 404, 409, 413, 422, 429, 503].map((httpStatus) =>
+                enrichCall("2026-11-20T00:00:02", { httpStatus }),
+              ),
+              // No connection came about.
+              enrichCall("2026-11-20T00:00:03", { httpStatus: null, isSent: false, recordsSent: 0 }),
               callOf({ endpoint: "GET /usage", recordsSent: 0 }),
             ],
           },
@@ -265,7 +276,7 @@ export function describeUsage(getPlace: GetPlace): void {
       );
       expect(
         await place.sql(
-          `SELECT endpoint, day, ours, reported, not_ours, ours_records, reported_records, ours_in_doubt, is_final
+          `SELECT endpoint, day, ours, reported, not_ours, ours_records, reported_records, ours_in_doubt, is_final, ours_refused
            FROM person_data_ops.usage_reconciliation ORDER BY endpoint, day`,
         ),
       ).toEqual([
@@ -279,6 +290,7 @@ export function describeUsage(getPlace: GetPlace): void {
           reported_records: null,
           ours_in_doubt: "0",
           is_final: null,
+          ours_refused: "0",
         },
         {
           endpoint: "v1/resolve",
@@ -290,6 +302,7 @@ export function describeUsage(getPlace: GetPlace): void {
           reported_records: "3",
           ours_in_doubt: "0",
           is_final: "false",
+          ours_refused: "0",
         },
         {
           endpoint: "v2/enrich",
@@ -301,6 +314,7 @@ export function describeUsage(getPlace: GetPlace): void {
           reported_records: "5",
           ours_in_doubt: "0",
           is_final: "true",
+          ours_refused: "0",
         },
         {
           endpoint: "v2/enrich",
@@ -310,10 +324,50 @@ export function describeUsage(getPlace: GetPlace): void {
           not_ours: "0",
           ours_records: "10",
           reported_records: "1",
-          ours_in_doubt: "1",
+          ours_in_doubt: "6",
           is_final: "false",
+          ours_refused: "9",
         },
       ]);
+    });
+
+    test("tells nothing of days whose calls were removed, nor of the day on which that ended", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await warehouse.writeServiceHost("service.example:443", { replace: false });
+      const days = [42, 40, 38].map(dayBefore);
+      await warehouse.commitFeed(
+        commitOfDays(
+          days.map((day) => ({ endpoint: "v2/enrich", day, count: 1, isFinal: true })),
+          {
+            observedAt: `${dayBefore(37)}T04:00:00+00:00`,
+            ledger: [41, 38].map((age) => enrichCall(`${dayBefore(age)}T12:00:00`)),
+          },
+        ),
+      );
+      const compare = () =>
+        place.sql(
+          `SELECT day, ours, not_ours, ours_records, ours_in_doubt, ours_refused
+           FROM person_data_ops.usage_reconciliation WHERE reported IS NOT NULL ORDER BY day`,
+        );
+      const row = (day: string | undefined, ours: number | null, records: number | null) => ({
+        day,
+        ours: ours === null ? null : String(ours),
+        not_ours: ours === null ? null : String(1 - ours),
+        ours_records: records === null ? null : String(records),
+        ours_in_doubt: ours === null ? null : "0",
+        ours_refused: ours === null ? null : "0",
+      });
+      const rule = retentionRuleOf("api_call");
+      const keep = (age: number) => (rule ? [{ rule, keepMs: age * DAY_MS }] : []);
+      expect(await warehouse.removeOld(keep(60))).toEqual({ api_call: 0 });
+      expect(await compare()).toEqual([row(days[0], 0, 0), row(days[1], 0, 0), row(days[2], 1, 10)]);
+      expect(await warehouse.removeOld(keep(40))).toEqual({ api_call: 1 });
+      const cut = [row(days[0], null, null), row(days[1], null, null), row(days[2], 1, 10)];
+      expect(await compare()).toEqual(cut);
+      // What was removed stays so when more is kept from now on.
+      await warehouse.removeOld(keep(60));
+      expect(await compare()).toEqual(cut);
     });
   });
 
