@@ -107,6 +107,15 @@ const DAY_MS = 86_400_000;
 /** The UTC day so many days ago, `YYYY-MM-DD`. */
 const dayBefore = (days: number): string => new Date(Date.now() - days * DAY_MS).toISOString().slice(0, 10);
 
+const dayRow = (day: string | undefined, ours: number | null, records: number | null) => ({
+  day,
+  ours: ours === null ? null : String(ours),
+  not_ours: ours === null ? null : String(1 - ours),
+  ours_records: records === null ? null : String(records),
+  ours_in_doubt: ours === null ? null : "0",
+  ours_refused: ours === null ? null : "0",
+});
+
 const countOf = (place: Place, condition: string) =>
   valueOf(place, `SELECT count(*) FROM person_data_ops.endpoint_usage_bucket WHERE ${condition}`);
 
@@ -350,20 +359,12 @@ export function describeUsage(getPlace: GetPlace): void {
           `SELECT day, ours, not_ours, ours_records, ours_in_doubt, ours_refused
            FROM person_data_ops.usage_reconciliation WHERE reported IS NOT NULL ORDER BY day`,
         );
-      const row = (day: string | undefined, ours: number | null, records: number | null) => ({
-        day,
-        ours: ours === null ? null : String(ours),
-        not_ours: ours === null ? null : String(1 - ours),
-        ours_records: records === null ? null : String(records),
-        ours_in_doubt: ours === null ? null : "0",
-        ours_refused: ours === null ? null : "0",
-      });
       const rule = retentionRuleOf("api_call");
       const keep = (age: number) => (rule ? [{ rule, keepMs: age * DAY_MS }] : []);
       expect(await warehouse.removeOld(keep(60))).toEqual({ api_call: 0 });
-      expect(await compare()).toEqual([row(days[0], 0, 0), row(days[1], 0, 0), row(days[2], 1, 10)]);
+      expect(await compare()).toEqual([dayRow(days[0], 0, 0), dayRow(days[1], 0, 0), dayRow(days[2], 1, 10)]);
       expect(await warehouse.removeOld(keep(40))).toEqual({ api_call: 1 });
-      const cut = [row(days[0], null, null), row(days[1], null, null), row(days[2], 1, 10)];
+      const cut = [dayRow(days[0], null, null), dayRow(days[1], null, null), dayRow(days[2], 1, 10)];
       expect(await compare()).toEqual(cut);
       // What was removed stays so when more is kept from now on.
       await warehouse.removeOld(keep(60));
