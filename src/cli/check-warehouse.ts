@@ -1,7 +1,8 @@
 import { join } from "node:path";
-import type { Config, InputConfig } from "../config/config.ts";
+import type { Config, InputConfig, SegmentPushJobConfig } from "../config/config.ts";
 import { inputSourceOf } from "../jobs/lookup-spec.ts";
 import { checkServiceHost } from "../jobs/service-host.ts";
+import { inspectSource, sourcesOf } from "../jobs/verify-inputs.ts";
 import { findPackagedBinaries } from "../load/embedded/binaries.ts";
 import type { Warehouse } from "../load/warehouse.ts";
 import { attempt, type Finding, findingsOf } from "./check-finding.ts";
@@ -75,6 +76,40 @@ export async function checkInput(
       if (problems.length > 0) return findingsOf(subject, problems);
       const columns = new Set([...input.key, ...Object.values(input.fields).flat()]);
       return [{ subject, status: "ok", message: `can be read with ${counted(columns.size, "column")}` }];
+    } finally {
+      if (reader !== warehouse) await reader.close();
+    }
+  });
+}
+
+/** Whether the query of a push can be read, and gives PIDs. Reads no row. */
+export async function checkPush(
+  config: Config,
+  job: SegmentPushJobConfig,
+  warehouse: Warehouse | null,
+): Promise<readonly Finding[]> {
+  const subject = `query of ${job.name}`;
+  const [source] = sourcesOf(config, [job]);
+  if (!source) return [];
+  const later: Finding = {
+    subject,
+    status: "ok",
+    message: "reads tables that the first run makes, which looks at it then",
+  };
+  if (warehouse === null && job.connection === null) {
+    return source.isOverOurTables && (await isStillToBeMade(config))
+      ? [later]
+      : [{ subject, status: "warning", message: "can't be looked at, because the warehouse can't" }];
+  }
+  return await attempt(subject, async () => {
+    // As for inputs behind a connection.
+    const reader = warehouse ?? (await openUnconnected(config));
+    try {
+      const problems = await inspectSource(reader, source);
+      if (problems.length === 0) {
+        return [{ subject, status: "ok", message: "can be read and gives service_pid" }];
+      }
+      return source.isOverOurTables && !(await reader.isMigrated()) ? [later] : findingsOf(subject, problems);
     } finally {
       if (reader !== warehouse) await reader.close();
     }

@@ -19,7 +19,9 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
   let helpText = "";
 
   const program = new Command("person-etl")
-    .description("Loads a person data service into a data warehouse: resolve, validate e-mails, enrich.")
+    .description(
+      "Loads a person data service into a data warehouse: resolve, validate e-mails, enrich; segments, death signals, usage.",
+    )
     .version(readVersion(), "-V, --version", "print the version")
     .exitOverride()
     .configureOutput({

@@ -90,13 +90,24 @@ const HEADLINES: Readonly<Record<Status, (outcome: string) => string>> = {
 function headline({ status, jobs }: RunReport): string {
   const sum = (value: (job: JobReport) => number) => jobs.reduce((total, job) => total + value(job), 0);
   const sent = sum((job) => job.records_sent);
+  const received = sum((job) => job.records_received);
+  const written = sum((job) => job.rows_written);
   const enriched = sum((job) => (job.type === "enrich" ? job.records_matched : 0));
-  if (status === "succeeded" && sent === 0 && sum((job) => job.records_rejected) === 0) {
+  if (status === "succeeded" && sent + written === 0 && sum((job) => job.records_rejected) === 0) {
     return "✓ Nothing has changed since the last run: no record was sent.";
   }
-  if (sent === 0) return HEADLINES[status]("no record was sent");
-  const people = enriched === 0 ? "" : `, ${counted(enriched, "person", "people")} enriched`;
-  return HEADLINES[status](`${counted(sent, "record")} sent${people}`);
+  const outcome =
+    sent > 0
+      ? [
+          `${counted(sent, "record")} sent`,
+          ...(enriched === 0 ? [] : [`${counted(enriched, "person", "people")} enriched`]),
+        ]
+      : [
+          "no record was sent",
+          ...(received === 0 ? [] : [`${counted(received, "record")} received`]),
+          ...(written === 0 ? [] : [`${counted(written, "row")} written`]),
+        ];
+  return HEADLINES[status](outcome.join(", "));
 }
 
 /** What has to be said about a job beyond its figures; null when there is nothing. */

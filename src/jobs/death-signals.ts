@@ -13,7 +13,7 @@ import { DriftLog } from "../schemas/drift.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { text } from "../schemas/field.ts";
 import { jsonText } from "../schemas/json-text.ts";
-import { forEachSegment, type KnownSegment, segmentGone } from "./feed-segments.ts";
+import { forEachSegment, foreseeSegments, type KnownSegment, segmentGone } from "./feed-segments.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
 
 const { name: endpoint, method, path } = deathSignalsEndpoint;
@@ -189,6 +189,9 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
 export const deathSignalsJob: FeedJobType<DeathSignalsJobConfig> = {
   endpoints: [deathSignalsEndpoint],
   cursorDoc: "when the segment was last read; it doesn't steer anything, since each run reads all signals",
-  forecast: (job) => ({ calls: job.segments.length, toSend: 0 }),
+  async forecast(context) {
+    const { segments, remarks } = await foreseeSegments(context, context.job.segments);
+    return { calls: segments.length, toSend: 0, remarks };
+  },
   run: (context) => forEachSegment(context, context.job.segments, (segment) => syncSegment(context, segment)),
 };

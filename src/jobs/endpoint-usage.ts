@@ -251,7 +251,12 @@ export const endpointUsageJob: FeedJobType<EndpointUsageJobConfig> = {
   endpoints: [endpointUsageEndpoint],
   cursorDoc:
     'stream `SIZE ZONE` (`day UTC`): {"from": "2026-01-01", "next": "2026-11-18"}, the first day ever read, and the first one of a bucket that was not final',
-  // One for the totals, one for the newest buckets; more when there is more to catch up with.
-  forecast: () => ({ calls: 2, toSend: 0 }),
+  // One for the totals, and one for each window.
+  forecast({ job, clock, checkpoints }) {
+    const cursor = readCursor({ job, checkpoints }, streamOf(job), usageCursor);
+    const today = dayAt(openZone(job.timezone), clock.now());
+    const { windows } = planPass(job.bucketingSize, job.startDate, cursor, today);
+    return { calls: 1 + windows.length, toSend: 0 };
+  },
   run,
 };

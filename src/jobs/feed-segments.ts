@@ -1,7 +1,8 @@
-import type { SegmentConfig } from "../config/config.ts";
+import type { Config, SegmentConfig, SegmentPushJobConfig } from "../config/config.ts";
 import { StopJobError } from "../errors.ts";
+import type { StoredCheckpoint } from "../load/feed-warehouse.ts";
 import { segmentOfPush } from "./push-checkpoint.ts";
-import type { FeedContext } from "./feed-type.ts";
+import type { FeedContext, ForecastContext } from "./feed-type.ts";
 
 /** A segment of a job, its id known. */
 export interface KnownSegment {
@@ -45,15 +46,64 @@ export function segmentGone(job: string, endpoint: string, id: string): StopJobE
   );
 }
 
+/**
+ * The id of a segment; null for one that the job which fills it has not made yet.
+ * @param checkpointsOf those of a job.
+ */
+export function segmentIdOf(
+  config: Pick<Config, "jobs">,
+  segment: SegmentConfig,
+  checkpointsOf: (job: string) => readonly Pick<StoredCheckpoint, "stream" | "cursor">[],
+): string | null {
+  if (segment.kind === "id") return segment.id;
+  return (
+    pushOf(config, segment.job).segmentId ?? segmentOfPush(checkpointsOf(segment.job))?.segmentId ?? null
+  );
+}
+
+function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfig {
+  const push = config.jobs.find((job) => job.name === name);
+  if (push?.type !== "segment_push") throw new Error(`${name} has passed as a segment_push job`);
+  return push;
+}
+
 async function knownSegment(context: FeedContext, segment: SegmentConfig): Promise<KnownSegment> {
   if (segment.kind === "id") return segment;
-  const push = context.config.jobs.find(({ name }) => name === segment.job);
-  if (push?.type !== "segment_push") throw new Error(`${segment.job} has passed as a segment_push job`);
-  const id =
-    push.segmentId ?? segmentOfPush(await context.warehouse.readCheckpoints(push.name))?.segmentId ?? null;
-  if (id !== null) return { id, name: segment.name ?? push.segmentName };
+  const stored = await context.warehouse.readCheckpoints(segment.job);
+  const id = segmentIdOf(context.config, segment, () => stored);
+  if (id !== null) return { id, name: segment.name ?? pushOf(context.config, segment.job).segmentName };
   throw new SegmentProblem(
     "segment_unknown",
     `${context.job.name}: ${segment.job} has not made its segment yet; run it first.`,
   );
+}
+
+/** A segment of a job, as far as a forecast knows it. */
+export interface ForeseenSegment {
+  /** Null for one that a job before it in the same plan will make. */
+  readonly id: string | null;
+  readonly name: string;
+  /** Members that it will have then, where a job before it changes it; else null. */
+  readonly sizeToCome: number | null;
+}
+
+/** The segments that a run could look at, and what is to be said of the others. */
+export async function foreseeSegments(
+  { config, warehouse, sizesToCome }: ForecastContext,
+  segments: readonly SegmentConfig[],
+): Promise<{ readonly segments: readonly ForeseenSegment[]; readonly remarks: readonly string[] }> {
+  const found: ForeseenSegment[] = [];
+  const remarks: string[] = [];
+  for (const segment of segments) {
+    const stored = segment.kind === "id" ? [] : await warehouse.readCheckpoints(segment.job);
+    const id = segmentIdOf(config, segment, () => stored);
+    const sizeToCome = segment.kind === "id" ? null : (sizesToCome.get(segment.job) ?? null);
+    if (segment.kind === "job" && id === null && sizeToCome === null) {
+      remarks.push(`${segment.job} has not made its segment yet; run it first`);
+    } else {
+      const name = segment.name ?? (segment.kind === "id" ? segment.id : `the segment of ${segment.job}`);
+      found.push({ id, name, sizeToCome });
+    }
+  }
+  return { segments: found, remarks };
 }

@@ -1,6 +1,7 @@
 import type { FeedJobConfig } from "../config/config.ts";
 import type { FreeCall, FreeReply } from "../extract/free-call.ts";
 import type { CheckpointMove, FeedUpsert, StoredCheckpoint, UpsertResult } from "../load/feed-warehouse.ts";
+import type { PlannedPush } from "../load/push-warehouse.ts";
 import type { CounterDelta, LedgerEntry, RunRef } from "../load/warehouse.ts";
 import type { Drift } from "../schemas/drift.ts";
 import type { Outage } from "./outage.ts";
@@ -45,11 +46,30 @@ export interface FeedContext<J extends FeedJobConfig = FeedJobConfig>
   count(counters: CounterDelta): void;
 }
 
+/** What a forecast goes by: it changes nothing, and calls nobody. */
+export interface ForecastContext<J extends FeedJobConfig = FeedJobConfig>
+  extends Pick<JobServices, "config" | "warehouse" | "clock"> {
+  readonly job: J;
+  readonly checkpoints: ReadonlyMap<string, StoredCheckpoint>;
+  /** Members that segments will have once the jobs that come before in the same plan are done, by the job that fills them. */
+  readonly sizesToCome: ReadonlyMap<string, number>;
+}
+
 /** What a run of a feed would do, as far as that can be told without a call. */
 export interface FeedForecast {
   readonly calls: number;
-  /** Records that would be sent (`segment_push`); 0 for a feed that is only read. */
+  /** PIDs that would be sent, to add and to remove them (`segment_push`); 0 for a feed that is only read. */
   readonly toSend: number;
+  /** What a push would find; absent for a feed that is only read, and for a query that can't be read yet. */
+  readonly push?: {
+    readonly found: PlannedPush;
+    /** Part of `toSend`. */
+    readonly toRemove: number;
+    /** Members that the segment will have, about. */
+    readonly sizeToCome: number;
+  };
+  /** What the figures don't tell, as phrases. */
+  readonly remarks?: readonly string[];
 }
 
 /** A type of job that keeps a free feed: what its file declares. */
@@ -64,5 +84,6 @@ export interface FeedJobType<J extends FeedJobConfig = FeedJobConfig> {
   run(context: FeedContext<J>): Promise<void>;
   /** Streams of its checkpoints that users may move with `checkpoint set`, and what a cursor of them looks like. */
   readonly cursorDoc: string;
-  forecast(job: J): FeedForecast;
+  /** Tells what {@link run} would do; throws a StopJobError where that would fail at once. */
+  forecast(context: ForecastContext<J>): FeedForecast | Promise<FeedForecast>;
 }

@@ -1,15 +1,14 @@
 import type { FeedJobConfig } from "../config/config.ts";
 import { deathSignalsJob } from "./death-signals.ts";
 import { endpointUsageJob } from "./endpoint-usage.ts";
-
 import { segmentMembersJob } from "./segment-members.ts";
-import type { FeedContext, FeedForecast, FeedJobType } from "./feed-type.ts";
+import type { FeedContext, FeedForecast, FeedJobType, ForecastContext } from "./feed-type.ts";
 import { segmentPushJob } from "./segment-push.ts";
 import { searchUsageJob } from "./search-usage.ts";
 
 /** A feed's declaration, applied to one job. */
 export interface BoundFeed extends Pick<FeedJobType, "endpoints" | "cursorDoc"> {
-  readonly forecast: FeedForecast;
+  forecast(context: Omit<ForecastContext, "job">): Promise<FeedForecast>;
   run(context: Omit<FeedContext, "job">): Promise<void>;
 }
 
@@ -18,7 +17,7 @@ function bind<J extends FeedJobConfig>(type: FeedJobType<J>, job: J): BoundFeed 
   return {
     endpoints,
     cursorDoc,
-    forecast: type.forecast(job),
+    forecast: async (context) => type.forecast({ ...context, job }),
     run: (context) => type.run({ ...context, job }),
   };
 }

@@ -1,51 +1,17 @@
-import type { FeedJobConfig, LookupJobConfig } from "../config/config.ts";
+import type { LookupJobConfig } from "../config/config.ts";
 import { isLookupJob } from "../config/job-kinds.ts";
-import type { LimitedBy } from "../errors.ts";
-import type { DueReason } from "../load/warehouse.ts";
 import { type BudgetReport, budgetReports } from "./budget-report.ts";
 import { limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
-import type { BillableEstimate } from "./estimate.ts";
-import { bindFeed } from "./feed-types.ts";
 import { forecastOf } from "./forecast.ts";
+import type { JobPlan } from "./job-plan.ts";
 import { selectJobs } from "./job-selection.ts";
 import { lookupSpecOf, plainRequest } from "./lookup-spec.ts";
+import { planFeed } from "./plan-feed.ts";
 import { checkServiceHost } from "./service-host.ts";
 import type { JobServices } from "./services.ts";
 import { type Shard, wholeInput } from "./shard.ts";
-import { reportWaiting, type WaitingAnswers } from "./waiting-answers.ts";
+import { reportWaiting } from "./waiting-answers.ts";
 import { verifyInputs } from "./verify-inputs.ts";
-
-/** One job in the document of `plan --json`. */
-export interface JobPlan {
-  readonly job: string;
-  readonly type: string;
-  readonly records_read: number;
-  readonly records_due: number;
-  readonly due_reasons: Readonly<Partial<Record<DueReason, number>>>;
-  readonly records_unchanged: number;
-  readonly records_duplicate: number;
-  /** Rows that wait for the job that `pid_from` names. */
-  readonly records_waiting: number;
-  /** Rows kept back because the person was erased. */
-  readonly records_suppressed: number;
-  readonly records_rejected_before_sending: number;
-  /** Distinct records that are due now, as many as caps and budgets let through. */
-  readonly records_to_send: number;
-  /** Rows due beyond that. */
-  readonly records_remaining: number;
-  /** The cap or budget that leaves them; null when nothing is left. */
-  readonly limited_by: LimitedBy | null;
-  /** Records that the budgets leave for this job, after the jobs before it; null where none is set. */
-  readonly budget_left: number | null;
-  /** Like the estimates, with the rows that wait for a job that comes first in the same run. */
-  readonly calls: number;
-  readonly estimated_billable: BillableEstimate;
-  readonly estimated_seconds: number;
-  /** Bytes that the selection reads, and this plan has read, where reading is paid for by the byte (BigQuery); else null. */
-  readonly bytes_to_scan: number | null;
-  /** Received answers in this data_dir, which a run loads first: their records are not sent, though they count as due here. */
-  readonly waiting_answers: WaitingAnswers;
-}
 
 /** The document of `plan --json`. */
 export interface PlanReport {
@@ -59,12 +25,13 @@ export interface PlanReport {
  * @param shard the part of every input that is looked at; the services' configuration is this part's.
  */
 export async function planJobs(
-  services: Pick<JobServices, "config" | "warehouse">,
+  services: Pick<JobServices, "config" | "warehouse" | "clock">,
   names: readonly string[],
   shard: Shard = wholeInput,
 ): Promise<PlanReport> {
   const { config, warehouse } = services;
-  const jobs = selectJobs(config, names);
+  // As in a run: feeds are left to the first shard.
+  const jobs = selectJobs(config, names).filter((job) => shard.index === 0 || isLookupJob(job));
   await verifyInputs(config, warehouse, jobs);
   await checkServiceHost(config, warehouse);
   const uses = await warehouse.budgetUse();
@@ -73,9 +40,12 @@ export async function planJobs(
   const planned = new Set(jobs.map((job) => job.name));
   /** Records that the jobs before it will send, by type. */
   const toCome: Partial<Record<LookupJobConfig["type"], number>> = {};
+  const sizesToCome = new Map<string, number>();
   for (const job of jobs) {
     if (!isLookupJob(job)) {
-      plans.push(planFeed(job));
+      const { plan, sizeToCome } = await planFeed(services, job, sizesToCome);
+      if (sizeToCome !== null) sizesToCome.set(job.name, sizeToCome);
+      plans.push(plan);
       continue;
     }
     const used = usedOf(uses, job.type, { run: 0, shard: 0 });
@@ -89,32 +59,6 @@ export async function planJobs(
     plans.push({ ...plan, waiting_answers: byJob.get(job.name) ?? { calls: 0, bytes: 0 } });
   }
   return { jobs: plans, budgets: budgetReports(config, uses) };
-}
-
-/** A feed is free, and what it holds is not known before it is read. */
-function planFeed(job: FeedJobConfig): JobPlan {
-  const { calls, toSend } = bindFeed(job).forecast;
-  return {
-    job: job.name,
-    type: job.type,
-    records_read: 0,
-    records_due: 0,
-    due_reasons: {},
-    records_unchanged: 0,
-    records_duplicate: 0,
-    records_suppressed: 0,
-    records_waiting: 0,
-    records_rejected_before_sending: 0,
-    records_to_send: toSend,
-    records_remaining: 0,
-    limited_by: null,
-    budget_left: null,
-    calls,
-    estimated_billable: { low: 0, expected: 0, high: 0, basis: "free" },
-    estimated_seconds: 0,
-    bytes_to_scan: null,
-    waiting_answers: { calls: 0, bytes: 0 },
-  };
 }
 
 /** What a job's plan depends on beside the job. */
@@ -151,6 +95,7 @@ async function planJob(
     records_suppressed: counts.suppressed,
     records_rejected_before_sending: counts.rejectedBeforeSending,
     records_to_send: counts.toSend,
+    records_to_remove: 0,
     records_remaining: counts.remaining,
     limited_by: isCut ? cap.limitedBy : null,
     budget_left: tightestCap({ ...limits, perRun: null, perShard: null }, used)?.records ?? null,
@@ -158,6 +103,7 @@ async function planJob(
     estimated_billable: forecast.billable,
     estimated_seconds: forecast.seconds,
     bytes_to_scan: await warehouse.scannedBytes(spec),
+    remarks: [],
   };
   return { plan, sending: forecast.records };
 }

@@ -1,3 +1,4 @@
+import type { SegmentPushJobConfig } from "../config/config.ts";
 import type { StoredCheckpoint } from "../load/feed-warehouse.ts";
 
 /** Stream of a push job's only checkpoint. */
@@ -11,10 +12,26 @@ export interface PushedSegment {
 }
 
 /** Reads the checkpoint of a push job; null before the segment was made. */
-export function segmentOfPush(stored: readonly StoredCheckpoint[]): PushedSegment | null {
+export function segmentOfPush(
+  stored: readonly Pick<StoredCheckpoint, "stream" | "cursor">[],
+): PushedSegment | null {
   const cursor = stored.find(({ stream }) => stream === PUSH_STREAM)?.cursor;
   if (typeof cursor !== "object" || cursor === null || !("segment_id" in cursor)) return null;
   if (typeof cursor.segment_id !== "string") return null;
   const fullAt = "full_at" in cursor && typeof cursor.full_at === "string" ? cursor.full_at : null;
   return { segmentId: cursor.segment_id, fullAt };
+}
+
+/** When everybody was last added to a segment; null for never. */
+export function fullAtOf(known: PushedSegment | null, segmentId: string): string | null {
+  return known?.segmentId === segmentId ? known.fullAt : null;
+}
+
+/** Whether everybody has to be added again, also who is known to be a member. */
+export function isFullDue(
+  fullAt: string | null,
+  { fullSweepEveryMs }: Pick<SegmentPushJobConfig, "fullSweepEveryMs">,
+  nowMs: number,
+): boolean {
+  return fullAt === null || nowMs - Date.parse(fullAt) >= fullSweepEveryMs;
 }

@@ -7,13 +7,13 @@ import { segmentEndpoints } from "../schemas/segments.ts";
 import { countText } from "./estimate.ts";
 import { forEachSegment, type KnownSegment, segmentGone } from "./feed-segments.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
+import { forecastMembers } from "./forecast-members.ts";
 import { type MemberCheckpoint, neverSwept, readMemberCheckpoint } from "./member-checkpoint.ts";
+import { isSweepDue } from "./sweep-due.ts";
 import { type AnsweredPage, createMemberSweep, type SweepResult } from "./sweep-members.ts";
 
 const { name: endpoint, method, path } = segmentEndpoints.members;
 
-/** Pages of a segment that is read as a whole by each run. */
-const SWEEP_ALWAYS_PAGES = 50;
 /** Pages of a quiet check: new members of up to so many are known before everything is read. */
 const QUIET_PAGES = 3;
 
@@ -90,12 +90,10 @@ interface Begun {
 }
 
 /** Whether all pages have to be read whatever the first ones say. */
-function isSweepDue({ job, request }: Context, { before, first }: Begun): boolean {
+function mustSweep({ job, request }: Context, { before, first }: Begun): boolean {
   const { totalCount, members, listContinues } = first.page;
-  if (request.fullRefresh || before.swept_at === null || before.unfinished !== null) return true;
   const pages = listContinues && members.length > 0 ? Math.ceil(totalCount / members.length) : 1;
-  if (pages <= SWEEP_ALWAYS_PAGES) return true;
-  return Date.parse(first.seenAt) - Date.parse(before.swept_at) >= job.fullSweepEveryMs;
+  return request.fullRefresh || isSweepDue(job, before, { pages, atMs: Date.parse(first.seenAt) });
 }
 
 /** Compares the size with what is known and the newest pages; null where that doesn't agree, or a sweep is due anyway. */
@@ -112,7 +110,7 @@ async function checkQuietly(
   let page = 1;
   let { living } = begun;
   let added = 0;
-  const isDue = isSweepDue(context, begun);
+  const isDue = mustSweep(context, begun);
   for (;;) {
     const { added: ofPage } = await sweep.begin(answer, page);
     living += ofPage;
@@ -200,6 +198,6 @@ export const segmentMembersJob: FeedJobType<SegmentMembersJobConfig> = {
   cursorDoc:
     "swept_at: when all pages were last read; complete_at: begin of the last reading that left nothing unproven; unfinished: the " +
     "page with which an interrupted one goes on. Without a checkpoint all pages are read",
-  forecast: (job) => ({ calls: job.segments.length, toSend: 0 }),
+  forecast: forecastMembers,
   run: (context) => forEachSegment(context, context.job.segments, (segment) => syncSegment(context, segment)),
 };

@@ -8,13 +8,11 @@ import { segmentEndpoints } from "../schemas/segments.ts";
 import { agree } from "./agree.ts";
 import { countText } from "./estimate.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
-import { PUSH_STREAM, segmentOfPush } from "./push-checkpoint.ts";
+import { BATCH_PIDS, forecastPush, removesTooMany } from "./forecast-push.ts";
+import { fullAtOf, isFullDue, PUSH_STREAM, segmentOfPush } from "./push-checkpoint.ts";
 import { pushSourceOf } from "./push-source.ts";
 
 const { create, members, add, remove } = segmentEndpoints;
-
-/** PIDs of one call (section 8 advises 1,000 to 10,000). */
-const BATCH_PIDS = 10_000;
 
 type Context = FeedContext<SegmentPushJobConfig>;
 
@@ -229,7 +227,7 @@ function reconcile(
 /** Asks before more is removed than `max_remove_ratio` allows. */
 async function agreeToRemove(context: Context, { toRemove, own }: PushCounts): Promise<void> {
   const { job, request } = context;
-  if (toRemove <= job.maxRemoveRatio * own) return;
+  if (!removesTooMany(job, { toRemove, own })) return;
   const share = `${countText(toRemove, "member")} of the ${own} that it added`;
   await agree(context, job.name, request, {
     kind: "ask",
@@ -243,8 +241,8 @@ async function pushAll(context: Context): Promise<void> {
   const before = segmentOfPush([...context.checkpoints.values()]);
   const first = await readPage(context, segmentId, 1);
   const target: Target = { segmentId, at: first.seenAt, size: first.page.totalCount };
-  const fullAt = before?.segmentId === segmentId ? before.fullAt : null;
-  const again = fullAt === null || clock.now() - Date.parse(fullAt) >= job.fullSweepEveryMs;
+  const fullAt = fullAtOf(before, segmentId);
+  const again = isFullDue(fullAt, job, clock.now());
   const source = await pushSourceOf(job);
   const push = await outage.outlast(() => warehouse.openPush(run, { segmentId, source, again }));
   const pushed: Pushed = { sent: 0, added: 0, removed: 0, rejected: 0, size: target.size, at: target.at };
@@ -320,6 +318,6 @@ function throwIfTooMany({ name, maxRejectRatio }: SegmentPushJobConfig, tried: n
 export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
   endpoints: [create, members, add, remove],
   cursorDoc: "segment_id: the segment that was made; full_at: when everybody was last added again",
-  forecast: () => ({ calls: 1, toSend: 0 }),
+  forecast: forecastPush,
   run: pushAll,
 };

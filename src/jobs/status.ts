@@ -4,10 +4,12 @@ import { nextSlot } from "../schedule/slots.ts";
 import { type AttentionReport, attentionOf } from "./attention.ts";
 import { type BudgetOutlook, budgetOutlooks } from "./budget-outlook.ts";
 import { budgetReports } from "./budget-report.ts";
+import { type CheckpointReport, readCheckpointReport } from "./checkpoints.ts";
 import { type Freshness, freshnessOf, schedulesByJob } from "./freshness.ts";
 import type { Counters } from "./report.ts";
 import { reportWaiting } from "./waiting-answers.ts";
 import { unusualRejects } from "./reject-ratio.ts";
+import { type SegmentReport, segmentReports } from "./segment-report.ts";
 import type { JobServices } from "./services.ts";
 
 /** A past run in the document of `status --json`. */
@@ -72,6 +74,10 @@ export interface JobStatusReport {
   } | null;
   /** Rejects not resolved yet, by code. */
   readonly open_rejects: Readonly<Record<string, number>>;
+  /** How far a feed was read, or an input was seen, by stream; empty before the first commit. */
+  readonly checkpoints: CheckpointReport["checkpoints"];
+  /** Segments of a `segment_members` job that are known; empty for other jobs. */
+  readonly segments: readonly SegmentReport[];
   /** Received answers in this data_dir that the next run loads, and their size on disk. */
   readonly waiting_answers: { readonly calls: number; readonly bytes: number };
   /** Who runs it now; several only when it is run in shards. */
@@ -162,9 +168,13 @@ export async function readStatus({
   const waiting = await reportWaiting(config, warehouse);
   const schedules = schedulesByJob(config);
   const nowMs = clock.now();
+  const [segments, ...checkpoints] = await Promise.all([
+    warehouse.readSegments(),
+    ...config.jobs.map((job) => readCheckpointReport(isMigrated ? warehouse : null, job)),
+  ]);
   const jobs: JobStatusReport[] = [];
   const rejects = new Map<string, string>();
-  for (const job of config.jobs) {
+  for (const [i, job] of config.jobs.entries()) {
     const status = isMigrated ? await warehouse.jobStatus(job.name) : neverRun(job);
     const told = status.lastRun && unusualRejects(job, status.lastRun.counters);
     if (told !== null) rejects.set(job.name, told);
@@ -174,6 +184,8 @@ export async function readStatus({
         staleAfterMs: config.alerts?.staleAfterMs ?? null,
         nowMs,
       }),
+      checkpoints: checkpoints[i]?.checkpoints ?? [],
+      segments: segmentReports(config, job, { segments, checkpoints }),
       waiting_answers: waiting.byJob.get(job.name) ?? { calls: 0, bytes: 0 },
     });
   }
@@ -220,6 +232,8 @@ export function statusBeforeFirstRun(config: JobServices["config"], nowMs: numbe
         staleAfterMs: null,
         nowMs,
       }),
+      checkpoints: [],
+      segments: [],
       waiting_answers: { calls: 0, bytes: 0 },
     })),
     attention: [],
@@ -248,7 +262,7 @@ function statusReport(
   job: JobConfig,
   status: JobStatus,
   given: Parameters<typeof freshnessOf>[2],
-): Omit<JobStatusReport, "waiting_answers"> {
+): Omit<JobStatusReport, "checkpoints" | "segments" | "waiting_answers"> {
   const { lastRun, lastPass, coverage } = status;
   const { schedule, nowMs } = given;
   const next = schedule && nextSlot(schedule, nowMs);

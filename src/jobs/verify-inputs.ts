@@ -24,7 +24,7 @@ export interface InputFindings {
 }
 
 /** Everything that the jobs read, each once. */
-function sourcesOf(config: Config, jobs: readonly JobConfig[]): readonly ReadSource[] {
+export function sourcesOf(config: Config, jobs: readonly JobConfig[]): readonly ReadSource[] {
   const inputs = new Set(jobs.filter(isLookupJob).map((job) => job.input));
   const ofInputs = [...inputs].map(
     (input): ReadSource => ({
@@ -70,8 +70,9 @@ export async function inspectInputs(
   return { problems, afterMigrating };
 }
 
-async function inspectSource(
-  warehouse: Warehouse,
+/** What is wrong with a source; touches nothing. */
+export async function inspectSource(
+  warehouse: Pick<Warehouse, "checkInput">,
   { path, isPush, ...of }: ReadSource,
 ): Promise<readonly Problem[]> {
   try {

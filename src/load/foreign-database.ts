@@ -14,6 +14,9 @@ export interface Reading {
   readonly isSharded: boolean;
 }
 
+/** How a push's query is read: all of it, PIDs only. */
+export const PUSH_READING: Reading = { type: "enrich", ranked: false, recent: null, isSharded: false };
+
 /** A column of the raw rows: text, a list of texts without nulls and blanks, truth, or a number. */
 export interface RowColumn {
   readonly name: string;

@@ -65,8 +65,27 @@ export interface PushOptions {
   readonly again: boolean;
 }
 
+/** A push that is only planned. */
+export interface PushPlan extends Omit<PushOptions, "segmentId"> {
+  readonly job: string;
+  /** Null for one that is still to be made. */
+  readonly segmentId: string | null;
+}
+
+/** What a push would find. */
+export interface PlannedPush extends PushCounts {
+  /** Of `toAdd` those who are not known as members; the others are added again. */
+  readonly newcomers: number;
+  /** Adds of an earlier run of which nobody knows what came of them; those that are wanted are part of `toAdd`. */
+  readonly uncertain: number;
+  /** Bytes that are read of the query and of what is known of the members; null where nobody pays for reading. */
+  readonly bytesToScan: number | null;
+}
+
 /** What a warehouse does for jobs that fill segments. */
 export interface PushWarehouse {
+  /** Counts what a push would change, without changing anything; works before the first migration too. */
+  planPush(plan: PushPlan): Promise<PlannedPush>;
   /** Freezes what a query gives in a work table. */
   openPush(run: RunRef, options: PushOptions): Promise<SegmentPush>;
 }

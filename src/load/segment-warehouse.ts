@@ -73,8 +73,23 @@ export interface SweepOptions {
   readonly completeAt: string | null;
 }
 
+/** What is known of a segment. */
+export interface StoredSegment {
+  readonly segmentId: string;
+  readonly name: string | null;
+  /** As the service last said; null where no answer did. */
+  readonly currentSize: number | null;
+  /** When its members were last looked at; null, like the next two, where nobody has. */
+  readonly observedAt: string | null;
+  readonly knownMembers: number | null;
+  /** Members whom that look didn't show, and who were not proven to be gone. */
+  readonly removalsPending: number | null;
+}
+
 /** What a warehouse does for the members of segments. */
 export interface SegmentWarehouse {
+  /** Empty before the migration that makes their tables. */
+  readSegments(): Promise<readonly StoredSegment[]>;
   /** Pages of members that are best committed together. */
   readonly memberPagesPerCommit: number;
   memberCounts(segmentId: string): Promise<MemberCounts>;

@@ -1,8 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { runJson } from "./support/cli.ts";
-import { configText, makeSetting, startSandbox } from "./support/setting.ts";
+import { runCli, runJson } from "./support/cli.ts";
+import { configText, makeSetting, startSandbox, unusedPort } from "./support/setting.ts";
 
 const JOBS = `jobs:
   push: { type: segment_push, name: All, sql: "select '' as service_pid" }
@@ -32,4 +32,60 @@ test("check tells of every endpoint of the feeds whether the key may call it, an
   ]);
   const made = await (await fetch(`${sandbox}/_sandbox/segments`)).json();
   expect(made).toEqual({ segments: [] });
+});
+
+test("check names pushes whose query gives no PID, or whose connection is down", async () => {
+  const setting = await makeSetting({
+    jobs: `connections:
+  down: { type: postgres, url: "\${DOWN_URL}" }
+jobs:
+  good: { type: segment_push, name: Good, sql: "select '' as service_pid" }
+  early: { type: segment_push, name: Early, sql: "select service_pid from person_data.identity_link" }
+  bad: { type: segment_push, name: Bad, sql: "select '' as pid" }
+  far: { type: segment_push, name: Far, sql: "select '' as service_pid", connection: down }
+`,
+  });
+  const env = { ...setting.env, DOWN_URL: `postgresql://u:p@127.0.0.1:${await unusedPort()}/db` };
+  const { code, document } = await runJson(["check"], { ...setting, env });
+  expect(code).toBe(2);
+  // What the command prints.
+  const checks = document["checks"] as { subject: string; status: string; message: string }[];
+  expect(
+    checks
+      .filter(({ subject }) => subject.startsWith("query of"))
+      .map(({ subject, status, message }) => [subject, status, message]),
+  ).toEqual([
+    ["query of good", "ok", "can be read and gives service_pid"],
+    ["query of early", "ok", expect.stringContaining("the first run makes")],
+    ["query of bad", "wrong", "jobs.bad.sql: the query of `sql:` has no column service_pid."],
+    ["query of far", expect.stringMatching(/wrong|unreachable/u), expect.stringContaining("down")],
+  ]);
+});
+
+const SEGMENT = "11111111-1111-4111-8111-111111111111";
+
+test("plan and status tell of segments in words", async () => {
+  const setting = await makeSetting({
+    jobs: `jobs:
+  push: { type: segment_push, segment_id: ${SEGMENT}, sql: "select 'p-9' as service_pid", mode: mirror }
+  members: { type: segment_members, segments: [{ id: ${SEGMENT}, name: VIP }] }
+`,
+  });
+  await runCli(["migrate"], setting);
+  await setting.query(`
+    INSERT INTO person_data.segment_push_member (job, segment_id, service_pid, state, is_own, run_id, _synced_at)
+      VALUES ('push', '${SEGMENT}', 'p-1', 'member', true, 'r', now());
+    INSERT INTO person_data.segment (segment_id, current_size, _synced_at, _run_id) VALUES ('${SEGMENT}', 9, now(), 'r');
+    INSERT INTO person_data_ops.segment_sync (segment_id, run_id, observed_at, current_size, known_members, added, removed,
+      removals_pending, _synced_at) VALUES ('${SEGMENT}', 'r', '2026-11-20T04:00:00Z', 9, 12, 0, 0, 3, now());
+    INSERT INTO person_data_ops.checkpoint (job, stream, cursor, updated_at, run_id, _synced_at)
+      VALUES ('members', '${SEGMENT}', '{"swept_at": "2026-11-20T04:00:00Z"}', now(), 'r', now())`);
+  const planned = await runCli(["plan"], setting);
+  expect(planned.stdout).toMatch(/push: due because 1 not a member; /u);
+  expect(planned.stdout).toContain(
+    "push: 1 member to remove, of the 1 that it added: more than max_remove_ratio (0.1)",
+  );
+  const { stdout } = await runCli(["status"], setting);
+  expect(stdout).toContain(`members: 3 members of VIP (${SEGMENT}) not seen at 2026-11-20T04:00:00`);
+  expect(stdout).toMatch(/members +VIP +\{"swept_at":"2026-11-20T04:00:00Z"\} +just now/u);
 });

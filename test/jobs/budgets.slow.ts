@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { systemClock } from "../../src/clock.ts";
 import { planJobs } from "../../src/jobs/plan.ts";
 import { exitCodeOf } from "../../src/jobs/report.ts";
 import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
@@ -145,7 +146,7 @@ describe("a plan", () => {
       config: configOf(jobs, "budgets: { enrich: { per_day: 120, per_month: 2000 } }"),
     });
     const { config, warehouse } = await world.services();
-    const fresh = await planJobs({ config, warehouse }, []);
+    const fresh = await planJobs({ config, warehouse, clock: systemClock }, []);
     expect(fresh.budgets).toEqual([
       { budget: "enrich", period: "day", limit: 120, used: 0, left: 120 },
       { budget: "enrich", period: "month", limit: 2000, used: 0, left: 2000 },
@@ -161,7 +162,7 @@ describe("a plan", () => {
     });
     const report = await world.run();
     expect(report.jobs.map((job) => job.records_sent)).toEqual([toSend, 120 - toSend]);
-    const spent = await planJobs({ config, warehouse }, []);
+    const spent = await planJobs({ config, warehouse, clock: systemClock }, []);
     expect(spent.budgets[0]).toEqual({ budget: "enrich", period: "day", limit: 120, used: 120, left: 0 });
     expect(spent.jobs[1]).toMatchObject({
       budget_left: 0,

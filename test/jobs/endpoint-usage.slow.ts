@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { planJobs } from "../../src/jobs/plan.ts";
 import { startRecordingProxy } from "./recording-proxy.ts";
 import { COUNT_COLUMNS, differences, goTo, statedBuckets, storedBuckets } from "./usage-truth.ts";
 import { configOf, jobOf, startWorld, type World } from "./world.ts";
@@ -104,6 +105,19 @@ describe("buckets of usage", () => {
     expect(unused).toEqual([
       { total_requests: "0", num_input_records: "0", num_resolvable_records: "0", num_matches: "0" },
     ]);
+  });
+
+  test("take as many calls as a plan says, the first time and later", async () => {
+    const world = await startUsage({ from: "2026-01-01" }, "2026-11-10");
+    const plan = async () => {
+      const services = await world.services();
+      const clock = { ...services.clock, now: () => Date.parse("2026-11-10T12:00:00Z") };
+      return (await planJobs({ ...services, clock }, [])).jobs[0]?.calls;
+    };
+    expect(await plan()).toBe(5);
+    expect((await runUsage(world)).requests).toBe(5);
+    expect(await plan()).toBe(2);
+    expect((await runUsage(world)).requests).toBe(2);
   });
 
   test("begin with the natural bucket that the first day lies in, whole", async () => {

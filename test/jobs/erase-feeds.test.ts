@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { carryOutErasure, planErasure } from "../../src/jobs/erase.ts";
+import { planJobs } from "../../src/jobs/plan.ts";
 import { leaveSegments } from "../../src/jobs/leave-segments.ts";
 import { findTraces } from "../load/suite/erasure.ts";
 import { configOf, jobOf, startWorld, type World } from "./world.ts";
@@ -71,4 +72,7 @@ test("an erased member comes back neither by a push, nor by a full sweep, nor by
     expect([...(await traces(world, stays)), ...(await traces(world, leaves))]).toEqual([]);
   }
   expect(await membersOf(world, "VIP customers")).not.toContain(leaves);
+  expect((await planJobs(await world.services(), ["vip_push"])).jobs).toMatchObject([
+    { records_suppressed: 2 },
+  ]);
 });

@@ -143,6 +143,7 @@ describe("a plan", () => {
         records_waiting: 0,
         records_rejected_before_sending: job.records_rejected_before_sending,
         records_to_send: job.records_sent,
+        records_to_remove: 0,
         records_remaining: 0,
         limited_by: null,
         budget_left: null,
@@ -156,6 +157,7 @@ describe("a plan", () => {
         estimated_seconds: 1,
         bytes_to_scan: null,
         waiting_answers: { calls: 0, bytes: 0 },
+        remarks: [],
       },
     ]);
     expect((await planJobs(services, [])).jobs).toMatchObject([

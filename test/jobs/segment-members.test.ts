@@ -1,4 +1,6 @@
 import { expect, test } from "vitest";
+import { planJobs } from "../../src/jobs/plan.ts";
+import { readStatus } from "../../src/jobs/status.ts";
 import { configOf, jobOf, startWorld, type World } from "./world.ts";
 
 const SEGMENT = "11111111-1111-4111-8111-111111111111";
@@ -156,4 +158,38 @@ test("faults on the way cost requests, not members", async () => {
   expect(report.status).toBe("succeeded");
   expect(report.retries).toBeGreaterThan(2);
   await expectExact(world);
+});
+
+test("a plan counts the pages, all of them where a whole reading is due", async () => {
+  const world = await startMembers(11_000);
+  const plan = async (daysLater = 0) => {
+    const services = await world.services();
+    const clock = { ...services.clock, now: () => Date.now() + daysLater * 86_400_000 };
+    return (await planJobs({ ...services, clock }, [])).jobs;
+  };
+  expect(await plan()).toMatchObject([
+    { calls: 1, remarks: [expect.stringContaining("how many members VIP has")] },
+  ]);
+  await world.run();
+  expect(await plan()).toMatchObject([{ calls: 3, remarks: [], records_to_send: 0 }]);
+  await world.rows("UPDATE person_data.segment SET current_size = 1000000");
+  expect(await plan()).toMatchObject([{ calls: 1 }]);
+  expect(await plan(8)).toMatchObject([{ calls: 200 }]);
+  await world.rows("UPDATE person_data_ops.segment_sync SET removals_pending = 3");
+  expect(await plan()).toMatchObject([{ calls: 200 }]);
+});
+
+test("status shows how far each segment was read, and what removals are pending", async () => {
+  const world = await startMembers(100);
+  expect((await readStatus(await world.services())).jobs).toMatchObject([{ checkpoints: [], segments: [] }]);
+  await world.run({ runId: "night-1" });
+  await world.rows("UPDATE person_data_ops.segment_sync SET removals_pending = 3");
+  expect((await readStatus(await world.services())).jobs).toMatchObject([
+    {
+      checkpoints: [{ stream: SEGMENT, cursor: { unfinished: null, suppressed: 0 }, run_id: "night-1" }],
+      segments: [
+        { segment_id: SEGMENT, name: "VIP", current_size: 100, known_members: 100, removals_pending: 3 },
+      ],
+    },
+  ]);
 });

@@ -73,6 +73,18 @@ describe.runIf(bigQuery)("the bytes that a selection scans", () => {
     expect(dryRuns.filter((text) => text.includes("MAX("))).toHaveLength(1);
   });
 
+  test("of a push are those of its query and of what is known of its members", async () => {
+    await warehouse.migrate();
+    const source = {
+      ...people,
+      key: ["service_pid"],
+      relation: { sql: "SELECT id AS service_pid FROM people" },
+      fields: {},
+    };
+    const plan = await warehouse.planPush({ job: "push", segmentId: null, source, again: true });
+    expect(plan).toMatchObject({ read: 0, bytesToScan: 2000 });
+  });
+
   test("are those of the states alone where the input is in Postgres, and none for a warehouse there", async () => {
     const there = await openPostgresPlace();
     await there.sql("CREATE SCHEMA crm; CREATE TABLE crm.people (id text, first_name text)");

@@ -9,7 +9,7 @@ import { checkDataDir } from "../check-data-dir.ts";
 import { attempt, exitCodeOfFindings, type Finding, renderFindings } from "../check-finding.ts";
 import { checkSpool } from "../check-spool.ts";
 import { checkService } from "../check-service.ts";
-import { checkInput, checkWarehouse } from "../check-warehouse.ts";
+import { checkInput, checkPush, checkWarehouse } from "../check-warehouse.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { counted } from "../figures.ts";
@@ -21,18 +21,17 @@ import type { Outcome } from "../outcome.ts";
 export const addCheck: AddCommand = (program, act) => {
   program
     .command("check")
-    .description("verify configuration, key, warehouse, rights, input columns and data_dir; changes nothing")
+    .description(
+      "verify configuration, key, endpoints, warehouse, rights, columns of inputs and queries, and data_dir; changes nothing",
+    )
     .action((_flags: object, command: Command) => act(command, check, { checks: [] }));
 };
 
 async function check(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
   const { findings: ofWarehouse, warehouse } = await checkWarehouse(context, config);
-  const inputs = new Set(
-    orderJobs(config)
-      .filter(isLookupJob)
-      .map((job) => job.input),
-  );
+  const jobs = orderJobs(config);
+  const inputs = new Set(jobs.filter(isLookupJob).map((job) => job.input));
   const findings: Finding[] = [...checkConfig(config)];
   findings.push(
     ...(await attempt("data_dir", () =>
@@ -45,6 +44,9 @@ async function check(context: Context): Promise<Outcome> {
     ...ofWarehouse,
   );
   for (const input of inputs) findings.push(...(await checkInput(config, input, warehouse)));
+  for (const job of jobs) {
+    if (job.type === "segment_push") findings.push(...(await checkPush(config, job, warehouse)));
+  }
   findings.push(...(await attempt("service", () => checkConfiguredService(context, config))));
   return outcomeOf(findings);
 }

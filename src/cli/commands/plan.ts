@@ -1,6 +1,8 @@
 import type { Command } from "commander";
+import { systemClock } from "../../clock.ts";
+import type { JobPlan } from "../../jobs/job-plan.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";
-import { type JobPlan, type PlanReport, planJobs } from "../../jobs/plan.ts";
+import { type PlanReport, planJobs } from "../../jobs/plan.ts";
 import { type Shard, shareLimits, wholeInput } from "../../jobs/shard.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -39,7 +41,7 @@ async function plan(context: Context, names: readonly string[], shard: Shard): P
   if (config.service.baseUrl === "sandbox" && config.warehouse.url === "embedded") {
     await createSampleTables(config, jobs, warehouse, context);
   }
-  const report = await planJobs({ config, warehouse }, names, shard);
+  const report = await planJobs({ config, warehouse, clock: systemClock }, names, shard);
   return { document: report, text: renderPlan(report, context.widthColumns), exitCode: 0 };
 }
 
@@ -70,13 +72,14 @@ function renderPlan(report: PlanReport, widthColumns: number | null): string {
       count(job.records_to_send),
       count(job.calls),
       count(job.estimated_billable.expected),
-      job.records_to_send === 0 ? "" : duration(job.estimated_seconds),
+      job.calls === 0 ? "" : duration(job.estimated_seconds),
       ...(isScanPaid ? [job.bytes_to_scan === null ? "" : megabytes(job.bytes_to_scan)] : []),
     ]),
     widthColumns,
   );
   const remarks = [
     ...jobs.filter((job) => job.records_due > 0).map(remark),
+    ...jobs.flatMap(({ job, remarks: found }) => found.map((text) => `${job}: ${text}.`)),
     ...jobs.filter((job) => job.waiting_answers.calls > 0).map(waitingRemark),
   ];
   const left = budgets.length === 0 ? "" : renderBudgets(report, widthColumns);

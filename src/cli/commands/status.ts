@@ -20,7 +20,9 @@ import { renderTable } from "../text-table.ts";
 export const addStatus: AddCommand = (program, act) => {
   program
     .command("status")
-    .description("last runs, coverage, budgets, what was sent per day, freshness and rejected records")
+    .description(
+      "last runs, checkpoints, freshness, coverage, quota, budgets, what was sent per day, and rejected records",
+    )
     .action((_flags: object, command: Command) => act(command, status, { jobs: [] }));
 };
 
@@ -46,6 +48,7 @@ function renderStatus(report: StatusReport, nowMs: number, widthColumns: number 
     [glance(report, nowMs), ...attention(report), `${report.warehouse}, ${from}`].join("\n"),
     renderJobs(report.jobs, nowMs, widthColumns),
     [...report.jobs.flatMap((job) => remarks(job)), ...leftBehind(report)].join("\n"),
+    renderCheckpoints(report.jobs, nowMs, widthColumns),
     report.budgets.length === 0 ? "" : renderBudgets(report, widthColumns),
     [...quotas(report), ...gaps(report)].join("\n"),
     report.days.length === 0 ? "" : renderDays(report, widthColumns),
@@ -114,6 +117,22 @@ function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumn
   );
 }
 
+/** How far each job is; empty before the first run. */
+function renderCheckpoints(
+  jobs: readonly JobStatusReport[],
+  nowMs: number,
+  widthColumns: number | null,
+): string {
+  const rows = jobs.flatMap(({ job, checkpoints, segments }) =>
+    checkpoints.map(({ stream, cursor, updated_at }) => {
+      const name = segments.find(({ segment_id: id }) => id === stream)?.name ?? null;
+      return [job, name ?? stream, JSON.stringify(cursor), ago(updated_at, nowMs)];
+    }),
+  );
+  const columns = [{ name: "job" }, { name: "stream" }, { name: "checkpoint" }, { name: "moved" }];
+  return rows.length === 0 ? "" : renderTable(columns, rows, widthColumns);
+}
+
 function quotas({ quotas: found }: StatusReport): string[] {
   return found.flatMap(({ limit, left, observed_at }) =>
     limit === null || left === null
@@ -153,7 +172,7 @@ function endOfPass(runs: readonly PastRunReport[]): string {
 }
 
 function remarks(report: JobStatusReport): string[] {
-  const { job, last_pass, coverage, open_rejects, waiting_answers: waiting } = report;
+  const { job, last_pass, coverage, open_rejects, waiting_answers: waiting, segments } = report;
   const isPart = coverage !== null && coverage.shards_counted < coverage.shards;
   const rejects = Object.entries(open_rejects).map(([code, rows]) => `${counted(rows, "row")} ${code}`);
   return [
@@ -168,6 +187,13 @@ function remarks(report: JobStatusReport): string[] {
           `• ${job}: input rows of ${coverage.shards_counted} of ${coverage.shards} shards; the others have not ended yet`,
         ]
       : []),
+    ...segments.flatMap(({ segment_id: id, name, removals_pending: pending, observed_at: at }) =>
+      pending === null || pending === 0
+        ? []
+        : [
+            `• ${job}: ${counted(pending, "member")} of ${name === null ? id : `${name} (${id})`} not seen at ${at}, and not proven to be gone yet`,
+          ],
+    ),
     ...(rejects.length === 0 ? [] : [`• ${job}: rejected ${rejects.join(", ")}`]),
     ...(waiting.calls === 0
       ? []

@@ -2,21 +2,23 @@ import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import type { FeedCommit } from "../feed-warehouse.ts";
 import type { PushChange, PushCounts, PushOptions, PushOutcome, SegmentPush } from "../push-warehouse.ts";
+import type { Suppression } from "../suppression.ts";
 import type { RunRef } from "../warehouse.ts";
 import { commitFeedWith, type FeedContext } from "./feeds.ts";
-import type { Reading } from "../foreign-database.ts";
+import { PUSH_READING, type Reading } from "../foreign-database.ts";
 import { type OpenedInput, openLocalInput } from "./foreign-input.ts";
-import { quoteLiteral, tableId, tableText } from "./names.ts";
+import { type DatasetNames, quoteLiteral, tableId, tableText } from "./names.ts";
 import { inRunTransaction, requireLock } from "./run-transaction.ts";
 import { NOW, type Session } from "./session.ts";
 import { ownTable } from "./own-table.ts";
 import { dropTable, STAGING_PREFIX } from "./staging.ts";
 import { declareKey, suppressedText } from "./suppression.ts";
 
-/** A push under way; tables as they stand in statements. */
-interface Push extends PushOptions {
-  readonly context: FeedContext;
-  readonly run: RunRef;
+/** What is compared with each other; tables as they stand in statements. */
+export interface Difference {
+  readonly run: Pick<RunRef, "runId">;
+  /** Add everybody again. */
+  readonly again: boolean;
   /** What the query gave, for this push alone. */
   readonly wanted: string;
   readonly state: string;
@@ -24,8 +26,14 @@ interface Push extends PushOptions {
   readonly ofJob: string;
 }
 
+/** A push under way. */
+interface Push extends PushOptions, Difference {
+  readonly context: FeedContext;
+  readonly run: RunRef;
+}
+
 /** Rows of the query, before PIDs are made distinct. */
-interface Given {
+export interface Given {
   readonly total: number;
   readonly missing: number;
   readonly suppressed: number;
@@ -51,10 +59,9 @@ export async function openPush(
     state: tableText(names, "data", "segment_push_member"),
     ofJob: `p.job = ${quoteLiteral(run.job)} AND p.segment_id = ${quoteLiteral(options.segmentId)}`,
   };
-  const reading: Reading = { type: "enrich", ranked: false, recent: null, isSharded: false };
   const opened = openForeign
-    ? await openForeign(reading)
-    : await openLocalInput(session, { input: options.source, type: "enrich" }, reading);
+    ? await openForeign(PUSH_READING)
+    : await openLocalInput(session, { input: options.source, type: PUSH_READING.type }, PUSH_READING);
   const given = await stageAndClose(push, opened);
   await requireLock(session, run).catch(async (error: unknown) => {
     await dropTable(session, name);
@@ -91,36 +98,51 @@ async function stageAndClose(push: Push, opened: OpenedInput): Promise<Given> {
 async function stageWanted({ context, wanted }: Push, read: string): Promise<Given> {
   const { session, suppression } = context;
   for (;;) {
-    const { epoch, key } = await suppression.refresh();
-    const isErased = key === null ? null : suppressedText(session.names).pid("service_pid");
+    const known = await suppression.refresh();
+    const create = `CREATE OR REPLACE TABLE ${wanted}
+      OPTIONS (expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 14 DAY))`;
+    const { statements, given: figures } = stageStatements(session.names, known, { read, wanted, create });
     const [given] = await session.script<Given>(
-      [
-        ...(key === null ? [] : declareKey(key).map((variable) => sql`DECLARE ${variable}`)),
-        sql`DECLARE _etl_wanted INT64 DEFAULT 0`,
-        sql`DECLARE _etl_suppressed INT64 DEFAULT 0`,
-        sql.raw(`CREATE TEMP TABLE push_row AS ${read}`),
-        sql.raw(`CREATE OR REPLACE TABLE ${wanted}
-          OPTIONS (expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 14 DAY)) AS
-          SELECT DISTINCT source_key AS service_pid FROM push_row WHERE TRIM(source_key, ' ') != ''`),
-        sql.raw(`SET _etl_wanted = (SELECT COUNT(*) FROM ${wanted})`),
-        ...(isErased === null
-          ? []
-          : [
-              sql.raw(`DELETE FROM ${wanted} WHERE ${isErased}`),
-              sql.raw(`SET _etl_suppressed = @@row_count`),
-            ]),
-      ],
-      sql<Given>`SELECT COUNT(*) AS total, COUNTIF(TRIM(IFNULL(source_key, ''), ' ') = '') AS missing,
-        _etl_suppressed AS suppressed, _etl_wanted AS wanted FROM push_row`,
+      statements,
+      sql<Given>`SELECT ${sql.raw(figures)} FROM push_row`,
     );
-    if ((await suppression.refresh()).epoch === epoch) {
+    if ((await suppression.refresh()).epoch === known.epoch) {
       return given ?? { total: 0, missing: 0, suppressed: 0, wanted: 0 };
     }
   }
 }
 
+/** Statements of a script that make the table of who is wanted, and then the columns of {@link Given}, from `push_row`. */
+export function stageStatements(
+  names: DatasetNames,
+  { key }: Suppression,
+  { read, wanted, create }: { readonly read: string; readonly wanted: string; readonly create: string },
+): { readonly statements: readonly RawBuilder<unknown>[]; readonly given: string } {
+  const erased =
+    key === null
+      ? []
+      : [
+          sql.raw(`DELETE FROM ${wanted} WHERE ${suppressedText(names).pid("service_pid")}`),
+          sql.raw("SET _etl_suppressed = @@row_count"),
+        ];
+  return {
+    statements: [
+      ...(key === null ? [] : declareKey(key).map((variable) => sql`DECLARE ${variable}`)),
+      sql`DECLARE _etl_wanted INT64 DEFAULT 0`,
+      sql`DECLARE _etl_suppressed INT64 DEFAULT 0`,
+      sql.raw(`CREATE TEMP TABLE push_row AS ${read}`),
+      sql.raw(`${create} AS
+        SELECT DISTINCT source_key AS service_pid FROM push_row WHERE TRIM(source_key, ' ') != ''`),
+      sql.raw(`SET _etl_wanted = (SELECT COUNT(*) FROM ${wanted})`),
+      ...erased,
+    ],
+    given: `COUNT(*) AS total, COUNTIF(TRIM(IFNULL(source_key, ''), ' ') = '') AS missing,
+      _etl_suppressed AS suppressed, _etl_wanted AS wanted`,
+  };
+}
+
 /** Who has to be added, or removed. */
-function changeQuery({ run, wanted, state, ofJob, again }: Push, change: PushChange): string {
+export function changeQuery({ run, wanted, state, ofJob, again }: Difference, change: PushChange): string {
   if (change === "removing") {
     return `SELECT p.service_pid AS pid FROM ${state} AS p
       WHERE ${ofJob} AND p.is_own AND p.state IN ('member', 'removing')
@@ -133,15 +155,31 @@ function changeQuery({ run, wanted, state, ofJob, again }: Push, change: PushCha
     WHERE w.service_pid NOT IN (SELECT p.service_pid FROM ${state} AS p WHERE ${ofJob} AND ${isSettled})`;
 }
 
-async function countPush(session: Session, push: Push, given: Given): Promise<PushCounts> {
-  const [counts] = await session.rows<{ toAdd: number; toRemove: number; own: number }>(
-    sql.raw(`SELECT (SELECT COUNT(*) FROM (${changeQuery(push, "adding")}) AS a) AS toAdd,
+/** What {@link changeColumns} gives. */
+export interface Changes {
+  readonly toAdd: number;
+  readonly toRemove: number;
+  readonly own: number;
+}
+
+/** Columns that count the difference. */
+export function changeColumns(push: Difference): string {
+  return `(SELECT COUNT(*) FROM (${changeQuery(push, "adding")}) AS a) AS toAdd,
       (SELECT COUNT(*) FROM (${changeQuery(push, "removing")}) AS r) AS toRemove,
       (SELECT COUNT(*) FROM ${push.state} AS p WHERE ${push.ofJob} AND p.is_own
-        AND p.state IN ('member', 'removing')) AS own`),
-  );
-  const { toAdd = 0, toRemove = 0, own = 0 } = counts ?? {};
-  const { total: read, missing, suppressed, wanted } = given;
+        AND p.state IN ('member', 'removing')) AS own`;
+}
+
+async function countPush(session: Session, push: Push, given: Given): Promise<PushCounts> {
+  const [changes] = await session.rows<Changes>(sql.raw(`SELECT ${changeColumns(push)}`));
+  return pushCounts(given, changes ?? { toAdd: 0, toRemove: 0, own: 0 });
+}
+
+/** The figures of a push. */
+export function pushCounts(
+  { total: read, missing, suppressed, wanted }: Given,
+  { toAdd, toRemove, own }: Changes,
+): PushCounts {
   const unchanged = wanted - suppressed - toAdd;
   return { read, missing, suppressed, unchanged, toAdd, toRemove, own, duplicate: read - missing - wanted };
 }

@@ -40,6 +40,7 @@ import { selectDue } from "./select-lookup.ts";
 import { selectionOf } from "./selection.ts";
 import { stagePerson } from "./staged-person.ts";
 import { keysOf, noteMissingRows, readMissingRows } from "./missing-rows.ts";
+import { planPush } from "./plan-push.ts";
 import { openPush } from "./segment-push.ts";
 import { membershipsOf } from "./memberships.ts";
 import { changeStates, untellStates } from "./alert-states.ts";
@@ -60,6 +61,7 @@ import { memberCounts, openSweep } from "./segment-sweep.ts";
 import { ErasedMeanwhileError, noSuppression, type ReadErasureSecret } from "../suppression.ts";
 import { scannedBytes } from "./scan-size.ts";
 import { openSession, type TransactionWork } from "./session.ts";
+import { readSegments } from "./stored-segments.ts";
 import { openSuppression } from "./suppression.ts";
 import { jobStatus, tableFreshness } from "./status.ts";
 import { firstOpenSearchDay, readGaps, readQuotas } from "./usage.ts";
@@ -215,9 +217,20 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     firstOpenSearchDay: (orgId, upTo) => firstOpenSearchDay(session, orgId, upTo),
     readQuotas: async () => ((await isMigrated(session)) ? readQuotas(session) : []),
     readGaps: async () => ((await isMigrated(session)) ? readGaps(session) : []),
+    readSegments: async () => ((await hasTable(session, "segment_sync")) ? readSegments(session) : []),
     memberPagesPerCommit: 100,
     memberCounts: (segmentId) => memberCounts(session, segmentId),
     openSweep: (run, sweep) => openSweep(loadContext, run, sweep),
+    async planPush(plan) {
+      const { connection } = plan.source;
+      const hasSegments = await hasTable(session, "segment_sync");
+      return planPush(session, plan, {
+        openForeign: foreignInput(plan.source, stagingName("plan")),
+        foreign: connection && foreign.of(connection),
+        hasSegments,
+        suppression: hasSegments ? await suppression.refresh() : noSuppression,
+      });
+    },
     openPush: (run, push) => openPush(loadContext, run, push, foreignInput(push.source, inputTable(run))),
     watchJobs: (jobs, sinceAt, by) => slots.watchJobs(session, jobs, sinceAt, by),
     newestSlots: async () => ((await hasTable(session, "schedule_slot")) ? slots.newestSlots(session) : []),

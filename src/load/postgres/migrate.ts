@@ -127,6 +127,11 @@ export async function hasSchedule(pool: pg.Pool, names: SchemaNames): Promise<bo
   return hasTable(pool, names, "schedule_slot");
 }
 
+/** Whether segments are kept here. */
+export async function hasSegments(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
+  return hasTable(pool, names, "segment_sync");
+}
+
 /** Whether usage is kept here. */
 export async function hasUsage(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   return hasTable(pool, names, "person_search_quota");

@@ -5,7 +5,7 @@ import type { PushChange, PushCounts, PushOptions, PushOutcome, SegmentPush } fr
 import type { RunRef } from "../warehouse.ts";
 import type { CommitContext } from "./commit-lookup.ts";
 import { commitFeedWith, type FeedPlace } from "./feeds.ts";
-import type { ForeignDatabase, Reading } from "../foreign-database.ts";
+import { type ForeignDatabase, PUSH_READING } from "../foreign-database.ts";
 import { copyRows } from "./foreign-input.ts";
 import { describeColumns, rawSelect } from "./input.ts";
 import { quoteQualified, tableId } from "./names.ts";
@@ -13,17 +13,22 @@ import { inRunTransaction } from "./run-transaction.ts";
 import { inTransaction, type Session } from "./session.ts";
 import { readSuppression, requireSameEpoch, suppressedSql } from "./suppression.ts";
 
-/** A push under way. */
-interface Push extends PushOptions {
-  readonly context: CommitContext;
-  readonly run: RunRef;
-  /** Table of what the query gave, in the data schema: unlogged, for this run alone. */
+/** What is compared with each other. */
+export interface Difference extends PushOptions {
+  readonly run: Pick<RunRef, "runId" | "job">;
+  /** Table of what the query gave. */
   readonly wanted: RawBuilder<unknown>;
   readonly state: RawBuilder<unknown>;
 }
 
+/** A push under way; `wanted` is in the data schema: unlogged, for this run alone. */
+interface Push extends Difference {
+  readonly context: CommitContext;
+  readonly run: RunRef;
+}
+
 /** Rows of the query, before PIDs are made distinct. */
-interface Given {
+export interface Given {
   readonly read: number;
   readonly missing: number;
   readonly suppressed: number;
@@ -46,10 +51,10 @@ export async function openPush(
     wanted: tableId(names, "data", name),
     state: tableId(names, "data", "segment_push_member"),
   };
-  const place = quoteQualified([names.data, name]);
+  const create = `CREATE UNLOGGED TABLE ${quoteQualified([names.data, name])}`;
   const { given, since } = await inRunTransaction(context, run, async (session) => {
     const suppression = await readSuppression(session, names, context.readErasureSecret);
-    const found = await stageWanted(session, push, place, foreign);
+    const found = await stageWanted(session, push, create, foreign);
     const isErased = suppression.key && suppressedSql(names, suppression.key).pid("service_pid");
     const suppressed = isErased ? await session.change(sql`DELETE FROM ${push.wanted} WHERE ${isErased}`) : 0;
     await requireSameEpoch(session, names, suppression);
@@ -78,23 +83,23 @@ export async function openPush(
   };
 }
 
-async function stageWanted(
+/** Makes the table of who is wanted, by a `create` that lacks its columns; inside a transaction. */
+export async function stageWanted(
   session: Session,
-  { source, wanted }: Push,
-  place: string,
+  { source, wanted }: Pick<Difference, "source" | "wanted">,
+  create: string,
   foreign: ForeignDatabase | null,
 ): Promise<Omit<Given, "suppressed">> {
   await session.client.query("CREATE TEMP TABLE push_row (source_key text) ON COMMIT DROP");
   if (foreign) {
-    const reading: Reading = { type: "enrich", ranked: false, recent: null, isSharded: false };
-    await foreign.read(source, reading, (rows) => copyRows(session, rows, "push_row"));
+    await foreign.read(source, PUSH_READING, (rows) => copyRows(session, rows, "push_row"));
   } else {
     const columns = await describeColumns(session, source);
     const read = rawSelect(source, [], columns, { ranked: false, recent: null });
     await session.client.query(`INSERT INTO pg_temp.push_row ${read}`);
   }
   await session.change(sql`DROP TABLE IF EXISTS ${wanted}`);
-  await session.client.query(`CREATE UNLOGGED TABLE ${place} (service_pid text COLLATE "C" PRIMARY KEY)`);
+  await session.client.query(`${create} (service_pid text COLLATE "C" PRIMARY KEY)`);
   const distinct = await session.change(sql`
     INSERT INTO ${wanted} SELECT DISTINCT source_key FROM pg_temp.push_row WHERE btrim(source_key) <> ''`);
   await session.change(sql`ANALYZE ${wanted}`);
@@ -105,8 +110,8 @@ async function stageWanted(
 }
 
 /** Who has to be added, or removed. */
-function changeQuery(
-  { run, segmentId, wanted, state, again }: Push,
+export function changeQuery(
+  { run, segmentId, wanted, state, again }: Difference,
   change: PushChange,
 ): RawBuilder<unknown> {
   const ofJob = sql`p.job = ${run.job} AND p.segment_id = ${segmentId}`;
@@ -124,11 +129,12 @@ function changeQuery(
     WHERE NOT EXISTS (SELECT FROM ${state} AS p WHERE ${ofJob} AND p.service_pid = w.service_pid AND ${isSettled})`;
 }
 
-async function countPush(session: Session, push: Push, given: Given): Promise<PushCounts> {
+/** Counts the difference. */
+export async function countPush(session: Session, push: Difference, given: Given): Promise<PushCounts> {
   const [counts] = await session.rows<{ toAdd: number; toRemove: number; own: number }>(sql`
     SELECT (SELECT count(*) FROM (${changeQuery(push, "adding")}) AS a) AS "toAdd",
       (SELECT count(*) FROM (${changeQuery(push, "removing")}) AS r) AS "toRemove",
-      (SELECT count(*) FROM ${push.state} WHERE job = ${push.run.job} AND segment_id = ${push.segmentId} AND is_own
+      (SELECT count(*) FROM ${push.state} AS p WHERE job = ${push.run.job} AND segment_id = ${push.segmentId} AND is_own
         AND state IN ('member', 'removing')) AS own`);
   const { toAdd = 0, toRemove = 0, own = 0 } = counts ?? {};
   const { read, missing, suppressed, wanted } = given;

@@ -33,9 +33,19 @@ import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
 import { addCounters, settleLedger } from "./ledger.ts";
 import { commitFeed, readCheckpoints } from "./feeds.ts";
 import { readLedgerDays } from "./ledger-days.ts";
-import { hasBudgets, hasErasures, hasSchedule, hasUsage, isMigrated, migrate, printDdl } from "./migrate.ts";
+import {
+  hasBudgets,
+  hasErasures,
+  hasSchedule,
+  hasSegments,
+  hasUsage,
+  isMigrated,
+  migrate,
+  printDdl,
+} from "./migrate.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import { trackLoads } from "./open-loads.ts";
+import { planPush } from "./plan-push.ts";
 import { firstOpenSearchDay, readGaps, readQuotas } from "./usage.ts";
 import { removeOld } from "./remove-old.ts";
 import * as runs from "./runs.ts";
@@ -49,6 +59,7 @@ import { createRowStore } from "../row-store.ts";
 import { openPush } from "./segment-push.ts";
 import { memberCounts, openSweep } from "./segment-sweep.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
+import { readSegments } from "./stored-segments.ts";
 import {
   countPeople,
   dropTombstones,
@@ -195,9 +206,24 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       (await hasUsage(pool, names)) ? within((session) => readQuotas(session, names)) : [],
     readGaps: async () =>
       (await hasUsage(pool, names)) ? within((session) => readGaps(session, names)) : [],
+    readSegments: async () =>
+      (await hasSegments(pool, names)) ? within((session) => readSegments(session, names)) : [],
     memberPagesPerCommit: 6,
     memberCounts: (segmentId) => within((session) => memberCounts(session, names, segmentId)),
     openSweep: (run, sweep) => openSweep(commitContext, run, sweep),
+    async planPush(plan) {
+      const has = {
+        segments: await hasSegments(pool, names),
+        erasures: await hasErasures(pool, names),
+      };
+      return plainly(async (session) => {
+        const suppression = has.erasures
+          ? await readSuppression(session, names, readErasureSecret)
+          : noSuppression;
+        const place = { foreign: foreignOf(plan.source), hasSegments: has.segments, suppression };
+        return planPush(session, names, plan, place);
+      });
+    },
     openPush: (run, push) => openPush(commitContext, run, push, foreignOf(push.source)),
 
     acquireLock: (request) => within((session) => acquireLock(session, names, request)),

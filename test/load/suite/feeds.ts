@@ -168,6 +168,71 @@ export function describeFeeds(getPlace: GetPlace): void {
     });
   });
 
+  describe("what is known of segments", () => {
+    test("goes with the newest look at each", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = await beginFeed(place);
+      expect(await warehouse.readSegments()).toEqual([]);
+      const look = (runId: string, at: string, pending: number) => [
+        SEGMENT,
+        runId,
+        at,
+        "9",
+        "8",
+        "0",
+        "0",
+        String(pending),
+      ];
+      const upserts = [
+        {
+          table: "segment",
+          columns: ["segment_id", "name", "current_size"],
+          rows: [
+            [SEGMENT, "VIP", "9"],
+            ["s-2", null, null],
+          ],
+        },
+        {
+          table: "segment_sync",
+          columns: [
+            "segment_id",
+            "run_id",
+            "observed_at",
+            "current_size",
+            "known_members",
+            "added",
+            "removed",
+            "removals_pending",
+          ],
+          rows: [look("r-2", DAY(2), 3), look("r-1", DAY(1), 5)],
+        },
+      ];
+      await warehouse.commitFeed(commitOf(run, { upserts }));
+      const known = await warehouse.readSegments();
+      expect(
+        known.map(({ observedAt, ...rest }) => ({ ...rest, day: observedAt?.slice(0, 10) ?? null })),
+      ).toEqual([
+        {
+          segmentId: SEGMENT,
+          name: "VIP",
+          currentSize: 9,
+          knownMembers: 8,
+          removalsPending: 3,
+          day: "2026-11-02",
+        },
+        {
+          segmentId: "s-2",
+          name: null,
+          currentSize: null,
+          knownMembers: null,
+          removalsPending: null,
+          day: null,
+        },
+      ]);
+    });
+  });
+
   describe("a sweep of a segment", () => {
     test("takes over more members than a statement can carry", async () => {
       const { warehouse } = getPlace();

@@ -18,15 +18,16 @@ const commitOf = (run: RunRef): FeedCommit => ({
   checkpoints: [],
 });
 
+const source = {
+  ...people,
+  key: ["service_pid"],
+  relation: { sql: "SELECT pid AS service_pid FROM crm.vip" },
+  fields: {},
+};
+
 async function openPush(place: Place, again = false): Promise<{ push: SegmentPush; run: RunRef }> {
   const run = runOf(job);
   await place.warehouse.beginRun(run);
-  const source = {
-    ...people,
-    key: ["service_pid"],
-    relation: { sql: "SELECT pid AS service_pid FROM crm.vip" },
-    fields: {},
-  };
   return { push: await place.warehouse.openPush(run, { segmentId: "s-1", source, again }), run };
 }
 
@@ -82,6 +83,45 @@ export function describePushes(getPlace: GetPlace): void {
       await next.push.finish(commitOf(next.run), "removing", ["p-1"], said);
       await next.push.close();
       expect(await columnOf(place, members)).toEqual(["p-2 member own", "p-3 member", "p-9 invalid"]);
+    });
+
+    test("can be planned, which changes nothing", async () => {
+      const place = getPlace();
+      const plan = (segmentId: string | null = "s-1", again = false) =>
+        place.warehouse.planPush({ job: job.job, segmentId, source, again });
+      await setVips(place, ["p-1", "p-2", "p-3", "p-3", null]);
+      expect(await plan(null)).toMatchObject({
+        read: 5,
+        missing: 1,
+        duplicate: 1,
+        suppressed: 0,
+        unchanged: 0,
+        toAdd: 3,
+        toRemove: 0,
+        own: 0,
+        newcomers: 3,
+        uncertain: 0,
+      });
+      const { push, run } = await openPush(place);
+      const all = ["p-1", "p-2", "p-3"];
+      await push.begin("adding", all, AT);
+      expect(await plan()).toMatchObject({ toAdd: 3, uncertain: 3 });
+      await push.finish(commitOf(run), "adding", all, { ...said, own: new Set(["p-1", "p-2"]) });
+      await push.close();
+
+      await setVips(place, ["p-2", "p-4"]);
+      const before = [await place.tableNames(), await columnOf(place, members)];
+      expect(await plan()).toMatchObject({
+        read: 2,
+        unchanged: 1,
+        toAdd: 1,
+        newcomers: 1,
+        toRemove: 1,
+        own: 2,
+      });
+      expect(await plan("s-1", true)).toMatchObject({ unchanged: 0, toAdd: 2, newcomers: 1, toRemove: 1 });
+      expect(await plan("s-2")).toMatchObject({ unchanged: 0, toAdd: 2, toRemove: 0, own: 0 });
+      expect([await place.tableNames(), await columnOf(place, members)]).toEqual(before);
     });
 
     test("that was left by a crash is told by those who came since", async () => {

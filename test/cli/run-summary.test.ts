@@ -1,0 +1,51 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { renderRunSummary } from "../../src/cli/run-summary.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { type JobReport, type RunReport, zeroCounters } from "../../src/jobs/report.ts";
+import { makeFolder } from "./support/cli.ts";
+import { configText } from "./support/setting.ts";
+
+/** The first line of the summary of a run whose jobs all succeeded. */
+async function headlineOf(...jobs: readonly Partial<JobReport>[]): Promise<string | undefined> {
+  const folder = await makeFolder({ "config.yaml": configText() });
+  const report: RunReport = {
+    status: "succeeded",
+    run_id: "r",
+    jobs: jobs.map((job) => ({
+      job: "one",
+      type: "enrich",
+      status: "succeeded",
+      seconds: 1,
+      ...zeroCounters,
+      ...job,
+    })),
+  };
+  const config = await loadConfig({
+    file: join(folder, "config.yaml"),
+    env: { PERSON_SERVICE_API_KEY: "k", WAREHOUSE_URL: "postgres://localhost/x" },
+  });
+  const surroundings = { config, seconds: 1, warehouse: "here", howToConnect: [], widthColumns: null };
+  return renderRunSummary(report, surroundings).split("\n")[0];
+}
+
+const quiet = { records_read: 400, records_unchanged: 400 };
+
+test("nothing has changed only where no row was written", async () => {
+  expect(await headlineOf(quiet, { ...quiet, records_received: 5000 })).toBe(
+    "✓ Nothing has changed since the last run: no record was sent.",
+  );
+  expect(
+    await headlineOf({ type: "segment_members", records_received: 1_000_000, rows_written: 2_000_000 }),
+  ).toBe("✓ Done: no record was sent, 1,000,000 records received, 2,000,000 rows written.");
+  expect(await headlineOf({ ...quiet, rows_written: 1 })).toBe("✓ Done: no record was sent, 1 row written.");
+});
+
+test("what was sent comes first", async () => {
+  expect(
+    await headlineOf(
+      { records_read: 9, records_sent: 9, records_matched: 8, rows_written: 30 },
+      { type: "search_usage", records_received: 90, rows_written: 90 },
+    ),
+  ).toBe("✓ Done: 9 records sent, 8 people enriched.");
+});
