@@ -58,12 +58,12 @@ export interface ForecastContext<J extends FeedJobConfig = FeedJobConfig>
 /** What a run of a feed would do, as far as that can be told without a call. */
 export interface FeedForecast {
   readonly calls: number;
-  /** PIDs that would be sent, to add and to remove them (`segment_push`); 0 for a feed that is only read. */
+  /** PIDs that would be sent to be added (`segment_push`); 0 for a feed that is only read. */
   readonly toSend: number;
   /** What a push would find; absent for a feed that is only read, and for a query that can't be read yet. */
   readonly push?: {
     readonly found: PlannedPush;
-    /** Part of `toSend`. */
+    /** Members that would be removed, beside `toSend`. */
     readonly toRemove: number;
     /** Members that the segment will have, about. */
     readonly sizeToCome: number;

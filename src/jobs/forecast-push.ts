@@ -47,7 +47,7 @@ export async function forecastPush(context: ForecastContext<SegmentPushJobConfig
       (found.uncertain > 0 ? 1 : 0) +
       Math.ceil(found.toAdd / BATCH_PIDS) +
       Math.ceil(toRemove / BATCH_PIDS),
-    toSend: found.toAdd + toRemove,
+    toSend: found.toAdd,
     push: {
       found,
       toRemove,

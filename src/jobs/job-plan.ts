@@ -18,9 +18,9 @@ export interface JobPlan {
   /** Rows kept back because the person was erased. */
   readonly records_suppressed: number;
   readonly records_rejected_before_sending: number;
-  /** Distinct records that are due now, as many as caps and budgets let through; of a push also who is to be removed. */
+  /** Distinct records that are due now, as many as caps and budgets let through, as `records_sent` of the run counts them. */
   readonly records_to_send: number;
-  /** Of these who is to be removed from a segment. */
+  /** Beside them, members whom a push would remove from its segment. */
   readonly records_to_remove: number;
   /** Rows due beyond that. */
   readonly records_remaining: number;
