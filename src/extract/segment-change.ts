@@ -37,5 +37,6 @@ export function readCreated(bytes: Buffer, drift: DriftLog): string | null {
   const envelope = readEnvelope(bytes, drift);
   const results = envelope?.["results"];
   const id = envelope?.["segment_id"] ?? (isJsonObject(results) ? results["segment_id"] : null);
-  return typeof id === "string" && id !== "" ? id : null;
+  // As configured ids are kept: the same segment mustn't stand in the tables twice.
+  return typeof id === "string" && id !== "" ? id.toLowerCase() : null;
 }

@@ -54,7 +54,8 @@ function readCount(value: unknown): number | null {
 }
 
 function readMember(item: JsonObject, drift: DriftLog): PageMember | null {
-  const { service_pid: pid, first_added_at: addedAt, ...rest } = item;
+  // Every attempt to add somebody moves `last_added_at`, also one that changes nothing: it isn't kept.
+  const { service_pid: pid, first_added_at: addedAt, last_added_at: _lastAddedAt, ...rest } = item;
   if (typeof pid !== "string" || pid === "") {
     drift.note("unexpected_type", "service_pid", typeof pid);
     return null;

@@ -19,7 +19,7 @@ export function segmentOfPush(
   if (typeof cursor !== "object" || cursor === null || !("segment_id" in cursor)) return null;
   if (typeof cursor.segment_id !== "string") return null;
   const fullAt = "full_at" in cursor && typeof cursor.full_at === "string" ? cursor.full_at : null;
-  return { segmentId: cursor.segment_id, fullAt };
+  return { segmentId: cursor.segment_id.toLowerCase(), fullAt };
 }
 
 /** When everybody was last added to a segment; null for never. */

@@ -57,7 +57,8 @@ const stampOf = (us: number): string => stampText(Math.floor(us / 1000), us % 10
 
 /** The segment of any organization. */
 function segmentOf(world: World, segmentId: string): Segment {
-  const found = world.segments.all().find((segment) => segment.segmentId === segmentId);
+  const wanted = segmentId.toLowerCase();
+  const found = world.segments.all().find((segment) => segment.segmentId === wanted);
   if (!found) throw new FixConfigurationError("no_such_segment", `There is no segment ${segmentId}.`);
   return found;
 }

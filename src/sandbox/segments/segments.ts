@@ -92,7 +92,8 @@ export function createSegments({ seed, people, clock }: Surroundings): Segments 
     return { invalid: [...invalid], changed, redundant };
   };
   const segments: Segments = {
-    create({ organization, name, description, segmentId = randomUUID() }) {
+    create({ organization, name, description, segmentId: wantedId = randomUUID() }) {
+      const segmentId = wantedId.toLowerCase();
       const isTaken = [...byId.values()].some(
         (other) => other.organization === organization && other.name === name,
       );
@@ -106,7 +107,7 @@ export function createSegments({ seed, people, clock }: Surroundings): Segments 
       const segment = byId.get(segmentId.toLowerCase());
       return segment?.organization === organization ? segment : null;
     },
-    delete: (segmentId) => byId.delete(segmentId),
+    delete: (segmentId) => byId.delete(segmentId.toLowerCase()),
     all: () => [...byId.values()],
     add(segment, pids, atUs = nextMoment()) {
       return change(pids, (pid) => segment.members.add(pid, atUs));

@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import { readCreated } from "../../src/extract/segment-change.ts";
+import { readMemberPage } from "../../src/extract/segment-page.ts";
+import { DriftLog } from "../../src/schemas/drift.ts";
+
+const bytesOf = (body: object) => Buffer.from(JSON.stringify(body));
+
+test("`last_added_at` of a member is neither kept nor told as unknown, whatever it looks like", () => {
+  const drift = new DriftLog("GET /v2/segments/members");
+  const times = ["2026-11-05T00:00:00.123456Z", "2026-11-05T00:00:00+00:00", 1_700_000_000, null];
+  const items = times.map((time, i) => ({
+    service_pid: `p-${i}`,
+    first_added_at: "2026-11-01T00:00:00Z",
+    last_added_at: time,
+    ...(i === 3 ? { note: "new" } : {}),
+  }));
+  const results = { items, total_count: 4, page: 1, list_continues: false };
+  const page = readMemberPage(bytesOf({ api_request_id: "r", results }), 1, drift);
+  expect(page?.members.map(({ extra }) => extra)).toEqual([null, null, null, '{"note":"new"}']);
+  expect(drift.entries()).toMatchObject([{ path: "note", kind: "unknown_field", occurrences: 1 }]);
+});
+
+test("the id of a created segment is kept in lower case, as configured ones are", () => {
+  const drift = new DriftLog("POST /v2/segments/create");
+  const id = "ABCDEF01-2345-4678-89AB-CDEF01234567";
+  expect(readCreated(bytesOf({ segment_id: id }), drift)).toBe(id.toLowerCase());
+  expect(readCreated(bytesOf({ results: { segment_id: id } }), drift)).toBe(id.toLowerCase());
+});
