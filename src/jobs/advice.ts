@@ -309,6 +309,10 @@ export const adviceByCode = {
     means: "The service knows no segment of this id.",
     next: "Correct `segment_id`; nothing was changed.",
   },
+  segment_unknown: {
+    means: "A segment is named by the job that fills it, which has not made it yet.",
+    next: "Run that `segment_push` job first.",
+  },
   no_such_pid: {
     means: "The service doesn't know a PID.",
     next: "It stands in `reject`; look at the job's `sql`.",

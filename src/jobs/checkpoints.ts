@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { JobConfig } from "../config/config.ts";
 import { isFeedJob } from "../config/job-kinds.ts";
 import { LockLostError } from "../errors.ts";
@@ -59,6 +60,7 @@ export async function moveCheckpoints(
   try {
     await services.warehouse.commitFeed({
       run,
+      commitId: randomUUID(),
       ledger: [],
       drift: [],
       counters: {},

@@ -253,7 +253,11 @@ export const endpointUsageJob: FeedJobType<EndpointUsageJobConfig> = {
     'stream `SIZE ZONE` (`day UTC`): {"from": "2026-01-01", "next": "2026-11-18"}, the first day ever read, and the first one of a bucket that was not final',
   // One for the totals, and one for each window.
   forecast({ job, clock, checkpoints }) {
-    const cursor = readCursor({ job, checkpoints }, streamOf(job), usageCursor);
+    const cursor = readCursor(
+      { job, checkpoints, request: { fullRefresh: false } },
+      streamOf(job),
+      usageCursor,
+    );
     const today = dayAt(openZone(job.timezone), clock.now());
     const { windows } = planPass(job.bucketingSize, job.startDate, cursor, today);
     return { calls: 1 + windows.length, toSend: 0 };

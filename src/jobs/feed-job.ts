@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { FeedJobConfig } from "../config/config.ts";
 import { LockLostError } from "../errors.ts";
 import { callFree } from "../extract/free-call.ts";
@@ -105,7 +106,7 @@ function isAbort(error: unknown, signal: AbortSignal): boolean {
 async function openContext(services: JobServices, task: Task): Promise<Omit<FeedContext, "job">> {
   const { config, warehouse, clock, log, signal, progress, http, limiter, random } = services;
   const { job, request, run, outage, books } = task;
-  const stored = request.fullRefresh ? [] : await warehouse.readCheckpoints(job.name);
+  const stored = await outage.outlast(() => warehouse.readCheckpoints(job.name));
   const onAttempt = (attempt: Attempt) => books.note(attempt);
 
   async function inBooks<Result>(
@@ -113,8 +114,14 @@ async function openContext(services: JobServices, task: Task): Promise<Omit<Feed
     commit: (of: FeedBooks) => Promise<Result>,
   ): Promise<Result> {
     books.add(counters);
-    const { ledger, counters: sum } = books.take();
-    return await outage.outlast(() => commit({ run, ledger, counters: sum }));
+    const taken = books.take();
+    const commitId = randomUUID();
+    try {
+      return await outage.outlast(() => commit({ run, commitId, ...taken }));
+    } catch (error) {
+      books.putBack(taken);
+      throw error;
+    }
   }
 
   return {
@@ -158,8 +165,16 @@ interface Books {
   /** Adds to the totals what the warehouse has written down itself. */
   count(counters: CounterDelta): void;
   /** What wasn't taken before. */
-  take(): { readonly ledger: readonly Attempt[]; readonly counters: CounterDelta };
+  take(): TakenBooks;
+  /** Takes back what could not be written down, for the next who does; attempts that were noted all the same count once. */
+  putBack(taken: TakenBooks): void;
   counters(): Counters;
+}
+
+/** What a commit writes down. */
+interface TakenBooks {
+  readonly ledger: readonly Attempt[];
+  readonly counters: CounterDelta;
 }
 
 function createBooks(): Books {
@@ -184,6 +199,10 @@ function createBooks(): Books {
       ledger = [];
       waiting = {};
       return taken;
+    },
+    putBack(taken) {
+      ledger = [...taken.ledger, ...ledger];
+      waiting = sumOf([taken.counters, waiting]);
     },
     counters: () => ({ ...zeroCounters, ...totals }),
   };

@@ -11,9 +11,23 @@ export interface KnownSegment {
   readonly name: string | null;
 }
 
+/** Codes of what may be wrong with one segment alone; all others end the job. */
+const ABOUT_ONE_SEGMENT: ReadonlySet<string> = new Set([
+  "segment_gone",
+  "segment_unknown",
+  "no_answer",
+  "page_not_advancing",
+  "request_refused",
+  "unexpected_status",
+  "work_table_lost",
+]);
+
+/** Segments in a row that get no answer: then it isn't about them. */
+const MAX_UNANSWERED = 3;
+
 /**
- * Does something with each segment of a job. What hinders one doesn't hinder the others; in the end it is thrown, all of it.
- * @param work throws a StopJobError about its own segment alone.
+ * Does something with each segment of a job, once also where it is named twice. What hinders one doesn't hinder the others; in
+ * the end it is thrown, all of it.
  */
 export async function forEachSegment(
   context: FeedContext,
@@ -21,25 +35,42 @@ export async function forEachSegment(
   work: (segment: KnownSegment) => Promise<void>,
 ): Promise<void> {
   const problems: StopJobError[] = [];
+  let decisive: StopJobError | null = null;
+  const done = new Set<string>();
+  let unanswered = 0;
   for (const segment of segments) {
+    let id: string | null = null;
     try {
-      await work(await knownSegment(context, segment));
+      const known = await knownSegment(context, segment);
+      ({ id } = known);
+      if (done.has(id)) continue;
+      done.add(id);
+      await work(known);
+      unanswered = 0;
     } catch (error) {
-      if (!(error instanceof SegmentProblem)) throw error;
-      problems.push(error);
+      if (context.signal.aborted || !(error instanceof StopJobError)) throw error;
+      const problem = about(id, error);
+      problems.push(problem);
+      const endsJob = !ABOUT_ONE_SEGMENT.has(error.code);
+      if (endsJob) decisive = problem;
+      else decisive ??= problem;
+      unanswered = error.code === "no_answer" ? unanswered + 1 : 0;
+      if (endsJob || unanswered >= MAX_UNANSWERED) break;
     }
   }
-  const [first] = problems;
-  if (!first) return;
-  throw new StopJobError(first.code, problems.map(({ message }) => message).join(" "));
+  if (!decisive) return;
+  throw new StopJobError(decisive.code, problems.map(({ message }) => message).join(" "));
 }
 
-/** Something is wrong with one segment; others may be read. */
-class SegmentProblem extends StopJobError {}
+/** A problem whose message names the segment. */
+function about(id: string | null, error: StopJobError): StopJobError {
+  if (id === null || error.message.includes(id)) return error;
+  return new StopJobError(error.code, `Segment ${id}: ${error.message}`, { cause: error });
+}
 
 /** A segment that the service doesn't know (any more). */
 export function segmentGone(job: string, endpoint: string, id: string): StopJobError {
-  return new SegmentProblem(
+  return new StopJobError(
     "segment_gone",
     `${job}: ${endpoint}: the service knows no segment ${id} (404): it was deleted, or belongs to another organization. ` +
       "What is known of it stays as it is; nobody was marked as removed. Take it out of the configuration, or correct its id.",
@@ -69,10 +100,11 @@ function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfi
 
 async function knownSegment(context: FeedContext, segment: SegmentConfig): Promise<KnownSegment> {
   if (segment.kind === "id") return segment;
-  const stored = await context.warehouse.readCheckpoints(segment.job);
-  const id = segmentIdOf(context.config, segment, () => stored);
-  if (id !== null) return { id, name: segment.name ?? pushOf(context.config, segment.job).segmentName };
-  throw new SegmentProblem(
+  const { config, outage, warehouse } = context;
+  const stored = await outage.outlast(() => warehouse.readCheckpoints(segment.job));
+  const id = segmentIdOf(config, segment, () => stored);
+  if (id !== null) return { id, name: segment.name ?? pushOf(config, segment.job).segmentName };
+  throw new StopJobError(
     "segment_unknown",
     `${context.job.name}: ${segment.job} has not made its segment yet; run it first.`,
   );
@@ -97,6 +129,7 @@ export async function foreseeSegments(
   for (const segment of segments) {
     const stored = segment.kind === "id" ? [] : await warehouse.readCheckpoints(segment.job);
     const id = segmentIdOf(config, segment, () => stored);
+    if (id !== null && found.some((known) => known.id === id)) continue;
     const sizeToCome = segment.kind === "id" ? null : (sizesToCome.get(segment.job) ?? null);
     if (segment.kind === "job" && id === null && sizeToCome === null) {
       remarks.push(`${segment.job} has not made its segment yet; run it first`);

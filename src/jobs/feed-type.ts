@@ -19,6 +19,8 @@ export interface FeedRows {
 /** The books that a commit has to take along: attempts and counters since the last one. */
 export interface FeedBooks {
   readonly run: RunRef;
+  /** The same for every try of this commit. */
+  readonly commitId: string;
   readonly ledger: readonly LedgerEntry[];
   readonly counters: CounterDelta;
 }
@@ -29,7 +31,7 @@ export interface FeedContext<J extends FeedJobConfig = FeedJobConfig>
   readonly job: J;
   readonly run: RunRef;
   readonly request: RunRequest;
-  /** Checkpoints as the run found them, by stream; empty with `--full-refresh`, which reads everything again. */
+  /** Checkpoints as the run found them, by stream; also with `--full-refresh`, which reads everything again all the same. */
   readonly checkpoints: ReadonlyMap<string, StoredCheckpoint>;
   /** Waits out a warehouse that can't be reached. */
   readonly outage: Outage;

@@ -40,8 +40,10 @@ interface Synced extends SweepResult {
 }
 
 async function syncSegment(context: Context, segment: KnownSegment): Promise<void> {
-  const { warehouse, run, outage, log, job } = context;
-  const before = readMemberCheckpoint(context.checkpoints.get(segment.id)?.cursor ?? null);
+  const { warehouse, run, outage, log, job, request } = context;
+  const stored = readMemberCheckpoint(context.checkpoints.get(segment.id)?.cursor ?? null);
+  // What is known of who was no member stays known, though everything is read again.
+  const before = request.fullRefresh ? { ...neverSwept, complete_at: stored.complete_at } : stored;
   const drift = new DriftLog(endpoint);
   const first = await readPage(context, segment.id, 1, drift);
   const { living } = await outage.outlast(() => warehouse.memberCounts(segment.id));
@@ -62,9 +64,13 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
         handle.settle({ ...books, drift: [], upserts: [], checkpoints: [] }, spans),
       ),
   });
-  const synced =
-    (await checkQuietly(context, { before, first, living, segment, sweep, drift })) ??
-    (await sweepAll({ before, first, sweep }));
+  const synced = await readSegment(context, { before, first, living, segment, sweep, drift }).catch(
+    async (error: unknown) => {
+      // Other segments may follow; what can't be dropped now is dropped by the next sweep.
+      await handle.close().catch(() => {});
+      throw error;
+    },
+  );
   await outage.outlast(() => handle.close());
   const counts = await outage.outlast(() => warehouse.memberCounts(segment.id));
   await context.commit({
@@ -96,15 +102,18 @@ function mustSweep({ job, request }: Context, { before, first }: Begun): boolean
   return request.fullRefresh || isSweepDue(job, before, { pages, atMs: Date.parse(first.seenAt) });
 }
 
+interface Reading extends Begun {
+  readonly living: number;
+  readonly segment: KnownSegment;
+  readonly drift: DriftLog;
+}
+
+async function readSegment(context: Context, reading: Reading): Promise<Synced> {
+  return (await checkQuietly(context, reading)) ?? (await sweepAll(reading));
+}
+
 /** Compares the size with what is known and the newest pages; null where that doesn't agree, or a sweep is due anyway. */
-async function checkQuietly(
-  context: Context,
-  begun: Begun & {
-    readonly living: number;
-    readonly segment: KnownSegment;
-    readonly drift: DriftLog;
-  },
-): Promise<Synced | null> {
+async function checkQuietly(context: Context, begun: Reading): Promise<Synced | null> {
   const { before, sweep, segment, drift } = begun;
   let answer = begun.first;
   let page = 1;

@@ -25,12 +25,8 @@ interface Target {
 
 /** Makes the segment, unless it is there. */
 async function findOrCreate(context: Context): Promise<string> {
-  const { job, checkpoints, warehouse } = context;
-  const known =
-    job.segmentId ??
-    segmentOfPush([...checkpoints.values()])?.segmentId ??
-    // `--full-refresh` sends everything again, but to the same segment.
-    segmentOfPush(await warehouse.readCheckpoints(job.name))?.segmentId;
+  const { job, checkpoints } = context;
+  const known = job.segmentId ?? segmentOfPush([...checkpoints.values()])?.segmentId;
   if (known !== undefined) return known;
   const { segmentName: name, description } = job;
   const drift = new DriftLog(create.name);
@@ -241,7 +237,7 @@ async function pushAll(context: Context): Promise<void> {
   const before = segmentOfPush([...context.checkpoints.values()]);
   const first = await readPage(context, segmentId, 1);
   const target: Target = { segmentId, at: first.seenAt, size: first.page.totalCount };
-  const fullAt = fullAtOf(before, segmentId);
+  const fullAt = context.request.fullRefresh ? null : fullAtOf(before, segmentId);
   const again = isFullDue(fullAt, job, clock.now());
   const source = await pushSourceOf(job);
   const push = await outage.outlast(() => warehouse.openPush(run, { segmentId, source, again }));

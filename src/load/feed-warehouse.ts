@@ -42,6 +42,8 @@ export interface CheckpointMove {
 /** Everything that a piece of a feed leaves behind: committed together or not at all. */
 export interface FeedCommit {
   readonly run: RunRef;
+  /** Stays the same when the commit is tried again, so that one whose reply was lost is recognized. */
+  readonly commitId: string;
   /** Attempts of free calls since the last commit. */
   readonly ledger: readonly LedgerEntry[];
   readonly drift: readonly Drift[];
@@ -80,7 +82,8 @@ export interface FeedWarehouse {
   readCheckpoints(job: string): Promise<readonly StoredCheckpoint[]>;
   /**
    * Writes rows, checkpoints, ledger, drift and counters in one transaction. `_synced_at` moves only where a row changes.
-   * Repeating a commit whose reply was lost changes nothing. The results are those of the upserts, in their order.
+   * Repeating a commit whose reply was lost changes nothing, and tells what the first one did. The results are those of the
+   * upserts, in their order.
    */
   commitFeed(commit: FeedCommit): Promise<readonly UpsertResult[]>;
 }

@@ -69,7 +69,7 @@ export interface MemberSweep {
 /** What a sweep is about. */
 export interface SweepOptions {
   readonly segmentId: string;
-  /** Begin of the last sweep that showed everybody, ISO 8601; null for none. */
+  /** Begin of the last sweep that showed everybody, ISO 8601; null where the table `segment` has to tell. */
   readonly completeAt: string | null;
 }
 

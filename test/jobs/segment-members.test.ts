@@ -1,6 +1,9 @@
 import { expect, test } from "vitest";
+import { StopJobError, StopRunError } from "../../src/errors.ts";
+import { moveCheckpoints } from "../../src/jobs/checkpoints.ts";
 import { planJobs } from "../../src/jobs/plan.ts";
 import { readStatus } from "../../src/jobs/status.ts";
+import type { Warehouse } from "../../src/load/warehouse.ts";
 import { configOf, jobOf, startWorld, type World } from "./world.ts";
 
 const SEGMENT = "11111111-1111-4111-8111-111111111111";
@@ -192,4 +195,141 @@ test("status shows how far each segment was read, and what removals are pending"
       ],
     },
   ]);
+});
+
+const OTHER = "22222222-2222-4222-8222-222222222222";
+
+test("who comes back to a segment that was read when empty is one since then, whatever became of the checkpoint", async () => {
+  const world = await startMembers(30);
+  const pids = (await truthOf(world)).map(({ service_pid: pid }) => pid);
+  await world.control("/members", { segment_id: SEGMENT, remove: pids });
+  expect(jobOf(await world.run(), "vip_members")).toMatchObject({ status: "succeeded", rows_written: 0 });
+  const bases = `SELECT string_agg(DISTINCT valid_from_basis, ' ') FROM person_data.segment_membership_history`;
+  const readings: readonly (() => Promise<unknown>)[] = [
+    () => world.run(),
+    () => world.run({ fullRefresh: true }),
+    async () => {
+      const services = await world.services();
+      const job = services.config.jobs.find(({ name }) => name === "vip_members");
+      if (!job) throw new Error("The configuration has no vip_members.");
+      await moveCheckpoints(services, job, "reset", [{ stream: SEGMENT, cursor: null }]);
+      await world.run();
+    },
+  ];
+  for (const [i, read] of readings.entries()) {
+    await world.control("/members", { segment_id: SEGMENT, add: pids.slice(i, i + 1) });
+    await read();
+    expect(await world.value(bases)).toBe("observed");
+  }
+  expect(await world.value("SELECT count(*) FROM person_data.segment_membership_history")).toBe("3");
+});
+
+/** Two segments of some pages. */
+async function startTwo(jobs: string): Promise<World> {
+  const world = await startWorld({ rows: 0, people: PEOPLE, config: configOf(jobs) });
+  for (const [segmentId, name, members] of [
+    [SEGMENT, "vip", 6000],
+    [OTHER, "other", 30],
+  ] as const) {
+    await world.control("/segments", {
+      segment_id: segmentId.toUpperCase(),
+      name,
+      members,
+      at: "2026-10-01T00:00:00Z",
+    });
+  }
+  return world;
+}
+
+const sizes = `SELECT segment_id, count(*) AS members FROM person_data.segment_member WHERE is_member GROUP BY 1 ORDER BY 1`;
+const two = `
+  vip_members: { type: segment_members, segments: [{ id: ${SEGMENT} }, { id: ${OTHER} }] }`;
+
+test("a segment that can't be read hinders no other one, and all of it is told", async () => {
+  const world = await startTwo(two);
+  await world.control("/faults", {
+    faults: Array.from({ length: 8 }, (_, i) => `500@members#${i + 2}`).join(),
+  });
+  const report = jobOf(await world.run({}, { random: () => 0 }), "vip_members");
+  expect([report.status, report.error?.code, report.requests]).toEqual(["failed", "no_answer", 10]);
+  expect(report.error?.message).toMatch(new RegExp(`^Segment ${SEGMENT}: GET /v2/segments/members: .*500`));
+  expect(await world.rows(sizes)).toEqual([
+    { segment_id: SEGMENT, members: "5000" },
+    { segment_id: OTHER, members: "30" },
+  ]);
+  // What the interrupted reading had put aside is gone as well.
+  expect(await world.value("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'segment_seen%'")).toBe("0");
+  expect(await world.value("SELECT count(*) FROM person_data_ops.api_call")).toBe("10");
+  expect(jobOf(await world.run(), "vip_members")).toMatchObject({ status: "succeeded" });
+  expect(await world.rows(sizes)).toEqual([
+    { segment_id: SEGMENT, members: "6000" },
+    { segment_id: OTHER, members: "30" },
+  ]);
+});
+
+test("a service that answers no segment is asked about three of them only", async () => {
+  const ids = Array.from({ length: 5 }, (_, i) => `${i}1111111-1111-4111-8111-111111111111`);
+  const list = ids.map((id) => `{ id: ${id} }`).join(", ");
+  const world = await startTwo(`
+  vip_members: { type: segment_members, segments: [${list}] }`);
+  await world.control("/faults", {
+    faults: Array.from({ length: 40 }, (_, i) => `500@members#${i + 1}`).join(),
+  });
+  const report = jobOf(await world.run({}, { random: () => 0 }), "vip_members");
+  expect([report.error?.code, report.requests]).toEqual(["no_answer", 24]);
+  expect(ids.map((id) => report.error?.message.includes(id))).toEqual([true, true, true, false, false]);
+});
+
+test("a segment that is named twice is read once", async () => {
+  const world = await startTwo(`
+  vip_push: { type: segment_push, segment_id: ${SEGMENT}, sql: "select 'p-1' as service_pid", enabled: false }
+  vip_members: { type: segment_members, segments: [{ id: ${SEGMENT}, name: VIP }, { job: vip_push }] }`);
+  const report = jobOf(await world.run({ jobs: ["vip_members"] }), "vip_members");
+  expect([report.status, report.requests]).toEqual(["succeeded", 2]);
+  expect(await world.rows(syncs)).toMatchObject([{ added: "6000", known_members: "6000" }]);
+  expect(await world.value("SELECT name FROM person_data.segment")).toBe("VIP");
+});
+
+test("calls whose commit failed stand in the ledger all the same", async () => {
+  const world = await startTwo(two);
+  const { warehouse } = world;
+  const lost = new StopJobError("work_table_lost", "The list is lost.");
+  const failing: Warehouse = {
+    ...warehouse,
+    async openSweep(run, options) {
+      const sweep = await warehouse.openSweep(run, options);
+      return options.segmentId === SEGMENT ? { ...sweep, add: () => Promise.reject(lost) } : sweep;
+    },
+  };
+  const report = jobOf(await world.run({}, { warehouse: failing }), "vip_members");
+  expect([report.error?.code, report.requests]).toEqual(["work_table_lost", 2]);
+  expect(
+    await world.rows(
+      `SELECT requests, records_received, (SELECT count(*) FROM person_data_ops.api_call) AS calls
+       FROM person_data_ops.sync_run`,
+    ),
+  ).toEqual([{ requests: "2", records_received: "5030", calls: "2" }]);
+});
+
+test("a warehouse that is gone when a checkpoint is to be read is waited for", async () => {
+  const world = await startTwo(`
+  vip_push: { type: segment_push, name: VIP, sql: "select null as service_pid where false" }
+  vip_members: { type: segment_members, segments: [{ id: ${SEGMENT} }, { job: vip_push }] }`);
+  const { warehouse } = world;
+  const failed = new Set<string>();
+  let reads = 0;
+  const unsteady: Warehouse = {
+    ...warehouse,
+    async readCheckpoints(job) {
+      reads += 1;
+      // Every second time.
+      if (reads % 2 === 0) return warehouse.readCheckpoints(job);
+      failed.add(job);
+      throw new StopRunError("database_unreachable", "The warehouse can't be used.");
+    },
+  };
+  const report = await world.run({}, { warehouse: unsteady });
+  expect(report.jobs.map(({ status }) => status)).toEqual(["succeeded", "succeeded"]);
+  expect([failed.size, reads]).toEqual([2, 6]);
+  expect(await world.rows(syncs)).toMatchObject([{ current_size: "6000" }, { current_size: "0" }]);
 });

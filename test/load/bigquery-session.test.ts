@@ -2,8 +2,15 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, inject, test } from "vitest";
-import { isAborted, isDataFault, isDuplicate, isNotFound } from "../../src/load/bigquery/failure.ts";
-import { NOW } from "../../src/load/bigquery/session.ts";
+import type { ApiRequest } from "../../src/load/bigquery/client.ts";
+import {
+  BigQueryFailure,
+  isAborted,
+  isDataFault,
+  isDuplicate,
+  isNotFound,
+} from "../../src/load/bigquery/failure.ts";
+import { type JobPlace, NOW, openSession } from "../../src/load/bigquery/session.ts";
 import {
   createStagingTable,
   dropTable,
@@ -90,6 +97,52 @@ describe.runIf(bigQuery)("the way to BigQuery", () => {
     });
     await expect(failing).rejects.toSatisfy((error) => isAborted(error, "lock_lost"));
     expect(await session.rows(sql`SELECT n FROM counter`)).toEqual([{ n: 111 }]);
+  });
+
+  test("finds a transaction again whose reply was lost, and does it anew only where it failed", async () => {
+    const { client, names, location } = place.session;
+    let isLosing = true;
+    const lossy = openSession({
+      client: {
+        ...client,
+        async send<Answer>(request: ApiRequest) {
+          const answer = client.send<Answer>(request);
+          await Promise.allSettled([answer]);
+          if (isLosing && request.path.startsWith("/queries/")) {
+            throw new BigQueryFailure("ECONNRESET", "no answer", null);
+          }
+          return answer;
+        },
+      },
+      names,
+      location,
+      maximumBytesBilled: null,
+    });
+    await lossy.script([sql`INSERT INTO counter (name, n) VALUES ('again', 0)`]).catch(() => {});
+    const raise = (job: JobPlace) =>
+      lossy.transaction<{ n: number }>({
+        place: job,
+        declare: [sql`raised INT64 DEFAULT 0`],
+        statements: [
+          sql`UPDATE counter SET n = n + 1 WHERE name = 'again'`,
+          sql`SET raised = (SELECT n FROM counter WHERE name = 'again')`,
+          sql`IF raised > 2 THEN RAISE USING MESSAGE = 'person-etl: lock_lost'; END IF`,
+        ],
+        outcome: sql`SELECT raised AS n`,
+      });
+    const first: JobPlace = { jobId: null };
+    await expect(raise(first)).rejects.toMatchObject({ code: "ECONNRESET" });
+    isLosing = false;
+    for (let i = 0; i < 2; i++) expect(await raise(first)).toEqual([{ n: 1 }]);
+    expect(await raise({ jobId: null })).toEqual([{ n: 2 }]);
+    const failing: JobPlace = { jobId: null };
+    isLosing = true;
+    await expect(raise(failing)).rejects.toMatchObject({ code: "ECONNRESET" });
+    expect(failing.jobId).not.toBe(null);
+    isLosing = false;
+    await expect(raise(failing)).rejects.toSatisfy((error) => isAborted(error, "lock_lost"));
+    expect(failing.jobId).toBe(null);
+    expect(await lossy.rows(sql`SELECT n FROM counter WHERE name = 'again'`)).toEqual([{ n: 2 }]);
   });
 
   test("loads a file once, however often it is asked to under the same id", async () => {

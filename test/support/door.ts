@@ -7,6 +7,8 @@ export interface Door {
   readonly url: string;
   /** How often it was shut between a COMMIT and its reply. */
   cuts(): number;
+  /** Cuts the next connection that does a COMMIT, after the server has done it and before the client hears of it. */
+  cutAtCommit(): void;
   open(): void;
   /** Cuts what goes through it, and lets nobody in. */
   shut(): void;
@@ -21,7 +23,7 @@ export async function openDoor(
   options: { readonly isOpen: boolean; readonly cutsAtCommit?: boolean },
 ): Promise<Door> {
   const target = new URL(databaseUrl);
-  const state = { cuts: 0, isOpen: options.isOpen };
+  const state = { cuts: 0, isOpen: options.isOpen, cutsNext: options.cutsAtCommit === true };
   const sockets = new Set<Socket>();
   const cutAll = () => {
     for (const socket of sockets) socket.destroy();
@@ -45,7 +47,10 @@ export async function openDoor(
     }
     let isCommitting = false;
     client.on("data", (bytes) => {
-      isCommitting ||= options.cutsAtCommit === true && state.cuts === 0 && bytes.includes("COMMIT\0");
+      if (state.cutsNext && bytes.includes("COMMIT\0")) {
+        state.cutsNext = false;
+        isCommitting = true;
+      }
       upstream.write(bytes);
     });
     upstream.on("data", (bytes) => {
@@ -70,6 +75,9 @@ export async function openDoor(
   return {
     url: url.href,
     cuts: () => state.cuts,
+    cutAtCommit: () => {
+      state.cutsNext = true;
+    },
     open: () => {
       state.isOpen = true;
     },

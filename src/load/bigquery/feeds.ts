@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
 import type { Cell } from "../../schemas/convert.ts";
+import type { LatestCommits } from "../latest-commits.ts";
 import type { CheckpointMove, FeedCommit, StoredCheckpoint, UpsertResult } from "../feed-warehouse.ts";
 import type { RunRef } from "../warehouse.ts";
 import { type FeedRows, stageRows, type StagePlace } from "./feed-rows.ts";
@@ -10,13 +11,14 @@ import { jsonRows } from "./json-rows.ts";
 import { addCounters, NEW_CALLS, settleLedger, upsertDrift } from "./ledger.ts";
 import { type DatasetNames, tableId } from "./names.ts";
 import { inRunTransaction } from "./run-transaction.ts";
-import { NOW, type Session, type TransactionWork } from "./session.ts";
+import { type JobPlace, NOW, type Session, type TransactionWork } from "./session.ts";
 import { declareKey, requireSameEpoch, type SuppressionReader } from "./suppression.ts";
 import { countRows } from "./table-load.ts";
 import type { Suppression } from "../suppression.ts";
 
 /** What commits of feeds need. */
 export interface FeedContext extends StagePlace {
+  readonly latestFeeds: LatestCommits<JobPlace>;
   readonly suppression: SuppressionReader;
 }
 
@@ -76,25 +78,26 @@ export async function commitFeed(context: FeedContext, commit: FeedCommit): Prom
 const NOTHING: UpsertResult = { given: 0, suppressed: 0, inserted: 0, updated: 0, marked: 0 };
 
 /**
- * Does some work of a feed in one transaction with its books. `work` is null, and all results empty, when the ledger says that
- * the same commit has been made already: its reply was lost.
+ * Does some work of a feed in one transaction with its books. Where the same commit has been made already, and its reply was
+ * lost, tells what it did. `work` is null, and all results empty, when only the ledger says so.
  */
 export async function commitFeedWith<Result>(
   context: FeedContext,
   commit: FeedCommit,
   work: FeedWork<Result>,
 ): Promise<FeedDone<Result>> {
-  const { session } = context;
+  const { session, latestFeeds } = context;
+  const place = latestFeeds.find(commit) ?? { jobId: null };
+  latestFeeds.keep(commit, place);
   const lists = [...commit.upserts.map(({ rows }) => rows), work.rows];
   const rows = await stageRows(context, commit.run, lists);
   try {
     const [row] = await context.suppression.within((suppression) => {
       crashPoint("before_commit");
-      return inRunTransaction<Outcome>(
-        session,
-        commit.run,
-        transactionOf(session.names, { commit, work, rows, suppression }),
-      );
+      return inRunTransaction<Outcome>(session, commit.run, {
+        ...transactionOf(session.names, { commit, work, rows, suppression }),
+        place,
+      });
     });
     crashPoint("after_commit");
     if (row?.feed_is_new !== true) {

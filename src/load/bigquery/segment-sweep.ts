@@ -33,6 +33,13 @@ export async function memberCounts(session: Session, segmentId: string): Promise
   return counts ?? { living: 0, known: 0 };
 }
 
+/** When all pages of a segment were last read with nothing left unproven; null for never. */
+async function lastCompleteSync(session: Session, segmentId: string): Promise<string | null> {
+  const [found] = await session.rows<{ at: string | null }>(sql`
+    SELECT last_complete_sync_at AS at FROM ${tableId(session.names, "data", "segment")} WHERE segment_id = ${segmentId}`);
+  return found?.at ?? null;
+}
+
 /** Where a sweep is made. */
 interface Sweep extends SweepOptions {
   readonly context: FeedContext;
@@ -50,9 +57,10 @@ export async function openSweep(
   const hash = createHash("sha256").update(JSON.stringify([run.job, options.segmentId]));
   const own = await ownTable(session, run, `${STAGING_PREFIX}seen_${hash.digest("hex").slice(0, 24)}_`);
   const isFirst = (await memberCounts(session, options.segmentId)).known === 0;
+  const completeAt = options.completeAt ?? (await lastCompleteSync(session, options.segmentId));
   const seen = isFirst ? null : own;
   if (seen !== null) await createStagingTable(session, seen, [{ name: "service_pid", type: "STRING" }]);
-  const sweep: Sweep = { ...options, context, seen };
+  const sweep: Sweep = { ...options, completeAt, context, seen };
   return {
     isFirst,
     add: (commit, members) => addSeen(sweep, commit, members),

@@ -10,7 +10,7 @@ import {
   sql,
 } from "kysely";
 import { type Client, pauseMs } from "./client.ts";
-import { BigQueryFailure, isConflict, isDuplicate } from "./failure.ts";
+import { BigQueryFailure, isConflict, isDuplicate, isNotFound, isTransient } from "./failure.ts";
 import type { LoadPace } from "./load-pace.ts";
 import type { Room } from "../../schemas/table.ts";
 import type { DatasetNames } from "./names.ts";
@@ -95,8 +95,15 @@ interface DryRun {
   };
 }
 
+/** A place for the job of a transaction: who comes with the same one again gets its result, where it was done. */
+export interface JobPlace {
+  /** Of the last job that was begun, unless it is known to have left nothing behind; null for none. */
+  jobId: string | null;
+}
+
 /** What one transaction does. In all of its statements {@link NOW} is the moment of its start. */
 export interface TransactionWork<Row> {
+  readonly place?: JobPlace;
   /** Variables: `sql\`n INT64 DEFAULT 0\``. */
   readonly declare?: readonly RawBuilder<unknown>[];
   readonly statements: readonly RawBuilder<unknown>[];
@@ -152,8 +159,23 @@ export function openSession(options: SessionOptions): Session {
     return answer.jobComplete ? answer : awaitResults(client, answer.jobReference, maxResults);
   }
 
-  async function run(query: Query): Promise<QueryAnswer> {
-    const reference = { jobId: `person_etl_${randomUUID()}`, ...(location === null ? {} : { location }) };
+  async function run(query: Query, place: JobPlace = { jobId: null }): Promise<QueryAnswer> {
+    const isAgain = place.jobId !== null;
+    const jobId = place.jobId ?? `person_etl_${randomUUID()}`;
+    place.jobId = jobId;
+    const reference = { jobId, ...(location === null ? {} : { location }) };
+    try {
+      return await runAs(reference, query);
+    } catch (error) {
+      // What passes by itself leaves open what became of the job; it may also be its own end.
+      const isOver = !isTransient(error) || (isAgain && (await hasFailed(client, reference)));
+      if (isOver) place.jobId = null;
+      if (isOver && isAgain) return run(query, place);
+      throw error;
+    }
+  }
+
+  async function runAs(reference: JobReference, query: Query): Promise<QueryAnswer> {
     await insertJob(client, {
       jobReference: { ...reference, projectId: names.project },
       configuration: { labels: LABELS, query: { ...common.query, ...query } },
@@ -188,7 +210,7 @@ export function openSession(options: SessionOptions): Session {
     },
     async transaction<Row>(work: TransactionWork<Row>) {
       const query = compiled(transactionText(work));
-      return rest<Row>(await throughConflicts(() => run(query)));
+      return rest<Row>(await throughConflicts(() => run(query, work.place)));
     },
     async describe(statement) {
       const { statistics } = await client.send<DryRun>({
@@ -295,6 +317,21 @@ export async function insertJob(client: Client, job: unknown): Promise<void> {
     await client.send({ method: "POST", path: "/jobs", body: job });
   } catch (error) {
     if (!isDuplicate(error) || isResourceConflict(error)) throw error;
+  }
+}
+
+/** Whether a job was done and failed; not where nobody knows of it. */
+async function hasFailed(client: Client, { jobId, location }: JobReference): Promise<boolean> {
+  try {
+    const { status } = await client.send<{ readonly status: { readonly errorResult?: object } }>({
+      method: "GET",
+      path: `/jobs/${jobId}`,
+      query: { location },
+    });
+    return status.errorResult !== undefined;
+  } catch (error) {
+    if (isNotFound(error)) return false;
+    throw error;
   }
 }
 

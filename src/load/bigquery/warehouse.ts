@@ -60,7 +60,8 @@ import { createSampleTable } from "./sample-table.ts";
 import { memberCounts, openSweep } from "./segment-sweep.ts";
 import { ErasedMeanwhileError, noSuppression, type ReadErasureSecret } from "../suppression.ts";
 import { scannedBytes } from "./scan-size.ts";
-import { openSession, type TransactionWork } from "./session.ts";
+import { rememberCommits } from "../latest-commits.ts";
+import { type JobPlace, openSession, type TransactionWork } from "./session.ts";
 import { readSegments } from "./stored-segments.ts";
 import { openSuppression } from "./suppression.ts";
 import { jobStatus, tableFreshness } from "./status.ts";
@@ -104,7 +105,8 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
   });
   const readSecret = options.readErasureSecret;
   const suppression = openSuppression(session, readSecret);
-  const loadContext = { session, workFolder: options.workFolder, suppression };
+  const latestFeeds = rememberCommits<JobPlace>();
+  const loadContext = { session, workFolder: options.workFolder, suppression, latestFeeds };
   const checkpoints = new Map<string, PassCheckpoint | null>();
   const works = new Map<string, RunWork>();
 

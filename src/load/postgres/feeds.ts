@@ -10,6 +10,7 @@ import type {
   StoredCheckpoint,
   UpsertResult,
 } from "../feed-warehouse.ts";
+import type { LatestCommits } from "../latest-commits.ts";
 import type { RunRef } from "../warehouse.ts";
 import type { CommitContext } from "./commit-lookup.ts";
 import { copyRows } from "./copy.ts";
@@ -34,6 +35,18 @@ export interface FeedDone<Result> {
   readonly rowsWritten: number;
 }
 
+/** What commits of feeds need. */
+export interface FeedContext extends CommitContext {
+  readonly latestFeeds: LatestCommits<MadeFeed>;
+}
+
+/** A commit that may have been made, as far as was seen before its COMMIT. */
+export interface MadeFeed {
+  readonly done: FeedDone<unknown>;
+  /** `_synced_at` of the run's row, which each commit moves; null without a row. */
+  readonly syncedAt: string | null;
+}
+
 /** What else a commit writes, between its rows and its books. */
 export type FeedWork<Result> = (place: FeedPlace) => Promise<Result>;
 
@@ -54,20 +67,17 @@ export async function readCheckpoints(
 }
 
 /** Writes the rows of feeds. */
-export async function commitFeed(
-  context: CommitContext,
-  commit: FeedCommit,
-): Promise<readonly UpsertResult[]> {
+export async function commitFeed(context: FeedContext, commit: FeedCommit): Promise<readonly UpsertResult[]> {
   const { results } = await commitFeedWith(context, commit, async () => null);
   return results;
 }
 
 /**
- * Does some work of a feed in one transaction with its books. `work` is null, and all results empty, when the ledger says that
- * the same commit has been made already: its reply was lost.
+ * Does some work of a feed in one transaction with its books. Where the same commit has been made already, and its reply was
+ * lost, tells what it did. `work` is null, and all results empty, when only the ledger says so.
  */
 export async function commitFeedWith<Result>(
-  context: CommitContext,
+  context: FeedContext,
   commit: FeedCommit,
   work: FeedWork<Result>,
 ): Promise<FeedDone<Result>> {
@@ -80,7 +90,7 @@ export async function commitFeedWith<Result>(
 }
 
 async function commitOnce<Result>(
-  context: CommitContext,
+  context: FeedContext,
   commit: FeedCommit,
   work: FeedWork<Result>,
 ): Promise<FeedDone<Result>> {
@@ -90,6 +100,9 @@ async function commitOnce<Result>(
   try {
     const done = await inRunTransaction(context, run, async (session) => {
       load.startedAt(session.now);
+      const made = await madeBefore(context, session, commit);
+      // It is the result of this very work, which an earlier try did.
+      if (made) return made as FeedDone<Result>;
       const newCalls = await settleLedger(session, names, run, commit.ledger);
       if (commit.ledger.length > 0 && newCalls.size === 0) {
         return { results: commit.upserts.map(() => NOTHING), work: null, rowsWritten: 0 };
@@ -116,15 +129,36 @@ async function commitOnce<Result>(
       await requireSameEpoch(session, names, suppression);
       const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
       const counters = { ...commit.counters, rows_written: rowsWritten };
-      await addCounters(session, names, run, counters, context.openLoads.safeUntil(load));
+      const safeUntil = context.openLoads.safeUntil(load);
+      const syncedAt = await addCounters(session, names, run, counters, safeUntil);
+      const outcome = { results, work: result, rowsWritten };
+      context.latestFeeds.keep(commit, { done: outcome, syncedAt });
       crashPoint("before_commit");
-      return { results, work: result, rowsWritten };
+      return outcome;
     });
     crashPoint("after_commit");
     return done;
   } finally {
     load.end();
   }
+}
+
+/**
+ * What an earlier try of the same commit did; null where none came to its COMMIT, or to its end. Waits for one that is still
+ * under way: it holds the row.
+ */
+async function madeBefore(
+  { latestFeeds, names }: FeedContext,
+  session: Session,
+  commit: FeedCommit,
+): Promise<FeedDone<unknown> | null> {
+  const earlier = latestFeeds.find(commit);
+  if (!earlier || earlier.syncedAt === null) return null;
+  const { runId, job, shard } = commit.run;
+  const [row] = await session.rows<{ at: string }>(sql`
+    SELECT _synced_at::text AS at FROM ${tableId(names, "ops", "sync_run")}
+    WHERE run_id = ${runId} AND job = ${job} AND shard = ${shard} FOR UPDATE`);
+  return row?.at === earlier.syncedAt ? earlier.done : null;
 }
 
 const NOTHING: UpsertResult = { given: 0, suppressed: 0, inserted: 0, updated: 0, marked: 0 };

@@ -85,7 +85,7 @@ const counterNames = Object.keys(runCounters) as RunCounter[];
 
 /**
  * Adds to the run's counters and moves `safe_until`. The last statement before COMMIT: its row lock is what parallel
- * loaders wait for.
+ * loaders wait for. Returns the row's `_synced_at`, as text; null without a row.
  */
 export async function addCounters(
   session: Session,
@@ -93,12 +93,14 @@ export async function addCounters(
   run: RunRef,
   delta: CounterDelta,
   safeUntil: string | null,
-): Promise<void> {
+): Promise<string | null> {
   const set = counterNames
     .filter((name) => (delta[name] ?? 0) !== 0)
     .map((name) => sql`${sql.id(name)} = ${sql.id(name)} + ${delta[name] ?? 0}`);
-  await session.change(sql`
+  const [row] = await session.rows<{ at: string }>(sql`
     UPDATE ${tableId(names, "ops", "sync_run")}
     SET ${sql.join([...set, sql`safe_until = greatest(safe_until, ${safeUntil}::timestamptz)`, sql`_synced_at = clock_timestamp()`])}
-    WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`);
+    WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}
+    RETURNING _synced_at::text AS at`);
+  return row?.at ?? null;
 }

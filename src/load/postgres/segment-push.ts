@@ -3,8 +3,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { FeedCommit } from "../feed-warehouse.ts";
 import type { PushChange, PushCounts, PushOptions, PushOutcome, SegmentPush } from "../push-warehouse.ts";
 import type { RunRef } from "../warehouse.ts";
-import type { CommitContext } from "./commit-lookup.ts";
-import { commitFeedWith, type FeedPlace } from "./feeds.ts";
+import { commitFeedWith, type FeedContext, type FeedPlace } from "./feeds.ts";
 import { type ForeignDatabase, PUSH_READING } from "../foreign-database.ts";
 import { copyRows } from "./foreign-input.ts";
 import { describeColumns, rawSelect } from "./input.ts";
@@ -23,7 +22,7 @@ export interface Difference extends PushOptions {
 
 /** A push under way; `wanted` is in the data schema: unlogged, for this run alone. */
 interface Push extends Difference {
-  readonly context: CommitContext;
+  readonly context: FeedContext;
   readonly run: RunRef;
 }
 
@@ -37,7 +36,7 @@ export interface Given {
 
 /** Freezes what the query gives; `foreign` is null for a query over the warehouse itself. */
 export async function openPush(
-  context: CommitContext,
+  context: FeedContext,
   run: RunRef,
   options: PushOptions,
   foreign: ForeignDatabase | null,

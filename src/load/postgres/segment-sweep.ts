@@ -13,9 +13,8 @@ import type {
   SweepOptions,
 } from "../segment-warehouse.ts";
 import type { RunRef } from "../warehouse.ts";
-import type { CommitContext } from "./commit-lookup.ts";
 import { copyRows } from "./copy.ts";
-import { commitFeedWith, copyMany, dropErased, type FeedPlace } from "./feeds.ts";
+import { commitFeedWith, copyMany, dropErased, type FeedContext, type FeedPlace } from "./feeds.ts";
 import { quoteQualified, type SchemaNames, tableId } from "./names.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import type { Session } from "./session.ts";
@@ -45,18 +44,29 @@ export async function memberCounts(
   return counts ?? { living: 0, known: 0 };
 }
 
+/** When all pages of a segment were last read with nothing left unproven; null for never. */
+async function lastCompleteSync(
+  session: Session,
+  names: SchemaNames,
+  segmentId: string,
+): Promise<string | null> {
+  const [found] = await session.rows<{ at: string | null }>(sql`
+    SELECT last_complete_sync_at AS at FROM ${tableId(names, "data", "segment")} WHERE segment_id = ${segmentId}`);
+  return found?.at ?? null;
+}
+
 const NOBODY = { added: 0, suppressed: 0 };
 
 /** Where a sweep is made. */
 interface Sweep extends SweepOptions {
-  readonly context: CommitContext;
+  readonly context: FeedContext;
   /** Table of the PIDs seen, in the data schema: unlogged, for this sweep alone. */
   readonly seen: string;
 }
 
 /** Begins a sweep. */
 export async function openSweep(
-  context: CommitContext,
+  context: FeedContext,
   run: RunRef,
   options: SweepOptions,
 ): Promise<MemberSweep> {
@@ -64,25 +74,31 @@ export async function openSweep(
   const hash = createHash("sha256").update(JSON.stringify([run.job, options.segmentId]));
   const seen = `segment_seen_${hash.digest("hex").slice(0, 24)}`;
   const table = tableId(names, "data", seen);
-  const counts = await inRunTransaction(context, run, async (session) => {
+  const { counts, completeAt } = await inRunTransaction(context, run, async (session) => {
     await session.change(sql`DROP TABLE IF EXISTS ${table}`);
     await session.change(sql`CREATE UNLOGGED TABLE ${table} (service_pid text NOT NULL)`);
-    return memberCounts(session, names, options.segmentId);
+    return {
+      counts: await memberCounts(session, names, options.segmentId),
+      completeAt: options.completeAt ?? (await lastCompleteSync(session, names, options.segmentId)),
+    };
   });
   const isFirst = counts.known === 0;
-  const sweep: Sweep = { ...options, context, seen };
-  let noted = 0;
+  // `first_added_at` alone says since when people are members only where nobody has looked before.
+  const isNew = isFirst && completeAt === null;
+  const sweep: Sweep = { ...options, completeAt, context, seen };
+  /** Members noted as seen, by commit: one that is tried again tells the same once more. */
+  const noted = new Map<string, number>();
   return {
     isFirst,
     async add(commit, members) {
-      const added = isFirst ? await addNew(sweep, commit, members) : null;
+      const added = isNew ? await addNew(sweep, commit, members) : null;
       if (added) return added;
       const merged = await addSeen(sweep, commit, members);
-      // A commit whose reply was lost has noted as many.
-      noted += merged?.noted ?? members.length;
+      noted.set(commit.commitId, merged?.noted ?? 0);
       return merged ?? { ...NOBODY, rowsWritten: 0 };
     },
-    settle: (commit, spans) => settle(sweep, commit, spans, { isFirst, noted }),
+    settle: (commit, spans) =>
+      settle(sweep, commit, spans, { isFirst, noted: [...noted.values()].reduce((sum, n) => sum + n, 0) }),
     close: () =>
       inRunTransaction(context, run, async (session) => {
         await session.change(sql`DROP TABLE IF EXISTS ${table}`);

@@ -31,7 +31,7 @@ import { readBudgetUse, readRunUse } from "./budget-rows.ts";
 import { giveBack } from "./give-back.ts";
 import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
 import { addCounters, settleLedger } from "./ledger.ts";
-import { commitFeed, readCheckpoints } from "./feeds.ts";
+import { commitFeed, type MadeFeed, readCheckpoints } from "./feeds.ts";
 import { readLedgerDays } from "./ledger-days.ts";
 import {
   hasBudgets,
@@ -55,6 +55,7 @@ import { createSampleTable } from "./sample-table.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
 import { withRetries } from "./recovery.ts";
 import { readGrant, reserveCall } from "./reserve-call.ts";
+import { rememberCommits } from "../latest-commits.ts";
 import { createRowStore } from "../row-store.ts";
 import { openPush } from "./segment-push.ts";
 import { memberCounts, openSweep } from "./segment-sweep.ts";
@@ -108,7 +109,8 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
   // A heartbeat that gets no answer must not hang until the lock has expired.
   const lockPool = openPool(options.url, 1, { connectMs: 5_000, queryMs: 5_000 });
   const runPlace: RunPlace = { pool, lockPool, names };
-  const commitContext = { ...runPlace, readErasureSecret, openLoads, pause: delay };
+  const latestFeeds = rememberCommits<MadeFeed>();
+  const commitContext = { ...runPlace, readErasureSecret, openLoads, latestFeeds, pause: delay };
   const forRun = <Result>(run: RunRef, work: (session: Session) => Promise<Result>) =>
     inRunTransaction(runPlace, run, work);
   const within = <Result>(work: (session: Session) => Promise<Result>) => inTransaction(pool, work);

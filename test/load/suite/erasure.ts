@@ -392,6 +392,7 @@ export function describeErasure(getPlace: GetPlace): void {
       await place.warehouse.beginRun(runOf(spec));
       const results = await place.warehouse.commitFeed({
         run: runOf(spec),
+        commitId: randomUUID(),
         ledger: [],
         drift: [],
         counters: {},

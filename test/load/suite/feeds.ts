@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { FeedCommit, FeedUpsert } from "../../../src/load/feed-warehouse.ts";
 import type { SeenMember } from "../../../src/load/segment-warehouse.ts";
@@ -15,7 +16,16 @@ async function beginFeed({ warehouse }: Place): Promise<RunRef> {
 }
 
 function commitOf(run: RunRef, more: Partial<FeedCommit> = {}): FeedCommit {
-  return { run, ledger: [], drift: [], counters: {}, upserts: [], checkpoints: [], ...more };
+  return {
+    run,
+    commitId: randomUUID(),
+    ledger: [],
+    drift: [],
+    counters: {},
+    upserts: [],
+    checkpoints: [],
+    ...more,
+  };
 }
 
 const aliases = (rows: FeedUpsert["rows"], more: Partial<FeedUpsert> = {}): FeedUpsert => ({
@@ -113,7 +123,7 @@ export function describeFeeds(getPlace: GetPlace): void {
       expect(await warehouse.commitFeed(night)).toEqual([
         { given: 1, suppressed: 0, inserted: 0, updated: 0, marked: 1 },
       ]);
-      expect(await warehouse.commitFeed(night)).toMatchObject([{ marked: 0 }]);
+      expect(await warehouse.commitFeed({ ...night, commitId: randomUUID() })).toMatchObject([{ marked: 0 }]);
       expect(
         await columnOf(
           place,
@@ -136,9 +146,7 @@ export function describeFeeds(getPlace: GetPlace): void {
         ],
       });
       expect(await warehouse.commitFeed(commit)).toMatchObject([{ inserted: 1 }]);
-      expect(await warehouse.commitFeed(commit)).toEqual([
-        { given: 0, suppressed: 0, inserted: 0, updated: 0, marked: 0 },
-      ]);
+      expect(await warehouse.commitFeed(commit)).toMatchObject([{ given: 1, inserted: 1 }]);
       expect(await valueOf(place, "SELECT requests FROM person_data_ops.sync_run")).toBe("1");
       await warehouse.commitFeed(commitOf(run, { checkpoints: [{ stream: "first", cursor: null }] }));
       expect(await warehouse.readCheckpoints("one")).toEqual([
@@ -308,6 +316,67 @@ export function describeFeeds(getPlace: GetPlace): void {
         "p3 2026-11-03 00:00:00+00 to  vendor",
         "p4 2026-11-05 00:00:00+00 to  observed",
         "p5 2026-11-06 00:00:00+00 to  observed",
+      ]);
+    });
+
+    test("of a segment that was read before doesn't take `first_added_at` for the begin, though nobody is known", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = await beginFeed(place);
+      const other = "22222222-2222-4222-8222-222222222222";
+      const columns = ["segment_id", "current_size", "last_complete_sync_at"];
+      const known = { table: "segment", columns, rows: [[other, "0", DAY(5)]] };
+      await warehouse.commitFeed(commitOf(run, { upserts: [known] }));
+      const told = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: DAY(5) });
+      // As after `checkpoint reset`: only the table of segments knows of the earlier reading.
+      const found = await warehouse.openSweep(run, { segmentId: other, completeAt: null });
+      for (const sweep of [told, found]) {
+        expect(await sweep.add(commitOf(run), [member("p1", 1, 6), member("p2", 5, 6)])).toMatchObject({
+          rowsWritten: 4,
+          added: 2,
+          suppressed: 0,
+        });
+        expect(await sweep.settle(commitOf(run), [])).toMatchObject({ removed: 0, pending: 0 });
+        await sweep.close();
+      }
+      const seen = ["p1 2026-11-06 00:00:00+00 to  observed", "p2 2026-11-05 00:00:00+00 to  vendor"];
+      expect(await columnOf(place, intervals)).toEqual([seen[0], seen[0], seen[1], seen[1]]);
+    });
+
+    test("tells of a commit that is repeated what it did, also without a call in its ledger", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = await beginFeed(place);
+      const first = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
+      const taking = commitOf(run, { counters: { records_received: 3 } });
+      const three = [member("p1", 1), member("p2", 2), member("p3", 3)];
+      const taken = { rowsWritten: 6, added: 3, suppressed: 0 };
+      expect(await first.add(taking, three)).toMatchObject(taken);
+      expect(await first.add(taking, three)).toMatchObject(taken);
+      await first.close();
+
+      const second = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: DAY(5) });
+      const adding = commitOf(run);
+      for (let tries = 0; tries < 2; tries++) {
+        expect(await second.add(adding, [member("p1", 1, 6), member("p4", 4, 6)])).toMatchObject({
+          rowsWritten: 2,
+          added: 1,
+        });
+      }
+      const settling = commitOf(run);
+      const spans = [{ after: DAY(1), before: DAY(3), seenAt: DAY(6) }];
+      for (let tries = 0; tries < 2; tries++) {
+        expect(await second.settle(settling, spans)).toEqual({
+          rowsWritten: 2,
+          removed: 1,
+          pending: 1,
+          pendingAt: ["2026-11-03T00:00:00Z"],
+        });
+      }
+      expect(await second.settle(commitOf(run), spans)).toMatchObject({ rowsWritten: 0, removed: 0 });
+      await second.close();
+      expect(await place.sql("SELECT records_received, rows_written FROM person_data_ops.sync_run")).toEqual([
+        { records_received: "3", rows_written: "10" },
       ]);
     });
   });

@@ -94,7 +94,15 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
     }),
   openSweep: async (warehouse, run) => {
     const sweep = await warehouse.openSweep(run, { segmentId: "s-1", completeAt: null });
-    const commit = { run, ledger: [callOf()], drift: [], counters: {}, upserts: [], checkpoints: [] };
+    const commit = {
+      run,
+      commitId: randomUUID(),
+      ledger: [callOf()],
+      drift: [],
+      counters: {},
+      upserts: [],
+      checkpoints: [],
+    };
     const at = "2026-11-21T04:00:00+00:00";
     return sweep.add(commit, [{ servicePid: "p-1", firstAddedAt: at, seenAt: at, extra: null }]);
   },
@@ -115,7 +123,8 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
     const upserts = [{ table: "sync_gap", columns, rows: [[...gap, "2026-11-21T00:00:00+00:00"]] }];
     const checkpoints = [{ stream: "days", cursor: { day: "2026-01-02" } }];
     const ledger = [callOf()];
-    return warehouse.commitFeed({ run, ledger, drift: [], counters: {}, upserts, checkpoints });
+    const commitId = randomUUID();
+    return warehouse.commitFeed({ run, commitId, ledger, drift: [], counters: {}, upserts, checkpoints });
   },
   noteMissingRows: (warehouse, run) => warehouse.noteMissingRows(run, { ...spec, type: "validate_emails" }),
   endRun: (warehouse, run) =>

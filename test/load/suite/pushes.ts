@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { FeedCommit } from "../../../src/load/feed-warehouse.ts";
 import type { SegmentPush } from "../../../src/load/push-warehouse.ts";
@@ -11,6 +12,7 @@ const AT = "2026-11-21T04:00:00.123456+00:00";
 
 const commitOf = (run: RunRef): FeedCommit => ({
   run,
+  commitId: randomUUID(),
   ledger: [callOf({ endpoint: "POST /v2/segments/members/add" })],
   drift: [],
   counters: { requests: 1 },

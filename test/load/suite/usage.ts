@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { EndpointUsageJobConfig } from "../../../src/config/config.ts";
 import { endpointUsageJob } from "../../../src/jobs/endpoint-usage.ts";
@@ -33,6 +34,7 @@ function commitOfDays(
 ): FeedCommit {
   return {
     run: runOf(job),
+    commitId: randomUUID(),
     ledger,
     drift: [],
     counters: { requests: 1 },
@@ -92,6 +94,7 @@ async function runEndpointUsage(
     commit: ({ upserts = [], checkpoints = [], counters = {}, drift = [] }) =>
       warehouse.commitFeed({
         run: runOf(job),
+        commitId: randomUUID(),
         ledger: [callOf({ endpoint: "GET /usage" })],
         upserts,
         checkpoints,
@@ -381,6 +384,7 @@ export function describeUsage(getPlace: GetPlace): void {
     const commit = (orgId: string, days: readonly (readonly [string, boolean])[]) =>
       warehouse.commitFeed({
         run: runOf(job),
+        commitId: randomUUID(),
         ledger: [callOf({ endpoint: "GET /person-search/v0/usage" })],
         drift: [],
         counters: {},
@@ -412,6 +416,7 @@ export function describeUsage(getPlace: GetPlace): void {
     const columns = ["org_id", "observed_at", "daily_record_limit", "current_day_remaining"];
     await warehouse.commitFeed({
       run: runOf(job),
+      commitId: randomUUID(),
       ledger: [callOf({ endpoint: "GET /person-search/v0/usage" })],
       drift: [],
       counters: {},
