@@ -42,8 +42,9 @@ export type FreeReply<T> =
       readonly value: T;
       /** When the service completed the call, by its own word if it gave a likely one (at least its `Date`): UTC, microseconds kept. */
       readonly answeredAt: string;
-      /** How many times it was asked, this time included. */
-      readonly tries: number;
+      readonly apiRequestId: string | null;
+      /** An earlier try of this call may have been carried out as well, though no answer came. */
+      readonly mayBeDone: boolean;
     }
   | {
       readonly kind: "refused";
@@ -226,7 +227,8 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
     const decision = decideFreeRetry(outcome, { refusals: refusals - 1, tries, random: random() });
     const giveUp = limiter.report(call.endpoint, reportOf(tried, decision));
     if (outcome.kind === "answer" && value !== null) {
-      return { kind: "answer", value, answeredAt: tried.answeredAt, tries: attempt };
+      const { answeredAt, apiRequestId } = tried;
+      return { kind: "answer", value, answeredAt, apiRequestId, mayBeDone: uncertain };
     }
     if (outcome.kind === "status" && call.expects?.includes(outcome.status)) {
       return { kind: "refused", status: outcome.status, error, mayBeDone: uncertain };

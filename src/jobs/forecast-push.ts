@@ -2,7 +2,7 @@ import type { SegmentPushJobConfig } from "../config/config.ts";
 import type { PlannedPush, PushCounts } from "../load/push-warehouse.ts";
 import { countText } from "./estimate.ts";
 import type { FeedForecast, ForecastContext } from "./feed-type.ts";
-import { fullAtOf, isFullDue, segmentOfPush } from "./push-checkpoint.ts";
+import { againOf, segmentOfPush } from "./push-checkpoint.ts";
 import { pushSourceOf } from "./push-source.ts";
 import { sourcesOf } from "./verify-inputs.ts";
 
@@ -36,7 +36,7 @@ export async function forecastPush(context: ForecastContext<SegmentPushJobConfig
     job: job.name,
     segmentId,
     source: await pushSourceOf(job),
-    again: segmentId === null || isFullDue(fullAtOf(stored, segmentId), job, clock.now()),
+    again: againOf(stored?.segmentId === segmentId ? stored : null, job, clock.now()),
   });
   const toRemove = job.mode === "mirror" ? found.toRemove : 0;
   const known = (await warehouse.readSegments()).find((segment) => segment.segmentId === segmentId);
@@ -45,7 +45,8 @@ export async function forecastPush(context: ForecastContext<SegmentPushJobConfig
       firstCalls +
       // Which of them were added, the newest page tells.
       (found.uncertain > 0 ? 1 : 0) +
-      Math.ceil(found.toAdd / BATCH_PIDS) +
+      Math.ceil(found.newcomers / BATCH_PIDS) +
+      Math.ceil((found.toAdd - found.newcomers) / BATCH_PIDS) +
       Math.ceil(toRemove / BATCH_PIDS),
     toSend: found.toAdd,
     push: {

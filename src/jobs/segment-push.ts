@@ -1,27 +1,23 @@
 import type { SegmentPushJobConfig } from "../config/config.ts";
-import { StopJobError } from "../errors.ts";
+import { LimitReachedError, StopJobError } from "../errors.ts";
 import { readChange, readCreated } from "../extract/segment-change.ts";
-import { microsOf, readMemberPage } from "../extract/segment-page.ts";
-import type { PushChange, PushCounts, SegmentPush } from "../load/push-warehouse.ts";
+import type { PushChange, PushCounts, PushList, SegmentPush } from "../load/push-warehouse.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { segmentEndpoints } from "../schemas/segments.ts";
+import { addedSince, gone, type PushedTo, readPage } from "./added-since.ts";
 import { agree } from "./agree.ts";
 import { countText } from "./estimate.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
 import { BATCH_PIDS, forecastPush, removesTooMany } from "./forecast-push.ts";
-import { fullAtOf, isFullDue, PUSH_STREAM, segmentOfPush } from "./push-checkpoint.ts";
+import { againOf, cursorOfPush, PUSH_STREAM, type PushedSegment, segmentOfPush } from "./push-checkpoint.ts";
 import { pushSourceOf } from "./push-source.ts";
 
 const { create, members, add, remove } = segmentEndpoints;
 
-type Context = FeedContext<SegmentPushJobConfig>;
+/** Bytes of the PIDs of one call, each with two more: BigQuery takes 1 MB as a list. */
+const BATCH_BYTES = 500_000;
 
-/** The segment of a job, and a moment by the service's clock before anything was changed. */
-interface Target {
-  readonly segmentId: string;
-  readonly at: string;
-  readonly size: number;
-}
+type Context = FeedContext<SegmentPushJobConfig>;
 
 /** Makes the segment, unless it is there. */
 async function findOrCreate(context: Context): Promise<string> {
@@ -48,7 +44,7 @@ async function findOrCreate(context: Context): Promise<string> {
         "id up in the service's web application and set `segment_id:` for this job; else choose another `name:`.",
     );
   }
-  await keepSegment(context, reply.value, { size: 0, fullAt: null, isNew: true });
+  await keepSegment(context, { segmentId: reply.value, fullAt: null, againSince: null }, 0, true);
   context.log.info({ job: job.name, segment_id: reply.value }, "segment_created");
   return reply.value;
 }
@@ -56,14 +52,15 @@ async function findOrCreate(context: Context): Promise<string> {
 /** Remembers the segment, with what is known of it. */
 async function keepSegment(
   context: Context,
-  segmentId: string,
-  known: { readonly size: number; readonly fullAt: string | null; readonly isNew?: boolean },
+  segment: PushedSegment,
+  size: number,
+  isNew = false,
 ): Promise<void> {
   const { job } = context;
   const isOurs = job.segmentId === null;
   const row = [
-    ["segment_id", segmentId],
-    ["current_size", String(known.size)],
+    ["segment_id", segment.segmentId],
+    ["current_size", String(size)],
     ...(job.segmentName === null ? [] : [["name", job.segmentName]]),
     ...(job.description === null ? [] : [["description", job.description]]),
     ...(isOurs ? [["source", "api"]] : []),
@@ -74,59 +71,17 @@ async function keepSegment(
         table: "segment",
         columns: row.map(([column = ""]) => column),
         rows: [row.map(([, cell = null]) => cell)],
-        isBookkeeping: known.isNew !== true,
+        isBookkeeping: !isNew,
       },
     ],
-    checkpoints: [{ stream: PUSH_STREAM, cursor: { segment_id: segmentId, full_at: known.fullAt } }],
+    checkpoints: [{ stream: PUSH_STREAM, cursor: cursorOfPush(segment) }],
   });
-}
-
-async function readPage(context: Context, segmentId: string, page: number) {
-  const drift = new DriftLog(members.name);
-  const reply = await context.call({
-    endpoint: members.name,
-    method: members.method,
-    path: `${members.path}?segment_id=${encodeURIComponent(segmentId)}&page=${page}`,
-    body: null,
-    expects: [404],
-    read: (bytes) => readMemberPage(bytes, page, drift),
-  });
-  if (reply.kind === "refused") throw gone(context, members.name, segmentId);
-  return { page: reply.value, seenAt: reply.answeredAt };
-}
-
-function gone({ job }: Context, endpoint: string, segmentId: string): StopJobError {
-  const reset = job.segmentId === null ? ` or run \`checkpoint reset ${job.name}\` to make a new one` : "";
-  return new StopJobError(
-    "segment_gone",
-    `${job.name}: ${endpoint}: the service knows no segment ${segmentId} (404): it was deleted, or belongs to another ` +
-      `organization. Nothing was changed; correct \`segment_id:\`${reset}.`,
-  );
-}
-
-/**
- * Who was first added since a moment: those are this job's own, since no other call of it was under way. Who was a member long
- * ago and comes back keeps the old time and doesn't count, so that `mirror` rather leaves somebody than removes whom others added.
- */
-async function addedSince(context: Context, segmentId: string, since: string): Promise<ReadonlySet<string>> {
-  const found = new Set<string>();
-  const sinceUs = microsOf(since);
-  for (let number = 1; ; number++) {
-    const { page } = await readPage(context, segmentId, number);
-    let isOlder = page.members.length === 0;
-    for (const { servicePid, firstAddedAt } of page.members) {
-      if (firstAddedAt === null) continue;
-      // A service may cut its times to milliseconds or seconds.
-      const unitUs = firstAddedAt.includes(".") ? 1000 : 1_000_000;
-      if (microsOf(firstAddedAt) >= Math.floor(sinceUs / unitUs) * unitUs) found.add(servicePid);
-      else isOlder = true;
-    }
-    if (isOlder || !page.listContinues) return found;
-  }
 }
 
 /** Totals of a run. */
 interface Pushed {
+  /** People of calls that were answered, whatever was asked for. */
+  done: number;
   sent: number;
   added: number;
   removed: number;
@@ -139,10 +94,11 @@ interface Pushed {
 async function changeMembers(
   context: Context,
   push: SegmentPush,
-  target: Target,
-  of: { readonly change: PushChange; readonly pids: readonly string[]; readonly pushed: Pushed },
+  segmentId: string,
+  of: { readonly list: PushList; readonly pids: readonly string[]; readonly pushed: Pushed },
 ): Promise<void> {
-  const { change, pids, pushed } = of;
+  const { list, pids, pushed } = of;
+  const change = list === "removing" ? list : "adding";
   const { name: endpoint, method, path } = change === "adding" ? add : remove;
   const { outage, job } = context;
   const since = pushed.at;
@@ -152,27 +108,31 @@ async function changeMembers(
     endpoint,
     method,
     path,
-    body: JSON.stringify({ segment_id: target.segmentId, service_pids: pids }),
+    body: JSON.stringify({ segment_id: segmentId, service_pids: pids }),
     recordsSent: pids.length,
     expects: pids.length > 1 ? [404, 413] : [404],
     read: (bytes) => readChange(bytes, drift),
   });
   if (reply.kind === "refused") {
-    if (reply.status === 404) throw gone(context, endpoint, target.segmentId);
+    if (reply.status === 404) throw gone(context, endpoint, { segmentId, isChanged: pushed.done > 0 });
     const middle = Math.ceil(pids.length / 2);
-    await changeMembers(context, push, target, { ...of, pids: pids.slice(0, middle) });
-    await changeMembers(context, push, target, { ...of, pids: pids.slice(middle) });
+    await changeMembers(context, push, segmentId, { ...of, pids: pids.slice(0, middle) });
+    await changeMembers(context, push, segmentId, { ...of, pids: pids.slice(middle) });
     return;
   }
-  const { value: answer, answeredAt, tries } = reply;
+  const { value: answer, answeredAt, apiRequestId, mayBeDone } = reply;
+  pushed.done += pids.length;
   const given = new Set(pids);
   const invalid = answer.invalid.filter((pid) => given.has(pid));
-  // Without a single answer to a single try it isn't known who was a member before.
-  const isCertain = tries === 1 && answer.redundant === 0;
-  const own =
-    change === "adding" && !isCertain
-      ? new Set([...(await addedSince(context, target.segmentId, since))].filter((pid) => given.has(pid)))
-      : null;
+  // Else it isn't known who was a member before. Of those who are added again it doesn't matter: they stay whose they were.
+  const isCertain = list !== "adding" || (!mayBeDone && answer.redundant === 0);
+  const own = isCertain
+    ? null
+    : new Set(
+        [...(await addedSince(context, { segmentId, isChanged: true }, since))].filter((pid) =>
+          given.has(pid),
+        ),
+      );
   reconcile(context, { change, given: given.size, before: pushed.size, answer, invalid: invalid.length });
   pushed.at = answeredAt;
   pushed.size = answer.newSize ?? pushed.size;
@@ -193,7 +153,7 @@ async function changeMembers(
     push.finish({ ...books, drift: drift.entries(), upserts: [], checkpoints: [] }, change, pids, {
       invalid: change === "adding" ? invalid : [],
       own,
-      apiRequestId: null,
+      apiRequestId,
       rejectMessage: `${endpoint}: the service knows nobody by this PID.`,
     }),
   );
@@ -232,52 +192,58 @@ async function agreeToRemove(context: Context, { toRemove, own }: PushCounts): P
 }
 
 async function pushAll(context: Context): Promise<void> {
-  const { job, run, warehouse, outage, progress, clock } = context;
+  const { job, run, warehouse, outage } = context;
   const segmentId = await findOrCreate(context);
   const before = segmentOfPush([...context.checkpoints.values()]);
-  const first = await readPage(context, segmentId, 1);
-  const target: Target = { segmentId, at: first.seenAt, size: first.page.totalCount };
-  const fullAt = context.request.fullRefresh ? null : fullAtOf(before, segmentId);
-  const again = isFullDue(fullAt, job, clock.now());
+  const known = before?.segmentId === segmentId && !context.request.fullRefresh ? before : null;
+  const again = againOf(known, job, context.clock.now());
   const source = await pushSourceOf(job);
   const push = await outage.outlast(() => warehouse.openPush(run, { segmentId, source, again }));
-  const pushed: Pushed = { sent: 0, added: 0, removed: 0, rejected: 0, size: target.size, at: target.at };
   try {
-    if (push.uncertainSince !== null) {
-      const own = await addedSince(context, segmentId, instantOf(push.uncertainSince));
-      await context.commitWith({}, (books) =>
-        push.settleUncertain({ ...books, drift: [], upserts: [], checkpoints: [] }, own),
-      );
-    }
-    const counts = await outage.outlast(() => push.count());
-    context.count({
-      records_read: counts.read,
-      records_unchanged: counts.unchanged,
-      records_duplicate: counts.duplicate,
-      records_suppressed: counts.suppressed,
-      records_rejected_before_sending: counts.missing,
-      records_rejected: counts.missing,
-    });
-    try {
-      if (job.mode === "mirror") await agreeToRemove(context, counts);
-      progress.start(job.name, counts.toAdd, add.name);
-      await changeAll(context, push, target, { change: "adding", pushed });
-      if (job.mode === "mirror") await changeAll(context, push, target, { change: "removing", pushed });
-    } finally {
-      progress.end(job.name);
-      context.count({ records_remaining: counts.toAdd - pushed.sent });
-    }
-    const nowText = new Date(clock.now()).toISOString();
-    await keepSegment(context, segmentId, { size: pushed.size, fullAt: again ? nowText : fullAt });
-    const { sent, added, removed, rejected } = pushed;
-    context.log.info(
-      { job: job.name, segment_id: segmentId, sent, added, removed, rejected },
-      "segment_pushed",
-    );
-    throwIfTooMany(job, sent + counts.missing, rejected + counts.missing);
+    await pushTo(context, push, { segmentId, fullAt: known?.fullAt ?? null, againSince: push.againSince });
   } finally {
     await outage.outlast(() => push.close());
   }
+}
+
+async function pushTo(context: Context, push: SegmentPush, segment: PushedSegment): Promise<void> {
+  const { job, outage, clock } = context;
+  const { segmentId } = segment;
+  const unchanged: PushedTo = { segmentId, isChanged: false };
+  if (push.uncertainSince !== null) {
+    const own = await addedSince(context, unchanged, instantOf(push.uncertainSince));
+    await context.commitWith({}, (books) =>
+      push.settleUncertain({ ...books, drift: [], upserts: [], checkpoints: [] }, own),
+    );
+  }
+  // Only now, since the query may have taken long: who was added meanwhile was added by others.
+  const first = await readPage(context, unchanged, 1);
+  const size = first.page.totalCount;
+  // A pass that doesn't come to its end is gone on with by the next run.
+  if (segment.againSince !== null) {
+    await context.commit({ checkpoints: [{ stream: PUSH_STREAM, cursor: cursorOfPush(segment) }] });
+  }
+  const counts = await outage.outlast(() => push.count());
+  context.count({
+    records_read: counts.read,
+    records_unchanged: counts.unchanged,
+    records_duplicate: counts.duplicate,
+    records_suppressed: counts.suppressed,
+    records_rejected_before_sending: counts.missing,
+    records_rejected: counts.missing,
+  });
+  const pushed: Pushed = { done: 0, sent: 0, added: 0, removed: 0, rejected: 0, size, at: first.seenAt };
+  const isDone = await changeAll(context, push, segmentId, { counts, pushed });
+  const fullAt = segment.againSince === null ? segment.fullAt : new Date(clock.now()).toISOString();
+  const after = isDone ? { segmentId, fullAt, againSince: null } : segment;
+  await keepSegment(context, after, pushed.size);
+  const { sent, added, removed, rejected } = pushed;
+  context.log.info(
+    { job: job.name, segment_id: segmentId, sent, added, removed, rejected },
+    "segment_pushed",
+  );
+  throwIfTooMany(job, sent + counts.missing, rejected + counts.missing);
+  if (!isDone) throw new LimitReachedError("max_records", `${job.name}: --max-records was reached.`);
 }
 
 /** `2026-11-21T04:00:00.1Z` in the form of the service's instants. */
@@ -285,20 +251,64 @@ function instantOf(text: string): string {
   return text.replace(/Z$/u, "+00:00");
 }
 
+/** What is known before, and counted on the way. */
+interface Progressing {
+  readonly counts: PushCounts;
+  readonly pushed: Pushed;
+}
+
+/** Makes the segment what the query gives; false where `--max-records` left something undone. */
 async function changeAll(
   context: Context,
   push: SegmentPush,
-  target: Target,
-  of: { readonly change: PushChange; readonly pushed: Pushed },
-): Promise<void> {
+  segmentId: string,
+  { counts, pushed }: Progressing,
+): Promise<boolean> {
+  const { job, progress } = context;
+  // Who is new or gone comes first: adding everybody again may take several runs.
+  const lists: readonly PushList[] =
+    job.mode === "mirror" ? ["adding", "removing", "again"] : ["adding", "again"];
+  try {
+    if (job.mode === "mirror") await agreeToRemove(context, counts);
+    progress.start(job.name, counts.toAdd, add.name);
+    for (const list of lists) {
+      if (!(await changeListed(context, push, segmentId, { list, pushed }))) return false;
+    }
+    return true;
+  } finally {
+    progress.end(job.name);
+    context.count({ records_remaining: counts.toAdd - pushed.sent });
+  }
+}
+
+async function changeListed(
+  context: Context,
+  push: SegmentPush,
+  segmentId: string,
+  of: { readonly list: PushList; readonly pushed: Pushed },
+): Promise<boolean> {
+  const { maxRecords } = context.request;
   let after = "";
   for (;;) {
-    const pids = await context.outage.outlast(() => push.next(of.change, after, BATCH_PIDS));
+    const room = Math.min(BATCH_PIDS, (maxRecords ?? Number.POSITIVE_INFINITY) - of.pushed.done);
+    const listed = await context.outage.outlast(() => push.next(of.list, after, Math.max(room, 1)));
+    const pids = cutToSize(listed);
     const last = pids.at(-1);
-    if (last === undefined) return;
-    await changeMembers(context, push, target, { ...of, pids });
+    if (last === undefined) return true;
+    if (room <= 0) return false;
+    await changeMembers(context, push, segmentId, { ...of, pids });
     after = last;
   }
+}
+
+/** As many of the first PIDs as fit into one call, at least one. */
+function cutToSize(pids: readonly string[]): readonly string[] {
+  let bytes = 0;
+  for (const [i, pid] of pids.entries()) {
+    bytes += Buffer.byteLength(pid) + 2;
+    if (bytes > BATCH_BYTES) return pids.slice(0, Math.max(i, 1));
+  }
+  return pids;
 }
 
 function throwIfTooMany({ name, maxRejectRatio }: SegmentPushJobConfig, tried: number, rejected: number) {
@@ -313,7 +323,8 @@ function throwIfTooMany({ name, maxRejectRatio }: SegmentPushJobConfig, tried: n
 /** Makes a segment of what a query gives. */
 export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
   endpoints: [create, members, add, remove],
-  cursorDoc: "segment_id: the segment that was made; full_at: when everybody was last added again",
+  cursorDoc:
+    "segment_id: the segment that was made; full_at: when everybody was last added again; again_since: while that is going on",
   forecast: forecastPush,
   run: pushAll,
 };

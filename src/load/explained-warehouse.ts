@@ -60,6 +60,7 @@ function isPush(result: unknown): result is SegmentPush {
 function explainPush(push: SegmentPush, explain: (error: unknown) => unknown): SegmentPush {
   return {
     uncertainSince: push.uncertainSince,
+    againSince: push.againSince,
     settleUncertain: async (...args) => explained(() => push.settleUncertain(...args), explain),
     count: async () => explained(() => push.count(), explain),
     next: async (...args) => explained(() => push.next(...args), explain),

@@ -24,9 +24,12 @@ export interface PushCounts {
 /** A change of the segment under way. */
 export type PushChange = "adding" | "removing";
 
+/** Who is to be changed: `again` are known to be members, and added once more in case others removed them. */
+export type PushList = PushChange | "again";
+
 /** What the service made of a change. */
 export interface PushOutcome {
-  /** PIDs of the change that it doesn't know; each gets a reject. */
+  /** PIDs of the change that it doesn't know; each gets a reject. Open rejects of the others are resolved. */
   readonly invalid: readonly string[];
   /** PIDs that this job added, of those that are members now; null for all of them. */
   readonly own: ReadonlySet<string> | null;
@@ -39,11 +42,13 @@ export interface PushOutcome {
 export interface SegmentPush {
   /** When the oldest add was begun of which nobody knows what came of it, ISO 8601; null for none. */
   readonly uncertainSince: string | null;
+  /** {@link PushOptions.again} as a moment, ISO 8601; null for null. */
+  readonly againSince: string | null;
   /** Decides what came of those: `own` were added, the others not. To be called before {@link count} where there are some. */
   settleUncertain(commit: FeedCommit, own: ReadonlySet<string>): Promise<{ readonly rowsWritten: number }>;
   count(): Promise<PushCounts>;
-  /** PIDs to add or remove behind one, in their order. */
-  next(change: PushChange, after: string, limit: number): Promise<readonly string[]>;
+  /** PIDs to add or remove behind one, in their order. Throws a StopJobError when the work table was lost, as {@link count} does. */
+  next(list: PushList, after: string, limit: number): Promise<readonly string[]>;
   /** Notes a change before it is sent; durable once this resolves. @param since a moment before it, by the service's clock. */
   begin(change: PushChange, pids: readonly string[], since: string): Promise<void>;
   finish(
@@ -61,8 +66,11 @@ export interface PushOptions {
   readonly segmentId: string;
   /** Key: `service_pid`. */
   readonly source: InputSource;
-  /** Add everybody again, also those who are known to be members. */
-  readonly again: boolean;
+  /**
+   * Add everybody once more who was last added before this moment, by the warehouse's clock: ISO 8601, `now`, or null for
+   * nobody. A later pass with the same moment goes on with the earlier one.
+   */
+  readonly again: string | null;
 }
 
 /** A push that is only planned. */

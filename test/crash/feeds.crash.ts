@@ -49,16 +49,19 @@ async function prepare(name: string): Promise<{ setting: Setting; segment: strin
   return { setting, segment };
 }
 
-async function killed(setting: Setting, job: string, at: string): Promise<void> {
+async function killed(setting: Setting, job: string, at: string, ...more: string[]): Promise<void> {
   const env = { ...setting.env, PERSON_ETL_CRASH_AT: at };
-  const { child, result } = startCli(["--json", "run", job], { ...setting, env });
+  const { child, result } = startCli(["--json", "run", job, ...more], { ...setting, env });
   await result;
   expect([at, child.signalCode]).toEqual([at, "SIGKILL"]);
 }
 
-async function finish(setting: Setting, job: string): Promise<void> {
+async function finish(setting: Setting, job: string) {
   const { code, stdout } = await runCli(["--json", "run", job], setting);
   expect({ code, stdout }).toMatchObject({ code: 0 });
+  // What `run --json` prints.
+  const { jobs } = JSON.parse(stdout) as { jobs: { records_sent: number; requests: number }[] };
+  return jobs[0];
 }
 
 async function membersIn(setting: Setting, sql: string): Promise<readonly string[]> {
@@ -117,5 +120,38 @@ describe("a push that is killed", () => {
     await setVips(pids.slice(14_000));
     await finish(setting, "push");
     expect(await pushed()).toEqual(pids.slice(14_000).toSorted());
+  });
+
+  // Requests: the segment is made, its first page read, then 10,000, 10,000 and 5,000 people are added.
+  test.each([
+    { at: "before_send:4", left: 15_000, calls: 4 },
+    { at: "after_commit:4", left: 5000, calls: 2 },
+    { at: "after_receive:5", left: 0, calls: 3 },
+    { at: "before_send:5", left: 5000, calls: 3 },
+  ])("in its first run, at $at, goes on with what is left", async ({ at, left, calls }) => {
+    const { setting, segment } = await prepare(`killed pass ${at}`);
+    const pids = (await livingOf(segment)).slice(0, 25_000);
+    await setting.query("CREATE SCHEMA crm; CREATE TABLE crm.vip (pid text)");
+    await setting.query(
+      `INSERT INTO crm.vip SELECT * FROM json_array_elements_text('${JSON.stringify(pids)}'::json)`,
+    );
+    await killed(setting, "push", at);
+    // The pages that tell what came of the batch under way, the first page, and what is left to add.
+    expect(await finish(setting, "push")).toMatchObject({ records_sent: left, requests: calls });
+    expect(await finish(setting, "push")).toMatchObject({ records_sent: 0, requests: 1 });
+  });
+
+  test("while it adds everybody again, goes on with what is left", async () => {
+    const { setting, segment } = await prepare("killed full pass");
+    const pids = (await livingOf(segment)).slice(0, 25_000);
+    await setting.query("CREATE SCHEMA crm; CREATE TABLE crm.vip (pid text)");
+    await setting.query(
+      `INSERT INTO crm.vip SELECT * FROM json_array_elements_text('${JSON.stringify(pids)}'::json)`,
+    );
+    expect(await finish(setting, "push")).toMatchObject({ records_sent: 25_000 });
+    // Of whom it is not known whether they were added again, they are so once more.
+    await killed(setting, "push", "after_receive:4", "--full-refresh");
+    expect(await finish(setting, "push")).toMatchObject({ records_sent: 5000, requests: 2 });
+    expect(await finish(setting, "push")).toMatchObject({ records_sent: 0, requests: 1 });
   });
 });

@@ -1,5 +1,8 @@
 import { expect, test } from "vitest";
+import { StopJobError } from "../../src/errors.ts";
 import { planJobs } from "../../src/jobs/plan.ts";
+import type { SegmentPush } from "../../src/load/push-warehouse.ts";
+import type { Warehouse } from "../../src/load/warehouse.ts";
 import { configOf, jobOf, startWorld, unaccountedRows, type World } from "./world.ts";
 
 const config = (more = "mode: mirror, max_remove_ratio: 1") =>
@@ -52,6 +55,21 @@ async function membersOf(world: World, name?: string): Promise<readonly string[]
     .toSorted();
 }
 
+/** A warehouse in which something happens when a push comes to some point. */
+function during(
+  world: World,
+  hook: (push: SegmentPush) => Partial<SegmentPush> | Promise<Partial<SegmentPush>>,
+) {
+  const warehouse: Warehouse = {
+    ...world.warehouse,
+    async openPush(...args) {
+      const push = await world.warehouse.openPush(...args);
+      return { ...push, ...(await hook(push)) };
+    },
+  };
+  return { warehouse };
+}
+
 /** Runs the push alone, and sees that its books add up. */
 async function push(world: World, ...args: Parameters<World["run"]>) {
   const job = jobOf(await world.run({ jobs: ["vip_push"], ...args[0] }, args[1]), "vip_push");
@@ -73,8 +91,19 @@ test("a query becomes a segment, once, and its difference is what is sent from t
     records_unchanged: 0,
   });
   expect(await membersOf(world)).toEqual(pids.slice(0, 100).toSorted());
-  expect(await world.rows("SELECT source, source_key, stage, code FROM person_data.reject")).toEqual([
-    { source: "vip_push", source_key: "p-nobody", stage: "send", code: "unknown_pid" },
+  expect(
+    await world.rows(
+      `SELECT r.source, r.source_key, r.stage, r.code, c.endpoint FROM person_data.reject AS r
+      LEFT JOIN person_data_ops.api_call AS c ON c.api_request_id = r.api_request_id`,
+    ),
+  ).toEqual([
+    {
+      source: "vip_push",
+      source_key: "p-nobody",
+      stage: "send",
+      code: "unknown_pid",
+      endpoint: "POST /v2/segments/members/add",
+    },
   ]);
   expect(await world.rows("SELECT name, description, source, current_size FROM person_data.segment")).toEqual(
     [{ name: "VIP customers", description: "The best", source: "api", current_size: "100" }],
@@ -241,4 +270,199 @@ test("a query that gives no service_pid is told before anything happens", async 
   await expect(world.run({ jobs: ["vip_push"] })).rejects.toMatchObject({
     problems: [{ path: "jobs.vip_push.sql" }],
   });
+});
+
+async function editSegment(world: World, change: { add?: readonly string[]; remove?: readonly string[] }) {
+  const segment = await segmentOf(world);
+  await world.control("/members", { segment_id: segment?.segment_id, ...change });
+}
+
+/** PIDs that were sent to be added or removed, in all runs. */
+async function sentSoFar(world: World): Promise<number> {
+  return Number(
+    await world.value(
+      "SELECT coalesce(sum(records_sent), 0) FROM person_data_ops.api_call WHERE endpoint LIKE '%members/%'",
+    ),
+  );
+}
+
+test.each(["append", "mirror"])(
+  "%s: when the database crashes, the list of who is wanted is lost and nobody is removed for it",
+  async (mode) => {
+    const { world, pids } = await startPush({ config: config(`mode: ${mode}, max_remove_ratio: 0.1`) });
+    await setVips(world, pids.slice(0, 100));
+    await push(world);
+    await setVips(world, pids.slice(0, 110));
+    const crash = async () => {
+      const [table] = await world.rows(
+        "SELECT tablename FROM pg_tables WHERE tablename LIKE 'push_wanted_%'",
+      );
+      await world.rows(`TRUNCATE person_data.${table?.["tablename"]}`);
+    };
+    const services = during(world, (opened) => ({
+      // After the counts, and what `max_remove_ratio` makes of them.
+      async next(...args) {
+        await crash();
+        return opened.next(...args);
+      },
+    }));
+    const lost = jobOf(await world.run({ jobs: ["vip_push"] }, services), "vip_push");
+    expect(lost).toMatchObject({ status: "failed", error: { code: "work_table_lost" } });
+    expect(await membersOf(world)).toEqual(pids.slice(0, 100).toSorted());
+    expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 10 });
+  },
+);
+
+test("--max-records bounds whom a push adds and removes, and the next run goes on: a first pass too", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 50));
+  const limited = { status: "limited", limited_by: "max_records" };
+  expect(await push(world, { maxRecords: 0 })).toMatchObject({
+    ...limited,
+    records_sent: 0,
+    records_remaining: 50,
+  });
+  expect(await push(world, { maxRecords: 20 })).toMatchObject({
+    ...limited,
+    records_sent: 20,
+    records_remaining: 30,
+  });
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 30, records_unchanged: 20 });
+  expect(await push(world, { maxRecords: 0 })).toMatchObject({ status: "succeeded", requests: 1 });
+  await setVips(world, pids.slice(30, 60)); // ten to add, thirty to remove
+  expect(await push(world, { maxRecords: 15 })).toMatchObject({
+    ...limited,
+    records_sent: 10,
+    records_remaining: 0,
+  });
+  expect((await membersOf(world)).length).toBe(55);
+  expect(await push(world, { maxRecords: 25 })).toMatchObject({ status: "succeeded", records_sent: 0 });
+  expect(await membersOf(world)).toEqual(pids.slice(30, 60).toSorted());
+  expect(await sentSoFar(world)).toBe(50 + 10 + 30);
+});
+
+test("a pass that adds everybody again is gone on with, and whoever is new or gone comes before it", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 50));
+  await push(world);
+  await editSegment(world, { remove: pids.slice(0, 50) });
+  await setVips(world, pids.slice(5, 60));
+  expect(await push(world, { fullRefresh: true, maxRecords: 30 })).toMatchObject({
+    status: "limited",
+    records_sent: 25, // ten new ones, then five removals, then fifteen again
+    records_remaining: 30,
+  });
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 30 });
+  expect(await membersOf(world)).toEqual(pids.slice(5, 60).toSorted());
+  expect(await push(world)).toMatchObject({ records_sent: 0 });
+});
+
+test.each(["2999-01-01T00:00:00Z", "yesterday"])(
+  "a checkpoint that says that everybody was added at %s makes a full pass due",
+  async (fullAt) => {
+    const { world, pids } = await startPush();
+    await setVips(world, pids.slice(0, 10));
+    await push(world);
+    await editSegment(world, { remove: pids.slice(0, 3) });
+    await world.rows(
+      `UPDATE person_data_ops.checkpoint SET cursor = jsonb_set(cursor, '{full_at}', '"${fullAt}"') WHERE job = 'vip_push'`,
+    );
+    expect(await push(world)).toMatchObject({ records_sent: 10 });
+    expect(await membersOf(world)).toEqual(pids.slice(0, 10).toSorted());
+    expect(await push(world)).toMatchObject({ records_sent: 0 });
+  },
+);
+
+test("who was added by others long after a crash isn't taken for the job's own", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 5));
+  await push(world);
+  await setVips(world, pids.slice(0, 8));
+  const killed = during(world, (opened) => ({
+    async begin(...args) {
+      await opened.begin(...args);
+      throw new StopJobError("killed", "Killed before it sent anything.");
+    },
+  }));
+  expect(await push(world, {}, killed)).toMatchObject({ status: "failed", error: { code: "killed" } });
+  await world.control("/clock", { days: 0.5 });
+  await editSegment(world, { add: pids.slice(6, 8) });
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 3 });
+  await setVips(world, pids.slice(0, 2));
+  await push(world);
+  expect(await membersOf(world)).toEqual([...pids.slice(0, 2), ...pids.slice(6, 8)].toSorted());
+});
+
+test("who was added by others while the query ran isn't taken for the job's own", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 5));
+  await push(world);
+  await setVips(world, pids.slice(0, 8));
+  await world.control("/faults", { faults: "reply_lost@add#1" });
+  const slow = during(world, async () => {
+    await editSegment(world, { add: pids.slice(6, 8) });
+    return {};
+  });
+  expect(await push(world, {}, { ...slow, random: () => 0 })).toMatchObject({
+    status: "succeeded",
+    retries: 1,
+  });
+  await setVips(world, pids.slice(0, 2));
+  await push(world);
+  expect(await membersOf(world)).toEqual([...pids.slice(0, 2), ...pids.slice(6, 8)].toSorted());
+});
+
+test.each([
+  ["a call that is refused at first", "429@add#1", {}],
+  ["a pass that adds everybody again", "", { fullRefresh: true }],
+])(
+  "mirror removes a person once more whom it removed and added again in %s",
+  async (_what, faults, request) => {
+    const { world, pids } = await startPush();
+    await setVips(world, pids.slice(0, 20));
+    await push(world);
+    await setVips(world, pids.slice(5, 20));
+    await push(world);
+    await setVips(world, pids.slice(0, 20));
+    await world.control("/faults", { faults });
+    await push(world, request, { random: () => 0 });
+    expect(await membersOf(world)).toEqual(pids.slice(0, 20).toSorted());
+    await setVips(world, pids.slice(5, 20));
+    await push(world);
+    expect(await membersOf(world)).toEqual(pids.slice(5, 20).toSorted());
+  },
+);
+
+test("calls that are too large are halved, until one PID alone is", async () => {
+  const { world, pids } = await startPush();
+  await world.control("/faults", { faults: "413=3@add,413=3@remove" });
+  await setVips(world, pids.slice(0, 11));
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 11 });
+  expect(await membersOf(world)).toEqual(pids.slice(0, 11).toSorted());
+  await setVips(world, pids.slice(0, 2));
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 0 });
+  expect(await membersOf(world)).toEqual(pids.slice(0, 2).toSorted());
+  await world.control("/faults", { faults: "413=0@add" });
+  await setVips(world, pids.slice(0, 4));
+  expect(await push(world)).toMatchObject({ status: "failed", error: { code: "request_refused" } });
+});
+
+test("a segment that goes while it is filled is told without a word that nothing was changed", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 10));
+  await push(world);
+  await setVips(world, pids.slice(5, 15));
+  const deleted = during(world, (opened) => ({
+    async finish(...args) {
+      const done = await opened.finish(...args);
+      await world.control("/delete_segment", { segment_id: (await segmentOf(world))?.segment_id });
+      return done;
+    },
+  }));
+  const stopped = await push(world, {}, deleted);
+  expect(stopped).toMatchObject({ status: "failed", records_sent: 5, error: { code: "segment_gone" } });
+  expect(stopped.error?.message).not.toContain("Nothing was changed");
+  const next = await push(world);
+  expect(next).toMatchObject({ status: "failed", error: { code: "segment_gone" } });
+  expect(next.error?.message).toContain("Nothing was changed");
 });

@@ -81,7 +81,7 @@ describe.runIf(bigQuery)("the bytes that a selection scans", () => {
       relation: { sql: "SELECT id AS service_pid FROM people" },
       fields: {},
     };
-    const plan = await warehouse.planPush({ job: "push", segmentId: null, source, again: true });
+    const plan = await warehouse.planPush({ job: "push", segmentId: null, source, again: "now" });
     expect(plan).toMatchObject({ read: 0, bytesToScan: 2000 });
   });
 

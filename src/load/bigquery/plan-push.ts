@@ -7,17 +7,19 @@ import { quoteLiteral, tableText } from "./names.ts";
 import { sizeOf } from "./scan-size.ts";
 import {
   changeColumns,
-  changeQuery,
   type Changes,
   type Difference,
   type Given,
+  listQuery,
+  momentOf,
   pushCounts,
   stageStatements,
 } from "./segment-push.ts";
 import type { Session } from "./session.ts";
 
 /** What is known of members before the first migration. */
-const NOBODY = `(SELECT '' AS job, '' AS segment_id, '' AS service_pid, '' AS state, '' AS run_id, FALSE AS is_own
+const NOBODY = `(SELECT '' AS job, '' AS segment_id, '' AS service_pid, '' AS state, FALSE AS is_own,
+  CURRENT_TIMESTAMP() AS since, CURRENT_TIMESTAMP() AS _synced_at
   FROM UNNEST([1]) AS n WHERE n = 0)`;
 
 /** Counts what a push would change, by one script, whose tables end with it. */
@@ -34,8 +36,7 @@ export async function planPush(
 ): Promise<PlannedPush> {
   const { names } = session;
   const push: Difference = {
-    run: { runId: "" },
-    again,
+    againSince: momentOf(again),
     wanted: "push_wanted",
     state: place.hasSegments ? tableText(names, "data", "segment_push_member") : NOBODY,
     ofJob: `p.job = ${quoteLiteral(job)} AND p.segment_id = ${quoteLiteral(segmentId ?? "")}`,
@@ -44,7 +45,7 @@ export async function planPush(
     ? await place.openForeign(PUSH_READING)
     : await openLocalInput(session, { input: source, type: PUSH_READING.type }, PUSH_READING);
   try {
-    const known = `SELECT p.service_pid, p.state, p.is_own${again ? ", p.run_id" : ""} FROM ${push.state} AS p
+    const known = `SELECT p.service_pid, p.state, p.is_own${again === null ? "" : ", p.since, p._synced_at"} FROM ${push.state} AS p
       WHERE ${push.ofJob}`;
     const bytes = await sizeOf(session, [
       ...(place.foreign ? [] : [opened.rawRows]),
@@ -55,7 +56,7 @@ export async function planPush(
     const [found] = await session.script<Given & Changes & Pick<PlannedPush, "newcomers" | "uncertain">>(
       statements,
       sql.raw(`SELECT g.*, ${changeColumns(push)},
-        (SELECT COUNT(*) FROM (${changeQuery({ ...push, again: false }, "adding")}) AS n) AS newcomers,
+        (SELECT COUNT(*) FROM (${listQuery(push, "adding")}) AS n) AS newcomers,
         (SELECT COUNT(*) FROM ${push.state} AS p WHERE ${push.ofJob} AND p.state = 'adding') AS uncertain
         FROM (SELECT ${given} FROM push_row) AS g`),
     );

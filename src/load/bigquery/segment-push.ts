@@ -1,7 +1,14 @@
 import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import type { FeedCommit } from "../feed-warehouse.ts";
-import type { PushChange, PushCounts, PushOptions, PushOutcome, SegmentPush } from "../push-warehouse.ts";
+import type {
+  PushChange,
+  PushCounts,
+  PushList,
+  PushOptions,
+  PushOutcome,
+  SegmentPush,
+} from "../push-warehouse.ts";
 import type { Suppression } from "../suppression.ts";
 import type { RunRef } from "../warehouse.ts";
 import { commitFeedWith, type FeedContext } from "./feeds.ts";
@@ -16,9 +23,8 @@ import { declareKey, suppressedText } from "./suppression.ts";
 
 /** What is compared with each other; tables as they stand in statements. */
 export interface Difference {
-  readonly run: Pick<RunRef, "runId">;
-  /** Add everybody again. */
-  readonly again: boolean;
+  /** {@link PushOptions.again} as an expression. */
+  readonly againSince: string | null;
   /** What the query gave, for this push alone. */
   readonly wanted: string;
   readonly state: string;
@@ -53,6 +59,7 @@ export async function openPush(
   const name = await ownTable(session, run, `${STAGING_PREFIX}push_${hash}_`);
   const push: Push = {
     ...options,
+    againSince: momentOf(options.again),
     context,
     run,
     wanted: tableText(names, "data", name),
@@ -67,16 +74,19 @@ export async function openPush(
     await dropTable(session, name);
     throw error;
   });
-  const [uncertain] = await session.rows<{ since: string | null }>(
-    sql.raw(`SELECT MIN(since) AS since FROM ${push.state} AS p WHERE ${push.ofJob} AND p.state = 'adding'`),
-  );
+  const [known] = await session.rows<{ since: string | null; againSince: string | null }>(sql`
+    SELECT (SELECT MIN(p.since) FROM ${sql.raw(`${push.state} AS p WHERE ${push.ofJob} AND p.state = 'adding'`)}) AS since,
+      ${sql.raw(push.againSince ?? "CAST(NULL AS TIMESTAMP)")} AS againSince`);
+  const againSince = known?.againSince ?? null;
+  const open = { ...push, againSince: againSince === null ? null : `TIMESTAMP ${quoteLiteral(againSince)}` };
   return {
-    uncertainSince: uncertain?.since ?? null,
+    uncertainSince: known?.since ?? null,
+    againSince,
     settleUncertain: (commit, own) => settleUncertain(push, commit, own),
-    count: () => countPush(session, push, given),
-    async next(change, after, limit) {
+    count: () => countPush(session, open, given),
+    async next(list, after, limit) {
       const rows = await session.rows<{ pid: string }>(sql`
-        SELECT pid FROM (${sql.raw(changeQuery(push, change))}) AS c WHERE pid > ${after}
+        SELECT pid FROM (${sql.raw(listQuery(open, list))}) AS c WHERE pid > ${after}
         ORDER BY pid LIMIT ${sql.raw(String(limit))}`);
       return rows.map(({ pid }) => pid);
     },
@@ -141,18 +151,32 @@ export function stageStatements(
   };
 }
 
+/** Since when people are added again, as an expression; null for never. */
+export function momentOf(again: string | null): string | null {
+  if (again === null) return null;
+  // A moment that is still to come would never be reached.
+  return again === "now"
+    ? "CURRENT_TIMESTAMP()"
+    : `LEAST(TIMESTAMP ${quoteLiteral(again)}, CURRENT_TIMESTAMP())`;
+}
+
 /** Who has to be added, or removed. */
-export function changeQuery({ run, wanted, state, ofJob, again }: Difference, change: PushChange): string {
-  if (change === "removing") {
+export function listQuery({ wanted, state, ofJob, againSince }: Difference, list: PushList): string {
+  if (list === "removing") {
     return `SELECT p.service_pid AS pid FROM ${state} AS p
       WHERE ${ofJob} AND p.is_own AND p.state IN ('member', 'removing')
         AND p.service_pid NOT IN (SELECT w.service_pid FROM ${wanted} AS w)`;
   }
-  const isSettled = again
-    ? `p.state = 'invalid' AND p.run_id = ${quoteLiteral(run.runId)}`
-    : "p.state IN ('member', 'invalid')";
+  // `since` stands while a call is under way, and after a crash.
+  const isSettled = againSince ? `(p.since IS NULL AND p._synced_at >= ${againSince})` : "TRUE";
+  if (list === "again") {
+    return `SELECT p.service_pid AS pid FROM ${state} AS p
+      WHERE ${ofJob} AND p.state = 'member' AND NOT ${isSettled}
+        AND p.service_pid IN (SELECT w.service_pid FROM ${wanted} AS w)`;
+  }
   return `SELECT w.service_pid AS pid FROM ${wanted} AS w
-    WHERE w.service_pid NOT IN (SELECT p.service_pid FROM ${state} AS p WHERE ${ofJob} AND ${isSettled})`;
+    WHERE w.service_pid NOT IN (SELECT p.service_pid FROM ${state} AS p
+      WHERE ${ofJob} AND (p.state = 'member' OR (p.state = 'invalid' AND ${isSettled})))`;
 }
 
 /** What {@link changeColumns} gives. */
@@ -164,8 +188,9 @@ export interface Changes {
 
 /** Columns that count the difference. */
 export function changeColumns(push: Difference): string {
-  return `(SELECT COUNT(*) FROM (${changeQuery(push, "adding")}) AS a) AS toAdd,
-      (SELECT COUNT(*) FROM (${changeQuery(push, "removing")}) AS r) AS toRemove,
+  return `(SELECT COUNT(*) FROM (${listQuery(push, "adding")}) AS a)
+        + (SELECT COUNT(*) FROM (${listQuery(push, "again")}) AS g) AS toAdd,
+      (SELECT COUNT(*) FROM (${listQuery(push, "removing")}) AS r) AS toRemove,
       (SELECT COUNT(*) FROM ${push.state} AS p WHERE ${push.ofJob} AND p.is_own
         AND p.state IN ('member', 'removing')) AS own`;
 }
@@ -244,8 +269,17 @@ async function finish(
               since = NULL, run_id = ${run.runId}, _synced_at = ${NOW}
             WHERE ${ofBatch}`
           : sql`DELETE FROM ${state} AS p WHERE ${ofBatch}`;
-      if (invalid.length === 0) return [moved, count("segment_push_member")];
       const reject = tableId(names, "data", "reject");
+      // Of those whom the service knows now.
+      const resolved = sql`UPDATE ${reject} AS r SET resolved_at = ${NOW}, _synced_at = ${NOW}
+        WHERE r.job = ${run.job} AND r.source = ${run.job} AND r.code = 'unknown_pid' AND r.resolved_at IS NULL
+          AND r.source_key IN UNNEST(_etl_pids) AND r.source_key NOT IN UNNEST(_etl_invalid)`;
+      const done = [
+        moved,
+        count("segment_push_member"),
+        ...(change === "adding" ? [resolved, count("reject")] : []),
+      ];
+      if (invalid.length === 0) return done;
       const rejected = sql`INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details,
           api_request_id, created_at, _synced_at)
         SELECT GENERATE_UUID(), ${run.runId}, ${run.job}, ${run.job}, pid, 'send', 'unknown_pid', ${rejectMessage}, NULL,
@@ -253,7 +287,7 @@ async function finish(
         FROM (SELECT DISTINCT pid FROM UNNEST(_etl_invalid) AS pid)
         WHERE pid NOT IN (SELECT r.source_key FROM ${reject} AS r
           WHERE r.job = ${run.job} AND r.resolved_at IS NULL AND r.source_key IS NOT NULL)`;
-      return [moved, count("segment_push_member"), rejected, count("reject")];
+      return [...done, rejected, count("reject")];
     },
     outcome: "1 AS done",
     read: () => null,
@@ -262,20 +296,28 @@ async function finish(
 }
 
 async function settleUncertain(
-  { context, run, ofJob }: Push,
+  { context, run, ofJob, state: stateText }: Push,
   commit: FeedCommit,
   own: ReadonlySet<string>,
 ): Promise<{ readonly rowsWritten: number }> {
+  // Of `own` only those: others may have added any number of people meanwhile, and a variable holds 1 MB.
+  const uncertain = await context.session.rows<{ pid: string }>(
+    sql.raw(`SELECT p.service_pid AS pid FROM ${stateText} AS p WHERE ${ofJob} AND p.state = 'adding'`),
+  );
+  const found = uncertain.map(({ pid }) => pid).filter((pid) => own.has(pid));
   const { rowsWritten } = await commitFeedWith(context, commit, {
     rows: [],
     tables: [],
-    declare: [sql`_etl_own ARRAY<STRING> DEFAULT ${[...own]}`],
+    declare: [sql`_etl_own ARRAY<STRING> DEFAULT ${found}`],
     statements: ({ names }): readonly RawBuilder<unknown>[] => {
       const state = tableId(names, "data", "segment_push_member");
       const isUncertain = sql.raw(`${ofJob} AND p.state = 'adding'`);
       return [
         sql`UPDATE ${state} AS p SET state = 'member', is_own = TRUE, since = NULL, run_id = ${run.runId}, _synced_at = ${NOW}
           WHERE ${isUncertain} AND p.service_pid IN UNNEST(_etl_own)`,
+        // Those were the job's own before, and it was about to remove them, then to add them again: both can be done once more.
+        sql`UPDATE ${state} AS p SET state = 'removing', since = NULL, run_id = ${run.runId}, _synced_at = ${NOW}
+          WHERE ${isUncertain} AND p.is_own`,
         // Of the others it isn't known: they are asked for again where the query still gives them.
         sql`DELETE FROM ${state} AS p WHERE ${isUncertain}`,
       ];

@@ -3,13 +3,13 @@ import { type ForeignDatabase, PUSH_READING } from "../foreign-database.ts";
 import type { PlannedPush, PushPlan } from "../push-warehouse.ts";
 import type { Suppression } from "../suppression.ts";
 import { type SchemaNames, tableId } from "./names.ts";
-import { changeQuery, countPush, type Difference, stageWanted } from "./segment-push.ts";
+import { countPush, type Difference, listQuery, momentOf, stageWanted } from "./segment-push.ts";
 import type { Session } from "./session.ts";
 import { suppressedSql } from "./suppression.ts";
 
 /** What is known of members before the first migration. */
 const NOBODY = sql`(SELECT NULL::text AS job, NULL::text AS segment_id, NULL::text AS service_pid, NULL::text AS state,
-  NULL::text AS run_id, false AS is_own WHERE false)`;
+  false AS is_own, now() AS since, now() AS _synced_at WHERE false)`;
 
 /** Counts what a push would change, in temporary tables; inside a transaction that is rolled back. */
 export async function planPush(
@@ -24,10 +24,10 @@ export async function planPush(
   },
 ): Promise<PlannedPush> {
   const push: Difference = {
-    run: { runId: "", job },
+    run: { job },
     segmentId: segmentId ?? "",
     source,
-    again,
+    againSince: momentOf(again),
     wanted: sql`pg_temp.push_wanted`,
     state: place.hasSegments ? tableId(names, "data", "segment_push_member") : NOBODY,
   };
@@ -40,7 +40,7 @@ export async function planPush(
     : 0;
   const counts = await countPush(session, push, { ...found, suppressed });
   const [more] = await session.rows<{ newcomers: number; uncertain: number }>(sql`
-    SELECT (SELECT count(*) FROM (${changeQuery({ ...push, again: false }, "adding")}) AS a) AS newcomers,
+    SELECT (SELECT count(*) FROM (${listQuery(push, "adding")}) AS a) AS newcomers,
       (SELECT count(*) FROM ${push.state} AS p
         WHERE job = ${job} AND segment_id = ${push.segmentId} AND state = 'adding') AS uncertain`);
   return {

@@ -1,7 +1,15 @@
 import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
 import type { FeedCommit } from "../feed-warehouse.ts";
-import type { PushChange, PushCounts, PushOptions, PushOutcome, SegmentPush } from "../push-warehouse.ts";
+import { StopJobError } from "../../errors.ts";
+import type {
+  PushChange,
+  PushCounts,
+  PushList,
+  PushOptions,
+  PushOutcome,
+  SegmentPush,
+} from "../push-warehouse.ts";
 import type { RunRef } from "../warehouse.ts";
 import { commitFeedWith, type FeedContext, type FeedPlace } from "./feeds.ts";
 import { type ForeignDatabase, PUSH_READING } from "../foreign-database.ts";
@@ -13,8 +21,10 @@ import { inTransaction, type Session } from "./session.ts";
 import { readSuppression, requireSameEpoch, suppressedSql } from "./suppression.ts";
 
 /** What is compared with each other. */
-export interface Difference extends PushOptions {
-  readonly run: Pick<RunRef, "runId" | "job">;
+export interface Difference extends Omit<PushOptions, "again"> {
+  readonly run: Pick<RunRef, "job">;
+  /** {@link PushOptions.again} as a timestamp. */
+  readonly againSince: RawBuilder<unknown> | null;
   /** Table of what the query gave. */
   readonly wanted: RawBuilder<unknown>;
   readonly state: RawBuilder<unknown>;
@@ -34,6 +44,9 @@ export interface Given {
   readonly wanted: number;
 }
 
+/** A row of the table of who is wanted that is nobody's: no PID is empty. */
+const MARK = "";
+
 /** Freezes what the query gives; `foreign` is null for a query over the warehouse itself. */
 export async function openPush(
   context: FeedContext,
@@ -45,31 +58,35 @@ export async function openPush(
   const name = `push_wanted_${createHash("sha256").update(run.job).digest("hex").slice(0, 24)}`;
   const push: Push = {
     ...options,
+    againSince: momentOf(options.again),
     context,
     run,
     wanted: tableId(names, "data", name),
     state: tableId(names, "data", "segment_push_member"),
   };
   const create = `CREATE UNLOGGED TABLE ${quoteQualified([names.data, name])}`;
-  const { given, since } = await inRunTransaction(context, run, async (session) => {
+  const { given, since, againSince } = await inRunTransaction(context, run, async (session) => {
     const suppression = await readSuppression(session, names, context.readErasureSecret);
     const found = await stageWanted(session, push, create, foreign);
     const isErased = suppression.key && suppressedSql(names, suppression.key).pid("service_pid");
     const suppressed = isErased ? await session.change(sql`DELETE FROM ${push.wanted} WHERE ${isErased}`) : 0;
     await requireSameEpoch(session, names, suppression);
-    const [uncertain] = await session.rows<{ since: string | null }>(sql`
-      SELECT min(since) AS since FROM ${push.state}
+    const [known] = await session.rows<{ since: string | null; againSince: string | null }>(sql`
+      SELECT min(since) AS since, ${push.againSince ?? sql`NULL::timestamptz`} AS "againSince" FROM ${push.state}
       WHERE job = ${run.job} AND segment_id = ${push.segmentId} AND state = 'adding'`);
-    return { given: { ...found, suppressed }, since: uncertain?.since ?? null };
+    return { since: null, againSince: null, ...known, given: { ...found, suppressed } };
   });
+  const open: Push = { ...push, againSince: againSince === null ? null : sql`${againSince}::timestamptz` };
   return {
     uncertainSince: since,
+    againSince,
     settleUncertain: (commit, own) => settleUncertain(push, commit, own),
-    count: () => inTransaction(context.pool, (session) => countPush(session, push, given)),
-    next: (change, after, limit) =>
+    count: () => inTransaction(context.pool, (session) => countPush(session, open, given)),
+    next: (list, after, limit) =>
       inTransaction(context.pool, async (session) => {
+        await requireWanted(session, open);
         const rows = await session.rows<{ pid: string }>(sql`
-          SELECT pid FROM (${changeQuery(push, change)}) AS c WHERE pid > ${after} ORDER BY pid LIMIT ${limit}`);
+          SELECT pid FROM (${listQuery(open, list)}) AS c WHERE pid > ${after} ORDER BY pid LIMIT ${limit}`);
         return rows.map(({ pid }) => pid);
       }),
     begin: (change, pids, at) =>
@@ -80,6 +97,13 @@ export async function openPush(
         await session.change(sql`DROP TABLE IF EXISTS ${push.wanted}`);
       }),
   };
+}
+
+/** Since when people are added again; null for never. */
+export function momentOf(again: string | null): RawBuilder<unknown> | null {
+  if (again === null) return null;
+  // A moment that is still to come would never be reached.
+  return again === "now" ? sql`now()` : sql`least(${again}::timestamptz, now())`;
 }
 
 /** Makes the table of who is wanted, by a `create` that lacks its columns; inside a transaction. */
@@ -101,6 +125,7 @@ export async function stageWanted(
   await session.client.query(`${create} (service_pid text COLLATE "C" PRIMARY KEY)`);
   const distinct = await session.change(sql`
     INSERT INTO ${wanted} SELECT DISTINCT source_key FROM pg_temp.push_row WHERE btrim(source_key) <> ''`);
+  await session.change(sql`INSERT INTO ${wanted} VALUES (${MARK})`);
   await session.change(sql`ANALYZE ${wanted}`);
   const [counts] = await session.rows<{ read: number; missing: number }>(sql`
     SELECT count(*) AS read, count(*) FILTER (WHERE coalesce(btrim(source_key), '') = '') AS missing
@@ -108,31 +133,50 @@ export async function stageWanted(
   return { read: counts?.read ?? 0, missing: counts?.missing ?? 0, wanted: distinct };
 }
 
+/** The table of who is wanted is unlogged: a crash of the server empties it, and then everybody would seem to be unwanted. */
+async function requireWanted(session: Session, { run, wanted }: Difference): Promise<void> {
+  const found = await session.rows(sql`SELECT 1 AS found FROM ${wanted} WHERE service_pid = ${MARK}`);
+  if (found.length > 0) return;
+  throw new StopJobError(
+    "work_table_lost",
+    `${run.job}: the database has crashed meanwhile, and with it went the list of whom the query gave. Nobody was removed ` +
+      "for it; run the job again, and it goes on where it was.",
+  );
+}
+
 /** Who has to be added, or removed. */
-export function changeQuery(
-  { run, segmentId, wanted, state, again }: Difference,
-  change: PushChange,
+export function listQuery(
+  { run, segmentId, wanted, state, againSince }: Difference,
+  list: PushList,
 ): RawBuilder<unknown> {
   const ofJob = sql`p.job = ${run.job} AND p.segment_id = ${segmentId}`;
-  if (change === "removing") {
+  if (list === "removing") {
     return sql`
       SELECT p.service_pid AS pid FROM ${state} AS p
       WHERE ${ofJob} AND p.is_own AND p.state IN ('member', 'removing')
         AND NOT EXISTS (SELECT FROM ${wanted} AS w WHERE w.service_pid = p.service_pid)`;
   }
-  const isSettled = again
-    ? sql`p.state = 'invalid' AND p.run_id = ${run.runId}`
-    : sql`p.state IN ('member', 'invalid')`;
+  // `since` stands while a call is under way, and after a crash.
+  const isSettled = againSince ? sql`(p.since IS NULL AND p._synced_at >= ${againSince})` : sql`true`;
+  if (list === "again") {
+    return sql`
+      SELECT p.service_pid AS pid FROM ${state} AS p JOIN ${wanted} AS w ON w.service_pid = p.service_pid
+      WHERE ${ofJob} AND p.state = 'member' AND NOT ${isSettled}`;
+  }
   return sql`
     SELECT w.service_pid AS pid FROM ${wanted} AS w
-    WHERE NOT EXISTS (SELECT FROM ${state} AS p WHERE ${ofJob} AND p.service_pid = w.service_pid AND ${isSettled})`;
+    WHERE w.service_pid <> ${MARK} AND NOT EXISTS (
+      SELECT FROM ${state} AS p WHERE ${ofJob} AND p.service_pid = w.service_pid
+        AND (p.state = 'member' OR (p.state = 'invalid' AND ${isSettled})))`;
 }
 
 /** Counts the difference. */
 export async function countPush(session: Session, push: Difference, given: Given): Promise<PushCounts> {
+  await requireWanted(session, push);
   const [counts] = await session.rows<{ toAdd: number; toRemove: number; own: number }>(sql`
-    SELECT (SELECT count(*) FROM (${changeQuery(push, "adding")}) AS a) AS "toAdd",
-      (SELECT count(*) FROM (${changeQuery(push, "removing")}) AS r) AS "toRemove",
+    SELECT (SELECT count(*) FROM (${listQuery(push, "adding")}) AS a)
+        + (SELECT count(*) FROM (${listQuery(push, "again")}) AS g) AS "toAdd",
+      (SELECT count(*) FROM (${listQuery(push, "removing")}) AS r) AS "toRemove",
       (SELECT count(*) FROM ${push.state} AS p WHERE job = ${push.run.job} AND segment_id = ${push.segmentId} AND is_own
         AND state IN ('member', 'removing')) AS own`);
   const { toAdd = 0, toRemove = 0, own = 0 } = counts ?? {};
@@ -184,10 +228,25 @@ async function finish(
             WHERE ${ofBatch}`)
         : await session.change(sql`DELETE FROM ${state} AS p WHERE ${ofBatch}`);
     place.touch("segment_push_member", written);
+    if (change === "adding") await resolveRejects(place, run, pids, invalid);
     await rejectInvalid(place, run, invalid, { apiRequestId, rejectMessage });
     return null;
   });
   return { rowsWritten };
+}
+
+/** Resolves the rejects of those whom the service knows now. */
+async function resolveRejects(
+  place: FeedPlace,
+  run: RunRef,
+  pids: readonly string[],
+  invalid: readonly string[],
+): Promise<void> {
+  const resolved = await place.session.change(sql`
+    UPDATE ${tableId(place.names, "data", "reject")} AS r SET resolved_at = now(), _synced_at = now()
+    WHERE r.job = ${run.job} AND r.source = ${run.job} AND r.source_key = ANY(${[...pids]}::text[])
+      AND r.source_key <> ALL(${[...invalid]}::text[]) AND r.code = 'unknown_pid' AND r.resolved_at IS NULL`);
+  place.touch("reject", resolved);
 }
 
 async function rejectInvalid(
@@ -219,6 +278,10 @@ async function settleUncertain(
     await session.change(sql`
       UPDATE ${state} AS p SET state = 'member', is_own = true, since = NULL, run_id = ${run.runId}, _synced_at = now()
       WHERE ${isUncertain} AND p.service_pid = ANY(${[...own]}::text[])`);
+    // Those were the job's own before, and it was about to remove them, then to add them again: both can be done once more.
+    await session.change(sql`
+      UPDATE ${state} AS p SET state = 'removing', since = NULL, run_id = ${run.runId}, _synced_at = now()
+      WHERE ${isUncertain} AND p.is_own`);
     // Of the others it isn't known: they are asked for again where the query still gives them.
     await session.change(sql`DELETE FROM ${state} AS p WHERE ${isUncertain}`);
     return null;

@@ -84,7 +84,7 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
   openPush: (warehouse, run) =>
     warehouse.openPush(run, {
       segmentId: "s-1",
-      again: false,
+      again: null,
       source: {
         ...people,
         key: ["service_pid"],

@@ -27,7 +27,10 @@ const source = {
   fields: {},
 };
 
-async function openPush(place: Place, again = false): Promise<{ push: SegmentPush; run: RunRef }> {
+async function openPush(
+  place: Place,
+  again: string | null = null,
+): Promise<{ push: SegmentPush; run: RunRef }> {
   const run = runOf(job);
   await place.warehouse.beginRun(run);
   return { push: await place.warehouse.openPush(run, { segmentId: "s-1", source, again }), run };
@@ -89,7 +92,7 @@ export function describePushes(getPlace: GetPlace): void {
 
     test("can be planned, which changes nothing", async () => {
       const place = getPlace();
-      const plan = (segmentId: string | null = "s-1", again = false) =>
+      const plan = (segmentId: string | null = "s-1", again: string | null = null) =>
         place.warehouse.planPush({ job: job.job, segmentId, source, again });
       await setVips(place, ["p-1", "p-2", "p-3", "p-3", null]);
       expect(await plan(null)).toMatchObject({
@@ -107,7 +110,7 @@ export function describePushes(getPlace: GetPlace): void {
       const { push, run } = await openPush(place);
       const all = ["p-1", "p-2", "p-3"];
       await push.begin("adding", all, AT);
-      expect(await plan()).toMatchObject({ toAdd: 3, uncertain: 3 });
+      expect(await plan()).toMatchObject({ toAdd: 3, newcomers: 3, uncertain: 3 });
       await push.finish(commitOf(run), "adding", all, { ...said, own: new Set(["p-1", "p-2"]) });
       await push.close();
 
@@ -121,7 +124,7 @@ export function describePushes(getPlace: GetPlace): void {
         toRemove: 1,
         own: 2,
       });
-      expect(await plan("s-1", true)).toMatchObject({ unchanged: 0, toAdd: 2, newcomers: 1, toRemove: 1 });
+      expect(await plan("s-1", "now")).toMatchObject({ unchanged: 0, toAdd: 2, newcomers: 1, toRemove: 1 });
       expect(await plan("s-2")).toMatchObject({ unchanged: 0, toAdd: 2, toRemove: 0, own: 0 });
       expect([await place.tableNames(), await columnOf(place, members)]).toEqual(before);
     });
@@ -145,12 +148,91 @@ export function describePushes(getPlace: GetPlace): void {
       const { push, run } = await openPush(place);
       await push.begin("adding", ["p-1", "p-2"], AT);
       await push.finish(commitOf(run), "adding", ["p-1", "p-2"], { ...said, own: new Set(["p-1"]) });
-      const again = await openPush(place, true);
+      const again = await openPush(place, "now");
       expect(await again.push.count()).toMatchObject({ unchanged: 0, toAdd: 2 });
+      expect(await again.push.next("adding", "", 10)).toEqual([]);
+      expect(await again.push.next("again", "", 10)).toEqual(["p-1", "p-2"]);
       await again.push.begin("adding", ["p-1", "p-2"], AT);
       await again.push.finish(commitOf(again.run), "adding", ["p-1", "p-2"], said);
       await again.push.close();
       expect(await columnOf(place, members)).toEqual(["p-1 member own", "p-2 member"]);
+    });
+
+    test("that adds everybody again goes on where it was stopped, and sends again what was under way", async () => {
+      const place = getPlace();
+      await setVips(place, ["p-1", "p-2", "p-3", "p-8", "p-9"]);
+      const { push, run } = await openPush(place, "now");
+      expect(await push.next("adding", "", 10)).toEqual(["p-1", "p-2", "p-3", "p-8", "p-9"]);
+      await push.begin("adding", ["p-1", "p-2", "p-3", "p-8", "p-9"], AT);
+      const unknown = { ...said, invalid: ["p-8", "p-9"] };
+      await push.finish(commitOf(run), "adding", ["p-1", "p-2", "p-3", "p-8", "p-9"], unknown);
+      expect(await push.count()).toMatchObject({ unchanged: 5, toAdd: 0 });
+      await push.close();
+
+      const again = await openPush(place, "now");
+      const { againSince } = again.push;
+      expect(Date.parse(againSince ?? "")).toBeGreaterThan(Date.parse(push.againSince ?? ""));
+      expect(await again.push.next("adding", "", 10)).toEqual(["p-8", "p-9"]);
+      expect(await again.push.next("again", "", 10)).toEqual(["p-1", "p-2", "p-3"]);
+      await again.push.begin("adding", ["p-8"], AT);
+      await again.push.finish(commitOf(again.run), "adding", ["p-8"], { ...said, invalid: ["p-8"] });
+      await again.push.begin("adding", ["p-1"], AT);
+      await again.push.finish(commitOf(again.run), "adding", ["p-1"], said);
+      await again.push.begin("adding", ["p-2"], AT);
+      await again.push.close();
+
+      await place.sql("INSERT INTO crm.vip (pid) VALUES ('p-4')");
+      const next = await openPush(place, againSince);
+      expect(Date.parse(next.push.againSince ?? "")).toBe(Date.parse(againSince ?? ""));
+      expect(next.push.uncertainSince).toBe(null);
+      expect(await next.push.count()).toMatchObject({ unchanged: 2, toAdd: 4 });
+      expect(await next.push.next("adding", "", 10)).toEqual(["p-4", "p-9"]);
+      expect(await next.push.next("again", "", 10)).toEqual(["p-2", "p-3"]);
+      await next.push.close();
+
+      const ahead = await openPush(place, "2999-01-01T00:00:00+00:00");
+      expect(Date.parse(ahead.push.againSince ?? "")).toBeLessThan(Date.parse("2999-01-01"));
+      await ahead.push.close();
+    });
+
+    test("resolves the reject of who has become known, and tells which call refused the others", async () => {
+      const place = getPlace();
+      await setVips(place, ["p-8", "p-9"]);
+      for (const [i, invalid] of [["p-8", "p-9"], ["p-9"], []].entries()) {
+        const { push, run } = await openPush(place, "now");
+        await push.begin("adding", ["p-8", "p-9"], AT);
+        const outcome = { ...said, invalid, apiRequestId: `req-${i}` };
+        await push.finish(commitOf(run), "adding", ["p-8", "p-9"], outcome);
+        await push.close();
+        const open =
+          "SELECT source_key || ' ' || api_request_id FROM person_data.reject WHERE resolved_at IS NULL";
+        expect(await columnOf(place, `${open} ORDER BY 1`)).toEqual(invalid.map((pid) => `${pid} req-0`));
+      }
+      expect(await valueOf(place, "SELECT count(*) FROM person_data.reject")).toBe("2");
+    });
+
+    test("keeps whose own those are who were to be removed, then added again, when a crash came", async () => {
+      const place = getPlace();
+      await setVips(place, ["p-1", "p-2"]);
+      const { push, run } = await openPush(place);
+      await push.begin("adding", ["p-1", "p-2"], AT);
+      await push.finish(commitOf(run), "adding", ["p-1", "p-2"], said);
+      await push.begin("removing", ["p-1", "p-2"], AT);
+      await push.close();
+      const back = await openPush(place);
+      expect(await back.push.next("adding", "", 10)).toEqual(["p-1", "p-2"]);
+      await back.push.begin("adding", ["p-1", "p-2"], AT);
+      await back.push.close();
+
+      await setVips(place, ["p-1"]);
+      const next = await openPush(place);
+      await next.push.settleUncertain(commitOf(next.run), new Set());
+      expect(await next.push.next("adding", "", 10)).toEqual(["p-1"]);
+      expect(await next.push.next("removing", "", 10)).toEqual(["p-2"]);
+      await next.push.begin("adding", ["p-1"], AT);
+      await next.push.finish(commitOf(next.run), "adding", ["p-1"], { ...said, own: new Set() });
+      await next.push.close();
+      expect(await columnOf(place, members)).toEqual(["p-1 member own", "p-2 removing own"]);
     });
   });
 }

@@ -89,7 +89,7 @@ async function runEndpointUsage(
     async call({ read }) {
       const value = read(Buffer.from(body));
       if (value === null) throw new Error("the answer could not be read");
-      return { kind: "answer", value, answeredAt: ANSWERED_AT, tries: 1 };
+      return { kind: "answer", value, answeredAt: ANSWERED_AT, apiRequestId: null, mayBeDone: false };
     },
     commit: ({ upserts = [], checkpoints = [], counters = {}, drift = [] }) =>
       warehouse.commitFeed({
