@@ -1,4 +1,4 @@
-import { type Cell, instantText } from "../schemas/convert.ts";
+import { type Cell, instantText, microsOf } from "../schemas/convert.ts";
 import type { DriftLog } from "../schemas/drift.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { jsonText } from "../schemas/json-text.ts";
@@ -86,10 +86,4 @@ function isInOrder(members: readonly PageMember[]): boolean {
     lastText = firstAddedAt;
   }
   return new Set(members.map(({ servicePid }) => servicePid)).size === members.length;
-}
-
-/** Microseconds since the epoch of an instant as {@link instantText} writes it. */
-export function microsOf(instant: string): number {
-  const [seconds = "", fraction = ""] = instant.slice(0, -6).split(".");
-  return Date.parse(`${seconds}Z`) * 1000 + Number(fraction.padEnd(6, "0"));
 }

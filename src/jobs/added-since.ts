@@ -1,6 +1,7 @@
 import type { SegmentPushJobConfig } from "../config/config.ts";
 import { StopJobError } from "../errors.ts";
-import { microsOf, readMemberPage } from "../extract/segment-page.ts";
+import { readMemberPage } from "../extract/segment-page.ts";
+import { microsOf } from "../schemas/convert.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { segmentEndpoints } from "../schemas/segments.ts";
 import type { FeedContext } from "./feed-type.ts";

@@ -8,6 +8,7 @@ import { serveRequest } from "./http/serve-request.ts";
 import { createLedger } from "./ledger.ts";
 import { MAX_PEOPLE } from "./population/identifiers.ts";
 import { createPeople } from "./population/people.ts";
+import { MEMBERS_PER_PAGE } from "./routes/segment-members.ts";
 import { createSegments } from "./segments/segments.ts";
 import { createStatedDeaths } from "./segments/stated-deaths.ts";
 import { createUsage } from "./usage/usage.ts";
@@ -37,6 +38,8 @@ export interface SandboxOptions {
   readonly faults?: FaultPlan;
   /** Waited before every answer. */
   readonly latencyMs?: number;
+  /** Elements of a page of a segment's members, as section 8 says unless told otherwise; for tests of many pages. */
+  readonly membersPerPage?: number;
   /** Whether the ledger counts how often each record's content was billed (default true; 12 bytes a record). */
   readonly countsContents?: boolean;
   /** Whether answers are compressed for clients that take gzip (default true; costs more CPU than making them). */
@@ -81,6 +84,7 @@ function createWorld(options: SandboxOptions): World {
     capacity: { recordsLeft: null, code: "insufficient_record_capacity" },
     apiKey: options.apiKey ?? null,
     latencyMs: options.latencyMs ?? 0,
+    membersPerPage: options.membersPerPage ?? MEMBERS_PER_PAGE,
     compresses: options.compresses ?? true,
     log: options.log ?? silentLog,
   };

@@ -28,6 +28,7 @@ export interface World {
   /** The only key accepted; null accepts any but those that start with `revoked`. */
   readonly apiKey: string | null;
   readonly latencyMs: number;
+  readonly membersPerPage: number;
   /** Whether answers are compressed for clients that take gzip. */
   readonly compresses: boolean;
   readonly log: Log;

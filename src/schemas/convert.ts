@@ -151,6 +151,12 @@ export function instantText(value: unknown): string | null {
   return time && seconds ? `${seconds}${time.fraction === "" ? "" : `.${time.fraction}`}+00:00` : null;
 }
 
+/** Microseconds since the epoch of an instant as {@link instantText} writes it, or as a warehouse gives it back (`…Z`). */
+export function microsOf(instant: string): number {
+  const [, fraction = ""] = /\.(\d+)/.exec(instant) ?? [];
+  return Date.parse(instant.replace(/\.\d+/, "")) * 1000 + Number(fraction.slice(0, 6).padEnd(6, "0"));
+}
+
 function convertTimestamp(value: unknown): Cell | typeof UNEXPECTED {
   const instant = instantText(value);
   return instant === null ? UNEXPECTED : instant.slice(0, -6);

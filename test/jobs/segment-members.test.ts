@@ -4,59 +4,8 @@ import { moveCheckpoints } from "../../src/jobs/checkpoints.ts";
 import { planJobs } from "../../src/jobs/plan.ts";
 import { readStatus } from "../../src/jobs/status.ts";
 import type { Warehouse } from "../../src/load/warehouse.ts";
+import { expectExact, SEGMENT, startMembers, truthOf } from "./members-world.ts";
 import { configOf, jobOf, startWorld, type World } from "./world.ts";
-
-const SEGMENT = "11111111-1111-4111-8111-111111111111";
-const PEOPLE = 20_000;
-
-const config = (more = "") =>
-  configOf(`
-  vip_members: { type: segment_members, segments: [{ id: ${SEGMENT}, name: VIP }]${more} }`);
-
-/** A segment of some pages, its members in batches of one moment each. */
-async function startMembers(members: number, batch = 4000, more = ""): Promise<World> {
-  const world = await startWorld({ rows: 0, people: PEOPLE, config: config(more) });
-  await world.control("/segments", {
-    segment_id: SEGMENT,
-    name: "vip",
-    members,
-    batch,
-    at: "2026-10-01T00:00:00Z",
-  });
-  return world;
-}
-
-interface Truth {
-  readonly service_pid: string;
-  readonly first_added_at: string;
-  readonly is_member: boolean;
-}
-
-async function truthOf(world: World): Promise<readonly Truth[]> {
-  // What the sandbox's controls answer.
-  const { members } = (await world.control(`/segments/${SEGMENT}/members?limit=100000`)) as {
-    members: Truth[];
-  };
-  return members;
-}
-
-/** Members as the warehouse knows them, and as the service does. */
-async function compare(world: World): Promise<{ known: readonly string[]; truth: readonly string[] }> {
-  const rows = await world.rows(
-    `SELECT service_pid || ' ' || to_char(first_added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS line
-     FROM person_data.segment_member WHERE segment_id = '${SEGMENT}' AND is_member ORDER BY 1`,
-  );
-  const truth = (await truthOf(world)).filter(({ is_member }) => is_member);
-  return {
-    known: rows.map((row) => row["line"] ?? "").toSorted(),
-    truth: truth.map((member) => `${member.service_pid} ${member.first_added_at}`).toSorted(),
-  };
-}
-
-async function expectExact(world: World): Promise<void> {
-  const { known, truth } = await compare(world);
-  expect(known).toEqual(truth);
-}
 
 const overlaps = `SELECT count(*) FROM person_data.segment_membership_history AS a
   JOIN person_data.segment_membership_history AS b USING (segment_id, service_pid)
@@ -123,6 +72,18 @@ test("removals inside a page, at its edges and in ties over several pages are pr
     ),
   ).toBe("4");
 });
+
+test.each(["37.123456", "37.12345", "37.123", "37.5", "37"])(
+  "a removal in a tie over two pages is proven below a newer batch, added at second %s",
+  async (second) => {
+    const world = await startMembers(50, 20, { at: `2026-10-01T00:00:${second}Z`, membersPerPage: 10 });
+    await world.run();
+    const truth = await truthOf(world);
+    await world.control("/members", { segment_id: SEGMENT, remove: [truth[25]?.service_pid] });
+    expect(jobOf(await world.run(), "vip_members")).toMatchObject({ status: "succeeded", rows_written: 2 });
+    await expectExact(world);
+  },
+);
 
 test("with changes between any two pages nobody is lost for good, and a quiet night is exact", async () => {
   const world = await startMembers(11_000, 3000);
@@ -226,7 +187,7 @@ test("who comes back to a segment that was read when empty is one since then, wh
 
 /** Two segments of some pages. */
 async function startTwo(jobs: string): Promise<World> {
-  const world = await startWorld({ rows: 0, people: PEOPLE, config: configOf(jobs) });
+  const world = await startWorld({ rows: 0, people: 20_000, config: configOf(jobs) });
   for (const [segmentId, name, members] of [
     [SEGMENT, "vip", 6000],
     [OTHER, "other", 30],

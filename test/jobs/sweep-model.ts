@@ -5,9 +5,22 @@ import type { Random } from "../support/seeded-random.ts";
 
 const START_MS = Date.parse("2026-01-01T00:00:00Z");
 
-/** The n-th moment of a model as the service writes it. */
-export const momentOf = (n: number): string =>
-  new Date(START_MS + n * 1000).toISOString().replace("Z", "+00:00");
+/** The n-th moment of a model as an answer is read: 0 to 6 digits of a second, several moments within a millisecond. */
+export function momentOf(n: number): string {
+  const micros = Math.floor(n / 64) * 1_000_000 + (n % 64) * 125;
+  const seconds = new Date(START_MS + Math.floor(micros / 1_000_000) * 1000).toISOString().slice(0, 19);
+  const digits = String(micros % 1_000_000).padStart(6, "0").replace(/0+$/u, "");
+  return `${seconds}${digits === "" ? "" : `.${digits}`}+00:00`;
+}
+
+/** The inverse of {@link momentOf}, of either form. */
+function numberOf(moment: string): number {
+  const [seconds = "", digits = ""] = moment.replace(/Z$|\+00:00$/u, "").split(".");
+  return ((Date.parse(`${seconds}Z`) - START_MS) / 1000) * 64 + Number(digits.padEnd(6, "0")) / 125;
+}
+
+/** A moment as warehouses give it back. */
+const asStored = (moment: string): string => moment.replace("+00:00", "Z");
 
 /** How the members of one moment are ordered. */
 export type Ties = "stable" | "until_changed" | "every_request";
@@ -129,7 +142,7 @@ export function modelSegment(random: Random, options: { pageSize: number; ties: 
       return { page, seenAt: momentOf(time) };
     },
     wasLivingAt(pid, seenAt) {
-      const at = (Date.parse(seenAt) - START_MS) / 1000;
+      const at = numberOf(seenAt);
       return (lives.get(pid) ?? []).some(({ from, to }) => from <= at && at < to);
     },
   };
@@ -145,11 +158,9 @@ export interface ModelStore {
 /** Nothing is known. */
 export const emptyStore = (): ModelStore => ({ living: new Set(), firstAddedAt: new Map(), removals: [] });
 
-const instant = (text: string): number => Date.parse(text);
-
 function covers({ after, before }: ProvenSpan, at: string): boolean {
   return (
-    (after === null || instant(at) > instant(after)) && (before === null || instant(at) < instant(before))
+    (after === null || numberOf(at) > numberOf(after)) && (before === null || numberOf(at) < numberOf(before))
   );
 }
 
@@ -176,7 +187,7 @@ export function partsOf(segment: ModelSegment, store: ModelStore, pagesPerCommit
         if (seen.has(pid)) continue;
         const at = store.firstAddedAt.get(pid) ?? "";
         const proofs = spans.filter((span) => covers(span, at)).map(({ seenAt }) => seenAt);
-        const [seenAt] = proofs.toSorted();
+        const [seenAt] = proofs.toSorted((a, b) => numberOf(a) - numberOf(b));
         if (seenAt === undefined) {
           pending.push(at);
           continue;
@@ -185,7 +196,8 @@ export function partsOf(segment: ModelSegment, store: ModelStore, pagesPerCommit
         store.removals.push({ pid, seenAt });
         removed += 1;
       }
-      return { removed, pending: pending.length, pendingAt: [...new Set(pending)], rowsWritten: 0 };
+      const pendingAt = [...new Set(pending)].map(asStored);
+      return { removed, pending: pending.length, pendingAt, rowsWritten: 0 };
     },
   };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Cell, converterOf, instantText, jsonType, UNEXPECTED } from "../../src/schemas/convert.ts";
+import { type Cell, converterOf, instantText, jsonType, microsOf, UNEXPECTED } from "../../src/schemas/convert.ts";
 import {
   boolean,
   date,
@@ -325,6 +325,22 @@ describe("instant", () => {
   ])("%j is no instant", (value) => {
     expect(toInstant(value)).toBe(UNEXPECTED);
     expect(instantText(value)).toBeNull();
+  });
+});
+
+describe("microseconds of an instant", () => {
+  test.each<[string, number]>([
+    ["1970-01-01T00:00:01", 1_000_000],
+    ["1970-01-01T00:00:01.5", 1_500_000],
+    ["1970-01-01T00:00:01.12", 1_120_000],
+    ["1970-01-01T00:00:01.123", 1_123_000],
+    ["1970-01-01T00:00:01.0001", 1_000_100],
+    ["1970-01-01T00:00:01.12345", 1_123_450],
+    ["1970-01-01T00:00:01.123456", 1_123_456],
+    ["1969-12-31T23:59:59.999999", -1],
+    ["2026-11-21T17:00:37.123456", 1_795_280_437_123_456],
+  ])("%s are the same as an answer is read and as a warehouse gives it back", (instant, micros) => {
+    expect([microsOf(`${instant}+00:00`), microsOf(`${instant}Z`)]).toEqual([micros, micros]);
   });
 });
 

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { FixConfigurationError } from "../../errors.ts";
+import { microsOf } from "../../schemas/convert.ts";
 import { HOME_ORGANIZATION } from "../organization.ts";
 import type { Segment } from "../segments/segments.ts";
 import type { World } from "../world.ts";
@@ -51,7 +52,7 @@ const paging = z.object({
 });
 
 const microsecondsOf = (text: string | undefined): number | undefined =>
-  text === undefined ? undefined : Date.parse(text) * 1000;
+  text === undefined ? undefined : microsOf(text);
 
 const stampOf = (us: number): string => stampText(Math.floor(us / 1000), us % 1000, "z");
 

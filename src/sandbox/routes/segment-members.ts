@@ -31,7 +31,7 @@ function createStamps(): (us: number) => string {
   };
 }
 
-/** `GET /v2/segments/members`: pages of {@link MEMBERS_PER_PAGE}, newest first. */
+/** `GET /v2/segments/members`: pages of {@link MEMBERS_PER_PAGE} unless the sandbox was told otherwise, newest first. */
 export const segmentMembersRoute: Route = {
   method: "GET",
   path: "/v2/segments/members",
@@ -45,7 +45,8 @@ export const segmentMembersRoute: Route = {
     if (!segment) return noSuchSegment();
     const page = Number(query.get("page") ?? 1);
     const { size } = segment.members;
-    const members = segment.members.list((page - 1) * MEMBERS_PER_PAGE, MEMBERS_PER_PAGE);
+    const perPage = world.membersPerPage;
+    const members = segment.members.list((page - 1) * perPage, perPage);
     const stampOf = createStamps();
     const results = writeResults(members.length * EXPECTED_BYTES);
     for (const { pid, firstAddedUs } of members) {
@@ -54,7 +55,7 @@ export const segmentMembersRoute: Route = {
       );
     }
     pageServed(world, segment);
-    const listContinues = page * MEMBERS_PER_PAGE < size;
+    const listContinues = page * perPage < size;
     return {
       kind: "results",
       results: results.finish(),
