@@ -90,8 +90,19 @@ export interface PageRun {
   readonly facts: readonly PageFacts[];
   /** Equal for runs of the same pages with the same members, in whatever order those of one moment stand. */
   readonly digest: string;
-  /** Nobody stands on two pages, and the pages follow one another in time. */
+  /** Nobody stands on two pages, the pages follow one another in time, and all say the same size of the segment. */
   readonly isConsistent: boolean;
+}
+
+/**
+ * Pages to read between two runs of so many pages. Then the runs begin so many requests apart that each page is read in every
+ * phase of whatever comes and goes with every second or third request; else each run could find the same phase, and miss the same
+ * member.
+ */
+export function pagesBetweenRuns(pages: number): number {
+  let apart = pages;
+  while (apart % 2 === 0 || apart % 3 === 0) apart += 1;
+  return apart - pages;
 }
 
 /** Collects a run page by page. */
@@ -113,7 +124,8 @@ export function collectRun() {
       const isTwice = sorted.some((value, i) => i > 0 && value === sorted[i - 1]);
       const isOrdered = facts.every((page, i) => i === 0 || follows(page, facts[i - 1]));
       const isSound = facts.every((page) => page.isSound);
-      return { facts, digest: digest.digest("hex"), isConsistent: !isTwice && isOrdered && isSound };
+      const isSteady = facts.every((page) => page.totalCount === facts[0]?.totalCount);
+      return { facts, digest: digest.digest("hex"), isConsistent: !isTwice && isOrdered && isSound && isSteady };
     },
   };
 }

@@ -7,6 +7,7 @@ import {
   type PageFacts,
   type PageRange,
   type PageRun,
+  pagesBetweenRuns,
   rangesAround,
   spanOf,
   spanOfRun,
@@ -141,10 +142,17 @@ export function createMemberSweep(parts: SweepParts) {
   async function readRun({ from, to }: PageRange): Promise<PageRun> {
     const run = collectRun();
     for (let number = from; number <= to; number++) {
-      const answer = await parts.read(number);
-      run.add(take(number, answer), answer.page);
-      if (waitingPages >= parts.pagesPerCommit) await flush(null);
-      if (!answer.page.listContinues || answer.page.members.length === 0) break;
+  /** Reads a page once more. */
+  async function readAgain(number: number) {
+    const answer = await parts.read(number);
+    const fact = take(number, answer);
+    if (waitingPages >= parts.pagesPerCommit) await flush(null);
+    return { fact, page: answer.page };
+  }
+
+      const { fact, page } = await readAgain(number);
+      run.add(fact, page);
+      if (!page.listContinues || page.members.length === 0) break;
     }
     return run.end();
   }
@@ -158,11 +166,14 @@ export function createMemberSweep(parts: SweepParts) {
       const run = await readRun(range);
       alike = run.digest === digest ? alike + 1 : 1;
       digest = run.digest;
+    let between = 0;
       if (alike >= wanted) return spanOfRun(run);
+      for (; between > 0; between--) await readAgain(range.from);
     }
     return null;
   }
 
+      between = pagesBetweenRuns(run.facts.length);
   return {
     /** Takes over a page that was read already; tells how many people of it were no known members. */
     async begin(answer: AnsweredPage, number: number): Promise<{ readonly added: number }> {

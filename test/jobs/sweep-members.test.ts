@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { pagesBetweenRuns } from "../../src/jobs/member-proof.ts";
 import { createMemberSweep } from "../../src/jobs/sweep-members.ts";
 import { seededRandom, testSeed } from "../support/seeded-random.ts";
 import {
@@ -51,4 +52,50 @@ test("nobody who was a member is recorded as removed, whatever happens between p
   // The runs have to be about something.
   expect(sums.removals).toBeGreaterThan(RUNS);
   expect(sums.pending).toBeGreaterThan(RUNS / 10);
+});
+
+test("whoever comes and goes with every second or third request, others in turn for them or not, makes nobody seem gone", async () => {
+  const seed = testSeed(1);
+  const sums = { removals: 0, pending: 0 };
+  for (let run = 0; run < RUNS; run++) {
+    const random = seededRandom(seed + run, 2);
+    const ties: Ties = (["stable", "until_changed"] as const)[run % 2] ?? "stable";
+    const segment = modelSegment(random, { pageSize: 3 + random.below(4), ties });
+    const store = emptyStore();
+    const dancers = (["one", "some", "in_turn"] as const)[Math.floor(run / 2) % 3] ?? "one";
+    const period = dancers === "one" ? 2 + random.below(6) : 2 + random.below(2);
+    const label = `run ${run} of PERSON_ETL_TEST_SEED=${seed}, ties ${ties}, ${dancers}, every ${period} requests`;
+    segment.rest();
+    await sweepOnce(segment, store, 2);
+    segment.beat(period, dancers);
+    for (let night = 0; night < 3; night++) {
+      const { pending } = await sweepOnce(segment, store, 2);
+      sums.pending += pending;
+    }
+    const wrong = store.removals.filter(({ pid, seenAt }) => segment.wasLivingAt(pid, seenAt));
+    expect({ label, wrong }).toEqual({ label, wrong: [] });
+    sums.removals += store.removals.length;
+    segment.rest();
+    const { pending } = await sweepOnce(segment, store, 2);
+    expect({ label, pending, living: [...store.living].toSorted() }).toEqual({
+      label,
+      pending: 0,
+      living: [...segment.living].toSorted(),
+    });
+  }
+  expect(sums.removals).toBeGreaterThan(RUNS / 10);
+  expect(sums.pending).toBeGreaterThan(RUNS / 10);
+});
+
+test.each([
+  [1, 0],
+  [2, 3],
+  [3, 2],
+  [4, 1],
+  [5, 0],
+  [6, 1],
+  [9, 2],
+  [200, 3],
+])("between two readings of %i pages %i more are read", (pages, more) => {
+  expect(pagesBetweenRuns(pages)).toBe(more);
 });

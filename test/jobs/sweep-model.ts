@@ -32,6 +32,8 @@ export interface ModelSegment {
   churn(): void;
   /** Nothing happens from now on. */
   rest(): void;
+  /** From now on nothing happens but that some members leave and come back, again and again after so many requests. */
+  beat(period: number, dancers: "one" | "some" | "in_turn"): void;
   readonly living: ReadonlySet<string>;
   /** Whether somebody was a member when the answer of that time was given. */
   wasLivingAt(pid: string, seenAt: string): boolean;
@@ -54,6 +56,7 @@ export function modelSegment(random: Random, options: { pageSize: number; ties: 
   let version = 0;
   let requests = 0;
   let isResting = false;
+  let dance: readonly { readonly member: ModelMember; readonly steps: readonly boolean[] }[] = [];
 
   function set(member: ModelMember, isLiving: boolean): void {
     if (member.isLiving === isLiving) return;
@@ -104,8 +107,22 @@ export function modelSegment(random: Random, options: { pageSize: number; ties: 
     },
     rest: () => {
       isResting = true;
+      dance = [];
+    },
+    beat(period, dancers) {
+      const count = dancers === "one" ? 1 : dancers === "some" ? 1 + random.below(3) : period;
+      const chosen = new Set(Array.from({ length: count }, () => pick(true)));
+      const isInOnce = random.chance(0.5);
+      dance = [...chosen].flatMap((member, turn) => {
+        const odd = dancers === "in_turn" ? turn : random.below(period);
+        const inOnce = dancers === "in_turn" ? isInOnce : random.chance(0.5);
+        const steps = Array.from({ length: period }, (_, step) => (step === odd) === inOnce);
+        return member ? [{ member, steps }] : [];
+      });
     },
     churn() {
+      if (dance.length > 0) time += 1;
+      for (const { member, steps } of dance) set(member, steps[requests % steps.length] ?? true);
       if (isResting) return;
       time += 1;
       for (let ops = random.below(4); ops > 0; ops--) {
