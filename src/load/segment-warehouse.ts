@@ -15,7 +15,8 @@ export interface SeenMember {
 
 /**
  * A span of `first_added_at`, both ends exclusive, of which one answer showed every member: who was first added within it and
- * is not among the members seen was none when the answer was completed. Null for an end that is open.
+ * is not among the members seen was none when the answer was completed. Of somebody whom another run has seen since, it says
+ * nothing. Null for an end that is open.
  */
 export interface ProvenSpan {
   readonly after: string | null;

@@ -222,23 +222,30 @@ function settleStatements(
   spans: readonly ProvenSpan[],
 ): readonly RawBuilder<unknown>[] {
   const member = tableId(names, "data", "segment_member");
+  const history = tableId(names, "data", "segment_membership_history");
   const left = sql`member_nominated AS n WHERE n.service_pid NOT IN (SELECT g.service_pid FROM member_gone AS g)`;
   return [
     sql`CREATE TEMP TABLE member_nominated AS
-      SELECT m.service_pid, m.first_added_at FROM ${member} AS m
+      SELECT m.service_pid, m.first_added_at, GREATEST(m.first_seen_at, IFNULL(h.valid_from, m.first_seen_at)) AS known_since
+      FROM ${member} AS m
       LEFT JOIN (SELECT DISTINCT service_pid FROM ${tableId(names, "data", seen)}) AS s ON s.service_pid = m.service_pid
+      LEFT JOIN (
+        SELECT service_pid, MAX(valid_from) AS valid_from FROM ${history}
+        WHERE segment_id = ${SEGMENT} AND valid_to IS NULL AND valid_from_basis = 'observed'
+        GROUP BY service_pid) AS h ON h.service_pid = m.service_pid
       WHERE m.segment_id = ${SEGMENT} AND m.is_member AND s.service_pid IS NULL`,
     sql`CREATE TEMP TABLE member_gone AS
       SELECT n.service_pid, MIN(p.seenAt) AS seen_at FROM member_nominated AS n
       JOIN (${jsonRows(sql`${JSON.stringify(spans)}`, { after: "TIMESTAMP", before: "TIMESTAMP", seenAt: "TIMESTAMP" })}) AS p
         ON (p.after IS NULL OR n.first_added_at > p.after) AND (p.before IS NULL OR n.first_added_at < p.before)
+          AND n.known_since <= p.seenAt
       GROUP BY n.service_pid`,
     sql`SET _etl_removed = (SELECT COUNT(*) FROM member_gone)`,
     sql`IF _etl_removed > 0 THEN
       UPDATE ${member} AS m SET is_member = FALSE, removed_seen_at = g.seen_at, _synced_at = ${NOW}, _run_id = ${runId}
       FROM member_gone AS g WHERE m.segment_id = ${SEGMENT} AND m.service_pid = g.service_pid;
       ${count("segment_member")};
-      UPDATE ${tableId(names, "data", "segment_membership_history")} AS h
+      UPDATE ${history} AS h
       SET valid_to = GREATEST(h.valid_from, g.seen_at), _synced_at = ${NOW}, _run_id = ${runId}
       FROM member_gone AS g
       WHERE h.segment_id = ${SEGMENT} AND h.service_pid = g.service_pid AND h.valid_to IS NULL;

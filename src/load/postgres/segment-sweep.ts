@@ -235,10 +235,15 @@ async function settle(
     if (state.isFirst) return NOTHING;
     await requireSeen(session, names, sweep, commit.run.job, state.noted);
     const member = tableId(names, "data", "segment_member");
+    const history = tableId(names, "data", "segment_membership_history");
     await session.change(sql`ANALYZE ${tableId(names, "data", sweep.seen)}`);
     await session.change(sql`
       CREATE TEMP TABLE nominated ON COMMIT DROP AS
-      SELECT m.service_pid, m.first_added_at FROM ${member} AS m
+      SELECT m.service_pid, m.first_added_at, greatest(m.first_seen_at, (
+        SELECT max(h.valid_from) FROM ${history} AS h
+        WHERE h.segment_id = ${segmentId} AND h.service_pid = m.service_pid AND h.valid_to IS NULL
+          AND h.valid_from_basis = 'observed')) AS known_since
+      FROM ${member} AS m
       WHERE m.segment_id = ${segmentId} AND m.is_member
         AND NOT EXISTS (SELECT FROM ${tableId(names, "data", sweep.seen)} AS s WHERE s.service_pid = m.service_pid)`);
     await session.change(sql`
@@ -248,13 +253,14 @@ async function settle(
       JOIN json_to_recordset(${JSON.stringify(spans)}::json)
         AS p("after" timestamptz, "before" timestamptz, "seenAt" timestamptz)
       ON (p."after" IS NULL OR n.first_added_at > p."after") AND (p."before" IS NULL OR n.first_added_at < p."before")
+        AND n.known_since <= p."seenAt"
       GROUP BY n.service_pid`);
     const removed = await session.change(sql`
       UPDATE ${member} AS m SET is_member = false, removed_seen_at = g.seen_at, _synced_at = now(), _run_id = ${runId}
       FROM pg_temp.gone AS g WHERE m.segment_id = ${segmentId} AND m.service_pid = g.service_pid`);
     place.touch("segment_member", removed);
     const closed = await session.change(sql`
-      UPDATE ${tableId(names, "data", "segment_membership_history")} AS h
+      UPDATE ${history} AS h
       SET valid_to = greatest(h.valid_from, g.seen_at), _synced_at = now(), _run_id = ${runId}
       FROM pg_temp.gone AS g
       WHERE h.segment_id = ${segmentId} AND h.service_pid = g.service_pid AND h.valid_to IS NULL`);

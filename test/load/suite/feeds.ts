@@ -9,8 +9,8 @@ import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
 const DAY = (day: number) => `2026-11-0${day}T00:00:00Z`;
 const SEGMENT = "11111111-1111-4111-8111-111111111111";
 
-async function beginFeed({ warehouse }: Place): Promise<RunRef> {
-  const run = runOf({ job: "one", type: "enrich" });
+async function beginFeed({ warehouse }: Place, job = "one"): Promise<RunRef> {
+  const run = runOf({ job, type: "enrich" });
   await warehouse.beginRun(run);
   return run;
 }
@@ -377,6 +377,45 @@ export function describeFeeds(getPlace: GetPlace): void {
       await second.close();
       expect(await place.sql("SELECT records_received, rows_written FROM person_data_ops.sync_run")).toEqual([
         { records_received: "3", rows_written: "10" },
+      ]);
+    });
+
+    test("takes nobody for gone whom another job has seen since", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const [one, two] = [await beginFeed(place), await beginFeed(place, "two")];
+      const seeOnce = async (run: RunRef, seen: readonly SeenMember[], goneAt: number) => {
+        const sweep = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
+        await sweep.add(commitOf(run), seen);
+        const settled = await sweep.settle(commitOf(run), [{ after: null, before: null, seenAt: DAY(goneAt) }]);
+        await sweep.close();
+        return settled.removed;
+      };
+      expect(await seeOnce(one, [member("p1", 1, 3), member("p2", 2, 3), member("p3", 2, 3)], 3)).toBe(0);
+      expect(await seeOnce(one, [member("p1", 1, 4), member("p3", 2, 4)], 4)).toBe(1);
+
+      const sweep = await warehouse.openSweep(one, { segmentId: SEGMENT, completeAt: null });
+      await sweep.add(commitOf(one), [member("p1", 1, 6)]);
+      // Somebody comes back, somebody is new, and somebody unknown comes back with an old time.
+      const others = [member("p1", 1, 7), member("p2", 2, 7), member("p4", 7, 7), member("p5", 1, 7)];
+      expect(await seeOnce(two, others, 5)).toBe(1);
+      const spans = [{ after: null, before: null, seenAt: DAY(6) }];
+      expect(await sweep.settle(commitOf(one), spans)).toMatchObject({ removed: 0, pending: 3 });
+      expect(await columnOf(place, members)).toEqual([
+        "p1 t ",
+        "p2 t ",
+        "p3 f 2026-11-05 00:00:00+00",
+        "p4 t ",
+        "p5 t ",
+      ]);
+      const later = [...spans, { after: null, before: null, seenAt: DAY(8) }];
+      expect(await sweep.settle(commitOf(one), later)).toMatchObject({ removed: 3, pending: 0 });
+      await sweep.close();
+      expect((await columnOf(place, members)).slice(1)).toEqual([
+        "p2 f 2026-11-08 00:00:00+00",
+        "p3 f 2026-11-05 00:00:00+00",
+        "p4 f 2026-11-08 00:00:00+00",
+        "p5 f 2026-11-08 00:00:00+00",
       ]);
     });
   });
