@@ -2,7 +2,7 @@
 export interface MemberCheckpoint {
   /** When the last sweep of all pages ended, by the service's clock; null for never. */
   readonly swept_at: string | null;
-  /** When the last sweep that left nothing unproven began; null for never. */
+  /** When the last sweep that showed everybody and left nothing unproven began; null for never. */
   readonly complete_at: string | null;
   /** Members whom that sweep saw and didn't store, because they were erased. */
   readonly suppressed: number;

@@ -36,7 +36,6 @@ async function readPage(context: Context, id: string, page: number, drift: Drift
 /** What a quiet check or a sweep left behind. */
 interface Synced extends SweepResult {
   readonly isSweep: boolean;
-  readonly checkpoint: MemberCheckpoint;
 }
 
 async function syncSegment(context: Context, segment: KnownSegment): Promise<void> {
@@ -72,11 +71,12 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
     },
   );
   await outage.outlast(() => handle.close());
-  const counts = await outage.outlast(() => warehouse.memberCounts(segment.id));
+  const known = await outage.outlast(() => warehouse.memberCounts(segment.id));
+  const isComplete = hasSeenAll(synced, known.living);
   await context.commit({
     drift: drift.entries(),
-    upserts: booksOf(run.runId, segment, synced, counts.living),
-    checkpoints: [{ stream: segment.id, cursor: synced.checkpoint }],
+    upserts: booksOf(run.runId, segment, synced, { living: known.living, isComplete }),
+    checkpoints: [{ stream: segment.id, cursor: checkpointAfter({ before, first }, synced, isComplete) }],
   });
   const { added, removed, pending, totalCount, isSweep } = synced;
   log.info(
@@ -139,25 +139,32 @@ async function checkQuietly(context: Context, begun: Reading): Promise<Synced | 
     removed: 0,
     pending: 0,
     suppressed: before.suppressed,
+    isSteady: true,
     seenAt: answer.seenAt,
-    checkpoint: before,
   };
 }
 
-async function sweepAll({ before, first, sweep }: Begun): Promise<Synced> {
+async function sweepAll({ before, sweep }: Begun): Promise<Synced> {
   await sweep.readAll(before.unfinished?.next_page ?? 1);
-  const result = await sweep.settle();
-  const isComplete = result.pending === 0;
-  return {
-    ...result,
-    isSweep: true,
-    checkpoint: {
-      ...neverSwept,
-      swept_at: result.seenAt,
-      complete_at: isComplete ? first.seenAt : before.complete_at,
-      suppressed: result.suppressed,
-    },
-  };
+  return { ...(await sweep.settle()), isSweep: true };
+}
+
+/**
+ * Whether all pages were read and showed everybody: who leaves meanwhile lets others slip to a page that was read already. Then
+ * the size changes, or it isn't that of those who are known now.
+ */
+function hasSeenAll({ isSweep, isSteady, pending, suppressed, totalCount }: Synced, living: number): boolean {
+  return isSweep && isSteady && pending === 0 && living + suppressed === totalCount;
+}
+
+function checkpointAfter(
+  { before, first }: Pick<Begun, "before" | "first">,
+  { isSweep, seenAt, suppressed }: Synced,
+  isComplete: boolean,
+): MemberCheckpoint {
+  if (!isSweep) return before;
+  const completeAt = isComplete ? first.seenAt : before.complete_at;
+  return { ...neverSwept, swept_at: seenAt, complete_at: completeAt, suppressed };
 }
 
 /** The rows about the reading itself. */
@@ -165,15 +172,15 @@ function booksOf(
   runId: string,
   { id, name }: KnownSegment,
   synced: Synced,
-  living: number,
+  { living, isComplete }: { readonly living: number; readonly isComplete: boolean },
 ): readonly FeedUpsert[] {
-  const { totalCount, seenAt, isSweep, pending } = synced;
+  const { totalCount, seenAt, pending } = synced;
   const segment: [string, Cell][] = [
     ["segment_id", id],
     ["current_size", String(totalCount)],
     ["last_checked_at", seenAt],
     ...(name === null ? [] : [["name", name] satisfies [string, Cell]]),
-    ...(isSweep && pending === 0 ? [["last_complete_sync_at", seenAt] satisfies [string, Cell]] : []),
+    ...(isComplete ? [["last_complete_sync_at", seenAt] satisfies [string, Cell]] : []),
   ];
   const counts = [totalCount, living, synced.added, synced.removed, pending].map(String);
   return [
@@ -205,8 +212,8 @@ function booksOf(
 export const segmentMembersJob: FeedJobType<SegmentMembersJobConfig> = {
   endpoints: [segmentEndpoints.members],
   cursorDoc:
-    "swept_at: when all pages were last read; complete_at: begin of the last reading that left nothing unproven; unfinished: the " +
-    "page with which an interrupted one goes on. Without a checkpoint all pages are read",
+    "swept_at: when all pages were last read; complete_at: begin of the last reading that showed everybody and left nothing " +
+    "unproven; unfinished: the page with which an interrupted one goes on. Without a checkpoint all pages are read",
   forecast: forecastMembers,
   run: (context) => forEachSegment(context, context.job.segments, (segment) => syncSegment(context, segment)),
 };

@@ -11,5 +11,7 @@ export function isSweepDue(
   { pages, atMs }: { readonly pages: number; readonly atMs: number },
 ): boolean {
   if (sweptAt === null || unfinished !== null || pages <= SWEEP_ALWAYS_PAGES) return true;
-  return atMs - Date.parse(sweptAt) >= fullSweepEveryMs;
+  const ageMs = atMs - Date.parse(sweptAt);
+  // A time to come, which a user or a wrong clock may have set, says nothing.
+  return !(ageMs >= 0 && ageMs < fullSweepEveryMs);
 }

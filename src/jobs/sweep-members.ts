@@ -32,6 +32,8 @@ export interface SweepParts {
 /** What a sweep found. */
 export interface SweepResult {
   readonly totalCount: number;
+  /** Every page said the same size: nobody can have slipped from one that wasn't read yet to one that was. */
+  readonly isSteady: boolean;
   readonly added: number;
   readonly removed: number;
   readonly pending: number;
@@ -58,6 +60,7 @@ export function createMemberSweep(parts: SweepParts) {
   let flushing: Promise<void> = Promise.resolve();
   const sums = { added: 0, suppressed: 0, removed: 0 };
   let latest: AnsweredPage | null = null;
+  let isSteady = true;
 
   async function keep(members: readonly SeenMember[], nextPage: number | null): Promise<void> {
     const { added, suppressed } = await parts.add(members, nextPage);
@@ -86,6 +89,7 @@ export function createMemberSweep(parts: SweepParts) {
   /** Takes note of an answer. */
   function take(number: number, answer: AnsweredPage): PageFacts {
     const { page, seenAt } = answer;
+    if (latest && latest.page.totalCount !== page.totalCount) isSteady = false;
     latest = answer;
     if (page.listContinues && page.members.length > 0) pageSize ??= page.members.length;
     const fact = factsOf(number, page, seenAt, pageSize);
@@ -138,10 +142,6 @@ export function createMemberSweep(parts: SweepParts) {
     return listContinues && pageSize !== null && (number - 2) * pageSize > totalCount;
   }
 
-  /** Reads a range once more. */
-  async function readRun({ from, to }: PageRange): Promise<PageRun> {
-    const run = collectRun();
-    for (let number = from; number <= to; number++) {
   /** Reads a page once more. */
   async function readAgain(number: number) {
     const answer = await parts.read(number);
@@ -150,6 +150,10 @@ export function createMemberSweep(parts: SweepParts) {
     return { fact, page: answer.page };
   }
 
+  /** Reads a range once more. */
+  async function readRun({ from, to }: PageRange): Promise<PageRun> {
+    const run = collectRun();
+    for (let number = from; number <= to; number++) {
       const { fact, page } = await readAgain(number);
       run.add(fact, page);
       if (!page.listContinues || page.members.length === 0) break;
@@ -162,18 +166,18 @@ export function createMemberSweep(parts: SweepParts) {
     const wanted = range.to - range.from + 1 > LONG_RUN_PAGES ? ALIKE_LONG_RUNS : ALIKE_RUNS;
     let alike = 0;
     let digest = "";
+    let between = 0;
     for (let reading = 0; reading < wanted + SPARE_RUNS; reading++) {
+      for (; between > 0; between--) await readAgain(range.from);
       const run = await readRun(range);
       alike = run.digest === digest ? alike + 1 : 1;
       digest = run.digest;
-    let between = 0;
       if (alike >= wanted) return spanOfRun(run);
-      for (; between > 0; between--) await readAgain(range.from);
+      between = pagesBetweenRuns(run.facts.length);
     }
     return null;
   }
 
-      between = pagesBetweenRuns(run.facts.length);
   return {
     /** Takes over a page that was read already; tells how many people of it were no known members. */
     async begin(answer: AnsweredPage, number: number): Promise<{ readonly added: number }> {
@@ -213,6 +217,7 @@ export function createMemberSweep(parts: SweepParts) {
         ...sums,
         pending: settled.pending,
         totalCount: latest?.page.totalCount ?? 0,
+        isSteady,
         seenAt: latest?.seenAt ?? "",
       };
     },

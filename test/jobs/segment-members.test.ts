@@ -4,7 +4,7 @@ import { moveCheckpoints } from "../../src/jobs/checkpoints.ts";
 import { planJobs } from "../../src/jobs/plan.ts";
 import { readStatus } from "../../src/jobs/status.ts";
 import type { Warehouse } from "../../src/load/warehouse.ts";
-import { expectExact, SEGMENT, startMembers, truthOf } from "./members-world.ts";
+import { expectExact, pidsOf, SEGMENT, startMembers, truthOf } from "./members-world.ts";
 import { configOf, jobOf, startWorld, type World } from "./world.ts";
 
 const overlaps = `SELECT count(*) FROM person_data.segment_membership_history AS a
@@ -84,6 +84,25 @@ test.each(["37.123456", "37.12345", "37.123", "37.5", "37"])(
     await expectExact(world);
   },
 );
+
+test.each([
+  ["somebody leaves who was read already, and another one slips to their page", { remove: 8, add: 0 }],
+  ["somebody leaves who wasn't read yet, and somebody new hides it", { remove: 2, add: 1 }],
+])("a sweep is not complete when between its pages %s", async (_what, { remove, add }) => {
+  const world = await startMembers(14, 1, { membersPerPage: 10 });
+  const truth = await truthOf(world);
+  const change = { page: 1, remove: [truth[remove]?.service_pid], add: pidsOf(15, 15 + add) };
+  await world.control("/page_hooks", { segment_id: SEGMENT, after: [change] });
+  await world.run();
+  const complete = `SELECT last_complete_sync_at IS NOT NULL FROM person_data.segment`;
+  expect(await world.value(complete)).toBe("f");
+  await world.run();
+  expect(await world.value(complete)).toBe("t");
+  await expectExact(world);
+  expect(
+    await world.rows("SELECT valid_from_basis AS basis FROM person_data.segment_membership_history GROUP BY 1"),
+  ).toEqual([{ basis: "vendor" }]);
+});
 
 test("with changes between any two pages nobody is lost for good, and a quiet night is exact", async () => {
   const world = await startMembers(11_000, 3000);
