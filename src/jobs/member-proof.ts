@@ -125,7 +125,11 @@ export function collectRun() {
       const isOrdered = facts.every((page, i) => i === 0 || follows(page, facts[i - 1]));
       const isSound = facts.every((page) => page.isSound);
       const isSteady = facts.every((page) => page.totalCount === facts[0]?.totalCount);
-      return { facts, digest: digest.digest("hex"), isConsistent: !isTwice && isOrdered && isSound && isSteady };
+      return {
+        facts,
+        digest: digest.digest("hex"),
+        isConsistent: !isTwice && isOrdered && isSound && isSteady,
+      };
     },
   };
 }

@@ -32,7 +32,7 @@ export interface SweepParts {
 /** What a sweep found. */
 export interface SweepResult {
   readonly totalCount: number;
-  /** Every page said the same size: nobody can have slipped from one that wasn't read yet to one that was. */
+  /** Every page said the same size; else somebody may have slipped from one that wasn't read yet to one that was. */
   readonly isSteady: boolean;
   readonly added: number;
   readonly removed: number;

@@ -67,7 +67,12 @@ test("erased people who are still in the segment count as known", async () => {
   const services = await world.services();
   const { found } = await planErasure(services, { pids: pidsOf(100, 103), emails: [], rows: [] });
   await carryOutErasure(services, found);
-  expect(await syncOnce(world)).toMatchObject({ requests: PAGES, rows_written: 0, size: "520", known: "517" });
+  expect(await syncOnce(world)).toMatchObject({
+    requests: PAGES,
+    rows_written: 0,
+    size: "520",
+    known: "517",
+  });
   expect(await syncOnce(world)).toMatchObject({ requests: 1, rows_written: 0, size: "520", known: "517" });
   await change(world, { add: pidsOf(MEMBERS, MEMBERS + 1) });
   expect(await syncOnce(world)).toMatchObject({ requests: 1, added: "1", size: "521", known: "518" });

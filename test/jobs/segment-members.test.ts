@@ -100,7 +100,9 @@ test.each([
   expect(await world.value(complete)).toBe("t");
   await expectExact(world);
   expect(
-    await world.rows("SELECT valid_from_basis AS basis FROM person_data.segment_membership_history GROUP BY 1"),
+    await world.rows(
+      "SELECT valid_from_basis AS basis FROM person_data.segment_membership_history GROUP BY 1",
+    ),
   ).toEqual([{ basis: "vendor" }]);
 });
 

@@ -9,14 +9,23 @@ const START_MS = Date.parse("2026-01-01T00:00:00Z");
 export function momentOf(n: number): string {
   const micros = Math.floor(n / 64) * 1_000_000 + (n % 64) * 125;
   const seconds = new Date(START_MS + Math.floor(micros / 1_000_000) * 1000).toISOString().slice(0, 19);
-  const digits = String(micros % 1_000_000).padStart(6, "0").replace(/0+$/u, "");
+  const digits = String(micros % 1_000_000)
+    .padStart(6, "0")
+    .replace(/0+$/u, "");
   return `${seconds}${digits === "" ? "" : `.${digits}`}+00:00`;
 }
 
+/** Moments that were read: they are few, and asked for again and again. */
+const numbers = new Map<string, number>();
+
 /** The inverse of {@link momentOf}, of either form. */
 function numberOf(moment: string): number {
+  const known = numbers.get(moment);
+  if (known !== undefined) return known;
   const [seconds = "", digits = ""] = moment.replace(/Z$|\+00:00$/u, "").split(".");
-  return ((Date.parse(`${seconds}Z`) - START_MS) / 1000) * 64 + Number(digits.padEnd(6, "0")) / 125;
+  const number = ((Date.parse(`${seconds}Z`) - START_MS) / 1000) * 64 + Number(digits.padEnd(6, "0")) / 125;
+  numbers.set(moment, number);
+  return number;
 }
 
 /** A moment as warehouses give it back. */

@@ -1,5 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { type Cell, converterOf, instantText, jsonType, microsOf, UNEXPECTED } from "../../src/schemas/convert.ts";
+import {
+  type Cell,
+  converterOf,
+  instantText,
+  jsonType,
+  microsOf,
+  UNEXPECTED,
+} from "../../src/schemas/convert.ts";
 import {
   boolean,
   date,

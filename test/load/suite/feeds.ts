@@ -387,7 +387,9 @@ export function describeFeeds(getPlace: GetPlace): void {
       const seeOnce = async (run: RunRef, seen: readonly SeenMember[], goneAt: number) => {
         const sweep = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
         await sweep.add(commitOf(run), seen);
-        const settled = await sweep.settle(commitOf(run), [{ after: null, before: null, seenAt: DAY(goneAt) }]);
+        const settled = await sweep.settle(commitOf(run), [
+          { after: null, before: null, seenAt: DAY(goneAt) },
+        ]);
         await sweep.close();
         return settled.removed;
       };
@@ -411,6 +413,7 @@ export function describeFeeds(getPlace: GetPlace): void {
       const later = [...spans, { after: null, before: null, seenAt: DAY(8) }];
       expect(await sweep.settle(commitOf(one), later)).toMatchObject({ removed: 3, pending: 0 });
       await sweep.close();
+      expect(await warehouse.memberCounts(SEGMENT)).toEqual({ living: 1, known: 5 });
       expect((await columnOf(place, members)).slice(1)).toEqual([
         "p2 f 2026-11-08 00:00:00+00",
         "p3 f 2026-11-05 00:00:00+00",
