@@ -2,6 +2,7 @@ import { setImmediate as letOthersRun } from "node:timers/promises";
 import { cleanText } from "../schemas/clean-text.ts";
 import { instantText } from "../schemas/convert.ts";
 import { type Drift, DriftLog } from "../schemas/drift.ts";
+import { tellsError } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { type AnswerPiece, cutAnswer, REST_KEY } from "./cut-answer.ts";
 import { parseExact } from "./exact-json.ts";
@@ -219,7 +220,7 @@ export interface RepeatableResults {
   results(drift: DriftLog): Iterable<unknown>;
 }
 
-/** Opens an answer whose list of results may be long, or missing where it is empty; null when it is no answer. */
+/** Opens an answer whose list of results may be long, or null where it is empty; null when it is no answer. */
 export function openResults(bytes: Buffer): RepeatableResults | null {
   const parts = openParts(bytes);
   if (parts === null) return null;
@@ -245,18 +246,22 @@ function openParts(bytes: Buffer): Pick<Parts, "lists"> | null {
     }
   }
   const whole = readWhole(bytes);
-  if (!("kind" in whole)) return whole;
-  return isEmptyAnswer(bytes) ? { lists: () => [] } : null;
+  if (!("kind" in whole)) return isEmpty(whole) && tellsError(whole.keys) ? null : whole;
+  return statesNull(bytes) ? { lists: () => [] } : null;
 }
 
-/** An answer that gives no list, or null for it, where it has nothing to list. */
-function isEmptyAnswer(bytes: Buffer): boolean {
+/** An answer that gives null for its list, where it has nothing to list. */
+function statesNull(bytes: Buffer): boolean {
   try {
     const keys = keysOf(JSON.parse(bytes.toString("utf8"))) ?? {};
-    return "api_request_id" in keys && (keys["results"] ?? null) === null;
+    return keys["results"] === null && !tellsError(keys);
   } catch {
     return false;
   }
+}
+
+function isEmpty(parts: Parts): boolean {
+  return [...parts.lists()].every(({ results }) => results.length === 0);
 }
 
 /** Reads the body of a 200 answer, long ones piece by piece; the outcome is the same as if parsed as a whole. */

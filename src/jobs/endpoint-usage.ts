@@ -4,6 +4,7 @@ import type { MissingRows } from "../load/feed-warehouse.ts";
 import { openZone, type Zone } from "../schedule/zone.ts";
 import { type Cell, jsonType } from "../schemas/convert.ts";
 import { DriftLog } from "../schemas/drift.ts";
+import { tellsError } from "../schemas/error-body.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { DAYS_UNTIL_FINAL, endpointUsageEndpoint, endpointUsageRecord } from "../schemas/usage.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
@@ -57,11 +58,12 @@ function readResult(sent: unknown, drift: DriftLog): Result | null {
   return { endpoint: name.replace(/^\/+/, ""), totals: [...totals, extraCell(object.extra)], buckets };
 }
 
-/** Null for a body without a list of results. */
+/** Null for a body that doesn't state its results, be it that there are none. */
 function readResults(body: JsonObject, drift: DriftLog): readonly Result[] | null {
-  const { results = null } = body;
-  if (results === null) return [];
-  return Array.isArray(results) ? results.flatMap((result) => readResult(result, drift) ?? []) : null;
+  const { results } = body;
+  const list: readonly unknown[] | null = results === null ? [] : Array.isArray(results) ? results : null;
+  if (list === null || (list.length === 0 && tellsError(body))) return null;
+  return list.flatMap((result) => readResult(result, drift) ?? []);
 }
 
 /** Asks for usage; `answeredMs` is the service's time. */

@@ -3,6 +3,7 @@ import type { SearchUsageJobConfig } from "../config/config.ts";
 import { readEnvelope } from "../extract/free-call.ts";
 import type { Cell } from "../schemas/convert.ts";
 import { DriftLog } from "../schemas/drift.ts";
+import { tellsError } from "../schemas/error-body.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../schemas/flatten.ts";
 import {
   DAYS_UNTIL_FINAL,
@@ -40,13 +41,15 @@ interface Answer {
   }[];
 }
 
-/** Null for an answer without an organization: nothing of it could be kept. */
+/** Null for an answer without an organization, of which nothing could be kept, and for one that doesn't state its history. */
 function readAnswer(body: JsonObject, drift: DriftLog): Answer | null {
   const { api_request_id: _id, request_completed_at: _at, ...result } = body;
   const { object, lists } = record.flatten(result, "", drift);
   const [orgId, ...quota] = object.cells.map((cell) => cell ?? null);
   if (orgId === undefined || orgId === null || orgId === "") return null;
-  const days = (lists[0]?.rows ?? []).flatMap(([, , day = null, ...cells]) => {
+  const [history] = lists;
+  if (!history || (history.rows.length === 0 && tellsError(body))) return null;
+  const days = history.rows.flatMap(([, , day = null, ...cells]) => {
     const extra = cells.pop() ?? null;
     return day === null ? [] : [{ day: dayNumber(day), cells, extra }];
   });

@@ -15,6 +15,14 @@ export interface ErrorBody {
   readonly recordsAvailable: number | null;
 }
 
+/** Keys that only errors have in their envelope (section 7.1). */
+const ERROR_KEYS = ["error_message", "error", "code", "statusCode", "status_code"] as const;
+
+/** Whether an envelope is, or carries, an error: with a status of 200 that is no empty answer. */
+export function tellsError(envelope: Readonly<Record<string, unknown>>): boolean {
+  return ERROR_KEYS.some((key) => Object.hasOwn(envelope, key) && (envelope[key] ?? null) !== null);
+}
+
 type Json = Readonly<Record<string, unknown>>;
 
 function asObject(value: unknown): Json | null {

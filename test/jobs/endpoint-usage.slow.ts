@@ -372,6 +372,21 @@ describe("buckets of usage", () => {
     ]);
   });
 
+  test("are not taken for empty where the answer doesn't state its results", async () => {
+    const world = await startUsage({ from: "2026-06-01" }, "2026-06-10");
+    let says: object = {};
+    const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+      path.includes("start_date") ? JSON.stringify({ api_request_id: "req-1", ...says }) : body,
+    );
+    world.serviceUrl = url;
+    const failing = [{}, { error_message: "Internal error" }, { results: null, error: "Internal error" }];
+    for (says of failing) expect((await runUsage(world)).status).toBe("failed");
+    expect(await checkpointOf(world)).toEqual([]);
+    says = { results: null };
+    expect((await runUsage(world)).status).toBe("succeeded");
+    expect((await checkpointOf(world)).length).toBe(1);
+  });
+
   test("keep what the service added in _extra, and note it as drift", async () => {
     const world = await startUsage({ from: "2026-06-01" }, "2026-06-10");
     await world.control("/faults", { faults: "unknown_fields" });

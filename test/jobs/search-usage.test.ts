@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { readStatus } from "../../src/jobs/status.ts";
 import { goTo, statedDays, storedDays } from "./usage-truth.ts";
+import { startRecordingProxy } from "./recording-proxy.ts";
 import { configOf, fastClock, jobOf, startWorld, type World } from "./world.ts";
 
 const config = configOf(`
@@ -12,7 +13,7 @@ async function startSearches(day: string): Promise<World> {
   await goTo(world, day);
   return world;
 }
-const runSearches = async (world: World) => jobOf(await world.run(), "searches");
+const runSearches = async (world: World) => jobOf(await world.run({}, { random: () => 0 }), "searches");
 
 const gapsOf = (world: World) =>
   world.rows(
@@ -148,6 +149,26 @@ describe("the history of person search", () => {
     await runSearches(world);
     expect(await storedDays(world)).toEqual(await statedDays(world));
     expect(await world.value("SELECT count(*) FROM person_data_ops.sync_gap")).toBe("0");
+  });
+
+  test("is not taken for empty where the answer doesn't state it", async () => {
+    const world = await startSearches("2026-06-10");
+    let says: object = {};
+    const { url } = await startRecordingProxy(world.sandbox.url, (_path, body) => {
+      const { history: _history, ...rest } = JSON.parse(body) as Record<string, unknown>;
+      return JSON.stringify({ ...rest, ...says });
+    });
+    world.serviceUrl = url;
+    expect((await runSearches(world)).status).toBe("failed");
+    says = { history: "none" };
+    expect((await runSearches(world)).status).toBe("failed");
+    says = { history: [], error_message: "Internal error" };
+    expect((await runSearches(world)).status).toBe("failed");
+    expect(await world.value("SELECT count(*) FROM person_data_ops.person_search_quota")).toBe("0");
+    for (const history of [null, []]) {
+      says = { history };
+      expect(await runSearches(world)).toMatchObject({ status: "succeeded", records_received: 0 });
+    }
   });
 
   test("fails with what the service said, and leaves its checkpoint where it was", async () => {
