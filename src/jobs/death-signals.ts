@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { DeathSignalsJobConfig } from "../config/config.ts";
 import { openResults, type RepeatableResults } from "../extract/read-answer.ts";
 import type { RunRef } from "../load/books.ts";
-import type { Cell } from "../schemas/convert.ts";
+import { type Cell, jsonType } from "../schemas/convert.ts";
 import {
   deathSignalFields,
   deathSignalsEndpoint,
@@ -23,7 +23,7 @@ const signal = flattenerOf({
   fields: { obituary_id: text("indirect", ""), service_pid: text("direct", ""), ...deathSignalFields },
   lists: {},
 });
-const metadata = flattenerOf({ fields: signalMetadataFields, lists: {} });
+const metadata = flattenerOf({ fields: signalMetadataFields, lists: {} }, "signal_metadata.");
 const columns = [...signal.fieldNames, ...metadata.fieldNames.map(signalColumn), "signal_metadata", "_extra"];
 
 /** One signal as read. */
@@ -49,8 +49,12 @@ function readSignal(result: JsonObject, drift: DriftLog): Signal {
   }
   const { object } = signal.flatten({ ...rest, obituary_id: ids[0], service_pid: ids[1] }, null, drift);
   // What the metadata holds beyond its known keys stays in it: that isn't drift.
-  const known = isJsonObject(sent) ? sent : {};
-  const picked = Object.fromEntries(Object.entries(known).filter(([key]) => key in signalMetadataFields));
+  const isObject = isJsonObject(sent);
+  if (!isObject && sent !== undefined && sent !== null) {
+    drift.note("unexpected_type", "signal_metadata", jsonType(sent));
+  }
+  const known = isObject ? Object.entries(sent) : [];
+  const picked = Object.fromEntries(known.filter(([key]) => Object.hasOwn(signalMetadataFields, key)));
   const ofMetadata = metadata.flatten(picked, null, drift).object.cells;
   const whole = sent === undefined || sent === null ? null : jsonText(sent);
   const row = [
@@ -89,9 +93,14 @@ const rejectColumns = [
 /** Signals that can't be stored, as rows of `reject`: the same one, as long as the service sends it so. */
 function* rejectsOf(
   answer: RepeatableResults,
-  by: { readonly run: RunRef; readonly segmentId: string; readonly answeredAt: string },
+  by: {
+    readonly run: RunRef;
+    readonly segmentId: string;
+    readonly answeredAt: string;
+    readonly apiRequestId: string | null;
+  },
 ): Generator<readonly Cell[]> {
-  const { run, segmentId, answeredAt } = by;
+  const { run, segmentId, answeredAt, apiRequestId } = by;
   for (const signal of readSignals(answer, new DriftLog(endpoint))) {
     if (signal.kind === "row") continue;
     const [obituaryId = null, pid = null] = signal.ids;
@@ -106,7 +115,7 @@ function* rejectsOf(
       "missing_id",
       "The signal lacks an id that tells it from others.",
       JSON.stringify({ missing }),
-      null,
+      apiRequestId,
       answeredAt,
     ];
   }
@@ -133,11 +142,14 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
     read: openResults,
   });
   if (reply.kind === "refused") throw segmentGone(context.job.name, endpoint, id);
-  const { value: answer, answeredAt } = reply;
+  const { value: answer, answeredAt, apiRequestId } = reply;
+  const by = { run: context.run, segmentId: id, answeredAt, apiRequestId };
   const drift = new DriftLog(endpoint);
   const received = { row: 0, reject: 0 };
   for (const { kind } of readSignals(answer, drift)) received[kind] += 1;
   const rows = () => rowsOf(answer, new DriftLog(endpoint));
+  const scope = { segment_id: id };
+  const missing = { scope, flag: "is_present", since: "removed_seen_at", at: answeredAt };
   const [signals] = await context.commit({
     drift: drift.entries(),
     counters: { records_received: received.row + received.reject, records_rejected: received.reject },
@@ -158,7 +170,8 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
           for (const [obituaryId = null, pid = null] of rows())
             yield [id, obituaryId, pid, answeredAt, "true", null];
         }),
-        missing: { scope: { segment_id: id }, flag: "is_present", since: "removed_seen_at", at: answeredAt },
+        // A signal that can't be told apart may be any of those that seem to be gone.
+        ...(received.reject > 0 ? {} : { missing }),
       },
       ...(received.reject === 0
         ? []
@@ -166,8 +179,8 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
             {
               table: "reject",
               columns: rejectColumns,
-              keep: ["run_id", "created_at"],
-              rows: again(() => rejectsOf(answer, { run: context.run, segmentId: id, answeredAt })),
+              keep: ["run_id", "api_request_id", "created_at"],
+              rows: again(() => rejectsOf(answer, by)),
             },
           ]),
     ],

@@ -112,8 +112,8 @@ export function extraCell(extra: Extra): Cell {
 /** Flattens one nested list; undefined when the record does not speak of it, null and [] are an empty list. */
 type ListReader = (value: unknown, pid: string, parent: FlatObject, drift: DriftLog) => FlatList | undefined;
 
-function listReaderOf(name: string, list: ListDeclaration): ListReader {
-  const path = `${name}[]`;
+function listReaderOf(name: string, list: ListDeclaration, pathPrefix: string): ListReader {
+  const path = `${pathPrefix}${name}[]`;
   const subjectArrays = (list.subjects?.arrays ?? []).map((array) => ({
     ...array,
     path: `${path}.${array.field}`,
@@ -132,7 +132,7 @@ function listReaderOf(name: string, list: ListDeclaration): ListReader {
     const flat: FlatList = { rows: [], subjects: [] };
     if (value === null) return flat;
     if (!Array.isArray(value)) {
-      drift.note("unexpected_type", name, jsonType(value));
+      drift.note("unexpected_type", pathPrefix + name, jsonType(value));
       parent.extra = keep(parent.extra, name, value);
       // The stored rows stay: a list of an unexpected type says nothing about them.
       return undefined;
@@ -210,13 +210,16 @@ export interface Flattener {
   flatten(result: JsonObject, pid: string | null, drift: DriftLog): FlatResult;
 }
 
-/** Compiles a record declaration. */
-export function flattenerOf(declaration: RecordDeclaration): Flattener {
+/**
+ * Compiles a record declaration.
+ * @param pathPrefix where the record stands in the result, for drift: `signal_metadata.`
+ */
+export function flattenerOf(declaration: RecordDeclaration, pathPrefix = ""): Flattener {
   const listNames = Object.keys(declaration.lists);
-  const reader = readerOf(declaration.fields, listNames, "");
+  const reader = readerOf(declaration.fields, listNames, pathPrefix);
   const lists = Object.entries(declaration.lists).map(([name, list]) => ({
     name,
-    read: listReaderOf(name, list),
+    read: listReaderOf(name, list, pathPrefix),
   }));
   const blank = new Array<Cell | undefined>(reader.names.length).fill(undefined);
   return {

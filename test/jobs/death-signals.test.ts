@@ -104,7 +104,7 @@ test("signals without an id are rejected once, with a reason and without values;
     { ...signal(pid), obituary_id: 77 },
     "no signal",
   ];
-  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+  const { url, answers } = await startRecordingProxy(world.sandbox.url, (path, body) =>
     path.includes(FIRST)
       ? body.replace('"results":[', `"results":[${more.map((m) => JSON.stringify(m)).join()},`)
       : body,
@@ -127,8 +127,13 @@ test("signals without an id are rejected once, with a reason and without values;
       "SELECT obituary_id FROM person_data.death_signal WHERE obituary_id IN ('77', 'stated-1') ORDER BY 1",
     ),
   ).toEqual([{ obituary_id: "77" }, { obituary_id: "stated-1" }]);
+  const first = answers.find(({ path }) => path.includes(FIRST));
+  const { api_request_id: asked } = JSON.parse(first?.response ?? "{}") as { api_request_id: string };
   expect(jobOf(await world.run(), "deaths")).toMatchObject({ rows_written: 0, records_rejected: 3 });
-  expect(await world.value("SELECT count(*) FROM person_data.reject")).toBe("3");
+  // As run_id, it is that of the answer that was rejected first.
+  expect(await world.rows("SELECT api_request_id, count(*) FROM person_data.reject GROUP BY 1")).toEqual([
+    { api_request_id: asked, count: "3" },
+  ]);
 });
 
 const stays = (segment: string, id: string, is: boolean) => ({
@@ -136,6 +141,95 @@ const stays = (segment: string, id: string, is: boolean) => ({
   obituary_id: id,
   is_present: is ? "t" : "f",
   stays: is ? "t" : "f",
+});
+
+test("an answer with a signal that can't be told apart marks nothing as gone", async () => {
+  const world = await startDeaths();
+  const pid = await pidOf(world, 60);
+  let isSpoilt = false;
+  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+    isSpoilt && path.includes(FIRST) ? body.replace('"obituary_id":"stated-1"', '"obituary_id":null') : body,
+  );
+  world.serviceUrl = url;
+  await world.control("/deaths", { set: [signal(pid), signal(pid, { obituary_id: "stated-2" })] });
+  await world.run();
+  await world.control("/deaths", { remove: ["stated-2"] });
+  isSpoilt = true;
+  expect(jobOf(await world.run(), "deaths")).toMatchObject({ status: "succeeded", records_rejected: 1 });
+  expect(await world.rows(presence)).toEqual([
+    stays(FIRST, "stated-1", true),
+    stays(FIRST, "stated-2", true),
+    stays(SECOND, "stated-1", true),
+    stays(SECOND, "stated-2", false),
+  ]);
+  isSpoilt = false;
+  await world.run();
+  expect((await world.rows(presence)).map((row) => row["is_present"])).toEqual(["t", "f", "t", "f"]);
+});
+
+test.each([
+  ["the legacy shape of an error", { error_message: "Internal error" }],
+  ["a deprecated shape of an error", { statusCode: 500, body: { error_message: "Internal error" } }],
+  ["nothing", {}],
+  ["an error beside an empty list", { results: [], error: "Internal error" }],
+  ["an error beside null", { results: null, code: "internal" }],
+])("an answer that says %s is no empty one", async (_what, more) => {
+  const world = await startDeaths();
+  let left = 0;
+  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+    path.includes(FIRST) && left-- > 0 ? JSON.stringify({ api_request_id: "req-1", ...more }) : body,
+  );
+  world.serviceUrl = url;
+  await world.control("/deaths", { set: [signal(await pidOf(world, 60))] });
+  await world.run();
+  left = 2;
+  const services = { random: () => 0 };
+  expect(jobOf(await world.run({}, services), "deaths")).toMatchObject({ status: "succeeded", retries: 2 });
+  left = 1_000;
+  expect(jobOf(await world.run({}, services), "deaths").status).toBe("failed");
+  expect(
+    await world.value("SELECT count(*) FROM person_data.segment_death_signal WHERE NOT is_present"),
+  ).toBe("0");
+});
+
+test("a stated null is an empty answer", async () => {
+  const world = await startDeaths();
+  let isEmpty = false;
+  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+    isEmpty && path.includes(FIRST) ? '{"api_request_id": "req-1", "results": null, "error": null}' : body,
+  );
+  world.serviceUrl = url;
+  await world.control("/deaths", { set: [signal(await pidOf(world, 60))] });
+  await world.run();
+  isEmpty = true;
+  expect(jobOf(await world.run(), "deaths").status).toBe("succeeded");
+  expect(await world.rows(presence)).toEqual([
+    stays(FIRST, "stated-1", false),
+    stays(SECOND, "stated-1", true),
+  ]);
+});
+
+test("metadata that differs is noted by its whole path", async () => {
+  const world = await startDeaths();
+  const pid = await pidOf(world, 10);
+  await world.control("/deaths", {
+    set: [
+      signal(pid, { signal_metadata: { confidence_score: "very", constructor: "a builder" } }),
+      signal(pid, { obituary_id: "stated-2", signal_metadata: ["a list"] }),
+    ],
+  });
+  await world.run();
+  expect(
+    await world.rows("SELECT path, kind, observed_type FROM person_data_ops.schema_drift ORDER BY path"),
+  ).toEqual([
+    { path: "signal_metadata", kind: "unexpected_type", observed_type: "array" },
+    { path: "signal_metadata.confidence_score", kind: "unexpected_type", observed_type: "string" },
+  ]);
+  expect(
+    await world.value(
+      "SELECT signal_metadata::text FROM person_data.death_signal WHERE obituary_id = 'stated-2'",
+    ),
+  ).toBe('["a list"]');
 });
 
 test("signals that disappear are marked where they did, and unmarked when they come back", async () => {
