@@ -97,12 +97,14 @@ async function changeMembers(
   segmentId: string,
   of: { readonly list: PushList; readonly pids: readonly string[]; readonly pushed: Pushed },
 ): Promise<void> {
-  const { list, pids, pushed } = of;
+  const { list, pushed } = of;
   const change = list === "removing" ? list : "adding";
   const { name: endpoint, method, path } = change === "adding" ? add : remove;
   const { outage, job } = context;
   const since = pushed.at;
-  await outage.outlast(() => push.begin(change, pids, since));
+  const pids = await outage.outlast(() => push.begin(change, of.pids, since));
+  // All of them were erased meanwhile.
+  if (pids.length === 0) return;
   const drift = new DriftLog(endpoint);
   const reply = await context.call({
     endpoint,
@@ -158,6 +160,31 @@ async function changeMembers(
     }),
   );
   context.progress.advance(job.name, given.size, { rejected: invalid.length });
+  if (change === "adding") await takeBack(context, segmentId, { pids, pushed });
+}
+
+/** Removes again who was erased while they were being added: who erased them knew nothing of it. */
+async function takeBack(
+  context: Context,
+  segmentId: string,
+  { pids, pushed }: { readonly pids: readonly string[]; readonly pushed: Pushed },
+): Promise<void> {
+  const { warehouse, outage } = context;
+  const erased = [...(await outage.outlast(() => warehouse.suppressedPids(pids)))];
+  if (erased.length === 0) return;
+  const { name: endpoint, method, path } = remove;
+  const reply = await context.call({
+    endpoint,
+    method,
+    path,
+    body: JSON.stringify({ segment_id: segmentId, service_pids: erased }),
+    recordsSent: erased.length,
+    expects: [404],
+    read: (bytes) => readChange(bytes, new DriftLog(endpoint)),
+  });
+  if (reply.kind === "refused") throw gone(context, endpoint, { segmentId, isChanged: true });
+  pushed.at = reply.answeredAt;
+  pushed.size = reply.value.newSize ?? pushed.size;
 }
 
 /** Compares the service's counts with each other; what others changed meanwhile is no error, but worth a word. */
@@ -268,16 +295,20 @@ async function changeAll(
   // Who is new or gone comes first: adding everybody again may take several runs.
   const lists: readonly PushList[] =
     job.mode === "mirror" ? ["adding", "removing", "again"] : ["adding", "again"];
+  let isDone = false;
   try {
     if (job.mode === "mirror") await agreeToRemove(context, counts);
     progress.start(job.name, counts.toAdd, add.name);
     for (const list of lists) {
       if (!(await changeListed(context, push, segmentId, { list, pushed }))) return false;
     }
+    isDone = true;
     return true;
   } finally {
     progress.end(job.name);
-    context.count({ records_remaining: counts.toAdd - pushed.sent });
+    const left = counts.toAdd - pushed.sent;
+    // Whom the query gave and nobody sent was erased meanwhile.
+    context.count(isDone ? { records_suppressed: left } : { records_remaining: left });
   }
 }
 

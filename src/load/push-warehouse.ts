@@ -49,8 +49,12 @@ export interface SegmentPush {
   count(): Promise<PushCounts>;
   /** PIDs to add or remove behind one, in their order. Throws a StopJobError when the work table was lost, as {@link count} does. */
   next(list: PushList, after: string, limit: number): Promise<readonly string[]>;
-  /** Notes a change before it is sent; durable once this resolves. @param since a moment before it, by the service's clock. */
-  begin(change: PushChange, pids: readonly string[], since: string): Promise<void>;
+  /**
+   * Notes a change before it is sent; durable once this resolves. Returns the PIDs that it has noted, which alone may be sent:
+   * the others are of people who were erased since the query was read.
+   * @param since a moment before it, by the service's clock.
+   */
+  begin(change: PushChange, pids: readonly string[], since: string): Promise<readonly string[]>;
   finish(
     commit: FeedCommit,
     change: PushChange,

@@ -90,6 +90,8 @@ export async function openBigQueryPlace(bigQuery: TestBigQuery): Promise<BigQuer
     // No two transactions begin in the same microsecond.
     rowVersion: "_synced_at",
     tableNames: async () => (await tablesNamed(session, "")).toSorted(),
+    rowsText: async (table) =>
+      JSON.stringify(await session.rows(sql`SELECT * FROM ${sql.id(project, names.data, table)}`)),
     prefetch: () => mirror.prefetch(),
     async close() {
       await warehouse.close();

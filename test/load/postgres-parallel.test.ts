@@ -5,6 +5,7 @@ import type { LookupCommit, LookupSpec, Warehouse } from "../../src/load/warehou
 import { personChildren } from "../../src/schemas/person.ts";
 import { openDoor } from "../support/door.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { erase } from "./suite/erasure.ts";
 import { commitOf, holdJobs, runNight, runOf } from "./suite/nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
@@ -225,6 +226,27 @@ describe("loaders in parallel", () => {
       await valueOf(place, `SELECT safe_until > '${began}' FROM person_data_ops.table_freshness LIMIT 1`),
     ).toBe("true");
   });
+});
+
+test("a push whose query is read while somebody is erased begins anew, without them", async () => {
+  await makePeople(place, []);
+  await place.sql("CREATE TABLE crm.vip AS SELECT 'p-' || n AS pid FROM generate_series(1, 3) AS n");
+  await place.warehouse.beginRun(run);
+  const source = {
+    ...spec.input,
+    key: ["service_pid"],
+    relation: { sql: "SELECT pid AS service_pid FROM crm.vip" },
+    fields: {},
+  };
+  await place.sql("BEGIN; LOCK TABLE crm.vip");
+  const opening = place.warehouse.openPush(run, { segmentId: "s-1", source, again: null });
+  const waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'crm.vip'::regclass";
+  while ((await valueOf(place, waits)) === "0") await delay(10);
+  await erase(place, { pids: ["p-2"] });
+  await place.sql("COMMIT");
+  const push = await opening;
+  expect(await push.count()).toMatchObject({ read: 3, suppressed: 1, toAdd: 2 });
+  await push.close();
 });
 
 describe("a commit whose connection is lost", () => {

@@ -72,6 +72,10 @@ export async function openPostgresPlace(
       );
       return rows.map(({ name }) => name);
     },
+    rowsText: async (table) =>
+      JSON.stringify(
+        (await client.query(`SELECT * FROM "${options.schema ?? "person_data"}"."${table}"`)).rows,
+      ),
     async close() {
       await warehouse.close();
       await client.end();

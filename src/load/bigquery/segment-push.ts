@@ -14,12 +14,13 @@ import type { RunRef } from "../warehouse.ts";
 import { commitFeedWith, type FeedContext } from "./feeds.ts";
 import { PUSH_READING, type Reading } from "../foreign-database.ts";
 import { type OpenedInput, openLocalInput } from "./foreign-input.ts";
+import { findErasedPids } from "./keep-out.ts";
 import { type DatasetNames, quoteLiteral, tableId, tableText } from "./names.ts";
 import { inRunTransaction, requireLock } from "./run-transaction.ts";
 import { NOW, type Session } from "./session.ts";
 import { ownTable } from "./own-table.ts";
 import { dropTable, STAGING_PREFIX } from "./staging.ts";
-import { declareKey, suppressedText } from "./suppression.ts";
+import { declareKey, requireSameEpoch, suppressedText } from "./suppression.ts";
 
 /** What is compared with each other; tables as they stand in statements. */
 export interface Difference {
@@ -216,8 +217,24 @@ interface Begun {
   readonly at: string;
 }
 
-async function begin({ context, run, segmentId, ofJob }: Push, { change, pids, at }: Begun): Promise<void> {
-  const state = tableId(context.session.names, "data", "segment_push_member");
+function begin(push: Push, begun: Begun): Promise<readonly string[]> {
+  const { session, suppression } = push.context;
+  return suppression.within(async (known) => {
+    const { key } = known;
+    const erased = key === null ? new Set<string>() : await findErasedPids(session, key, begun.pids);
+    const pids = begun.pids.filter((pid) => !erased.has(pid));
+    await note(push, { ...begun, pids }, known);
+    return pids;
+  });
+}
+
+async function note(
+  { context, run, segmentId, ofJob }: Push,
+  { change, pids, at }: Begun,
+  known: Suppression,
+): Promise<void> {
+  const { names } = context.session;
+  const state = tableId(names, "data", "segment_push_member");
   const isOwn = sql.raw(change === "removing" ? "TRUE" : "FALSE");
   const moved =
     change === "adding" ? sql`IF(p.state = 'member', p.state, 'adding')` : sql.raw(quoteLiteral(change));
@@ -227,6 +244,7 @@ async function begin({ context, run, segmentId, ofJob }: Push, { change, pids, a
       sql`_etl_at TIMESTAMP DEFAULT CAST(${at} AS TIMESTAMP)`,
     ],
     statements: [
+      requireSameEpoch(names, known),
       sql`UPDATE ${state} AS p SET state = ${moved}, since = _etl_at, run_id = ${run.runId}, _synced_at = ${NOW}
         WHERE ${sql.raw(ofJob)} AND p.service_pid IN UNNEST(_etl_pids)`,
       sql`INSERT INTO ${state} (job, segment_id, service_pid, state, is_own, since, run_id, _synced_at)
@@ -258,7 +276,7 @@ async function finish(
       sql`_etl_invalid ARRAY<STRING> DEFAULT ${[...invalid]}`,
       sql`_etl_own ARRAY<STRING> DEFAULT ${[...(own ?? [])]}`,
     ],
-    statements: ({ names, count }) => {
+    statements: ({ names, suppression, count }) => {
       const state = tableId(names, "data", "segment_push_member");
       const ofBatch = sql`${sql.raw(ofJob)} AND p.service_pid IN UNNEST(_etl_pids)`;
       const isOwn = sql.raw(own === null ? "TRUE" : "p.service_pid IN UNNEST(_etl_own)");
@@ -280,12 +298,13 @@ async function finish(
         ...(change === "adding" ? [resolved, count("reject")] : []),
       ];
       if (invalid.length === 0) return done;
+      const isErased = sql.raw(suppression.key === null ? "FALSE" : suppressedText(names).pid("pid"));
       const rejected = sql`INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details,
           api_request_id, created_at, _synced_at)
         SELECT GENERATE_UUID(), ${run.runId}, ${run.job}, ${run.job}, pid, 'send', 'unknown_pid', ${rejectMessage}, NULL,
           CAST(${apiRequestId} AS STRING), ${NOW}, ${NOW}
         FROM (SELECT DISTINCT pid FROM UNNEST(_etl_invalid) AS pid)
-        WHERE pid NOT IN (SELECT r.source_key FROM ${reject} AS r
+        WHERE NOT (${isErased}) AND pid NOT IN (SELECT r.source_key FROM ${reject} AS r
           WHERE r.job = ${run.job} AND r.resolved_at IS NULL AND r.source_key IS NOT NULL)`;
       return [...done, rejected, count("reject")];
     },

@@ -11,6 +11,8 @@ import { namingTables, type NamingTable } from "../naming-tables.ts";
 import { addRowsOfPids, findAgain } from "./find-people.ts";
 import { forgetDoubts } from "./call-in-doubt.ts";
 import { quoteIdentifier, type SchemaNames, tableId } from "./names.ts";
+import { PUSH_TABLES } from "./segment-push.ts";
+import { SWEEP_TABLES } from "./segment-sweep.ts";
 import { noteSubjects } from "./note-subjects.ts";
 import { isStagedEmail, isStagedPid, namesStaged, stagedPeople, stagePeople } from "./people-tables.ts";
 import type { Session } from "./session.ts";
@@ -135,6 +137,7 @@ export async function removeErased(session: Session, names: SchemaNames, id: str
   });
   const removed: [string, number][] = [];
   await forgetRecords(session, names);
+  await forgetMembers(session, names);
   for (const naming of namingTables) {
     removed.push([naming.table.name, await removeFrom(session, names, naming, id)]);
   }
@@ -202,11 +205,7 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
     SELECT DISTINCT s.job, encode(s.sent_hash, 'hex') AS hash FROM ${tableId(names, "data", "lookup_state")} AS s
     WHERE s.sent_hash IS NOT NULL AND (${isStagedEmail("s.source_key")}
       OR (s.source, s.source_key) IN (SELECT source, source_key FROM pg_temp.erased_row))`);
-  const works = await session.rows<{ name: string; owner: string | null }>(sql`
-    SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS owner
-    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = ${names.data} AND c.relkind = 'r' AND c.relname LIKE 'lookup\\_work\\_%' ORDER BY 1`);
-  for (const { name, owner } of works) {
+  for (const { name, owner } of await workTables(session, names, "lookup_work_")) {
     // The table says by its comment whose it is.
     const [job = ""] = JSON.parse(owner ?? "[]") as [string?];
     const work = tableId(names, "data", name);
@@ -228,6 +227,32 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
       found.map(({ hash }) => hash),
     );
   }
+}
+
+/** Takes people out of what pushes and sweeps have listed, also where a killed one has left its list behind. */
+async function forgetMembers(session: Session, names: SchemaNames): Promise<void> {
+  const isTheirs = isStagedPid("t.service_pid");
+  for (const { name } of await workTables(session, names, PUSH_TABLES)) {
+    await session.change(sql`DELETE FROM ${tableId(names, "data", name)} AS t WHERE ${isTheirs}`);
+  }
+  for (const { name } of await workTables(session, names, SWEEP_TABLES)) {
+    // Empty rows keep their place, by which the sweep knows that its list is whole.
+    await session.change(
+      sql`UPDATE ${tableId(names, "data", name)} AS t SET service_pid = '' WHERE ${isTheirs}`,
+    );
+  }
+}
+
+/** Tables of the data schema that live only as long as a run does, and what their comment says of whose they are. */
+function workTables(
+  session: Session,
+  names: SchemaNames,
+  prefix: string,
+): Promise<readonly { readonly name: string; readonly owner: string | null }[]> {
+  return session.rows(sql`
+    SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS owner
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = ${names.data} AND c.relkind = 'r' AND starts_with(c.relname, ${prefix}) ORDER BY 1`);
 }
 
 /** The segments in which people are, as feeds have seen them and pushes have put them. */

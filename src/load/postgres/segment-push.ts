@@ -10,15 +10,20 @@ import type {
   PushOutcome,
   SegmentPush,
 } from "../push-warehouse.ts";
+import { againIfErased } from "../suppression.ts";
 import type { RunRef } from "../warehouse.ts";
 import { commitFeedWith, type FeedContext, type FeedPlace } from "./feeds.ts";
 import { type ForeignDatabase, PUSH_READING } from "../foreign-database.ts";
 import { copyRows } from "./foreign-input.ts";
 import { describeColumns, rawSelect } from "./input.ts";
+import { findErasedPids } from "./keep-out.ts";
 import { quoteQualified, tableId } from "./names.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import { inTransaction, type Session } from "./session.ts";
 import { readSuppression, requireSameEpoch, suppressedSql } from "./suppression.ts";
+
+/** Begins the name of every table of what a query gave. */
+export const PUSH_TABLES = "push_wanted_";
 
 /** What is compared with each other. */
 export interface Difference extends Omit<PushOptions, "again"> {
@@ -55,7 +60,7 @@ export async function openPush(
   foreign: ForeignDatabase | null,
 ): Promise<SegmentPush> {
   const { names } = context;
-  const name = `push_wanted_${createHash("sha256").update(run.job).digest("hex").slice(0, 24)}`;
+  const name = `${PUSH_TABLES}${createHash("sha256").update(run.job).digest("hex").slice(0, 24)}`;
   const push: Push = {
     ...options,
     againSince: momentOf(options.again),
@@ -65,7 +70,7 @@ export async function openPush(
     state: tableId(names, "data", "segment_push_member"),
   };
   const create = `CREATE UNLOGGED TABLE ${quoteQualified([names.data, name])}`;
-  const { given, since, againSince } = await inRunTransaction(context, run, async (session) => {
+  const stage = async (session: Session) => {
     const suppression = await readSuppression(session, names, context.readErasureSecret);
     const found = await stageWanted(session, push, create, foreign);
     const isErased = suppression.key && suppressedSql(names, suppression.key).pid("service_pid");
@@ -75,7 +80,8 @@ export async function openPush(
       SELECT min(since) AS since, ${push.againSince ?? sql`NULL::timestamptz`} AS "againSince" FROM ${push.state}
       WHERE job = ${run.job} AND segment_id = ${push.segmentId} AND state = 'adding'`);
     return { since: null, againSince: null, ...known, given: { ...found, suppressed } };
-  });
+  };
+  const { given, since, againSince } = await againIfErased(() => inRunTransaction(context, run, stage));
   const open: Push = { ...push, againSince: againSince === null ? null : sql`${againSince}::timestamptz` };
   return {
     uncertainSince: since,
@@ -90,7 +96,9 @@ export async function openPush(
         return rows.map(({ pid }) => pid);
       }),
     begin: (change, pids, at) =>
-      inRunTransaction(context, run, (session) => begin(session, push, { change, pids, at })),
+      againIfErased(() =>
+        inRunTransaction(context, run, (session) => begin(session, push, { change, pids, at })),
+      ),
     finish: (commit, change, pids, outcome) => finish(push, commit, { change, pids, outcome }),
     close: () =>
       inRunTransaction(context, run, async (session) => {
@@ -187,20 +195,27 @@ export async function countPush(session: Session, push: Difference, given: Given
 
 async function begin(
   session: Session,
-  { run, segmentId, state }: Push,
+  { context, run, segmentId, state }: Push,
   {
     change,
     pids,
     at,
   }: { readonly change: PushChange; readonly pids: readonly string[]; readonly at: string },
-): Promise<void> {
+): Promise<readonly string[]> {
+  const { names } = context;
+  const suppression = await readSuppression(session, names, context.readErasureSecret);
+  const { key } = suppression;
+  const erased = key === null ? new Set<string>() : await findErasedPids(session, names, key, pids);
+  const noted = pids.filter((pid) => !erased.has(pid));
   await session.change(sql`
     INSERT INTO ${state} AS p (job, segment_id, service_pid, state, is_own, since, run_id, _synced_at)
     SELECT ${run.job}, ${segmentId}, pid, ${change}, ${change === "removing"}, ${at}::timestamptz, ${run.runId}, now()
-    FROM unnest(${[...pids]}::text[]) AS u(pid)
+    FROM unnest(${[...noted]}::text[]) AS u(pid)
     ON CONFLICT (job, segment_id, service_pid) DO UPDATE SET
       state = CASE WHEN p.state = 'member' AND excluded.state = 'adding' THEN p.state ELSE excluded.state END,
       since = excluded.since, run_id = excluded.run_id, _synced_at = excluded._synced_at`);
+  await requireSameEpoch(session, names, suppression);
+  return noted;
 }
 
 async function finish(
@@ -256,14 +271,16 @@ async function rejectInvalid(
   { apiRequestId, rejectMessage }: Pick<PushOutcome, "apiRequestId" | "rejectMessage">,
 ): Promise<void> {
   if (invalid.length === 0) return;
-  const reject = tableId(place.names, "data", "reject");
+  const { names, suppression } = place;
+  const reject = tableId(names, "data", "reject");
+  const isErased = suppression.key ? suppressedSql(names, suppression.key).pid("pid") : sql`false`;
   const written = await place.session.change(sql`
     INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details, api_request_id,
       created_at, _synced_at)
     SELECT gen_random_uuid(), ${run.runId}, ${run.job}, ${run.job}, pid, 'send', 'unknown_pid', ${rejectMessage}, NULL,
       ${apiRequestId}, now(), now()
     FROM unnest(${[...new Set(invalid)]}::text[]) AS u(pid)
-    WHERE NOT EXISTS (
+    WHERE NOT (${isErased}) AND NOT EXISTS (
       SELECT FROM ${reject} AS r WHERE r.job = ${run.job} AND r.source_key = pid AND r.resolved_at IS NULL)`);
   place.touch("reject", written);
 }

@@ -32,6 +32,9 @@ const historyColumns = ["segment_id", "service_pid", "valid_from", "valid_to", "
 /** Values of `first_added_at` that a settlement tells. */
 const MAX_PENDING_AT = 1000;
 
+/** Begins the name of every table of members that a sweep has seen. */
+export const SWEEP_TABLES = "segment_seen_";
+
 /** What is known of a segment. */
 export async function memberCounts(
   session: Session,
@@ -72,7 +75,7 @@ export async function openSweep(
 ): Promise<MemberSweep> {
   const { names } = context;
   const hash = createHash("sha256").update(JSON.stringify([run.job, options.segmentId]));
-  const seen = `segment_seen_${hash.digest("hex").slice(0, 24)}`;
+  const seen = `${SWEEP_TABLES}${hash.digest("hex").slice(0, 24)}`;
   const table = tableId(names, "data", seen);
   const { counts, completeAt } = await inRunTransaction(context, run, async (session) => {
     await session.change(sql`DROP TABLE IF EXISTS ${table}`);

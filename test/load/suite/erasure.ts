@@ -33,6 +33,21 @@ export async function findTraces(
   return found;
 }
 
+/** The same, and tables of any other name: lists of runs under way, and of killed ones. */
+export async function findTracesAnywhere(
+  place: Pick<Place, "sql" | "tableNames" | "rowsText">,
+  texts: readonly string[],
+): Promise<readonly string[]> {
+  const found = [...(await findTraces(place, texts))];
+  const declared = new Set(tables.map(({ name }) => name));
+  for (const name of await place.tableNames()) {
+    if (declared.has(name)) continue;
+    const rows = await place.rowsText(name);
+    for (const text of texts) if (rows.includes(text)) found.push(`${name}: ${text}`);
+  }
+  return found;
+}
+
 const nobody: KnownBy = { pids: [], emails: [], rows: [] };
 
 /** Erases whom these name, as the program does. */

@@ -3,7 +3,9 @@ import { describe, expect, test } from "vitest";
 import type { FeedCommit, FeedUpsert } from "../../../src/load/feed-warehouse.ts";
 import type { SeenMember } from "../../../src/load/segment-warehouse.ts";
 import type { RunRef } from "../../../src/load/warehouse.ts";
+import { erase, findTracesAnywhere } from "./erasure.ts";
 import { callOf, runOf } from "./nights.ts";
+import { makePeople } from "./people.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
 
 const DAY = (day: number) => `2026-11-0${day}T00:00:00Z`;
@@ -254,6 +256,32 @@ export function describeFeeds(getPlace: GetPlace): void {
       });
       await sweep.close();
       expect(await warehouse.memberCounts(SEGMENT)).toEqual({ living: 5000, known: 5000 });
+    });
+
+    test("goes on without people who are erased in its middle, and lists none of them", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await makePeople(place, []);
+      const run = await beginFeed(place);
+      const first = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
+      await first.add(
+        commitOf(run),
+        ["p-1", "p-2", "p-3", "p-4"].map((pid, i) => member(pid, i + 1)),
+      );
+      await first.close();
+      const sweep = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: DAY(5) });
+      await sweep.add(commitOf(run), [member("p-4", 4, 6), member("p-3", 3, 6)]);
+      await erase(place, { pids: ["p-3"] });
+      expect(await findTracesAnywhere(place, ["p-3"])).toEqual([]);
+      expect(await sweep.add(commitOf(run), [member("p-3", 3, 6), member("p-1", 1, 6)])).toMatchObject({
+        suppressed: 1,
+      });
+      const spans = [{ after: DAY(1), before: DAY(4), seenAt: DAY(6) }];
+      expect(await sweep.settle(commitOf(run), spans)).toMatchObject({ removed: 1, pending: 0 });
+      // It is killed here: nobody closes it.
+      await erase(place, { pids: ["p-4"] });
+      expect(await findTracesAnywhere(place, ["p-3", "p-4"])).toEqual([]);
+      expect(await columnOf(place, members)).toEqual(["p-1 t ", "p-2 f 2026-11-06 00:00:00+00"]);
     });
 
     test("takes over who appears, and records who is proven gone", async () => {

@@ -12,6 +12,8 @@ export interface Place {
   sql(text: string, params?: readonly unknown[]): Promise<readonly TextRow[]>;
   /** Names of all tables in `person_data`, those that live only for a while included. */
   tableNames(): Promise<readonly string[]>;
+  /** Rows of a table in `person_data`, whether it is declared or not, as text. */
+  rowsText(table: string): Promise<string>;
   /** Expression over any row of ours that differs once the row was written anew, even with the values that it had. */
   readonly rowVersion: string;
   /** What a reject tells of a value that can't be stored, by Postgres's code for it; null where it can be stored here. */

@@ -3,8 +3,9 @@ import { describe, expect, test } from "vitest";
 import type { FeedCommit } from "../../../src/load/feed-warehouse.ts";
 import type { SegmentPush } from "../../../src/load/push-warehouse.ts";
 import type { RunRef } from "../../../src/load/warehouse.ts";
+import { erase, findTracesAnywhere } from "./erasure.ts";
 import { callOf, runOf } from "./nights.ts";
-import { people } from "./people.ts";
+import { makePeople, people } from "./people.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
 
 const job = { job: "another", type: "enrich" } as const;
@@ -140,6 +141,33 @@ export function describePushes(getPlace: GetPlace): void {
       expect(await next.push.count()).toMatchObject({ unchanged: 1, toAdd: 1, own: 1 });
       await next.push.close();
       expect(await valueOf(place, members)).toBe("p-2 member own");
+    });
+
+    test("neither sends nor keeps people who are erased while it is under way", async () => {
+      const place = getPlace();
+      await makePeople(place, []);
+      await setVips(place, ["p-1", "p-2", "p-3", "p-4", "p-9"]);
+      const { push, run } = await openPush(place);
+      expect(await push.begin("adding", ["p-4", "p-9"], AT)).toEqual(["p-4", "p-9"]);
+      await erase(place, { pids: ["p-2", "p-4", "p-9"] });
+      expect(await findTracesAnywhere(place, ["p-2", "p-4", "p-9"])).toEqual([]);
+      await push.finish(commitOf(run), "adding", ["p-4", "p-9"], { ...said, invalid: ["p-9"] });
+      expect(await push.begin("adding", ["p-1", "p-2", "p-3"], AT)).toEqual(["p-1", "p-3"]);
+      await push.finish(commitOf(run), "adding", ["p-1", "p-3"], said);
+      expect(await push.next("adding", "", 10)).toEqual([]);
+      await place.warehouse.suppressedPids([]);
+      expect(await findTracesAnywhere(place, ["p-2", "p-4", "p-9"])).toEqual([]);
+      expect(await columnOf(place, members)).toEqual(["p-1 member own", "p-3 member own"]);
+      await push.close();
+
+      await setVips(place, ["p-3"]);
+      const next = await openPush(place);
+      expect(await next.push.next("removing", "", 10)).toEqual(["p-1"]);
+      await erase(place, { pids: ["p-1"] });
+      expect(await next.push.begin("removing", ["p-1"], AT)).toEqual([]);
+      // It is killed here: nobody closes it.
+      await erase(place, { pids: ["p-3"] });
+      expect(await findTracesAnywhere(place, ["p-1", "p-3"])).toEqual([]);
     });
 
     test("adds everybody again where that is wanted, and keeps whose own they are", async () => {
