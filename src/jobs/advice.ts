@@ -148,8 +148,9 @@ export const adviceByCode = {
     next: "Run once with `--accept-parameters keep` (answers stay until they expire) or `resend` (they are bought again; `plan` tells the price).",
   },
   confirmation: {
-    means: "Unusually many rows are due, and nobody could be asked.",
-    next: "Look at `person-etl plan`; if it is right, run the job once with `--yes`.",
+    means:
+      "It wants your word first, and nobody could be asked, or said no: unusually many rows are due, more members would be removed than `max_remove_ratio` allows, or a checkpoint, rejects or a person would be changed or removed.",
+    next: "The message says what would be done; if it is right, run the same command with `--yes`.",
   },
   missing_rows: {
     means:
@@ -164,10 +165,6 @@ export const adviceByCode = {
     means:
       "A job without a `max_reject_ratio` rejected more than 5 % of 1,000 or more records; it succeeded all the same.",
     next: "See `person-etl rejects list`; mend the input or the mapping, or set `max_reject_ratio`: beyond it the job fails.",
-  },
-  max_remove_ratio: {
-    means: "More members would be removed than `max_remove_ratio` allows; none was.",
-    next: "Look at the job's `sql`; if it is right, raise the ratio for one run.",
   },
   // Jobs that hinder one another.
   dependency_failed: {
@@ -291,16 +288,7 @@ export const adviceByCode = {
     next: "`database` is for `warehouse.url: embedded` only.",
   },
   sandbox_failed: { means: "The sandbox didn't start, or ended.", next: "The message has its own words." },
-  bad_sandbox_options: {
-    means: "The sandbox was started with options that don't fit.",
-    next: "See `person-etl sandbox --help`.",
-  },
-  bad_faults: { means: "The sandbox doesn't know a fault.", next: "See docs/sandbox.md." },
   // Segments.
-  no_such_segment: {
-    means: "The service doesn't know the segment.",
-    next: "Look at its id; a 404 never counts as an empty segment.",
-  },
   segment_exists: {
     means: "A segment of this name is there already.",
     next: "Give its id as `segment_id`, or choose another `name`.",
@@ -313,25 +301,14 @@ export const adviceByCode = {
     means: "A segment is named by the job that fills it, which has not made it yet.",
     next: "Run that `segment_push` job first.",
   },
-  no_such_pid: {
-    means: "The service doesn't know a PID.",
-    next: "It stands in `reject`; look at the job's `sql`.",
-  },
-  name_taken: {
-    means: "A segment of this name is there already.",
-    next: "Give its id as `segment_id`, or choose another `name`.",
-  },
-  too_many_members: {
-    means: "A segment would hold more members than the service allows.",
-    next: "Narrow the job's `sql`, or split it over several segments.",
-  },
   bad_checkpoint: {
     means: "A checkpoint that was given or stored can't be used.",
-    next: "Look at it with `person-etl checkpoint show JOB`, then set or reset it.",
+    next: "The message says why, and what one looks like. Mend it with `person-etl checkpoint set JOB`, or let the job begin anew with `checkpoint reset JOB`.",
   },
   page_not_advancing: {
-    means: "The service gave the same page again.",
-    next: "Run again; if it stays, ask the service with the request id of `api_call`.",
+    means:
+      "A page of a segment says that others follow (`list_continues`), though `total_count` leaves none.",
+    next: "Run again; if it stays, ask the service with the request id of `api_call`. Nobody was marked as removed.",
   },
   missing_result: {
     means: "An answer left a record out, twice.",
@@ -364,10 +341,6 @@ export const adviceByCode = {
     next: "It is renewed with the next day or month (UTC); raise `budgets` if that is too late.",
   },
   // Bugs.
-  bad_usage: {
-    means: "The service's report of usage can't be read.",
-    next: "Run again; if it stays, please report it.",
-  },
   counters_do_not_add_up: {
     means: "The books of a run don't add up.",
     next: "This is a bug: please report it with the log.",

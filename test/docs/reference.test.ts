@@ -13,16 +13,19 @@ describe("docs/reference", () => {
     },
   );
 
-  it("says what to do about every code that the program ends with", async () => {
+  it("says what to do about every code that the program ends with, and about no other", async () => {
     const codes = new Set<string>();
+    let sources = "";
     for (const file of await readdir("src", { recursive: true })) {
-      if (!file.endsWith(".ts") || file.startsWith("sandbox/")) continue;
+      // What the sandbox says of its own options and controls is no code of the program.
+      if (!file.endsWith(".ts") || file.startsWith("sandbox/") || file === "jobs/advice.ts") continue;
       const text = await readFile(`src/${file}`, "utf8");
-      const ended =
-        /(?:(?:StopJobError|StopRunError|FixConfigurationError|LimitReachedError|failed|skipped|locked)\(|failure\(\s*\d,)\s*"([a-z_]+)"/g;
+      sources += text;
+      const ended = /(?:\b(?:\w+(?:Error|Problem)|failed|skipped|locked)\(|failure\(\s*\d,)\s*"([a-z_]+)"/g;
       for (const [, code = ""] of text.matchAll(ended)) codes.add(code);
     }
     expect(codes.size).toBeGreaterThan(40);
     expect([...codes].filter((code) => !Object.hasOwn(adviceByCode, code))).toEqual([]);
+    expect(Object.keys(adviceByCode).filter((code) => !sources.includes(`"${code}"`))).toEqual([]);
   });
 });
