@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { startRecordingProxy } from "./recording-proxy.ts";
-import { configOf, jobOf, startWorld, type World } from "./world.ts";
+import { configOf, jobOf, seenDuring, startWorld, type World } from "./world.ts";
 
 const FIRST = "11111111-1111-4111-8111-111111111111";
 const SECOND = "22222222-2222-4222-8222-222222222222";
@@ -248,6 +248,26 @@ test("signals that disappear are marked where they did, and unmarked when they c
   await world.control("/deaths", { set: [own] });
   await world.run();
   expect((await world.rows(presence)).map((row) => row["is_present"])).toEqual(["t", "t", "t"]);
+});
+
+test("with --full-refresh readers never see fewer signals than stay, whatever disappears with it", async () => {
+  const world = await startDeaths();
+  const pids = await Promise.all(Array.from({ length: 30 }, (_, i) => pidOf(world, 55 + i)));
+  const stated = pids.map((pid, i) => signal(pid, { obituary_id: `stated-${i}` }));
+  await world.control("/deaths", { set: stated });
+  await world.run();
+  await world.control("/deaths", { remove: ["stated-3", "stated-17"] });
+  const shown = `SELECT count(*) FILTER (WHERE is_present AND NOT obituary_id IN ('stated-3', 'stated-17')) AS shown,
+    (SELECT count(*) FROM person_data.death_signal WHERE obituary_id LIKE 'stated%') AS kept
+    FROM person_data.segment_death_signal WHERE obituary_id LIKE 'stated%'`;
+  const { seen, asked } = await seenDuring(world, shown, async () => {
+    const report = await world.run({ fullRefresh: true });
+    // Two segments of which each has two signals less.
+    expect(jobOf(report, "deaths")).toMatchObject({ status: "succeeded", rows_written: 4 });
+  });
+  expect([...seen]).toEqual(["56 30"]);
+  expect(asked).toBeGreaterThan(3);
+  expect((await world.rows(presence)).filter((row) => row["is_present"] === "f")).toHaveLength(4);
 });
 
 test("a segment that is gone is told, not taken for empty, and the others are read all the same", async () => {

@@ -2,10 +2,11 @@ import { expect, test } from "vitest";
 import { StopJobError, StopRunError } from "../../src/errors.ts";
 import { moveCheckpoints } from "../../src/jobs/checkpoints.ts";
 import { planJobs } from "../../src/jobs/plan.ts";
+import type { RunReport } from "../../src/jobs/run.ts";
 import { readStatus } from "../../src/jobs/status.ts";
 import type { Warehouse } from "../../src/load/warehouse.ts";
 import { expectExact, pidsOf, SEGMENT, startMembers, truthOf } from "./members-world.ts";
-import { configOf, jobOf, startWorld, type World } from "./world.ts";
+import { configOf, jobOf, seenDuring, startWorld, type World } from "./world.ts";
 
 const overlaps = `SELECT count(*) FROM person_data.segment_membership_history AS a
   JOIN person_data.segment_membership_history AS b USING (segment_id, service_pid)
@@ -104,6 +105,26 @@ test.each([
       "SELECT valid_from_basis AS basis FROM person_data.segment_membership_history GROUP BY 1",
     ),
   ).toEqual([{ basis: "vendor" }]);
+});
+
+test("with --full-refresh readers never see fewer than those who stay, whoever is removed by it", async () => {
+  const world = await startMembers(12_000, 9000);
+  await world.run();
+  const truth = await truthOf(world);
+  const removed = [1, 4999, 5000, 7000, 11_998].map((i) => truth[i]?.service_pid ?? "");
+  await world.control("/members", { segment_id: SEGMENT, remove: removed });
+  const staying = `SELECT count(*) FILTER (WHERE NOT service_pid = ANY ('{${removed.join()}}')) AS staying
+    FROM person_data.segment_member WHERE segment_id = '${SEGMENT}' AND is_member`;
+  const report: RunReport[] = [];
+  const { seen, asked } = await seenDuring(world, staying, async () => {
+    report.push(await world.run({ fullRefresh: true }));
+  });
+  expect(report.map((run) => jobOf(run, "vip_members"))).toMatchObject([
+    { status: "succeeded", records_received: expect.any(Number), rows_written: 10 },
+  ]);
+  expect([...seen]).toEqual(["11995"]);
+  expect(asked).toBeGreaterThan(10);
+  await expectExact(world);
 });
 
 test("with changes between any two pages nobody is lost for good, and a quiet night is exact", async () => {

@@ -221,6 +221,33 @@ async function createCustomers(client: Client, rows: Iterable<object>): Promise<
   );
 }
 
+/** What a query gave a reader, each answer once, while something was going on; and how often it was asked. */
+export async function seenDuring(
+  world: World,
+  sql: string,
+  work: () => Promise<unknown>,
+): Promise<{ readonly seen: ReadonlySet<string>; readonly asked: number }> {
+  const client = new Client({ connectionString: world.url });
+  await client.connect();
+  const seen = new Set<string>();
+  let asked = 0;
+  const over = new AbortController();
+  const working = work().finally(() => {
+    over.abort();
+  });
+  try {
+    while (!over.signal.aborted) {
+      const { rows } = await client.query<Record<string, unknown>>(sql);
+      seen.add(Object.values(rows[0] ?? {}).join(" "));
+      asked += 1;
+    }
+  } finally {
+    await working;
+    await client.end();
+  }
+  return { seen, asked };
+}
+
 /** The report of one job. */
 export function jobOf(report: RunReport, name: string): JobReport {
   const job = report.jobs.find((job) => job.job === name);
