@@ -84,6 +84,12 @@ export class LockLostError extends Error {
   readonly code = "lock_lost";
 }
 
+/** Another process runs this job: nothing was changed, and nothing can be until it has ended. Exit code 4. */
+export class JobLockedError extends Error {
+  override readonly name = "JobLockedError";
+  readonly code = "locked";
+}
+
 /** Stopped by a signal after a clean commit; not a failure. Exit code 130 (SIGINT) or 143 (SIGTERM). */
 export class InterruptedError extends Error {
   override readonly name = "InterruptedError";

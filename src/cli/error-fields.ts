@@ -2,6 +2,7 @@ import {
   codeOf,
   FixConfigurationError,
   InterruptedError,
+  JobLockedError,
   LimitReachedError,
   LockLostError,
   StopJobError,
@@ -12,6 +13,7 @@ import { languageOwnMessage, isSystemError, UsageError } from "./failure.ts";
 const OURS = [
   FixConfigurationError,
   InterruptedError,
+  JobLockedError,
   LimitReachedError,
   LockLostError,
   StopJobError,

@@ -2,6 +2,7 @@ import {
   codeOf,
   FixConfigurationError,
   InterruptedError,
+  JobLockedError,
   LimitReachedError,
   LockLostError,
   OWN_LIMITS,
@@ -34,7 +35,8 @@ export function failureOf(error: unknown): Failure {
   if (error instanceof InterruptedError) return { ...interrupted(130), isOurs: false };
   if (error instanceof LimitReachedError)
     return failure(OWN_LIMITS.includes(error.code) ? 0 : 3, error.code, error.message);
-  if (error instanceof LockLostError) return failure(4, error.code, error.message);
+  if (error instanceof LockLostError || error instanceof JobLockedError)
+    return failure(4, error.code, error.message);
   if (error instanceof StopRunError || error instanceof StopJobError)
     return failure(1, error.code, error.message);
   if (isSystemError(error)) return ofSystemError(error);

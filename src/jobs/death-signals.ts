@@ -1,7 +1,9 @@
 import { hash } from "node:crypto";
+import { z } from "zod";
 import type { DeathSignalsJobConfig } from "../config/config.ts";
 import { openResults, type RepeatableResults } from "../extract/read-answer.ts";
 import type { RunRef } from "../load/books.ts";
+import { cursorInstant } from "../load/cursor-values.ts";
 import { type Cell, jsonType } from "../schemas/convert.ts";
 import {
   deathSignalFields,
@@ -13,7 +15,13 @@ import { DriftLog } from "../schemas/drift.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { text } from "../schemas/field.ts";
 import { jsonText } from "../schemas/json-text.ts";
-import { forEachSegment, foreseeSegments, type KnownSegment, segmentGone } from "./feed-segments.ts";
+import {
+  forEachSegment,
+  foreseeSegments,
+  type KnownSegment,
+  segmentGone,
+  segmentStreams,
+} from "./feed-segments.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
 
 const { name: endpoint, method, path } = deathSignalsEndpoint;
@@ -201,7 +209,11 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
 /** Keeps the death signals of segments: `GET /v2/segments/signals/deaths`, one call each. */
 export const deathSignalsJob: FeedJobType<DeathSignalsJobConfig> = {
   endpoints: [deathSignalsEndpoint],
-  cursorDoc: "when the segment was last read; it doesn't steer anything, since each run reads all signals",
+  cursorDoc:
+    "checked_at: when the segment was last read; it doesn't steer anything, since each run reads all signals",
+  cursor: z.object({ checked_at: cursorInstant }),
+  exampleCursor: { checked_at: "2026-11-21T04:00:00Z" },
+  streams: segmentStreams,
   async forecast(context) {
     const { segments, remarks } = await foreseeSegments(context, context.job.segments);
     return { calls: segments.length, toSend: 0, remarks };

@@ -253,6 +253,9 @@ export const endpointUsageJob: FeedJobType<EndpointUsageJobConfig> = {
   endpoints: [endpointUsageEndpoint],
   cursorDoc:
     'stream `SIZE ZONE` (`day UTC`): {"from": "2026-01-01", "next": "2026-11-18"}, the first day ever read, and the first one of a bucket that was not final',
+  cursor: usageCursor,
+  exampleCursor: { from: "2026-01-01", next: "2026-11-18" },
+  streams: async (job) => [streamOf(job)],
   // One for the totals, and one for each window.
   forecast({ job, clock, checkpoints }) {
     const cursor = readCursor(

@@ -15,6 +15,7 @@ export interface KnownSegment {
 const ABOUT_ONE_SEGMENT: ReadonlySet<string> = new Set([
   "segment_gone",
   "segment_unknown",
+  "bad_checkpoint",
   "no_answer",
   "page_not_advancing",
   "request_refused",
@@ -78,7 +79,8 @@ export function segmentGone(job: string, endpoint: string, id: string): StopJobE
 }
 
 /**
- * The id of a segment; null for one that the job which fills it has not made yet.
+ * The id of a segment; null for one that the job which fills it has not made yet. Throws a StopJobError where that job's
+ * checkpoint can't be read.
  * @param checkpointsOf those of a job.
  */
 export function segmentIdOf(
@@ -88,7 +90,9 @@ export function segmentIdOf(
 ): string | null {
   if (segment.kind === "id") return segment.id;
   return (
-    pushOf(config, segment.job).segmentId ?? segmentOfPush(checkpointsOf(segment.job))?.segmentId ?? null
+    pushOf(config, segment.job).segmentId ??
+    segmentOfPush(segment.job, checkpointsOf(segment.job))?.segmentId ??
+    null
   );
 }
 
@@ -108,6 +112,18 @@ async function knownSegment(context: FeedContext, segment: SegmentConfig): Promi
     "segment_unknown",
     `${context.job.name}: ${segment.job} has not made its segment yet; run it first.`,
   );
+}
+
+/** The streams of a job that reads segments: their ids. */
+export async function segmentStreams(
+  { segments }: { readonly segments: readonly SegmentConfig[] },
+  { config, warehouse }: Pick<FeedContext, "config" | "warehouse">,
+): Promise<readonly string[]> {
+  const ids = segments.map(async (segment) => {
+    const stored = segment.kind === "id" ? [] : await warehouse.readCheckpoints(segment.job);
+    return segmentIdOf(config, segment, () => stored) ?? [];
+  });
+  return [...new Set((await Promise.all(ids)).flat())];
 }
 
 /** A segment of a job, as far as a forecast knows it. */

@@ -1,3 +1,4 @@
+import type { z } from "zod";
 import type { FeedJobConfig } from "../config/config.ts";
 import type { FreeCall, FreeReply } from "../extract/free-call.ts";
 import type { CheckpointMove, FeedUpsert, StoredCheckpoint, UpsertResult } from "../load/feed-warehouse.ts";
@@ -84,8 +85,14 @@ export interface FeedJobType<J extends FeedJobConfig = FeedJobConfig> {
   }[];
   /** Reads, flattens, writes. Throws a StopJobError when something of it could not be done. */
   run(context: FeedContext<J>): Promise<void>;
-  /** Streams of its checkpoints that users may move with `checkpoint set`, and what a cursor of them looks like. */
+  /** What a cursor of its checkpoints means. */
   readonly cursorDoc: string;
+  /** What a cursor is: by this it is read, and what users set is checked. */
+  readonly cursor: z.ZodObject;
+  /** One that users may set. */
+  readonly exampleCursor: object;
+  /** The streams that a job goes by, as far as they are known. */
+  streams(job: J, services: Pick<JobServices, "config" | "warehouse">): Promise<readonly string[]>;
   /** Tells what {@link run} would do; throws a StopJobError where that would fail at once. */
   forecast(context: ForecastContext<J>): FeedForecast | Promise<FeedForecast>;
 }

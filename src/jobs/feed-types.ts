@@ -3,20 +3,25 @@ import { deathSignalsJob } from "./death-signals.ts";
 import { endpointUsageJob } from "./endpoint-usage.ts";
 import { segmentMembersJob } from "./segment-members.ts";
 import type { FeedContext, FeedForecast, FeedJobType, ForecastContext } from "./feed-type.ts";
+import type { JobServices } from "./services.ts";
 import { segmentPushJob } from "./segment-push.ts";
 import { searchUsageJob } from "./search-usage.ts";
 
 /** A feed's declaration, applied to one job. */
-export interface BoundFeed extends Pick<FeedJobType, "endpoints" | "cursorDoc"> {
+export interface BoundFeed extends Pick<FeedJobType, "endpoints" | "cursorDoc" | "cursor" | "exampleCursor"> {
+  streams(services: Pick<JobServices, "config" | "warehouse">): Promise<readonly string[]>;
   forecast(context: Omit<ForecastContext, "job">): Promise<FeedForecast>;
   run(context: Omit<FeedContext, "job">): Promise<void>;
 }
 
 function bind<J extends FeedJobConfig>(type: FeedJobType<J>, job: J): BoundFeed {
-  const { endpoints, cursorDoc } = type;
+  const { endpoints, cursorDoc, cursor, exampleCursor } = type;
   return {
     endpoints,
     cursorDoc,
+    cursor,
+    exampleCursor,
+    streams: (services) => type.streams(job, services),
     forecast: async (context) => type.forecast({ ...context, job }),
     run: (context) => type.run({ ...context, job }),
   };

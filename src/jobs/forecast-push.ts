@@ -20,7 +20,7 @@ export function removesTooMany(
 /** Counts what the query gives against what is known of the segment. */
 export async function forecastPush(context: ForecastContext<SegmentPushJobConfig>): Promise<FeedForecast> {
   const { config, job, warehouse, clock, checkpoints } = context;
-  const stored = segmentOfPush([...checkpoints.values()]);
+  const stored = segmentOfPush(job.name, [...checkpoints.values()]);
   const segmentId = job.segmentId ?? stored?.segmentId ?? null;
   // One that makes the segment, one that looks at it.
   const firstCalls = segmentId === null ? 2 : 1;

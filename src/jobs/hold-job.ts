@@ -16,7 +16,12 @@ export interface HeldJob {
 /** A job held, or why it isn't. */
 export type Hold =
   | { readonly kind: "held"; readonly held: HeldJob }
-  | { readonly kind: "refused"; readonly message: string };
+  | {
+      readonly kind: "refused";
+      /** For somebody who wanted to run it. */
+      readonly message: string;
+      readonly holders: readonly LockHolder[];
+    };
 
 type Services = Pick<JobServices, "config" | "warehouse" | "clock" | "log" | "signal" | "progress">;
 
@@ -40,9 +45,10 @@ export async function holdJob(
   let reply = await acquire(services, request);
   let toldOf = "";
   while (reply.kind === "refused") {
-    if (!options.wait) return { kind: "refused", message: lockedText(wanted.job, reply.holders) };
-    const told = JSON.stringify(reply.holders.map(({ shard, epoch }) => [shard, epoch]));
-    if (told !== toldOf) tellWaiting(services, wanted.job, reply.holders);
+    const { holders } = reply;
+    if (!options.wait) return { kind: "refused", message: lockedText(wanted.job, holders), holders };
+    const told = JSON.stringify(holders.map(({ shard, epoch }) => [shard, epoch]));
+    if (told !== toldOf) tellWaiting(services, wanted.job, holders);
     toldOf = told;
     await services.clock.sleep(Math.min(POLL_MS, config.lockLifeMs / HEARTBEATS), services.signal);
     reply = await acquire(services, request);

@@ -16,18 +16,20 @@ export function selectJobs(config: Config, names: readonly string[]): readonly J
   return ordered.filter((job) => names.includes(job.name));
 }
 
+/** A job by its name, also one that is switched off: for what doesn't run it. */
+export function findJob(config: Config, name: string): JobConfig {
+  const job = config.jobs.find((job) => job.name === name);
+  if (job) return job;
+  const known = config.jobs.map((job) => job.name);
+  throw new FixConfigurationError("unknown_job", "There is no such job.", missing(config, name, known));
+}
+
 function problemsWith(config: Config, name: string): readonly Problem[] {
   const path = `jobs.${name}`;
-  const known = config.jobs.filter((job) => job.enabled).map((job) => job.name);
-  const unavailable = config.unavailableJobs.find((job) => job.name === name);
-  if (unavailable) {
-    return [
-      { path, message: `is a job of type ${unavailable.type}, which is not available in this version` },
-    ];
-  }
   const job = config.jobs.find((job) => job.name === name);
   if (!job) {
-    return [{ path, message: "does not exist", hint: `Jobs of this configuration: ${known.join(", ")}.` }];
+    const known = config.jobs.filter((job) => job.enabled).map((job) => job.name);
+    return missing(config, name, known);
   }
   return job.enabled
     ? []
@@ -38,4 +40,12 @@ function problemsWith(config: Config, name: string): readonly Problem[] {
           hint: "Set it to true to run the job.",
         },
       ];
+}
+
+function missing(config: Config, name: string, known: readonly string[]): readonly Problem[] {
+  const path = `jobs.${name}`;
+  const unavailable = config.unavailableJobs.find((job) => job.name === name);
+  return unavailable
+    ? [{ path, message: `is a job of type ${unavailable.type}, which is not available in this version` }]
+    : [{ path, message: "does not exist", hint: `Jobs of this configuration: ${known.join(", ")}.` }];
 }

@@ -14,6 +14,14 @@ export function lockedText(job: string, holders: readonly LockHolder[]): string 
   );
 }
 
+/** Why the checkpoints of a job can't be moved now. */
+export function checkpointsLockedText(job: string, holders: readonly LockHolder[]): string {
+  return (
+    `${job} is run by another process: ${listOf(holders)}. Its checkpoints stay as they are: move them once that run has ended. If ` +
+    `that process hangs or its machine is gone, end it: its lock expires at ${expiryOf(holders)} unless it gives a sign of life.`
+  );
+}
+
 /** What is told to somebody who waits. */
 export function waitingText(job: string, holders: readonly LockHolder[]): string {
   return `${job}: waiting for another process: ${listOf(holders)}; its lock expires at ${expiryOf(holders)} unless it is renewed`;

@@ -1,42 +1,31 @@
-/** What a segment_members job remembers of a segment, as it stands in the checkpoint. */
-export interface MemberCheckpoint {
+import { z } from "zod";
+import { cursorInstant } from "../load/cursor-values.ts";
+
+const COUNT = "must be a count: a whole number, 0 or more";
+const PAGE = 'must be a page, or null: {"next_page": 12}';
+
+/** What a segment_members job remembers of a segment. */
+export const memberCursor = z.object({
   /** When the last sweep of all pages ended, by the service's clock; null for never. */
-  readonly swept_at: string | null;
+  swept_at: cursorInstant.nullable().default(null),
   /** When the last sweep that showed everybody and left nothing unproven began; null for never. */
-  readonly complete_at: string | null;
+  complete_at: cursorInstant.nullable().default(null),
   /** Members whom that sweep saw and didn't store, because they were erased. */
-  readonly suppressed: number;
+  suppressed: z.int(COUNT).min(0, COUNT).default(0),
   /** A sweep that didn't come to its end, and the page with which it goes on; null for none. */
-  readonly unfinished: { readonly next_page: number } | null;
-}
+  unfinished: z
+    .object({ next_page: z.int(PAGE).min(1, PAGE) }, PAGE)
+    .nullable()
+    .default(null),
+});
+
+/** What {@link memberCursor} reads. */
+export type MemberCheckpoint = Readonly<z.output<typeof memberCursor>>;
 
 /** Nothing is known. */
-export const neverSwept: MemberCheckpoint = {
-  swept_at: null,
-  complete_at: null,
-  suppressed: 0,
-  unfinished: null,
-};
+export const neverSwept: MemberCheckpoint = memberCursor.parse({});
 
-/** Reads a stored cursor, which users may have set; what can't be read counts as unknown. */
+/** Reads a stored cursor. One that isn't of this shape counts as none: then all pages are read. */
 export function readMemberCheckpoint(cursor: unknown): MemberCheckpoint {
-  if (typeof cursor !== "object" || cursor === null) return neverSwept;
-  const of = new Map<string, unknown>(Object.entries(cursor));
-  const unfinished = of.get("unfinished");
-  const page =
-    typeof unfinished === "object" && unfinished !== null && "next_page" in unfinished
-      ? unfinished.next_page
-      : null;
-  const suppressed = of.get("suppressed");
-  return {
-    swept_at: instantOf(of.get("swept_at")),
-    complete_at: instantOf(of.get("complete_at")),
-    suppressed: typeof suppressed === "number" && suppressed > 0 ? Math.floor(suppressed) : 0,
-    unfinished:
-      typeof page === "number" && Number.isSafeInteger(page) && page > 0 ? { next_page: page } : null,
-  };
-}
-
-function instantOf(value: unknown): string | null {
-  return typeof value === "string" && !Number.isNaN(Date.parse(value)) ? value : null;
+  return memberCursor.safeParse(cursor).data ?? neverSwept;
 }

@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import { StopJobError } from "../errors.ts";
-import type { FeedContext } from "./feed-type.ts";
+import type { StoredCheckpoint } from "../load/feed-warehouse.ts";
 import type { RunRequest } from "./services.ts";
 
 /**
@@ -12,7 +12,11 @@ export function readCursor<T>(
     checkpoints,
     job,
     request,
-  }: Pick<FeedContext, "checkpoints" | "job"> & { readonly request: Pick<RunRequest, "fullRefresh"> },
+  }: {
+    readonly checkpoints: ReadonlyMap<string, Pick<StoredCheckpoint, "cursor">>;
+    readonly job: { readonly name: string };
+    readonly request: Pick<RunRequest, "fullRefresh">;
+  },
   stream: string,
   schema: z.ZodType<T>,
 ): T | null {
@@ -22,6 +26,14 @@ export function readCursor<T>(
   if (read.success) return read.data;
   throw new StopJobError(
     "bad_checkpoint",
-    `${job.name}: the checkpoint of ${stream} can't be read. Set it anew, or forget it with \`person-etl checkpoint reset ${job.name}\`.`,
+    `${job.name}: the checkpoint of its stream ${stream} can't be read: ${issuesOf(read.error)}. Mend it with \`person-etl checkpoint set ` +
+      `${job.name}\`, or forget it with \`person-etl checkpoint reset ${job.name}\`.`,
   );
+}
+
+/** What is wrong with a cursor, key by key: `full_at must be …`. */
+export function issuesOf({ issues }: z.ZodError): string {
+  return issues
+    .map(({ path: [key], message }) => `${key === undefined ? "it" : String(key)} ${message}`)
+    .join("; ");
 }

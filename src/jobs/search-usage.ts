@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { SearchUsageJobConfig } from "../config/config.ts";
 import { readEnvelope } from "../extract/free-call.ts";
+import { cursorDay } from "../load/cursor-values.ts";
 import type { Cell } from "../schemas/convert.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { tellsError } from "../schemas/error-body.ts";
@@ -21,7 +22,7 @@ const STREAM = "history";
 
 const cursorSchema = z.object({
   /** First day whose counts were not final when it was last read, `YYYY-MM-DD`. */
-  next: z.iso.date(),
+  next: cursorDay,
 });
 
 const record = flattenerOf(searchUsageRecord);
@@ -144,6 +145,9 @@ export const searchUsageJob: FeedJobType<SearchUsageJobConfig> = {
   endpoints: [searchUsageEndpoint],
   cursorDoc:
     'stream `history`: {"next": "2026-11-18"}, the first day whose counts were not final. Which days were missed is told by those that are stored',
+  cursor: cursorSchema,
+  exampleCursor: { next: "2026-11-18" },
+  streams: async () => [STREAM],
   forecast: () => ({ calls: 1, toSend: 0 }),
   run,
 };

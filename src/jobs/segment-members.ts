@@ -5,10 +5,15 @@ import type { Cell } from "../schemas/convert.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { segmentEndpoints } from "../schemas/segments.ts";
 import { countText } from "./estimate.ts";
-import { forEachSegment, type KnownSegment, segmentGone } from "./feed-segments.ts";
+import { forEachSegment, type KnownSegment, segmentGone, segmentStreams } from "./feed-segments.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
 import { forecastMembers } from "./forecast-members.ts";
-import { type MemberCheckpoint, neverSwept, readMemberCheckpoint } from "./member-checkpoint.ts";
+import {
+  type MemberCheckpoint,
+  memberCursor,
+  neverSwept,
+  readMemberCheckpoint,
+} from "./member-checkpoint.ts";
 import { isSweepDue } from "./sweep-due.ts";
 import { type AnsweredPage, createMemberSweep, type SweepResult } from "./sweep-members.ts";
 
@@ -214,6 +219,9 @@ export const segmentMembersJob: FeedJobType<SegmentMembersJobConfig> = {
   cursorDoc:
     "swept_at: when all pages were last read; complete_at: begin of the last reading that showed everybody and left nothing " +
     "unproven; unfinished: the page with which an interrupted one goes on. Without a checkpoint all pages are read",
+  cursor: memberCursor,
+  exampleCursor: { swept_at: "2026-11-21T04:00:00Z" },
+  streams: segmentStreams,
   forecast: forecastMembers,
   run: (context) => forEachSegment(context, context.job.segments, (segment) => syncSegment(context, segment)),
 };

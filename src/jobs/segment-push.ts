@@ -9,7 +9,14 @@ import { agree } from "./agree.ts";
 import { countText } from "./estimate.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
 import { BATCH_PIDS, forecastPush, removesTooMany } from "./forecast-push.ts";
-import { againOf, cursorOfPush, PUSH_STREAM, type PushedSegment, segmentOfPush } from "./push-checkpoint.ts";
+import {
+  againOf,
+  cursorOfPush,
+  PUSH_STREAM,
+  pushCursor,
+  type PushedSegment,
+  segmentOfPush,
+} from "./push-checkpoint.ts";
 import { pushSourceOf } from "./push-source.ts";
 
 const { create, members, add, remove } = segmentEndpoints;
@@ -22,7 +29,7 @@ type Context = FeedContext<SegmentPushJobConfig>;
 /** Makes the segment, unless it is there. */
 async function findOrCreate(context: Context): Promise<string> {
   const { job, checkpoints } = context;
-  const known = job.segmentId ?? segmentOfPush([...checkpoints.values()])?.segmentId;
+  const known = job.segmentId ?? segmentOfPush(job.name, [...checkpoints.values()])?.segmentId;
   if (known !== undefined) return known;
   const { segmentName: name, description } = job;
   const drift = new DriftLog(create.name);
@@ -221,7 +228,7 @@ async function agreeToRemove(context: Context, { toRemove, own }: PushCounts): P
 async function pushAll(context: Context): Promise<void> {
   const { job, run, warehouse, outage } = context;
   const segmentId = await findOrCreate(context);
-  const before = segmentOfPush([...context.checkpoints.values()]);
+  const before = segmentOfPush(job.name, [...context.checkpoints.values()]);
   const known = before?.segmentId === segmentId && !context.request.fullRefresh ? before : null;
   const again = againOf(known, job, context.clock.now());
   const source = await pushSourceOf(job);
@@ -356,6 +363,9 @@ export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
   endpoints: [create, members, add, remove],
   cursorDoc:
     "segment_id: the segment that was made; full_at: when everybody was last added again; again_since: while that is going on",
+  cursor: pushCursor,
+  exampleCursor: { segment_id: "123e4567-e89b-12d3-a456-426614174000", full_at: "2026-11-21T04:00:00Z" },
+  streams: async () => [PUSH_STREAM],
   forecast: forecastPush,
   run: pushAll,
 };

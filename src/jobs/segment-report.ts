@@ -1,4 +1,5 @@
-import type { Config, JobConfig } from "../config/config.ts";
+import type { Config, JobConfig, SegmentConfig } from "../config/config.ts";
+import { StopJobError } from "../errors.ts";
 import type { StoredSegment } from "../load/segment-warehouse.ts";
 import type { CheckpointReport } from "./checkpoints.ts";
 import { segmentIdOf } from "./feed-segments.ts";
@@ -27,10 +28,7 @@ export function segmentReports(
 ): readonly SegmentReport[] {
   if (job.type !== "segment_members") return [];
   return job.segments.flatMap((segment) => {
-    const id = segmentIdOf(config, segment, (push) => {
-      const stored = known.checkpoints.find((report) => report.job === push);
-      return stored?.checkpoints ?? [];
-    });
+    const id = readableId(config, segment, known.checkpoints);
     const stored = known.segments.find(({ segmentId }) => segmentId === id);
     if (!stored) return [];
     return [
@@ -44,4 +42,21 @@ export function segmentReports(
       },
     ];
   });
+}
+
+/** The id of a segment; null also where the checkpoint of the job that makes it can't be read: its own run tells of that. */
+function readableId(
+  config: Pick<Config, "jobs">,
+  segment: SegmentConfig,
+  checkpoints: readonly CheckpointReport[],
+): string | null {
+  try {
+    return segmentIdOf(config, segment, (push) => {
+      const stored = checkpoints.find((report) => report.job === push);
+      return stored?.checkpoints ?? [];
+    });
+  } catch (error) {
+    if (error instanceof StopJobError) return null;
+    throw error;
+  }
 }

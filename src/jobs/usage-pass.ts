@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { cursorDay } from "../load/cursor-values.ts";
 import {
   type BucketingSize,
   dayNumber,
@@ -11,15 +12,14 @@ import {
 /** Days before the first open bucket that are read again each time: even final counts are corrected now and then. */
 const READ_AGAIN_DAYS = 30;
 
-const day = z.iso.date();
 /** The cursor of a way of counting; days are local. */
 export const usageCursor = z.object({
   /** First day that was ever read: from here to {@link next} every day was. */
-  from: day,
+  from: cursorDay,
   /** First day of the first bucket that was not final when it was last read. */
-  next: day,
+  next: cursorDay,
   /** Where a pass that was interrupted goes on; null after a whole one. */
-  resume_at: day.nullable().default(null),
+  resume_at: cursorDay.nullable().default(null),
 });
 
 /** A cursor as it is stored. */

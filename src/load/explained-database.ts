@@ -20,6 +20,7 @@ export function explainDatabase(
   };
   return {
     checkInput: (input) => explained(() => database.checkInput(input)),
+    isCursorValue: (input, value) => explained(() => database.isCursorValue(input, value)),
     read: (input, reading, work) =>
       explained(() =>
         database.read(input, reading, async (rows) => {

@@ -64,6 +64,8 @@ export interface NamingRow {
 export interface ForeignDatabase {
   /** What is wrong with an input; reads no row and changes nothing. */
   checkInput(input: InputSource): Promise<readonly Problem[]>;
+  /** Whether a text is a value of an input's cursor; reads no row. */
+  isCursorValue(input: InputSource, value: string): Promise<boolean>;
   /** Opens an input for as long as `work` takes. */
   read<Result>(
     input: InputSource,

@@ -467,6 +467,8 @@ export interface Warehouse
   check(): Promise<readonly CheckLine[]>;
   /** What is wrong with an input's table, query, columns or types; touches nothing. */
   checkInput(input: InputSource): Promise<readonly Problem[]>;
+  /** Whether a text is a value of an input's cursor; reads no row. */
+  isCursorValue(input: InputSource, value: string): Promise<boolean>;
   /** Whether the schemas and tables exist; false before the first migration. */
   isMigrated(): Promise<boolean>;
   /** Creates or upgrades the tables; returns the names of migrations that ran. */

@@ -6,6 +6,7 @@ const JOBS = `jobs:
   push: { type: segment_push, name: Everybody, sql: "select service_pid from person_data.identity_link", after: resolve }
   resolve: { type: resolve, input: customers }
   members: { type: segment_members, segments: [{ job: push }] }
+  searches: { type: search_usage, enabled: false }
 `;
 
 test("checkpoints are shown with their meaning, moved and forgotten, on the user's word only", async () => {
@@ -30,17 +31,58 @@ test("checkpoints are shown with their meaning, moved and forgotten, on the user
   const moved = await runJson(["checkpoint", "set", "members", cursor, "--yes"], setting);
   expect([moved.code, moved.document["checkpoints"]]).toMatchObject([
     0,
-    [{ stream, cursor: { swept_at: "2020-01-01T00:00:00Z" } }],
+    [{ stream, cursor: { swept_at: "2020-01-01T00:00:00Z", complete_at: expect.any(String) } }],
   ]);
+  const added = await runJson(["checkpoint", "set", "push", '{"full_at":null}', "--yes"], setting);
+  expect([added.code, added.document["checkpoints"]]).toMatchObject([
+    0,
+    [{ stream: "segment", cursor: { segment_id: stream, full_at: null } }],
+  ]);
+  // The segment is still known: nobody makes another one of its name.
+  expect((await runJson(["run", "push"], setting)).document.status).toBe("succeeded");
+  const found = await runJson(
+    ["checkpoint", "set", "resolve", '{"value":"2026-01-01T00:00:00Z"}', "--yes"],
+    setting,
+  );
+  expect([found.code, found.document["checkpoints"]]).toMatchObject([
+    0,
+    [{ stream: "customers", cursor: { value: "2026-01-01T00:00:00Z", stands_for: expect.any(String) } }],
+  ]);
+  // A job that is switched off may be looked at and moved.
+  const next = await runJson(["checkpoint", "set", "searches", '{"next":"2026-01-01"}', "--yes"], setting);
+  expect([next.code, next.document["checkpoints"]]).toMatchObject([0, [{ stream: "history" }]]);
+  expect((await runJson(["checkpoint", "show", "searches"], setting)).document["checkpoints"]).toHaveLength(
+    1,
+  );
+
+  await setting.query(`UPDATE person_data_ops.job_lock SET released_at = NULL, host = 'elsewhere', machine = NULL, expires_at = now() + interval '1 hour'
+    WHERE job = 'members'`);
+  for (const args of [
+    ["set", "members", cursor],
+    ["reset", "members"],
+  ]) {
+    const { code, document } = await runJson(["checkpoint", ...args, "--yes"], setting);
+    expect([code, document.error?.code]).toEqual([4, "locked"]);
+    expect(document.error?.message).toMatch(
+      /members is run by another process.*Its checkpoints stay as they are/u,
+    );
+    expect(document.error?.message).not.toContain("--wait");
+  }
+  await setting.query("UPDATE person_data_ops.job_lock SET expires_at = now() WHERE job = 'members'");
   const reset = await runJson(["checkpoint", "reset", "members", "--yes"], setting);
   expect([reset.code, reset.document["checkpoints"]]).toEqual([0, []]);
   expect((await runJson(["run", "members", "--full-refresh"], setting)).code).toBe(0);
 
-  for (const args of [
-    ["set", "members", "{oops", "--yes"],
-    ["reset", "members", "--stream", "nobody", "--yes"],
+  for (const [error, ...args] of [
+    ["usage", "set", "members", "{oops", "--yes"],
+    ["usage", "reset", "members", "--stream", "nobody", "--yes"],
+    ["bad_checkpoint", "set", "members", "[]", "--yes"],
+    ["bad_checkpoint", "set", "members", cursor, "--stream", "nobody", "--yes"],
+    ["bad_checkpoint", "set", "push", '{"segment_id":"x"}', "--yes"],
+    ["bad_checkpoint", "set", "resolve", '{"value":"four"}', "--yes"],
+    ["unknown_job", "show", "nobody"],
   ]) {
     const { code, document } = await runJson(["checkpoint", ...args], setting);
-    expect([code, document.error?.code]).toEqual([2, "usage"]);
+    expect([args, code, document.error?.code]).toEqual([args, 2, error]);
   }
 });

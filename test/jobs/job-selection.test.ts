@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { FixConfigurationError } from "../../src/errors.ts";
-import { selectJobs } from "../../src/jobs/job-selection.ts";
+import { findJob, selectJobs } from "../../src/jobs/job-selection.ts";
 import type { Config } from "../../src/config/config.ts";
 import { serviceHostOf } from "../../src/jobs/service-host.ts";
 import { enrichJob, resolveJob, validateJob } from "./support.ts";
@@ -46,6 +46,21 @@ test("every name that can't be run is told at once, with a way out", () => {
     "jobs.validate_customers.enabled is false: the job is switched off Set it to true to run the job.",
     "jobs.vip_members is a job of type segment_members, which is not available in this version",
   ]);
+});
+
+test("a job that nobody runs is found by its name, switched on or not", () => {
+  expect(findJob(config, "validate_customers").enabled).toBe(false);
+  for (const [name, problem] of [
+    ["costumers", "does not exist"],
+    ["vip_members", "is a job of type segment_members, which is not available in this version"],
+  ] as const) {
+    expect(() => findJob(config, name)).toThrow(
+      expect.objectContaining({
+        code: "unknown_job",
+        problems: [expect.objectContaining({ path: `jobs.${name}`, message: problem })],
+      }),
+    );
+  }
 });
 
 function hostOf(baseUrl: string): string {

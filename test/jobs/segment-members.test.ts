@@ -215,7 +215,7 @@ test("who comes back to a segment that was read when empty is one since then, wh
       const services = await world.services();
       const job = services.config.jobs.find(({ name }) => name === "vip_members");
       if (!job) throw new Error("The configuration has no vip_members.");
-      await moveCheckpoints(services, job, "reset", [{ stream: SEGMENT, cursor: null }]);
+      await moveCheckpoints(services, job, "reset", async () => [{ stream: SEGMENT, cursor: null }]);
       await world.run();
     },
   ];

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe } from "vitest";
 import { describeAnswers } from "./suite/answers.ts";
 import { describeBudgets } from "./suite/budgets.ts";
+import { describeCheckpoints } from "./suite/checkpoints.ts";
 import { describeCommits } from "./suite/commits.ts";
 import { describeCursor } from "./suite/cursor.ts";
 import { describeEqualRecords } from "./suite/equal-records.ts";
@@ -34,6 +35,7 @@ const allParts: readonly SuitePart[] = [
   describeEqualRecords,
   describeParameters,
   describeCursor,
+  describeCheckpoints,
   describeInputs,
   describePidFrom,
   describeValidEmails,

@@ -1,9 +1,15 @@
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
-import type { JobConfig } from "../../config/config.ts";
+import type { Config, JobConfig } from "../../config/config.ts";
 import { LimitReachedError } from "../../errors.ts";
-import { type CheckpointReport, moveCheckpoints, readCheckpointReport } from "../../jobs/checkpoints.ts";
-import { selectJobs } from "../../jobs/job-selection.ts";
+import {
+  type CheckpointReport,
+  givenCheckpoint,
+  moveCheckpoints,
+  readCheckpointReport,
+  streamsOf,
+} from "../../jobs/checkpoints.ts";
+import { findJob } from "../../jobs/job-selection.ts";
 import type { CheckpointMove, Warehouse } from "../../load/warehouse.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
@@ -37,7 +43,7 @@ export const addCheckpoint: AddCommand = (program, act) => {
     .command("set")
     .description("move a checkpoint (asks, or needs --yes)")
     .argument("<job>", "job of the configuration")
-    .argument("<cursor>", "the new cursor, as JSON")
+    .argument("<cursor>", "the keys of it that change, as JSON; the others stay as they are")
     .option("--stream <name>", "which of them; not needed where the job has one")
     .option("--yes", "answer the question with yes")
     .action((name: string, cursor: string, flags: ChangeFlags, command: Command) =>
@@ -58,24 +64,26 @@ export const addCheckpoint: AddCommand = (program, act) => {
 interface OpenedJob {
   readonly job: JobConfig;
   readonly warehouse: Warehouse | null;
-  readonly change: (moves: readonly CheckpointMove[]) => Promise<void>;
+  readonly config: Config;
+  /** Does what is decided once nobody else runs the job. */
+  readonly change: (decide: () => Promise<readonly CheckpointMove[]>) => Promise<void>;
 }
 
 async function openJob(context: Context, name: string): Promise<OpenedJob> {
   const config = await openConfig(context);
-  const [job] = selectJobs(config, [name]);
-  if (!job) throw new Error(`${name} has passed as a job`);
+  const job = findJob(config, name);
   const isMade = !(await isStillToBeMade(config));
   const opened = isMade ? (await openConfiguredWarehouse(context, config)).warehouse : null;
   const warehouse = opened && (await opened.isMigrated()) ? opened : null;
   return {
     job,
     warehouse,
-    async change(moves) {
+    config,
+    async change(decide) {
       if (warehouse === null) return;
       const { log, progress, stop } = context;
       const services = { config, warehouse, clock: systemClock, log, signal: stop.signal, progress };
-      await moveCheckpoints(services, job, newRunId(systemClock.now()), moves);
+      await moveCheckpoints(services, job, newRunId(systemClock.now()), decide);
     },
   };
 }
@@ -91,17 +99,20 @@ async function set(
   text: string,
   { stream, yes }: ChangeFlags,
 ): Promise<Outcome> {
-  if (opened.warehouse === null) throw new UsageError("No run has made the warehouse yet.");
-  const { checkpoints } = await readCheckpointReport(opened.warehouse, opened.job);
-  const cursor = readCursor(text);
-  const streams = checkpoints.map((checkpoint) => checkpoint.stream);
-  const chosen = stream ?? (streams.length === 1 ? streams[0] : undefined);
-  if (chosen === undefined) {
-    const known = streams.length === 0 ? "it has none yet" : `it has ${streams.join(", ")}`;
-    throw new UsageError(`Say with --stream which checkpoint of ${opened.job.name} is meant: ${known}.`);
+  const { job, config, warehouse } = opened;
+  if (warehouse === null) throw new UsageError("No run has made the warehouse yet.");
+  const services = { config, warehouse, clock: systemClock };
+  const given = readCursor(text);
+  const [first = "", ...others] = await streamsOf(services, job);
+  if (stream === undefined && others.length > 0) {
+    const known = [first, ...others].join(", ");
+    throw new UsageError(`Say with --stream which checkpoint of ${job.name} is meant: it has ${known}.`);
   }
-  await agree(context, `${opened.job.name} goes on from another point of its stream ${chosen}`, yes);
-  await opened.change([{ stream: chosen, cursor }]);
+  const chosen = stream ?? first;
+  // What can't be gone on from nobody is asked about.
+  await givenCheckpoint(services, job, chosen, given);
+  await agree(context, `${job.name} goes on from another point of its stream ${chosen}`, yes);
+  await opened.change(async () => [await givenCheckpoint(services, job, chosen, given)]);
   return await show(context, opened);
 }
 
@@ -129,7 +140,7 @@ async function reset(context: Context, opened: OpenedJob, { stream, yes }: Chang
       `${counted(meant.length, "checkpoint")} of ${opened.job.name} will be forgotten`,
       yes,
     );
-    await opened.change(meant.map((checkpoint) => ({ stream: checkpoint.stream, cursor: null })));
+    await opened.change(async () => meant.map(({ stream }) => ({ stream, cursor: null })));
   }
   return await show(context, opened);
 }

@@ -4,7 +4,7 @@ import { type ForeignDatabase, type RowColumn, rowColumns } from "../foreign-dat
 import type { BigQueryConnection } from "../input-source.ts";
 import { encodeRows } from "../row-store.ts";
 import { openClient } from "./client.ts";
-import { checkInput } from "./input.ts";
+import { checkInput, isCursorValue } from "./input.ts";
 import { openLocalInput } from "./foreign-input.ts";
 import { findNamingRows } from "./naming-rows.ts";
 import { sizeOf } from "./scan-size.ts";
@@ -28,6 +28,7 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
   });
   return {
     checkInput: (input) => checkInput(session, input),
+    isCursorValue: (input, value) => isCursorValue(session, input, value),
     async read(input, reading, work) {
       const { type } = reading;
       const opened = await openLocalInput(session, { input, type }, reading);

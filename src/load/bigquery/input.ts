@@ -88,22 +88,37 @@ function findColumn(name: string, columns: readonly InputColumn[]): InputColumn 
 
 const rowColumn = (name: string) => `input_row.${quoteIdentifier(name)}`;
 
+/** A value of the cursor, less the overlap; null for a text that is no value of its column. */
+function lowerText({ cursor }: InputSource, typeName: string, value: string): string {
+  const text = quoteLiteral(value);
+  const overlap = `INTERVAL ${(cursor?.overlapMs ?? 0) * 1000} MICROSECOND`;
+  // Time begins with the year 1: an overlap, of a century at most, must not reach beyond it.
+  const least = "'0200-01-01 00:00:00'";
+  if (typeName === "TIMESTAMP")
+    return `TIMESTAMP_SUB(GREATEST(SAFE_CAST(${text} AS TIMESTAMP), TIMESTAMP ${least}), ${overlap})`;
+  if (typeName === "DATETIME" || typeName === "DATE")
+    return `DATETIME_SUB(GREATEST(SAFE_CAST(${text} AS DATETIME), DATETIME ${least}), ${overlap})`;
+  return typeName === "BYTES" ? `SAFE.FROM_HEX(SUBSTR(${text}, 3))` : `SAFE_CAST(${text} AS ${typeName})`;
+}
+
 /** Whether a row can have changed since a complete pass has seen the cursor at `bound`. */
 function recentText(input: InputSource, columns: readonly InputColumn[], bound: RecentBound): string {
   const name = input.cursor?.column ?? "";
   const typeName = findColumn(name, columns)?.typeName ?? "STRING";
-  const value = quoteLiteral(bound.value);
-  const micros = (input.cursor?.overlapMs ?? 0) * 1000;
   const column = rowColumn(name);
-  const [left, lower] =
-    typeName === "TIMESTAMP"
-      ? [column, `TIMESTAMP_SUB(TIMESTAMP(${value}), INTERVAL ${micros} MICROSECOND)`]
-      : typeName === "DATETIME" || typeName === "DATE"
-        ? [`CAST(${column} AS DATETIME)`, `DATETIME_SUB(DATETIME(${value}), INTERVAL ${micros} MICROSECOND)`]
-        : typeName === "BYTES"
-          ? [column, `FROM_HEX(SUBSTR(${value}, 3))`]
-          : [column, `CAST(${value} AS ${typeName})`];
-  return `(${column} IS NULL OR ${left} >= ${lower}) AS is_recent`;
+  const left = typeName === "DATETIME" || typeName === "DATE" ? `CAST(${column} AS DATETIME)` : column;
+  // Without a row's value, and without a bound to compare it with, nothing says that the row is as it was.
+  return `IFNULL(${left} >= ${lowerText(input, typeName, bound.value)}, TRUE) AS is_recent`;
+}
+
+/** Whether a text is a value of the input's cursor; reads no row. */
+export async function isCursorValue(session: Session, input: InputSource, value: string): Promise<boolean> {
+  const columns = await describeColumns(session, input);
+  const typeName = findColumn(input.cursor?.column ?? "", columns)?.typeName ?? "STRING";
+  const [row] = await session.rows<{ is_value: boolean }>(
+    sql.raw(`SELECT ${lowerText(input, typeName, value)} IS NOT NULL AS is_value`),
+  );
+  return row?.is_value ?? false;
 }
 
 /** The expression, or NULL where it is empty or blank. */

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { type ClassCount, countsOf, type ReusedCount, sumOf, type WorkSize } from "../lookup-counts.ts";
 import type { ParametersDecision } from "../parameters-decision.ts";
 import { refreshPolicy } from "../parameters-decision.ts";
-import { nextCheckpoint, type PassCheckpoint, recentBound } from "../pass-checkpoint.ts";
+import { nextCheckpoint, type PassCheckpoint, readPassCheckpoint, recentBound } from "../pass-checkpoint.ts";
 import type { Suppression } from "../suppression.ts";
 import type { LookupCounts, LookupSpec, RunRef } from "../warehouse.ts";
 import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddresses } from "./classify.ts";
@@ -76,8 +76,7 @@ async function readKnown({ session, names, spec, isMigrated }: SelectContext): P
   const policy = row?.refresh_policy ?? null;
   return {
     now: row?.now ?? "",
-    // What this program wrote there.
-    checkpoint: row?.checkpoint ? (JSON.parse(row.checkpoint) as PassCheckpoint) : null,
+    checkpoint: row?.checkpoint ? readPassCheckpoint(JSON.parse(row.checkpoint)) : null,
     decision:
       stored === null
         ? "first"

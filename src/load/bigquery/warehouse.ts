@@ -27,7 +27,7 @@ import {
 } from "./erase-people.ts";
 import { findPeople } from "./find-people.ts";
 import { forgetLists } from "./forget-lists.ts";
-import { checkInput } from "./input.ts";
+import { checkInput, isCursorValue } from "./input.ts";
 import { openForeignInput } from "./foreign-input.ts";
 import { findErasedPids } from "./keep-out.ts";
 import { createLoadPace } from "./load-pace.ts";
@@ -139,6 +139,10 @@ export function openBigQueryWarehouse(options: BigQueryOptions): Warehouse {
     check: () => checkWarehouse(session, description),
     checkInput: (input) =>
       input.connection ? foreign.of(input.connection).checkInput(input) : checkInput(session, input),
+    isCursorValue: (input, value) =>
+      input.connection
+        ? foreign.of(input.connection).isCursorValue(input, value)
+        : isCursorValue(session, input, value),
     isMigrated: () => isMigrated(session),
     migrate: () => migrate(session),
     printDdl: async () => printDdl(names, location),

@@ -6,7 +6,15 @@ import type { KnownBy } from "../erasure-warehouse.ts";
 import { type ForeignDatabase, type NamingRow, type Reading, rowColumns } from "../foreign-database.ts";
 import type { InputSource } from "../warehouse.ts";
 import { openLocalInput } from "./foreign-input.ts";
-import { checkInput, describeColumns, partsOf, raw, rawSelect, unblankedParts } from "./input.ts";
+import {
+  checkInput,
+  describeColumns,
+  isInputCursorValue,
+  partsOf,
+  raw,
+  rawSelect,
+  unblankedParts,
+} from "./input.ts";
 import { inTransaction, openPool } from "./session.ts";
 import { normalizedAddress } from "./suppression.ts";
 
@@ -17,6 +25,7 @@ export function openPostgresDatabase(url: string): ForeignDatabase {
   const pool = openPool(url, 2);
   return {
     checkInput: (input) => checkInput(pool, input),
+    isCursorValue: (input, value) => isInputCursorValue(pool, input, value),
     read: (input, reading: Reading, work) =>
       inTransaction(
         pool,

@@ -2,7 +2,15 @@ import { pipeline } from "node:stream/promises";
 import { from as copyFrom } from "pg-copy-streams";
 import type { ForeignDatabase, ForeignRows, Reading } from "../foreign-database.ts";
 import type { InputSource, Part } from "../input-source.ts";
-import { describeColumns, keyIsUnique, otherPartsOf, partsOf, rawSelect, readCursorMax } from "./input.ts";
+import {
+  describeColumns,
+  isCursorValue,
+  keyIsUnique,
+  otherPartsOf,
+  partsOf,
+  rawSelect,
+  readCursorMax,
+} from "./input.ts";
 import type { Session } from "./session.ts";
 
 /** What is known of an input once it can be read. */
@@ -28,7 +36,12 @@ export async function openLocalInput(
   const otherParts = reading.isSharded ? otherPartsOf(input, reading.type, columns) : [];
   const isUnique = await keyIsUnique(session, input);
   const cursorMax = await readCursorMax(session, input);
-  const rawRows = rawSelect(input, [...parts, ...otherParts], columns, reading);
+  const { ranked, recent } = reading;
+  const isUsable = recent === null || (await isCursorValue(session, input, columns, recent.value));
+  const rawRows = rawSelect(input, [...parts, ...otherParts], columns, {
+    ranked,
+    recent: isUsable ? recent : "every",
+  });
   return { parts, otherParts, keyIsUnique: isUnique, cursorMax, rawRows };
 }
 

@@ -82,7 +82,15 @@ function keyText(column: string, columns: readonly InputColumn[]): string {
   return typeName === "numeric" ? `trim_scale(${quoted})::text` : `${quoted}::text COLLATE "default"`;
 }
 
-function recentText(input: InputSource, columns: readonly InputColumn[], bound: RecentBound): string {
+/** SQLSTATEs of a text that is no value of a type. */
+const DATA_EXCEPTION = /^22/u;
+
+function recentText(
+  input: InputSource,
+  columns: readonly InputColumn[],
+  bound: RecentBound | "every",
+): string {
+  if (bound === "every") return "true AS is_recent";
   const name = input.cursor?.column ?? "";
   const typeName = columns.find((c) => c.name === name)?.typeName ?? "text";
   // A bare literal takes the column's own type.
@@ -93,6 +101,35 @@ function recentText(input: InputSource, columns: readonly InputColumn[], bound: 
   return `(${column} IS NULL OR ${column} >= ${lower}) AS is_recent`;
 }
 
+/** Whether a text is a value of the input's cursor, whose column may have another type by now; reads no row. */
+export async function isCursorValue(
+  session: Session,
+  input: InputSource,
+  columns: readonly InputColumn[],
+  value: string,
+): Promise<boolean> {
+  if (input.cursor === null) return false;
+  await session.client.query("SAVEPOINT cursor_value");
+  try {
+    await session.client.query(
+      `EXPLAIN SELECT ${recentText(input, columns, { value })} FROM ${relationText(input)}`,
+    );
+  } catch (error) {
+    if (!DATA_EXCEPTION.test(codeOf(error) ?? "")) throw error;
+    await session.client.query("ROLLBACK TO cursor_value");
+    return false;
+  }
+  await session.client.query("RELEASE cursor_value");
+  return true;
+}
+
+/** The same in a transaction of its own. */
+export async function isInputCursorValue(pool: pg.Pool, input: InputSource, value: string): Promise<boolean> {
+  const look = async (session: Session) =>
+    isCursorValue(session, input, await describeColumns(session, input), value);
+  return inTransaction(pool, look, { keep: false });
+}
+
 /**
  * `SELECT source_key, p0 … pN [, is_recent] [, rank] FROM input`: everything as text, arrays as array literals.
  * A composite key is a JSON array of its columns' texts; a key with a null column is null.
@@ -101,7 +138,11 @@ export function rawSelect(
   input: InputSource,
   parts: readonly Part[],
   columns: readonly InputColumn[],
-  options: { readonly ranked: boolean; readonly recent: RecentBound | null },
+  options: {
+    readonly ranked: boolean;
+    /** `every`: the bound can't be compared with, so every row may have changed. */
+    readonly recent: RecentBound | "every" | null;
+  },
 ): string {
   const keys = input.key.map((column) => keyText(column, columns));
   const isNull = keys.map((key) => `${key} IS NULL`).join(" OR ");

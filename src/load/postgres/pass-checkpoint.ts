@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { PassCheckpoint } from "../pass-checkpoint.ts";
+import { type PassCheckpoint, readPassCheckpoint } from "../pass-checkpoint.ts";
 import type { LookupSpec } from "../warehouse.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
@@ -10,10 +10,10 @@ export async function readCheckpoint(
   names: SchemaNames,
   spec: LookupSpec,
 ): Promise<PassCheckpoint | null> {
-  const [row] = await session.rows<{ cursor: PassCheckpoint }>(sql`
+  const [row] = await session.rows<{ cursor: unknown }>(sql`
     SELECT cursor FROM ${tableId(names, "ops", "checkpoint")}
     WHERE job = ${spec.job} AND stream = ${spec.input.name}`);
-  return row?.cursor ?? null;
+  return readPassCheckpoint(row?.cursor);
 }
 
 /** Moves the checkpoint; in the pass's last transaction, when nothing is left. */

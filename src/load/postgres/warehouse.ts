@@ -26,7 +26,7 @@ import { commitLookup } from "./commit-lookup.ts";
 import { crashPoint } from "../../crash-point.ts";
 import { findRows } from "./foreign-database.ts";
 import { readIdentity, readOrganization, readServiceHost, writeServiceHost } from "./identity.ts";
-import { checkInput } from "./input.ts";
+import { checkInput, isInputCursorValue } from "./input.ts";
 import { readBudgetUse, readRunUse } from "./budget-rows.ts";
 import { giveBack } from "./give-back.ts";
 import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
@@ -126,6 +126,8 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     gathering: null,
     check: () => checkWarehouse(pool, names, description),
     checkInput: (input) => foreignOf(input)?.checkInput(input) ?? checkInput(pool, input),
+    isCursorValue: (input, value) =>
+      foreignOf(input)?.isCursorValue(input, value) ?? isInputCursorValue(pool, input, value),
     isMigrated: () => isMigrated(pool, names),
     migrate: () => migrate(pool, names),
     printDdl: () => printDdl(names),
