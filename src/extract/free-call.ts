@@ -105,10 +105,14 @@ function wordIn(bytes: Buffer, name: string): string | null {
 
 const textOf = (atMs: number): string => new Date(atMs).toISOString().replace("Z", "+00:00");
 
-/** Our time, put right by whole seconds: a `Date` header counts no others. */
+/** Clocks that are no further apart agree: a `Date` header counts whole seconds, and the answer was on its way. */
+const CLOCKS_AGREE_MS = 2000;
+
+/** Our time, put right by whole seconds where a `Date` header says that one of the clocks is wrong. */
 function byItsClock(receivedMs: number, date: string | null): number {
   const offMs = date === null ? Number.NaN : Date.parse(date) - receivedMs;
-  return Number.isNaN(offMs) ? receivedMs : receivedMs + Math.round(offMs / 1000) * 1000;
+  if (Number.isNaN(offMs) || Math.abs(offMs) <= CLOCKS_AGREE_MS) return receivedMs;
+  return receivedMs + Math.round(offMs / 1000) * 1000;
 }
 
 async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<Tried<T>> {
