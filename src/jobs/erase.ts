@@ -4,6 +4,7 @@ import type { InputSource } from "../load/warehouse.ts";
 import { crashPoint } from "../crash-point.ts";
 import type { Problem } from "../errors.ts";
 import { clearSpool, type ClearServices, type SpoolClearing } from "./clear-spool.ts";
+import type { LeftSegments } from "./leave-segments.ts";
 import { inputSourceOf } from "./lookup-spec.ts";
 import { throwProblems } from "./verify-inputs.ts";
 
@@ -22,6 +23,8 @@ export interface ErasureResult {
   readonly erasureId: string;
   readonly rows: RowsByTable;
   readonly spool: SpoolClearing;
+  /** Null where the people were to stay in the service's segments. */
+  readonly left: LeftSegments | null;
 }
 
 /** Sees that people can be looked for in every input; throws all problems at once. Touches nothing. */
@@ -52,20 +55,30 @@ export async function planErasure(
 /**
  * Erases people: notes them first, which every later load respects, then loads what waits on disk without them, and then
  * removes their rows. What a crash interrupts goes on with the next `erase` or `run`.
+ *
+ * `leave` has the service remove them from its segments: before anything else, since nobody knows in which ones they are once
+ * their rows are gone, and again when they are noted, since until then a push could put them back.
  */
-export async function carryOutErasure(services: EraseServices, found: FoundPeople): Promise<ErasureResult> {
+export async function carryOutErasure(
+  services: EraseServices,
+  found: FoundPeople,
+  leave: (() => Promise<LeftSegments>) | null = null,
+): Promise<ErasureResult> {
   const { warehouse, log } = services;
+  const left = leave && (await leave());
   const erasureId = randomUUID();
   await warehouse.noteErasure(erasureId, found);
   crashPoint("after_erasure_noted");
   log.info({ erasure_id: erasureId }, "erasure_noted");
+  const leftAgain = leave && (await settled(leave()));
   const cleared = await settled(clearSpool(services));
   const rows = await warehouse.removeErased(erasureId);
   crashPoint("after_erasure");
   log.info({ erasure_id: erasureId, rows: sumOf(rows) }, "erased");
   // The tables are clean also where the disk is not.
   if (cleared.status === "rejected") throw cleared.reason;
-  return { erasureId, rows, spool: cleared.value };
+  if (leftAgain?.status === "rejected") throw leftAgain.reason;
+  return { erasureId, rows, spool: cleared.value, left: left && leftAgain && sumLeft(left, leftAgain.value) };
 }
 
 /** Goes on with erasures that were noted and did not end; returns how many. */
@@ -79,6 +92,10 @@ export async function finishErasures({
     log.info({ erasure_id: id, rows: sumOf(rows) }, "erasure_finished");
   }
   return open.length;
+}
+
+function sumLeft(first: LeftSegments, again: LeftSegments): LeftSegments {
+  return { segments: Math.max(first.segments, again.segments), removed: first.removed + again.removed };
 }
 
 async function settled<Result>(work: Promise<Result>): Promise<PromiseSettledResult<Result>> {

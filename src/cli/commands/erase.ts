@@ -80,22 +80,21 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
       `--source-key names no input of the configuration (${Object.keys(config.inputs).join(", ")}), and no row of any table.`,
     );
   }
-  if (flags.dryRun === true) return outcomeOf(plan, null, null);
+  if (flags.dryRun === true) return outcomeOf(plan, null);
   await agree(context, flags, plan);
-  // First: once their rows are gone, nobody knows any more in which segments they are.
-  const left = flags.removeFromSegments === true ? await leave(context, services, plan) : null;
-  const result = await carryOutErasure(services, plan.found);
+  const leave = flags.removeFromSegments === true ? await openLeave(context, services, plan) : null;
+  const result = await carryOutErasure(services, plan.found, leave);
   await warehouse.dropTombstones(config.privacy.erasureNoticeMs);
-  return outcomeOf(plan, result, left);
+  return outcomeOf(plan, result);
 }
 
-async function leave(
+async function openLeave(
   context: Context,
   services: EraseServices,
   { found }: ErasurePlan,
-): Promise<LeftSegments> {
+): Promise<() => Promise<LeftSegments>> {
   const { http, limiter } = await openService(context, services.config);
-  return await leaveSegments({ ...services, http, limiter, random: Math.random }, found.people.pids);
+  return () => leaveSegments({ ...services, http, limiter, random: Math.random }, found.people.pids);
 }
 
 function namedBy({ pid, email, sourceKey }: EraseFlags): KnownBy {
@@ -128,11 +127,8 @@ function peopleText({ pids, emails, rows }: KnownBy): string {
   );
 }
 
-function outcomeOf(
-  { found: { people }, rows }: ErasurePlan,
-  result: ErasureResult | null,
-  left: LeftSegments | null,
-): Outcome {
+function outcomeOf({ found: { people }, rows }: ErasurePlan, result: ErasureResult | null): Outcome {
+  const left = result?.left ?? null;
   const removed = result?.rows ?? rows;
   const spool = result?.spool;
   const document = {
