@@ -11,6 +11,7 @@ import {
   newTotals,
   prepareCase,
   RUN,
+  setFaults,
   setStage,
   type Stage,
   tellTotals,
@@ -54,11 +55,16 @@ async function startAgain(setting: Setting, dataDir: string): Promise<void> {
   expect(again.url).toBe(setting.url);
 }
 
-/** Starts a run, and does something as soon as the service was called so often. */
+/** The answers that follow wait longer than what happens meanwhile takes: the run can't be over before. */
+const HELD_BACK_MS = 5000;
+
+/** Starts a run, and does something as soon as the service was called so often; the answers to later calls wait for it. */
 async function runUntil(setting: Setting, calls: number, happening: () => Promise<void>) {
+  await setFaults(stage.sandbox, `slow=${HELD_BACK_MS}#${calls + 1}-`);
   const { child, result } = startCli(RUN, setting);
   while ((await callsSeen(stage.sandbox)) < calls && child.exitCode === null) await delay(5);
   await happening();
+  await setFaults(stage.sandbox, "");
   const { code, stdout } = await result;
   return { code, stdout };
 }
