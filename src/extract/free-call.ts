@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import { crashPoint } from "../crash-point.ts";
 import type { Log } from "../log.ts";
 import { cleanText } from "../schemas/clean-text.ts";
-import { instantText } from "../schemas/convert.ts";
+import { instantAt, instantText } from "../schemas/convert.ts";
 import type { DriftLog } from "../schemas/drift.ts";
 import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
@@ -103,8 +103,6 @@ function wordIn(bytes: Buffer, name: string): string | null {
   return (pattern.exec(head) ?? pattern.exec(tail))?.[1] ?? null;
 }
 
-const textOf = (atMs: number): string => new Date(atMs).toISOString().replace("Z", "+00:00");
-
 /** Clocks that are no further apart agree: a `Date` header counts whole seconds, and the answer was on its way. */
 const CLOCKS_AGREE_MS = 2000;
 
@@ -130,7 +128,7 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
   );
   crashPoint("after_receive");
   const receivedMs = clock.now();
-  const receivedAt = textOf(receivedMs);
+  const receivedAt = instantAt(receivedMs);
   const none = {
     error: NO_ERROR,
     value: null,
@@ -156,7 +154,7 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
       value,
       apiRequestId: readId(wordIn(plain.bytes, "api_request_id")),
       requestCompletedAt,
-      answeredAt: ageOf(requestCompletedAt ?? textOf(byItsClock(receivedMs, reply.date)), receivedAt),
+      answeredAt: ageOf(requestCompletedAt ?? instantAt(byItsClock(receivedMs, reply.date)), receivedAt),
       cause: "200",
     };
   }

@@ -1,6 +1,7 @@
+import { countOf } from "../schemas/convert.ts";
 import type { DriftLog } from "../schemas/drift.ts";
 import { isJsonObject } from "../schemas/flatten.ts";
-import { readEnvelope } from "./free-call.ts";
+import { type FreeCall, readEnvelope } from "./free-call.ts";
 
 /** What the service says of a change of members. */
 export interface ChangeAnswer {
@@ -13,9 +14,22 @@ export interface ChangeAnswer {
   readonly newSize: number | null;
 }
 
-function countOf(value: unknown): number | null {
-  const count = typeof value === "string" && /^\d+$/u.test(value) ? Number(value) : value;
-  return typeof count === "number" && Number.isSafeInteger(count) && count >= 0 ? count : null;
+/** The call by which members are added or removed. */
+export function changeCall(
+  { name, method, path }: { readonly name: string; readonly method: "POST"; readonly path: string },
+  segmentId: string,
+  pids: readonly string[],
+  drift: DriftLog,
+): FreeCall<ChangeAnswer> {
+  return {
+    endpoint: name,
+    method,
+    path,
+    body: JSON.stringify({ segment_id: segmentId, service_pids: pids }),
+    recordsSent: pids.length,
+    expects: [404],
+    read: (bytes) => readChange(bytes, drift),
+  };
 }
 
 /** Reads an answer of the calls that add or remove members; null where it is none. */

@@ -1,8 +1,9 @@
-import { type Cell, instantText, microsOf } from "../schemas/convert.ts";
+import { type Cell, countOf, instantText, microsOf } from "../schemas/convert.ts";
 import type { DriftLog } from "../schemas/drift.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { jsonText } from "../schemas/json-text.ts";
-import { readEnvelope } from "./free-call.ts";
+import { segmentEndpoints } from "../schemas/segments.ts";
+import { type FreeCall, readEnvelope } from "./free-call.ts";
 
 /** One element of a page. */
 export interface PageMember {
@@ -26,15 +27,29 @@ export interface MemberPage {
   readonly isSound: boolean;
 }
 
+const { members: endpoint } = segmentEndpoints;
+
+/** The call that reads one page of the members. @param page from 1 */
+export function pageCall(segmentId: string, page: number, drift: DriftLog): FreeCall<MemberPage> {
+  return {
+    endpoint: endpoint.name,
+    method: endpoint.method,
+    path: `${endpoint.path}?segment_id=${encodeURIComponent(segmentId)}&page=${page}`,
+    body: null,
+    expects: [404],
+    read: (bytes) => readMemberPage(bytes, page, drift),
+  };
+}
+
 /** Reads an answer of `GET /v2/segments/members`; null where it isn't one of that page. */
 export function readMemberPage(bytes: Buffer, page: number, drift: DriftLog): MemberPage | null {
   const envelope = readEnvelope(bytes, drift);
   const results = envelope?.["results"];
   if (!isJsonObject(results)) return null;
   const { items = null, total_count: total, page: echoed = page, list_continues: continues } = results;
-  const totalCount = readCount(total);
+  const totalCount = countOf(total);
   const isAnswer = (items === null || Array.isArray(items)) && totalCount !== null;
-  if (!isAnswer || readCount(echoed) !== page) return null;
+  if (!isAnswer || countOf(echoed) !== page) return null;
   const list: readonly unknown[] = Array.isArray(items) ? items : [];
   const members: PageMember[] = [];
   let isWhole = true;
@@ -46,11 +61,6 @@ export function readMemberPage(bytes: Buffer, page: number, drift: DriftLog): Me
   // Where it doesn't say whether it continues, another page is asked for until one is empty.
   const listContinues = typeof continues === "boolean" ? continues : list.length > 0;
   return { members, totalCount, listContinues, isSound: isWhole && isInOrder(members) };
-}
-
-function readCount(value: unknown): number | null {
-  const count = typeof value === "string" && /^\d+$/u.test(value) ? Number(value) : value;
-  return typeof count === "number" && Number.isSafeInteger(count) && count >= 0 ? count : null;
 }
 
 function readMember(item: JsonObject, drift: DriftLog): PageMember | null {

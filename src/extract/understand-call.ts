@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.ts";
+import { instantAt } from "../schemas/convert.ts";
 import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
 import { type PlainBody, readJson } from "./answer-body.ts";
 import { callsInDoubt, type Entry } from "./batch.ts";
@@ -53,7 +54,7 @@ export async function understandCall<T, R>(
 
 /** When the answer was in our hands, by our clock. */
 function endOf({ startedAtMs, milliseconds }: FinishedCall<unknown>): string {
-  return new Date(startedAtMs + milliseconds).toISOString().replace("Z", "+00:00");
+  return instantAt(startedAtMs + milliseconds);
 }
 
 /** The ledger's entry for a call. */

@@ -1,6 +1,6 @@
 import type { SegmentPushJobConfig } from "../config/config.ts";
 import { StopJobError } from "../errors.ts";
-import { readMemberPage } from "../extract/segment-page.ts";
+import { pageCall } from "../extract/segment-page.ts";
 import { microsOf } from "../schemas/convert.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { segmentEndpoints } from "../schemas/segments.ts";
@@ -25,15 +25,7 @@ export interface PushedTo {
 
 /** Reads one page of the members. Throws a StopJobError when there is no such segment. */
 export async function readPage(context: Context, segment: PushedTo, page: number) {
-  const drift = new DriftLog(members.name);
-  const reply = await context.call({
-    endpoint: members.name,
-    method: members.method,
-    path: `${members.path}?segment_id=${encodeURIComponent(segment.segmentId)}&page=${page}`,
-    body: null,
-    expects: [404],
-    read: (bytes) => readMemberPage(bytes, page, drift),
-  });
+  const reply = await context.call(pageCall(segment.segmentId, page, new DriftLog(members.name)));
   if (reply.kind === "refused") throw gone(context, members.name, segment);
   return { page: reply.value, seenAt: reply.answeredAt };
 }

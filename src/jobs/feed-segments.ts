@@ -102,11 +102,19 @@ function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfi
   return push;
 }
 
+/** {@link segmentIdOf} by what the warehouse has stored. */
+async function storedIdOf(
+  { config, warehouse }: Pick<FeedContext, "config" | "warehouse">,
+  segment: SegmentConfig,
+): Promise<string | null> {
+  const stored = segment.kind === "id" ? [] : await warehouse.readCheckpoints(segment.job);
+  return segmentIdOf(config, segment, () => stored);
+}
+
 async function knownSegment(context: FeedContext, segment: SegmentConfig): Promise<KnownSegment> {
   if (segment.kind === "id") return segment;
   const { config, outage, warehouse } = context;
-  const stored = await outage.outlast(() => warehouse.readCheckpoints(segment.job));
-  const id = segmentIdOf(config, segment, () => stored);
+  const id = await outage.outlast(() => storedIdOf({ config, warehouse }, segment));
   if (id !== null) return { id, name: segment.name ?? pushOf(config, segment.job).segmentName };
   throw new StopJobError(
     "segment_unknown",
@@ -117,12 +125,9 @@ async function knownSegment(context: FeedContext, segment: SegmentConfig): Promi
 /** The streams of a job that reads segments: their ids. */
 export async function segmentStreams(
   { segments }: { readonly segments: readonly SegmentConfig[] },
-  { config, warehouse }: Pick<FeedContext, "config" | "warehouse">,
+  services: Pick<FeedContext, "config" | "warehouse">,
 ): Promise<readonly string[]> {
-  const ids = segments.map(async (segment) => {
-    const stored = segment.kind === "id" ? [] : await warehouse.readCheckpoints(segment.job);
-    return segmentIdOf(config, segment, () => stored) ?? [];
-  });
+  const ids = segments.map(async (segment) => (await storedIdOf(services, segment)) ?? []);
   return [...new Set((await Promise.all(ids)).flat())];
 }
 
@@ -143,8 +148,7 @@ export async function foreseeSegments(
   const found: ForeseenSegment[] = [];
   const remarks: string[] = [];
   for (const segment of segments) {
-    const stored = segment.kind === "id" ? [] : await warehouse.readCheckpoints(segment.job);
-    const id = segmentIdOf(config, segment, () => stored);
+    const id = await storedIdOf({ config, warehouse }, segment);
     if (id !== null && found.some((known) => known.id === id)) continue;
     const sizeToCome = segment.kind === "id" ? null : (sizesToCome.get(segment.job) ?? null);
     if (segment.kind === "job" && id === null && sizeToCome === null) {

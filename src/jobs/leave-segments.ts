@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { callFree } from "../extract/free-call.ts";
-import { readChange } from "../extract/segment-change.ts";
+import { changeCall } from "../extract/segment-change.ts";
 import type { LedgerEntry } from "../load/books.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { segmentEndpoints } from "../schemas/segments.ts";
@@ -29,25 +29,16 @@ export interface LeftSegments {
  */
 export async function leaveSegments(services: LeaveServices, pids: readonly string[]): Promise<LeftSegments> {
   const { warehouse, log } = services;
-  const { name: endpoint, method, path } = segmentEndpoints.remove;
+  const { remove } = segmentEndpoints;
   const memberships = Map.groupBy(await warehouse.membershipsOf(pids), ({ segmentId }) => segmentId);
   const asker = { runId: randomUUID(), job: ASKER };
   let removed = 0;
   for (const [segmentId, members] of memberships) {
     const servicePids = members.map(({ servicePid }) => servicePid);
-    const drift = new DriftLog(endpoint);
     const attempts: LedgerEntry[] = [];
     const asked = callFree(
       { ...services, onAttempt: (attempt) => void attempts.push(attempt) },
-      {
-        endpoint,
-        method,
-        path,
-        body: JSON.stringify({ segment_id: segmentId, service_pids: servicePids }),
-        recordsSent: servicePids.length,
-        expects: [404],
-        read: (bytes) => readChange(bytes, drift),
-      },
+      changeCall(remove, segmentId, servicePids, new DriftLog(remove.name)),
     );
     // What failed stands in the ledger too.
     await Promise.allSettled([asked]);

@@ -1,5 +1,5 @@
 import type { SegmentMembersJobConfig } from "../config/config.ts";
-import { readMemberPage } from "../extract/segment-page.ts";
+import { pageCall } from "../extract/segment-page.ts";
 import type { FeedUpsert } from "../load/feed-warehouse.ts";
 import type { Cell } from "../schemas/convert.ts";
 import { DriftLog } from "../schemas/drift.ts";
@@ -17,7 +17,7 @@ import {
 import { isSweepDue } from "./sweep-due.ts";
 import { type AnsweredPage, createMemberSweep, type SweepResult } from "./sweep-members.ts";
 
-const { name: endpoint, method, path } = segmentEndpoints.members;
+const { name: endpoint } = segmentEndpoints.members;
 
 /** Pages of a quiet check: new members of up to so many are known before everything is read. */
 const QUIET_PAGES = 3;
@@ -25,14 +25,7 @@ const QUIET_PAGES = 3;
 type Context = FeedContext<SegmentMembersJobConfig>;
 
 async function readPage(context: Context, id: string, page: number, drift: DriftLog): Promise<AnsweredPage> {
-  const reply = await context.call({
-    endpoint,
-    method,
-    path: `${path}?segment_id=${encodeURIComponent(id)}&page=${page}`,
-    body: null,
-    expects: [404],
-    read: (bytes) => readMemberPage(bytes, page, drift),
-  });
+  const reply = await context.call(pageCall(id, page, drift));
   if (reply.kind === "refused") throw segmentGone(context.job.name, endpoint, id);
   context.count({ records_received: reply.value.members.length });
   return { page: reply.value, seenAt: reply.answeredAt };

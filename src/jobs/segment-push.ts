@@ -1,6 +1,6 @@
 import type { SegmentPushJobConfig } from "../config/config.ts";
 import { LimitReachedError, StopJobError } from "../errors.ts";
-import { readChange, readCreated } from "../extract/segment-change.ts";
+import { changeCall, readCreated } from "../extract/segment-change.ts";
 import type { PushChange, PushCounts, PushList, SegmentPush } from "../load/push-warehouse.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { segmentEndpoints } from "../schemas/segments.ts";
@@ -106,7 +106,8 @@ async function changeMembers(
 ): Promise<void> {
   const { list, pushed } = of;
   const change = list === "removing" ? list : "adding";
-  const { name: endpoint, method, path } = change === "adding" ? add : remove;
+  const target = change === "adding" ? add : remove;
+  const { name: endpoint } = target;
   const { outage, job } = context;
   const since = pushed.at;
   const pids = await outage.outlast(() => push.begin(change, of.pids, since));
@@ -114,13 +115,8 @@ async function changeMembers(
   if (pids.length === 0) return;
   const drift = new DriftLog(endpoint);
   const reply = await context.call({
-    endpoint,
-    method,
-    path,
-    body: JSON.stringify({ segment_id: segmentId, service_pids: pids }),
-    recordsSent: pids.length,
+    ...changeCall(target, segmentId, pids, drift),
     expects: pids.length > 1 ? [404, 413] : [404],
-    read: (bytes) => readChange(bytes, drift),
   });
   if (reply.kind === "refused") {
     if (reply.status === 404) throw gone(context, endpoint, { segmentId, isChanged: pushed.done > 0 });
@@ -179,17 +175,8 @@ async function takeBack(
   const { warehouse, outage } = context;
   const erased = [...(await outage.outlast(() => warehouse.suppressedPids(pids)))];
   if (erased.length === 0) return;
-  const { name: endpoint, method, path } = remove;
-  const reply = await context.call({
-    endpoint,
-    method,
-    path,
-    body: JSON.stringify({ segment_id: segmentId, service_pids: erased }),
-    recordsSent: erased.length,
-    expects: [404],
-    read: (bytes) => readChange(bytes, new DriftLog(endpoint)),
-  });
-  if (reply.kind === "refused") throw gone(context, endpoint, { segmentId, isChanged: true });
+  const reply = await context.call(changeCall(remove, segmentId, erased, new DriftLog(remove.name)));
+  if (reply.kind === "refused") throw gone(context, remove.name, { segmentId, isChanged: true });
   pushed.at = reply.answeredAt;
   pushed.size = reply.value.newSize ?? pushed.size;
 }
@@ -245,7 +232,7 @@ async function pushTo(context: Context, push: SegmentPush, segment: PushedSegmen
   const { segmentId } = segment;
   const unchanged: PushedTo = { segmentId, isChanged: false };
   if (push.uncertainSince !== null) {
-    const own = await addedSince(context, unchanged, instantOf(push.uncertainSince));
+    const own = await addedSince(context, unchanged, push.uncertainSince);
     await context.commitWith({}, (books) =>
       push.settleUncertain({ ...books, drift: [], upserts: [], checkpoints: [] }, own),
     );
@@ -278,11 +265,6 @@ async function pushTo(context: Context, push: SegmentPush, segment: PushedSegmen
   );
   throwIfTooMany(job, sent + counts.missing, rejected + counts.missing);
   if (!isDone) throw new LimitReachedError("max_records", `${job.name}: --max-records was reached.`);
-}
-
-/** `2026-11-21T04:00:00.1Z` in the form of the service's instants. */
-function instantOf(text: string): string {
-  return text.replace(/Z$/u, "+00:00");
 }
 
 /** What is known before, and counted on the way. */

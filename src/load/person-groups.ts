@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { Cell } from "../schemas/convert.ts";
+import { type Cell, microsOf } from "../schemas/convert.ts";
 import { personChildren, personFields, personLists } from "../schemas/person.ts";
 import type { FlatList } from "../schemas/flatten.ts";
 import type { ListDeclaration } from "../schemas/record.ts";
@@ -78,15 +78,11 @@ function digest(bytes: Buffer): string {
 const EMPTY_HASH = digest(Buffer.alloc(0));
 
 /** The last instant that was converted: the records of one call all have the same. */
-let lastInstant = { text: "", micros: 0 };
+let lastAnswer = { at: "", micros: 0 };
 
-/** Microseconds since the epoch of an instant in UTC (`convert.ts`, `instantText`). */
-export function microsOf(instant: string): number {
-  if (lastInstant.text === instant) return lastInstant.micros;
-  const fraction = /\.(\d+)/.exec(instant)?.[1] ?? "";
-  const micros = Date.parse(`${instant.slice(0, 19)}Z`) * 1000 + Number(fraction.padEnd(6, "0"));
-  lastInstant = { text: instant, micros };
-  return micros;
+function answeredMicrosOf(at: string): number {
+  if (lastAnswer.at !== at) lastAnswer = { at, micros: microsOf(at) };
+  return lastAnswer.micros;
 }
 
 function encodeScalars(update: PersonUpdate, store: StoreRows): EncodedGroup | undefined {
@@ -136,7 +132,7 @@ export function encodePerson(update: PersonUpdate, answeredAt: string, store: St
   return {
     pid: update.servicePid,
     answeredAt,
-    answeredMicros: microsOf(answeredAt),
+    answeredMicros: answeredMicrosOf(answeredAt),
     partial: hasAllScalars ? null : { scalars: update.scalars, extra: update.extra },
     isWhole: hasAllScalars && lists.every((list) => list !== undefined),
     groups: [scalars, ...lists],

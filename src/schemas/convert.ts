@@ -151,10 +151,13 @@ export function instantText(value: unknown): string | null {
   return time && seconds ? `${seconds}${time.fraction === "" ? "" : `.${time.fraction}`}+00:00` : null;
 }
 
-/** Microseconds since the epoch of an instant as {@link instantText} writes it, or as a warehouse gives it back (`…Z`). */
+/** A moment as {@link instantText} writes it. @param atMs milliseconds since the epoch */
+export const instantAt = (atMs: number): string => new Date(atMs).toISOString().replace("Z", "+00:00");
+
+/** Microseconds since the epoch of an instant in UTC, as {@link instantText} writes it, or as a warehouse gives it back (`…Z`). */
 export function microsOf(instant: string): number {
   const [, fraction = ""] = /\.(\d+)/.exec(instant) ?? [];
-  return Date.parse(instant.replace(/\.\d+/, "")) * 1000 + Number(fraction.slice(0, 6).padEnd(6, "0"));
+  return Date.parse(`${instant.slice(0, 19)}Z`) * 1000 + Number(fraction.slice(0, 6).padEnd(6, "0"));
 }
 
 function convertTimestamp(value: unknown): Cell | typeof UNEXPECTED {
@@ -187,4 +190,11 @@ export function jsonType(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   return rawNumber(value) === null ? typeof value : "number";
+}
+
+/** A count, written as a number or as text; null for anything else, and for what is too large to be exact. */
+export function countOf(value: unknown): number | null {
+  const text = convertInteger(value);
+  const count = typeof text === "string" ? Number(text) : Number.NaN;
+  return Number.isSafeInteger(count) && count >= 0 ? count : null;
 }

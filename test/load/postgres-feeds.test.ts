@@ -1,11 +1,8 @@
-import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../../src/load/open.ts";
-import type { FeedCommit } from "../../src/load/feed-warehouse.ts";
-import type { SeenMember } from "../../src/load/segment-warehouse.ts";
-import type { RunRef } from "../../src/load/warehouse.ts";
 import { openDoor } from "../support/door.ts";
 import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { DAY, feedCommit, member, SEGMENT } from "./suite/feed-commits.ts";
 import { runOf } from "./suite/nights.ts";
 import { clear, valueOf } from "./suite/place.ts";
 
@@ -15,24 +12,6 @@ beforeAll(async () => {
 });
 beforeEach(() => clear(place));
 afterAll(() => place.close());
-
-const SEGMENT = "11111111-1111-4111-8111-111111111111";
-const DAY = (day: number) => `2026-11-0${day}T00:00:00Z`;
-const member = (servicePid: string, day: number): SeenMember => ({
-  servicePid,
-  firstAddedAt: DAY(day),
-  seenAt: DAY(6),
-  extra: null,
-});
-const commitOf = (run: RunRef): FeedCommit => ({
-  run,
-  commitId: randomUUID(),
-  ledger: [],
-  drift: [],
-  counters: {},
-  upserts: [],
-  checkpoints: [],
-});
 
 test("a sweep each of whose COMMITs loses its reply counts as one without a loss", async () => {
   const door = await openDoor(place.url, { isOpen: true });
@@ -47,7 +26,7 @@ test("a sweep each of whose COMMITs loses its reply counts as one without a loss
   await warehouse.beginRun(run);
   const first = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
   door.cutAtCommit();
-  expect(await first.add(commitOf(run), [member("p1", 1), member("p2", 2), member("p3", 3)])).toEqual({
+  expect(await first.add(feedCommit(run), [member("p1", 1), member("p2", 2), member("p3", 3)])).toEqual({
     rowsWritten: 6,
     added: 3,
     suppressed: 0,
@@ -56,13 +35,15 @@ test("a sweep each of whose COMMITs loses its reply counts as one without a loss
 
   const second = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: DAY(5) });
   door.cutAtCommit();
-  expect(await second.add(commitOf(run), [member("p1", 1), member("p3", 3), member("p4", 4)])).toMatchObject({
+  expect(
+    await second.add(feedCommit(run), [member("p1", 1), member("p3", 3), member("p4", 4)]),
+  ).toMatchObject({
     rowsWritten: 2,
     added: 1,
   });
   door.cutAtCommit();
   expect(
-    await second.settle(commitOf(run), [{ after: DAY(1), before: DAY(3), seenAt: DAY(6) }]),
+    await second.settle(feedCommit(run), [{ after: DAY(1), before: DAY(3), seenAt: DAY(6) }]),
   ).toMatchObject({ rowsWritten: 2, removed: 1, pending: 0 });
   await second.close();
   expect(door.cuts()).toBe(3);

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import {
   type Cell,
   converterOf,
+  countOf,
   instantText,
   jsonType,
   microsOf,
@@ -395,4 +396,21 @@ test.each<[unknown, string]>([
   [true, "boolean"],
 ])("the JSON type of %j is %s", (value, expected) => {
   expect(jsonType(value)).toBe(expected);
+});
+
+test.each<[unknown, number | null]>([
+  [0, 0],
+  ["12", 12],
+  [raw("1.25e5"), 125_000],
+  ["1.25e5", 125_000],
+  [raw("5000.0"), 5000],
+  [-1, null],
+  [1.5, null],
+  ["", null],
+  ["many", null],
+  [true, null],
+  [null, null],
+  [raw("9007199254740993"), null],
+])("a count that is written as %o", (value, count) => {
+  expect(countOf(value)).toBe(count);
 });

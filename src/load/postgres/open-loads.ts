@@ -1,4 +1,4 @@
-import { microsOf } from "../person-groups.ts";
+import { microsOf } from "../../schemas/convert.ts";
 
 /** One transaction that loads rows. */
 export interface OpenLoad {

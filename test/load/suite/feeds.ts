@@ -1,33 +1,18 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { FeedCommit, FeedUpsert } from "../../../src/load/feed-warehouse.ts";
+import type { FeedUpsert } from "../../../src/load/feed-warehouse.ts";
 import type { SeenMember } from "../../../src/load/segment-warehouse.ts";
 import type { RunRef } from "../../../src/load/warehouse.ts";
 import { erase, findTracesAnywhere } from "./erasure.ts";
+import { DAY, feedCommit, member, SEGMENT } from "./feed-commits.ts";
 import { callOf, runOf } from "./nights.ts";
 import { makePeople } from "./people.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
-
-const DAY = (day: number) => `2026-11-0${day}T00:00:00Z`;
-const SEGMENT = "11111111-1111-4111-8111-111111111111";
 
 async function beginFeed({ warehouse }: Place, job = "one"): Promise<RunRef> {
   const run = runOf({ job, type: "enrich" });
   await warehouse.beginRun(run);
   return run;
-}
-
-function commitOf(run: RunRef, more: Partial<FeedCommit> = {}): FeedCommit {
-  return {
-    run,
-    commitId: randomUUID(),
-    ledger: [],
-    drift: [],
-    counters: {},
-    upserts: [],
-    checkpoints: [],
-    ...more,
-  };
 }
 
 const aliases = (rows: FeedUpsert["rows"], more: Partial<FeedUpsert> = {}): FeedUpsert => ({
@@ -45,12 +30,17 @@ const signals = (rows: FeedUpsert["rows"], more: Partial<FeedUpsert> = {}): Feed
   ...more,
 });
 
-const member = (servicePid: string, day: number | null, seenDay = 5): SeenMember => ({
-  servicePid,
-  firstAddedAt: day === null ? null : DAY(day),
-  seenAt: DAY(seenDay),
-  extra: null,
-});
+/** A row of `segment_sync`. */
+const look = (runId: string, at: string, pending: number) => [
+  SEGMENT,
+  runId,
+  at,
+  "9",
+  "8",
+  "0",
+  "0",
+  String(pending),
+];
 
 const members = `SELECT concat(service_pid, ' ', is_member, ' ', removed_seen_at) FROM person_data.segment_member ORDER BY 1`;
 const intervals = `SELECT concat(service_pid, ' ', valid_from, ' to ', valid_to, ' ', valid_from_basis)
@@ -68,7 +58,7 @@ export function describeFeeds(getPlace: GetPlace): void {
         ["c", "d", DAY(1)],
         ["a", "b", "2026-11-02T00:00:00.123456Z"],
       ];
-      expect(await warehouse.commitFeed(commitOf(run, { upserts: [aliases(first)] }))).toEqual([
+      expect(await warehouse.commitFeed(feedCommit(run, { upserts: [aliases(first)] }))).toEqual([
         { given: 2, suppressed: 0, inserted: 2, updated: 0, marked: 0 },
       ]);
       const before = await valueOf(
@@ -80,7 +70,7 @@ export function describeFeeds(getPlace: GetPlace): void {
         ["c", "d", DAY(3)],
         ["e", "f", DAY(3)],
       ];
-      const again = commitOf(run, {
+      const again = feedCommit(run, {
         upserts: [aliases(second), aliases([["c", "d", DAY(4)]], { keep: ["first_seen_at"] })],
       });
       expect(await warehouse.commitFeed(again)).toEqual([
@@ -114,14 +104,14 @@ export function describeFeeds(getPlace: GetPlace): void {
         ["s1", "o2", "p2", DAY(1), "true", null],
         ["s2", "o3", "p3", DAY(1), "true", null],
       ];
-      await warehouse.commitFeed(commitOf(run, { upserts: [signals(rows)] }));
+      await warehouse.commitFeed(feedCommit(run, { upserts: [signals(rows)] }));
       const missing = {
         scope: { segment_id: "s1" },
         flag: "is_present",
         since: "removed_seen_at",
         at: DAY(2),
       };
-      const night = commitOf(run, { upserts: [signals(rows.slice(0, 1), { missing })] });
+      const night = feedCommit(run, { upserts: [signals(rows.slice(0, 1), { missing })] });
       expect(await warehouse.commitFeed(night)).toEqual([
         { given: 1, suppressed: 0, inserted: 0, updated: 0, marked: 1 },
       ]);
@@ -138,7 +128,7 @@ export function describeFeeds(getPlace: GetPlace): void {
       const place = getPlace();
       const { warehouse } = place;
       const run = await beginFeed(place);
-      const commit = commitOf(run, {
+      const commit = feedCommit(run, {
         ledger: [callOf()],
         counters: { requests: 1 },
         upserts: [aliases([["a", "b", DAY(1)]])],
@@ -150,7 +140,7 @@ export function describeFeeds(getPlace: GetPlace): void {
       expect(await warehouse.commitFeed(commit)).toMatchObject([{ inserted: 1 }]);
       expect(await warehouse.commitFeed(commit)).toMatchObject([{ given: 1, inserted: 1 }]);
       expect(await valueOf(place, "SELECT requests FROM person_data_ops.sync_run")).toBe("1");
-      await warehouse.commitFeed(commitOf(run, { checkpoints: [{ stream: "first", cursor: null }] }));
+      await warehouse.commitFeed(feedCommit(run, { checkpoints: [{ stream: "first", cursor: null }] }));
       expect(await warehouse.readCheckpoints("one")).toEqual([
         {
           stream: "second",
@@ -170,7 +160,7 @@ export function describeFeeds(getPlace: GetPlace): void {
         `returned-${i}`,
         DAY(1),
       ]);
-      const commit = commitOf(run, { upserts: [aliases(rows), aliases([["a", "b", DAY(1)]])] });
+      const commit = feedCommit(run, { upserts: [aliases(rows), aliases([["a", "b", DAY(1)]])] });
       expect(await place.warehouse.commitFeed(commit)).toEqual([
         { given: 8000, suppressed: 0, inserted: 8000, updated: 0, marked: 0 },
         { given: 1, suppressed: 0, inserted: 1, updated: 0, marked: 0 },
@@ -184,16 +174,6 @@ export function describeFeeds(getPlace: GetPlace): void {
       const { warehouse } = place;
       const run = await beginFeed(place);
       expect(await warehouse.readSegments()).toEqual([]);
-      const look = (runId: string, at: string, pending: number) => [
-        SEGMENT,
-        runId,
-        at,
-        "9",
-        "8",
-        "0",
-        "0",
-        String(pending),
-      ];
       const upserts = [
         {
           table: "segment",
@@ -218,7 +198,7 @@ export function describeFeeds(getPlace: GetPlace): void {
           rows: [look("r-2", DAY(2), 3), look("r-1", DAY(1), 5)],
         },
       ];
-      await warehouse.commitFeed(commitOf(run, { upserts }));
+      await warehouse.commitFeed(feedCommit(run, { upserts }));
       const known = await warehouse.readSegments();
       expect(
         known.map(({ observedAt, ...rest }) => ({ ...rest, day: observedAt?.slice(0, 10) ?? null })),
@@ -249,7 +229,7 @@ export function describeFeeds(getPlace: GetPlace): void {
       const run = await beginFeed(getPlace());
       const sweep = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
       const members = Array.from({ length: 5000 }, (_, i) => member(`p-${"0".repeat(40)}${i}`, 1));
-      expect(await sweep.add(commitOf(run), members)).toEqual({
+      expect(await sweep.add(feedCommit(run), members)).toEqual({
         rowsWritten: 10_000,
         added: 5000,
         suppressed: 0,
@@ -265,19 +245,19 @@ export function describeFeeds(getPlace: GetPlace): void {
       const run = await beginFeed(place);
       const first = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
       await first.add(
-        commitOf(run),
+        feedCommit(run),
         ["p-1", "p-2", "p-3", "p-4"].map((pid, i) => member(pid, i + 1)),
       );
       await first.close();
       const sweep = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: DAY(5) });
-      await sweep.add(commitOf(run), [member("p-4", 4, 6), member("p-3", 3, 6)]);
+      await sweep.add(feedCommit(run), [member("p-4", 4, 6), member("p-3", 3, 6)]);
       await erase(place, { pids: ["p-3"] });
       expect(await findTracesAnywhere(place, ["p-3"])).toEqual([]);
-      expect(await sweep.add(commitOf(run), [member("p-3", 3, 6), member("p-1", 1, 6)])).toMatchObject({
+      expect(await sweep.add(feedCommit(run), [member("p-3", 3, 6), member("p-1", 1, 6)])).toMatchObject({
         suppressed: 1,
       });
       const spans = [{ after: DAY(1), before: DAY(4), seenAt: DAY(6) }];
-      expect(await sweep.settle(commitOf(run), spans)).toMatchObject({ removed: 1, pending: 0 });
+      expect(await sweep.settle(feedCommit(run), spans)).toMatchObject({ removed: 1, pending: 0 });
       // It is killed here: nobody closes it.
       await erase(place, { pids: ["p-4"] });
       expect(await findTracesAnywhere(place, ["p-3", "p-4"])).toEqual([]);
@@ -291,14 +271,14 @@ export function describeFeeds(getPlace: GetPlace): void {
       const first = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
       expect(first.isFirst).toBe(true);
       expect(
-        await first.add(commitOf(run), [
+        await first.add(feedCommit(run), [
           member("p1", 1),
           member("p2", 2),
           member("p3", 3),
           member("p4", null),
         ]),
       ).toEqual({ rowsWritten: 8, added: 4, suppressed: 0 });
-      expect(await first.settle(commitOf(run), [])).toEqual({
+      expect(await first.settle(feedCommit(run), [])).toEqual({
         rowsWritten: 0,
         removed: 0,
         pending: 0,
@@ -309,12 +289,12 @@ export function describeFeeds(getPlace: GetPlace): void {
 
       const second = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: DAY(5) });
       expect(second.isFirst).toBe(false);
-      expect(await second.add(commitOf(run), [member("p1", 1, 6), member("p5", 4, 6)])).toMatchObject({
+      expect(await second.add(feedCommit(run), [member("p1", 1, 6), member("p5", 4, 6)])).toMatchObject({
         rowsWritten: 2,
         added: 1,
       });
       const spans = [{ after: DAY(1), before: DAY(3), seenAt: DAY(6) }];
-      expect(await second.settle(commitOf(run), spans)).toEqual({
+      expect(await second.settle(feedCommit(run), spans)).toEqual({
         rowsWritten: 2,
         removed: 1,
         pending: 2,
@@ -332,7 +312,7 @@ export function describeFeeds(getPlace: GetPlace): void {
       expect(await warehouse.memberCounts(SEGMENT)).toEqual({ living: 4, known: 5 });
 
       const third = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: DAY(6) });
-      expect(await third.add(commitOf(run), [member("p2", 2, 7)])).toMatchObject({
+      expect(await third.add(feedCommit(run), [member("p2", 2, 7)])).toMatchObject({
         rowsWritten: 2,
         added: 1,
       });
@@ -354,17 +334,17 @@ export function describeFeeds(getPlace: GetPlace): void {
       const other = "22222222-2222-4222-8222-222222222222";
       const columns = ["segment_id", "current_size", "last_complete_sync_at"];
       const known = { table: "segment", columns, rows: [[other, "0", DAY(5)]] };
-      await warehouse.commitFeed(commitOf(run, { upserts: [known] }));
+      await warehouse.commitFeed(feedCommit(run, { upserts: [known] }));
       const told = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: DAY(5) });
       // As after `checkpoint reset`: only the table of segments knows of the earlier reading.
       const found = await warehouse.openSweep(run, { segmentId: other, completeAt: null });
       for (const sweep of [told, found]) {
-        expect(await sweep.add(commitOf(run), [member("p1", 1, 6), member("p2", 5, 6)])).toMatchObject({
+        expect(await sweep.add(feedCommit(run), [member("p1", 1, 6), member("p2", 5, 6)])).toMatchObject({
           rowsWritten: 4,
           added: 2,
           suppressed: 0,
         });
-        expect(await sweep.settle(commitOf(run), [])).toMatchObject({ removed: 0, pending: 0 });
+        expect(await sweep.settle(feedCommit(run), [])).toMatchObject({ removed: 0, pending: 0 });
         await sweep.close();
       }
       const seen = ["p1 2026-11-06 00:00:00+00 to  observed", "p2 2026-11-05 00:00:00+00 to  vendor"];
@@ -376,7 +356,7 @@ export function describeFeeds(getPlace: GetPlace): void {
       const { warehouse } = place;
       const run = await beginFeed(place);
       const first = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
-      const taking = commitOf(run, { counters: { records_received: 3 } });
+      const taking = feedCommit(run, { counters: { records_received: 3 } });
       const three = [member("p1", 1), member("p2", 2), member("p3", 3)];
       const taken = { rowsWritten: 6, added: 3, suppressed: 0 };
       expect(await first.add(taking, three)).toMatchObject(taken);
@@ -384,14 +364,14 @@ export function describeFeeds(getPlace: GetPlace): void {
       await first.close();
 
       const second = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: DAY(5) });
-      const adding = commitOf(run);
+      const adding = feedCommit(run);
       for (let tries = 0; tries < 2; tries++) {
         expect(await second.add(adding, [member("p1", 1, 6), member("p4", 4, 6)])).toMatchObject({
           rowsWritten: 2,
           added: 1,
         });
       }
-      const settling = commitOf(run);
+      const settling = feedCommit(run);
       const spans = [{ after: DAY(1), before: DAY(3), seenAt: DAY(6) }];
       for (let tries = 0; tries < 2; tries++) {
         expect(await second.settle(settling, spans)).toEqual({
@@ -401,7 +381,7 @@ export function describeFeeds(getPlace: GetPlace): void {
           pendingAt: ["2026-11-03T00:00:00Z"],
         });
       }
-      expect(await second.settle(commitOf(run), spans)).toMatchObject({ rowsWritten: 0, removed: 0 });
+      expect(await second.settle(feedCommit(run), spans)).toMatchObject({ rowsWritten: 0, removed: 0 });
       await second.close();
       expect(await place.sql("SELECT records_received, rows_written FROM person_data_ops.sync_run")).toEqual([
         { records_received: "3", rows_written: "10" },
@@ -414,8 +394,8 @@ export function describeFeeds(getPlace: GetPlace): void {
       const [one, two] = [await beginFeed(place), await beginFeed(place, "two")];
       const seeOnce = async (run: RunRef, seen: readonly SeenMember[], goneAt: number) => {
         const sweep = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
-        await sweep.add(commitOf(run), seen);
-        const settled = await sweep.settle(commitOf(run), [
+        await sweep.add(feedCommit(run), seen);
+        const settled = await sweep.settle(feedCommit(run), [
           { after: null, before: null, seenAt: DAY(goneAt) },
         ]);
         await sweep.close();
@@ -425,12 +405,12 @@ export function describeFeeds(getPlace: GetPlace): void {
       expect(await seeOnce(one, [member("p1", 1, 4), member("p3", 2, 4)], 4)).toBe(1);
 
       const sweep = await warehouse.openSweep(one, { segmentId: SEGMENT, completeAt: null });
-      await sweep.add(commitOf(one), [member("p1", 1, 6)]);
+      await sweep.add(feedCommit(one), [member("p1", 1, 6)]);
       // Somebody comes back, somebody is new, and somebody unknown comes back with an old time.
       const others = [member("p1", 1, 7), member("p2", 2, 7), member("p4", 7, 7), member("p5", 1, 7)];
       expect(await seeOnce(two, others, 5)).toBe(1);
       const spans = [{ after: null, before: null, seenAt: DAY(6) }];
-      expect(await sweep.settle(commitOf(one), spans)).toMatchObject({ removed: 0, pending: 3 });
+      expect(await sweep.settle(feedCommit(one), spans)).toMatchObject({ removed: 0, pending: 3 });
       expect(await columnOf(place, members)).toEqual([
         "p1 t ",
         "p2 t ",
@@ -439,7 +419,7 @@ export function describeFeeds(getPlace: GetPlace): void {
         "p5 t ",
       ]);
       const later = [...spans, { after: null, before: null, seenAt: DAY(8) }];
-      expect(await sweep.settle(commitOf(one), later)).toMatchObject({ removed: 3, pending: 0 });
+      expect(await sweep.settle(feedCommit(one), later)).toMatchObject({ removed: 3, pending: 0 });
       await sweep.close();
       expect(await warehouse.memberCounts(SEGMENT)).toEqual({ living: 1, known: 5 });
       expect((await columnOf(place, members)).slice(1)).toEqual([

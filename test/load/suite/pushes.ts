@@ -1,9 +1,8 @@
-import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { FeedCommit } from "../../../src/load/feed-warehouse.ts";
 import type { SegmentPush } from "../../../src/load/push-warehouse.ts";
 import type { RunRef } from "../../../src/load/warehouse.ts";
 import { erase, findTracesAnywhere } from "./erasure.ts";
+import { feedCommit } from "./feed-commits.ts";
 import { callOf, runOf } from "./nights.ts";
 import { makePeople, people } from "./people.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
@@ -11,15 +10,11 @@ import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
 const job = { job: "another", type: "enrich" } as const;
 const AT = "2026-11-21T04:00:00.123456+00:00";
 
-const commitOf = (run: RunRef): FeedCommit => ({
-  run,
-  commitId: randomUUID(),
-  ledger: [callOf({ endpoint: "POST /v2/segments/members/add" })],
-  drift: [],
-  counters: { requests: 1 },
-  upserts: [],
-  checkpoints: [],
-});
+const commitOf = (run: RunRef) =>
+  feedCommit(run, {
+    ledger: [callOf({ endpoint: "POST /v2/segments/members/add" })],
+    counters: { requests: 1 },
+  });
 
 const source = {
   ...people,

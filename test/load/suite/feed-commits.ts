@@ -1,0 +1,32 @@
+import { randomUUID } from "node:crypto";
+import type { FeedCommit } from "../../../src/load/feed-warehouse.ts";
+import type { SeenMember } from "../../../src/load/segment-warehouse.ts";
+import type { RunRef } from "../../../src/load/warehouse.ts";
+
+/** The segment of the tests. */
+export const SEGMENT = "11111111-1111-4111-8111-111111111111";
+
+/** The begin of a day of November. */
+export const DAY = (day: number): string => `2026-11-0${day}T00:00:00Z`;
+
+/** A member as a page shows it. */
+export const member = (servicePid: string, day: number | null, seenDay = 5): SeenMember => ({
+  servicePid,
+  firstAddedAt: day === null ? null : DAY(day),
+  seenAt: DAY(seenDay),
+  extra: null,
+});
+
+/** A commit of a feed. */
+export function feedCommit(run: RunRef, more: Partial<FeedCommit> = {}): FeedCommit {
+  return {
+    run,
+    commitId: randomUUID(),
+    ledger: [],
+    drift: [],
+    counters: {},
+    upserts: [],
+    checkpoints: [],
+    ...more,
+  };
+}
