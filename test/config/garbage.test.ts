@@ -1,7 +1,6 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { loadConfig } from "../../src/config/load-config.ts";
@@ -9,6 +8,7 @@ import { documentSchema } from "../../src/config/schema/document.ts";
 import { keyPaths } from "../../src/config/schema/walk.ts";
 import { FixConfigurationError, type Problem } from "../../src/errors.ts";
 import { fine } from "./support.ts";
+import * as fc from "../support/fast-check.ts";
 
 /** What must never be told: as a value of the file, and as one of the environment. */
 const SECRETS = ["sk-Live-93f1c07", "hun ter2#4471'x", "pässwörd-550018"];

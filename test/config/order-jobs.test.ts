@@ -1,8 +1,8 @@
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/config/config.ts";
 import { orderJobs } from "../../src/config/order-jobs.ts";
 import { fine, load } from "./support.ts";
+import * as fc from "../support/fast-check.ts";
 
 const names = (jobs: Config["jobs"]) => orderJobs({ jobs }).map((job) => job.name);
 

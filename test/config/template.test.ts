@@ -1,8 +1,8 @@
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { listFields, scalarFields } from "../../src/config/schema/inputs.ts";
 import { type ConfigAnswers, renderConfig } from "../../src/config/template.ts";
 import { load } from "./support.ts";
+import * as fc from "../support/fast-check.ts";
 
 const answers: ConfigAnswers = {
   baseUrl: "https://api.example.com",

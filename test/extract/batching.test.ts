@@ -1,7 +1,7 @@
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createBatchSize } from "../../src/extract/batch-size.ts";
 import { openBatchSource } from "../../src/extract/batch-source.ts";
+import * as fc from "../support/fast-check.ts";
 
 async function* pagesOf<T>(pages: readonly (readonly T[])[]) {
   yield* pages;

@@ -1,6 +1,6 @@
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseExact } from "../../src/extract/exact-json.ts";
+import * as fc from "../support/fast-check.ts";
 
 describe("numbers", () => {
   it.each([

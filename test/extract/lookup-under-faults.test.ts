@@ -1,4 +1,3 @@
-import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { codeOf } from "../../src/errors.ts";
 import { runLookup, someItems } from "./run-lookup.ts";
@@ -12,6 +11,7 @@ import {
   send,
   startService,
 } from "./scripted-service.ts";
+import * as fc from "../support/fast-check.ts";
 
 type Fault =
   | "none"

@@ -1,6 +1,6 @@
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import * as pairing from "../../src/extract/pair-results.ts";
+import * as fc from "../support/fast-check.ts";
 
 type Keyed = { readonly [field: string]: unknown } | string | null;
 

@@ -1,8 +1,8 @@
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { cutAnswer } from "../../src/extract/cut-answer.ts";
 import { readAnswer } from "../../src/extract/read-answer.ts";
 import type { JsonObject } from "../../src/schemas/flatten.ts";
+import * as fc from "../support/fast-check.ts";
 
 const bytes = (text: string) => Buffer.from(text, "utf8");
 

@@ -1,6 +1,6 @@
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type CallOutcome, type Decision, decideRetry, isAmbiguous } from "../../src/extract/retry.ts";
+import * as fc from "../support/fast-check.ts";
 
 const first = { refusals: 0, ambiguous: 0, random: 0.5 };
 const status = (code: number, retryAfterMs: number | null = null): CallOutcome => ({

@@ -1,5 +1,4 @@
 import { setTimeout as delay } from "node:timers/promises";
-import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { openCommitPool } from "../../src/jobs/commit-pool.ts";
@@ -7,6 +6,7 @@ import { createOutage } from "../../src/jobs/outage.ts";
 import type { CommitHead, LookupPart } from "../../src/load/warehouse.ts";
 import type { CommitResult, LookupRecord } from "../../src/load/warehouse.ts";
 import { silentLog } from "../../src/log.ts";
+import * as fc from "../support/fast-check.ts";
 
 /** A call of so many records, asked by a run. */
 interface Call {

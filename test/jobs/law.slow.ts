@@ -1,7 +1,7 @@
-import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import type { JobReport } from "../../src/jobs/run.ts";
 import { startWorld, unaccountedRows, type World } from "./world.ts";
+import * as fc from "../support/fast-check.ts";
 
 /** What happens on one night. */
 interface Night {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { openLoaderPool } from "../../src/jobs/loader-pool.ts";
+import * as fc from "../support/fast-check.ts";
 
 test("everything is committed once, within the bounds, whatever the pace", async () => {
   await fc.assert(

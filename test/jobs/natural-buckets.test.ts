@@ -1,5 +1,4 @@
 /// <reference lib="esnext.temporal" />
-import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   bucketsBetween,
@@ -11,6 +10,7 @@ import {
   windowsOf,
 } from "../../src/jobs/natural-buckets.ts";
 import { openZone } from "../../src/schedule/zone.ts";
+import * as fc from "../support/fast-check.ts";
 
 const SIZES = ["hour", "day", "week", "month", "quarter", "year"] as const;
 const zoneNames = Intl.supportedValuesOf("timeZone");

@@ -1,8 +1,8 @@
-import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Bucket, bucketsBetween, dayNumber, firstDay } from "../../src/jobs/natural-buckets.ts";
 import { placeBuckets } from "../../src/jobs/place-buckets.ts";
 import { openZone } from "../../src/schedule/zone.ts";
+import * as fc from "../support/fast-check.ts";
 
 const SIZES = ["hour", "day", "week", "month", "quarter", "year"] as const;
 // Where two hours come twice, local ones are in no order that tells which is meant: they are refused.
@@ -158,6 +158,10 @@ describe("every count is placed in its bucket or refused", () => {
               for (const [k, bucket] of list.entries()) {
                 const isLocal = manner.startsWith("local") && isTwice(bucket, placement.expected);
                 if (isLocal && (!isSorted || isOneOfTwo(bucket, placement.expected, list))) continue;
+                // In summer time of no offset what is meant as UTC may be a local hour that comes twice.
+                const mayBeLocal = bucket.startMs === bucket.localMs;
+                if (mayBeLocal && isOneOfTwo(bucket, placement.expected, list) && placed[k] === null)
+                  continue;
                 expect([starts[i]?.[k], placed[k]]).toEqual([starts[i]?.[k], bucket]);
               }
             }

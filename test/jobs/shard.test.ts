@@ -1,8 +1,8 @@
-import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { readShard, type Shard, shareLimits, shareOf, shardText, wholeInput } from "../../src/jobs/shard.ts";
 import { load } from "../config/support.ts";
 import { configOf } from "./world.ts";
+import * as fc from "../support/fast-check.ts";
 
 const shardsOf = (count: number): readonly Shard[] =>
   Array.from({ length: count }, (_, index) => ({ index, count }));

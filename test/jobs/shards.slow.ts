@@ -1,4 +1,3 @@
-import * as fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { EnrichJobConfig, LookupJobConfig } from "../../src/config/config.ts";
 import { lookupSpecOf, plainRequest } from "../../src/jobs/lookup-spec.ts";
@@ -7,6 +6,7 @@ import { openPostgresPlace } from "../load/postgres-place.ts";
 import { type Night, type Responder, runNight } from "../load/suite/nights.ts";
 import { clear, type Place } from "../load/suite/place.ts";
 import { customers, enrichJob, resolveJob, validateJob } from "./support.ts";
+import * as fc from "../support/fast-check.ts";
 
 let place: Place;
 beforeAll(async () => {

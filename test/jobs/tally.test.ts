@@ -1,8 +1,8 @@
-import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { countSettled, createTally, findLeak, type Settled } from "../../src/jobs/tally.ts";
 import type { Outcome } from "../../src/load/warehouse.ts";
 import { countsOf, recordOf } from "./support.ts";
+import * as fc from "../support/fast-check.ts";
 
 const outcomes = fc.constantFrom<Outcome | null>(null, "matched", "unmatched", "rejected");
 

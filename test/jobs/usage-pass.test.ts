@@ -1,7 +1,7 @@
-import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type BucketingSize, dayNumber, dayText, firstDay } from "../../src/jobs/natural-buckets.ts";
 import { planPass, type UsageCursor } from "../../src/jobs/usage-pass.ts";
+import * as fc from "../support/fast-check.ts";
 
 /** The first night of every history. */
 const FIRST = dayNumber("2026-06-10");

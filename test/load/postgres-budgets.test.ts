@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import * as fc from "fast-check";
 import { Kysely, PostgresDialect } from "kysely";
 import { Pool } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
@@ -13,6 +12,7 @@ import { reservationOf, usedOf } from "./suite/budgets.ts";
 import { callOf, runOf } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { clear, valueOf } from "./suite/place.ts";
+import * as fc from "../support/fast-check.ts";
 
 let place: PostgresPlace;
 beforeAll(async () => {

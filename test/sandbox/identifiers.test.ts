@@ -1,4 +1,3 @@
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { BASE_DAY } from "../../src/sandbox/population/calendar.ts";
 import { COMPANY_WORDS, INDUSTRIES } from "../../src/sandbox/population/companies-data.ts";
@@ -9,6 +8,7 @@ import { createPeople } from "../../src/sandbox/population/people.ts";
 import { feistel, shuffleBelow } from "../../src/sandbox/population/permutation.ts";
 import { cities, streets } from "../../src/sandbox/population/places.ts";
 import { CITIES, MORE_AREA_CODES, STREET_NAMES } from "../../src/sandbox/population/places-data.ts";
+import * as fc from "../support/fast-check.ts";
 
 const TODAY = BASE_DAY + 300;
 const people = createPeople(7, 1_000_000);

@@ -1,4 +1,3 @@
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { BASE_DAY } from "../../src/sandbox/population/calendar.ts";
 import { createPeople } from "../../src/sandbox/population/people.ts";
@@ -6,6 +5,7 @@ import { chooseFields, personFieldNames } from "../../src/sandbox/population/per
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import { personFields, personLists } from "../../src/schemas/person.ts";
 import { zodOf } from "../../src/schemas/record.ts";
+import * as fc from "../support/fast-check.ts";
 
 const TODAY = BASE_DAY + 300;
 const everyField = chooseFields(null);

@@ -1,6 +1,6 @@
-import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { lastSlot, nextSlot, openSchedule, type Schedule, slotsFrom } from "../../src/schedule/slots.ts";
+import * as fc from "../support/fast-check.ts";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;

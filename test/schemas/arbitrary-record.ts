@@ -1,4 +1,4 @@
-import * as fc from "fast-check";
+import * as fc from "../support/fast-check.ts";
 
 /** How a field of the interface is sent, and how its cell reads back. */
 export type Wire = "text" | "integer" | "numeric" | "boolean" | "date";

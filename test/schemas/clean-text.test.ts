@@ -1,7 +1,7 @@
-import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { cleanText } from "../../src/schemas/clean-text.ts";
 import { DriftLog } from "../../src/schemas/drift.ts";
+import * as fc from "../support/fast-check.ts";
 
 /** What was cleaned, and `path observedType occurrences` of each note. */
 function clean(json: string): { value: unknown; notes: string[] } {

@@ -1,4 +1,3 @@
-import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { converterOf, instantText, UNEXPECTED } from "../../src/schemas/convert.ts";
 import {
@@ -12,6 +11,7 @@ import {
   timestamp,
   timestamptz,
 } from "../../src/schemas/field.ts";
+import * as fc from "../support/fast-check.ts";
 
 const fields = {
   text: text("none", "A text."),

@@ -1,4 +1,3 @@
-import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { DriftLog } from "../../src/schemas/drift.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
@@ -7,6 +6,7 @@ import { zodOf } from "../../src/schemas/record.ts";
 import { hostileRecord, listWires, scalarWires, validRecord } from "./arbitrary-record.ts";
 import { type NamedResult, nameResult } from "./named-rows.ts";
 import { canonicalJson, normalizeRecord, rebuildRecord } from "./rebuild-record.ts";
+import * as fc from "../support/fast-check.ts";
 
 /** A record as it comes off the wire: parsed from JSON text. */
 function fromWire(record: object): JsonObject {

@@ -1,6 +1,6 @@
-import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { decodeCall, encodeCall, MAX_BODY_BYTES } from "../../src/spool/call-bytes.ts";
+import * as fc from "../support/fast-check.ts";
 
 const header = fc.dictionary(fc.string(), fc.jsonValue());
 const body = fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes));

@@ -1,9 +1,9 @@
 import { chmod, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { surveySpool } from "../../src/spool/survey-spool.ts";
 import { callId, filesBelow, found, keep, makeRoot, open } from "./spool-folder.ts";
+import * as fc from "../support/fast-check.ts";
 
 describe("a kept answer", () => {
   test("is found by the next run, as it was, and is gone once it is removed", async () => {

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
-import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { findTraces } from "./erasure.ts";
 import { runNight } from "./nights.ts";
 import { enrichSpec, makePeople, people } from "./people.ts";
 import { clear, type GetPlace, type Place } from "./place.ts";
+import * as fc from "../../support/fast-check.ts";
 
 /** What happens: a row gets an address (or goes), somebody is erased, or a night passes. */
 type Step =

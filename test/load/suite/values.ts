@@ -1,9 +1,9 @@
-import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { commitOf, runOf } from "./nights.ts";
 import { enrichSpec } from "./people.ts";
 import { commitPersons, looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace } from "./place.ts";
+import * as fc from "../../support/fast-check.ts";
 
 /** Any text that a database can hold: no NUL, no lone surrogate. */
 const text = fc
