@@ -206,7 +206,8 @@ function reportOf<T>({ outcome, reply, startedAtMs }: Tried<T>, decision: FreeDe
 function isUncertain({ outcome }: Tried<unknown>): boolean {
   if (outcome.kind === "lost") return true;
   return (
-    outcome.kind === "status" && outcome.status >= 500 && outcome.status !== 501 && outcome.status !== 503
+    outcome.kind === "status" &&
+    (outcome.status === 408 || (outcome.status >= 500 && outcome.status !== 501 && outcome.status !== 503))
   );
 }
 

@@ -295,7 +295,7 @@ export const adviceByCode = {
   },
   segment_gone: {
     means: "The service knows no segment of this id.",
-    next: "Correct `segment_id`; nothing was changed.",
+    next: "Correct `segment_id`, or take the segment out of the configuration; the message says what was done before.",
   },
   segment_unknown: {
     means: "A segment is named by the job that fills it, which has not made it yet.",

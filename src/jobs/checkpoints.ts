@@ -132,6 +132,8 @@ export async function givenCheckpoint(
   const unknown = Object.keys(given).filter((key) => !known.includes(key));
   const stored = (await warehouse.readCheckpoints(job.name)).find((found) => found.stream === stream)?.cursor;
   const before = Object.entries(typeof stored === "object" ? (stored ?? {}) : {});
+  // The times of feeds are the service's, whose clock may be another.
+  const latestMs = Math.max(clock.now(), ...before.map(([, value]) => timeOf(value)));
   const read = kind.cursor.safeParse({
     ...Object.fromEntries(before.filter(([key]) => known.includes(key))),
     ...given,
@@ -140,8 +142,8 @@ export async function givenCheckpoint(
     ...unknown.map((key) => ({ path: key, message: `is no key of it; there is ${known.join(", ")}` })),
     ...(read.error?.issues ?? []).map(({ path, message }) => ({ path: path.join("."), message })),
     ...Object.entries(given).flatMap(([key, value]) =>
-      key !== "value" && isBeyond(value, clock.now() + DAY_MS)
-        ? [{ path: key, message: "lies in the future: the job would do nothing until then" }]
+      key !== "value" && timeOf(value) > latestMs + DAY_MS
+        ? [{ path: key, message: "lies in the future, by the clock here and by what is stored" }]
         : [],
     ),
   ];
@@ -155,9 +157,9 @@ export async function givenCheckpoint(
   return { stream, cursor: read.data };
 }
 
-/** Whether a day or an instant of a cursor comes after another one. */
-function isBeyond(value: unknown, atMs: number): boolean {
-  return typeof value === "string" && /^\d{4}-\d\d-\d\d/u.test(value) && Date.parse(value) > atMs;
+/** When a day or an instant of a cursor is; 0 for anything else. */
+function timeOf(value: unknown): number {
+  return typeof value === "string" && /^\d{4}-\d\d-\d\d/u.test(value) ? Date.parse(value) || 0 : 0;
 }
 
 /** Moves or forgets checkpoints of a job, while no process runs it. */

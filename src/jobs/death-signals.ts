@@ -96,6 +96,7 @@ const rejectColumns = [
   "details",
   "api_request_id",
   "created_at",
+  "resolved_at",
 ];
 
 /** Signals that can't be stored, as rows of `reject`: the same one, as long as the service sends it so. */
@@ -125,6 +126,8 @@ function* rejectsOf(
       JSON.stringify({ missing }),
       apiRequestId,
       answeredAt,
+      // Whoever dropped or retried it meanwhile: it is as it was.
+      null,
     ];
   }
 }
@@ -181,16 +184,19 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
         // A signal that can't be told apart may be any of those that seem to be gone.
         ...(received.reject > 0 ? {} : { missing }),
       },
-      ...(received.reject === 0
-        ? []
-        : [
-            {
-              table: "reject",
-              columns: rejectColumns,
-              keep: ["run_id", "api_request_id", "created_at"],
-              rows: again(() => rejectsOf(answer, by)),
-            },
-          ]),
+      {
+        table: "reject",
+        columns: rejectColumns,
+        keep: ["run_id", "api_request_id", "created_at"],
+        rows: again(() => rejectsOf(answer, by)),
+        // What came whole this time, or not at all.
+        missing: {
+          scope: { job: context.job.name, source: id, code: "missing_id" },
+          flag: null,
+          since: "resolved_at",
+          at: answeredAt,
+        },
+      },
     ],
     checkpoints: [{ stream: id, cursor: { checked_at: answeredAt } }],
   });

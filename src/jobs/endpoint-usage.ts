@@ -17,6 +17,7 @@ import {
   type Window,
 } from "./natural-buckets.ts";
 import { type Placement, placeBuckets } from "./place-buckets.ts";
+import { countText } from "./estimate.ts";
 import { readCursor } from "./read-cursor.ts";
 import { planPass, usageCursor } from "./usage-pass.ts";
 
@@ -192,6 +193,15 @@ async function readWindow(
         String(bucket.endMs + DAYS_UNTIL_FINAL * DAY_MS <= answeredMs),
       ]);
     }
+  }
+  if (placement.unclear > 0) {
+    const where = { job: job.name, from: dayText(window.from), to: dayText(window.to - 1) };
+    context.log.warn({ ...where, buckets: placement.unclear }, "usage_buckets_unclear");
+    context.progress.note(
+      job.name,
+      `${countText(placement.unclear, "bucket")} from ${where.from} to ${where.to} could be either of two and was left out, for want ` +
+        "of the zone's offset in the answer",
+    );
   }
   if (placement.unreadable > 0) drift.note("unexpected_type", "buckets[].bucket_start", "string");
   const open = placement.expected.find(

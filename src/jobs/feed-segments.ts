@@ -1,5 +1,5 @@
 import type { Config, SegmentConfig, SegmentPushJobConfig } from "../config/config.ts";
-import { StopJobError } from "../errors.ts";
+import { LimitReachedError, StopJobError } from "../errors.ts";
 import type { StoredCheckpoint } from "../load/feed-warehouse.ts";
 import { segmentOfPush } from "./push-checkpoint.ts";
 import type { FeedContext, ForecastContext } from "./feed-type.ts";
@@ -49,7 +49,12 @@ export async function forEachSegment(
       await work(known);
       unanswered = 0;
     } catch (error) {
-      if (context.signal.aborted || !(error instanceof StopJobError)) throw error;
+      if (context.signal.aborted) throw error;
+      if (error instanceof LimitReachedError && decisive) {
+        // A failure outranks a limit: what is wrong with the others mustn't be lost.
+        throw new StopJobError(decisive.code, [...problems, error].map(({ message }) => message).join(" "));
+      }
+      if (!(error instanceof StopJobError)) throw error;
       const problem = about(id, error);
       problems.push(problem);
       const endsJob = !ABOUT_ONE_SEGMENT.has(error.code);
@@ -74,7 +79,7 @@ export function segmentGone(job: string, endpoint: string, id: string): StopJobE
   return new StopJobError(
     "segment_gone",
     `${job}: ${endpoint}: the service knows no segment ${id} (404): it was deleted, or belongs to another organization. ` +
-      "What is known of it stays as it is; nobody was marked as removed. Take it out of the configuration, or correct its id.",
+      "What is known of it stays, and nobody counts as removed for it. Take it out of the configuration, or correct its id.",
   );
 }
 

@@ -17,6 +17,8 @@ export interface Placement {
   readonly expected: readonly Bucket[];
   /** Begins that aren't times. */
   readonly unreadable: number;
+  /** Begins that may be those of two buckets: their counts have no place. */
+  readonly unclear: number;
 }
 
 /** How well begins fit in one reading; what stands first weighs most. */
@@ -101,8 +103,20 @@ export function placeBuckets(
     return bucket.startMs >= fromMs && (bucket.endMs <= toMs || window.reachesNow) ? bucket : null;
   };
 
+  const isUnclear = (meant: Meant | undefined): boolean =>
+    meant !== undefined && meant !== null && meant !== "skipped" && overlaps(meant.bucket) && !meant.isSure;
+  /** Begins of one way of writing in one list that don't tell which bucket is meant. */
+  const unclearOf = (kind: Written["kind"], list: readonly (Written | null)[]): number => {
+    const [reading, same] = [readings[kind], ofKind(kind, list)];
+    return reading === null ? same.length : mean(same, reading).filter(isUnclear).length;
+  };
+
   return {
     expected,
+    unclear: read.reduce(
+      (sum, list) => sum + KINDS.reduce((ofList, kind) => ofList + unclearOf(kind, list), 0),
+      0,
+    ),
     unreadable: read.flat().filter((start) => start === null).length,
     place(starts) {
       const list = starts.map(readStart);

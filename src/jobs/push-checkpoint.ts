@@ -26,6 +26,8 @@ export const pushCursor = z.object({
 
 /** The same as a run reads it. Times only spare work: what is none counts as never. */
 const storedCursor = pushCursor.extend({
+  // As the service gave it when the segment was made.
+  segment_id: z.string(SEGMENT_ID).min(1, SEGMENT_ID),
   full_at: pushCursor.shape.full_at.catch(null),
   again_since: pushCursor.shape.again_since.catch(null),
 });

@@ -128,7 +128,7 @@ async function changeMembers(
   const { value: answer, answeredAt, apiRequestId, mayBeDone } = reply;
   pushed.done += pids.length;
   const given = new Set(pids);
-  const invalid = answer.invalid.filter((pid) => given.has(pid));
+  const invalid = invalidOf(pids, answer.invalid);
   // Else it isn't known who was a member before. Of those who are added again it doesn't matter: they stay whose they were.
   const isCertain = list !== "adding" || (!mayBeDone && answer.redundant === 0);
   const own = isCertain
@@ -164,6 +164,16 @@ async function changeMembers(
   );
   context.progress.advance(job.name, given.size, { rejected: invalid.length });
   if (change === "adding") await takeBack(context, segmentId, { pids, pushed });
+}
+
+const plain = (pid: string): string => pid.trim().toLowerCase();
+
+/** Those of the given PIDs that the service calls invalid, be it in another spelling. */
+function invalidOf(given: readonly string[], invalid: readonly string[]): readonly string[] {
+  if (invalid.length === 0) return [];
+  const [asked, exact] = [new Set(given), new Set(invalid)];
+  const others = new Set(invalid.filter((pid) => !asked.has(pid)).map(plain));
+  return given.filter((pid) => exact.has(pid) || others.has(plain(pid)));
 }
 
 /** Removes again who was erased while they were being added: who erased them knew nothing of it. */
@@ -237,9 +247,6 @@ async function pushTo(context: Context, push: SegmentPush, segment: PushedSegmen
       push.settleUncertain({ ...books, drift: [], upserts: [], checkpoints: [] }, own),
     );
   }
-  // Only now, since the query may have taken long: who was added meanwhile was added by others.
-  const first = await readPage(context, unchanged, 1);
-  const size = first.page.totalCount;
   // A pass that doesn't come to its end is gone on with by the next run.
   if (segment.againSince !== null) {
     await context.commit({ checkpoints: [{ stream: PUSH_STREAM, cursor: cursorOfPush(segment) }] });
@@ -253,7 +260,7 @@ async function pushTo(context: Context, push: SegmentPush, segment: PushedSegmen
     records_rejected_before_sending: counts.missing,
     records_rejected: counts.missing,
   });
-  const pushed: Pushed = { done: 0, sent: 0, added: 0, removed: 0, rejected: 0, size, at: first.seenAt };
+  const pushed: Pushed = { done: 0, sent: 0, added: 0, removed: 0, rejected: 0, size: 0, at: "" };
   const isDone = await changeAll(context, push, segmentId, { counts, pushed });
   const fullAt = segment.againSince === null ? segment.fullAt : new Date(clock.now()).toISOString();
   const after = isDone ? { segmentId, fullAt, againSince: null } : segment;
@@ -263,7 +270,10 @@ async function pushTo(context: Context, push: SegmentPush, segment: PushedSegmen
     { job: job.name, segment_id: segmentId, sent, added, removed, rejected },
     "segment_pushed",
   );
-  throwIfTooMany(job, sent + counts.missing, rejected + counts.missing);
+  throwIfTooMany(job, [
+    { rejected, tried: sent },
+    { rejected: counts.missing, tried: counts.read },
+  ]);
   if (!isDone) throw new LimitReachedError("max_records", `${job.name}: --max-records was reached.`);
 }
 
@@ -287,6 +297,10 @@ async function changeAll(
   let isDone = false;
   try {
     if (job.mode === "mirror") await agreeToRemove(context, counts);
+    // Only now, since query and question may have taken long: who was added meanwhile was added by others.
+    const first = await readPage(context, { segmentId, isChanged: false }, 1);
+    pushed.size = first.page.totalCount;
+    pushed.at = first.seenAt;
     progress.start(job.name, counts.toAdd, add.name);
     for (const list of lists) {
       if (!(await changeListed(context, push, segmentId, { list, pushed }))) return false;
@@ -331,11 +345,17 @@ function cutToSize(pids: readonly string[]): readonly string[] {
   return pids;
 }
 
-function throwIfTooMany({ name, maxRejectRatio }: SegmentPushJobConfig, tried: number, rejected: number) {
-  if (maxRejectRatio === null || rejected <= maxRejectRatio * tried) return;
+/** Who was rejected of those who were sent, and rows without a PID of all that the query gives: those come again each time. */
+function throwIfTooMany(
+  { name, maxRejectRatio }: SegmentPushJobConfig,
+  shares: readonly { readonly rejected: number; readonly tried: number }[],
+): void {
+  if (maxRejectRatio === null) return;
+  const found = shares.find(({ rejected, tried }) => rejected > maxRejectRatio * tried);
+  if (!found) return;
   throw new StopJobError(
     "too_many_rejects",
-    `${name}: ${rejected} of ${countText(tried, "PID")} were rejected, more than max_reject_ratio (${maxRejectRatio}) allows. The ` +
+    `${name}: ${found.rejected} of ${countText(found.tried, "PID")} were rejected, more than max_reject_ratio (${maxRejectRatio}) allows. The ` +
       "others are members; the table `reject` says which are not.",
   );
 }

@@ -8,9 +8,9 @@ export interface MissingRows {
   readonly scope: Readonly<Record<string, string>>;
   /** Of those only the ones with a later moment than this (ISO 8601 with offset) in this column. */
   readonly after?: { readonly column: string; readonly at: string };
-  /** Boolean column that turns false. */
-  readonly flag: string;
-  /** Column that gets {@link at}, when the flag turns false. */
+  /** Boolean column that turns false; null where {@link since} alone tells it, empty for rows that are not marked. */
+  readonly flag: string | null;
+  /** Column that gets {@link at}, when a row is marked. */
   readonly since: string;
   /** ISO 8601 with offset. */
   readonly at: string;
@@ -64,7 +64,7 @@ export interface UpsertResult {
   readonly inserted: number;
   /** Rows of which a column has changed, one that counts; no others are written. */
   readonly updated: number;
-  /** Rows whose flag turned false. */
+  /** Rows that were marked as missing. */
   readonly marked: number;
 }
 

@@ -15,15 +15,22 @@ export interface ErrorBody {
   readonly recordsAvailable: number | null;
 }
 
-/** Keys that only errors have in their envelope (section 7.1). */
-const ERROR_KEYS = ["error_message", "error", "code", "statusCode", "status_code"] as const;
-
-/** Whether an envelope is, or carries, an error: with a status of 200 that is no empty answer. */
-export function tellsError(envelope: Readonly<Record<string, unknown>>): boolean {
-  return ERROR_KEYS.some((key) => Object.hasOwn(envelope, key) && (envelope[key] ?? null) !== null);
-}
-
 type Json = Readonly<Record<string, unknown>>;
+
+const isTold = (value: unknown): boolean =>
+  typeof value === "string" ? value.trim() !== "" : value === true || asObject(value) !== null;
+/** Codes of an answer that is none of an error: a word, or a status below 400. */
+const SAYS_WELL = /^(?:ok|success\w*|[1-3]\d\d)$/iu;
+const isErrorStatus = (value: unknown): boolean => Number(value) >= 400;
+
+/** Whether an envelope is, or carries, an error (section 7.1): with a status of 200 that is no empty answer. */
+export function tellsError(envelope: Json): boolean {
+  const own = (key: string): unknown => (Object.hasOwn(envelope, key) ? envelope[key] : null);
+  if (isTold(own("error")) || isTold(own("error_message"))) return true;
+  if (isErrorStatus(own("statusCode")) || isErrorStatus(own("status_code"))) return true;
+  const code = own("code");
+  return isErrorStatus(code) || (isTold(code) && !SAYS_WELL.test(String(code)));
+}
 
 function asObject(value: unknown): Json | null {
   if (typeof value === "string" && value.startsWith("{")) {

@@ -43,7 +43,7 @@ export const rejectCodes = {
     stage: "answer",
     means:
       "A death signal lacks its `obituary_id` or its `service_pid`; source is the segment, source_key the id that is there.",
-    todo: "Ask the service for it. A run that finds it whole stores it; drop the reject then.",
+    todo: "Ask the service for it. The run that finds it whole, or no longer there, resolves this.",
   },
   not_loadable: {
     stage: "load",

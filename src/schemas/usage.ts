@@ -133,7 +133,7 @@ export const endpointUsageBucket: Table = table("endpoint_usage_bucket", {
     ),
     column("bucket_end", "timestamptz", "none", "End of the bucket (exclusive).", true),
     ...columnsOf(countFields),
-    column("observed_at", "timestamptz", "none", "When these counts were first read.", true),
+    column("observed_at", "timestamptz", "none", "When a reading last changed this row.", true),
     isFinal,
     extra,
   ],

@@ -26,7 +26,7 @@ describe.runIf(bigQuery)("feeds kept in BigQuery", () => {
           killEvery: 4,
           pause: { after: Math.ceil(NIGHTS / 2), days: 100 },
         },
-        { ...setting, warehouse: setting.warehouse() },
+        { ...setting, warehouse: setting.warehouse(), schema: setting.session.names.data },
       );
       const secondsPerNight = (performance.now() - startedMs) / 1000 / NIGHTS;
       process.stdout.write(`${JSON.stringify({ seed, nights: NIGHTS, secondsPerNight, ...totals })}\n`);

@@ -8,6 +8,7 @@ import { configText, makeSetting } from "../cli/support/setting.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 
 const SEGMENT = "11111111-1111-4111-8111-111111111111";
+const PUSHED = "22222222-2222-4222-8222-222222222222";
 const MEMBERS = 5400;
 const PEOPLE = 8000;
 const DAY_MS = 86_400_000;
@@ -30,6 +31,8 @@ export interface NightlyWarehouse {
   readonly env: Readonly<Record<string, string>>;
   /** For `warehouse:`; absent for the Postgres of every test. */
   readonly warehouse?: string;
+  /** Its `schema:`, where it isn't the usual one. */
+  readonly schema?: string;
   /** Runs a query of Postgres's. */
   query(sql: string): Promise<Record<string, unknown>[]>;
   /** Told after each run: what was read before is out of date. */
@@ -43,8 +46,13 @@ export interface FeedNightTotals {
   gaps: number;
 }
 
-const jobsFrom = (from: string): string => `jobs:
+/** Who is to be in the other segment: some of those who are in the first one. */
+const wantedFrom = (schema: string): string =>
+  `SELECT service_pid FROM ${schema}.segment_member WHERE segment_id = '${SEGMENT}' AND is_member AND service_pid LIKE '%4'`;
+
+const jobsFrom = (from: string, schema: string): string => `jobs:
   members: { type: segment_members, segments: [{ id: ${SEGMENT}, name: VIP }] }
+  pushed: { type: segment_push, segment_id: ${PUSHED}, mode: mirror, after: [members], sql: "${wantedFrom(schema)}" }
   deaths: { type: death_signals, segments: [{ id: ${SEGMENT} }] }
   searches: { type: search_usage }
   days: { type: endpoint_usage, bucketing_size: day, timezone: UTC, start_date: ${from} }
@@ -93,11 +101,23 @@ function differences(stored: readonly string[], stated: readonly string[]): read
 const storedLines = async ({ setting }: Stage, sql: string): Promise<readonly string[]> =>
   (await setting.query(sql)).map((row) => String(row["line"]));
 
-async function compareMembers(stage: Stage): Promise<readonly string[]> {
+interface Member {
+  readonly service_pid: string;
+  readonly first_added_at: string;
+  readonly is_member: boolean;
+}
+
+/** Everybody who is or was in a segment, as the service has it. */
+async function membersOf(stage: Stage, segment: string): Promise<readonly Member[]> {
   // What the sandbox's controls answer.
-  const { members } = (await stage.control(`/segments/${SEGMENT}/members?limit=100000`)) as {
-    members: { service_pid: string; first_added_at: string; is_member: boolean }[];
+  const { members } = (await stage.control(`/segments/${segment}/members?limit=100000`)) as {
+    members: Member[];
   };
+  return members;
+}
+
+async function compareMembers(stage: Stage): Promise<readonly string[]> {
+  const members = await membersOf(stage, SEGMENT);
   const stored = await storedLines(
     stage,
     `SELECT service_pid || ' ' || to_char(first_added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS line
@@ -108,6 +128,57 @@ async function compareMembers(stage: Stage): Promise<readonly string[]> {
     stored,
     stated.map(({ service_pid: pid, first_added_at: at }) => `${pid} ${at}`),
   );
+}
+
+/** How often each person came, and whether they stay, as the nights have seen it. */
+type Presence = Map<string, { comings: number; stays: boolean }>;
+
+async function notePresence(stage: Stage, presence: Presence): Promise<void> {
+  for (const { service_pid: pid, is_member: stays } of await membersOf(stage, SEGMENT)) {
+    const known = presence.get(pid) ?? { comings: 0, stays: false };
+    presence.set(pid, { comings: known.comings + (stays && !known.stays ? 1 : 0), stays });
+  }
+}
+
+/** Intervals: as many for each person as they came, none over another, open where the person stays. */
+async function compareHistory(stage: Stage, presence: Presence): Promise<readonly string[]> {
+  const stored = await storedLines(
+    stage,
+    `SELECT concat_ws(' ', service_pid, count(*), bool_or(valid_to IS NULL), bool_or(reaches_over)) AS line
+     FROM (
+       SELECT *, coalesce(lead(valid_from) OVER (PARTITION BY service_pid ORDER BY valid_from) <
+         coalesce(valid_to, 'infinity'), false) AS reaches_over
+       FROM person_data.segment_membership_history WHERE segment_id = '${SEGMENT}') AS h
+     GROUP BY service_pid`,
+  );
+  const seen = [...presence].filter(([, { comings }]) => comings > 0);
+  const lineOf = ([pid, { comings, stays }]: (typeof seen)[number]) =>
+    `${pid} ${comings} ${stays ? "t" : "f"} f`;
+  return differences(stored, seen.map(lineOf));
+}
+
+/** Who was pushed: all who are wanted, nobody else but who may have been added by others, and what we know is so. */
+async function comparePushed(stage: Stage): Promise<readonly string[]> {
+  const wanted = await storedLines(
+    stage,
+    wantedFrom("person_data").replace("service_pid", "service_pid AS line"),
+  );
+  const known = await stage.setting.query(
+    `SELECT service_pid, is_own FROM person_data.segment_push_member WHERE state = 'member' AND segment_id = '${PUSHED}'`,
+  );
+  const pids = known.map((row) => String(row["service_pid"]));
+  const mayStay = new Set(
+    known.flatMap((row) => (row["is_own"] === true || row["is_own"] === "t" ? [] : row["service_pid"])),
+  );
+  const members = (await membersOf(stage, PUSHED)).filter((member) => member.is_member);
+  const stated = members.map((member) => member.service_pid);
+  return [
+    ...differences(pids, stated),
+    ...differences(
+      wanted,
+      stated.filter((pid) => wanted.includes(pid) || !mayStay.has(pid)),
+    ),
+  ];
 }
 
 async function compareDeaths(stage: Stage): Promise<readonly string[]> {
@@ -209,8 +280,8 @@ async function compareBuckets(
 async function setStage(setting: NightlyWarehouse, seed: number, from: string): Promise<Stage> {
   const sandbox = await startSandbox({ people: PEOPLE, seed, countsContents: false });
   atEnd(() => sandbox.close());
-  const { warehouse } = setting;
-  const parts = { baseUrl: sandbox.url, jobs: jobsFrom(from) };
+  const { warehouse, schema = "person_data" } = setting;
+  const parts = { baseUrl: sandbox.url, jobs: jobsFrom(from, schema) };
   const config = configText(warehouse === undefined ? parts : { ...parts, warehouse });
   await writeFile(join(setting.cwd, "config.yaml"), config);
   const control: Stage["control"] = async (path, body) => {
@@ -235,10 +306,7 @@ async function runOnce({ setting }: Stage, env: Readonly<Record<string, string>>
 
 /** Lets some people come, go and return before the night. */
 async function changeMembers(stage: Stage, random: ReturnType<typeof seededRandom>): Promise<void> {
-  // What the sandbox's controls answer.
-  const { members } = (await stage.control(`/segments/${SEGMENT}/members?limit=100000`)) as {
-    members: { service_pid: string; is_member: boolean }[];
-  };
+  const members = await membersOf(stage, SEGMENT);
   const some = (list: readonly { service_pid: string }[], most: number) =>
     Array.from({ length: list.length === 0 ? 0 : random.below(most) }, () => random.pick(list).service_pid);
   await stage.control("/members", {
@@ -276,9 +344,12 @@ export async function runFeedNights(
   };
   await goTo(nowMs);
   await stage.control("/segments", { segment_id: SEGMENT, name: "VIP", members: MEMBERS, batch: 700 });
+  await stage.control("/segments", { segment_id: PUSHED, name: "Pushed", members: 0 });
+  const presence: Presence = new Map();
   for (let night = 1; night <= nights; night++) {
     await goTo(nowMs);
     await changeMembers(stage, random);
+    await notePresence(stage, presence);
     const faults = random.chance(0.6) ? random.pick(FAULTS) : "";
     if (faults !== "") totals.faulty += 1;
     await stage.control("/faults", { faults });
@@ -293,6 +364,8 @@ export async function runFeedNights(
     await stage.control("/faults", { faults: "" });
     const seen = {
       members: await compareMembers(stage),
+      history: await compareHistory(stage, presence),
+      pushed: await comparePushed(stage),
       deaths: await compareDeaths(stage),
       searches: await compareSearches(stage),
       days: await compareBuckets(stage, { size: "day", zone: "UTC", from: historyFrom, nowMs }),
@@ -303,7 +376,8 @@ export async function runFeedNights(
         nowMs,
       }),
     };
-    expect([label, seen]).toEqual([label, { members: [], deaths: [], searches: [], days: [], hours: [] }]);
+    const nothing = Object.fromEntries(Object.keys(seen).map((name) => [name, []]));
+    expect([label, seen]).toEqual([label, nothing]);
     nowMs += (night === pause?.after ? pause.days : 1) * DAY_MS;
   }
   const gaps = await stage.setting.query("SELECT * FROM person_data_ops.sync_gap");

@@ -75,7 +75,7 @@ test("a cursor that a job couldn't go on from is refused, each thing that is wro
     [
       "members",
       { swept_at: "2999-01-01T00:00:00Z" },
-      ["swept_at lies in the future: the job would do nothing until then"],
+      ["swept_at lies in the future, by the clock here and by what is stored"],
     ],
     [
       "members",
@@ -164,6 +164,17 @@ test("keys that aren't named stay as they are stored", async () => {
     segment_id: SEGMENT,
     full_at: null,
   });
+});
+
+test("times of a service whose clock is ahead can be moved back, and given back", async () => {
+  const world = await startJobs([]);
+  await store(world, "members", SEGMENT, { swept_at: "2099-05-01T00:00:00Z" });
+  for (const swept of ["2099-05-01T00:00:00Z", "2098-01-01T00:00:00Z"]) {
+    expect((await given(world, "members", { swept_at: swept }, SEGMENT)).cursor).toMatchObject({
+      swept_at: swept,
+    });
+  }
+  expect(await refusalOf(world, "members", { swept_at: "2099-05-03T00:00:00Z" }, SEGMENT)).toHaveLength(2);
 });
 
 test("a push whose stored checkpoint can't be read fails before it makes another segment; those who read it are told, too", async () => {

@@ -136,6 +136,29 @@ test("signals without an id are rejected once, with a reason and without values;
   ]);
 });
 
+test("a reject of a signal without an id is open as long as it comes so, whoever dropped it, and no longer", async () => {
+  const world = await startDeaths();
+  const broken = { ...signal(await pidOf(world, 60)), obituary_id: null };
+  let isBroken = true;
+  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+    isBroken && path.includes(FIRST)
+      ? body.replace('"results":[', `"results":[${JSON.stringify(broken)},`)
+      : body,
+  );
+  world.serviceUrl = url;
+  const open = () => world.value("SELECT count(*) FROM person_data.reject WHERE resolved_at IS NULL");
+  await world.run();
+  expect(await open()).toBe("1");
+  await world.warehouse.dropRejects({ jobs: ["deaths"], codes: [], rows: [] });
+  expect(await open()).toBe("0");
+  expect(jobOf(await world.run(), "deaths")).toMatchObject({ records_rejected: 1 });
+  expect(await open()).toBe("1");
+  isBroken = false;
+  expect(jobOf(await world.run(), "deaths")).toMatchObject({ records_rejected: 0 });
+  expect(await open()).toBe("0");
+  expect(await world.value("SELECT count(*) FROM person_data.reject")).toBe("1");
+});
+
 const stays = (segment: string, id: string, is: boolean) => ({
   segment_id: segment,
   obituary_id: id,
@@ -190,6 +213,18 @@ test.each([
   expect(
     await world.value("SELECT count(*) FROM person_data.segment_death_signal WHERE NOT is_present"),
   ).toBe("0");
+});
+
+test.each([
+  ["that all is well", { statusCode: 200, status_code: "200", code: "ok", error: "", error_message: null }],
+  ["that there is no error", { error: false, code: 200 }],
+])("an empty answer that says %s is one", async (_what, more) => {
+  const world = await startDeaths();
+  const { url } = await startRecordingProxy(world.sandbox.url, () =>
+    JSON.stringify({ api_request_id: "req-1", results: [], ...more }),
+  );
+  world.serviceUrl = url;
+  expect(jobOf(await world.run(), "deaths")).toMatchObject({ status: "succeeded", retries: 0, requests: 2 });
 });
 
 test("a stated null is an empty answer", async () => {

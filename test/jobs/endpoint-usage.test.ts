@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { startRecordingProxy } from "./recording-proxy.ts";
 import { differences, goTo, setCursor, statedBuckets, storedBuckets } from "./usage-truth.ts";
 import { configOf, jobOf, startWorld, type World } from "./world.ts";
 
@@ -69,6 +70,28 @@ describe("buckets of usage", () => {
     await runUsage(world);
     expect(await untruths(world, "2026-01-01", "2026-03-20", "hour")).toEqual([]);
   });
+});
+
+test("buckets that could be either of two are told, not left out in silence", async () => {
+  const world = await startUsage(jobs("2026-06-05", "hour", "Asia/Kolkata"), "2026-06-08");
+  // Half past ten by UTC's hours, or ten by the zone's: nothing in an answer with one bucket tells which.
+  const bucket = { bucket_start: "2026-06-06T10:00:00Z", total_requests: 3 };
+  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+    path.includes("bucketing_size")
+      ? JSON.stringify({ results: [{ endpoint: "v2/enrich", total_requests: 3, buckets: [bucket] }] })
+      : body,
+  );
+  world.serviceUrl = url;
+  expect(await runUsage(world)).toMatchObject({ status: "succeeded" });
+  expect(await world.value("SELECT count(*) FROM person_data_ops.endpoint_usage_bucket")).toBe("0");
+  expect(world.notes).toEqual([
+    expect.stringMatching(
+      /^1 bucket from 2026-06-0\d to 2026-06-0\d could be either of two and was left out/u,
+    ),
+  ]);
+  expect(world.logged).toContainEqual(
+    expect.objectContaining({ level: "warn", event: "usage_buckets_unclear" }),
+  );
 });
 
 describe("a checkpoint that is ahead of the service's clock", () => {

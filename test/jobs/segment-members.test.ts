@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
 import { StopJobError, StopRunError } from "../../src/errors.ts";
+import { createLimiter } from "../../src/extract/limits.ts";
 import { moveCheckpoints } from "../../src/jobs/checkpoints.ts";
 import { planJobs } from "../../src/jobs/plan.ts";
 import type { RunReport } from "../../src/jobs/run.ts";
 import { readStatus } from "../../src/jobs/status.ts";
 import type { Warehouse } from "../../src/load/warehouse.ts";
 import { expectExact, pidsOf, SEGMENT, startMembers, truthOf } from "./members-world.ts";
-import { configOf, jobOf, seenDuring, startWorld, type World } from "./world.ts";
+import { configOf, fastClock, jobOf, seenDuring, startWorld, type World } from "./world.ts";
 
 const overlaps = `SELECT count(*) FROM person_data.segment_membership_history AS a
   JOIN person_data.segment_membership_history AS b USING (segment_id, service_pid)
@@ -281,6 +282,19 @@ test("a service that answers no segment is asked about three of them only", asyn
   const report = jobOf(await world.run({}, { random: () => 0 }), "vip_members");
   expect([report.error?.code, report.requests]).toEqual(["no_answer", 24]);
   expect(ids.map((id) => report.error?.message.includes(id))).toEqual([true, true, true, false, false]);
+});
+
+test("a segment that can't be read is told also where a limit ends the job at the next one", async () => {
+  const world = await startTwo(two);
+  await world.control("/delete_segment", { segment_id: SEGMENT });
+  await world.control("/faults", { faults: "429=1@members#2-" });
+  // Waits of five minutes in no time.
+  const clock = fastClock(1000);
+  const limiter = createLimiter({ concurrency: 1, requestsPerSecond: null, clock });
+  const report = jobOf(await world.run({}, { clock, limiter, random: () => 0 }), "vip_members");
+  expect([report.status, report.error?.code]).toEqual(["failed", "segment_gone"]);
+  expect(report.error?.message).toContain(SEGMENT);
+  expect(report.error?.message).toContain("the plan's quota is used up");
 });
 
 test("a segment that is named twice is read once", async () => {

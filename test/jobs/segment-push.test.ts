@@ -1,8 +1,10 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { StopJobError } from "../../src/errors.ts";
 import { planJobs } from "../../src/jobs/plan.ts";
 import type { SegmentPush } from "../../src/load/push-warehouse.ts";
 import type { Warehouse } from "../../src/load/warehouse.ts";
+import { startRecordingProxy } from "./recording-proxy.ts";
 import { configOf, jobOf, startWorld, unaccountedRows, type World } from "./world.ts";
 
 const config = (more = "mode: mirror, max_remove_ratio: 1") =>
@@ -235,6 +237,54 @@ test("more removals than max_remove_ratio allows want the user's word", async ()
   expect(await membersOf(world)).toEqual(pids.slice(0, 100).toSorted());
   expect(await push(world, { yes: true })).toMatchObject({ status: "succeeded", records_sent: 20 });
   expect(await membersOf(world)).toEqual(pids.slice(11, 120).toSorted());
+});
+
+test("rows without a PID count against max_reject_ratio of what the query gives, not of what is new", async () => {
+  const { world, pids } = await startPush({
+    config: config("mode: mirror, max_remove_ratio: 1, max_reject_ratio: 0.05"),
+  });
+  await setVips(world, [...pids.slice(0, 99), null]);
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_rejected: 1 });
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_rejected: 1, records_sent: 0 });
+  await setVips(world, [...pids.slice(0, 99), null, "p-nobody", pids[100] ?? ""]);
+  const failed = await push(world);
+  expect(failed).toMatchObject({ status: "failed", error: { code: "too_many_rejects" } });
+  expect(failed.error?.message).toContain("1 of 2 PIDs were rejected");
+  await setVips(world, [...pids.slice(0, 40), null, "", " \t", "\u00a0", null]);
+  const empty = await push(world);
+  expect(empty).toMatchObject({ error: { code: "too_many_rejects" }, records_rejected: 5, records_sent: 0 });
+  expect(empty.error?.message).toContain("5 of 45 PIDs were rejected");
+});
+
+test("who was added by others while somebody thought about a question isn't taken for the job's own", async () => {
+  const { world, pids } = await startPush({ config: config("mode: mirror, max_remove_ratio: 0.1") });
+  await setVips(world, pids.slice(0, 10));
+  await push(world);
+  await setVips(world, pids.slice(5, 15));
+  await world.control("/faults", { faults: "reply_lost@add#1" });
+  const confirm = async () => {
+    await editSegment(world, { add: pids.slice(12, 15) });
+    await delay(5);
+    return true;
+  };
+  expect(await push(world, { confirm }, { random: () => 0 })).toMatchObject({
+    status: "succeeded",
+    retries: 1,
+  });
+  await setVips(world, pids.slice(5, 10));
+  await push(world, { yes: true });
+  expect(await membersOf(world)).toEqual([...pids.slice(5, 10), ...pids.slice(12, 15)].toSorted());
+});
+
+test("a PID that the service calls invalid in another spelling is rejected under its own", async () => {
+  const { world, pids } = await startPush();
+  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+    path.endsWith("/add") ? body.replace("P-Nobody", "p-nobody") : body,
+  );
+  world.serviceUrl = url;
+  await setVips(world, [...pids.slice(0, 3), "P-Nobody"]);
+  expect(await push(world)).toMatchObject({ records_sent: 4, records_matched: 3, records_rejected: 1 });
+  expect(await world.value("SELECT source_key FROM person_data.reject")).toBe("P-Nobody");
 });
 
 test("a segment whose making got no answer is explained, and `segment_id` is the way on", async () => {

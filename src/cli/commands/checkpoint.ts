@@ -129,8 +129,11 @@ function readCursor(text: string): unknown {
 }
 
 async function reset(context: Context, opened: OpenedJob, { stream, yes }: ChangeFlags): Promise<Outcome> {
-  const { checkpoints } = await readCheckpointReport(opened.warehouse, opened.job);
-  const meant = checkpoints.filter((checkpoint) => stream === undefined || checkpoint.stream === stream);
+  const find = async () => {
+    const { checkpoints } = await readCheckpointReport(opened.warehouse, opened.job);
+    return checkpoints.filter((checkpoint) => stream === undefined || checkpoint.stream === stream);
+  };
+  const meant = await find();
   if (meant.length === 0 && stream !== undefined) {
     throw new UsageError(`${opened.job.name} has no checkpoint of a stream ${stream}.`);
   }
@@ -140,7 +143,8 @@ async function reset(context: Context, opened: OpenedJob, { stream, yes }: Chang
       `${counted(meant.length, "checkpoint")} of ${opened.job.name} will be forgotten`,
       yes,
     );
-    await opened.change(async () => meant.map(({ stream }) => ({ stream, cursor: null })));
+    // A run may have made others while the question stood.
+    await opened.change(async () => (await find()).map(({ stream }) => ({ stream, cursor: null })));
   }
   return await show(context, opened);
 }

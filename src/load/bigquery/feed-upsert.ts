@@ -146,7 +146,13 @@ function markMissing(
     ...Object.entries(scope).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`),
     ...(after ? [sql`t.${sql.id(after.column)} > CAST(${after.at} AS TIMESTAMP)`] : []),
   ];
-  return sql`UPDATE ${tableId(names, table.room, table.name)} AS t
-    SET ${sql.id(flag)} = FALSE, ${sql.id(since)} = CAST(${at} AS TIMESTAMP), _synced_at = ${NOW}, _run_id = ${given.runId}
-    WHERE ${sql.join([...inScope, sql`t.${sql.id(flag)}`], sql` AND `)} AND NOT ${sql.raw(given.isSame)}`;
+  const isUnmarked = flag === null ? sql`t.${sql.id(since)} IS NULL` : sql`t.${sql.id(flag)}`;
+  const set = [
+    ...(flag === null ? [] : [sql`${sql.id(flag)} = FALSE`]),
+    sql`${sql.id(since)} = CAST(${at} AS TIMESTAMP)`,
+    sql`_synced_at = ${NOW}`,
+    ...(table.columns.some(({ name }) => name === "_run_id") ? [sql`_run_id = ${given.runId}`] : []),
+  ];
+  return sql`UPDATE ${tableId(names, table.room, table.name)} AS t SET ${sql.join(set)}
+    WHERE ${sql.join([...inScope, isUnmarked], sql` AND `)} AND NOT ${sql.raw(given.isSame)}`;
 }

@@ -15,6 +15,7 @@ import { commitFeedWith, type FeedContext } from "./feeds.ts";
 import { PUSH_READING, type Reading } from "../foreign-database.ts";
 import { type OpenedInput, openLocalInput } from "./foreign-input.ts";
 import { findErasedPids } from "./keep-out.ts";
+import { BLANKS } from "../input-fields.ts";
 import { type DatasetNames, quoteLiteral, tableId, tableText } from "./names.ts";
 import { inRunTransaction, requireLock } from "./run-transaction.ts";
 import { NOW, type Session } from "./session.ts";
@@ -143,11 +144,11 @@ export function stageStatements(
       sql`DECLARE _etl_suppressed INT64 DEFAULT 0`,
       sql.raw(`CREATE TEMP TABLE push_row AS ${read}`),
       sql.raw(`${create} AS
-        SELECT DISTINCT source_key AS service_pid FROM push_row WHERE TRIM(source_key, ' ') != ''`),
+        SELECT DISTINCT source_key AS service_pid FROM push_row WHERE TRIM(source_key, ${quoteLiteral(BLANKS)}) != ''`),
       sql.raw(`SET _etl_wanted = (SELECT COUNT(*) FROM ${wanted})`),
       ...erased,
     ],
-    given: `COUNT(*) AS total, COUNTIF(TRIM(IFNULL(source_key, ''), ' ') = '') AS missing,
+    given: `COUNT(*) AS total, COUNTIF(TRIM(IFNULL(source_key, ''), ${quoteLiteral(BLANKS)}) = '') AS missing,
       _etl_suppressed AS suppressed, _etl_wanted AS wanted`,
   };
 }

@@ -257,10 +257,13 @@ async function markMissing(place: LoadPlace, name: string, missing: MissingRows)
   const isSame = sql.raw(
     table.key.map((c) => `s.${quoteIdentifier(c)} = t.${quoteIdentifier(c)}`).join(" AND "),
   );
+  const isUnmarked = flag === null ? sql`t.${sql.id(since)} IS NULL` : sql`t.${sql.id(flag)}`;
+  const lower = flag === null ? sql`` : sql`${sql.id(flag)} = false, `;
+  const hasRunId = table.columns.some((c) => c.name === "_run_id");
   return place.session.change(sql`
     UPDATE ${tableId(place.names, table.room, name)} AS t
-    SET ${sql.id(flag)} = false, ${sql.id(since)} = ${at}::timestamptz, _synced_at = now(), _run_id = ${place.runId}
-    WHERE ${inScope} AND t.${sql.id(flag)} AND NOT EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${isSame})`);
+    SET ${lower}${sql.id(since)} = ${at}::timestamptz, _synced_at = now()${hasRunId ? sql`, _run_id = ${place.runId}` : sql``}
+    WHERE ${inScope} AND ${isUnmarked} AND NOT EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${isSame})`);
 }
 
 /** Moves or forgets a checkpoint. */

@@ -14,6 +14,7 @@ import { againIfErased } from "../suppression.ts";
 import type { RunRef } from "../warehouse.ts";
 import { commitFeedWith, type FeedContext, type FeedPlace } from "./feeds.ts";
 import { type ForeignDatabase, PUSH_READING } from "../foreign-database.ts";
+import { BLANKS } from "../input-fields.ts";
 import { copyRows } from "./foreign-input.ts";
 import { describeColumns, rawSelect } from "./input.ts";
 import { findErasedPids } from "./keep-out.ts";
@@ -132,11 +133,11 @@ export async function stageWanted(
   await session.change(sql`DROP TABLE IF EXISTS ${wanted}`);
   await session.client.query(`${create} (service_pid text COLLATE "C" PRIMARY KEY)`);
   const distinct = await session.change(sql`
-    INSERT INTO ${wanted} SELECT DISTINCT source_key FROM pg_temp.push_row WHERE btrim(source_key) <> ''`);
+    INSERT INTO ${wanted} SELECT DISTINCT source_key FROM pg_temp.push_row WHERE btrim(source_key, ${BLANKS}) <> ''`);
   await session.change(sql`INSERT INTO ${wanted} VALUES (${MARK})`);
   await session.change(sql`ANALYZE ${wanted}`);
   const [counts] = await session.rows<{ read: number; missing: number }>(sql`
-    SELECT count(*) AS read, count(*) FILTER (WHERE coalesce(btrim(source_key), '') = '') AS missing
+    SELECT count(*) AS read, count(*) FILTER (WHERE coalesce(btrim(source_key, ${BLANKS}), '') = '') AS missing
     FROM pg_temp.push_row`);
   return { read: counts?.read ?? 0, missing: counts?.missing ?? 0, wanted: distinct };
 }

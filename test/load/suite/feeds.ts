@@ -95,6 +95,62 @@ export function describeFeeds(getPlace: GetPlace): void {
       ]);
     });
 
+    test("marks by a moment alone where a table has no flag, and unmarks what is shown again", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = await beginFeed(place);
+      const [first, second] = [
+        "11111111-1111-4111-8111-111111111111",
+        "22222222-2222-4222-8222-222222222222",
+      ];
+      const rejects = (ids: readonly string[], at: string): FeedUpsert => ({
+        table: "reject",
+        columns: [
+          "reject_id",
+          "run_id",
+          "job",
+          "source",
+          "stage",
+          "code",
+          "message",
+          "created_at",
+          "resolved_at",
+        ],
+        keep: ["created_at"],
+        rows: ids.map((id) => [
+          id,
+          run.runId,
+          "one",
+          "s1",
+          "answer",
+          "missing_id",
+          "It lacks an id.",
+          at,
+          null,
+        ]),
+        missing: {
+          scope: { job: "one", source: "s1", code: "missing_id" },
+          flag: null,
+          since: "resolved_at",
+          at,
+        },
+      });
+      const written = async (ids: readonly string[], day: number) => {
+        const [result] = await warehouse.commitFeed(feedCommit(run, { upserts: [rejects(ids, DAY(day))] }));
+        return [result?.inserted, result?.updated, result?.marked];
+      };
+      expect(await written([first, second], 1)).toEqual([2, 0, 0]);
+      expect(await written([second], 2)).toEqual([0, 0, 1]);
+      expect(await written([second], 3)).toEqual([0, 0, 0]);
+      expect(
+        await columnOf(
+          place,
+          "SELECT concat(created_at, ' to ', resolved_at) FROM person_data.reject ORDER BY reject_id",
+        ),
+      ).toEqual(["2026-11-01 00:00:00+00 to 2026-11-02 00:00:00+00", "2026-11-01 00:00:00+00 to "]);
+      expect(await written([first, second], 4)).toEqual([0, 1, 0]);
+    });
+
     test("marks what the feed no longer shows, within its scope", async () => {
       const place = getPlace();
       const { warehouse } = place;
