@@ -1,4 +1,7 @@
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { openWarehouse } from "../../src/load/open.ts";
+import { createDatabase } from "../support/fresh-database.ts";
+import { runSql } from "../support/embedded-process.ts";
 import { type Pooler, startPooler } from "../support/pgbouncer.ts";
 import { openPostgresPlace } from "./postgres-place.ts";
 import { describeWarehouse } from "./warehouse-suite.ts";
@@ -8,6 +11,25 @@ beforeAll(async () => {
   pooler = await startPooler();
 });
 afterAll(() => pooler.stop());
+
+test("migrations behind PgBouncer leave no lock with a session that serves others by then", async () => {
+  const database = await createDatabase();
+  const open = () =>
+    openWarehouse({
+      type: "postgres",
+      url: pooler.through(database.url),
+      schema: "person_data",
+      opsSchema: "person_data_ops",
+    });
+  const warehouses = Array.from({ length: 6 }, open);
+  const ran = await Promise.all(warehouses.map((warehouse) => warehouse.migrate()));
+  expect(ran.filter((names) => names.length > 0)).toHaveLength(1);
+  const locks = `SELECT count(*)::int AS held FROM pg_locks WHERE locktype = 'advisory'
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+  expect(await runSql(database.url, locks)).toEqual([{ held: 0 }]);
+  await Promise.all(warehouses.map((warehouse) => warehouse.close()));
+  await database.drop();
+});
 
 describeWarehouse("a Postgres warehouse behind PgBouncer in transaction mode", () =>
   openPostgresPlace({ through: (url) => pooler.through(url) }),

@@ -142,6 +142,14 @@ describe("migrations", () => {
     ).toEqual(before.rows);
   });
 
+  test("that have all run wait for nobody who holds their lock", async () => {
+    const { url } = await freshDatabase();
+    await open(url).migrate();
+    const client = await connect(url);
+    await client.query("SELECT pg_advisory_lock(3853314791062309107)");
+    expect(await open(url).migrate()).toEqual([]);
+  }, 20_000);
+
   test("run from several warehouses at the same time run once", async () => {
     const { url } = await freshDatabase();
     const ran = await Promise.all(Array.from({ length: 4 }, () => open(url).migrate()));

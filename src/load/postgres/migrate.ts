@@ -1,4 +1,4 @@
-import { Kysely, PostgresDialect } from "kysely";
+import { Kysely, PostgresAdapter, PostgresDialect, sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import type pg from "pg";
 import { lookups } from "../../../migrations/postgres/0001-lookups.ts";
@@ -47,27 +47,56 @@ function withComments(newest: Migration, names: SchemaNames): Migration {
 /** Name of the table that remembers which migrations ran; in the ops schema. */
 const MIGRATION_TABLE = "schema_migration";
 
+/** Of whoever migrates a database; the number that Kysely's own lock has, so that earlier versions keep to it. */
+const LOCK_ID = 3_853_314_791_062_309_107n;
+
+/**
+ * Kysely's lock belongs to a session, and behind a pooler that session serves somebody else before it is given back: then
+ * it stays, and the next process waits for an hour. Ours goes with its transaction.
+ */
+class LockedDialect extends PostgresDialect {
+  override createAdapter(): PostgresAdapter {
+    return new (class extends PostgresAdapter {
+      override async acquireMigrationLock(): Promise<void> {}
+      override async releaseMigrationLock(): Promise<void> {}
+    })();
+  }
+}
+
 /** Creates or upgrades the tables; returns the names of migrations that ran. Safe to call from several processes. */
 export async function migrate(pool: pg.Pool, names: SchemaNames): Promise<readonly string[]> {
-  // The dialect takes a pool as it is; ending it is the warehouse's business, so the instance isn't destroyed here.
-  const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) });
-  const migrator = new Migrator({
-    db,
-    provider: { getMigrations: async () => migrationsFor(names) },
-    migrationTableSchema: names.ops,
-    migrationTableName: MIGRATION_TABLE,
-    migrationLockTableName: `${MIGRATION_TABLE}_lock`,
-  });
   try {
+    if (await isUpToDate(pool, names)) return [];
     for (const schema of [names.data, names.ops]) await ensureSchema(pool, schema);
+    // The dialect takes a pool as it is; ending it is the warehouse's business, so the instance isn't destroyed here.
+    const db = new Kysely<unknown>({ dialect: new LockedDialect({ pool }) });
+    return await db.transaction().execute(async (trx) => {
+      await sql`SELECT pg_advisory_xact_lock(${sql.lit(LOCK_ID)})`.execute(trx);
+      const migrator = new Migrator({
+        db: trx,
+        provider: { getMigrations: async () => migrationsFor(names) },
+        migrationTableSchema: names.ops,
+        migrationTableName: MIGRATION_TABLE,
+        migrationLockTableName: `${MIGRATION_TABLE}_lock`,
+      });
+      const { error, results } = await migrator.migrateToLatest();
+      if (error !== undefined) throw error;
+      return (results ?? [])
+        .filter((result) => result.status === "Success")
+        .map((result) => result.migrationName);
+    });
   } catch (error) {
     throw await migrationError(pool, error, names);
   }
-  const { error, results } = await migrator.migrateToLatest();
-  if (error !== undefined) throw await migrationError(pool, error, names);
-  return (results ?? [])
-    .filter((result) => result.status === "Success")
-    .map((result) => result.migrationName);
+}
+
+/** Whether just the migrations of this version have run: then nobody has to be waited for. */
+async function isUpToDate(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
+  if (!(await hasTable(pool, names, MIGRATION_TABLE))) return false;
+  const { rows } = await pool.query<{ name: string }>(
+    `SELECT name FROM ${quoteIdentifier(names.ops)}.${quoteIdentifier(MIGRATION_TABLE)} ORDER BY name COLLATE "C"`,
+  );
+  return rows.map(({ name }) => name).join() === Object.keys(migrationsFor(names)).join();
 }
 
 /** SQLSTATEs of two processes that create the same schema. */
