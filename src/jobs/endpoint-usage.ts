@@ -7,6 +7,7 @@ import { DriftLog } from "../schemas/drift.ts";
 import { tellsError } from "../schemas/error-body.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { DAYS_UNTIL_FINAL, endpointUsageEndpoint, endpointUsageRecord } from "../schemas/usage.ts";
+import { countText } from "./estimate.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
 import {
   type Bucket,
@@ -17,7 +18,6 @@ import {
   type Window,
 } from "./natural-buckets.ts";
 import { type Placement, placeBuckets } from "./place-buckets.ts";
-import { countText } from "./estimate.ts";
 import { readCursor } from "./read-cursor.ts";
 import { planPass, usageCursor } from "./usage-pass.ts";
 
