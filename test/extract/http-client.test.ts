@@ -161,7 +161,7 @@ describe("what fails", () => {
       response.writeHead(200);
       response.write("{");
     });
-    const reply = await open(url, { readTimeoutMs: 50 }).request(post);
+    const reply = await open(url, { readTimeoutMs: 1000 }).request(post);
     expect(reply).toMatchObject({ kind: "failure", sent: true, status: 200, code: "UND_ERR_BODY_TIMEOUT" });
   });
 
@@ -173,7 +173,7 @@ describe("what fails", () => {
         clearInterval(timer);
       });
     });
-    const reply = await open(url, { callTimeoutMs: 100 }).request(post);
+    const reply = await open(url, { callTimeoutMs: 2000 }).request(post);
     expect(reply).toMatchObject({ kind: "failure", sent: true, status: 200, code: "CALL_TIMEOUT" });
   });
 

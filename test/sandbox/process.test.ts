@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, stat } from "node:fs/promises";
+import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -38,7 +38,7 @@ async function ask(url: string, path: string, body?: object): Promise<Said> {
 }
 
 const isGone = async (pid: number): Promise<boolean> => {
-  for (let tries = 0; tries < 100; tries++) {
+  for (let tries = 0; tries < 600; tries++) {
     try {
       process.kill(pid, 0);
     } catch {
@@ -82,7 +82,10 @@ describe("the sandbox as a program", () => {
     expect(usedLater.results).toEqual(used.results);
     expect((await stat(flags[1] ?? "")).mode & 0o777).toBe(0o600);
     await ask(second.ready.url, "/v2/segments/create", { name: "later" });
-    await new Promise((resolve) => setTimeout(resolve, 1500));
+    // It writes soon, not at once.
+    while (!(await readFile(flags[1] ?? "", "utf8")).includes('"later"')) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
     second.child.kill("SIGKILL");
     await once(second.child, "exit");
 
