@@ -1,9 +1,12 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { exampleQueries } from "../../src/cli/example-queries.ts";
 import { launcher, runCli, runJson } from "./support/cli.ts";
 import { makeSetting } from "./support/setting.ts";
+
+// Whole processes one after the other, and several tests of them at a time.
+vi.setConfig({ testTimeout: 180_000 });
 
 /** One job in the document of `run --json`. */
 type Job = Readonly<Record<string, number>> & {

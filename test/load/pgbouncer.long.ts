@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openWarehouse } from "../../src/load/open.ts";
-import { createDatabase } from "../support/fresh-database.ts";
 import { runSql } from "../support/embedded-process.ts";
-import { type Pooler, startPooler } from "../support/pgbouncer.ts";
+import { createDatabase } from "../support/fresh-database.ts";
+import { type Pooler, POOLER_TIMEOUT_MS, startPooler } from "../support/pgbouncer.ts";
 import { openPostgresPlace } from "./postgres-place.ts";
 import { describeWarehouse } from "./warehouse-suite.ts";
 
 let pooler: Pooler;
 beforeAll(async () => {
   pooler = await startPooler();
-});
+}, POOLER_TIMEOUT_MS);
 afterAll(() => pooler.stop());
 
 test("migrations behind PgBouncer leave no lock with a session that serves others by then", async () => {

@@ -8,7 +8,7 @@ import type { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../../src/load/open.ts";
 import type { LockHolder, LockRequest, RunRef, Warehouse } from "../../src/load/warehouse.ts";
-import { type Pooler, startPooler } from "../support/pgbouncer.ts";
+import { type Pooler, POOLER_TIMEOUT_MS, startPooler } from "../support/pgbouncer.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
 import { commitOf, runOf, tester } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
@@ -56,7 +56,7 @@ async function endsWithin(milliseconds: number, work: Promise<unknown>): Promise
 let pooler: Pooler;
 beforeAll(async () => {
   pooler = await startPooler();
-});
+}, POOLER_TIMEOUT_MS);
 afterAll(() => pooler.stop());
 
 describe.each([
@@ -123,11 +123,11 @@ describe.each([
     await beating.query(
       "BEGIN; UPDATE person_data_ops.job_lock SET heartbeat_at = now(), expires_at = now() + interval '1 hour'",
     );
-    expect(await endsWithin(5000, warehouse.commitLookup(commitAbout(warehouse, run, "p-1")))).toBe(true);
+    expect(await endsWithin(30_000, warehouse.commitLookup(commitAbout(warehouse, run, "p-1")))).toBe(true);
     await beating.query("COMMIT");
     const committing = await connect();
     await committing.query(`BEGIN; ${FENCE}`);
-    expect(await endsWithin(5000, warehouse.renewLock(run, 3_600_000))).toBe(true);
+    expect(await endsWithin(30_000, warehouse.renewLock(run, 3_600_000))).toBe(true);
     await committing.query("COMMIT");
     expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe("1");
   });
@@ -137,7 +137,7 @@ describe.each([
     await warehouse.beginRun(run);
     const other = await connect();
     await other.query(`BEGIN; ${FENCE}`);
-    expect(await endsWithin(5000, warehouse.commitLookup(commitAbout(warehouse, run, "p-1")))).toBe(true);
+    expect(await endsWithin(30_000, warehouse.commitLookup(commitAbout(warehouse, run, "p-1")))).toBe(true);
     await other.query("COMMIT");
   });
 
@@ -146,7 +146,7 @@ describe.each([
     const committing = await connect();
     await committing.query(`BEGIN; ${FENCE}`);
     const refused = openAnother().acquireLock(wish("other"));
-    expect(await endsWithin(5000, refused)).toBe(true);
+    expect(await endsWithin(30_000, refused)).toBe(true);
     expect((await refused).kind).toBe("refused");
     await committing.query("COMMIT");
     await warehouse.beginRun(run);

@@ -29,6 +29,8 @@ interface Started {
 
 const POLL_MS = 100;
 const START_MS = 240_000;
+/** For those who wait for another file's emulator: the start, and before it the installation where there is none yet. */
+const SHARE_MS = 1_200_000;
 
 /**
  * The BigQuery of this run: a real project or a running emulator where the environment names one, else an emulator, which
@@ -68,7 +70,7 @@ async function share(folder: string, start: () => Promise<Started | null>): Prom
 }
 
 async function readOutcome(file: string): Promise<Started | null> {
-  for (const end = Date.now() + START_MS; Date.now() < end; await delay(POLL_MS)) {
+  for (const end = Date.now() + SHARE_MS; Date.now() < end; await delay(POLL_MS)) {
     const text = await readFile(file, "utf8").catch(() => null);
     if (text === null) continue;
     // `share` writes exactly this.

@@ -16,7 +16,10 @@ export interface Pooler {
   stop(): Promise<void>;
 }
 
-const START_TIMEOUT_MS = 15_000;
+const START_TIMEOUT_MS = 60_000;
+
+/** For the hook that calls {@link startPooler}: the first one of a checkout may have to fetch the program. */
+export const POOLER_TIMEOUT_MS = 600_000;
 
 /** Starts PgBouncer; it ends with `stop`, or when this process does. */
 export async function startPooler(): Promise<Pooler> {
