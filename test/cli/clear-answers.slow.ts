@@ -275,8 +275,12 @@ test.concurrent("a database whose errors quote rows doesn't make us repeat them"
 
 test.concurrent("an error that nothing awaited is told without a stack trace, and what ran is closed", async () => {
   const setting = await makeSetting({ rows: 60 });
-  // Thrown where no code of ours is: as a defect in a library would be.
-  const stray = "setTimeout(() => { throw new Error('someone@example.com is no number') }, 1000)";
+  // Thrown where no code of ours is, as a defect in a library would be, and when the command has been at work for a while.
+  const stray = `const timer = setInterval(() => {
+      if (process.listenerCount("uncaughtException") === 0) return;
+      clearInterval(timer);
+      setTimeout(() => { throw new Error("someone@example.com is no number") }, 1000);
+    }, 50)`;
   await writeFile(join(setting.cwd, "stray.mjs"), stray);
   const env = { ...setting.env, NODE_OPTIONS: `--import=${join(setting.cwd, "stray.mjs")}` };
   const baseUrl = await startSandbox(setting.cwd, ["--latency", "5000"]);

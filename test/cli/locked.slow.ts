@@ -2,7 +2,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { type Pooler, startPooler } from "../support/pgbouncer.ts";
+import { type Pooler, POOLER_TIMEOUT_MS, startPooler } from "../support/pgbouncer.ts";
+import { setFaults, stopAtRest, untilCalled } from "./support/controls.ts";
 import { type RunningCli, runCli, runJson, startCli } from "./support/cli.ts";
 import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
 
@@ -15,14 +16,14 @@ vi.setConfig({ testTimeout: 180_000 });
 let pooler: Pooler;
 beforeAll(async () => {
   pooler = await startPooler();
-});
+}, POOLER_TIMEOUT_MS);
 afterAll(() => pooler.stop());
 
-/** A warehouse with customers, and a service that takes its time. */
-async function makeSlowSetting(latencyMs: number): Promise<Setting & { readonly serviceUrl: string }> {
+/** A warehouse with customers, and a service with these faults. */
+async function makeSlowSetting(faults: string): Promise<Setting & { readonly serviceUrl: string }> {
   const setting = await makeSetting();
   await createCustomers(setting.url, ROWS);
-  const serviceUrl = await startSandbox(setting.cwd, ["--latency", String(latencyMs)]);
+  const serviceUrl = await startSandbox(setting.cwd, ["--faults", faults]);
   const service = "  concurrency: 1\n";
   await writeFile(
     join(setting.cwd, "config.yaml"),
@@ -55,7 +56,7 @@ describe.each([
   ["through PgBouncer in transaction mode", (url: string) => pooler.through(url)],
 ])("a warehouse reached %s", (_, through) => {
   test.concurrent("a second run is told who has the job and ends with 4; one that waits sends nothing again", async () => {
-    const setting = await makeSlowSetting(4000);
+    const setting = await makeSlowSetting("slow=10000");
     const env = { ...setting.env, WAREHOUSE_URL: through(setting.url) };
     const first = await startRun(setting, env);
     const waiting = startCli(["--json", "run", "--wait"], { cwd: setting.cwd, env });
@@ -72,6 +73,7 @@ describe.each([
     ]);
     expect(second.stdout).toContain(`process ${first.child.pid} on `);
 
+    await setFaults(setting.serviceUrl, "");
     const ended = [await first.result, await waiting.result];
     expect(ended.map(({ code }) => code)).toEqual([0, 0]);
     const [, late] = ended.map(({ stdout }) => JSON.parse(stdout).jobs[0]);
@@ -80,10 +82,11 @@ describe.each([
   });
 
   test.concurrent("a run that was stopped for longer than its lock lives commits nothing when it wakes, and ends with 4", async () => {
-    const setting = await makeSlowSetting(200);
+    const setting = await makeSlowSetting("slow=10000#1");
     const env = { ...setting.env, WAREHOUSE_URL: through(setting.url), PERSON_ETL_LOCK_LIFE_MS: "1500" };
     const first = await startRun(setting, env);
-    first.child.kill("SIGSTOP");
+    await untilCalled(setting.serviceUrl, 1, first.child);
+    await stopAtRest(first.child, setting);
     const next = startCli(["--json", "run", "--wait"], { cwd: setting.cwd, env });
     await next.logged('"event":"lock_taken_over"');
     first.child.kill("SIGCONT");
@@ -105,7 +108,7 @@ describe.each([
 });
 
 test.concurrent("the job of a run that was killed on this machine is taken over at once", async () => {
-  const setting = await makeSlowSetting(300);
+  const setting = await makeSlowSetting("slow=300");
   const first = await startRun(setting);
   first.child.kill("SIGKILL");
   await first.result;
@@ -118,7 +121,7 @@ test.concurrent("the job of a run that was killed on this machine is taken over 
 });
 
 test.concurrent("a signal gives the job back, and ends the wait of another", async () => {
-  const setting = await makeSlowSetting(700);
+  const setting = await makeSlowSetting("slow=20000#1");
   const first = await startRun(setting);
   const waiting = startCli(["--json", "run", "--wait"], setting);
   await waiting.logged('"event":"waiting_for_lock"');
@@ -136,7 +139,7 @@ test.concurrent("a signal gives the job back, and ends the wait of another", asy
 });
 
 test.concurrent("two runs of different jobs go side by side", async () => {
-  const setting = await makeSlowSetting(300);
+  const setting = await makeSlowSetting("slow=300");
   const first = await startRun(setting);
   const other = ENRICH.replaceAll("enrich_customers", "enrich_too");
   const config = configText({ baseUrl: setting.serviceUrl, jobs: other });

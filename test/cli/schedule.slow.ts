@@ -7,6 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import parsePrometheus from "parse-prometheus-text-format";
 import { describe, expect, it } from "vitest";
 import { atEnd } from "./support/at-end.ts";
+import { setFaults } from "./support/controls.ts";
 import { type RunningCli, runCli, runJson, startCli } from "./support/cli.ts";
 import {
   API_KEY,
@@ -119,7 +120,7 @@ describe("schedule", () => {
   });
 
   it("drains on SIGTERM; a second one ends at once, and the next start goes on with the night", async () => {
-    const slow = await startSandbox(".", ["--latency", "4000"]);
+    const slow = await startSandbox(".", ["--faults", "slow=60000"]);
     const only = `jobs:\n  resolve_customers: { type: resolve, input: customers, schedule: "15 1 * * *" }\n`;
     const setting = await settingOf(configOf(only, "", slow));
     await createCustomers(setting.url, 60);
@@ -136,6 +137,7 @@ describe("schedule", () => {
     expect((await cli.result).code).toBe(143);
     expect(await column(setting, slotsSql)).toEqual(["resolve_customers claimed"]);
     await setting.query("UPDATE person_data_ops.schedule_slot SET expires_at = now() WHERE ended_at IS NULL");
+    await setFaults(slow, "");
     const again = await startSchedule(setting);
     await again.cli.logged('"job":"resolve_customers","status":"succeeded"');
     again.cli.child.kill("SIGTERM");

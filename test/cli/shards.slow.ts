@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { setFaults } from "./support/controls.ts";
 import { runCli, runJson, startCli } from "./support/cli.ts";
 import {
   configText,
@@ -98,13 +99,14 @@ test.concurrent("three shards as three processes send every record once, and lea
 });
 
 test.concurrent("what a killed shard left is done by the next run, and nothing else", async () => {
-  const setting = await makeShared(ENRICH, ["--latency", "1500"]);
+  const setting = await makeShared(ENRICH, ["--faults", "slow=20000"]);
   const plan = await runJson(["plan", "--shard", "2/3"], setting);
   const [planned] = jobsOf(plan.document);
   const killed = startCli(["--json", "--log-level", "debug", "run", "--shard", "2/3"], setting);
   const living = SHARDS.slice(0, 2).map((shard) => runJson(["run", "--shard", shard], setting));
   await killed.logged('"event":"sending"');
   killed.child.kill("SIGKILL");
+  await setFaults(setting.baseUrl, "");
   const done = (await Promise.all(living)).flatMap(({ document }) => jobsOf(document));
   expect(done.map(({ status }) => status)).toEqual(["succeeded", "succeeded"]);
 

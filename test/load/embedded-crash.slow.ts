@@ -62,7 +62,8 @@ test("children of a killed server that still work don't keep the database closed
     holder.url,
     "SELECT sum(n) FROM (SELECT generate_series(1, 1000000000000) AS n) AS numbers",
   ).catch(String);
-  await delay(300);
+  const underWay = "SELECT FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT sum(n)%'";
+  while ((await runSql(holder.url, underWay)).length === 0) await delay(50);
   const pid = (await postmasterPid(dataDir)) ?? 0;
   await holder.kill();
   process.kill(pid, "SIGKILL");
@@ -94,7 +95,7 @@ test("a killed server's number that now belongs to another process doesn't keep 
 test("a server that is killed under us is started anew, and still held until we close", async () => {
   const holder = await startHolder(dataDir);
   process.kill((await postmasterPid(dataDir)) ?? 0, "SIGKILL");
-  for (let tries = 0; tries < 100 && !(await answers(holder.url)); tries += 1) await delay(100);
+  for (let tries = 0; tries < 300 && !(await answers(holder.url)); tries += 1) await delay(100);
   expect(await runSql(holder.url, "SELECT n FROM kept")).toEqual([{ n: 7 }]);
   expect(holder.logged()).toContain("embedded database lost its sessions; restoring it");
 
@@ -120,7 +121,7 @@ test("a session that crashes takes the others with it, and the hold is taken ane
   const victim = await readHold();
   process.kill(Number(victim), "SIGKILL");
   let hold: unknown = null;
-  for (let tries = 0; tries < 100 && (hold === null || hold === victim); tries += 1) {
+  for (let tries = 0; tries < 300 && (hold === null || hold === victim); tries += 1) {
     await delay(100);
     hold = await readHold();
   }

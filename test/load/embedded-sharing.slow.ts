@@ -84,7 +84,7 @@ test("a start lock is waited for while its process lives, and free as soon as th
   });
   child.kill("SIGKILL");
   await once(child, "exit");
-  (await takeStartLock(control, AbortSignal.timeout(300))).release();
+  (await takeStartLock(control, AbortSignal.timeout(20_000))).release();
 });
 
 test("the server that the printed command starts is joined and left running", async () => {
