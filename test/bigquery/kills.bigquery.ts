@@ -8,6 +8,7 @@ import {
   finishKilled,
   JOBS,
   newTotals,
+  resetSandbox,
   RUN,
   setStage,
   type Stage,
@@ -57,7 +58,7 @@ describe.runIf(bigQuery)("a run into BigQuery that is killed", () => {
 
   async function prepareCase(): Promise<BigQuerySetting> {
     if (!bigQuery) throw new Error("there is no BigQuery");
-    await fetch(`${stage.sandbox}/_sandbox/reset`, { method: "POST" });
+    await resetSandbox(stage.sandbox);
     const setting = await makeBigQuerySetting(bigQuery);
     await setting.createCustomers(ROWS);
     await configure(setting);

@@ -1,21 +1,11 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeFolder, startCli } from "../cli/support/cli.ts";
 import { runQuery, type Setting } from "../cli/support/setting.ts";
 import { startHolder } from "../support/embedded-process.ts";
-import {
-  callsSeen,
-  finish,
-  newTotals,
-  prepareCase,
-  RUN,
-  setFaults,
-  setStage,
-  type Stage,
-  tellTotals,
-} from "./kill-support.ts";
+import { setFaults, untilCalled } from "../cli/support/controls.ts";
+import { finish, newTotals, prepareCase, RUN, setStage, type Stage, tellTotals } from "./kill-support.ts";
 import { makeSmallDisk, type SmallDisk } from "./small-disk.ts";
 
 const totals = newTotals();
@@ -62,7 +52,7 @@ const HELD_BACK_MS = 5000;
 async function runUntil(setting: Setting, calls: number, happening: () => Promise<void>) {
   await setFaults(stage.sandbox, `slow=${HELD_BACK_MS}#${calls + 1}-`);
   const { child, result } = startCli(RUN, setting);
-  while ((await callsSeen(stage.sandbox)) < calls && child.exitCode === null) await delay(5);
+  await untilCalled(stage.sandbox, calls, child);
   await happening();
   await setFaults(stage.sandbox, "");
   const { code, stdout } = await result;

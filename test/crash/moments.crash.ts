@@ -1,15 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startCli } from "../cli/support/cli.ts";
-import {
-  finish,
-  newTotals,
-  prepareCase,
-  RUN,
-  setFaults,
-  setStage,
-  type Stage,
-  tellTotals,
-} from "./kill-support.ts";
+import { setFaults } from "../cli/support/controls.ts";
+import { finish, newTotals, prepareCase, RUN, setStage, type Stage, tellTotals } from "./kill-support.ts";
 
 /** Another seed kills at other moments: `PERSON_ETL_CRASH_SEED=7 npm run test:crash`. */
 const SEED = Number(process.env["PERSON_ETL_CRASH_SEED"] ?? 1);
@@ -54,7 +46,7 @@ describe("a run that is killed", () => {
       await result;
       clearTimeout(timer);
       if (hasFaults) await setFaults(stage.sandbox, "");
-      expect(await finish(stage, setting, totals, hasFaults)).toEqual([]);
+      expect(await finish(stage, setting, totals, { mayBeAskedAgain: hasFaults })).toEqual([]);
     },
   );
 
