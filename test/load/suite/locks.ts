@@ -188,13 +188,15 @@ export function describeLocks(getPlace: GetPlace): void {
     test("lives on with every heartbeat, also after a pause in which nobody took it", async () => {
       const place = getPlace();
       const { warehouse } = place;
-      const run = await hold(warehouse, "first", { lifeMs: 1000 });
+      // Long enough for a heartbeat and the question after it.
+      const lifeMs = place.isSlow ? 15_000 : 2000;
+      const run = await hold(warehouse, "first", { lifeMs });
       for (let beat = 0; beat < 5; beat++) {
-        await delay(300);
-        expect(await warehouse.renewLock(run, 1000)).toBe(true);
+        await delay(lifeMs / 4);
+        expect(await warehouse.renewLock(run, lifeMs)).toBe(true);
       }
       expect((await warehouse.acquireLock(wish("second"))).kind).toBe("refused");
-      await delay(1100);
+      await delay(lifeMs + 100);
       expect(await holdersOf(place)).toMatchObject([{ runId: "first", isExpired: true }]);
       await warehouse.beginRun(run);
       expect(await warehouse.renewLock(run, 3_600_000)).toBe(true);
