@@ -62,3 +62,18 @@ export async function expectExact(world: World): Promise<void> {
   const { known, truth } = await compare(world);
   expect(known).toEqual(truth);
 }
+
+const overlaps = `SELECT count(*) FROM person_data.segment_membership_history AS a
+  JOIN person_data.segment_membership_history AS b USING (segment_id, service_pid)
+  WHERE a.valid_from < b.valid_from AND coalesce(a.valid_to, 'infinity') > b.valid_from`;
+const open = `SELECT count(*) FROM person_data.segment_membership_history AS h
+  FULL JOIN (SELECT segment_id, service_pid FROM person_data.segment_member WHERE is_member) AS m USING (segment_id, service_pid)
+  WHERE h.valid_to IS NULL AND (h.valid_from IS NULL OR m.service_pid IS NULL)`;
+/** What each reading came to. */
+export const syncs = `SELECT current_size, known_members, added, removed, removals_pending
+  FROM person_data_ops.segment_sync ORDER BY _synced_at`;
+
+/** No interval lies over another one, and those that are open are the members'. */
+export async function expectSoundHistory(world: World): Promise<void> {
+  expect([await world.value(overlaps), await world.value(open)]).toEqual(["0", "0"]);
+}
