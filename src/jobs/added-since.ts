@@ -33,7 +33,7 @@ export async function readPage(context: Context, segment: PushedTo, page: number
 /** What ends a push into a segment that isn't there. */
 export function gone({ job }: Context, endpoint: string, { segmentId, isChanged }: PushedTo): StopJobError {
   const reset = job.segmentId === null ? ` or run \`checkpoint reset ${job.name}\` to make a new one` : "";
-  const sofar = isChanged ? "Correct" : "Nothing was changed; correct";
+  const sofar = isChanged ? "What was changed before stays so; correct" : "Nothing was changed; correct";
   return new StopJobError(
     "segment_gone",
     `${job.name}: ${endpoint}: the service knows no segment ${segmentId} (404): it was deleted, or belongs to another ` +

@@ -188,6 +188,10 @@ export const adviceByCode = {
     means: "A signal stopped it after a clean commit.",
     next: "Nothing; the next run goes on where it stopped.",
   },
+  migration_locked: {
+    means: "Another process brings the tables up to date, or a session has kept the lock of one that did.",
+    next: "Wait for it, or end the session that the message tells how to find.",
+  },
   takeover_blocked: {
     means: "The job's former owner has a commit under way that doesn't end.",
     next: "End its sessions as the message says.",

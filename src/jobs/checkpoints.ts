@@ -132,8 +132,9 @@ export async function givenCheckpoint(
   const unknown = Object.keys(given).filter((key) => !known.includes(key));
   const stored = (await warehouse.readCheckpoints(job.name)).find((found) => found.stream === stream)?.cursor;
   const before = Object.entries(typeof stored === "object" ? (stored ?? {}) : {});
-  // The times of feeds are the service's, whose clock may be another.
-  const latestMs = Math.max(clock.now(), ...before.map(([, value]) => timeOf(value)));
+  // The times of feeds are the service's, whose clock may be another; `value` is a row's.
+  const times = before.map(([key, value]) => (key === "value" ? 0 : timeOf(value)));
+  const latestMs = Math.max(clock.now(), ...times);
   const read = kind.cursor.safeParse({
     ...Object.fromEntries(before.filter(([key]) => known.includes(key))),
     ...given,

@@ -270,10 +270,7 @@ async function pushTo(context: Context, push: SegmentPush, segment: PushedSegmen
     { job: job.name, segment_id: segmentId, sent, added, removed, rejected },
     "segment_pushed",
   );
-  throwIfTooMany(job, [
-    { rejected, tried: sent },
-    { rejected: counts.missing, tried: counts.read },
-  ]);
+  throwIfTooMany(job, counts, { sent, rejected });
   if (!isDone) throw new LimitReachedError("max_records", `${job.name}: --max-records was reached.`);
 }
 
@@ -345,18 +342,25 @@ function cutToSize(pids: readonly string[]): readonly string[] {
   return pids;
 }
 
-/** Who was rejected of those who were sent, and rows without a PID of all that the query gives: those come again each time. */
+/** Rows without a PID are judged by all that the query gives: they come again each time. */
 function throwIfTooMany(
   { name, maxRejectRatio }: SegmentPushJobConfig,
-  shares: readonly { readonly rejected: number; readonly tried: number }[],
+  { missing, read }: PushCounts,
+  { sent, rejected }: Pick<Pushed, "sent" | "rejected">,
 ): void {
   if (maxRejectRatio === null) return;
-  const found = shares.find(({ rejected, tried }) => rejected > maxRejectRatio * tried);
-  if (!found) return;
+  const problems = [
+    ...(rejected > maxRejectRatio * sent
+      ? [`${rejected} of ${countText(sent, "PID")} were rejected; the table \`reject\` says which`]
+      : []),
+    ...(missing > maxRejectRatio * read
+      ? [`${missing} of ${countText(read, "row")} of the query have no service_pid`]
+      : []),
+  ];
+  if (problems.length === 0) return;
   throw new StopJobError(
     "too_many_rejects",
-    `${name}: ${found.rejected} of ${countText(found.tried, "PID")} were rejected, more than max_reject_ratio (${maxRejectRatio}) allows. The ` +
-      "others are members; the table `reject` says which are not.",
+    `${name}: ${problems.join(", and ")}: more than max_reject_ratio (${maxRejectRatio}) allows. The others are members.`,
   );
 }
 

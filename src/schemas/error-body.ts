@@ -17,8 +17,10 @@ export interface ErrorBody {
 
 type Json = Readonly<Record<string, unknown>>;
 
-const isTold = (value: unknown): boolean =>
-  typeof value === "string" ? value.trim() !== "" : value === true || asObject(value) !== null;
+function isTold(value: unknown): boolean {
+  if (typeof value === "string") return value.trim() !== "";
+  return Array.isArray(value) ? value.length > 0 : Boolean(value);
+}
 /** Codes of an answer that is none of an error: a word, or a status below 400. */
 const SAYS_WELL = /^(?:ok|success\w*|[1-3]\d\d)$/iu;
 const isErrorStatus = (value: unknown): boolean => Number(value) >= 400;

@@ -157,8 +157,11 @@ async function compareHistory(stage: Stage, presence: Presence): Promise<readonl
   return differences(stored, seen.map(lineOf));
 }
 
-/** Who was pushed: all who are wanted, nobody else but who may have been added by others, and what we know is so. */
-async function comparePushed(stage: Stage): Promise<readonly string[]> {
+/**
+ * Who was pushed: all who are wanted, and what we know is so. Nobody else adds people, so those who are no longer wanted
+ * stay only where a lost answer left it open who added them: they had been there before.
+ */
+async function comparePushed(stage: Stage, presence: Presence): Promise<readonly string[]> {
   const wanted = await storedLines(
     stage,
     wantedFrom("person_data").replace("service_pid", "service_pid AS line"),
@@ -167,8 +170,9 @@ async function comparePushed(stage: Stage): Promise<readonly string[]> {
     `SELECT service_pid, is_own FROM person_data.segment_push_member WHERE state = 'member' AND segment_id = '${PUSHED}'`,
   );
   const pids = known.map((row) => String(row["service_pid"]));
+  const others = known.filter((row) => row["is_own"] !== true && row["is_own"] !== "t");
   const mayStay = new Set(
-    known.flatMap((row) => (row["is_own"] === true || row["is_own"] === "t" ? [] : row["service_pid"])),
+    others.map((row) => String(row["service_pid"])).filter((pid) => (presence.get(pid)?.comings ?? 0) > 1),
   );
   const members = (await membersOf(stage, PUSHED)).filter((member) => member.is_member);
   const stated = members.map((member) => member.service_pid);
@@ -365,7 +369,7 @@ export async function runFeedNights(
     const seen = {
       members: await compareMembers(stage),
       history: await compareHistory(stage, presence),
-      pushed: await comparePushed(stage),
+      pushed: await comparePushed(stage, presence),
       deaths: await compareDeaths(stage),
       searches: await compareSearches(stage),
       days: await compareBuckets(stage, { size: "day", zone: "UTC", from: historyFrom, nowMs }),

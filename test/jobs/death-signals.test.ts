@@ -196,6 +196,7 @@ test.each([
   ["nothing", {}],
   ["an error beside an empty list", { results: [], error: "Internal error" }],
   ["an error beside null", { results: null, code: "internal" }],
+  ["a list of errors", { results: [], error: ["rebuilding"] }],
 ])("an answer that says %s is no empty one", async (_what, more) => {
   const world = await startDeaths();
   let left = 0;

@@ -253,7 +253,7 @@ test("rows without a PID count against max_reject_ratio of what the query gives,
   await setVips(world, [...pids.slice(0, 40), null, "", " \t", "\u00a0", null]);
   const empty = await push(world);
   expect(empty).toMatchObject({ error: { code: "too_many_rejects" }, records_rejected: 5, records_sent: 0 });
-  expect(empty.error?.message).toContain("5 of 45 PIDs were rejected");
+  expect(empty.error?.message).toContain("5 of 45 rows of the query have no service_pid");
 });
 
 test("who was added by others while somebody thought about a question isn't taken for the job's own", async () => {

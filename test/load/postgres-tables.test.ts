@@ -150,6 +150,23 @@ describe("migrations", () => {
     expect(await open(url).migrate()).toEqual([]);
   }, 20_000);
 
+  test("of a newer version are no hindrance to an older program", async () => {
+    const { url } = await freshDatabase();
+    await open(url).migrate();
+    const client = await connect(url);
+    await client.query("INSERT INTO person_data_ops.schema_migration VALUES ('9999-later', now()::text)");
+    expect(await open(url).migrate()).toEqual([]);
+  });
+
+  test("run once also where sessions begin with repeatable reads", async () => {
+    const { url } = await freshDatabase();
+    const client = await connect(url);
+    const database = new URL(url).pathname.slice(1);
+    await client.query(`ALTER DATABASE "${database}" SET default_transaction_isolation = 'repeatable read'`);
+    const ran = await Promise.all(Array.from({ length: 4 }, () => open(url).migrate()));
+    expect(ran.flat()).toEqual(MIGRATIONS);
+  });
+
   test("run from several warehouses at the same time run once", async () => {
     const { url } = await freshDatabase();
     const ran = await Promise.all(Array.from({ length: 4 }, () => open(url).migrate()));

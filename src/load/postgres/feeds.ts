@@ -258,11 +258,11 @@ async function markMissing(place: LoadPlace, name: string, missing: MissingRows)
     table.key.map((c) => `s.${quoteIdentifier(c)} = t.${quoteIdentifier(c)}`).join(" AND "),
   );
   const isUnmarked = flag === null ? sql`t.${sql.id(since)} IS NULL` : sql`t.${sql.id(flag)}`;
-  const lower = flag === null ? sql`` : sql`${sql.id(flag)} = false, `;
+  const unflag = flag === null ? sql`` : sql`${sql.id(flag)} = false, `;
   const hasRunId = table.columns.some((c) => c.name === "_run_id");
   return place.session.change(sql`
     UPDATE ${tableId(place.names, table.room, name)} AS t
-    SET ${lower}${sql.id(since)} = ${at}::timestamptz, _synced_at = now()${hasRunId ? sql`, _run_id = ${place.runId}` : sql``}
+    SET ${unflag}${sql.id(since)} = ${at}::timestamptz, _synced_at = now()${hasRunId ? sql`, _run_id = ${place.runId}` : sql``}
     WHERE ${inScope} AND ${isUnmarked} AND NOT EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${isSame})`);
 }
 

@@ -1,4 +1,4 @@
-import { Kysely, PostgresAdapter, PostgresDialect, sql } from "kysely";
+import { type Dialect, Kysely, PostgresDialect, sql } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
 import type pg from "pg";
 import { lookups } from "../../../migrations/postgres/0001-lookups.ts";
@@ -9,7 +9,7 @@ import { usage } from "../../../migrations/postgres/0005-usage.ts";
 import { schedule } from "../../../migrations/postgres/0006-schedule.ts";
 import { erasure } from "../../../migrations/postgres/0007-erasure.ts";
 import { reconciliation } from "../../../migrations/postgres/0008-reconciliation.ts";
-import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
+import { codeOf, FixConfigurationError, messageOf, StopRunError } from "../../errors.ts";
 import { tables } from "../../schemas/registry.ts";
 import { checkWarehouse } from "./check.ts";
 import { commentsOf } from "./ddl.ts";
@@ -49,18 +49,21 @@ const MIGRATION_TABLE = "schema_migration";
 
 /** Of whoever migrates a database; the number that Kysely's own lock has, so that earlier versions keep to it. */
 const LOCK_ID = 3_853_314_791_062_309_107n;
+const LOCK_TIMEOUT = "10min";
 
 /**
- * Kysely's lock belongs to a session, and behind a pooler that session serves somebody else before it is given back: then
- * it stays, and the next process waits for an hour. Ours goes with its transaction.
+ * A dialect that leaves out Kysely's lock. That one belongs to a session, and behind a pooler the session serves somebody else
+ * before it is given back: then it stays, and the next process waits for an hour. Ours goes with its transaction.
  */
-class LockedDialect extends PostgresDialect {
-  override createAdapter(): PostgresAdapter {
-    return new (class extends PostgresAdapter {
-      override async acquireMigrationLock(): Promise<void> {}
-      override async releaseMigrationLock(): Promise<void> {}
-    })();
-  }
+function withoutLock(pool: pg.Pool): Dialect {
+  const dialect = new PostgresDialect({ pool });
+  const noLock = { acquireMigrationLock: async () => {}, releaseMigrationLock: async () => {} };
+  return {
+    createAdapter: () => Object.assign(dialect.createAdapter(), noLock),
+    createDriver: () => dialect.createDriver(),
+    createIntrospector: (db) => dialect.createIntrospector(db),
+    createQueryCompiler: () => dialect.createQueryCompiler(),
+  };
 }
 
 /** Creates or upgrades the tables; returns the names of migrations that ran. Safe to call from several processes. */
@@ -69,34 +72,58 @@ export async function migrate(pool: pg.Pool, names: SchemaNames): Promise<readon
     if (await isUpToDate(pool, names)) return [];
     for (const schema of [names.data, names.ops]) await ensureSchema(pool, schema);
     // The dialect takes a pool as it is; ending it is the warehouse's business, so the instance isn't destroyed here.
-    const db = new Kysely<unknown>({ dialect: new LockedDialect({ pool }) });
-    return await db.transaction().execute(async (trx) => {
-      await sql`SELECT pg_advisory_xact_lock(${sql.lit(LOCK_ID)})`.execute(trx);
-      const migrator = new Migrator({
-        db: trx,
-        provider: { getMigrations: async () => migrationsFor(names) },
-        migrationTableSchema: names.ops,
-        migrationTableName: MIGRATION_TABLE,
-        migrationLockTableName: `${MIGRATION_TABLE}_lock`,
+    const db = new Kysely<unknown>({ dialect: withoutLock(pool) });
+    // Otherwise who has waited would still see the tables as they were before.
+    return await db
+      .transaction()
+      .setIsolationLevel("read committed")
+      .execute(async (trx) => {
+        await takeLock(trx);
+        const migrator = new Migrator({
+          db: trx,
+          provider: { getMigrations: async () => migrationsFor(names) },
+          migrationTableSchema: names.ops,
+          migrationTableName: MIGRATION_TABLE,
+          migrationLockTableName: `${MIGRATION_TABLE}_lock`,
+        });
+        const { error, results } = await migrator.migrateToLatest();
+        if (error !== undefined) throw error;
+        return (results ?? [])
+          .filter((result) => result.status === "Success")
+          .map((result) => result.migrationName);
       });
-      const { error, results } = await migrator.migrateToLatest();
-      if (error !== undefined) throw error;
-      return (results ?? [])
-        .filter((result) => result.status === "Success")
-        .map((result) => result.migrationName);
-    });
   } catch (error) {
     throw await migrationError(pool, error, names);
   }
 }
 
-/** Whether just the migrations of this version have run: then nobody has to be waited for. */
+async function takeLock(trx: Kysely<unknown>): Promise<void> {
+  await sql`SELECT set_config('lock_timeout', ${LOCK_TIMEOUT}, true)`.execute(trx);
+  try {
+    await sql`SELECT pg_advisory_xact_lock(${sql.lit(LOCK_ID)})`.execute(trx);
+  } catch (error) {
+    if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error;
+    throw new StopRunError(
+      "migration_locked",
+      `Somebody else has been bringing the tables up to date for ${LOCK_TIMEOUT}, or a session has kept the lock: end the one that ` +
+        "`SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted` shows, unless it is at work.",
+      { cause: error },
+    );
+  }
+  await sql`SET LOCAL lock_timeout = DEFAULT`.execute(trx);
+}
+
+/** SQLSTATE of a lock that was waited for too long. */
+const LOCK_NOT_AVAILABLE = "55P03";
+
+/** Whether all migrations of this version have run, be there later ones or not: then nobody has to be waited for. */
 async function isUpToDate(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   if (!(await hasTable(pool, names, MIGRATION_TABLE))) return false;
   const { rows } = await pool.query<{ name: string }>(
-    `SELECT name FROM ${quoteIdentifier(names.ops)}.${quoteIdentifier(MIGRATION_TABLE)} ORDER BY name COLLATE "C"`,
+    `SELECT name FROM ${quoteIdentifier(names.ops)}.${quoteIdentifier(MIGRATION_TABLE)}`,
   );
-  return rows.map(({ name }) => name).join() === Object.keys(migrationsFor(names)).join();
+  const ran = new Set(rows.map(({ name }) => name));
+  return Object.keys(migrationsFor(names)).every((name) => ran.has(name));
 }
 
 /** SQLSTATEs of two processes that create the same schema. */

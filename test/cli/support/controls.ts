@@ -8,9 +8,14 @@ export async function callsSeen(sandbox: string): Promise<number> {
   return ((await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as { requests: number }).requests;
 }
 
-/** Waits until so many requests have reached the sandbox, or the process that is to send them has ended. */
+/** Waits until so many requests have reached the sandbox; throws when the process that is to send them has ended before. */
 export async function untilCalled(sandbox: string, calls: number, child: ChildProcess): Promise<void> {
-  while (child.exitCode === null && (await callsSeen(sandbox)) < calls) await delay(5);
+  while ((await callsSeen(sandbox)) < calls) {
+    if (child.exitCode !== null || child.signalCode !== null) {
+      throw new Error(`the process has ended before ${calls} calls were seen`);
+    }
+    await delay(5);
+  }
 }
 
 /** Sets the sandbox's faults. */
@@ -29,7 +34,7 @@ export async function setFaults(sandbox: string, faults: string): Promise<void> 
  */
 export async function stopAtRest(child: ChildProcess, { query }: Pick<Setting, "query">): Promise<void> {
   for (;;) {
-    child.kill("SIGSTOP");
+    if (!child.kill("SIGSTOP")) throw new Error("the process has ended before it was stopped");
     // What it asked for last reaches the server.
     await delay(100);
     const busy = await query(
