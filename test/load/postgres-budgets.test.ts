@@ -119,6 +119,23 @@ describe("a budget that several processes share", () => {
     ).toBe("2");
   });
 
+  test("holds no counter back while it waits for one that another process makes", async () => {
+    const run = runOf(spec, "run-1");
+    await place.warehouse.reserveCall(runOf(spec, "run-0"), reservationOf(1));
+    await place.client.query(`BEGIN; INSERT INTO person_data_ops.budget_use
+      (budget, period, period_key, records_reserved, _synced_at, _run_id)
+      VALUES ('${run.job}', 'run', 'run-1', 0, now(), 'run-1')`);
+    const pending = place.warehouse.reserveCall(run, reservationOf(10));
+    const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    while ((await valueOf(place, waiting)) === "0");
+    // Else each would wait for the other.
+    await place.client.query(
+      "SELECT FROM person_data_ops.budget_use WHERE period = 'day' FOR UPDATE NOWAIT; COMMIT",
+    );
+    expect(await pending).toEqual({ granted: 10, limitedBy: null });
+    expect(await usedOf(place)).toMatchObject({ "enrich day": "11" });
+  });
+
   test("takes nothing for a transaction that was ended before its COMMIT", async () => {
     const run = runOf(spec, "run-1");
     await place.warehouse.reserveCall(run, reservationOf(1));

@@ -7,27 +7,43 @@ import type { Session } from "./session.ts";
 
 /** Where a call's records are reserved. */
 export interface ReservePlace {
-  readonly session: Session;
   readonly names: SchemaNames;
   readonly run: RunRef;
+  /** Does some work in one transaction of the run. */
+  readonly inTransaction: <Result>(work: (session: Session) => Promise<Result>) => Promise<Result>;
 }
+
+/** Midnight may come between the making of a row and its use. */
+const MAX_TRIES = 3;
 
 /**
  * Raises every counter that a call counts in by as many of its records as all limits allow, and writes the call as under
  * way: one statement, which ends with the counters' rows locked until COMMIT.
+ * @param isAgain the reply to an earlier try may have been lost: then it tells what that was granted.
  */
-export async function reserveCall(place: ReservePlace, call: CallReservation): Promise<CallGrant> {
-  const grant = await tryReserve(place, call);
-  if (grant) return grant;
-  const { session, names, run } = place;
-  await makeBudgetRows(session, names, run, rowsOf(run, session.now, call.limits));
-  const second = await tryReserve(place, call);
-  if (!second) throw new Error("A row of budget_use vanished while it was being used.");
-  return second;
+export async function reserveCall(
+  place: ReservePlace,
+  call: CallReservation,
+  isAgain: boolean,
+): Promise<CallGrant> {
+  const { names, run, inTransaction } = place;
+  for (let attempt = 1; attempt <= MAX_TRIES; attempt++) {
+    const grant = await inTransaction(async (session) => {
+      const earlier = isAgain ? await readGrant(session, names, call.callId) : null;
+      return earlier ?? (await tryReserve(session, place, call));
+    });
+    if (grant) return grant;
+    // In a transaction of its own: who held the rows that are there while waiting for one that another process makes would
+    // keep that process from ever coming to an end.
+    await inTransaction((session) =>
+      makeBudgetRows(session, names, run, rowsOf(run, session.now, call.limits)),
+    );
+  }
+  throw new Error("A row of budget_use vanished while it was being used.");
 }
 
-/** What the call was granted before, when the reply to that COMMIT was lost; null when it wasn't. */
-export async function readGrant({ session, names }: ReservePlace, callId: string): Promise<CallGrant | null> {
+/** What the call was granted before; null when it wasn't. */
+async function readGrant(session: Session, names: SchemaNames, callId: string): Promise<CallGrant | null> {
   const [row] = await session.rows<{ granted: number }>(sql`
     SELECT records_reserved AS granted FROM ${tableId(names, "ops", "api_call")} WHERE call_id = ${callId}`);
   return row ? { granted: row.granted, limitedBy: null } : null;
@@ -35,7 +51,8 @@ export async function readGrant({ session, names }: ReservePlace, callId: string
 
 /** Null when a counter's row is missing: the first call of a period. */
 async function tryReserve(
-  { session, names, run }: ReservePlace,
+  session: Session,
+  { names, run }: ReservePlace,
   call: CallReservation,
 ): Promise<CallGrant | null> {
   const rows = rowsOf(run, session.now, call.limits);

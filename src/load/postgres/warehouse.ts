@@ -54,7 +54,7 @@ import { inRunTransaction, type RunPlace } from "./run-transaction.ts";
 import { createSampleTable } from "./sample-table.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
 import { withRetries } from "./recovery.ts";
-import { readGrant, reserveCall } from "./reserve-call.ts";
+import { reserveCall } from "./reserve-call.ts";
 import { rememberCommits } from "../latest-commits.ts";
 import { createRowStore } from "../row-store.ts";
 import { openPush } from "./segment-push.ts";
@@ -179,21 +179,21 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     reserveCall: (run, call) =>
       reservations.add(() =>
         withRetries(delay, (attempt) =>
-          forRun(run, async (session) => {
-            const place = { session, names, run };
-            const earlier = attempt === 1 ? null : await readGrant(place, call.callId);
-            return earlier ?? (await reserveCall(place, call));
-          }),
+          reserveCall({ names, run, inTransaction: (work) => forRun(run, work) }, call, attempt > 1),
         ),
       ),
-    recordAttempts: (run, entries, counters) =>
-      forRun(run, async (session) => {
-        const settled = await settleLedger(session, names, run, entries);
-        // Noted before: the reply to that COMMIT was lost.
-        if (entries.length > 0 && settled.size === 0) return;
-        await giveBack(session, names, run, entries);
-        await addCounters(session, names, run, counters, null);
-      }),
+    recordAttempts(run, entries, counters) {
+      const record = () =>
+        forRun(run, async (session) => {
+          const settled = await settleLedger(session, names, run, entries);
+          // Noted before: the reply to that COMMIT was lost.
+          if (entries.length > 0 && settled.size === 0) return;
+          await giveBack(session, names, run, entries);
+          await addCounters(session, names, run, counters, null);
+        });
+      // Counters alone don't show that they have been added.
+      return entries.length === 0 ? record() : withRetries(delay, record);
+    },
     budgetUse: async () =>
       (await hasBudgets(pool, names)) ? within((session) => readBudgetUse(session, names)) : [],
     ledgerDays: async (days) =>
