@@ -191,6 +191,7 @@ async function compareDeaths(stage: Stage): Promise<readonly string[]> {
     results: {
       obituary_id: string;
       service_pid: string;
+      first_observed_at: string | null;
       date_of_death: string | null;
       publication_last_update_date: string | null;
       signal_metadata: object;
@@ -205,7 +206,15 @@ async function compareDeaths(stage: Stage): Promise<readonly string[]> {
      FROM person_data.segment_death_signal JOIN person_data.death_signal USING (obituary_id, service_pid)
      WHERE segment_id = '${SEGMENT}' AND is_present`,
   );
-  const stated = results.map((signal) => {
+  const [read] = await storedLines(
+    stage,
+    "SELECT cursor->>'checked_at' AS line FROM person_data_ops.checkpoint WHERE job = 'deaths'",
+  );
+  // The service's clock goes on: what it observed after it was asked comes the next night.
+  const shown = results.filter(
+    ({ first_observed_at: at }) => at === null || Date.parse(at) <= Date.parse(read ?? ""),
+  );
+  const stated = shown.map((signal) => {
     const metadata = Object.entries(signal.signal_metadata)
       .filter(([key]) => key !== "survivors" && key !== "newspaper_section")
       .toSorted(([a], [b]) => (a < b ? -1 : 1))
