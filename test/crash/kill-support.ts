@@ -11,6 +11,7 @@ import {
   startSandbox,
 } from "../cli/support/setting.ts";
 import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
+import { daysToNoon } from "../support/held-day.ts";
 
 /** Rows of the input: several calls for each job. */
 const ROWS = 1300;
@@ -76,17 +77,10 @@ async function contentsOf(url: string): Promise<TableContents> {
   }
 }
 
-const DAY_MS = 86_400_000;
-/** Noon (UTC) of the day on which the file began. */
-const NOON_MS = (Math.floor(Date.now() / DAY_MS) + 0.5) * DAY_MS;
-
-/**
- * A sandbox that has seen nothing. It answers for the day on which the file began, however long that takes: the answers of
- * all cases are compared with those of the first run.
- */
+/** A sandbox that has seen nothing, and answers for the day on which the file began. */
 export async function resetSandbox(sandbox: string): Promise<void> {
   await fetch(`${sandbox}/_sandbox/reset`, { method: "POST" });
-  const body = JSON.stringify({ days: (NOON_MS - Date.now()) / DAY_MS });
+  const body = JSON.stringify({ days: daysToNoon() });
   const response = await fetch(`${sandbox}/_sandbox/clock`, { method: "POST", body });
   if (!response.ok) throw new Error(`the sandbox's clock can't be moved: ${response.status}`);
 }

@@ -4,6 +4,7 @@ import { createLimiter } from "../../src/extract/limits.ts";
 import type { JobReport } from "../../src/jobs/run.ts";
 import { configOf, fastClock, startWorld, threeJobs, unaccountedRows, type World } from "../jobs/world.ts";
 import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
+import { daysToNoon } from "../support/held-day.ts";
 import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
 import { findExceeded, findFalseBills, findFalseBooks, ledgerOf, PER_DAY } from "./books.ts";
 import type { Aftermath } from "./fault-cases.ts";
@@ -125,9 +126,7 @@ async function recover(world: World, disturbance: Disturbance): Promise<string[]
 
 async function startFaultyWorld(): Promise<World> {
   const world = await startWorld({ rows: ROWS, people: PEOPLE, seed: SEED });
-  // Noon by the service's clock: people change at midnight.
-  const dayMs = 86_400_000;
-  await world.control("/clock", { days: 0.5 - (Date.now() % dayMs) / dayMs });
+  await world.control("/clock", { days: daysToNoon() });
   return world;
 }
 

@@ -6,6 +6,7 @@ import { codeOf } from "../../src/errors.ts";
 import type { Warehouse } from "../../src/load/warehouse.ts";
 import { configOf, startWorld, unaccountedRows, type World } from "../jobs/world.ts";
 import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
+import { daysToNoon } from "../support/held-day.ts";
 import { type FuzzedService, startFuzzedService } from "./fuzzed-service.ts";
 import { agedKeys, decidedBy, JOBS_TEXT } from "./served-rows.ts";
 
@@ -114,8 +115,14 @@ async function readAt(url: string): Promise<TableContents> {
   }
 }
 
-async function undisturbed(rows: number, seed: number): Promise<TableContents> {
+async function startFuzzWorld(rows: number, seed: number): Promise<World> {
   const world = await startWorld({ rows, people: 2000, seed, config: configOf(JOBS_TEXT) });
+  await world.control("/clock", { days: daysToNoon() });
+  return world;
+}
+
+async function undisturbed(rows: number, seed: number): Promise<TableContents> {
+  const world = await startFuzzWorld(rows, seed);
   await world.run();
   const contents = await readAt(world.url);
   await world.close();
@@ -157,7 +164,7 @@ function comparable(
  */
 export async function fuzzNights({ seed, answers, rows = 250 }: NightsOptions): Promise<NightsReport> {
   const expected = await undisturbed(rows, seed);
-  const world = await startWorld({ rows, people: 2000, seed, config: configOf(JOBS_TEXT) });
+  const world = await startFuzzWorld(rows, seed);
   // Minutes of waiting pass in a test.
   const clock = fastClock(400);
   const service: FuzzedService = await startFuzzedService(world.sandbox.url, seed, clock);
