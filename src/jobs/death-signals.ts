@@ -1,8 +1,6 @@
-import { hash } from "node:crypto";
 import { z } from "zod";
 import type { DeathSignalsJobConfig } from "../config/config.ts";
 import { openResults, type RepeatableResults } from "../extract/read-answer.ts";
-import type { RunRef } from "../load/books.ts";
 import { cursorInstant } from "../load/cursor-values.ts";
 import { type Cell, jsonType } from "../schemas/convert.ts";
 import {
@@ -22,6 +20,7 @@ import {
   segmentGone,
   segmentStreams,
 } from "./feed-segments.ts";
+import { type FeedReject, upsertRejects } from "./feed-rejects.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
 
 const { name: endpoint, method, path } = deathSignalsEndpoint;
@@ -84,58 +83,19 @@ function* rowsOf(answer: RepeatableResults, drift: DriftLog): Generator<readonly
   for (const signal of readSignals(answer, drift)) if (signal.kind === "row") yield signal.row;
 }
 
-const rejectColumns = [
-  "reject_id",
-  "run_id",
-  "job",
-  "source",
-  "source_key",
-  "stage",
-  "code",
-  "message",
-  "details",
-  "api_request_id",
-  "created_at",
-  "resolved_at",
-];
-
-/** Signals that can't be stored, as rows of `reject`: the same one, as long as the service sends it so. */
-function* rejectsOf(
-  answer: RepeatableResults,
-  by: {
-    readonly run: RunRef;
-    readonly segmentId: string;
-    readonly answeredAt: string;
-    readonly apiRequestId: string | null;
-  },
-): Generator<readonly Cell[]> {
-  const { run, segmentId, answeredAt, apiRequestId } = by;
+/** Signals that can't be stored: the same ones, as long as the service sends them so. */
+function* rejectsOf(answer: RepeatableResults, job: string, segmentId: string): Generator<FeedReject> {
   for (const signal of readSignals(answer, new DriftLog(endpoint))) {
     if (signal.kind === "row") continue;
     const [obituaryId = null, pid = null] = signal.ids;
     const missing = keys.filter((_, i) => signal.ids[i] === null);
-    yield [
-      stableUuid(["death signal", run.job, segmentId, obituaryId, pid]),
-      run.runId,
-      run.job,
-      segmentId,
-      pid ?? obituaryId,
-      "answer",
-      "missing_id",
-      "The signal lacks an id that tells it from others.",
-      JSON.stringify({ missing }),
-      apiRequestId,
-      answeredAt,
-      // Whoever dropped or retried it meanwhile: it is as it was.
-      null,
-    ];
+    yield {
+      identity: ["death signal", job, segmentId, obituaryId, pid],
+      sourceKey: pid ?? obituaryId,
+      message: "The signal lacks an id that tells it from others.",
+      details: JSON.stringify({ missing }),
+    };
   }
-}
-
-/** A UUID that is the same for the same values. */
-function stableUuid(values: readonly (string | null)[]): string {
-  const digits = hash("sha256", JSON.stringify(values), "hex");
-  return digits.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/u, "$1-$2-8$3-8$4-$5");
 }
 
 /** Rows that are made anew each time they are read, without noting again what differs. */
@@ -154,7 +114,6 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
   });
   if (reply.kind === "refused") throw segmentGone(context.job.name, endpoint, id);
   const { value: answer, answeredAt, apiRequestId } = reply;
-  const by = { run: context.run, segmentId: id, answeredAt, apiRequestId };
   const drift = new DriftLog(endpoint);
   const received = { row: 0, reject: 0 };
   for (const { kind } of readSignals(answer, drift)) received[kind] += 1;
@@ -184,19 +143,10 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
         // A signal that can't be told apart may be any of those that seem to be gone.
         ...(received.reject > 0 ? {} : { missing }),
       },
-      {
-        table: "reject",
-        columns: rejectColumns,
-        keep: ["run_id", "api_request_id", "created_at"],
-        rows: again(() => rejectsOf(answer, by)),
-        // What came whole this time, or not at all.
-        missing: {
-          scope: { job: context.job.name, source: id, code: "missing_id" },
-          flag: null,
-          since: "resolved_at",
-          at: answeredAt,
-        },
-      },
+      // Resolves what came whole this time, or not at all.
+      upsertRejects({ run: context.run, source: id, code: "missing_id", apiRequestId, at: answeredAt }, () =>
+        rejectsOf(answer, context.job.name, id),
+      ),
     ],
     checkpoints: [{ stream: id, cursor: { checked_at: answeredAt } }],
   });

@@ -1,12 +1,14 @@
 import type { SegmentPushJobConfig } from "../config/config.ts";
 import { LimitReachedError, StopJobError } from "../errors.ts";
 import { changeCall, readCreated } from "../extract/segment-change.ts";
+import type { FeedUpsert } from "../load/feed-warehouse.ts";
 import type { PushChange, PushCounts, PushList, SegmentPush } from "../load/push-warehouse.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { segmentEndpoints } from "../schemas/segments.ts";
 import { addedSince, gone, type PushedTo, readPage } from "./added-since.ts";
 import { agree } from "./agree.ts";
 import { countText } from "./estimate.ts";
+import { upsertRejects } from "./feed-rejects.ts";
 import type { FeedContext, FeedJobType } from "./feed-type.ts";
 import { BATCH_PIDS, forecastPush, removesTooMany } from "./forecast-push.ts";
 import {
@@ -51,17 +53,27 @@ async function findOrCreate(context: Context): Promise<string> {
         "id up in the service's web application and set `segment_id:` for this job; else choose another `name:`.",
     );
   }
-  await keepSegment(context, { segmentId: reply.value, fullAt: null, againSince: null }, 0, true);
+  await keepSegment(
+    context,
+    { segmentId: reply.value, fullAt: null, againSince: null },
+    { size: 0, isNew: true },
+  );
   context.log.info({ job: job.name, segment_id: reply.value }, "segment_created");
   return reply.value;
+}
+
+/** What is noted along with a segment. */
+interface KeptWith {
+  readonly size: number;
+  readonly isNew?: boolean;
+  readonly upserts?: readonly FeedUpsert[];
 }
 
 /** Remembers the segment, with what is known of it. */
 async function keepSegment(
   context: Context,
   segment: PushedSegment,
-  size: number,
-  isNew = false,
+  { size, isNew = false, upserts = [] }: KeptWith,
 ): Promise<void> {
   const { job } = context;
   const isOurs = job.segmentId === null;
@@ -80,6 +92,7 @@ async function keepSegment(
         rows: [row.map(([, cell = null]) => cell)],
         isBookkeeping: !isNew,
       },
+      ...upserts,
     ],
     checkpoints: [{ stream: PUSH_STREAM, cursor: cursorOfPush(segment) }],
   });
@@ -264,7 +277,7 @@ async function pushTo(context: Context, push: SegmentPush, segment: PushedSegmen
   const isDone = await changeAll(context, push, segmentId, { counts, pushed });
   const fullAt = segment.againSince === null ? segment.fullAt : new Date(clock.now()).toISOString();
   const after = isDone ? { segmentId, fullAt, againSince: null } : segment;
-  await keepSegment(context, after, pushed.size);
+  await keepSegment(context, after, { size: pushed.size, upserts: [rejectMissing(context, counts)] });
   const { sent, added, removed, rejected } = pushed;
   context.log.info(
     { job: job.name, segment_id: segmentId, sent, added, removed, rejected },
@@ -272,6 +285,20 @@ async function pushTo(context: Context, push: SegmentPush, segment: PushedSegmen
   );
   throwIfTooMany(job, counts, { sent, rejected });
   if (!isDone) throw new LimitReachedError("max_records", `${job.name}: --max-records was reached.`);
+}
+
+/** A row of `reject` for each row of the query without a PID, as long as it gives so many. */
+function rejectMissing({ job, run, clock }: Context, { missing }: PushCounts): FeedUpsert {
+  const at = new Date(clock.now()).toISOString();
+  return upsertRejects({ run, source: job.name, code: "missing_key", apiRequestId: null, at }, function* () {
+    for (let n = 1; n <= missing; n++) {
+      yield {
+        identity: ["row without a PID", job.name, String(n)],
+        sourceKey: null,
+        message: "The query gave a row without a service_pid.",
+      };
+    }
+  });
 }
 
 /** What is known before, and counted on the way. */

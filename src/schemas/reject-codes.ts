@@ -10,8 +10,8 @@ export interface RejectCode {
 export const rejectCodes = {
   missing_key: {
     stage: "input",
-    means: "The row has no key: a key column is null.",
-    todo: "Fill the key column, or leave such rows out with `where`. Every run looks at the row again.",
+    means: "The row has no key: a key column is null, or in a segment_push `service_pid` is null or blank.",
+    todo: "Fill the key column, or leave such rows out with `where` (in a segment_push, with the query). Every run looks at the row again.",
   },
   key_too_long: {
     stage: "input",

@@ -96,9 +96,10 @@ test("a query becomes a segment, once, and its difference is what is sent from t
   expect(
     await world.rows(
       `SELECT r.source, r.source_key, r.stage, r.code, c.endpoint FROM person_data.reject AS r
-      LEFT JOIN person_data_ops.api_call AS c ON c.api_request_id = r.api_request_id`,
+      LEFT JOIN person_data_ops.api_call AS c ON c.api_request_id = r.api_request_id ORDER BY r.code`,
     ),
   ).toEqual([
+    { source: "vip_push", source_key: null, stage: "input", code: "missing_key", endpoint: null },
     {
       source: "vip_push",
       source_key: "p-nobody",
@@ -254,6 +255,35 @@ test("rows without a PID count against max_reject_ratio of what the query gives,
   const empty = await push(world);
   expect(empty).toMatchObject({ error: { code: "too_many_rejects" }, records_rejected: 5, records_sent: 0 });
   expect(empty.error?.message).toContain("5 of 45 rows of the query have no service_pid");
+});
+
+test("each row without a PID has one open reject as long as the query gives as many", async () => {
+  const { world, pids } = await startPush({ config: config() });
+  const open = () =>
+    world.rows(
+      `SELECT source, source_key, stage, code, run_id FROM person_data.reject WHERE resolved_at IS NULL`,
+    );
+  const resolved = () => world.value("SELECT count(resolved_at) FROM person_data.reject");
+  const known = pids.slice(0, 3);
+  await setVips(world, [...known, null, " "]);
+  await push(world);
+  const first = await open();
+  const [{ run_id: firstRun } = {}] = first;
+  const one = { source: "vip_push", source_key: null, stage: "input", code: "missing_key", run_id: firstRun };
+  expect(first).toEqual([one, one]);
+  expect(await push(world)).toMatchObject({ records_rejected: 2, rows_written: 0 });
+  expect(await open()).toEqual([one, one]);
+  await setVips(world, [...known, null]);
+  await push(world);
+  expect(await open()).toEqual([one]);
+  expect(await resolved()).toBe("1");
+  await setVips(world, [...known, null, null]);
+  await push(world);
+  expect(await open()).toEqual([one, one]);
+  await setVips(world, known);
+  await push(world);
+  expect(await open()).toEqual([]);
+  expect(await resolved()).toBe("2");
 });
 
 test("who was added by others while somebody thought about a question isn't taken for the job's own", async () => {
