@@ -37,6 +37,8 @@ export interface Table {
   /** Primary key, in order; empty for a table of a single row. */
   readonly key: readonly string[];
   readonly columns: readonly Column[];
+  /** Whether it has `_run_id`, of the run that wrote a row last. */
+  readonly hasRunId: boolean;
   /** How it names people; `kept` for what an erasure leaves there on purpose; null when nobody has said so. */
   readonly people: NamesPeople | "nobody" | "kept" | null;
 }
@@ -75,7 +77,7 @@ interface TableOptions {
 
 /** Declares a table; adds `_extra` (where asked for), `_synced_at`, and `_run_id` unless it has a `run_id`. */
 export function table(name: string, options: TableOptions): Table {
-  const hasRunId = options.columns.some((c) => c.name === "run_id");
+  const hasRunId = !options.columns.some((c) => c.name === "run_id");
   const { added = [] } = options;
   const keyed = options.columns.map((c) => (options.key.includes(c.name) ? { ...c, required: true } : c));
   return {
@@ -87,9 +89,10 @@ export function table(name: string, options: TableOptions): Table {
       ...keyed,
       ...(options.hasExtra ? [extra] : []),
       syncedAt,
-      ...(hasRunId ? [] : [runId]),
+      ...(hasRunId ? [runId] : []),
       ...added,
     ],
+    hasRunId,
     people: options.people ?? (options.room === "ops" ? "nobody" : null),
   };
 }

@@ -3,7 +3,16 @@ import { FixConfigurationError } from "../../src/errors.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import { exitCodeOf } from "../../src/jobs/report.ts";
 import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
-import { configOf, fastClock, jobOf, startWorld, threeJobs, unaccountedRows, type World } from "./world.ts";
+import {
+  configOf,
+  fastClock,
+  jobOf,
+  runWhileTableGoes,
+  startWorld,
+  threeJobs,
+  unaccountedRows,
+  type World,
+} from "./world.ts";
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 
@@ -282,21 +291,7 @@ describe("a signal", () => {
 describe("a warehouse that fails while answers come in", () => {
   test("ends the job with a clear word and without a value in it", async () => {
     const world = await startWorld({ rows: 6000, config: configOf(enrichOnly), latencyMs: 50 });
-    const services = await world.services();
-    let isBroken = false;
-    const report = await world.run(
-      {},
-      {
-        progress: {
-          ...services.progress,
-          advance() {
-            if (isBroken) return;
-            isBroken = true;
-            void world.rows("ALTER TABLE person_data.person_phone RENAME TO elsewhere");
-          },
-        },
-      },
-    );
+    const report = await runWhileTableGoes(world, "person_phone");
     const job = jobOf(report, "enrich_customers");
     expect(job.status).toBe("failed");
     expect(job.error?.code).toBe("42P01");

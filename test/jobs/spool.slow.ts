@@ -4,7 +4,7 @@ import { surveySpool } from "../../src/spool/survey-spool.ts";
 import { spoolRoot } from "../../src/jobs/job-spool.ts";
 import { readStatus } from "../../src/jobs/status.ts";
 import { reportWaiting } from "../../src/jobs/waiting-answers.ts";
-import { configOf, jobOf, startWorld, unaccountedRows, type World } from "./world.ts";
+import { configOf, jobOf, runWhileTableGoes, startWorld, unaccountedRows, type World } from "./world.ts";
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 
@@ -47,21 +47,7 @@ describe("the spool of a run", () => {
 
   test("that the warehouse fails keeps every answer that was paid for", async () => {
     const world = await startWorld({ rows: 6000, config: configOf(enrichOnly), latencyMs: 50 });
-    const services = await world.services();
-    let isBroken = false;
-    const report = await world.run(
-      {},
-      {
-        progress: {
-          ...services.progress,
-          advance() {
-            if (isBroken) return;
-            isBroken = true;
-            void world.rows("ALTER TABLE person_data.person_phone RENAME TO elsewhere");
-          },
-        },
-      },
-    );
+    const report = await runWhileTableGoes(world, "person_phone");
     expect(jobOf(report, "enrich_customers").status).toBe("failed");
     // The sandbox's own controls answer so.
     const { requests } = (await world.control("/ledger")) as { requests: number };

@@ -248,6 +248,18 @@ export async function seenDuring(
   return { seen, asked };
 }
 
+/** A run under which a table goes, renamed to `elsewhere`, once the first answers have come. */
+export async function runWhileTableGoes(world: World, table: string): Promise<RunReport> {
+  const { progress } = await world.services();
+  let gone: Promise<unknown> | null = null;
+  const advance = () => {
+    gone ??= world.rows(`ALTER TABLE person_data.${table} RENAME TO elsewhere`);
+  };
+  const report = await world.run({}, { progress: { ...progress, advance } });
+  await gone;
+  return report;
+}
+
 /** The report of one job. */
 export function jobOf(report: RunReport, name: string): JobReport {
   const job = report.jobs.find((job) => job.job === name);

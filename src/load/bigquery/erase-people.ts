@@ -255,7 +255,7 @@ function removeFrom(
   const { table, people } = naming;
   const rows = idOf(names, naming);
   const isTheirs = namesStaged(naming);
-  const runId = table.columns.some((c) => c.name === "_run_id") ? `, _run_id = '${id}'` : "";
+  const runId = table.hasRunId ? `, _run_id = '${id}'` : "";
   const moved = (condition: string) =>
     `INSERT INTO moved_person (pid) SELECT DISTINCT t.service_pid FROM ${rows} AS t WHERE ${condition};`;
   const clears = (people.clears ?? []).map(

@@ -68,9 +68,8 @@ export function upsertStatements(
         isDistinct(columnNamed(table, c).type, `t.${quoteIdentifier(c)}`, `g.${quoteIdentifier(c)}`),
       )
       .join(" OR ") || "FALSE";
-  const hasRunId = table.columns.some((c) => c.name === "_run_id");
-  const own = ["_synced_at", ...(hasRunId ? ["_run_id"] : [])];
-  const ownValues = [NOW_NAME, ...(hasRunId ? [quoteLiteral(runId)] : [])];
+  const own = ["_synced_at", ...(table.hasRunId ? ["_run_id"] : [])];
+  const ownValues = [NOW_NAME, ...(table.hasRunId ? [quoteLiteral(runId)] : [])];
   const set = [
     ...values.map((c) => `${quoteIdentifier(c)} = f.${quoteIdentifier(c)}`),
     ...own.map((c, i) => `${c} = ${ownValues[i]}`),
@@ -151,7 +150,7 @@ function markMissing(
     ...(flag === null ? [] : [sql`${sql.id(flag)} = FALSE`]),
     sql`${sql.id(since)} = CAST(${at} AS TIMESTAMP)`,
     sql`_synced_at = ${NOW}`,
-    ...(table.columns.some(({ name }) => name === "_run_id") ? [sql`_run_id = ${given.runId}`] : []),
+    ...(table.hasRunId ? [sql`_run_id = ${given.runId}`] : []),
   ];
   return sql`UPDATE ${tableId(names, table.room, table.name)} AS t SET ${sql.join(set)}
     WHERE ${sql.join([...inScope, isUnmarked], sql` AND `)} AND NOT ${sql.raw(given.isSame)}`;

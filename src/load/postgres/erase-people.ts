@@ -166,7 +166,7 @@ async function removeFrom(
   if (people.isListOfPerson)
     await noteMoved(session, sql`SELECT t.service_pid FROM ${rows} AS t WHERE ${isTheirs}`);
   let changed = await session.change(sql`DELETE FROM ${rows} AS t WHERE ${isTheirs}`);
-  const runId = table.columns.some((c) => c.name === "_run_id") ? sql`, _run_id = ${id}` : sql``;
+  const runId = table.hasRunId ? sql`, _run_id = ${id}` : sql``;
   for (const name of people.clears ?? []) {
     const isCleared = isStagedPid(`t.${quoteIdentifier(name)}`);
     if (table.name === "person")

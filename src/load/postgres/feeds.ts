@@ -215,7 +215,7 @@ async function upsertRows(place: FeedPlace, upsert: FeedUpsert): Promise<UpsertR
       .map((c) => `t.${quoteIdentifier(c)} IS DISTINCT FROM excluded.${quoteIdentifier(c)}`)
       .join(" OR ") || "false",
   );
-  const hasRunId = table.columns.some((c) => c.name === "_run_id");
+  const { hasRunId } = table;
   const [counts] = await session.rows<{ given: number; inserted: number; updated: number }>(sql`
     WITH given AS (
       SELECT DISTINCT ON (${key}) * FROM pg_temp.${sql.raw(STAGE)} ORDER BY ${key}, _ord DESC),
@@ -259,7 +259,7 @@ async function markMissing(place: LoadPlace, name: string, missing: MissingRows)
   );
   const isUnmarked = flag === null ? sql`t.${sql.id(since)} IS NULL` : sql`t.${sql.id(flag)}`;
   const unflag = flag === null ? sql`` : sql`${sql.id(flag)} = false, `;
-  const hasRunId = table.columns.some((c) => c.name === "_run_id");
+  const { hasRunId } = table;
   return place.session.change(sql`
     UPDATE ${tableId(place.names, table.room, name)} AS t
     SET ${unflag}${sql.id(since)} = ${at}::timestamptz, _synced_at = now()${hasRunId ? sql`, _run_id = ${place.runId}` : sql``}
