@@ -251,12 +251,12 @@ export async function seenDuring(
 /** A run under which a table goes, renamed to `elsewhere`, once the first answers have come. */
 export async function runWhileTableGoes(world: World, table: string): Promise<RunReport> {
   const { progress } = await world.services();
-  let gone: Promise<unknown> | null = null;
+  const going: Promise<unknown>[] = [];
   const advance = () => {
-    gone ??= world.rows(`ALTER TABLE person_data.${table} RENAME TO elsewhere`);
+    if (going.length === 0) going.push(world.rows(`ALTER TABLE person_data.${table} RENAME TO elsewhere`));
   };
   const report = await world.run({}, { progress: { ...progress, advance } });
-  await gone;
+  await Promise.all(going);
   return report;
 }
 
