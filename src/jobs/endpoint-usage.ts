@@ -199,8 +199,8 @@ async function readWindow(
     context.log.warn({ ...where, buckets: placement.unclear }, "usage_buckets_unclear");
     context.progress.note(
       job.name,
-      `${countText(placement.unclear, "bucket")} from ${where.from} to ${where.to} could be either of two and was left out, for want ` +
-        "of the zone's offset in the answer",
+      `${countText(placement.unclear, "bucket")} from ${where.from} to ${where.to} could be either of two, or begins where none does, and was left ` +
+        "out: the zone's offset in the answer would tell",
     );
   }
   if (placement.unreadable > 0) drift.note("unexpected_type", "buckets[].bucket_start", "string");

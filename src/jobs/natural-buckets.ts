@@ -58,24 +58,40 @@ export function bucketOf(zone: Zone, day: number, nextDay: number): Bucket | nul
   return endMs > startMs ? { startMs, localMs: startMs + zone.offsetMs(startMs), endMs } : null;
 }
 
+/**
+ * What an hour is that a change of the clock by half an hour falls into: `cut` by the change into the parts that there are,
+ * or each part named by the `full` hour on its own clock, though that began before the change.
+ */
+export type HourStyle = "cut" | "full";
+
 /** Hours of a local day. One that comes twice is two buckets with one local time, one that is skipped is none. */
-function* hoursOf(zone: Zone, day: number): Generator<Bucket> {
-  const endMs = startOfDay(zone, day + 1);
-  let last = Number.NaN;
-  for (let atMs = startOfDay(zone, day); atMs < endMs; atMs += QUARTER_MS) {
+function* hoursOf(zone: Zone, day: number, style: HourStyle): Generator<Bucket> {
+  const dayEndMs = startOfDay(zone, day + 1);
+  const begins: { readonly atMs: number; readonly offset: number; readonly hourMs: number }[] = [];
+  for (let atMs = startOfDay(zone, day); atMs < dayEndMs; atMs += QUARTER_MS) {
     const offset = zone.offsetMs(atMs);
-    const localMs = Math.floor((atMs + offset) / HOUR_MS) * HOUR_MS;
-    const startMs = localMs - offset;
-    if (startMs !== last) yield { startMs, localMs, endMs: startMs + HOUR_MS };
-    last = startMs;
+    const hourMs = Math.floor((atMs + offset) / HOUR_MS) * HOUR_MS;
+    const last = begins.at(-1);
+    if (last?.offset !== offset || last.hourMs !== hourMs) begins.push({ atMs, offset, hourMs });
+  }
+  for (const [i, { atMs, offset, hourMs }] of begins.entries()) {
+    const startMs = hourMs - offset;
+    yield style === "full"
+      ? { startMs, localMs: hourMs, endMs: startMs + HOUR_MS }
+      : { startMs: atMs, localMs: atMs + offset, endMs: begins[i + 1]?.atMs ?? dayEndMs };
   }
 }
 
 /** Every bucket of the local days from `from` (the first day of a bucket) to `to` (exclusive), in order. */
-export function bucketsBetween(size: BucketingSize, zone: Zone, from: number, to: number): readonly Bucket[] {
+export function bucketsBetween(
+  size: BucketingSize,
+  zone: Zone,
+  { from, to }: Window,
+  style: HourStyle = "cut",
+): readonly Bucket[] {
   const buckets: Bucket[] = [];
   for (let day = from; day < to; day = firstDay(size, day, 1)) {
-    if (size === "hour") buckets.push(...hoursOf(zone, day));
+    if (size === "hour") buckets.push(...hoursOf(zone, day, style));
     else {
       const bucket = bucketOf(zone, day, firstDay(size, day, 1));
       if (bucket) buckets.push(bucket);

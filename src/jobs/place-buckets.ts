@@ -17,7 +17,7 @@ export interface Placement {
   readonly expected: readonly Bucket[];
   /** Begins that aren't times. */
   readonly unreadable: number;
-  /** Begins that may be those of two buckets: their counts have no place. */
+  /** Begins that may be those of two buckets, or are those of none: their counts have no place. */
   readonly unclear: number;
 }
 
@@ -33,29 +33,57 @@ interface Fit {
   natural: number;
 }
 
+/** What is counted by. */
+interface Grid {
+  readonly size: BucketingSize;
+  readonly zone: Zone;
+}
+
 const DAY_MS = 86_400_000;
 const KINDS = ["offset", "utc", "none"] as const;
 
 const ofKind = (kind: Written["kind"], starts: readonly (Written | null)[]): readonly Written[] =>
   starts.flatMap((start) => (start?.kind === kind ? [start] : []));
 
+/** A placement by one style of hours, and how well that fits. */
+interface Attempt extends Placement {
+  readonly fit: Fit;
+}
+
 /**
  * Begins come in the zone's time, with its offset, in UTC, or without a zone. With `Z` or nothing they mean what they say,
  * UTC or local time, unless all of an answer's fit the window better in the other reading. Of an answer with holes that can
- * leave it open; what then has natural bounds in the other reading only is not placed.
+ * leave it open; what then has natural bounds in the other reading only is not placed. Where the clock changes by half an
+ * hour, hours are cut by the change unless an answer's begins fit full ones better.
  */
 export function placeBuckets(
-  grid: { readonly size: BucketingSize; readonly zone: Zone },
+  grid: Grid,
   window: AskedWindow,
   lists: readonly (readonly unknown[])[],
 ): Placement {
-  const expected = bucketsBetween(grid.size, grid.zone, window.from, window.to);
+  const read = lists.map((list) => list.map(readStart));
+  const cut = bucketsBetween(grid.size, grid.zone, window);
+  const full = bucketsBetween(grid.size, grid.zone, window, "full");
+  const placement = placeIn(grid, window, read, cut);
+  if (cut.every(({ startMs }, i) => startMs === full[i]?.startMs)) return placement;
+  const other = placeIn(grid, window, read, full);
+  const [mine, theirs] = [placement.fit, other.fit];
+  const preference =
+    theirs.misfits - mine.misfits || theirs.skipped - mine.skipped || mine.natural - theirs.natural;
+  return preference < 0 ? other : placement;
+}
+
+function placeIn(
+  grid: Grid,
+  window: AskedWindow,
+  read: readonly (readonly (Written | null)[])[],
+  expected: readonly Bucket[],
+): Attempt {
   const fromMs = instantOf(grid.zone, window.from * DAY_MS);
   const toMs = instantOf(grid.zone, window.to * DAY_MS);
   const natural = new Set(expected);
   const mean = meaningOf(grid, expected);
 
-  const read = lists.map((list) => list.map(readStart));
   const overlaps = ({ startMs, endMs }: Bucket): boolean => endMs > fromMs && startMs < toMs;
 
   const addFit = (fit: Fit, meanings: readonly Meant[]): void => {
@@ -103,16 +131,29 @@ export function placeBuckets(
     return bucket.startMs >= fromMs && (bucket.endMs <= toMs || window.reachesNow) ? bucket : null;
   };
 
-  const isUnclear = (meant: Meant | undefined): boolean =>
-    meant !== undefined && meant !== null && meant !== "skipped" && overlaps(meant.bucket) && !meant.isSure;
+  const isUnclear = (meant: Meant | undefined, { atMs }: Written): boolean => {
+    if (meant === "skipped") return false;
+    if (!meant) return atMs > fromMs - DAY_MS && atMs < toMs + DAY_MS;
+    return overlaps(meant.bucket) && !meant.isSure;
+  };
   /** Begins of one way of writing in one list that don't tell which bucket is meant. */
   const unclearOf = (kind: Written["kind"], list: readonly (Written | null)[]): number => {
     const [reading, same] = [readings[kind], ofKind(kind, list)];
-    return reading === null ? same.length : mean(same, reading).filter(isUnclear).length;
+    if (reading === null) return same.length;
+    const meanings = mean(same, reading);
+    return same.filter((start, i) => isUnclear(meanings[i], start)).length;
   };
+  const fit = KINDS.map((kind) => fitOf(kind, readings[kind] ?? "instant"));
+  const sumOf = (of: keyof Fit): number => fit.reduce((sum, one) => sum + one[of], 0);
 
   return {
     expected,
+    fit: {
+      misfits: sumOf("misfits"),
+      future: sumOf("future"),
+      skipped: sumOf("skipped"),
+      natural: sumOf("natural"),
+    },
     unclear: read.reduce(
       (sum, list) => sum + KINDS.reduce((ofList, kind) => ofList + unclearOf(kind, list), 0),
       0,

@@ -6,6 +6,7 @@ import {
   dayNumber,
   dayText,
   firstDay,
+  type HourStyle,
   startOfDay,
   windowsOf,
 } from "../../src/jobs/natural-buckets.ts";
@@ -73,10 +74,9 @@ describe("buckets", () => {
   test("of hours are 23 and 25 on the days of the changes, the repeated one twice with one local time", () => {
     const zone = openZone("America/New_York");
     const hours = (day: string) =>
-      bucketsBetween("hour", zone, dayNumber(day), dayNumber(day) + 1).map(({ startMs, localMs }) => [
-        at(startMs).slice(11, 16),
-        at(localMs).slice(11, 16),
-      ]);
+      bucketsBetween("hour", zone, { from: dayNumber(day), to: dayNumber(day) + 1 }).map(
+        ({ startMs, localMs }) => [at(startMs).slice(11, 16), at(localMs).slice(11, 16)],
+      );
     const spring = hours("2026-03-08");
     expect(spring).toHaveLength(23);
     expect(spring.slice(0, 4)).toEqual([
@@ -95,6 +95,28 @@ describe("buckets", () => {
     ]);
   });
 
+  test("of hours are cut by a change of the clock by half an hour", () => {
+    const zone = openZone("Australia/Lord_Howe");
+    const hours = (day: string, style: HourStyle) =>
+      bucketsBetween("hour", zone, { from: dayNumber(day), to: dayNumber(day) + 1 }, style)
+        .slice(1, 4)
+        .map(({ startMs, localMs, endMs }) =>
+          [startMs, localMs, endMs].map((ms) => at(ms).slice(11, 16)).join(" "),
+        );
+    expect(hours("2026-10-04", "cut")).toEqual([
+      "14:30 01:00 15:30",
+      "15:30 02:30 16:00",
+      "16:00 03:00 17:00",
+    ]);
+    expect(hours("2026-10-04", "full")[1]).toBe("15:00 02:00 16:00");
+    expect(hours("2026-04-05", "cut")).toEqual([
+      "14:00 01:00 15:00",
+      "15:00 01:30 15:30",
+      "15:30 02:00 16:30",
+    ]);
+    expect(hours("2026-04-05", "full")[1]).toBe("14:30 01:00 15:30");
+  });
+
   test("of days follow each other without hole or overlap, and of every size begin where Temporal says", () => {
     fc.assert(
       fc.property(
@@ -110,7 +132,7 @@ describe("buckets", () => {
         fc.integer({ min: 1, max: 800 }),
         (name, size, day, length) => {
           const from = firstDay(size, day);
-          const buckets = bucketsBetween(size, openZone(name), from, day + length);
+          const buckets = bucketsBetween(size, openZone(name), { from, to: day + length });
           for (const [i, { startMs, localMs, endMs }] of buckets.entries()) {
             expect(endMs).toBeGreaterThan(startMs);
             expect(startMs).toBe(i === 0 ? startByTemporal(name, from) : buckets[i - 1]?.endMs);
@@ -126,10 +148,34 @@ describe("buckets", () => {
     );
   });
 
-  test("of hours hold every quarter of an hour once, under its own local hour and offset", () => {
+  test("of hours follow each other without hole or overlap, each under one hour of the clock and one offset", () => {
     fc.assert(
       fc.property(zoneArbitrary, dayArbitrary, (name, day) => {
-        const buckets = bucketsBetween("hour", openZone(name), day, day + 1);
+        const zone = openZone(name);
+        const buckets = bucketsBetween("hour", zone, { from: day, to: day + 1 });
+        expect(buckets[0]?.startMs).toBe(startByTemporal(name, day));
+        expect(buckets.at(-1)?.endMs).toBe(startByTemporal(name, day + 1));
+        expect(buckets.slice(1).map(({ startMs }) => startMs)).toEqual(
+          buckets.slice(0, -1).map(({ endMs }) => endMs),
+        );
+        for (const { startMs, localMs, endMs } of buckets) {
+          const clocks = [startMs, endMs - 1].map((ms) =>
+            Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(name),
+          );
+          expect(at(localMs).slice(0, 19)).toBe(
+            clocks[0]?.toPlainDateTime().toString({ smallestUnit: "second" }),
+          );
+          expect(new Set(clocks.map(({ hour, offset }) => `${hour} ${offset}`)).size).toBe(1);
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("of full hours hold every quarter of an hour once, under its own local hour and offset", () => {
+    fc.assert(
+      fc.property(zoneArbitrary, dayArbitrary, (name, day) => {
+        const buckets = bucketsBetween("hour", openZone(name), { from: day, to: day + 1 }, "full");
         expect(new Set(buckets.map(({ startMs }) => startMs)).size).toBe(buckets.length);
         const byStart = new Map(buckets.map((bucket) => [bucket.startMs, bucket]));
         const held = new Set<number>();

@@ -79,13 +79,14 @@ const anyAnswer = fc
     tellsFuture: fc.boolean(),
     order: fc.constantFrom("ascending", "descending", "none"),
     seed: fc.integer({ min: 1, max: 1_000_000 }),
+    style: fc.constantFrom("cut" as const, "full" as const),
     kept: fc.array(fc.constantFrom(0.02, 0.3, 0.8, 1), { minLength: 1, maxLength: 3 }),
   })
-  .map(({ name, size, day, length, progress, tellsFuture, order, seed, kept }) => {
+  .map(({ name, size, day, length, progress, tellsFuture, order, seed, style, kept }) => {
     const zone = openZone(name);
     const from = firstDay(size, day);
     const to = size === "hour" ? from + 1 + (length % 7) : firstDay(size, from, 1 + (length % 5));
-    const all = bucketsBetween(size, zone, from, to);
+    const all = bucketsBetween(size, zone, { from, to }, style);
     const [beginMs, endMs] = [all[0]?.startMs ?? 0, all.at(-1)?.endMs ?? 0];
     const answeredMs = progress === 1 ? endMs : Math.floor(beginMs + progress * (endMs - beginMs));
     const told = tellsFuture ? all : all.filter(({ startMs }) => startMs <= answeredMs);
@@ -191,11 +192,12 @@ describe.each(Object.entries(manners))("begins written %s", (_, write) => {
         fc.integer({ min: dayNumber("2025-01-01"), max: dayNumber("2029-01-01") }),
         fc.integer({ min: 0, max: 40 }),
         fc.boolean(),
-        (name, size, day, length, isDescending) => {
+        fc.constantFrom("cut" as const, "full" as const),
+        (name, size, day, length, isDescending, style) => {
           const zone = openZone(name);
           const from = firstDay(size, day);
           const to = size === "hour" ? from + 1 + (length % 7) : firstDay(size, from, 1 + (length % 5));
-          const buckets = bucketsBetween(size, zone, from, to);
+          const buckets = bucketsBetween(size, zone, { from, to }, style);
           const told = isDescending ? buckets.toReversed() : buckets;
           const starts = told.map(write);
           const window = { from, to, reachesNow: false, answeredMs: AFTERWARDS };
@@ -334,6 +336,36 @@ describe("a begin", () => {
       utc[0],
       null,
     ]);
+  });
+
+  test.each(Object.entries(manners))(
+    "of an hour that a change by half an hour falls into has a place, written %s",
+    (_, write) => {
+      const zone = openZone("Australia/Lord_Howe");
+      for (const day of ["2026-04-05", "2026-10-04"].map(dayNumber)) {
+        const window = { from: day, to: day + 1, reachesNow: false, answeredMs: AFTERWARDS };
+        for (const style of ["cut", "full"] as const) {
+          const buckets = bucketsBetween("hour", zone, window, style);
+          const starts = buckets.map(write);
+          const placement = placeBuckets({ size: "hour", zone }, window, [starts]);
+          expect([starts, placement.place(starts)]).toEqual([starts, buckets]);
+          expect([placement.unclear, placement.unreadable]).toEqual([0, 0]);
+        }
+      }
+    },
+  );
+
+  test("where no bucket begins is told", () => {
+    const berlin = { size: "hour", zone: openZone("Europe/Berlin") } as const;
+    const day = dayNumber("2026-06-04");
+    const window = { from: day, to: day + 1, reachesNow: false, answeredMs: AFTERWARDS };
+    const starts = ["2026-06-04T01:00:00+02:00", "2026-06-04T02:20:00+02:00"];
+    const placement = placeBuckets(berlin, window, [starts]);
+    expect(placement.place(starts).map((bucket) => bucket && wall(bucket.startMs))).toEqual([
+      "2026-06-03T23:00:00",
+      null,
+    ]);
+    expect(placement.unclear).toBe(1);
   });
 
   test("of weeks that begin on Sunday is kept where all of the week was read", () => {
