@@ -85,6 +85,20 @@ export function rangesAround(moments: readonly Cell[], pages: readonly PageFacts
   return merged;
 }
 
+/** The pages over whose edges people of one moment stand: in another order next time, some of them on another page. */
+export function rangesOfTies(pages: readonly PageFacts[]): readonly PageRange[] {
+  const ranges: PageRange[] = [];
+  for (const [i, { page, newest }] of pages.entries()) {
+    const before = pages[i - 1];
+    if (before?.page !== page - 1 || newest === null || before.oldest === null) continue;
+    if (microsOf(before.oldest) !== microsOf(newest)) continue;
+    const last = ranges.at(-1);
+    if (last?.to === before.page) ranges[ranges.length - 1] = { from: last.from, to: page };
+    else ranges.push({ from: before.page, to: page });
+  }
+  return ranges;
+}
+
 /** Pages in a row that were read one after the other. */
 export interface PageRun {
   readonly facts: readonly PageFacts[];

@@ -21,6 +21,8 @@ const { name: endpoint } = segmentEndpoints.members;
 
 /** Pages of a quiet check: new members of up to so many are known before everything is read. */
 const QUIET_PAGES = 3;
+/** Readings in a row of pages with people of one moment that bring nobody to light before the others are given up. */
+const FRUITLESS_READINGS = 3;
 
 type Context = FeedContext<SegmentMembersJobConfig>;
 
@@ -85,6 +87,14 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
     const who = countText(pending, "member");
     context.progress.note(job.name, `${who} of ${segment.id} not seen, and not proven to be gone yet`);
   }
+  const missing = missingOf(synced, known.living);
+  if (missing > 0) {
+    log.warn({ job: job.name, segment_id: segment.id, size: totalCount, missing }, "segment_members_missing");
+    context.progress.note(
+      job.name,
+      `${countText(missing, "member")} of the ${totalCount} of ${segment.id} on no page; the next run reads all of them again`,
+    );
+  }
 }
 
 interface Begun {
@@ -107,7 +117,7 @@ interface Reading extends Begun {
 }
 
 async function readSegment(context: Context, reading: Reading): Promise<Synced> {
-  return (await checkQuietly(context, reading)) ?? (await sweepAll(reading));
+  return (await checkQuietly(context, reading)) ?? (await sweepAll(context, reading));
 }
 
 /** Compares the size with what is known and the newest pages; null where that doesn't agree, or a sweep is due anyway. */
@@ -142,9 +152,22 @@ async function checkQuietly(context: Context, begun: Reading): Promise<Synced | 
   };
 }
 
-async function sweepAll({ before, sweep }: Begun): Promise<Synced> {
+/** Reads all pages; where people are missing though nobody came or went, those again on which they may stand by now. */
+async function sweepAll(context: Context, { before, sweep, segment }: Reading): Promise<Synced> {
   await sweep.readAll(before.unfinished?.next_page ?? 1);
-  return { ...(await sweep.settle()), isSweep: true };
+  for (let fruitless = 0; ; ) {
+    const synced = { ...(await sweep.settle()), isSweep: true };
+    const { living } = await context.outage.outlast(() => context.warehouse.memberCounts(segment.id));
+    if (fruitless === FRUITLESS_READINGS || missingOf(synced, living) === 0) return synced;
+    const found = await sweep.readTies();
+    if (found === null) return synced;
+    fruitless = found > 0 ? 0 : fruitless + 1;
+  }
+}
+
+/** People whom no page has shown, though all of them said the same size. */
+function missingOf({ isSweep, isSteady, suppressed, totalCount }: Synced, living: number): number {
+  return isSweep && isSteady ? Math.max(totalCount - living - suppressed, 0) : 0;
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   type PageRun,
   pagesBetweenRuns,
   rangesAround,
+  rangesOfTies,
   spanOf,
   spanOfRun,
 } from "./member-proof.ts";
@@ -196,6 +197,21 @@ export function createMemberSweep(parts: SweepParts) {
       if (isAllRead) return;
       if (start > begun + 1) await readOn(start, Number.POSITIVE_INFINITY);
       await readOn(begun + 1, start > begun + 1 ? start - 1 : Number.POSITIVE_INFINITY);
+    },
+    /**
+     * Reads once more the pages over whose edges people of one moment stand, since whoever was on none of them may be now;
+     * tells how many people came to light, null where there are no such pages.
+     */
+    async readTies(): Promise<number | null> {
+      const ranges = rangesOfTies([...facts.values()].toSorted((a, b) => a.page - b.page));
+      if (ranges.length === 0) return null;
+      const before = sums.added;
+      isConfirming = true;
+      for (const { from, to } of ranges) {
+        for (let number = from; number <= to; number++) await readAgain(number);
+      }
+      await flush(null);
+      return sums.added - before;
     },
     /** Records removals; reads pages again whose edges leave some unproven. */
     async settle(): Promise<SweepResult> {

@@ -15,6 +15,7 @@ import {
   syncs,
   truthOf,
 } from "./members-world.ts";
+import { startRecordingProxy } from "./recording-proxy.ts";
 import { configOf, fastClock, jobOf, seenDuring, startWorld, type World } from "./world.ts";
 
 test("the first sync takes over every page; a second one finds nothing changed", async () => {
@@ -85,25 +86,33 @@ test.each(["37.123456", "37.12345", "37.123", "37.5", "37"])(
   },
 );
 
-test.each([
-  ["somebody leaves who was read already, and another one slips to their page", { remove: 8, add: 0 }],
-  ["somebody leaves who wasn't read yet, and somebody new hides it", { remove: 2, add: 1 }],
-])("a sweep is not complete when between its pages %s", async (_what, { remove, add }) => {
+/** A segment of two pages, between which one member leaves and others are new. */
+async function startChanging({ remove, add }: { remove: number; add: number }): Promise<World> {
   const world = await startMembers(14, 1, { membersPerPage: 10 });
   const truth = await truthOf(world);
   const change = { page: 1, remove: [truth[remove]?.service_pid], add: pidsOf(15, 15 + add) };
   await world.control("/page_hooks", { segment_id: SEGMENT, after: [change] });
+  return world;
+}
+const isComplete = "SELECT last_complete_sync_at IS NOT NULL FROM person_data.segment";
+const bases = "SELECT valid_from_basis AS basis FROM person_data.segment_membership_history GROUP BY 1";
+
+test("a sweep is not complete when between its pages somebody leaves who was read already, and another one slips to their page", async () => {
+  const world = await startChanging({ remove: 8, add: 0 });
   await world.run();
-  const complete = `SELECT last_complete_sync_at IS NOT NULL FROM person_data.segment`;
-  expect(await world.value(complete)).toBe("f");
+  expect(await world.value(isComplete)).toBe("f");
   await world.run();
-  expect(await world.value(complete)).toBe("t");
+  expect(await world.value(isComplete)).toBe("t");
   await expectExact(world);
-  expect(
-    await world.rows(
-      "SELECT valid_from_basis AS basis FROM person_data.segment_membership_history GROUP BY 1",
-    ),
-  ).toEqual([{ basis: "vendor" }]);
+  expect(await world.rows(bases)).toEqual([{ basis: "vendor" }]);
+});
+
+test("who was added while somebody left who wasn't read yet is found, since one member stands on two pages", async () => {
+  const world = await startChanging({ remove: 2, add: 1 });
+  expect(jobOf(await world.run(), "vip_members").requests).toBe(4);
+  expect(await world.value(isComplete)).toBe("t");
+  await expectExact(world);
+  expect(await world.rows(bases)).toEqual([{ basis: "vendor" }]);
 });
 
 test("with --full-refresh readers never see fewer than those who stay, whoever is removed by it", async () => {
@@ -123,6 +132,41 @@ test("with --full-refresh readers never see fewer than those who stay, whoever i
   ]);
   expect([...seen]).toEqual(["11995"]);
   expect(asked).toBeGreaterThan(10);
+  await expectExact(world);
+});
+
+test("members of one moment are all found by one run, though their order changes with every request", async () => {
+  const world = await startMembers(80, 60, { membersPerPage: 10 });
+  await world.control("/page_hooks", { segment_id: SEGMENT, ties: "every_request" });
+  expect(jobOf(await world.run(), "vip_members")).toMatchObject({ status: "succeeded", rows_written: 160 });
+  await expectExact(world);
+  await expectSoundHistory(world);
+  expect(await world.rows(syncs)).toMatchObject([{ current_size: "80", known_members: "80", added: "80" }]);
+});
+
+test("members on no page are told, and looked for again only so often", async () => {
+  const world = await startMembers(40, 40, { membersPerPage: 10 });
+  let first: unknown = null;
+  let isTwice = true;
+  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) => {
+    const page = Number(new URL(path, "http://service").searchParams.get("page"));
+    if (!isTwice || !path.startsWith("/v2/segments/members?") || page > 2) return body;
+    // The members of the first page are those of the second one, too.
+    const { results, ...rest } = JSON.parse(body) as { results: { items: unknown } };
+    if (page === 1) first = results.items;
+    return JSON.stringify({ ...rest, results: { ...results, items: first } });
+  });
+  world.serviceUrl = url;
+  const requests = 4 + 3 * 4;
+  expect(jobOf(await world.run(), "vip_members")).toMatchObject({ status: "succeeded", requests });
+  expect(world.logged).toContainEqual({
+    level: "warn",
+    event: "segment_members_missing",
+    fields: { job: "vip_members", segment_id: SEGMENT, size: 40, missing: 10 },
+  });
+  expect(world.notes.at(-1)).toContain("10 members of the 40");
+  isTwice = false;
+  await world.run();
   await expectExact(world);
 });
 
