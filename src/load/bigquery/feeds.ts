@@ -130,22 +130,25 @@ function transactionOf<Result>(
   const { run, upserts, ledger: entries } = commit;
   const { runId } = run;
   const ledger = settleLedger(names, run, entries);
-  const written = upserts.filter(({ isBookkeeping }) => !isBookkeeping).map(({ table }) => table);
-  const counts = countRows([...new Set([...written, ...work.tables])]);
-  const count = (table: string, changed?: string) =>
-    sql.raw(counts.add(table, changed).trim().replace(/;$/, ""));
+  const tablesOf = (isBookkeeping: boolean) =>
+    upserts.filter((upsert) => (upsert.isBookkeeping ?? false) === isBookkeeping).map(({ table }) => table);
+  const counts = countRows([...new Set([...tablesOf(false), ...work.tables])], [...new Set(tablesOf(true))]);
+  const withoutEnd = (text: string) => sql.raw(text.trim().replace(/;$/, ""));
+  const count = (table: string, changed?: string) => withoutEnd(counts.add(table, changed));
   const upsertPlace = { names, runId, hasErased: suppression.key !== null };
   const place: FeedPlace = { names, runId, suppression, source: rows.source(upserts.length), count };
   const sum = counts.names.length === 0 ? "0" : counts.names.join(" + ");
   const loads: readonly RawBuilder<unknown>[] = [
     ...upserts.flatMap((upsert, i) => [
       ...upsertStatements(upsertPlace, upsert, i, rows.source(i)),
-      ...(upsert.isBookkeeping ? [] : [count(upsert.table, rowsChanged(i))]),
+      upsert.isBookkeeping
+        ? withoutEnd(counts.addAside(upsert.table, rowsChanged(i)))
+        : count(upsert.table, rowsChanged(i)),
     ]),
     ...(commit.organization === undefined ? [] : [noteOrganization(names, runId, commit.organization)]),
     ...work.statements(place),
     ...upsertDrift(names, run, commit.drift),
-    ...(counts.names.length === 0 ? [] : counts.touch(names, run).map((text) => sql.raw(text))),
+    ...(counts.declare.length === 0 ? [] : counts.touch(names, run).map((text) => sql.raw(text))),
     ...moveCheckpoints(names, run, commit.checkpoints),
     addCounters(names, run, commit.counters, NOW, { rows_written: sql.raw(sum) }),
   ];

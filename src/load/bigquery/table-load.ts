@@ -7,6 +7,8 @@ export interface RowCounts {
   readonly declare: readonly string[];
   readonly names: readonly string[];
   readonly add: (table: string, rows?: string) => string;
+  /** Notes changed rows of a table that don't count. */
+  readonly addAside: (table: string, rows: string) => string;
   /** Columns of a SELECT: one per table. */
   readonly outcome: string;
   /** Notes which tables were changed, for `table_freshness`. */
@@ -17,17 +19,26 @@ function name(table: string): string {
   return `n_${table}`;
 }
 
-/** Counts the changed rows of some tables inside a script. */
-export function countRows(tables: readonly string[]): RowCounts {
+function asideName(table: string): string {
+  return `aside_${table}`;
+}
+
+/** Counts the changed rows of some tables inside a script; of those `aside` only notes that they were changed. */
+export function countRows(tables: readonly string[], aside: readonly string[] = []): RowCounts {
+  const variables = [
+    ...tables.map((table) => ({ table, variable: name(table) })),
+    ...aside.map((table) => ({ table, variable: asideName(table) })),
+  ];
   return {
-    declare: tables.map((table) => `${name(table)} INT64 DEFAULT 0`),
+    declare: variables.map(({ variable }) => `${variable} INT64 DEFAULT 0`),
     names: tables.map(name),
     add: (table, rows = "@@row_count") => `SET ${name(table)} = ${name(table)} + ${rows};`,
+    addAside: (table, rows) => `SET ${asideName(table)} = ${asideName(table)} + ${rows};`,
     outcome: tables.map((table) => `${name(table)} AS ${table}`).join(", "),
     touch(names, { job, runId }) {
       const load = tableText(names, "ops", "table_load");
-      const touched = `SELECT table_name FROM UNNEST([${tables
-        .map((table) => `IF(${name(table)} > 0, '${table}', NULL)`)
+      const touched = `SELECT DISTINCT table_name FROM UNNEST([${variables
+        .map(({ table, variable }) => `IF(${variable} > 0, '${table}', NULL)`)
         .join(", ")}]) AS table_name WHERE table_name IS NOT NULL`;
       return [
         `UPDATE ${load} SET last_changed_at = ${NOW_NAME}, _synced_at = ${NOW_NAME}, _run_id = ${quoteLiteral(runId)}

@@ -124,7 +124,8 @@ async function commitOnce<Result>(
       const result = await work(place);
       await upsertDrift(session, names, run, commit.drift);
       const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
-      await touchTables(session, names, run, changed);
+      const aside = commit.upserts.filter((of, i) => of.isBookkeeping && changedBy(results[i]) > 0);
+      await touchTables(session, names, run, [...new Set([...changed, ...aside.map(({ table }) => table)])]);
       for (const move of commit.checkpoints) await moveCheckpoint(place, run, move);
       await requireSameEpoch(session, names, suppression);
       const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
@@ -160,6 +161,9 @@ async function madeBefore(
     WHERE run_id = ${runId} AND job = ${job} AND shard = ${shard} FOR UPDATE`);
   return row?.at === earlier.syncedAt ? earlier.done : null;
 }
+
+const changedBy = ({ inserted, updated, marked }: UpsertResult = NOTHING): number =>
+  inserted + updated + marked;
 
 const NOTHING: UpsertResult = { given: 0, suppressed: 0, inserted: 0, updated: 0, marked: 0 };
 const STAGE = "stage_feed";
@@ -231,7 +235,7 @@ async function upsertRows(place: FeedPlace, upsert: FeedUpsert): Promise<UpsertR
   const marked = upsert.missing ? await markMissing(place, upsert.table, upsert.missing) : 0;
   await session.change(sql`DROP TABLE pg_temp.${sql.raw(STAGE)}`);
   const result = { ...(counts ?? NOTHING), suppressed: keptOut, marked };
-  if (!upsert.isBookkeeping) place.touch(upsert.table, result.inserted + result.updated + marked);
+  if (!upsert.isBookkeeping) place.touch(upsert.table, changedBy(result));
   return result;
 }
 

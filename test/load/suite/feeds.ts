@@ -95,6 +95,27 @@ export function describeFeeds(getPlace: GetPlace): void {
       ]);
     });
 
+    test("doesn't count rows about the reading itself, but tells of the tables that they changed", async () => {
+      const place = getPlace();
+      const run = await beginFeed(place);
+      const segment = (size: number): FeedUpsert => ({
+        table: "segment",
+        columns: ["segment_id", "current_size"],
+        rows: [[SEGMENT, String(size)]],
+        isBookkeeping: true,
+      });
+      const changed = async () =>
+        (await place.warehouse.tableFreshness()).find((row) => row.tableName === "segment")?.lastChangedAt;
+      await place.warehouse.commitFeed(feedCommit(run, { upserts: [segment(8)] }));
+      const first = await changed();
+      expect(first).toMatch(/Z$/);
+      await place.warehouse.commitFeed(feedCommit(run, { upserts: [segment(8)] }));
+      expect(await changed()).toBe(first);
+      await place.warehouse.commitFeed(feedCommit(run, { upserts: [segment(9)] }));
+      expect(await changed()).not.toBe(first);
+      expect(await valueOf(place, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("0");
+    });
+
     test("marks by a moment alone where a table has no flag, and unmarks what is shown again", async () => {
       const place = getPlace();
       const { warehouse } = place;
