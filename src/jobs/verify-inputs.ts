@@ -79,12 +79,23 @@ export async function inspectSource(
     const source = await of.open();
     const found = await warehouse.checkInput(source);
     if (!isPush) return found;
-    // What is wrong with a push stands in its query.
-    return found.map((problem) => ({ ...problem, path: `${path}.sql` }));
+    return found.map((problem) => inQuery(problem, { path, source }));
   } catch (error) {
     if (!(error instanceof FixConfigurationError)) throw error;
     return error.problems.length > 0 ? error.problems : [{ path, message: messageOf(error) }];
   }
+}
+
+/** A problem of a push: it stands in its query, which alone decides what its column is called. */
+function inQuery(
+  problem: Problem,
+  { path, source }: { readonly path: string; readonly source: InputSource },
+): Problem {
+  const isColumn = problem.path === `inputs.${source.name}.key`;
+  const hint = isColumn
+    ? `${problem.hint ?? ""} Give the PIDs under that name: SELECT … AS service_pid.`
+    : null;
+  return { ...problem, path: `${path}.sql`, ...(hint === null ? {} : { hint }) };
 }
 
 /** Looks once more at what could not be read before migrating; throws all problems at once. */

@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { StopJobError } from "../../src/errors.ts";
 import { planJobs } from "../../src/jobs/plan.ts";
+import { inspectInputs } from "../../src/jobs/verify-inputs.ts";
 import type { SegmentPush } from "../../src/load/push-warehouse.ts";
 import type { Warehouse } from "../../src/load/warehouse.ts";
 import { startRecordingProxy } from "./recording-proxy.ts";
@@ -197,6 +198,26 @@ test("a plan of feeds behind a push that has made no segment says so", async () 
   expect(await plan(world)).toMatchObject([
     { calls: 2, records_to_send: 0, remarks: [expect.stringContaining("the first run makes")] },
     { calls: 0 },
+  ]);
+});
+
+test.each([
+  [
+    'select pid as "Service_PID" from crm.vip',
+    "Column names are case-sensitive here: its column is Service_PID.",
+  ],
+  ["select pid, pid as other from crm.vip", "Its columns are: pid, other."],
+])("a query without the column is told to call it so: %s", async (sql, hint) => {
+  const { world } = await startPush();
+  world.configure(configOf(`\n  vip_push: { type: segment_push, name: VIP, sql: '${sql}' }`));
+  const found = await world.config();
+  const { problems } = await inspectInputs(found, world.warehouse, found.jobs);
+  expect(problems).toEqual([
+    {
+      path: "jobs.vip_push.sql",
+      message: "the query of `sql:` has no column service_pid.",
+      hint: `${hint} Give the PIDs under that name: SELECT … AS service_pid.`,
+    },
   ]);
 });
 

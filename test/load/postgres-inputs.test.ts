@@ -453,10 +453,43 @@ describe("checkInput", () => {
       fields: { emails: ["Email"], first_name: ["forename"] },
     });
     expect(problems.map(({ path, hint }) => [path, hint])).toEqual([
-      ["inputs.people.key", "Column names are case-sensitive here: write id."],
-      ["inputs.people.fields.emails", "Column names are case-sensitive here: write email."],
+      ["inputs.people.key", "Column names are case-sensitive here: its column is id."],
+      ["inputs.people.fields.emails", "Column names are case-sensitive here: its column is email."],
       ["inputs.people.fields.first_name", "Its columns are: id, email, first_name, nicknames, updated_at."],
     ]);
+  });
+
+  test.each([
+    [
+      "SELECT * FROM crm.peopel",
+      "Create the table, or correct `sql:`; a table outside the search path needs its schema.",
+    ],
+    ["SELECT 1/0 AS service_pid", "Correct the SQL; run it in psql to see the place."],
+    [
+      "SELECT email AS service_pid, first_name AS service_pid FROM crm.people",
+      "Give each column of the query a name of its own.",
+    ],
+    [
+      'SELECT email AS "Service_PID" FROM crm.people',
+      "Column names are case-sensitive here: its column is Service_PID.",
+    ],
+  ])("names no setting that a query without where and mapped columns doesn't have: %s", async (sql, hint) => {
+    const query = { ...input, relation: { sql }, key: ["service_pid"], fields: {} };
+    expect((await place.warehouse.checkInput(query)).map((problem) => problem.hint)).toEqual([hint]);
+  });
+
+  test.each<[Partial<InputSource>, string]>([
+    [{ where: "nonsense = 1" }, "Look at `where` and the types of the mapped columns."],
+    [{ orderBy: "id DESK" }, "Look at `order_by` and the types of the mapped columns."],
+    [
+      { where: "id = 1", orderBy: "nonsense" },
+      "Look at `where`, `order_by` and the types of the mapped columns.",
+    ],
+    [{ where: "nonsense = 1", fields: {} }, "Look at `where` and the type of id."],
+    [{ relation: { table: ["crm", "peopel"] } }, expect.stringContaining("correct `table:`")],
+  ])("names what the input has: %j", async (change, hint) => {
+    const problems = await place.warehouse.checkInput({ ...input, ...change });
+    expect(problems.map((problem) => problem.hint)).toEqual([hint]);
   });
 
   test("says nothing about an input that is as it should be, and changes nothing", async () => {

@@ -1,6 +1,7 @@
 import { sql, type RawBuilder } from "kysely";
 import { type Problem, messageOf } from "../../errors.ts";
 import { BLANKS, fieldsTaken, listFields } from "../input-fields.ts";
+import { lookAt, settingOf } from "../input-hints.ts";
 import type { RecentBound } from "../pass-checkpoint.ts";
 import type { InputSource, Part } from "../input-source.ts";
 import type { LookupType } from "../warehouse.ts";
@@ -177,11 +178,14 @@ function suggestion(columns: readonly InputColumn[]): string {
   return `Its columns are: ${columns.map((c) => c.name).join(", ")}.`;
 }
 
-const HINTS: Readonly<Record<string, string>> = {
-  notFound:
-    "Create the table, or correct `table:`: it takes dataset.table (a table of another project behind a `connection:`), and the dataset has to be in the `location`.",
-  accessDenied: "Grant the account `roles/bigquery.dataViewer` on the dataset.",
-  invalidQuery: "Correct the SQL; run it in the BigQuery console to see the place.",
+/** What to do, by BigQuery's word for the cause. */
+const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
+  notFound: (setting) =>
+    setting === "sql"
+      ? "Create the table, or correct `sql:`; the dataset has to be in the `location`."
+      : "Create the table, or correct `table:`: it takes dataset.table (a table of another project behind a `connection:`), and the dataset has to be in the `location`.",
+  accessDenied: () => "Grant the account `roles/bigquery.dataViewer` on the dataset.",
+  invalidQuery: () => "Correct the SQL; run it in the BigQuery console to see the place.",
 };
 
 /** BigQuery's own word for what went wrong. */
@@ -198,10 +202,12 @@ export async function checkInput(session: Session, input: InputSource): Promise<
   try {
     columns = await describeColumns(session, { ...input, where: null });
   } catch (error) {
-    const hint = HINTS[reasonOf(error)];
+    const setting = settingOf(input);
+    const hint = HINTS[reasonOf(error)]?.(setting);
     if (hint === undefined) throw error;
-    const key = "table" in input.relation ? "table" : "sql";
-    return [{ path: `${path}.${key}`, message: `Can't read ${where}${place}: ${messageOf(error)}.`, hint }];
+    return [
+      { path: `${path}.${setting}`, message: `Can't read ${where}${place}: ${messageOf(error)}.`, hint },
+    ];
   }
   const problems = [
     ...missingColumns(input, columns, path, where),
@@ -217,7 +223,7 @@ export async function checkInput(session: Session, input: InputSource): Promise<
       {
         path,
         message: `Can't select from ${where}${place}: ${messageOf(error)}.`,
-        hint: "Look at `where`, `order_by` and the types of the mapped columns.",
+        hint: lookAt(input),
       },
     ];
   }

@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { Problem } from "../../errors.ts";
 import { codeOf, messageOf } from "../../errors.ts";
 import { BLANKS, fieldsTaken, listFields } from "../input-fields.ts";
+import { lookAt, settingOf } from "../input-hints.ts";
 import type { RecentBound } from "../pass-checkpoint.ts";
 import type { InputSource, Part } from "../input-source.ts";
 import type { LookupType } from "../warehouse.ts";
@@ -206,17 +207,33 @@ export function unblankedParts(parts: readonly Part[]): readonly string[] {
 
 function suggestion(name: string, columns: readonly InputColumn[]): string {
   const like = columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
-  if (like) return `Column names are case-sensitive here: write ${like.name}.`;
+  if (like) return `Column names are case-sensitive here: its column is ${like.name}.`;
   return `Its columns are: ${columns.map((c) => c.name).join(", ")}.`;
 }
 
-const HINTS: Readonly<Record<string, string>> = {
-  "42P01": "Create the table, or correct `table:`; a table outside the search path needs its schema.",
-  "3F000": "Create the schema, or correct `table:`.",
-  "42501": "Grant the connection's role USAGE on the schema and SELECT on the table.",
-  "42601": "Correct the SQL; run it in psql to see the place.",
-  "42703": "Correct the column name.",
+const WRONG_SQL = "Correct the SQL; run it in psql to see the place.";
+
+/** What to do, by SQLSTATE. */
+const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
+  "42P01": (setting) =>
+    `Create the table, or correct \`${setting}:\`; a table outside the search path needs its schema.`,
+  "3F000": (setting) => `Create the schema, or correct \`${setting}:\`.`,
+  "42501": () => "Grant the connection's role USAGE on the schema and SELECT on the table.",
+  "42601": () => WRONG_SQL,
+  "42703": () => "Correct the column name.",
 };
+
+/** SQLSTATE of a column that a query gives twice. */
+const AMBIGUOUS = "42702";
+const TWO_OF_A_NAME = "Give each column of the query a name of its own.";
+
+/** SQLSTATEs of what a query itself gets wrong, a division by zero for one. */
+const QUERY_FAULT = /^(?:2[12]|42|P0)/u;
+
+function hintFor(code: string, setting: "table" | "sql"): string | null {
+  const hint = HINTS[code]?.(setting);
+  return hint ?? (setting === "sql" && QUERY_FAULT.test(code) ? WRONG_SQL : null);
+}
 
 /** What is wrong with an input; reads no row and changes nothing. */
 export async function checkInput(pool: pg.Pool, input: InputSource): Promise<readonly Problem[]> {
@@ -230,11 +247,11 @@ export async function checkInput(pool: pg.Pool, input: InputSource): Promise<rea
       try {
         columns = await describeColumns(session, { ...input, where: null });
       } catch (error) {
-        const hint = HINTS[codeOf(error) ?? ""];
-        const key = "table" in input.relation ? "table" : "sql";
+        const setting = settingOf(input);
+        const hint = hintFor(codeOf(error) ?? "", setting);
         return [
           {
-            path: `${path}.${key}`,
+            path: `${path}.${setting}`,
             message: `Can't read ${where}${place}: ${messageOf(error)}.`,
             ...(hint ? { hint } : {}),
           },
@@ -255,7 +272,7 @@ export async function checkInput(pool: pg.Pool, input: InputSource): Promise<rea
           {
             path,
             message: `Can't select from ${where}${place}: ${messageOf(error)}.`,
-            hint: "Look at `where`, `order_by` and the types of the mapped columns.",
+            hint: codeOf(error) === AMBIGUOUS ? TWO_OF_A_NAME : lookAt(input),
           },
         ];
       }

@@ -174,6 +174,22 @@ export function describeInputs(getPlace: GetPlace): void {
       expect((await runNight(place, spec, matchAll)).sent).toEqual({ 1: { first_name: "Ann" } });
     });
 
+    test("that can't be read is told by the settings that it has", async () => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      const hintsOf = async (changes: Partial<InputSource>) =>
+        (await place.warehouse.checkInput(over(changes).input)).map(({ hint }) => hint);
+      expect(await hintsOf({ relation: { table: ["crm", "peopel"] } })).toEqual([
+        expect.stringContaining("correct `table:`"),
+      ]);
+      expect(await hintsOf({ relation: { sql: "SELECT * FROM crm.peopel" } })).toEqual([
+        expect.stringContaining("correct `sql:`"),
+      ]);
+      expect(await hintsOf({ where: "nonsense = 1" })).toEqual([
+        "Look at `where` and the types of the mapped columns.",
+      ]);
+    });
+
     test("can be a view, and narrowed by where", async () => {
       const place = getPlace();
       await makePeople(place, [
