@@ -1,7 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { fine, fineBut, problemsOf } from "./support.ts";
+import { fine, fineBut, load, problemsOf } from "./support.ts";
 
 const inEnrich = (setting: string) => fineBut("pid_from: resolve_customers }", `${setting} }`);
+/** Two pushes of one name, each with settings of its own. */
+const pushes = (one: string, other: string) =>
+  load(`${fine}  vips: { type: segment_push, name: VIP, sql: select 1${one} }
+  vips_again: { type: segment_push, name: VIP, sql: select 2${other} }
+`);
 
 describe("what one part says about another", () => {
   it.each([
@@ -69,11 +74,24 @@ describe("what one part says about another", () => {
         "type: resolve, input: customers }",
         "type: resolve, input: customers, after: enrich_customers }",
       ),
-      "12 jobs.resolve_customers: waits for itself: resolve_customers → enrich_customers → resolve_customers (each after the next) (remove one of these from `after`, `pid_from` or `valid_emails_from`)",
+      "12 jobs.resolve_customers: waits for itself: resolve_customers → enrich_customers → resolve_customers (each after the next) (remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`)",
     ],
     [
       inEnrich("after: enrich_customers"),
-      "14 jobs.enrich_customers: waits for itself: enrich_customers → enrich_customers (each after the next) (remove one of these from `after`, `pid_from` or `valid_emails_from`)",
+      "14 jobs.enrich_customers: waits for itself: enrich_customers → enrich_customers (each after the next) (remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`)",
+    ],
+    [
+      `${fine}  vips: { type: segment_push, name: VIP, sql: select 1, after: [members] }
+  members: { type: segment_members, segments: [{ job: vips }] }
+`,
+      "15 jobs.vips: waits for itself: vips → members → vips (each after the next) (remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`)",
+    ],
+    [
+      `${fine}  vips: { type: segment_push, name: VIP, sql: select 1 }
+  others: { type: segment_push, name: Others, sql: select 1 }
+  vips_again: { type: segment_push, name: VIP, sql: select 2 }
+`,
+      "17 jobs.vips_again.name: is that of jobs.vips.name, too: the service makes no second segment of one name (choose another name, or give one of the two a segment_id)",
     ],
     [
       fineBut("resolve_customers: {", "Resolve-Customers: {"),
@@ -89,6 +107,12 @@ describe("what one part says about another", () => {
     ],
   ])("%#", async (text, problem) => {
     expect(await problemsOf(text)).toContain(problem);
+  });
+
+  it("pushes may share a name where one segment at most is made", async () => {
+    await pushes(", enabled: false", "");
+    await pushes("", ", segment_id: 11111111-1111-4111-8111-111111111111");
+    await expect(pushes("", "")).rejects.toThrow("1 problem");
   });
 
   it("a wrong part does not make others wrong: an input with a problem still counts as an input", async () => {

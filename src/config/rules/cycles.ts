@@ -20,7 +20,7 @@ export function checkCycles(links: Links, problems: Problems): void {
       const circle = trail.slice(start);
       problems.add(["jobs", name], {
         message: `waits for itself: ${[...circle, name].join(" → ")} (each after the next)`,
-        hint: "remove one of these from `after`, `pid_from` or `valid_emails_from`",
+        hint: "remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`",
       });
       return;
     }

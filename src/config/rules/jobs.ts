@@ -1,4 +1,4 @@
-import type { Problems } from "../problems.ts";
+import { type Problems, textOf } from "../problems.ts";
 import { checkCycles } from "./cycles.ts";
 import { entriesOf, entryNamed, type JobLinks, type Links } from "./links.ts";
 import { unknownName } from "./names.ts";
@@ -19,6 +19,7 @@ export function checkJobs(links: Links, problems: Problems): void {
     checkSegments(links, name, job, problems);
     checkConnections(links, name, job, problems);
   }
+  checkSegmentNames(links, problems);
   checkCycles(links, problems);
 }
 
@@ -120,6 +121,24 @@ function checkSegments(links: Links, name: string, job: JobLinks, problems: Prob
     problems.add(["jobs", name, "name"], {
       message: "is missing",
       hint: "name the segment, or give its segment_id",
+    });
+  }
+}
+
+/** Of pushes that make a segment of one name, all but the first would be refused by the service, night after night. */
+function checkSegmentNames(links: Links, problems: Problems): void {
+  const makers = new Map<string, string>();
+  for (const [name, job] of entriesOf(links.jobs)) {
+    if (job.type !== "segment_push" || !job.enabled || job.segment_id !== undefined) continue;
+    if (job.name === undefined) continue;
+    const first = makers.get(job.name);
+    if (first === undefined) {
+      makers.set(job.name, name);
+      continue;
+    }
+    problems.add(["jobs", name, "name"], {
+      message: `is that of ${textOf(["jobs", first, "name"])}, too: the service makes no second segment of one name`,
+      hint: "choose another name, or give one of the two a segment_id",
     });
   }
 }
