@@ -16,7 +16,7 @@ import type { Attempt } from "./lookup-outcome.ts";
 import { ageOf, CONTROL_ESCAPE, readId } from "./read-answer.ts";
 import { type CallOutcome, decideFreeRetry, type FreeDecision } from "./retry.ts";
 import { parseRetryAfter } from "./retry-after.ts";
-import { jobStopped, keyRejected, redirected } from "./stop-messages.ts";
+import { callRefused, jobStopped, keyRejected, redirected } from "./stop-messages.ts";
 
 /** A call that costs nothing. */
 export interface FreeCall<T> {
@@ -211,6 +211,12 @@ function isUncertain({ outcome }: Tried<unknown>): boolean {
   );
 }
 
+function jobEnd(code: string, { endpoint, recordsSent = 0 }: FreeCall<unknown>, tried: Tried<unknown>) {
+  return code === "request_refused"
+    ? callRefused(endpoint, tried, { recordsSent })
+    : jobStopped(code, endpoint, tried);
+}
+
 /**
  * Makes a call that costs nothing, again and again where that may help: so only one that does no harm when it is carried
  * out twice. Throws LimitReachedError, StopJobError or StopRunError; when the signal is aborted, its reason.
@@ -243,7 +249,7 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
       const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion));
       if (!isNew) throw keyRejected(call.endpoint, error);
     } else if (decision.action === "stop_run") throw redirected(call.endpoint, http.origin, reply);
-    else if (decision.action === "stop_job") throw jobStopped(decision.code, call.endpoint, cause, error);
+    else if (decision.action === "stop_job") throw jobEnd(decision.code, call, tried);
     else if (decision.action === "retry") await clock.sleep(decision.afterMs, signal);
   }
 }

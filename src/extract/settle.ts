@@ -124,7 +124,11 @@ export function createSettlement<T extends LookupItem, R>(options: SettlementOpt
     batch.origin.signature = signature;
     if (found.kind === "stop") {
       stop.because(
-        jobStopped("request_refused", endpoint.name, `${understood.cause} at ${found.where}`, error),
+        jobStopped("request_refused", endpoint.name, {
+          reply: call.reply,
+          cause: `${understood.cause} at ${found.where}`,
+          error,
+        }),
       );
       return [];
     }
@@ -195,7 +199,7 @@ export function createSettlement<T extends LookupItem, R>(options: SettlementOpt
     stop.because(
       decision.action === "stop_run"
         ? redirected(endpoint.name, http.origin, call.reply)
-        : jobStopped(decision.code, endpoint.name, cause, error),
+        : jobStopped(decision.code, endpoint.name, { reply: call.reply, cause, error }),
     );
     return [];
   }

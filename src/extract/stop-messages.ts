@@ -18,10 +18,39 @@ const adviceByCode: Readonly<Record<string, string>> = {
   request_refused: "The fault lies outside the records, so in the job's own parameters: correct them.",
 };
 
+/** What came of a call that ends its job. */
+interface EndOfCall {
+  readonly reply: HttpReply;
+  readonly error: ErrorBody;
+  /** Status and code in a word or two. */
+  readonly cause: string;
+}
+
+const BROKEN_OFF: ReadonlySet<string> = new Set(["UND_ERR_SOCKET", "ECONNRESET", "EPIPE"]);
+
+/** A sentence without its end; the codes of the HTTP client are no answer of the service. */
+function cameBack({ reply, error, cause }: EndOfCall): string {
+  if (reply.kind === "response") return `the service answered ${where(cause, error)}`;
+  const { code } = reply;
+  if (BROKEN_OFF.has(code)) return `the connection broke off (${code})`;
+  return `no whole answer came${code.includes("TIMEOUT") ? " in time" : ""} (${code})`;
+}
+
 /** The job can't go on, whatever the records are. */
-export function jobStopped(code: string, endpoint: string, cause: string, error: ErrorBody): StopJobError {
+export function jobStopped(code: string, endpoint: string, end: EndOfCall): StopJobError {
   const advice = adviceByCode[code] ?? "The interface knows no such response here.";
-  return new StopJobError(code, `${endpoint}: the service answered ${where(cause, error)}. ${advice}`);
+  return new StopJobError(code, `${endpoint}: ${cameBack(end)}. ${advice}`);
+}
+
+/** The service refuses a call that isn't searched for the records that it minds. */
+export function callRefused(
+  endpoint: string,
+  end: EndOfCall,
+  { recordsSent }: { readonly recordsSent: number },
+): StopJobError {
+  const settings = "It refuses the call as a whole: correct the job's own settings";
+  const advice = recordsSent > 0 ? `${settings}, or what its query gives.` : `${settings}.`;
+  return new StopJobError("request_refused", `${endpoint}: ${cameBack(end)}. ${advice}`);
 }
 
 /** The service no longer knows the key, and there is no other one. */

@@ -1,10 +1,85 @@
 import { expect, test } from "vitest";
-import { callFree } from "../../src/extract/free-call.ts";
+import { callFree, type FreeCall } from "../../src/extract/free-call.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import type { Attempt } from "../../src/extract/lookup.ts";
 import { silentLog } from "../../src/log.ts";
-import { fastClock, startService } from "./scripted-service.ts";
+import { fastClock, type Reply, send, startService } from "./scripted-service.ts";
+
+/** What a call fails with whose every answer is this. */
+async function failureOf(
+  reply: Reply,
+  call: Partial<FreeCall<string>> = {},
+  callTimeoutMs = 60_000,
+): Promise<unknown> {
+  const service = await startService(reply);
+  const clock = fastClock(100);
+  const http = openHttpClient({
+    baseUrl: service.url,
+    readKey: async () => "key",
+    concurrency: 1,
+    callTimeoutMs,
+  });
+  try {
+    return await callFree(
+      {
+        http,
+        limiter: createLimiter({ concurrency: 1, requestsPerSecond: null, clock }),
+        clock,
+        log: silentLog,
+        signal: new AbortController().signal,
+        random: () => 0.5,
+        onAttempt: () => {},
+      },
+      { endpoint: "GET /usage", method: "GET", path: "/usage", body: null, read: () => "read", ...call },
+    ).catch((error: unknown) => error);
+  } finally {
+    await http.close();
+    await service.close();
+  }
+}
+
+const NO_REPLY: Reply = () => {};
+const REFUSAL: Reply = (_, response) => send(response, 422, { code: "validation_error" });
+
+test.each<[string, Reply, RegExp]>([
+  [
+    "breaks off before the answer",
+    (_, response) => void response.destroy(),
+    /^GET \/usage: the connection broke off \((UND_ERR_SOCKET|ECONNRESET)\)\. It was asked several times\./u,
+  ],
+  [
+    "breaks off in the middle of the answer",
+    (_, response) => {
+      response.writeHead(200, { "content-length": "1000" });
+      response.write("{", () => response.destroy());
+    },
+    /^GET \/usage: the connection broke off \((UND_ERR_SOCKET|ECONNRESET)\)\. It was asked several times\./u,
+  ],
+  [
+    "brings nothing",
+    NO_REPLY,
+    /^GET \/usage: no whole answer came in time \(CALL_TIMEOUT\)\. It was asked several times\./u,
+  ],
+  [
+    "brings a failure",
+    (_, response) => send(response, 500, {}),
+    /^GET \/usage: the service answered 500\. It was asked several times\./u,
+  ],
+])("of a connection that %s the message says so", async (_, reply, words) => {
+  const failure = await failureOf(reply, {}, reply === NO_REPLY ? 100 : 60_000);
+  expect(failure).toMatchObject({ code: "no_answer", message: expect.stringMatching(words) });
+});
+
+test.each([
+  [0, "It refuses the call as a whole: correct the job's own settings."],
+  [2, "It refuses the call as a whole: correct the job's own settings, or what its query gives."],
+])("a refusal of a call with %i records says where to look", async (recordsSent, words) => {
+  expect(await failureOf(REFUSAL, { recordsSent })).toMatchObject({
+    code: "request_refused",
+    message: expect.stringContaining(`answered 422 validation_error. ${words}`),
+  });
+});
 
 test("a call that got no answer tells whether it may have reached the service", async () => {
   const service = await startService(({ index }, response) => {
