@@ -102,7 +102,7 @@ export const adviceByCode = {
   method_not_allowed: { means: "The service doesn't take this call.", next: "Look at `service.base_url`." },
   request_refused: {
     means: "The service refuses the request as a whole.",
-    next: "The message has the service's own words; look at mapping and parameters.",
+    next: "The message has the status and the service's code, not its words, which may quote a record; look at mapping and parameters, of a push at its query, too.",
   },
   unexpected_status: {
     means: "The service answered with a status that its interface doesn't know.",
