@@ -107,6 +107,13 @@ function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfi
   return push;
 }
 
+/** Why the segment of a push isn't known, and what to do; without a full stop. */
+function notMadeYet(config: Pick<Config, "jobs">, push: string): string {
+  return pushOf(config, push).enabled
+    ? `${push} has not made its segment yet; run it first`
+    : `${push} has not made its segment yet, and is switched off; switch it on and run it first`;
+}
+
 /** {@link segmentIdOf} by what the warehouse has stored. */
 async function storedIdOf(
   { config, warehouse }: Pick<FeedContext, "config" | "warehouse">,
@@ -121,10 +128,7 @@ async function knownSegment(context: FeedContext, segment: SegmentConfig): Promi
   const { config, outage, warehouse } = context;
   const id = await outage.outlast(() => storedIdOf({ config, warehouse }, segment));
   if (id !== null) return { id, name: segment.name ?? pushOf(config, segment.job).segmentName };
-  throw new StopJobError(
-    "segment_unknown",
-    `${context.job.name}: ${segment.job} has not made its segment yet; run it first.`,
-  );
+  throw new StopJobError("segment_unknown", `${context.job.name}: ${notMadeYet(config, segment.job)}.`);
 }
 
 /** The streams of a job that reads segments: their ids. */
@@ -157,7 +161,7 @@ export async function foreseeSegments(
     if (id !== null && found.some((known) => known.id === id)) continue;
     const sizeToCome = segment.kind === "id" ? null : (sizesToCome.get(segment.job) ?? null);
     if (segment.kind === "job" && id === null && sizeToCome === null) {
-      remarks.push(`${segment.job} has not made its segment yet; run it first`);
+      remarks.push(notMadeYet(config, segment.job));
     } else {
       const name = segment.name ?? (segment.kind === "id" ? segment.id : `the segment of ${segment.job}`);
       found.push({ id, name, sizeToCome });

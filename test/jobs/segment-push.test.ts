@@ -221,6 +221,15 @@ test.each([
   ]);
 });
 
+test("jobs behind a push that is switched off and has made no segment say both", async () => {
+  const { world } = await startPush({ config: config("enabled: false") });
+  const { jobs } = await planJobs(await world.services(), ["vip_members"]);
+  const why = "vip_push has not made its segment yet, and is switched off; switch it on and run it first";
+  expect(jobs).toMatchObject([{ calls: 0, remarks: [why] }]);
+  const report = jobOf(await world.run({ jobs: ["vip_members"] }), "vip_members");
+  expect(report.error).toMatchObject({ code: "segment_unknown", message: `vip_members: ${why}.` });
+});
+
 test("append leaves whom the query no longer gives", async () => {
   const { world, pids } = await startPush({ config: config("mode: append") });
   await setVips(world, pids.slice(0, 50));
