@@ -123,6 +123,11 @@ interface Parts<Result> {
   readonly suppression: Suppression;
 }
 
+/** A statement that others are joined to. */
+function withoutEnd(statement: string): RawBuilder<unknown> {
+  return sql.raw(statement.trim().replace(/;$/, ""));
+}
+
 function transactionOf<Result>(
   names: DatasetNames,
   { commit, work, rows, suppression }: Parts<Result>,
@@ -133,7 +138,6 @@ function transactionOf<Result>(
   const tablesOf = (isBookkeeping: boolean) =>
     upserts.filter((upsert) => (upsert.isBookkeeping ?? false) === isBookkeeping).map(({ table }) => table);
   const counts = countRows([...new Set([...tablesOf(false), ...work.tables])], [...new Set(tablesOf(true))]);
-  const withoutEnd = (text: string) => sql.raw(text.trim().replace(/;$/, ""));
   const count = (table: string, changed?: string) => withoutEnd(counts.add(table, changed));
   const upsertPlace = { names, runId, hasErased: suppression.key !== null };
   const place: FeedPlace = { names, runId, suppression, source: rows.source(upserts.length), count };

@@ -30,6 +30,14 @@ const signals = (rows: FeedUpsert["rows"], more: Partial<FeedUpsert> = {}): Feed
   ...more,
 });
 
+/** What a look at a segment says of its size. */
+const sized = (size: number): FeedUpsert => ({
+  table: "segment",
+  columns: ["segment_id", "current_size"],
+  rows: [[SEGMENT, String(size)]],
+  isBookkeeping: true,
+});
+
 /** A row of `segment_sync`. */
 const look = (runId: string, at: string, pending: number) => [
   SEGMENT,
@@ -98,20 +106,14 @@ export function describeFeeds(getPlace: GetPlace): void {
     test("doesn't count rows about the reading itself, but tells of the tables that they changed", async () => {
       const place = getPlace();
       const run = await beginFeed(place);
-      const segment = (size: number): FeedUpsert => ({
-        table: "segment",
-        columns: ["segment_id", "current_size"],
-        rows: [[SEGMENT, String(size)]],
-        isBookkeeping: true,
-      });
       const changed = async () =>
         (await place.warehouse.tableFreshness()).find((row) => row.tableName === "segment")?.lastChangedAt;
-      await place.warehouse.commitFeed(feedCommit(run, { upserts: [segment(8)] }));
+      await place.warehouse.commitFeed(feedCommit(run, { upserts: [sized(8)] }));
       const first = await changed();
       expect(first).toMatch(/Z$/);
-      await place.warehouse.commitFeed(feedCommit(run, { upserts: [segment(8)] }));
+      await place.warehouse.commitFeed(feedCommit(run, { upserts: [sized(8)] }));
       expect(await changed()).toBe(first);
-      await place.warehouse.commitFeed(feedCommit(run, { upserts: [segment(9)] }));
+      await place.warehouse.commitFeed(feedCommit(run, { upserts: [sized(9)] }));
       expect(await changed()).not.toBe(first);
       expect(await valueOf(place, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("0");
     });
