@@ -6,35 +6,40 @@ import type { Attempt } from "../../src/extract/lookup.ts";
 import { silentLog } from "../../src/log.ts";
 import { fastClock, type Reply, send, startService } from "./scripted-service.ts";
 
+/** Somebody who makes free calls to a service, without the waits between tries. */
+function openCaller(
+  baseUrl: string,
+  {
+    callTimeoutMs = 60_000,
+    onAttempt = () => {},
+  }: { readonly callTimeoutMs?: number; readonly onAttempt?: (attempt: Attempt) => void } = {},
+) {
+  const clock = fastClock(100);
+  const http = openHttpClient({ baseUrl, readKey: async () => "key", concurrency: 1, callTimeoutMs });
+  const limiter = createLimiter({ concurrency: 1, requestsPerSecond: null, clock });
+  const signal = new AbortController().signal;
+  return {
+    ask: (call: Partial<FreeCall<string>> = {}) =>
+      callFree(
+        { http, limiter, clock, log: silentLog, signal, random: () => 0.5, onAttempt },
+        { endpoint: "GET /usage", method: "GET", path: "/usage", body: null, read: () => "read", ...call },
+      ),
+    close: () => http.close(),
+  };
+}
+
 /** What a call fails with whose every answer is this. */
 async function failureOf(
   reply: Reply,
   call: Partial<FreeCall<string>> = {},
-  callTimeoutMs = 60_000,
+  callTimeoutMs?: number,
 ): Promise<unknown> {
   const service = await startService(reply);
-  const clock = fastClock(100);
-  const http = openHttpClient({
-    baseUrl: service.url,
-    readKey: async () => "key",
-    concurrency: 1,
-    callTimeoutMs,
-  });
+  const caller = openCaller(service.url, callTimeoutMs === undefined ? {} : { callTimeoutMs });
   try {
-    return await callFree(
-      {
-        http,
-        limiter: createLimiter({ concurrency: 1, requestsPerSecond: null, clock }),
-        clock,
-        log: silentLog,
-        signal: new AbortController().signal,
-        random: () => 0.5,
-        onAttempt: () => {},
-      },
-      { endpoint: "GET /usage", method: "GET", path: "/usage", body: null, read: () => "read", ...call },
-    ).catch((error: unknown) => error);
+    return await caller.ask(call).catch((error: unknown) => error);
   } finally {
-    await http.close();
+    await caller.close();
     await service.close();
   }
 }
@@ -67,7 +72,7 @@ test.each<[string, Reply, RegExp]>([
     /^GET \/usage: the service answered 500\. It was asked several times\./u,
   ],
 ])("of a connection that %s the message says so", async (_, reply, words) => {
-  const failure = await failureOf(reply, {}, reply === NO_REPLY ? 100 : 60_000);
+  const failure = await failureOf(reply, {}, reply === NO_REPLY ? 100 : undefined);
   expect(failure).toMatchObject({ code: "no_answer", message: expect.stringMatching(words) });
 });
 
@@ -87,27 +92,13 @@ test("a call that got no answer tells whether it may have reached the service", 
     else response.end("{}");
   });
   const attempts: Attempt[] = [];
-  const clock = fastClock(100);
-  const http = openHttpClient({ baseUrl: service.url, readKey: async () => "key", concurrency: 1 });
-  const ask = () =>
-    callFree(
-      {
-        http,
-        limiter: createLimiter({ concurrency: 1, requestsPerSecond: null, clock }),
-        clock,
-        log: silentLog,
-        signal: new AbortController().signal,
-        random: () => 0.5,
-        onAttempt: (attempt) => void attempts.push(attempt),
-      },
-      { endpoint: "GET /usage", method: "GET", path: "/usage", body: null, read: () => "read" },
-    );
+  const caller = openCaller(service.url, { onAttempt: (attempt) => void attempts.push(attempt) });
   try {
-    await ask();
+    await caller.ask();
     await service.close();
-    await expect(ask()).rejects.toMatchObject({ code: "service_unreachable" });
+    await expect(caller.ask()).rejects.toMatchObject({ code: "service_unreachable" });
   } finally {
-    await http.close();
+    await caller.close();
   }
   expect(attempts.slice(0, 3).map(({ httpStatus, isSent }) => [httpStatus, isSent])).toEqual([
     [null, true],
