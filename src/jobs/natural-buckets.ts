@@ -59,39 +59,38 @@ export function bucketOf(zone: Zone, day: number, nextDay: number): Bucket | nul
 }
 
 /**
- * What an hour is that a change of the clock by half an hour falls into: `cut` by the change into the parts that there are,
- * or each part named by the `full` hour on its own clock, though that began before the change.
+ * Hours of a local day. One that comes twice is two buckets with one local time, one that is skipped is none; one into which a
+ * change of the clock by half an hour falls is cut by it.
  */
-export type HourStyle = "cut" | "full";
-
-/** Hours of a local day. One that comes twice is two buckets with one local time, one that is skipped is none. */
-function* hoursOf(zone: Zone, day: number, style: HourStyle): Generator<Bucket> {
+function* hoursOf(zone: Zone, day: number): Generator<Bucket> {
   const dayEndMs = startOfDay(zone, day + 1);
-  const begins: { readonly atMs: number; readonly offset: number; readonly hourMs: number }[] = [];
+  const begins: { readonly startMs: number; readonly offset: number; readonly hour: number }[] = [];
   for (let atMs = startOfDay(zone, day); atMs < dayEndMs; atMs += QUARTER_MS) {
     const offset = zone.offsetMs(atMs);
-    const hourMs = Math.floor((atMs + offset) / HOUR_MS) * HOUR_MS;
+    const hour = Math.floor((atMs + offset) / HOUR_MS);
     const last = begins.at(-1);
-    if (last?.offset !== offset || last.hourMs !== hourMs) begins.push({ atMs, offset, hourMs });
+    if (last?.offset !== offset || last.hour !== hour) begins.push({ startMs: atMs, offset, hour });
   }
-  for (const [i, { atMs, offset, hourMs }] of begins.entries()) {
-    const startMs = hourMs - offset;
-    yield style === "full"
-      ? { startMs, localMs: hourMs, endMs: startMs + HOUR_MS }
-      : { startMs: atMs, localMs: atMs + offset, endMs: begins[i + 1]?.atMs ?? dayEndMs };
+  for (const [i, { startMs, offset }] of begins.entries()) {
+    yield { startMs, localMs: startMs + offset, endMs: begins[i + 1]?.startMs ?? dayEndMs };
   }
 }
 
+/** Hours that a change cuts, each part named by the full hour on its own clock, though that began before the change. */
+export function fullHours(hours: readonly Bucket[]): readonly Bucket[] {
+  return hours.map((bucket) => {
+    const late = bucket.localMs % HOUR_MS;
+    if (late === 0) return bucket;
+    const startMs = bucket.startMs - late;
+    return { startMs, localMs: bucket.localMs - late, endMs: startMs + HOUR_MS };
+  });
+}
+
 /** Every bucket of the local days from `from` (the first day of a bucket) to `to` (exclusive), in order. */
-export function bucketsBetween(
-  size: BucketingSize,
-  zone: Zone,
-  { from, to }: Window,
-  style: HourStyle = "cut",
-): readonly Bucket[] {
+export function bucketsBetween(size: BucketingSize, zone: Zone, { from, to }: Window): readonly Bucket[] {
   const buckets: Bucket[] = [];
   for (let day = from; day < to; day = firstDay(size, day, 1)) {
-    if (size === "hour") buckets.push(...hoursOf(zone, day, style));
+    if (size === "hour") buckets.push(...hoursOf(zone, day));
     else {
       const bucket = bucketOf(zone, day, firstDay(size, day, 1));
       if (bucket) buckets.push(bucket);

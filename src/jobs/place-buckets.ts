@@ -1,6 +1,12 @@
 import { instantOf, type Zone } from "../schedule/zone.ts";
 import { meaningOf, type Meant, type Reading, readStart, type Written } from "./bucket-starts.ts";
-import { type Bucket, type BucketingSize, bucketsBetween, type Window } from "./natural-buckets.ts";
+import {
+  type Bucket,
+  type BucketingSize,
+  bucketsBetween,
+  fullHours,
+  type Window,
+} from "./natural-buckets.ts";
 
 /** A window as the service was asked for it. */
 export interface AskedWindow extends Window {
@@ -63,9 +69,9 @@ export function placeBuckets(
 ): Placement {
   const read = lists.map((list) => list.map(readStart));
   const cut = bucketsBetween(grid.size, grid.zone, window);
-  const full = bucketsBetween(grid.size, grid.zone, window, "full");
+  const full = grid.size === "hour" ? fullHours(cut) : cut;
   const placement = placeIn(grid, window, read, cut);
-  if (cut.every(({ startMs }, i) => startMs === full[i]?.startMs)) return placement;
+  if (cut.every((bucket, i) => bucket === full[i])) return placement;
   const other = placeIn(grid, window, read, full);
   const [mine, theirs] = [placement.fit, other.fit];
   const preference =

@@ -1,5 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { type Bucket, bucketsBetween, dayNumber, firstDay } from "../../src/jobs/natural-buckets.ts";
+import {
+  type Bucket,
+  bucketsBetween,
+  dayNumber,
+  firstDay,
+  fullHours,
+} from "../../src/jobs/natural-buckets.ts";
 import { placeBuckets } from "../../src/jobs/place-buckets.ts";
 import { openZone } from "../../src/schedule/zone.ts";
 import * as fc from "../support/fast-check.ts";
@@ -10,6 +16,9 @@ const zoneNames = Intl.supportedValuesOf("timeZone").filter((name) => name !== "
 /** After every window. */
 const AFTERWARDS = Date.parse("2040-01-01T00:00:00Z");
 const wall = (ms: number) => new Date(ms).toISOString().slice(0, 19);
+
+const inStyle = (style: "cut" | "full", size: (typeof SIZES)[number], buckets: readonly Bucket[]) =>
+  style === "full" && size === "hour" ? fullHours(buckets) : buckets;
 
 const two = (number: number) => String(Math.floor(number)).padStart(2, "0");
 
@@ -86,7 +95,7 @@ const anyAnswer = fc
     const zone = openZone(name);
     const from = firstDay(size, day);
     const to = size === "hour" ? from + 1 + (length % 7) : firstDay(size, from, 1 + (length % 5));
-    const all = bucketsBetween(size, zone, { from, to }, style);
+    const all = inStyle(style, size, bucketsBetween(size, zone, { from, to }));
     const [beginMs, endMs] = [all[0]?.startMs ?? 0, all.at(-1)?.endMs ?? 0];
     const answeredMs = progress === 1 ? endMs : Math.floor(beginMs + progress * (endMs - beginMs));
     const told = tellsFuture ? all : all.filter(({ startMs }) => startMs <= answeredMs);
@@ -197,7 +206,7 @@ describe.each(Object.entries(manners))("begins written %s", (_, write) => {
           const zone = openZone(name);
           const from = firstDay(size, day);
           const to = size === "hour" ? from + 1 + (length % 7) : firstDay(size, from, 1 + (length % 5));
-          const buckets = bucketsBetween(size, zone, { from, to }, style);
+          const buckets = inStyle(style, size, bucketsBetween(size, zone, { from, to }));
           const told = isDescending ? buckets.toReversed() : buckets;
           const starts = told.map(write);
           const window = { from, to, reachesNow: false, answeredMs: AFTERWARDS };
@@ -345,7 +354,7 @@ describe("a begin", () => {
       for (const day of ["2026-04-05", "2026-10-04"].map(dayNumber)) {
         const window = { from: day, to: day + 1, reachesNow: false, answeredMs: AFTERWARDS };
         for (const style of ["cut", "full"] as const) {
-          const buckets = bucketsBetween("hour", zone, window, style);
+          const buckets = inStyle(style, "hour", bucketsBetween("hour", zone, window));
           const starts = buckets.map(write);
           const placement = placeBuckets({ size: "hour", zone }, window, [starts]);
           expect([starts, placement.place(starts)]).toEqual([starts, buckets]);
