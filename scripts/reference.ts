@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { adviceByCode } from "../src/jobs/advice.ts";
+import { adviceByCode } from "../src/jobs/report/advice.ts";
 import { documentSchema } from "../src/config/schema/document.ts";
 import { expectationOf } from "../src/config/schema/described.ts";
 import {

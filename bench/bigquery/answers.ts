@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { parseExact } from "../../src/extract/exact-json.ts";
-import { lookupAsked } from "../../src/jobs/lookup-types.ts";
-import type { AnsweredPart } from "../../src/jobs/lookup-type.ts";
+import { lookupAsked } from "../../src/jobs/lookup/lookup-types.ts";
+import type { AnsweredPart } from "../../src/jobs/lookup/lookup-type.ts";
 import { createPeople } from "../../src/sandbox/population/people.ts";
 import { chooseFields } from "../../src/sandbox/population/person-fields.ts";
 import { DriftLog } from "../../src/schemas/drift.ts";

@@ -1,5 +1,5 @@
 import type { Config } from "../config/config.ts";
-import { reportWaiting } from "../jobs/waiting-answers.ts";
+import { reportWaiting } from "../jobs/lookup/waiting-answers.ts";
 import type { Warehouse } from "../load/warehouse.ts";
 import type { Finding } from "./check-finding.ts";
 import { counted, megabytes } from "./figures.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { Config, InputConfig, SegmentPushJobConfig } from "../config/config.ts";
-import { inputSourceOf } from "../jobs/lookup-spec.ts";
+import { inputSourceOf } from "../jobs/lookup/lookup-spec.ts";
 import { checkServiceHost } from "../jobs/service-host.ts";
 import { inspectSource, sourcesOf } from "../jobs/verify-inputs.ts";
 import { findPackagedBinaries } from "../load/embedded/binaries.ts";

@@ -1,4 +1,4 @@
-export { durationText as duration } from "../jobs/duration-text.ts";
+export { durationText as duration } from "../jobs/report/duration-text.ts";
 
 /** A whole number with thousands apart: `15,000`. */
 export function count(value: number): string {

@@ -1,4 +1,4 @@
-import type { BudgetReport } from "../jobs/budget-report.ts";
+import type { BudgetReport } from "../jobs/report/budget-report.ts";
 import { count } from "./figures.ts";
 import { renderTable } from "./text-table.ts";
 

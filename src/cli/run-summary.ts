@@ -1,6 +1,6 @@
 import { basename, dirname } from "node:path";
 import type { Config } from "../config/config.ts";
-import type { JobReport, RunReport, Status } from "../jobs/report.ts";
+import type { JobReport, RunReport, Status } from "../jobs/run-report.ts";
 import { exampleQueries, identifier } from "./example-queries.ts";
 import { count, counted, duration } from "./figures.ts";
 import { type Column, renderTable } from "./text-table.ts";

@@ -1,6 +1,6 @@
 import type { Config, InputConfig, InputField, JobConfig } from "../config/config.ts";
 import { isLookupJob } from "../config/job-kinds.ts";
-import { inputSourceOf } from "../jobs/lookup-spec.ts";
+import { inputSourceOf } from "../jobs/lookup/lookup-spec.ts";
 import type { Warehouse } from "../load/warehouse.ts";
 import type { Context } from "./context.ts";
 import { counted } from "./figures.ts";

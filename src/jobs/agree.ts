@@ -1,5 +1,5 @@
 import { LimitReachedError } from "../errors.ts";
-import type { SendDecision } from "./decide.ts";
+import type { SendDecision } from "./lookup/decide.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { stopReason } from "./stop-reason.ts";
 

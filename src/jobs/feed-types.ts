@@ -1,11 +1,11 @@
 import type { FeedJobConfig } from "../config/config.ts";
-import { deathSignalsJob } from "./death-signals.ts";
-import { endpointUsageJob } from "./endpoint-usage.ts";
-import { segmentMembersJob } from "./segment-members.ts";
+import { deathSignalsJob } from "./segments/death-signals.ts";
+import { endpointUsageJob } from "./usage/endpoint-usage.ts";
+import { segmentMembersJob } from "./segments/segment-members.ts";
 import type { FeedContext, FeedForecast, FeedJobType, ForecastContext } from "./feed-type.ts";
 import type { JobServices } from "./services.ts";
-import { segmentPushJob } from "./segment-push.ts";
-import { searchUsageJob } from "./search-usage.ts";
+import { segmentPushJob } from "./segments/segment-push.ts";
+import { searchUsageJob } from "./usage/search-usage.ts";
 
 /** A feed's declaration, applied to one job. */
 export interface BoundFeed extends Pick<FeedJobType, "endpoints" | "cursorDoc" | "cursor" | "exampleCursor"> {

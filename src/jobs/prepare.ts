@@ -1,8 +1,8 @@
 import type { JobConfig } from "../config/config.ts";
-import { finishErasures } from "./erase.ts";
+import { finishErasures } from "./erase/erase.ts";
 import { inspectInputs, throwProblems, verifyAfterMigrating } from "./verify-inputs.ts";
 import type { JobServices } from "./services.ts";
-import { reportWaiting } from "./waiting-answers.ts";
+import { reportWaiting } from "./lookup/waiting-answers.ts";
 import { checkServiceHost, serviceHostOf } from "./service-host.ts";
 
 /**

@@ -4,13 +4,13 @@ import { runFeedJob } from "./feed-job.ts";
 import { holdJob } from "./hold-job.ts";
 import { selectJobs } from "./job-selection.ts";
 import { endOfError, interrupted, type JobEnd, locked, skipped } from "./job-end.ts";
-import { type JobResult, runLookupJob } from "./lookup-job.ts";
+import { type JobResult, runLookupJob } from "./lookup/lookup-job.ts";
 import { prepareRun } from "./prepare.ts";
-import { type JobReport, type RunReport, statusOf, zeroCounters } from "./report.ts";
+import { type JobReport, type RunReport, statusOf, zeroCounters } from "./run-report.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { shardText, wholeInput } from "./shard.ts";
 
-export { exitCodeOf, type JobReport, type RunReport } from "./report.ts";
+export { exitCodeOf, type JobReport, type RunReport } from "./run-report.ts";
 export type { JobServices, Progress, RunRequest } from "./services.ts";
 export { verifyInputs } from "./verify-inputs.ts";
 

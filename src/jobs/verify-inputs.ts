@@ -3,8 +3,8 @@ import { isLookupJob } from "../config/job-kinds.ts";
 import { orderJobs } from "../config/order-jobs.ts";
 import { FixConfigurationError, messageOf, type Problem } from "../errors.ts";
 import type { InputSource, Warehouse } from "../load/warehouse.ts";
-import { inputSourceOf } from "./lookup-spec.ts";
-import { pushSourceOf } from "./push-source.ts";
+import { inputSourceOf } from "./lookup/lookup-spec.ts";
+import { pushSourceOf } from "./segments/push-source.ts";
 
 /** A table or query that a job reads: an input, or the query of a segment_push job. */
 export interface ReadSource {

@@ -7,10 +7,10 @@ import {
   StopJobError,
   StopRunError,
 } from "../errors.ts";
-import { adviceFor } from "../jobs/advice.ts";
-import { triedRecords, unusualRejects } from "../jobs/reject-ratio.ts";
+import { adviceFor } from "../jobs/report/advice.ts";
+import { triedRecords, unusualRejects } from "../jobs/lookup/reject-ratio.ts";
 import type { JobReport, RunReport } from "../jobs/run.ts";
-import type { StatusReport } from "../jobs/status.ts";
+import type { StatusReport } from "../jobs/report/status.ts";
 
 /** The state of something, and what is told when it changes to this. */
 export interface TellableState {

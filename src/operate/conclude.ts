@@ -1,6 +1,6 @@
 import type { RunReport } from "../jobs/run.ts";
 import type { JobServices } from "../jobs/services.ts";
-import { readStatus } from "../jobs/status.ts";
+import { readStatus } from "../jobs/report/status.ts";
 import { retentionRuleOf, retentionRules } from "../schemas/retention.ts";
 import { stateOfFailure, statesOfRun, statesOfTime } from "./alert-states.ts";
 import { type AlertServices, sendAlerts } from "./alerts.ts";

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { RunReport } from "../jobs/run.ts";
-import type { StatusReport } from "../jobs/status.ts";
+import type { StatusReport } from "../jobs/report/status.ts";
 import type { CallObserver } from "./measured-http.ts";
 
 /** Counters of `run --json` that say what became of input rows. */

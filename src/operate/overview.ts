@@ -1,6 +1,6 @@
 import type { RunReport } from "../jobs/run.ts";
 import type { JobServices } from "../jobs/services.ts";
-import { readStatus, type StatusReport } from "../jobs/status.ts";
+import { readStatus, type StatusReport } from "../jobs/report/status.ts";
 import { concludeRun, tellOfFailure, tellOfTime } from "./conclude.ts";
 import { describeForLog } from "./log-fields.ts";
 

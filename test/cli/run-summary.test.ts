@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { renderRunSummary } from "../../src/cli/run-summary.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
-import { type JobReport, type RunReport, zeroCounters } from "../../src/jobs/report.ts";
+import { type JobReport, type RunReport, zeroCounters } from "../../src/jobs/run-report.ts";
 import { makeFolder } from "./support/cli.ts";
 import { configText } from "./support/setting.ts";
 

@@ -3,7 +3,7 @@ import type { HttpClient, HttpReply } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import { type Attempt, lookup } from "../../src/extract/lookup.ts";
 import { type Answer, readAnswer } from "../../src/extract/read-answer.ts";
-import { receive, resultReader } from "../../src/jobs/receive.ts";
+import { receive, resultReader } from "../../src/jobs/lookup/receive.ts";
 import type { LookupAnswer, LookupRecord, Warehouse } from "../../src/load/warehouse.ts";
 import { silentLog } from "../../src/log.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { exitCodeOf } from "../../src/jobs/report.ts";
-import { readStatus } from "../../src/jobs/status.ts";
+import { exitCodeOf } from "../../src/jobs/run-report.ts";
+import { readStatus } from "../../src/jobs/report/status.ts";
 import { openWarehouse } from "../../src/load/open.ts";
 import type { RunRef, Warehouse } from "../../src/load/warehouse.ts";
 import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } from "./world.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { planJobs } from "../../src/jobs/plan.ts";
-import { exitCodeOf, zeroCounters } from "../../src/jobs/report.ts";
-import { readStatus } from "../../src/jobs/status.ts";
+import { planJobs } from "../../src/jobs/report/plan.ts";
+import { exitCodeOf, zeroCounters } from "../../src/jobs/run-report.ts";
+import { readStatus } from "../../src/jobs/report/status.ts";
 import { configOf, jobOf, repeats, startWorld, unaccountedRows } from "./world.ts";
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";

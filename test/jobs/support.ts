@@ -5,7 +5,7 @@ import type {
   ValidateEmailsJobConfig,
 } from "../../src/config/config.ts";
 import type { LookupCounts, LookupRecord, Outcome, PastRun } from "../../src/load/warehouse.ts";
-import { zeroCounters } from "../../src/jobs/report.ts";
+import { zeroCounters } from "../../src/jobs/run-report.ts";
 
 /** An input with every kind of field. */
 export const customers: InputConfig = {

@@ -8,7 +8,7 @@ import {
   moveCheckpoints,
   readCheckpointReport,
   streamsOf,
-} from "../../jobs/checkpoints.ts";
+} from "../../jobs/report/checkpoints.ts";
 import { findJob } from "../../jobs/job-selection.ts";
 import type { CheckpointMove, Warehouse } from "../../load/warehouse.ts";
 import { isYes } from "../ask.ts";

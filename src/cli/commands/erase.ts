@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
 import { LimitReachedError } from "../../errors.ts";
-import type { SpoolClearing } from "../../jobs/clear-spool.ts";
+import type { SpoolClearing } from "../../jobs/erase/clear-spool.ts";
 import {
   carryOutErasure,
   type ErasurePlan,
@@ -11,8 +11,8 @@ import {
   planErasure,
   sumOf,
   verifySearch,
-} from "../../jobs/erase.ts";
-import { leaveSegments, type LeftSegments } from "../../jobs/leave-segments.ts";
+} from "../../jobs/erase/erase.ts";
+import { leaveSegments, type LeftSegments } from "../../jobs/erase/leave-segments.ts";
 import { checkServiceHost } from "../../jobs/service-host.ts";
 import type { KnownBy } from "../../load/warehouse.ts";
 import { isYes } from "../ask.ts";

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
-import type { JobPlan } from "../../jobs/job-plan.ts";
+import type { JobPlan } from "../../jobs/report/job-plan.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";
-import { type PlanReport, planJobs } from "../../jobs/plan.ts";
+import { type PlanReport, planJobs } from "../../jobs/report/plan.ts";
 import { type Shard, shareLimits, wholeInput } from "../../jobs/shard.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { LimitReachedError } from "../../errors.ts";
-import { readRejects, type RejectReport } from "../../jobs/reject-report.ts";
+import { readRejects, type RejectReport } from "../../jobs/report/reject-report.ts";
 import type { RejectFilter, RejectWarehouse } from "../../load/warehouse.ts";
 import { isYes } from "../ask.ts";
 import type { Act, AddCommand } from "../command.ts";

@@ -6,7 +6,7 @@ import {
   readStatus,
   statusBeforeFirstRun,
   type StatusReport,
-} from "../../jobs/status.ts";
+} from "../../jobs/report/status.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { ago, ahead, count, counted, megabytes, percent } from "../figures.ts";

@@ -1,7 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
 import type { Config, SearchUsageJobConfig } from "../../../src/config/config.ts";
-import { givenCheckpoint, moveCheckpoints, readCheckpointReport } from "../../../src/jobs/checkpoints.ts";
+import {
+  givenCheckpoint,
+  moveCheckpoints,
+  readCheckpointReport,
+} from "../../../src/jobs/report/checkpoints.ts";
 import { silentLog } from "../../../src/log.ts";
 import { enrichSpec, makePeople, people } from "./people.ts";
 import { gist, matchAll, runNight } from "./nights.ts";

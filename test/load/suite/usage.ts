@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { EndpointUsageJobConfig } from "../../../src/config/config.ts";
-import { endpointUsageJob } from "../../../src/jobs/endpoint-usage.ts";
+import { endpointUsageJob } from "../../../src/jobs/usage/endpoint-usage.ts";
 import type { FeedContext } from "../../../src/jobs/feed-type.ts";
 import type { FeedCommit } from "../../../src/load/feed-warehouse.ts";
 import type { LedgerEntry, Warehouse } from "../../../src/load/warehouse.ts";

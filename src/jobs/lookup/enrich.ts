@@ -1,0 +1,72 @@
+import type { EnrichJobConfig } from "../../config/config.ts";
+import type { PersonUpdate } from "../../load/warehouse.ts";
+import type { Cell } from "../../schemas/convert.ts";
+import { enrichEndpoint, enrichFields, enrichListFields, enrichScalarFields } from "../../schemas/enrich.ts";
+import { extraCell, type FlatList, type FlatResult, flattenerOf } from "../../schemas/flatten.ts";
+import { personFields } from "../../schemas/person.ts";
+import { mergeExtra, pickExtra } from "./answer-extra.ts";
+import type { LookupJobType, ReadResult } from "./lookup-type.ts";
+import { readMatch } from "./resolve.ts";
+
+const flattener = flattenerOf(enrichEndpoint.result);
+const answerCellAt = Object.keys(enrichFields).map((name) => flattener.fieldNames.indexOf(name));
+const personNames = Object.keys(personFields);
+const personCellAt = personNames.map((name) => flattener.fieldNames.indexOf(name));
+const answerNames: ReadonlySet<string> = new Set(Object.keys(enrichFields));
+const personNameSet: ReadonlySet<string> = new Set(personNames);
+
+/** Reads results for a job that asked for some fields only, or (with an empty list) for all. */
+function readerFor(returnFields: readonly string[]): ReadResult {
+  const asked: ReadonlySet<string> | null = returnFields.length === 0 ? null : new Set(returnFields);
+  return (result, drift) => {
+    const { isMatch, pid } = readMatch(result);
+    const flat = flattener.flatten(result, pid, drift);
+    const cells = answerCellAt.map((i) => flat.object.cells[i] ?? null);
+    const outcome = isMatch ? "matched" : "unmatched";
+    if (pid !== null) {
+      const extra = pickExtra(flat.object.extra, (name) => answerNames.has(name));
+      return { outcome, servicePid: pid, cells, extra: extraCell(extra), person: personOf(pid, flat, asked) };
+    }
+    // Without a PID there is no person to keep the values under: they stay with the answer.
+    const homeless = pickExtra(result, (name, value) => personNameSet.has(name) && value !== null);
+    const rest = pickExtra(flat.object.extra, (name) => name !== "record_id");
+    return { outcome, servicePid: null, cells, extra: extraCell(mergeExtra(homeless, rest)), person: null };
+  };
+}
+
+/** The person of a match. What wasn't asked for and didn't come stays as it is stored. */
+function personOf(servicePid: string, flat: FlatResult, asked: ReadonlySet<string> | null): PersonUpdate {
+  const isAsked = (name: string) => asked === null || asked.has(name);
+  const scalars = personCellAt.map((at, i): Cell | undefined => {
+    const cell = flat.object.cells[at];
+    return cell === null && !isAsked(personNames[i] ?? "") ? undefined : cell;
+  });
+  const lists = flat.lists.map((list, i): FlatList | undefined =>
+    list?.rows.length === 0 && !isAsked(flattener.listNames[i] ?? "") ? undefined : list,
+  );
+  const extra = pickExtra(flat.object.extra, (name) => name !== "record_id" && !answerNames.has(name));
+  return {
+    servicePid,
+    scalars,
+    extra: extra === null && asked !== null ? undefined : extraCell(extra),
+    lists,
+  };
+}
+
+function returnFieldsIn({ return_fields: asked }: Readonly<Record<string, unknown>>): readonly string[] {
+  return Array.isArray(asked) ? asked.map(String) : [];
+}
+
+/** Fetches the person of each input row: `POST /v2/enrich` into `enrichment`, `person` and its children. */
+export const enrichJob: LookupJobType<EnrichJobConfig> = {
+  endpoint: enrichEndpoint,
+  inputFields: [...enrichScalarFields, ...enrichListFields],
+  requestParameters: (job) => ({
+    ...(job.matchConditionFields.length > 0 ? { match_condition_fields: job.matchConditionFields } : {}),
+    ...(job.returnFields.length > 0 ? { return_fields: job.returnFields } : {}),
+    ...(job.includePremiumFields ? { include_premium_fields: true } : {}),
+  }),
+  pidFrom: (job) => job.pidFrom,
+  validEmailsFrom: (job) => job.validEmailsFrom,
+  readerOf: (parameters) => readerFor(returnFieldsIn(parameters)),
+};

@@ -1,0 +1,87 @@
+import type { Config, LookupJobConfig } from "../../config/config.ts";
+import type { LookupCounts } from "../../load/warehouse.ts";
+import type { Cap } from "./caps.ts";
+import { durationText } from "../report/duration-text.ts";
+import {
+  type BillableEstimate,
+  billableText,
+  countText,
+  estimateBillable,
+  estimateSeconds,
+} from "./estimate.ts";
+import { bindLookup } from "./lookup-types.ts";
+
+/** What a run of a job will take. */
+export interface Forecast {
+  /** Distinct records that will be sent. */
+  readonly records: number;
+  readonly calls: number;
+  readonly billable: BillableEstimate;
+  readonly seconds: number;
+}
+
+/**
+ * Foresees what sending takes.
+ * @param given.cap What can be sent at most; null for no bound.
+ * @param given.toCome Rows that will be due only then: they wait for a job that comes first in the same run.
+ */
+export function forecastOf(
+  config: Pick<Config, "service">,
+  job: LookupJobConfig,
+  counts: LookupCounts,
+  given: { readonly cap: Cap | null; readonly toCome?: number },
+): Forecast {
+  const { cap, toCome = 0 } = given;
+  const { endpoint } = bindLookup(job);
+  const { concurrency, limits, requestsPerSecond } = config.service;
+  const toSend = Math.min(counts.toSend + toCome, cap?.records ?? Number.POSITIVE_INFINITY);
+  const calls = Math.ceil(toSend / endpoint.maxRecords);
+  const billable = estimateBillable(job.type, toSend, counts);
+  const rest = `, ${countText(toCome, "row")} that ${toCome === 1 ? "waits" : "wait"} for ${waitsFor(job)} included`;
+  return {
+    records: toSend,
+    calls,
+    billable: { ...billable, basis: toCome === 0 ? billable.basis : billable.basis + rest },
+    seconds: estimateSeconds(calls, {
+      concurrency,
+      requestsPerSecond: limits[endpoint.path]?.requestsPerSecond ?? requestsPerSecond,
+    }),
+  };
+}
+
+/** The forecast as a line for people. */
+export function forecastText(
+  job: LookupJobConfig,
+  counts: LookupCounts,
+  { calls, billable, seconds }: Forecast,
+  cap: Cap | null,
+): string {
+  const text = (count: number) =>
+    job.type === "validate_emails" ? countText(count, "address", "addresses") : countText(count, "row");
+  const found = [
+    `${job.name}: ${text(counts.read)} read`,
+    ...(counts.unchanged > 0 ? [countText(counts.unchanged, "unchanged", "unchanged")] : []),
+    `${text(counts.due)} due${reasonsText(counts)}`,
+    ...(counts.duplicate > 0 ? [countText(counts.duplicate, "duplicate")] : []),
+    ...(counts.waiting > 0 ? [`${text(counts.waiting)} waiting for ${waitsFor(job)}`] : []),
+    ...(counts.suppressed > 0 ? [`${text(counts.suppressed)} suppressed (erased people)`] : []),
+    ...(counts.rejectedBeforeSending > 0 ? [`${text(counts.rejectedBeforeSending)} rejected`] : []),
+  ];
+  const later =
+    counts.remaining > 0 && cap ? [`${text(counts.remaining)} left for later by ${cap.limitedBy}`] : [];
+  if (counts.toSend === 0) return [...found, ...later, "nothing to send"].join(", ");
+  const sending = `${countText(counts.toSend, "record")} to send in ${countText(calls, "call")}`;
+  const cost = `${billableText(billable)} billed (${billable.basis})`;
+  return [...found, ...later, sending, cost, `about ${durationText(seconds)}`].join(", ");
+}
+
+/** Why rows are due, in brackets, the most frequent reason first. */
+function reasonsText({ dueReasons }: LookupCounts): string {
+  const reasons = Object.entries(dueReasons).toSorted(([, a], [, b]) => b - a);
+  if (reasons.length === 0) return "";
+  return ` (${reasons.map(([reason, rows]) => countText(rows, reason, reason).replaceAll("_", " ")).join(", ")})`;
+}
+
+function waitsFor(job: LookupJobConfig): string {
+  return (job.type === "enrich" ? job.pidFrom : null) ?? "another job";
+}

@@ -1,0 +1,91 @@
+import type { ConnectionConfig, InputConfig, LookupJobConfig } from "../../config/config.ts";
+import type { InputConnection } from "../../load/input-source.ts";
+import type { InputShard, InputSource, LookupSpec } from "../../load/warehouse.ts";
+import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
+import { type BoundLookup, bindLookup } from "./lookup-types.ts";
+import { hashParameters } from "./parameters.ts";
+import { type Shard, wholeInput } from "../shard.ts";
+
+/** What of a request changes which records are due; `maxRecords` is the tightest of all limits. */
+export type SpecRequest = Pick<LookupSpec, "resend" | "acceptParameters" | "maxRecords"> & {
+  readonly shard: Shard;
+};
+
+/** What a plan or a first look assumes: no flag given. */
+export const plainRequest: SpecRequest = {
+  resend: false,
+  acceptParameters: null,
+  maxRecords: null,
+  shard: wholeInput,
+};
+
+/** The input as a job reads it: with the columns of these fields. Reads the connection's address. */
+export async function inputSourceOf(
+  input: InputConfig,
+  inputFields: readonly string[],
+): Promise<InputSource> {
+  const { source, connection, cursor } = input;
+  return {
+    name: input.name,
+    connection: connection && (await connectionOf(connection)),
+    relation:
+      source.kind === "sql"
+        ? { sql: source.sql }
+        : { table: source.schema === null ? [source.table] : [source.schema, source.table] },
+    where: input.where,
+    orderBy: input.orderBy,
+    key: input.key,
+    cursor: cursor === null ? null : { column: cursor, overlapMs: input.cursorOverlapMs },
+    fields: fieldsAmong(input, inputFields),
+  };
+}
+
+/** Another database as inputs are read from it. Reads its address. */
+export async function connectionOf(connection: ConnectionConfig): Promise<InputConnection> {
+  return connection.type === "postgres"
+    ? { type: "postgres", name: connection.name, url: await connection.url.read() }
+    : connection;
+}
+
+function fieldsAmong(input: InputConfig, inputFields: readonly string[]): InputSource["fields"] {
+  return Object.fromEntries(Object.entries(input.fields).filter(([field]) => inputFields.includes(field)));
+}
+
+/** Everything that decides which records of a job are due. */
+export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): Promise<LookupSpec> {
+  const bound = bindLookup(job);
+  const shard = inputShardOf(job, bound, request.shard);
+  const input = await inputSourceOf(job.input, [...bound.inputFields, ...(shard?.by.flat() ?? [])]);
+  return {
+    job: job.name,
+    type: job.type,
+    input,
+    refreshAfterMs: job.refreshAfterMs,
+    refreshUnmatchedAfterMs: job.refreshUnmatchedAfterMs,
+    pidFrom: bound.pidFrom,
+    dropsInvalidEmails: bound.validEmailsFrom !== null,
+    parametersHash: hashParameters(job, fieldsAmong(job.input, bound.inputFields)),
+    resend: request.resend,
+    acceptParameters: request.acceptParameters,
+    maxRecords: request.maxRecords,
+    shard,
+  };
+}
+
+const fieldsToResolve: ReadonlySet<string> = new Set([...resolveScalarFields, ...resolveListFields]);
+
+/**
+ * The part of the input that a shard reads. It hangs on nothing but the row itself, since shards don't start at one
+ * moment; and whatever is sent alike has to meet, also when only addresses found invalid make a difference.
+ */
+function inputShardOf(job: LookupJobConfig, bound: BoundLookup, { index, count }: Shard): InputShard | null {
+  if (count === 1) return null;
+  if (job.type === "validate_emails") return { index, count, by: [] };
+  const fields = Object.keys(job.input.fields);
+  const others = fields.filter((field) => field !== "emails");
+  const tell = others.filter((field) => fieldsToResolve.has(field));
+  const rest = others.filter((field) => !fieldsToResolve.has(field));
+  // A row has to be in the same shard of a resolve job and of those that send its PIDs along.
+  if (job.type === "resolve" || bound.pidFrom !== null) return { index, count, by: [tell, rest, ["emails"]] };
+  return { index, count, by: bound.validEmailsFrom === null ? [fields] : [others, ["emails"]] };
+}

@@ -1,0 +1,221 @@
+import type {
+  CounterDelta,
+  Coverage,
+  LookupAnswer,
+  LookupCounts,
+  LookupRecord,
+  LookupReject,
+  Outcome,
+} from "../../load/warehouse.ts";
+import type { RunCounter } from "../../schemas/ops.ts";
+import { type Counters, zeroCounters } from "../run-report.ts";
+
+/** What became of some records. */
+export interface Settled {
+  readonly answers: readonly Pick<LookupAnswer, "record" | "outcome">[];
+  readonly rejects: readonly Pick<LookupReject, "record">[];
+  /** Got no answer and stay due. */
+  readonly setAside: readonly LookupRecord[];
+  /** Why they were set aside, as a sentence; null when none were. */
+  readonly setAsideBecause: string | null;
+}
+
+/** Records given up without an answer. */
+export interface Unanswered {
+  readonly records: number;
+  /** The last reason. */
+  readonly because: string;
+}
+
+/** Adds up what a run does to its rows. */
+export interface Tally {
+  /** Takes note of records that the service has or may have processed. */
+  send(records: readonly LookupRecord[]): void;
+  /** Takes note of what became of records that were sent, once each, when it is committed. */
+  settle(settled: Settled): void;
+  /** Forgets records and counts of a call whose answer waits on disk: they count when it is loaded. */
+  takeBack(settled: Settled, counted: CounterDelta): void;
+  /** Takes note of whatever else is counted. */
+  add(delta: CounterDelta): void;
+  /** The counters so far; `records_remaining` are the rows not sent yet. */
+  counters(): Counters;
+  /** How much of the input has an answer now. */
+  coverage(source: string): Coverage;
+  /** Sent, and nothing came of them yet. */
+  readonly open: number;
+  readonly unanswered: Unanswered | null;
+}
+
+/** The records that something became of. */
+export function recordsOf({ answers, rejects, setAside }: Settled): readonly LookupRecord[] {
+  return [...answers.map(({ record }) => record), ...rejects.map(({ record }) => record), ...setAside];
+}
+
+/** What became of records of which the warehouse has rejected some instead of loading their answers. */
+export function withRefused(settled: Settled, recordIds: ReadonlySet<string>): Settled {
+  if (recordIds.size === 0) return settled;
+  const isRefused = ({ record }: { readonly record: LookupRecord }) => recordIds.has(record.recordId);
+  return {
+    ...settled,
+    answers: settled.answers.filter((answer) => !isRefused(answer)),
+    rejects: [...settled.rejects, ...settled.answers.filter(isRefused)],
+  };
+}
+
+type Row = LookupRecord["rows"][number];
+
+const blankRow = (priorOutcome: Outcome | null): Row => ({ sourceKey: "", inputHash: "", priorOutcome });
+
+/** One row each, as most records have: all of them share these. */
+const singleRows: ReadonlyMap<Outcome | null, readonly Row[]> = new Map(
+  ([null, "matched", "unmatched", "rejected"] as const).map((prior) => [prior, [blankRow(prior)]]),
+);
+
+function recordWithoutContent({ recordId, rows, occurrences }: LookupRecord): LookupRecord {
+  const [first] = rows;
+  const shared = rows.length === 1 && first ? singleRows.get(first.priorOutcome) : undefined;
+  const blank = shared ?? rows.map(({ priorOutcome }) => blankRow(priorOutcome));
+  return { recordId, json: "", sentHash: "", sentPid: null, rows: blank, occurrences };
+}
+
+/** What a tally needs of settled records: none of what they say. */
+export function withoutContent({ answers, rejects, setAside, setAsideBecause }: Settled): Settled {
+  return {
+    answers: answers.map(({ record, outcome }) => ({ record: recordWithoutContent(record), outcome })),
+    rejects: rejects.map(({ record }) => ({ record: recordWithoutContent(record) })),
+    setAside: setAside.map(recordWithoutContent),
+    setAsideBecause,
+  };
+}
+
+/** What settled records add to the counters. */
+export function countSettled(settled: Settled) {
+  const records = recordsOf(settled);
+  return {
+    records_sent: records.length,
+    records_duplicate: records.reduce((sum, { occurrences }) => sum + occurrences - 1, 0),
+    records_matched: settled.answers.filter(({ outcome }) => outcome === "matched").length,
+    records_rejected: settled.rejects.length,
+  } satisfies CounterDelta;
+}
+
+/** Starts with what the selection found. */
+export function createTally(counts: LookupCounts): Tally {
+  const added: Record<RunCounter, number> = {
+    ...zeroCounters,
+    records_read: counts.read,
+    records_unchanged: counts.unchanged,
+    records_suppressed: counts.suppressed,
+    records_waiting: counts.waiting,
+    records_rejected: counts.rejectedBeforeSending,
+    records_rejected_before_sending: counts.rejectedBeforeSending,
+  };
+  const states: Record<Outcome, number> = {
+    matched: counts.states.matched,
+    unmatched: counts.states.unmatched,
+    rejected: counts.states.rejected,
+  };
+  /** Sent, and nothing came of them yet: at most what is in flight. */
+  const open = new Set<string>();
+  /** Rows behind all records sent. */
+  let rowsBehindSent = 0;
+  let unanswered: Unanswered | null = null;
+  let rowsDue = counts.states.due;
+
+  function move(record: LookupRecord, outcome: Outcome): void {
+    open.delete(record.recordId);
+    rowsDue -= record.rows.length;
+    for (const { priorOutcome } of record.rows) {
+      if (priorOutcome !== null) states[priorOutcome] -= 1;
+      states[outcome] += 1;
+    }
+  }
+
+  function add(delta: CounterDelta): void {
+    // The cast restores what Object.entries forgets: the keys of a delta are counters.
+    for (const [name, value] of Object.entries(delta)) added[name as RunCounter] += value;
+  }
+
+  function counters(): Counters {
+    const duplicate = counts.reused + rowsBehindSent - added.records_sent;
+    const leftOut = counts.unchanged + counts.waiting + counts.suppressed + counts.rejectedBeforeSending;
+    const ended = leftOut + counts.reused + rowsBehindSent;
+    return { ...added, records_duplicate: duplicate, records_remaining: counts.read - ended };
+  }
+
+  return {
+    add,
+    counters,
+    get open() {
+      return open.size;
+    },
+    get unanswered() {
+      return unanswered;
+    },
+    send(records) {
+      for (const record of records) {
+        if (open.has(record.recordId)) continue;
+        open.add(record.recordId);
+        added.records_sent += 1;
+        rowsBehindSent += record.occurrences;
+      }
+    },
+    takeBack(settled, counted) {
+      for (const record of recordsOf(settled)) {
+        if (!open.delete(record.recordId)) continue;
+        added.records_sent -= 1;
+        rowsBehindSent -= record.occurrences;
+      }
+      add(Object.fromEntries(Object.entries(counted).map(([name, count]) => [name, -count])));
+    },
+    settle(settled) {
+      for (const { record, outcome } of settled.answers) move(record, outcome);
+      for (const { record } of settled.rejects) move(record, "rejected");
+      for (const record of settled.setAside) open.delete(record.recordId);
+      if (settled.setAside.length > 0) {
+        const records = (unanswered?.records ?? 0) + settled.setAside.length;
+        unanswered = { records, because: settled.setAsideBecause ?? "" };
+      }
+      const { records_matched, records_rejected } = countSettled(settled);
+      add({ records_matched, records_rejected });
+    },
+    coverage(source) {
+      return {
+        source,
+        inputRows: counts.states.rows,
+        answered: states.matched + states.unmatched,
+        matched: states.matched,
+        unmatched: states.unmatched,
+        rejected: states.rejected,
+        due: rowsDue,
+      };
+    },
+  };
+}
+
+/**
+ * What is wrong with a finished run's counters, or null. Every row read must have ended as exactly one of: unchanged,
+ * duplicate, suppressed, waiting, sent, rejected before sending, remaining.
+ */
+export function findLeak(counters: Counters, counts: LookupCounts): string | null {
+  const c = counters;
+  const ended =
+    c.records_unchanged +
+    c.records_duplicate +
+    c.records_suppressed +
+    c.records_waiting +
+    c.records_sent +
+    c.records_rejected_before_sending +
+    c.records_remaining;
+  if (ended !== c.records_read) return `${c.records_read} rows were read, but ${ended} are accounted for`;
+  // Every record that was not sent leaves at least its own row.
+  const atLeast = counts.remaining + counts.toSend - c.records_sent;
+  const isWholeSent = c.records_sent === counts.toSend;
+  if (c.records_sent <= counts.toSend && c.records_remaining >= atLeast) {
+    if (!isWholeSent || c.records_remaining === atLeast) return null;
+  }
+  return (
+    `${c.records_sent} of ${counts.toSend} records were sent and ${c.records_remaining} rows remain, ` +
+    `${counts.remaining} of them beyond the cap`
+  );
+}

@@ -1,0 +1,88 @@
+import { OWN_LIMITS } from "../../errors.ts";
+import { adviceFor } from "./advice.ts";
+import type { BudgetOutlook } from "./budget-outlook.ts";
+import type { Freshness } from "./freshness.ts";
+
+/** Something that wants somebody's attention. */
+export interface AttentionReport {
+  /** A job, or a budget. */
+  readonly subject: string;
+  readonly code: string;
+  readonly message: string;
+  readonly what_to_do: string;
+}
+
+/** What of a job's status is looked at. */
+interface JobFare {
+  readonly job: string;
+  readonly enabled: boolean;
+  readonly freshness: Freshness;
+  readonly last_success_at: string | null;
+  readonly last_run: {
+    readonly status: string;
+    readonly limited_by: string | null;
+    readonly error: string | null;
+  } | null;
+  readonly held_by: readonly {
+    readonly run_id: string;
+    readonly host: string;
+    readonly is_expired: boolean;
+  }[];
+}
+
+/** What of a status wants somebody's attention; `unusualRejects` says of jobs that they rejected unusually many records. */
+export function attentionOf(
+  jobs: readonly JobFare[],
+  unusualRejects: ReadonlyMap<string, string>,
+  budgets: readonly BudgetOutlook[],
+  budgetRatio: number,
+): readonly AttentionReport[] {
+  const enabled = jobs.filter((job) => job.enabled);
+  return [
+    ...enabled.flatMap(jobAttention),
+    ...enabled.flatMap(({ job }) => {
+      const message = unusualRejects.get(job);
+      return message === undefined ? [] : [note(job, "many_rejects", message)];
+    }),
+    ...budgets.flatMap((budget) => {
+      const { used, limit, left, period } = budget;
+      if (limit === 0 || (left > 0 && used < budgetRatio * limit)) return [];
+      const code = left === 0 ? "used_up" : "nearly_used";
+      const until = budget.lasts_until === null ? "" : `, at this pace until ${minute(budget.lasts_until)}`;
+      const message = `${used} of ${limit} records of the ${period} are used${left === 0 ? "" : until}; it is renewed at ${minute(budget.resets_at)}.`;
+      return [note(`budget ${budget.budget} ${period}`, code, message)];
+    }),
+  ];
+}
+
+function jobAttention(report: JobFare): readonly AttentionReport[] {
+  const { job, last_run: run, freshness, held_by: holders } = report;
+  const dead = holders.filter(({ is_expired }) => is_expired);
+  const found = dead.map(({ run_id, host }) =>
+    note(
+      job,
+      "lock_expired",
+      `Run ${run_id} on ${host} has given no sign of life for too long; the next run takes it over.`,
+    ),
+  );
+  if (run?.status === "failed" || run?.status === "skipped") {
+    found.push(note(job, run.status, run.error ?? "It did not succeed."));
+  } else if (run?.status === "limited" && !OWN_LIMITS.some((limit) => limit === run.limited_by)) {
+    const code = run.limited_by ?? "limited";
+    found.push(note(job, code, run.error ?? `It stopped at ${code}.`));
+  }
+  if (freshness === "stale" && found.length === 0) {
+    const since = report.last_success_at === null ? "never" : `at ${minute(report.last_success_at)}`;
+    found.push(note(job, "stale", `It has last succeeded ${since}, and was due since.`));
+  }
+  return found;
+}
+
+function note(subject: string, code: string, message: string): AttentionReport {
+  return { subject, code, message, what_to_do: adviceFor(code).next };
+}
+
+/** `2026-11-21 04:00 UTC`. */
+function minute(instant: string): string {
+  return `${instant.slice(0, 16).replace("T", " ")} UTC`;
+}

@@ -1,0 +1,55 @@
+import type { Config } from "../../config/config.ts";
+import type { LedgerDay } from "../../load/warehouse.ts";
+import type { BudgetReport } from "./budget-report.ts";
+
+const DAY_MS = 86_400_000;
+
+/** A budget, and how long it will last. */
+export interface BudgetOutlook extends BudgetReport {
+  /** When its period ends and it is whole again. */
+  readonly resets_at: string;
+  /** When it will be used up at the pace of the last days; null where it lasts for its period. */
+  readonly lasts_until: string | null;
+}
+
+/** How long budgets last at the pace of the ledger's days (UTC). */
+export function budgetOutlooks(
+  config: Pick<Config, "jobs">,
+  budgets: readonly BudgetReport[],
+  days: readonly LedgerDay[],
+  nowMs: number,
+): readonly BudgetOutlook[] {
+  return budgets.map((budget) => {
+    const resetsMs = endOfPeriod(budget.period, nowMs);
+    const pace = recordsPerMs(config, budget.budget, days, nowMs);
+    const lastsMs = budget.left === 0 ? nowMs : nowMs + budget.left / pace;
+    return {
+      ...budget,
+      resets_at: new Date(resetsMs).toISOString(),
+      // Within a day a job sends all at once: only a budget that is gone says something.
+      lasts_until:
+        lastsMs < resetsMs && (budget.period === "month" || budget.left === 0)
+          ? new Date(lastsMs).toISOString()
+          : null,
+    };
+  });
+}
+
+function endOfPeriod(period: BudgetReport["period"], nowMs: number): number {
+  const now = new Date(nowMs);
+  const [year, month, day] = [now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()];
+  return period === "day" ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1, 1);
+}
+
+/** Mean over the days from the first one in the ledger to now. */
+function recordsPerMs(
+  { jobs }: Pick<Config, "jobs">,
+  budget: string,
+  days: readonly LedgerDay[],
+  nowMs: number,
+): number {
+  const ofType = days.filter(({ job }) => jobs.find(({ name }) => name === job)?.type === budget);
+  const sent = ofType.reduce((sum, day) => sum + day.recordsSent, 0);
+  const firstMs = Math.min(nowMs, ...ofType.map(({ day }) => Date.parse(`${day}T00:00:00Z`)));
+  return sent / Math.max(nowMs - firstMs, DAY_MS);
+}

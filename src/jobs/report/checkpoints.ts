@@ -1,0 +1,191 @@
+import { randomUUID } from "node:crypto";
+import type { z } from "zod";
+import type { JobConfig, LookupJobConfig } from "../../config/config.ts";
+import { isFeedJob } from "../../config/job-kinds.ts";
+import { FixConfigurationError, JobLockedError, type Problem } from "../../errors.ts";
+import type { CheckpointMove } from "../../load/feed-warehouse.ts";
+import { passCursor } from "../../load/pass-checkpoint.ts";
+import type { Warehouse } from "../../load/warehouse.ts";
+import { bindFeed } from "../feed-types.ts";
+import { holdJob } from "../hold-job.ts";
+import { checkpointsLockedText } from "../lock-text.ts";
+import { inputSourceOf } from "../lookup/lookup-spec.ts";
+import type { JobServices } from "../services.ts";
+import { shardText, wholeInput } from "../shard.ts";
+import { throwProblems } from "../verify-inputs.ts";
+
+/** The document of `checkpoint --json`. */
+export interface CheckpointReport {
+  readonly job: string;
+  readonly type: string;
+  /** What a cursor of this type of job means. */
+  readonly meaning: string;
+  readonly checkpoints: readonly {
+    readonly stream: string;
+    readonly cursor: unknown;
+    readonly updated_at: string;
+    readonly run_id: string;
+  }[];
+}
+
+type Services = Pick<JobServices, "config" | "warehouse" | "clock">;
+
+/** The checkpoints of one job: what is in them, and which there can be. */
+interface Checkpoints {
+  readonly meaning: string;
+  readonly cursor: z.ZodObject;
+  readonly example: object;
+  streams(services: Services): Promise<readonly string[]>;
+  /** Why there is no stream. */
+  readonly noStream: string;
+  /** What only the warehouse can tell of a cursor of the right shape. */
+  check(warehouse: Warehouse, cursor: unknown): Promise<readonly Problem[]>;
+}
+
+const OF_LOOKUPS =
+  "value: the highest cursor value of the input that was seen; full_at: when all rows were last compared; stands_for: the mapping that " +
+  "both belong to. It only narrows the search for changes; without it all rows are compared";
+
+function checkpointsOf(job: JobConfig): Checkpoints {
+  if (!isFeedJob(job)) return lookupCheckpoints(job);
+  const feed = bindFeed(job);
+  return {
+    meaning: feed.cursorDoc,
+    cursor: feed.cursor,
+    example: feed.exampleCursor,
+    streams: (services) => feed.streams(services),
+    noStream: "the job that makes its segment has not done so yet",
+    check: async () => [],
+  };
+}
+
+function lookupCheckpoints({ input }: LookupJobConfig): Checkpoints {
+  return {
+    meaning: OF_LOOKUPS,
+    cursor: passCursor,
+    example: { value: "2026-11-20T22:15:00Z" },
+    streams: async () => (input.cursor === null ? [] : [input.name]),
+    noStream: `its input ${input.name} has no \`cursor:\`, so that each run compares all rows`,
+    async check(warehouse, cursor) {
+      const source = await inputSourceOf(input, Object.keys(input.fields));
+      throwProblems(await warehouse.checkInput(source));
+      const { value } = passCursor.parse(cursor);
+      if (await warehouse.isCursorValue(source, value)) return [];
+      return [{ path: "value", message: `is no value of the column ${input.cursor} of input ${input.name}` }];
+    },
+  };
+}
+
+/** Reads the checkpoints of a job; changes nothing. */
+export async function readCheckpointReport(
+  warehouse: Pick<Warehouse, "readCheckpoints"> | null,
+  job: JobConfig,
+): Promise<CheckpointReport> {
+  const stored = warehouse === null ? [] : await warehouse.readCheckpoints(job.name);
+  return {
+    job: job.name,
+    type: job.type,
+    meaning: checkpointsOf(job).meaning,
+    checkpoints: stored.map(({ stream, cursor, updatedAt, runId }) => ({
+      stream,
+      cursor,
+      updated_at: updatedAt,
+      run_id: runId,
+    })),
+  };
+}
+
+/** The streams that a job goes by, as far as they are known: the only ones whose checkpoints can be set. */
+export function streamsOf(services: Services, job: JobConfig): Promise<readonly string[]> {
+  return checkpointsOf(job).streams(services);
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+/**
+ * The checkpoint that a user gives a stream: keys that aren't named stay as they are stored. Throws a
+ * FixConfigurationError for one that the job couldn't go by, or that it wouldn't.
+ */
+export async function givenCheckpoint(
+  services: Services,
+  job: JobConfig,
+  stream: string,
+  given: unknown,
+): Promise<CheckpointMove> {
+  const kind = checkpointsOf(job);
+  const { warehouse, clock } = services;
+  const streams = await kind.streams(services);
+  const refuse = (what: string, problems: readonly Problem[]) =>
+    new FixConfigurationError(
+      "bad_checkpoint",
+      `${what} Nothing was changed. A cursor of ${job.name} looks like ${JSON.stringify(kind.example)}: ${kind.meaning}.`,
+      problems,
+    );
+  if (streams.length === 0) throw refuse(`${job.name} has no checkpoint to set: ${kind.noStream}.`, []);
+  if (!streams.includes(stream)) {
+    throw refuse(`${job.name} doesn't go by a stream ${stream}; it has ${streams.join(", ")}.`, []);
+  }
+  if (typeof given !== "object" || given === null || Array.isArray(given)) {
+    throw refuse("A cursor is a JSON object, with the keys that are to change.", []);
+  }
+  const known = Object.keys(kind.cursor.shape);
+  const unknown = Object.keys(given).filter((key) => !known.includes(key));
+  const stored = (await warehouse.readCheckpoints(job.name)).find((found) => found.stream === stream)?.cursor;
+  const before = Object.entries(typeof stored === "object" ? (stored ?? {}) : {});
+  // The times of feeds are the service's, whose clock may be another; `value` is a row's.
+  const times = before.map(([key, value]) => (key === "value" ? 0 : timeOf(value)));
+  const latestMs = Math.max(clock.now(), ...times);
+  const read = kind.cursor.safeParse({
+    ...Object.fromEntries(before.filter(([key]) => known.includes(key))),
+    ...given,
+  });
+  const problems = [
+    ...unknown.map((key) => ({ path: key, message: `is no key of it; there is ${known.join(", ")}` })),
+    ...(read.error?.issues ?? []).map(({ path, message }) => ({ path: path.join("."), message })),
+    ...Object.entries(given).flatMap(([key, value]) =>
+      key !== "value" && timeOf(value) > latestMs + DAY_MS
+        ? [{ path: key, message: "lies in the future, by the clock here and by what is stored" }]
+        : [],
+    ),
+  ];
+  if (problems.length === 0 && read.success) problems.push(...(await kind.check(warehouse, read.data)));
+  if (problems.length > 0 || !read.success) {
+    throw refuse(
+      `${job.name} couldn't go on from this cursor${before.length > 0 ? "" : ", and there is none yet that it would complete"}.`,
+      problems,
+    );
+  }
+  return { stream, cursor: read.data };
+}
+
+/** When a day or an instant of a cursor is; 0 for anything else. */
+function timeOf(value: unknown): number {
+  return typeof value === "string" && /^\d{4}-\d\d-\d\d/u.test(value) ? Date.parse(value) || 0 : 0;
+}
+
+/** Moves or forgets checkpoints of a job, while no process runs it. */
+export async function moveCheckpoints(
+  services: Pick<JobServices, "config" | "warehouse" | "clock" | "log" | "signal" | "progress">,
+  job: JobConfig,
+  runId: string,
+  /** Told once nobody else can move them. */
+  decide: () => Promise<readonly CheckpointMove[]>,
+): Promise<void> {
+  const wanted = { runId, job: job.name, jobType: job.type, shard: shardText(wholeInput) };
+  const hold = await holdJob(services, wanted, { wait: false });
+  if (hold.kind === "refused") throw new JobLockedError(checkpointsLockedText(job.name, hold.holders));
+  const { run, release } = hold.held;
+  try {
+    await services.warehouse.commitFeed({
+      run,
+      commitId: randomUUID(),
+      ledger: [],
+      drift: [],
+      counters: {},
+      upserts: [],
+      checkpoints: await decide(),
+    });
+  } finally {
+    await release();
+  }
+}

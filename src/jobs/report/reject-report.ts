@@ -1,0 +1,58 @@
+import type { RejectFilter, RejectWarehouse } from "../../load/warehouse.ts";
+import { explainReject } from "../../schemas/reject-codes.ts";
+
+/** The document of `rejects list --json`. */
+export interface RejectReport {
+  /** All that are meant, also those that are not shown. */
+  readonly rejects: number;
+  readonly groups: readonly {
+    readonly job: string;
+    readonly stage: string;
+    readonly code: string;
+    readonly rejects: number;
+    readonly means: string;
+    readonly what_to_do: string;
+    readonly first_at: string;
+    readonly last_at: string;
+  }[];
+  /** The newest ones. */
+  readonly records: readonly {
+    readonly job: string;
+    readonly source: string;
+    readonly source_key: string | null;
+    readonly stage: string;
+    readonly code: string;
+    readonly message: string;
+    readonly details: unknown;
+    readonly created_at: string;
+    readonly resolved_at: string | null;
+  }[];
+}
+
+/** Reads the rejects that a filter means, with what their codes say; none where no run has made the tables. */
+export async function readRejects(
+  warehouse: RejectWarehouse | null,
+  filter: RejectFilter,
+  options: { readonly all: boolean; readonly limit: number },
+): Promise<RejectReport> {
+  const groups = (await warehouse?.countRejects(filter, options)) ?? [];
+  const rows = (await warehouse?.listRejects(filter, options)) ?? [];
+  return {
+    rejects: groups.reduce((sum, group) => sum + group.rejects, 0),
+    groups: groups.map(({ job, stage, code, rejects, firstAt, lastAt }) => {
+      const { means, todo } = explainReject(code);
+      return { job, stage, code, rejects, means, what_to_do: todo, first_at: firstAt, last_at: lastAt };
+    }),
+    records: rows.map(({ sourceKey, createdAt, resolvedAt, ...row }) => ({
+      job: row.job,
+      source: row.source,
+      source_key: sourceKey,
+      stage: row.stage,
+      code: row.code,
+      message: row.message,
+      details: row.details,
+      created_at: createdAt,
+      resolved_at: resolvedAt,
+    })),
+  };
+}

@@ -1,0 +1,344 @@
+import type { JobConfig } from "../../config/config.ts";
+import type { JobStatus, LedgerDay, LockHolder, PastRun, TableFreshness } from "../../load/warehouse.ts";
+import { nextSlot } from "../../schedule/slots.ts";
+import { type AttentionReport, attentionOf } from "./attention.ts";
+import { type BudgetOutlook, budgetOutlooks } from "./budget-outlook.ts";
+import { budgetReports } from "./budget-report.ts";
+import { type CheckpointReport, readCheckpointReport } from "./checkpoints.ts";
+import { type Freshness, freshnessOf, schedulesByJob } from "./freshness.ts";
+import type { Counters } from "../run-report.ts";
+import { reportWaiting } from "../lookup/waiting-answers.ts";
+import { unusualRejects } from "../lookup/reject-ratio.ts";
+import { type SegmentReport, segmentReports } from "./segment-report.ts";
+import type { JobServices } from "../services.ts";
+
+/** A past run in the document of `status --json`. */
+export interface PastRunReport extends Counters {
+  readonly run_id: string;
+  readonly shard: string;
+  readonly status: string;
+  readonly limited_by: string | null;
+  readonly started_at: string;
+  readonly finished_at: string | null;
+  readonly records_due: number;
+  readonly error: string | null;
+}
+
+/** A process that runs a job, in the document of `status --json`. */
+export interface HolderReport {
+  readonly shard: string;
+  readonly run_id: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly since: string;
+  readonly last_heartbeat_at: string;
+  readonly expires_at: string;
+  /** No sign of life for too long: the next run takes the job over. */
+  readonly is_expired: boolean;
+}
+
+/** One job in the document of `status --json`. */
+export interface JobStatusReport {
+  readonly job: string;
+  readonly type: string;
+  readonly enabled: boolean;
+  /** Five cron fields; null for a job that runs along with others, or only by hand. */
+  readonly schedule: string | null;
+  readonly timezone: string;
+  /** When it is due next, by its own schedule or that of the job that it runs along with. */
+  readonly next_slot_at: string | null;
+  /**
+   * `fresh`: it succeeded after it was last due (without a schedule: its last run succeeded), or stopped at a cap of the
+   * user's own; `running`; `stale`; `never` succeeded; `off`: switched off.
+   */
+  readonly freshness: Freshness;
+  /** Null before the first run. */
+  readonly last_run: PastRunReport | null;
+  /** The newest run of each shard, of as many as `last_run` was one of; without shards `last_run` alone. */
+  readonly last_pass: readonly PastRunReport[];
+  readonly last_success_at: string | null;
+  /** Null before the first run that came to its end. */
+  readonly coverage: {
+    readonly source: string;
+    readonly input_rows: number;
+    readonly answered: number;
+    readonly matched: number;
+    readonly unmatched: number;
+    readonly rejected: number;
+    readonly due: number;
+    readonly oldest_answer_at: string | null;
+    /** The figures are sums over so many shards. */
+    readonly shards: number;
+    /** Fewer than `shards` only while no pass of all shards has ended. */
+    readonly shards_counted: number;
+  } | null;
+  /** Rejects not resolved yet, by code. */
+  readonly open_rejects: Readonly<Record<string, number>>;
+  /** How far a feed was read, or an input was seen, by stream; empty before the first commit. */
+  readonly checkpoints: CheckpointReport["checkpoints"];
+  /** Segments of a `segment_members` job that are known; empty for other jobs. */
+  readonly segments: readonly SegmentReport[];
+  /** Received answers in this data_dir that the next run loads, and their size on disk. */
+  readonly waiting_answers: { readonly calls: number; readonly bytes: number };
+  /** Who runs it now; several only when it is run in shards. */
+  readonly held_by: readonly HolderReport[];
+}
+
+/** What the service's own quota leaves. */
+export interface QuotaReport {
+  readonly org_id: string;
+  readonly observed_at: string;
+  readonly limit: number | null;
+  readonly left: number | null;
+}
+
+/** A span of a feed that can't be read any more. */
+export interface GapReport {
+  readonly job: string;
+  readonly stream: string;
+  /** Inclusive. */
+  readonly gap_start: string;
+  /** Exclusive. */
+  readonly gap_end: string;
+  readonly noticed_at: string;
+}
+
+/** One table in the document of `status --json`. */
+export interface TableFreshnessReport {
+  readonly table_name: string;
+  readonly last_success_at: string | null;
+  readonly last_changed_at: string | null;
+  readonly safe_until: string | null;
+}
+
+/** What one job sent on one day (UTC), in the document of `status --json`. */
+export interface LedgerDayReport {
+  readonly day: string;
+  readonly job: string;
+  /** Attempts. */
+  readonly calls: number;
+  /** Records in calls that were answered or may have been charged. */
+  readonly records_sent: number;
+  readonly records_matched: number;
+  /** Rows rejected, before or after sending. */
+  readonly records_rejected: number;
+  readonly possibly_billed: number;
+  readonly possibly_billed_twice: number;
+}
+
+/** The document of `status --json`. */
+export interface StatusReport {
+  /** Kind, place and schemas of the warehouse. */
+  readonly warehouse: string;
+  /** Service that the warehouse was filled from; null before the first run. */
+  readonly service_host: string | null;
+  readonly jobs: readonly JobStatusReport[];
+  /** What wants attention; empty when all is well. */
+  readonly attention: readonly AttentionReport[];
+  /** Quotas of the service's that a job has read; empty where none has. */
+  readonly quotas: readonly QuotaReport[];
+  /** What of feeds can't be read any more, the newest first. */
+  readonly gaps: readonly GapReport[];
+  /** Empty where no budget is set. */
+  readonly budgets: readonly BudgetOutlook[];
+  /** The last days on which something was sent or rejected, newest first. */
+  readonly days: readonly LedgerDayReport[];
+  /** Empty before the first run. */
+  readonly tables: readonly TableFreshnessReport[];
+  /** Received answers in this data_dir that no run of this configuration loads, or that are damaged. */
+  readonly answers_left_behind: readonly {
+    readonly folder: string;
+    readonly message: string;
+    readonly hint: string;
+  }[];
+}
+
+/** A budget that is used so far wants attention, unless the configuration says otherwise. */
+const BUDGET_RATIO = 0.9;
+/** Days of the ledger that are shown. */
+const DAYS = 7;
+
+/** Reads how the jobs of the configuration fare; changes nothing. */
+export async function readStatus({
+  config,
+  warehouse,
+  clock,
+}: Pick<JobServices, "config" | "warehouse" | "clock">): Promise<StatusReport> {
+  const isMigrated = await warehouse.isMigrated();
+  const waiting = await reportWaiting(config, warehouse);
+  const schedules = schedulesByJob(config);
+  const nowMs = clock.now();
+  const [segments, ...checkpoints] = await Promise.all([
+    warehouse.readSegments(),
+    ...config.jobs.map((job) => readCheckpointReport(isMigrated ? warehouse : null, job)),
+  ]);
+  const jobs: JobStatusReport[] = [];
+  const rejects = new Map<string, string>();
+  for (const [i, job] of config.jobs.entries()) {
+    const status = isMigrated ? await warehouse.jobStatus(job.name) : neverRun(job);
+    const told = status.lastRun && unusualRejects(job, status.lastRun.counters);
+    if (told !== null) rejects.set(job.name, told);
+    jobs.push({
+      ...statusReport(job, status, {
+        schedule: (job.enabled ? schedules.get(job.name) : null) ?? null,
+        staleAfterMs: config.alerts?.staleAfterMs ?? null,
+        nowMs,
+      }),
+      checkpoints: checkpoints[i]?.checkpoints ?? [],
+      segments: segmentReports(config, job, { segments, checkpoints }),
+      waiting_answers: waiting.byJob.get(job.name) ?? { calls: 0, bytes: 0 },
+    });
+  }
+  const days = await warehouse.ledgerDays(DAYS);
+  const budgets = budgetOutlooks(config, budgetReports(config, await warehouse.budgetUse()), days, nowMs);
+  return {
+    warehouse: warehouse.description,
+    service_host: isMigrated ? await warehouse.readServiceHost() : null,
+    jobs,
+    attention: attentionOf(jobs, rejects, budgets, config.alerts?.budgetRatio ?? BUDGET_RATIO),
+    quotas: (await warehouse.readQuotas()).map(({ orgId, observedAt, limit, left }) => ({
+      org_id: orgId,
+      observed_at: observedAt,
+      limit,
+      left,
+    })),
+    gaps: (await warehouse.readGaps()).map((gap) => ({
+      job: gap.job,
+      stream: gap.stream,
+      gap_start: gap.gapStart,
+      gap_end: gap.gapEnd,
+      noticed_at: gap.noticedAt,
+    })),
+    budgets,
+    days: days.map(dayReport),
+    tables: isMigrated ? (await warehouse.tableFreshness()).map(freshnessReport) : [],
+    answers_left_behind: waiting.remarks.map(({ path, message, hint = "" }) => ({
+      folder: path,
+      message,
+      hint,
+    })),
+  };
+}
+
+/** The status before the first run has made the embedded database. */
+export function statusBeforeFirstRun(config: JobServices["config"], nowMs: number): StatusReport {
+  const schedules = schedulesByJob(config);
+  return {
+    warehouse: "The embedded database, which the first run makes",
+    service_host: null,
+    jobs: config.jobs.map((job) => ({
+      ...statusReport(job, neverRun(job), {
+        schedule: (job.enabled ? schedules.get(job.name) : null) ?? null,
+        staleAfterMs: null,
+        nowMs,
+      }),
+      checkpoints: [],
+      segments: [],
+      waiting_answers: { calls: 0, bytes: 0 },
+    })),
+    attention: [],
+    quotas: [],
+    gaps: [],
+    budgets: budgetOutlooks(config, budgetReports(config, []), [], nowMs),
+    days: [],
+    tables: [],
+    answers_left_behind: [],
+  };
+}
+
+function neverRun(job: JobConfig): JobStatus {
+  return {
+    job: job.name,
+    lastRun: null,
+    lastPass: [],
+    lastSuccessAt: null,
+    coverage: null,
+    openRejects: {},
+    holders: [],
+  };
+}
+
+function statusReport(
+  job: JobConfig,
+  status: JobStatus,
+  given: Parameters<typeof freshnessOf>[2],
+): Omit<JobStatusReport, "checkpoints" | "segments" | "waiting_answers"> {
+  const { lastRun, lastPass, coverage } = status;
+  const { schedule, nowMs } = given;
+  const next = schedule && nextSlot(schedule, nowMs);
+  return {
+    job: job.name,
+    type: job.type,
+    enabled: job.enabled,
+    schedule: job.schedule,
+    timezone: job.timezone,
+    next_slot_at: next && new Date(next.atMs).toISOString(),
+    freshness: freshnessOf(job, status, given),
+    last_run: lastRun && pastRunReport(lastRun),
+    last_pass: lastPass.map(pastRunReport),
+    last_success_at: status.lastSuccessAt,
+    coverage: coverage && {
+      source: coverage.source,
+      input_rows: coverage.inputRows,
+      answered: coverage.answered,
+      matched: coverage.matched,
+      unmatched: coverage.unmatched,
+      rejected: coverage.rejected,
+      due: coverage.due,
+      oldest_answer_at: coverage.oldestAnswerAt,
+      shards: coverage.shards,
+      shards_counted: coverage.shardsCounted,
+    },
+    open_rejects: status.openRejects,
+    held_by: status.holders.map(holderReport),
+  };
+}
+
+function holderReport(holder: LockHolder): HolderReport {
+  return {
+    shard: holder.shard,
+    run_id: holder.runId,
+    host: holder.host,
+    pid: holder.pid,
+    since: holder.acquiredAt,
+    last_heartbeat_at: holder.heartbeatAt,
+    expires_at: holder.expiresAt,
+    is_expired: holder.isExpired,
+  };
+}
+
+function pastRunReport(run: PastRun): PastRunReport {
+  return {
+    run_id: run.runId,
+    shard: run.shard,
+    status: run.status,
+    limited_by: run.limitedBy,
+    started_at: run.startedAt,
+    finished_at: run.finishedAt,
+    records_due: run.recordsDue,
+    ...run.counters,
+    error: run.error,
+  };
+}
+
+function dayReport(day: LedgerDay): LedgerDayReport {
+  return {
+    day: day.day,
+    job: day.job,
+    calls: day.calls,
+    records_sent: day.recordsSent,
+    records_matched: day.recordsMatched,
+    records_rejected: day.recordsRejected,
+    possibly_billed: day.possiblyBilled,
+    possibly_billed_twice: day.possiblyBilledTwice,
+  };
+}
+
+function freshnessReport(table: TableFreshness): TableFreshnessReport {
+  return {
+    table_name: table.tableName,
+    last_success_at: table.lastSuccessAt,
+    last_changed_at: table.lastChangedAt,
+    safe_until: table.safeUntil,
+  };
+}

@@ -1,0 +1,178 @@
+import { z } from "zod";
+import type { DeathSignalsJobConfig } from "../../config/config.ts";
+import { openResults, type RepeatableResults } from "../../extract/read-answer.ts";
+import { cursorInstant } from "../../load/cursor-values.ts";
+import { type Cell, jsonType } from "../../schemas/convert.ts";
+import {
+  deathSignalFields,
+  deathSignalsEndpoint,
+  signalColumn,
+  signalMetadataFields,
+} from "../../schemas/death-signals.ts";
+import { DriftLog } from "../../schemas/drift.ts";
+import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
+import { text } from "../../schemas/field.ts";
+import { jsonText } from "../../schemas/json-text.ts";
+import {
+  forEachSegment,
+  foreseeSegments,
+  type KnownSegment,
+  segmentGone,
+  segmentStreams,
+} from "./feed-segments.ts";
+import { type FeedReject, upsertRejects } from "./feed-rejects.ts";
+import type { FeedContext, FeedJobType } from "../feed-type.ts";
+
+const { name: endpoint, method, path } = deathSignalsEndpoint;
+
+const keys = ["obituary_id", "service_pid"] as const;
+const signal = flattenerOf({
+  fields: { obituary_id: text("indirect", ""), service_pid: text("direct", ""), ...deathSignalFields },
+  lists: {},
+});
+const metadata = flattenerOf({ fields: signalMetadataFields, lists: {} }, "signal_metadata.");
+const columns = [...signal.fieldNames, ...metadata.fieldNames.map(signalColumn), "signal_metadata", "_extra"];
+
+/** One signal as read. */
+type Signal =
+  | { readonly kind: "row"; readonly row: readonly Cell[] }
+  | { readonly kind: "reject"; readonly ids: readonly (string | null)[] };
+
+/** A signal's id, which may come as a number. */
+function idOf(value: unknown): string | null {
+  if (typeof value === "number") return String(value);
+  return typeof value === "string" && value !== "" ? value : null;
+}
+
+/** The row of one signal; for one that can't be told apart from others what ids it has. */
+function readSignal(result: JsonObject, drift: DriftLog): Signal {
+  const { signal_metadata: sent, ...rest } = result;
+  const ids = keys.map((key) => idOf(result[key]));
+  if (ids.includes(null)) {
+    for (const [i, id] of ids.entries()) {
+      if (id === null) drift.note("unexpected_type", keys[i] ?? "", typeof result[keys[i] ?? ""]);
+    }
+    return { kind: "reject", ids };
+  }
+  const { object } = signal.flatten({ ...rest, obituary_id: ids[0], service_pid: ids[1] }, null, drift);
+  // What the metadata holds beyond its known keys stays in it: that isn't drift.
+  const isObject = isJsonObject(sent);
+  if (!isObject && sent !== undefined && sent !== null) {
+    drift.note("unexpected_type", "signal_metadata", jsonType(sent));
+  }
+  const known = isObject ? Object.entries(sent) : [];
+  const picked = Object.fromEntries(known.filter(([key]) => Object.hasOwn(signalMetadataFields, key)));
+  const ofMetadata = metadata.flatten(picked, null, drift).object.cells;
+  const whole = sent === undefined || sent === null ? null : jsonText(sent);
+  const row = [
+    ...object.cells.map((cell) => cell ?? null),
+    ...ofMetadata.map((cell) => cell ?? null),
+    typeof whole === "string" ? whole : null,
+    extraCell(object.extra),
+  ];
+  return { kind: "row", row };
+}
+
+function* readSignals(answer: RepeatableResults, drift: DriftLog): Generator<Signal> {
+  for (const result of answer.results(drift)) {
+    yield isJsonObject(result) ? readSignal(result, drift) : { kind: "reject", ids: keys.map(() => null) };
+  }
+}
+
+function* rowsOf(answer: RepeatableResults, drift: DriftLog): Generator<readonly Cell[]> {
+  for (const signal of readSignals(answer, drift)) if (signal.kind === "row") yield signal.row;
+}
+
+/** Signals that can't be stored: the same ones, as long as the service sends them so. */
+function* rejectsOf(answer: RepeatableResults, job: string, segmentId: string): Generator<FeedReject> {
+  for (const signal of readSignals(answer, new DriftLog(endpoint))) {
+    if (signal.kind === "row") continue;
+    const [obituaryId = null, pid = null] = signal.ids;
+    const missing = keys.filter((_, i) => signal.ids[i] === null);
+    yield {
+      identity: ["death signal", job, segmentId, obituaryId, pid],
+      sourceKey: pid ?? obituaryId,
+      message: "The signal lacks an id that tells it from others.",
+      details: JSON.stringify({ missing }),
+    };
+  }
+}
+
+/** Rows that are made anew each time they are read, without noting again what differs. */
+function again<T>(rows: () => Iterable<T>): Iterable<T> {
+  return { [Symbol.iterator]: () => rows()[Symbol.iterator]() };
+}
+
+async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: KnownSegment): Promise<void> {
+  const reply = await context.call({
+    endpoint,
+    method,
+    path: `${path}?segment_id=${encodeURIComponent(id)}`,
+    body: null,
+    expects: [404],
+    read: openResults,
+  });
+  if (reply.kind === "refused") throw segmentGone(context.job.name, endpoint, id);
+  const { value: answer, answeredAt, apiRequestId } = reply;
+  const drift = new DriftLog(endpoint);
+  const received = { row: 0, reject: 0 };
+  for (const { kind } of readSignals(answer, drift)) received[kind] += 1;
+  const rows = () => rowsOf(answer, new DriftLog(endpoint));
+  const scope = { segment_id: id };
+  const missing = { scope, flag: "is_present", since: "removed_seen_at", at: answeredAt };
+  const [signals] = await context.commit({
+    drift: drift.entries(),
+    counters: { records_received: received.row + received.reject, records_rejected: received.reject },
+    upserts: [
+      { table: "death_signal", columns, rows: again(rows) },
+      {
+        table: "segment_death_signal",
+        columns: [
+          "segment_id",
+          "obituary_id",
+          "service_pid",
+          "first_seen_at",
+          "is_present",
+          "removed_seen_at",
+        ],
+        keep: ["first_seen_at"],
+        rows: again(function* () {
+          for (const [obituaryId = null, pid = null] of rows())
+            yield [id, obituaryId, pid, answeredAt, "true", null];
+        }),
+        // A signal that can't be told apart may be any of those that seem to be gone.
+        ...(received.reject > 0 ? {} : { missing }),
+      },
+      // Resolves what came whole this time, or not at all.
+      upsertRejects({ run: context.run, source: id, code: "missing_id", apiRequestId, at: answeredAt }, () =>
+        rejectsOf(answer, context.job.name, id),
+      ),
+    ],
+    checkpoints: [{ stream: id, cursor: { checked_at: answeredAt } }],
+  });
+  context.log.info(
+    {
+      job: context.job.name,
+      segment_id: id,
+      signals: received.row,
+      rejected: received.reject,
+      new: signals?.inserted ?? 0,
+    },
+    "death_signals_read",
+  );
+}
+
+/** Keeps the death signals of segments: `GET /v2/segments/signals/deaths`, one call each. */
+export const deathSignalsJob: FeedJobType<DeathSignalsJobConfig> = {
+  endpoints: [deathSignalsEndpoint],
+  cursorDoc:
+    "checked_at: when the segment was last read; it doesn't steer anything, since each run reads all signals",
+  cursor: z.object({ checked_at: cursorInstant }),
+  exampleCursor: { checked_at: "2026-11-21T04:00:00Z" },
+  streams: segmentStreams,
+  async forecast(context) {
+    const { segments, remarks } = await foreseeSegments(context, context.job.segments);
+    return { calls: segments.length, toSend: 0, remarks };
+  },
+  run: (context) => forEachSegment(context, context.job.segments, (segment) => syncSegment(context, segment)),
+};

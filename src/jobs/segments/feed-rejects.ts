@@ -1,0 +1,71 @@
+import { hash } from "node:crypto";
+import type { RunRef } from "../../load/books.ts";
+import type { FeedUpsert } from "../../load/feed-warehouse.ts";
+import type { Cell } from "../../schemas/convert.ts";
+import { type RejectCode, rejectCodes } from "../../schemas/reject-codes.ts";
+
+/** A record that a feed can't take, and that it finds again each time. */
+export interface FeedReject {
+  /** Tells it from the others of its job. */
+  readonly identity: readonly (string | null)[];
+  readonly sourceKey: string | null;
+  readonly message: string;
+  readonly details?: string;
+}
+
+/** Where rejects of a feed come from, and when they were seen, ISO 8601. */
+export interface RejectSource {
+  readonly run: RunRef;
+  readonly source: string;
+  readonly code: keyof typeof rejectCodes;
+  readonly apiRequestId: string | null;
+  readonly at: string;
+}
+
+const columns = [
+  "reject_id",
+  "run_id",
+  "job",
+  "source",
+  "source_key",
+  "stage",
+  "code",
+  "message",
+  "details",
+  "api_request_id",
+  "created_at",
+  "resolved_at",
+];
+
+/** A UUID that is the same for the same values. */
+function stableUuid(values: readonly (string | null)[]): string {
+  const digits = hash("sha256", JSON.stringify(values), "hex");
+  return digits.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/u, "$1-$2-8$3-8$4-$5");
+}
+
+/**
+ * Keeps one open row of `reject` for each of the given records as long as they come, and resolves those of the same source
+ * and code that came no more. `rejects` is asked anew for each reading.
+ */
+export function upsertRejects(
+  { run, source, code, apiRequestId, at }: RejectSource,
+  rejects: () => Iterable<FeedReject>,
+): FeedUpsert {
+  const { stage }: RejectCode = rejectCodes[code];
+  return {
+    table: "reject",
+    columns,
+    keep: ["run_id", "api_request_id", "created_at"],
+    rows: {
+      *[Symbol.iterator](): Generator<readonly Cell[]> {
+        for (const { identity, sourceKey, message, details = null } of rejects()) {
+          const id = stableUuid(identity);
+          const told = [sourceKey, stage, code, message, details];
+          // Whoever dropped or retried it meanwhile: it is as it was.
+          yield [id, run.runId, run.job, source, ...told, apiRequestId, at, null];
+        }
+      },
+    },
+    missing: { scope: { job: run.job, source, code }, flag: null, since: "resolved_at", at },
+  };
+}

@@ -1,0 +1,171 @@
+import type { Config, SegmentConfig, SegmentPushJobConfig } from "../../config/config.ts";
+import { LimitReachedError, StopJobError } from "../../errors.ts";
+import type { StoredCheckpoint } from "../../load/feed-warehouse.ts";
+import { segmentOfPush } from "./push-checkpoint.ts";
+import type { FeedContext, ForecastContext } from "../feed-type.ts";
+
+/** A segment of a job, its id known. */
+export interface KnownSegment {
+  readonly id: string;
+  /** What the configuration calls it; null for nothing. */
+  readonly name: string | null;
+}
+
+/** Codes of what may be wrong with one segment alone; all others end the job. */
+const ABOUT_ONE_SEGMENT: ReadonlySet<string> = new Set([
+  "segment_gone",
+  "segment_unknown",
+  "bad_checkpoint",
+  "no_answer",
+  "page_not_advancing",
+  "request_refused",
+  "unexpected_status",
+  "work_table_lost",
+]);
+
+/** Segments in a row that get no answer: then it isn't about them. */
+const MAX_UNANSWERED = 3;
+
+/**
+ * Does something with each segment of a job, once also where it is named twice. What hinders one doesn't hinder the others; in
+ * the end it is thrown, all of it.
+ */
+export async function forEachSegment(
+  context: FeedContext,
+  segments: readonly SegmentConfig[],
+  work: (segment: KnownSegment) => Promise<void>,
+): Promise<void> {
+  const problems: StopJobError[] = [];
+  let decisive: StopJobError | null = null;
+  const done = new Set<string>();
+  let unanswered = 0;
+  for (const segment of segments) {
+    let id: string | null = null;
+    try {
+      const known = await knownSegment(context, segment);
+      ({ id } = known);
+      if (done.has(id)) continue;
+      done.add(id);
+      await work(known);
+      unanswered = 0;
+    } catch (error) {
+      if (context.signal.aborted) throw error;
+      if (error instanceof LimitReachedError && decisive) {
+        // A failure outranks a limit: what is wrong with the others mustn't be lost.
+        throw new StopJobError(decisive.code, [...problems, error].map(({ message }) => message).join(" "));
+      }
+      if (!(error instanceof StopJobError)) throw error;
+      const problem = about(id, error);
+      problems.push(problem);
+      const endsJob = !ABOUT_ONE_SEGMENT.has(error.code);
+      if (endsJob) decisive = problem;
+      else decisive ??= problem;
+      unanswered = error.code === "no_answer" ? unanswered + 1 : 0;
+      if (endsJob || unanswered >= MAX_UNANSWERED) break;
+    }
+  }
+  if (!decisive) return;
+  throw new StopJobError(decisive.code, problems.map(({ message }) => message).join(" "));
+}
+
+/** A problem whose message names the segment. */
+function about(id: string | null, error: StopJobError): StopJobError {
+  if (id === null || error.message.includes(id)) return error;
+  return new StopJobError(error.code, `Segment ${id}: ${error.message}`, { cause: error });
+}
+
+/** A segment that the service doesn't know (any more). */
+export function segmentGone(job: string, endpoint: string, id: string): StopJobError {
+  return new StopJobError(
+    "segment_gone",
+    `${job}: ${endpoint}: the service knows no segment ${id} (404): it was deleted, or belongs to another organization. ` +
+      "What is known of it stays, and nobody counts as removed for it. Take it out of the configuration, or correct its id.",
+  );
+}
+
+/**
+ * The id of a segment; null for one that the job which fills it has not made yet. Throws a StopJobError where that job's
+ * checkpoint can't be read.
+ * @param checkpointsOf those of a job.
+ */
+export function segmentIdOf(
+  config: Pick<Config, "jobs">,
+  segment: SegmentConfig,
+  checkpointsOf: (job: string) => readonly Pick<StoredCheckpoint, "stream" | "cursor">[],
+): string | null {
+  if (segment.kind === "id") return segment.id;
+  return (
+    pushOf(config, segment.job).segmentId ??
+    segmentOfPush(segment.job, checkpointsOf(segment.job))?.segmentId ??
+    null
+  );
+}
+
+function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfig {
+  const push = config.jobs.find((job) => job.name === name);
+  if (push?.type !== "segment_push") throw new Error(`${name} has passed as a segment_push job`);
+  return push;
+}
+
+/** Why the segment of a push isn't known, and what to do; without a full stop. */
+function notMadeYet(config: Pick<Config, "jobs">, push: string): string {
+  return pushOf(config, push).enabled
+    ? `${push} has not made its segment yet; run it first`
+    : `${push} has not made its segment yet, and is switched off; switch it on and run it first`;
+}
+
+/** {@link segmentIdOf} by what the warehouse has stored. */
+async function storedIdOf(
+  { config, warehouse }: Pick<FeedContext, "config" | "warehouse">,
+  segment: SegmentConfig,
+): Promise<string | null> {
+  const stored = segment.kind === "id" ? [] : await warehouse.readCheckpoints(segment.job);
+  return segmentIdOf(config, segment, () => stored);
+}
+
+async function knownSegment(context: FeedContext, segment: SegmentConfig): Promise<KnownSegment> {
+  if (segment.kind === "id") return segment;
+  const { config, outage, warehouse } = context;
+  const id = await outage.outlast(() => storedIdOf({ config, warehouse }, segment));
+  if (id !== null) return { id, name: segment.name ?? pushOf(config, segment.job).segmentName };
+  throw new StopJobError("segment_unknown", `${context.job.name}: ${notMadeYet(config, segment.job)}.`);
+}
+
+/** The streams of a job that reads segments: their ids. */
+export async function segmentStreams(
+  { segments }: { readonly segments: readonly SegmentConfig[] },
+  services: Pick<FeedContext, "config" | "warehouse">,
+): Promise<readonly string[]> {
+  const ids = segments.map(async (segment) => (await storedIdOf(services, segment)) ?? []);
+  return [...new Set((await Promise.all(ids)).flat())];
+}
+
+/** A segment of a job, as far as a forecast knows it. */
+export interface ForeseenSegment {
+  /** Null for one that a job before it in the same plan will make. */
+  readonly id: string | null;
+  readonly name: string;
+  /** Members that it will have then, where a job before it changes it; else null. */
+  readonly sizeToCome: number | null;
+}
+
+/** The segments that a run could look at, and what is to be said of the others. */
+export async function foreseeSegments(
+  { config, warehouse, sizesToCome }: ForecastContext,
+  segments: readonly SegmentConfig[],
+): Promise<{ readonly segments: readonly ForeseenSegment[]; readonly remarks: readonly string[] }> {
+  const found: ForeseenSegment[] = [];
+  const remarks: string[] = [];
+  for (const segment of segments) {
+    const id = await storedIdOf({ config, warehouse }, segment);
+    if (id !== null && found.some((known) => known.id === id)) continue;
+    const sizeToCome = segment.kind === "id" ? null : (sizesToCome.get(segment.job) ?? null);
+    if (segment.kind === "job" && id === null && sizeToCome === null) {
+      remarks.push(notMadeYet(config, segment.job));
+    } else {
+      const name = segment.name ?? (segment.kind === "id" ? segment.id : `the segment of ${segment.job}`);
+      found.push({ id, name, sizeToCome });
+    }
+  }
+  return { segments: found, remarks };
+}

@@ -1,0 +1,200 @@
+import { expect, test } from "vitest";
+import { carryOutErasure, planErasure } from "../../../src/jobs/erase/erase.ts";
+import { planJobs } from "../../../src/jobs/report/plan.ts";
+import { leaveSegments } from "../../../src/jobs/erase/leave-segments.ts";
+import { findTraces, findTracesAnywhere } from "../../load/suite/erasure.ts";
+import { startRecordingProxy } from "../lookup/recording-proxy.ts";
+import { configOf, jobOf, startWorld, unaccountedRows, type World } from "../world.ts";
+
+const config = configOf(`
+  vip_push: { type: segment_push, name: "VIP customers", sql: "select pid as service_pid from crm.vip" }
+  vip_members: { type: segment_members, segments: [{ job: vip_push }] }
+  deaths: { type: death_signals, segments: [{ job: vip_push }] }`);
+
+/** PIDs of the segment as the service has it. */
+async function membersOf(world: World, name: string): Promise<readonly string[]> {
+  // What the sandbox's controls answer.
+  const { segments } = (await world.control("/segments")) as {
+    segments: { segment_id: string; name: string }[];
+  };
+  const id = segments.find((segment) => segment.name === name)?.segment_id;
+  const { members } = (await world.control(`/segments/${id}/members?limit=100000`)) as {
+    members: { service_pid: string; is_member: boolean }[];
+  };
+  return members.filter(({ is_member }) => is_member).map(({ service_pid: pid }) => pid);
+}
+
+async function traces(world: World, pid: string): Promise<readonly string[]> {
+  return await findTraces({ sql: (text: string) => world.rows(text) }, [pid]);
+}
+
+/** A world where the service knows sixty people, in the order of their PIDs, whom the query gives. */
+async function startVips(): Promise<{ readonly world: World; readonly pids: readonly string[] }> {
+  const world = await startWorld({ rows: 0, people: 3000, config });
+  await world.control("/segments", { name: "everybody", members: 60 });
+  const pids = (await membersOf(world, "everybody")).toSorted();
+  await world.rows("CREATE TABLE crm.vip (pid text)");
+  await world.rows(
+    `INSERT INTO crm.vip SELECT * FROM json_array_elements_text('${JSON.stringify(pids)}'::json)`,
+  );
+  return { world, pids };
+}
+
+/** Erases somebody, as the command does with `--remove-from-segments`. */
+async function eraseFromSegments(world: World, pid: string): Promise<void> {
+  const services = await world.services();
+  const { found } = await planErasure(services, { pids: [pid], emails: [], rows: [] });
+  await carryOutErasure(services, found, () => leaveSegments(services, found.people.pids));
+}
+
+/** Tables of any name in which somebody stands, but for those that are left on purpose. */
+async function tracesAnywhere(world: World, pid: string): Promise<readonly string[]> {
+  const names = await world.rows(`SELECT relname AS name FROM pg_class
+    WHERE relnamespace = 'person_data'::regnamespace AND relkind IN ('r', 'p')`);
+  const place = {
+    sql: (text: string) => world.rows(text),
+    tableNames: async () => names.flatMap(({ name }) => name ?? []),
+    rowsText: async (table: string) => JSON.stringify(await world.rows(`SELECT * FROM person_data.${table}`)),
+  };
+  return await findTracesAnywhere(place, [pid]);
+}
+
+test("whoever is erased while a push is under way ends up in no segment and no table, sent already or not", async () => {
+  const { world, pids } = await startVips();
+  const { http } = await world.services();
+  const [inFlight = "", notYet = ""] = [pids[3], pids[50]];
+  let adds = 0;
+  const left: string[] = [];
+  const request: typeof http.request = async (asked) => {
+    if (!asked.path.endsWith("/members/add")) return await http.request(asked);
+    adds += 1;
+    // The whole is refused, so that it goes in halves.
+    if (adds === 1) {
+      const head = { kind: "response", status: 413, retryAfter: null, date: null, location: null } as const;
+      return { ...head, contentEncoding: null, body: Buffer.from("{}"), keyVersion: 0 };
+    }
+    if (adds === 2) {
+      for (const pid of [inFlight, notYet]) await eraseFromSegments(world, pid);
+      for (const pid of [inFlight, notYet]) left.push(...(await tracesAnywhere(world, pid)));
+    }
+    return await http.request(asked);
+  };
+  const report = await world.run({ jobs: ["vip_push"] }, { http: { ...http, request } });
+  const job = jobOf(report, "vip_push");
+  expect(job).toMatchObject({ status: "succeeded", records_sent: 59, records_suppressed: 1 });
+  expect(left).toEqual([]);
+  expect([unaccountedRows(job), job.records_remaining]).toEqual([0, 0]);
+  expect(await membersOf(world, "VIP customers")).toEqual(
+    expect.arrayContaining(pids.filter((pid) => pid !== inFlight && pid !== notYet)),
+  );
+  for (const pid of [inFlight, notYet]) {
+    expect(await membersOf(world, "VIP customers")).not.toContain(pid);
+    expect(await tracesAnywhere(world, pid)).toEqual([]);
+  }
+});
+
+test("a push that puts somebody back before the erasure is noted doesn't keep them in the segment", async () => {
+  const { world, pids } = await startVips();
+  const [pid = ""] = pids;
+  await world.run({ jobs: ["vip_push"] });
+  const services = await world.services();
+  const { warehouse } = services;
+  const { found } = await planErasure(services, { pids: [pid], emails: [], rows: [] });
+  const noteErasure: typeof warehouse.noteErasure = async (...erasure) => {
+    await world.run({ jobs: ["vip_push"], fullRefresh: true });
+    expect(await membersOf(world, "VIP customers")).toContain(pid);
+    return await warehouse.noteErasure(...erasure);
+  };
+  const { left } = await carryOutErasure(
+    { ...services, warehouse: { ...warehouse, noteErasure } },
+    found,
+    () => leaveSegments(services, found.people.pids),
+  );
+  expect(left).toEqual({ segments: 1, removed: 2 });
+  expect(await membersOf(world, "VIP customers")).toEqual(pids.slice(1));
+});
+
+test("whoever is erased stands in no list that a killed run has left behind", async () => {
+  const { world, pids } = await startVips();
+  expect((await world.run()).status).toBe("succeeded");
+  const [pid = ""] = pids;
+  // As killed runs of jobs that have left the configuration have left them.
+  await world.rows(`CREATE UNLOGGED TABLE person_data.push_wanted_0 (service_pid text COLLATE "C" PRIMARY KEY);
+    CREATE UNLOGGED TABLE person_data.segment_seen_0 (service_pid text NOT NULL)`);
+  for (const table of ["push_wanted_0", "segment_seen_0"]) {
+    await world.rows(`INSERT INTO person_data.${table} SELECT pid FROM crm.vip`);
+  }
+  expect(await tracesAnywhere(world, pid)).toContain(`segment_seen_0: ${pid}`);
+  await eraseFromSegments(world, pid);
+  expect(await tracesAnywhere(world, pid)).toEqual([]);
+  expect(await world.value("SELECT count(*) FROM person_data.segment_seen_0")).toBe("60");
+});
+
+test("a sweep that fails leaves no list behind", async () => {
+  const { world } = await startVips();
+  let hasMore = false;
+  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+    hasMore && path.includes("/members?")
+      ? body.replace('"list_continues":false', '"list_continues":true')
+      : body,
+  );
+  world.serviceUrl = url;
+  expect((await world.run()).status).toBe("succeeded");
+  hasMore = true;
+  await world.control("/faults", { faults: "forbidden@members#2-" });
+  const report = jobOf(await world.run({ jobs: ["vip_members"], fullRefresh: true }), "vip_members");
+  expect([report.status, report.requests]).toEqual(["failed", 2]);
+  expect(await world.value("SELECT count(*) FROM pg_class WHERE starts_with(relname, 'segment_seen_')")).toBe(
+    "0",
+  );
+});
+
+test("an erased member comes back neither by a push, nor by a full sweep, nor by a death signal", async () => {
+  const world = await startWorld({ rows: 0, people: 3000, config });
+  await world.control("/segments", { name: "everybody", members: 60 });
+  const pids = await membersOf(world, "everybody");
+  await world.rows("CREATE TABLE crm.vip (pid text)");
+  await world.rows(
+    `INSERT INTO crm.vip SELECT * FROM json_array_elements_text('${JSON.stringify(pids)}'::json)`,
+  );
+  expect((await world.run()).status).toBe("succeeded");
+  const [stays = "", leaves = ""] = pids;
+  expect(await traces(world, stays)).toContain(`segment_member: ${stays}`);
+
+  const services = await world.services();
+  const left = [];
+  for (const pid of [stays, leaves]) {
+    const { found } = await planErasure(services, { pids: [pid], emails: [], rows: [] });
+    if (pid === leaves) left.push(await leaveSegments(services, found.people.pids));
+    if (pid === leaves) left.push(await leaveSegments(services, found.people.pids));
+    await carryOutErasure(services, found);
+  }
+  expect(left).toEqual([
+    { segments: 1, removed: 1 },
+    { segments: 1, removed: 0 },
+  ]);
+  expect(
+    await world.rows(
+      "SELECT endpoint, http_status, records_sent FROM person_data_ops.api_call WHERE job = 'erase'",
+    ),
+  ).toEqual(
+    [1, 2].map(() => ({
+      endpoint: "POST /v2/segments/members/remove",
+      http_status: "200",
+      records_sent: "1",
+    })),
+  );
+  expect([...(await traces(world, stays)), ...(await traces(world, leaves))]).toEqual([]);
+  const members = await membersOf(world, "VIP customers");
+  expect([members.includes(stays), members.includes(leaves)]).toEqual([true, false]);
+
+  for (const request of [{}, { fullRefresh: true }, { resend: true, yes: true }]) {
+    const report = await world.run(request);
+    expect([report.status, jobOf(report, "vip_push").records_suppressed]).toEqual(["succeeded", 2]);
+    expect([...(await traces(world, stays)), ...(await traces(world, leaves))]).toEqual([]);
+  }
+  expect(await membersOf(world, "VIP customers")).not.toContain(leaves);
+  expect((await planJobs(await world.services(), ["vip_push"])).jobs).toMatchObject([
+    { records_suppressed: 2 },
+  ]);
+});

@@ -1,0 +1,52 @@
+import { describe, expect, test } from "vitest";
+import type { ServiceConfig } from "../../../src/config/config.ts";
+import type { Cap } from "../../../src/jobs/lookup/caps.ts";
+import { forecastOf, forecastText } from "../../../src/jobs/lookup/forecast.ts";
+import type { LookupCounts } from "../../../src/load/warehouse.ts";
+import { countsOf, enrichJob } from "../support.ts";
+
+const night: LookupCounts = countsOf({
+  read: 12_000,
+  unchanged: 9000,
+  due: 2990,
+  dueReasons: { expired: 900, never_answered: 2000, content_changed: 90 },
+  duplicate: 40,
+  rejectedBeforeSending: 10,
+  toSend: 2950,
+  matchedBefore: 8000,
+  answeredBefore: 10_000,
+});
+
+const service: ServiceConfig = {
+  baseUrl: "https://service.example",
+  apiKey: null,
+  userApiKey: null,
+  concurrency: 8,
+  requestsPerSecond: 0.05,
+  limits: {},
+};
+
+function lineOf(counts: LookupCounts, cap: Cap | null): string {
+  return forecastText(enrichJob, counts, forecastOf({ service }, enrichJob, counts, { cap }), cap);
+}
+
+describe("the line before anything is sent", () => {
+  test("says what is due and why, what is saved, what it will cost and how long it takes", () => {
+    expect(lineOf(night, null)).toBe(
+      "enrich_customers: 12,000 rows read, 9,000 unchanged, 2,990 rows due (2,000 never answered, 900 expired, 90 content " +
+        "changed), 40 duplicates, 10 rows rejected, 2,950 records to send in 6 calls, about 2,360 (2,310 to 2,407) billed " +
+        "(match rate of 10,000 rows answered before), about 2 min",
+    );
+  });
+
+  test("says what a limit leaves for later", () => {
+    const cut = { ...night, toSend: 500, remaining: 2450 };
+    expect(lineOf(cut, { records: 500, limitedBy: "budget_day" })).toContain(
+      "10 rows rejected, 2,450 rows left for later by budget_day, 500 records to send in 1 call, about 400 (380 to 417) billed",
+    );
+    const none = { ...night, toSend: 0, remaining: 2950 };
+    expect(lineOf(none, { records: 0, limitedBy: "budget_month" })).toMatch(
+      /, 2,950 rows left for later by budget_month, nothing to send$/,
+    );
+  });
+});

@@ -1,0 +1,223 @@
+import { copyFile, mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { spoolRoot } from "../../../src/jobs/lookup/job-spool.ts";
+import { surveySpool } from "../../../src/spool/survey-spool.ts";
+import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } from "../world.ts";
+
+const enrich = (more = "") => `\n  enrich_customers: { type: enrich, input: customers${more} }`;
+
+/** Tables whose rows have to be the same however often a run was disturbed. */
+const TABLES = ["enrichment", "match_history", "person", "person_phone", "person_address", "lookup_state"];
+
+async function spoolOf(world: World) {
+  return await surveySpool(spoolRoot(await world.config()));
+}
+
+/** Files of the calls that wait, oldest first. */
+async function filesOf(world: World): Promise<string[]> {
+  const { contents } = await spoolOf(world);
+  const lists = await Promise.all(
+    contents.map(async ({ folder }) => (await readdir(folder)).map((name) => join(folder, name))),
+  );
+  return lists.flat().toSorted();
+}
+
+/** A world whose first run, `first`, received answers and could commit none of them. */
+async function startWithKept(options: { rows: number; jobs?: string; faults?: string }) {
+  const config = configOf(options.jobs ?? enrich());
+  const world = await startWorld({ rows: options.rows, config });
+  await world.run({ maxRecords: 0 });
+  await world.control("/faults", { faults: options.faults ?? "" });
+  await world.rows(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
+    CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON person_data_ops.api_call FOR EACH ROW
+    WHEN (NEW.settled_at IS NOT NULL) EXECUTE FUNCTION refuse()`);
+  const report = await world.run({ runId: "first" });
+  await world.rows("DROP FUNCTION refuse CASCADE");
+  await world.control("/faults", { faults: "" });
+  const job = jobOf(report, "enrich_customers");
+  expect([job.status, job.requests, unaccountedRows(job)]).toEqual(["failed", 0, 0]);
+  expect(await world.value("SELECT count(*) FROM person_data.enrichment")).toBe("0");
+  return { world, kept: await filesOf(world) };
+}
+
+async function contentOf(world: World, table: string): Promise<unknown> {
+  const own = "_synced_at|_record_synced_at|_run_id|call_id|api_request_id|_at$|valid_from|group_answered_at";
+  const columns = await world.value(
+    `SELECT string_agg(quote_ident(column_name), ', ' ORDER BY ordinal_position) FROM information_schema.columns
+     WHERE table_schema = 'person_data' AND table_name = '${table}' AND column_name !~ '${own}'`,
+  );
+  return world.rows(`SELECT ${columns} FROM person_data.${table} ORDER BY 1, 2, 3`);
+}
+
+/** The sandbox's own controls answer so. */
+async function received(world: World) {
+  return (await world.control("/ledger")) as { requests: number; contents: { distinct_records: number } };
+}
+
+describe("answers that an earlier run received and could not load", () => {
+  test("are loaded first, as that run would have, and nothing of them is sent again", async () => {
+    const { world, kept } = await startWithKept({ rows: 2500 });
+    expect(kept.length).toBeGreaterThanOrEqual(4);
+    const before = await received(world);
+    expect(before.requests).toBe(kept.length);
+    const remainingBefore = Number(
+      await world.value("SELECT records_remaining FROM person_data_ops.sync_run WHERE run_id = 'first'"),
+    );
+
+    const job = jobOf(await world.run({ runId: "second" }), "enrich_customers");
+    expect([job.status, unaccountedRows(job), await filesOf(world)]).toEqual(["succeeded", 0, []]);
+    const after = await received(world);
+    expect(after.requests - before.requests).toBe(job.requests);
+    expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
+
+    // Rows, ledger and counters are the first run's.
+    const calls = await world.rows(`SELECT run_id, count(*) AS calls, sum(records_sent) AS sent,
+      sum(records_matched) AS matched FROM person_data_ops.api_call GROUP BY run_id ORDER BY run_id`);
+    const runs =
+      await world.rows(`SELECT run_id, requests AS calls, records_sent AS sent, records_matched AS matched
+      FROM person_data_ops.sync_run WHERE run_id IN ('first', 'second') ORDER BY run_id`);
+    expect(runs).toEqual(calls);
+    expect(calls.map(({ run_id }) => run_id)).toEqual(["first", "second"]);
+    const [first] =
+      await world.rows(`SELECT *, records_read - records_unchanged - records_duplicate - records_suppressed
+      - records_waiting - records_sent - records_rejected_before_sending - records_remaining AS unaccounted
+      FROM person_data_ops.sync_run WHERE run_id = 'first'`);
+    expect(first).toMatchObject({ status: "failed", unaccounted: "0" });
+    expect(Number(first?.["records_remaining"])).toBeLessThan(remainingBefore);
+    const loaded = await world.value("SELECT count(*) FROM person_data.enrichment WHERE _run_id = 'first'");
+    expect(Number(loaded)).toBe(remainingBefore - Number(first?.["records_remaining"]));
+    expect(
+      await world.value(`SELECT count(*) FROM person_data.lookup_state AS s JOIN person_data_ops.api_call AS c
+        USING (call_id) WHERE s._run_id <> c.run_id`),
+    ).toBe("0");
+
+    // The same as if nothing had happened.
+    const undisturbed = await startWorld({ rows: 2500, config: configOf(enrich()) });
+    await undisturbed.run();
+    for (const table of TABLES) {
+      expect(await contentOf(world, table)).toEqual(await contentOf(undisturbed, table));
+    }
+  });
+
+  test("keep to what they were asked with, however the configuration reads today", async () => {
+    const { world, kept } = await startWithKept({
+      rows: 60,
+      jobs: enrich(", return_fields: [age, phones], refresh_after: 30d"),
+    });
+    expect(kept).toHaveLength(1);
+    const hash = await world.value("SELECT parameters_hash FROM person_data_ops.job_parameters");
+    // The job is gone: its answers stay, and are told of.
+    world.configure(configOf("\n  resolve_customers: { type: resolve, input: customers }"));
+    await world.run();
+    expect(await filesOf(world)).toEqual(kept);
+    expect(world.logged.findLast(({ event }) => event === "answers_left_behind")?.fields).toMatchObject({
+      folder: dirname(kept[0] ?? ""),
+      message: "1 received answer of enrich_customers waits for a job that is no longer configured",
+    });
+    // It is back, asks for everything, and another name of the input for its refreshed ages.
+    world.configure(configOf(enrich(", refresh_after: 90d")));
+    const report = await world.run({ runId: "second" });
+    expect(await filesOf(world)).toEqual([]);
+    const state = await world.rows(`SELECT DISTINCT parameters_hash, _run_id, call_id IS NOT NULL AS answered
+      FROM person_data.lookup_state WHERE job = 'enrich_customers' AND outcome <> 'rejected'`);
+    expect(state).toEqual([{ parameters_hash: hash, _run_id: "first", answered: "t" }]);
+    // What wasn't asked for isn't known; so it isn't stored as none.
+    expect(await world.value("SELECT count(*) FROM person_data.person_phone")).not.toBe("0");
+    expect(await world.value("SELECT count(*) FROM person_data.person_address")).toBe("0");
+    // Other parameters than the answers were bought with: the user is asked, as after any such change.
+    expect(jobOf(report, "enrich_customers")).toMatchObject({
+      limited_by: "parameters_changed",
+      records_sent: 0,
+    });
+    expect((await received(world)).contents.distinct_records).toBeGreaterThan(0);
+    expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
+  });
+
+  test("that are damaged are told of and asked for again, the others aren't", async () => {
+    const { world, kept } = await startWithKept({ rows: 2500 });
+    const [first = "", second = ""] = kept;
+    const bytes = await readFile(first);
+    bytes.writeUInt8(bytes.readUInt8(bytes.length - 5) ^ 1, bytes.length - 5);
+    await writeFile(first, bytes);
+    await writeFile(second, (await readFile(second)).subarray(0, 100));
+    const asked = (await received(world)).contents.distinct_records;
+    const job = jobOf(await world.run(), "enrich_customers");
+    expect(job.status).toBe("succeeded");
+    const damaged = world.logged.filter(({ event }) => event === "kept_answer_damaged");
+    expect(damaged.map(({ fields }) => fields)).toMatchObject([
+      { reason: "wrong_checksum", moved_to: first.replace("0-of-1", "damaged") },
+      { reason: "wrong_length", moved_to: second.replace("0-of-1", "damaged") },
+    ]);
+    const twice = (await repeats(world)).received;
+    expect(twice).toBeGreaterThan(0);
+    expect(twice).toBeLessThanOrEqual(1000);
+    expect(job.records_sent).toBe((await received(world)).contents.distinct_records - asked + twice);
+    expect((await spoolOf(world)).damaged).toMatchObject([{ job: "enrich_customers", files: 2 }]);
+  });
+
+  test("that leave records out, or can't be read, are noted; those records are simply due", async () => {
+    const { world, kept } = await startWithKept({ rows: 1500, faults: "missing#1,truncated_json#2" });
+    expect(kept.length).toBeGreaterThanOrEqual(2);
+    const job = jobOf(await world.run({ runId: "second" }), "enrich_customers");
+    expect([job.status, unaccountedRows(job), await filesOf(world)]).toEqual(["succeeded", 0, []]);
+    expect(
+      await world.rows(`SELECT run_id, possibly_billed, records_matched IS NULL AS unread, count(*) AS calls
+        FROM person_data_ops.api_call WHERE run_id = 'first' GROUP BY 1, 2, 3 ORDER BY 2`),
+    ).toEqual([
+      { run_id: "first", possibly_billed: "f", unread: "f", calls: String(kept.length - 1) },
+      { run_id: "first", possibly_billed: "t", unread: "t", calls: "1" },
+    ]);
+    expect(
+      await world.value("SELECT count(*) FROM person_data.lookup_state WHERE outcome <> 'rejected'"),
+    ).toBe(await world.value("SELECT count(*) FROM person_data.enrichment"));
+    expect((await repeats(world)).received).toBeGreaterThan(50);
+    expect((await repeats(world)).received).toBeLessThanOrEqual(1000);
+  });
+
+  test("of a dead shard are loaded by the next division of the job", async () => {
+    const { world, kept } = await startWithKept({ rows: 60 });
+    const folder = dirname(kept[0] ?? "");
+    await rename(folder, join(dirname(folder), "3-of-4"));
+    const job = jobOf(await world.run(), "enrich_customers");
+    expect(job).toMatchObject({ status: "succeeded", records_sent: 0 });
+    expect(await spoolOf(world)).toEqual({ contents: [], damaged: [] });
+  });
+
+  test("and had been loaded before a crash could remove them change nothing", async () => {
+    const { world, kept } = await startWithKept({ rows: 60 });
+    const [file = ""] = kept;
+    const copy = join(dirname(dirname(dirname(file))), basename(file));
+    await copyFile(file, copy);
+    await world.run();
+    const books = "SELECT * FROM person_data_ops.sync_run WHERE run_id = 'first'";
+    const before = [
+      await world.rows(books),
+      await world.rows("SELECT * FROM person_data.lookup_state ORDER BY 3"),
+    ];
+    await mkdir(dirname(file), { recursive: true });
+    await rename(copy, file);
+    expect(jobOf(await world.run(), "enrich_customers")).toMatchObject({
+      status: "succeeded",
+      records_sent: 0,
+    });
+    expect([
+      await world.rows(books),
+      await world.rows("SELECT * FROM person_data.lookup_state ORDER BY 3"),
+    ]).toEqual(before);
+    expect(await filesOf(world)).toEqual([]);
+  });
+
+  test("by a later version of the program stop the job: their records would be sent again", async () => {
+    const { world, kept } = await startWithKept({ rows: 60 });
+    const [file = ""] = kept;
+    const bytes = await readFile(file);
+    bytes.write("PETLSPL2", "latin1");
+    await writeFile(file, bytes);
+    const { requests } = await received(world);
+    const job = jobOf(await world.run(), "enrich_customers");
+    expect(job).toMatchObject({ status: "failed", error: { code: "spool_unknown_form" } });
+    expect((await received(world)).requests).toBe(requests);
+    expect(await filesOf(world)).toEqual(kept);
+  });
+});

@@ -1,0 +1,267 @@
+import { describe, expect, test } from "vitest";
+import { receive, resultReader } from "../../../src/jobs/lookup/receive.ts";
+import { bindLookup } from "../../../src/jobs/lookup/lookup-types.ts";
+import { DriftLog } from "../../../src/schemas/drift.ts";
+import type { JsonObject } from "../../../src/schemas/flatten.ts";
+import type { LookupJobConfig } from "../../../src/config/config.ts";
+import type { PersonUpdate } from "../../../src/load/warehouse.ts";
+import { personFields, personLists } from "../../../src/schemas/person.ts";
+import { enrichJob, recordOf, resolveJob, validateJob } from "../support.ts";
+
+const attempt = {
+  callId: "6b1d0d3c-5f0e-4c56-9d55-1e1a3b0a3c11",
+  endpoint: "POST /v2/enrich",
+  apiRequestId: "req-1",
+  startedAt: "2026-11-21T01:00:00.000Z",
+  requestCompletedAt: "2026-11-21T01:00:01.123456+00:00",
+  milliseconds: 1500,
+  httpStatus: 200,
+  attempt: 1,
+  isSent: true,
+  recordsSent: 1,
+  recordsMatched: 1,
+  responseBytes: 100,
+  possiblyBilled: false,
+  possiblyBilledTwice: 0,
+};
+
+/** Reads one result; keeps the person as it was read, where a warehouse would bring it into a form of its own. */
+function read(job: LookupJobConfig, result: JsonObject) {
+  let person: PersonUpdate | null = null;
+  const bound = bindLookup(job);
+  const readResult = resultReader(bound, {
+    preparePerson(update) {
+      person = update;
+      return { pid: update.servicePid };
+    },
+  });
+  const drift = new DriftLog(bound.endpoint.name);
+  const answeredAt = "2026-11-21T01:00:01.123456+00:00";
+  const part = readResult({ record_id: "7", ...result }, { drift, answeredAt });
+  const received = receive({
+    kind: "answered",
+    attempt,
+    items: [recordOf("7")],
+    results: [part],
+    apiRequestId: "req-1",
+    answeredAt,
+    drift: drift.entries(),
+  });
+  const [answer] = received.answers;
+  if (!answer) throw new Error("no answer");
+  // The cast undoes TypeScript's belief that the callback never ran.
+  return { ...answer, person: person as PersonUpdate | null, drift: received.drift };
+}
+
+/** A person's scalars and lists by name, without those that the answer doesn't speak of. */
+function told(person: PersonUpdate | null) {
+  const scalars = Object.keys(personFields).map((name, i) => [name, person?.scalars[i]] as const);
+  const lists = Object.keys(personLists).map((name, i) => [name, person?.lists[i]?.rows] as const);
+  return Object.fromEntries([...scalars, ...lists].filter(([, value]) => value !== undefined));
+}
+
+describe("resolve", () => {
+  test("keeps the answer columns of a match, and nothing of the record_id", () => {
+    const answer = read(resolveJob, {
+      is_match: true,
+      service_pid: "p-1",
+      match_score: 87.5,
+      is_resolvable_record: true,
+      validation_errors: null,
+    });
+    expect(answer).toMatchObject({
+      outcome: "matched",
+      servicePid: "p-1",
+      cells: ["true", "p-1", "87.5", "true", null],
+      extra: null,
+      person: null,
+      apiRequestId: "req-1",
+      answeredAt: "2026-11-21T01:00:01.123456+00:00",
+      callId: attempt.callId,
+      drift: [],
+    });
+  });
+  test("keeps a non-match, with what the service found wrong", () => {
+    const errors = { emails: ["not an address"] };
+    const answer = read(resolveJob, {
+      is_match: false,
+      service_pid: null,
+      match_score: null,
+      is_resolvable_record: false,
+      validation_errors: errors,
+    });
+    expect(answer).toMatchObject({
+      outcome: "unmatched",
+      servicePid: null,
+      cells: ["false", null, null, "false", JSON.stringify(errors)],
+    });
+  });
+  test("keeps unknown fields and unexpected types in _extra, and notes them", () => {
+    const answer = read(resolveJob, {
+      is_match: true,
+      service_pid: "p-1",
+      match_score: ["high"],
+      tier: "gold",
+    });
+    expect(answer.cells).toEqual(["true", "p-1", null, null, null]);
+    expect(JSON.parse(answer.extra ?? "")).toEqual({ match_score: ["high"], tier: "gold" });
+    expect(answer.drift.map(({ path, kind }) => [path, kind])).toEqual([
+      ["match_score", "unexpected_type"],
+      ["tier", "unknown_field"],
+    ]);
+  });
+});
+
+/** Outcome and PID. */
+function matchOf(result: JsonObject) {
+  const { outcome, servicePid } = read(resolveJob, result);
+  return [outcome, servicePid];
+}
+
+describe("a match", () => {
+  test("is what the service calls one", () => {
+    expect(matchOf({ is_match: true, service_pid: "p-1" })).toEqual(["matched", "p-1"]);
+    expect(matchOf({ is_match: false, service_pid: "p-1" })).toEqual(["unmatched", null]);
+  });
+  test("is told by the PID where the service doesn't say", () => {
+    expect(matchOf({ is_match: "yes", service_pid: "p-1" })).toEqual(["matched", "p-1"]);
+    expect(matchOf({ service_pid: "p-1" })).toEqual(["matched", "p-1"]);
+    expect(matchOf({ is_match: 1, service_pid: null })).toEqual(["unmatched", null]);
+    expect(matchOf({})).toEqual(["unmatched", null]);
+  });
+  test("may come without a usable PID", () => {
+    for (const service_pid of [null, "", " ", 17, undefined]) {
+      expect(matchOf({ is_match: true, service_pid })).toEqual(["matched", null]);
+    }
+  });
+});
+
+describe("validate_emails", () => {
+  test("keeps the status, and nothing of the address as the service writes it", () => {
+    const answer = read(validateJob, {
+      email_address: "OTHER@example.com",
+      is_match: true,
+      email_validation_status: "valid",
+      email_last_seen: "2025-01-02T03:04:05.678901",
+    });
+    expect(answer).toMatchObject({
+      outcome: "matched",
+      cells: ["true", "valid", "2025-01-02T03:04:05.678901"],
+      servicePid: null,
+      person: null,
+    });
+  });
+  test("takes a status for a match where the service doesn't say", () => {
+    expect(read(validateJob, { is_match: null, email_validation_status: "unknown" }).outcome).toBe("matched");
+    expect(read(validateJob, { is_match: null, email_validation_status: null }).outcome).toBe("unmatched");
+  });
+  test("never keeps the address in _extra, whatever its type", () => {
+    expect(read(validateJob, { record_id: undefined, email_address: 5, is_match: false }).extra).toBe(null);
+  });
+});
+
+describe("enrich", () => {
+  test("parts a match into the answer and the person, each with its own _extra", () => {
+    const answer = read(enrichJob, {
+      is_match: true,
+      service_pid: "p-1",
+      match_score: "high",
+      validation_errors: null,
+      first_name: "Ada",
+      age: "old",
+      shoe_size: 38,
+      phones: [{ phone_rank: 1, phone_type: "mobile", phone_number: "+1 555" }],
+    });
+    expect(answer).toMatchObject({
+      outcome: "matched",
+      servicePid: "p-1",
+      cells: ["true", "p-1", null, null],
+    });
+    expect(JSON.parse(answer.extra ?? "")).toEqual({ match_score: "high" });
+    expect(answer.person?.servicePid).toBe("p-1");
+    expect(JSON.parse(answer.person?.extra ?? "")).toEqual({ age: "old", shoe_size: 38 });
+    expect(told(answer.person)).toEqual({
+      first_name: "Ada",
+      age: null,
+      phones: [["p-1", "0", "1", "mobile", "+1 555", null]],
+    });
+  });
+  test("leaves a person's field alone that the answer doesn't speak of, and empties one that is null", () => {
+    const { person } = read(enrichJob, { is_match: true, service_pid: "p-1", gender: null, relatives: null });
+    expect(told(person)).toEqual({ gender: null, relatives: [] });
+    expect(person?.extra).toBe(null);
+  });
+  test("keeps what an unmatched record brought with the answer, and no person", () => {
+    const answer = read(enrichJob, {
+      is_match: false,
+      service_pid: null,
+      first_name: "Ada",
+      last_name: null,
+      age: "old",
+      phones: [{ phone_number: "+1 555" }],
+      relatives: [],
+      shoe_size: 38,
+    });
+    expect(answer.person).toBe(null);
+    expect(JSON.parse(answer.extra ?? "")).toEqual({
+      first_name: "Ada",
+      age: "old",
+      phones: [{ phone_number: "+1 555" }],
+      shoe_size: 38,
+    });
+  });
+  test("keeps a match without a usable PID with the answer", () => {
+    const answer = read(enrichJob, { is_match: true, service_pid: 17, full_name: "Ada L." });
+    expect(answer).toMatchObject({ outcome: "matched", servicePid: null, person: null });
+    expect(JSON.parse(answer.extra ?? "")).toEqual({ service_pid: 17, full_name: "Ada L." });
+  });
+});
+
+describe("return_fields", () => {
+  const some = { ...enrichJob, returnFields: ["age", "phones"] };
+  const empty = {
+    is_match: true,
+    service_pid: "p-1",
+    first_name: null,
+    age: null,
+    phones: [],
+    relatives: [],
+    work_experience: null,
+  };
+  test("leave alone what wasn't asked for and came empty", () => {
+    const { person } = read(some, empty);
+    expect(told(person)).toEqual({ age: null, phones: [] });
+    expect(person?.extra).toBe(undefined);
+  });
+  test("don't keep out what came all the same", () => {
+    const { person } = read(some, {
+      ...empty,
+      first_name: "Ada",
+      relatives: [{ relative_first_name: "Byron" }],
+      shoe_size: 38,
+    });
+    expect(told(person)).toEqual({
+      first_name: "Ada",
+      age: null,
+      phones: [],
+      relatives: [["p-1", "0", null, "Byron", null, null, null, null]],
+    });
+    expect(person?.extra).toBe('{"shoe_size":38}');
+  });
+  test("are left out of the request when the list is empty, like every other parameter", () => {
+    expect(bindLookup(enrichJob).requestParameters).toEqual({});
+    const all = { ...some, matchConditionFields: ["phone"], includePremiumFields: true };
+    expect(bindLookup(all).requestParameters).toEqual({
+      match_condition_fields: ["phone"],
+      return_fields: ["age", "phones"],
+      include_premium_fields: true,
+    });
+  });
+});
+
+describe("of every answer", () => {
+  test("a field called __proto__ is kept like any other", () => {
+    const result: JsonObject = JSON.parse('{"is_match":false,"service_pid":null,"__proto__":{"a":1}}');
+    expect(read(enrichJob, result).extra).toBe('{"__proto__":{"a":1}}');
+  });
+});

@@ -1,0 +1,211 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { EnrichJobConfig, LookupJobConfig } from "../../../src/config/config.ts";
+import { lookupSpecOf, plainRequest } from "../../../src/jobs/lookup/lookup-spec.ts";
+import type { LookupCounts, LookupSpec } from "../../../src/load/warehouse.ts";
+import { openPostgresPlace } from "../../load/postgres-place.ts";
+import { type Night, type Responder, runNight } from "../../load/suite/nights.ts";
+import { clear, type Place } from "../../load/suite/place.ts";
+import { customers, enrichJob, resolveJob, validateJob } from "../support.ts";
+import * as fc from "../../support/fast-check.ts";
+
+let place: Place;
+beforeAll(async () => {
+  place = await openPostgresPlace();
+});
+afterAll(() => place.close());
+
+/** A key, and how the n-th key is written. */
+interface KeyKind {
+  readonly columns: Readonly<Record<string, string>>;
+  readonly valueOf: (n: number) => readonly string[];
+}
+
+const keyKinds: Readonly<Record<string, KeyKind>> = {
+  bigint: { columns: { id: "bigint" }, valueOf: (n) => [String(n * 7 - 3)] },
+  text: { columns: { id: "text" }, valueOf: (n) => [`ключ ${"x".repeat(n % 5)} ${n}`] },
+  uuid: {
+    columns: { id: "uuid" },
+    valueOf: (n) => [`00000000-0000-4000-8000-${String(n).padStart(12, "0")}`],
+  },
+  composite: {
+    columns: { tenant: "int", id: "text" },
+    valueOf: (n) => [String(n % 3), `${Math.floor(n / 3)}`],
+  },
+  timestamptz: {
+    columns: { id: "timestamptz" },
+    valueOf: (n) => [`2026-01-01 00:00:00.${String(n).padStart(6, "0")}+02`],
+  },
+  numeric: { columns: { id: "numeric" }, valueOf: (n) => [n % 2 === 0 ? `${n}.10` : `${n}.1`] },
+};
+
+/** One row of the input; few contents, so that many are equal. */
+interface Row {
+  /** Rows of one number have the same key; null for none. */
+  readonly key: number | null;
+  readonly first: string | null;
+  readonly email: string | null;
+  readonly work: string | null;
+  readonly town: string | null;
+}
+
+const row: fc.Arbitrary<Row> = fc
+  .record({
+    key: fc.option(fc.integer({ min: 0, max: 40 }), { nil: null, freq: 12 }),
+    first: fc.constantFrom("Ann", "Bob", " ", "", null),
+    email: fc.constantFrom("a@example.com", "b@example.com", "bad@example.com", null),
+    work: fc.constantFrom("bad@example.com", "c@example.com", " ", null),
+    town: fc.constantFrom("Rome", "", null),
+  })
+  // Of rows with nothing but addresses, those that an invalid one tells apart may be sent by two shards.
+  .map((r) => ([r.email, r.work].includes("bad@example.com") ? { ...r, town: r.town || "Oslo" } : r));
+
+const input = {
+  ...customers,
+  fields: { first_name: ["first"], full_name: ["first"], emails: ["email", "work"], city: ["town"] },
+};
+
+async function makeInput(kind: KeyKind, rows: readonly Row[]): Promise<void> {
+  const keys = Object.entries(kind.columns);
+  const columns = [
+    ...keys.map(([name, type]) => `${name} ${type}`),
+    "first text, email text, work text, town text",
+  ];
+  await place.sql(`CREATE TABLE crm.customers (${columns.join(", ")})`);
+  const lines = rows.map(({ key, first, email, work, town }) => {
+    const cells = [...(key === null ? keys.map(() => null) : kind.valueOf(key)), first, email, work, town];
+    return Object.fromEntries(
+      [...keys.map(([name]) => name), "first", "email", "work", "town"].map((name, i) => [name, cells[i]]),
+    );
+  });
+  await place.sql(
+    "INSERT INTO crm.customers SELECT * FROM json_populate_recordset(NULL::crm.customers, $1)",
+    [JSON.stringify(lines)],
+  );
+}
+
+/** The specs of all shards of a job. */
+async function shardsOf(job: LookupJobConfig, kind: KeyKind, count: number): Promise<readonly LookupSpec[]> {
+  const ofTable = { ...job, input: { ...input, key: Object.keys(kind.columns) } };
+  return Promise.all(
+    Array.from({ length: count }, (_, index) =>
+      lookupSpecOf(ofTable, { ...plainRequest, shard: { index, count } }),
+    ),
+  );
+}
+
+/** What has to come out the same, summed over shards. */
+function sumOf(counts: readonly LookupCounts[]) {
+  const sum: Record<string, number> = {};
+  const add = (name: string, value: number) => {
+    sum[name] = (sum[name] ?? 0) + value;
+  };
+  // What the estimate rests on is left out: copies of a key look like answered ones once the first of them is.
+  for (const { dueReasons, states, matchedBefore: _, answeredBefore: __, ...figures } of counts) {
+    for (const [name, value] of Object.entries({ ...figures, ...dueReasons })) add(name, value);
+    for (const [name, value] of Object.entries(states)) add(`state ${name}`, value);
+  }
+  return sum;
+}
+
+/** Some are refused, some not found, the others answered by what they are. */
+const respond: Responder = ({ address, json }) => {
+  if (address !== undefined) return { pid: "", status: address.startsWith("bad") ? "invalid" : "valid" };
+  if (json.includes("Bob") && json.includes("Rome")) return { code: "unprocessable_entity" };
+  return json.includes("Bob") ? null : { pid: `p-${json.length}` };
+};
+
+/** All that our tables say of the input, without the times, ids of calls and runs. */
+async function contents(): Promise<Readonly<Record<string, unknown>>> {
+  const queries = {
+    state:
+      "SELECT job, source_key, encode(sent_hash, 'hex'), outcome, sent_service_pid FROM person_data.lookup_state",
+    open: "SELECT job, source_key, code FROM person_data.reject WHERE resolved_at IS NULL",
+    emails: "SELECT source_key, position, email_address FROM person_data.input_email",
+    resolution: "SELECT job, source_key, service_pid FROM person_data.resolution",
+    enrichment: "SELECT job, source_key, service_pid FROM person_data.enrichment",
+  };
+  const found: Record<string, unknown> = {};
+  for (const [name, query] of Object.entries(queries)) {
+    found[name] = (await place.sql(query)).map((line) => JSON.stringify(Object.values(line))).toSorted();
+  }
+  return found;
+}
+
+const chain: EnrichJobConfig = {
+  ...enrichJob,
+  pidFrom: resolveJob.name,
+  validEmailsFrom: validateJob.name,
+};
+const jobs: readonly LookupJobConfig[] = [
+  resolveJob,
+  validateJob,
+  chain,
+  { ...enrichJob, name: "enrich_alone" },
+];
+
+/** Runs every job, each in so many shards before the next begins; tells what each found and sent, summed up. */
+async function runAll(kind: KeyKind, count: number) {
+  const found = [];
+  for (const job of jobs) {
+    const nights: Night[] = [];
+    for (const spec of await shardsOf(job, kind, count)) nights.push(await runNight(place, spec, respond));
+    const records = nights.flatMap((night) => night.records);
+    found.push({
+      job: job.name,
+      counts: sumOf(nights.map((night) => night.counts)),
+      sent: records.map(({ rows }) => JSON.stringify(rows.map(({ sourceKey }) => sourceKey))).toSorted(),
+    });
+  }
+  return found;
+}
+
+const given = fc.record({
+  rows: fc.array(row, { minLength: 1, maxLength: 40 }),
+  count: fc.integer({ min: 2, max: 5 }),
+  /** In how many shards the next runs come, more than before or less. */
+  nextCount: fc.integer({ min: 1, max: 6 }),
+  kind: fc.constantFrom(...Object.values(keyKinds)),
+});
+
+describe("shards, for any number of them, any type of key and any content,", () => {
+  test("are disjoint and complete, and leave behind what one run would", async () => {
+    await fc.assert(
+      fc.asyncProperty(given, async ({ rows, count, nextCount, kind }) => {
+        await clear(place);
+        await makeInput(kind, rows);
+        const whole = await runAll(kind, 1);
+        const kept = await contents();
+
+        await clear(place);
+        await makeInput(kind, rows);
+        expect(await runAll(kind, count)).toEqual(whole);
+        expect(await contents()).toEqual(kept);
+
+        // Whoever comes next, in as many shards, in others or alone, finds nothing left and changes nothing.
+        const again = await runAll(kind, nextCount);
+        expect(again.map(({ sent }) => sent)).toEqual(jobs.map(() => []));
+        expect(again.map(({ counts }) => counts["due"])).toEqual(jobs.map(() => 0));
+        expect(await contents()).toEqual(kept);
+      }),
+      { numRuns: 3 },
+    );
+  }, 300_000);
+
+  test("a shard enriches what it resolved, without waiting for the others", async () => {
+    await fc.assert(
+      fc.asyncProperty(given, async ({ rows, count, kind }) => {
+        await clear(place);
+        await makeInput(kind, rows);
+        const resolves = await shardsOf(resolveJob, kind, count);
+        const enriches = await shardsOf(chain, kind, count);
+        const waiting: number[] = [];
+        for (const [i, resolve] of resolves.entries()) {
+          await runNight(place, resolve, respond);
+          waiting.push((await runNight(place, enriches[i] ?? resolve, respond)).counts.waiting);
+        }
+        expect(waiting).toEqual(resolves.map(() => 0));
+      }),
+      { numRuns: 4 },
+    );
+  }, 300_000);
+});

@@ -1,0 +1,95 @@
+import { describe, expect, test } from "vitest";
+import { parseFaults } from "../../../src/sandbox/start-sandbox.ts";
+import { surveySpool } from "../../../src/spool/survey-spool.ts";
+import { spoolRoot } from "../../../src/jobs/lookup/job-spool.ts";
+import { readStatus } from "../../../src/jobs/report/status.ts";
+import { reportWaiting } from "../../../src/jobs/lookup/waiting-answers.ts";
+import { configOf, jobOf, runWhileTableGoes, startWorld, unaccountedRows, type World } from "../world.ts";
+
+const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
+
+/** What stands in the spool of a world's data_dir. */
+async function spoolOf(world: World) {
+  return await surveySpool(spoolRoot(await world.config()));
+}
+
+describe("the spool of a run", () => {
+  test.each([
+    ["that goes well", ""],
+    ["whose answers leave records out", "missing:0.5"],
+    ["of which an answer left out every record", "missing#1"],
+    ["of which an answer couldn't be read", "truncated_json#1"],
+  ])("%s is empty at its end", async (_name, faults) => {
+    const rows = faults === "missing#1" ? 1 : 40;
+    const world = await startWorld({
+      rows,
+      config: configOf(enrichOnly),
+      faults: parseFaults(faults),
+    });
+    const job = jobOf(await world.run(), "enrich_customers");
+    expect(job.status).toBe("succeeded");
+    expect(await spoolOf(world)).toEqual({ contents: [], damaged: [] });
+  });
+
+  test("with a bound below the size of one answer goes on call by call", async () => {
+    // Uncompressed, 500 people take some 3.5 MB.
+    const config = configOf(enrichOnly, "spool: { max_megabytes: 1 }");
+    const world = await startWorld({ rows: 2200, config, latencyMs: 30 });
+    const report = await world.run();
+    expect(jobOf(report, "enrich_customers")).toMatchObject({ status: "succeeded", records_remaining: 0 });
+    expect(await spoolOf(world)).toEqual({ contents: [], damaged: [] });
+    // One call ends before the next one begins.
+    expect(
+      await world.value(`SELECT count(*) FROM person_data_ops.api_call AS a JOIN person_data_ops.api_call AS b
+        ON a.call_id < b.call_id AND tstzrange(a.reserved_at, a.settled_at) && tstzrange(b.reserved_at, b.settled_at)`),
+    ).toBe("0");
+  });
+
+  test("that the warehouse fails keeps every answer that was paid for", async () => {
+    const world = await startWorld({ rows: 6000, config: configOf(enrichOnly), latencyMs: 50 });
+    const report = await runWhileTableGoes(world, "person_phone");
+    expect(jobOf(report, "enrich_customers").status).toBe("failed");
+    // The sandbox's own controls answer so.
+    const { requests } = (await world.control("/ledger")) as { requests: number };
+    const loaded = Number(
+      await world.value("SELECT count(*) FROM person_data_ops.api_call WHERE settled_at IS NOT NULL"),
+    );
+    const { contents } = await spoolOf(world);
+    expect(contents).toMatchObject([{ job: "enrich_customers", shard: "0/1", calls: requests - loaded }]);
+    expect(requests - loaded).toBeGreaterThan(0);
+    const [job] = report.jobs;
+    expect(job?.error?.message).toMatch(
+      /\d+ received answers? for [\d,]+ records (?:is|are) safe in .*0-of-1; the next run of enrich_customers loads/u,
+    );
+    // They count when they are loaded.
+    expect(job).toMatchObject({ requests: loaded });
+    expect(job && unaccountedRows(job)).toBe(0);
+
+    const services2 = await world.services();
+    const [content] = contents;
+    expect((await readStatus(services2)).jobs).toMatchObject([
+      { job: "enrich_customers", waiting_answers: { calls: content?.calls, bytes: content?.bytes } },
+    ]);
+    expect((await reportWaiting(services2.config, null)).remarks).toEqual([]);
+    const renamed = enrichOnly.replace("enrich_customers", "enrich_clients");
+    for (const [jobs, why] of [
+      [renamed, "a job that is no longer configured"],
+      [`${renamed}\n  enrich_customers: { type: enrich, input: customers, enabled: false }`, "switched off"],
+    ] as const) {
+      world.configure(configOf(jobs));
+      const status = await readStatus(await world.services());
+      expect(status.answers_left_behind).toMatchObject([
+        {
+          folder: content?.folder,
+          message: expect.stringContaining(why),
+          hint: expect.stringContaining("run it"),
+        },
+      ]);
+    }
+    const elsewhere = { readIdentity: async () => "another warehouse" };
+    world.configure(configOf(enrichOnly));
+    expect((await reportWaiting(await world.config(), elsewhere)).remarks).toMatchObject([
+      { path: content?.folder, message: expect.stringContaining("to another warehouse") },
+    ]);
+  });
+});

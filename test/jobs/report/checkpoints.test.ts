@@ -1,0 +1,258 @@
+import { expect, test } from "vitest";
+import { FixConfigurationError, JobLockedError } from "../../../src/errors.ts";
+import {
+  givenCheckpoint,
+  moveCheckpoints,
+  readCheckpointReport,
+  streamsOf,
+} from "../../../src/jobs/report/checkpoints.ts";
+import { holdJob } from "../../../src/jobs/hold-job.ts";
+import { findJob } from "../../../src/jobs/job-selection.ts";
+import { readStatus } from "../../../src/jobs/report/status.ts";
+import { configOf, jobOf, startWorld, type World } from "../world.ts";
+
+const SEGMENT = "11111111-1111-4111-8111-111111111111";
+const OTHER = "22222222-2222-4222-8222-222222222222";
+
+const JOBS = configOf(`
+  push: { type: segment_push, name: Everybody, sql: "select '' as service_pid where false" }
+  members: { type: segment_members, segments: [{ job: push }, { id: ${SEGMENT} }] }
+  deaths: { type: death_signals, enabled: false, segments: [{ id: ${SEGMENT} }] }
+  searches: { type: search_usage }
+  usage: { type: endpoint_usage, bucketing_size: week, timezone: Europe/Berlin, start_date: 2026-01-01 }
+  resolve: { type: resolve, input: customers }
+  validate: { type: validate_emails, input: others }`)
+  .replace("    key: id", "    key: id\n    cursor: updated_at")
+  .replace("jobs:", "  others: { table: crm.customers, key: id, fields: { emails: email } }\njobs:");
+
+/** A migrated warehouse in which these jobs have run. */
+async function startJobs(jobs: readonly string[]): Promise<World> {
+  const world = await startWorld({ rows: 40, people: 2000, config: JOBS });
+  await world.control("/segments", { segment_id: SEGMENT, name: "stated", members: 30 });
+  await world.warehouse.migrate();
+  const report = jobs.length === 0 ? null : await world.run({ jobs });
+  expect(report?.status ?? "succeeded").toBe("succeeded");
+  return world;
+}
+
+async function given(world: World, name: string, cursor: unknown, stream?: string) {
+  const services = await world.services();
+  const job = findJob(services.config, name);
+  const [first = ""] = await streamsOf(services, job);
+  return givenCheckpoint(services, job, stream ?? first, cursor);
+}
+
+/** What is wrong with a cursor: its code, then each problem, or the whole message where there is none. */
+async function refusalOf(...args: Parameters<typeof given>): Promise<readonly string[]> {
+  try {
+    return [`taken: ${JSON.stringify(await given(...args))}`];
+  } catch (error) {
+    if (!(error instanceof FixConfigurationError)) throw error;
+    const { code, message, problems } = error;
+    return [code, ...(problems.length === 0 ? [message] : problems.map((p) => `${p.path} ${p.message}`))];
+  }
+}
+
+async function store(world: World, job: string, stream: string, cursor: object): Promise<void> {
+  await world.rows(
+    `INSERT INTO person_data_ops.checkpoint (job, stream, cursor, updated_at, run_id, _synced_at)
+     VALUES ('${job}', '${stream}', '${JSON.stringify(cursor)}', now(), 'by hand', now())
+     ON CONFLICT (job, stream) DO UPDATE SET cursor = excluded.cursor`,
+  );
+}
+
+const AT = "2026-01-01T00:00:00Z";
+
+test("a cursor that a job couldn't go on from is refused, each thing that is wrong told", async () => {
+  const world = await startJobs(["resolve"]);
+  const instant = "must be an instant with its zone, such as 2026-11-21T04:00:00Z";
+  const wrong: readonly (readonly [string, unknown, readonly string[]])[] = [
+    ["push", { full_at: null }, ["segment_id must be the UUID of a segment"]],
+    ["push", { segment_id: "x" }, ["segment_id must be the UUID of a segment"]],
+    ["push", { segment_id: SEGMENT, full_at: "2026-02-30T00:00:00Z" }, [`full_at ${instant}`]],
+    ["members", { swept_at: "5" }, [`swept_at ${instant}`]],
+    ["members", { swept_at: "2026-01-01T00:00:00" }, [`swept_at ${instant}`]],
+    [
+      "members",
+      { swept_at: "2999-01-01T00:00:00Z" },
+      ["swept_at lies in the future, by the clock here and by what is stored"],
+    ],
+    [
+      "members",
+      { swept: AT },
+      ["swept is no key of it; there is swept_at, complete_at, suppressed, unfinished"],
+    ],
+    ["members", { suppressed: -1 }, ["suppressed must be a count: a whole number, 0 or more"]],
+    [
+      "members",
+      { unfinished: { next_page: 0 } },
+      ['unfinished.next_page must be a page, or null: {"next_page": 12}'],
+    ],
+    ["deaths", {}, [`checked_at ${instant}`]],
+    ["searches", { next: "yesterday" }, ["next must be a day such as 2026-11-18"]],
+    ["usage", { next: "2026-11-18" }, ["from must be a day such as 2026-11-18"]],
+    [
+      "resolve",
+      { value: 5 },
+      ['value must be a value of the input\'s cursor, as text: "2026-11-20T22:15:00Z", "4711"'],
+    ],
+    ["resolve", { value: "four" }, ["value is no value of the column updated_at of input customers"]],
+    ["resolve", { full_at: "last week" }, [`full_at ${instant}`]],
+  ];
+  for (const [job, cursor, problems] of wrong) {
+    const stream = job === "members" ? SEGMENT : undefined;
+    expect([job, cursor, await refusalOf(world, job, cursor, stream)]).toEqual([
+      job,
+      cursor,
+      ["bad_checkpoint", ...problems],
+    ]);
+  }
+  for (const cursor of [5, [], "abc"]) {
+    const [code, message] = await refusalOf(world, "searches", cursor);
+    expect([code, message]).toEqual([
+      "bad_checkpoint",
+      expect.stringMatching(
+        /^A cursor is a JSON object.*Nothing was changed\..*looks like \{"next":"2026-11-18"\}/u,
+      ),
+    ]);
+  }
+});
+
+test("a stream that a job doesn't go by is refused, and those are told that it does", async () => {
+  const world = await startJobs(["push"]);
+  const made = await world.value("SELECT cursor->>'segment_id' FROM person_data_ops.checkpoint");
+  const cases = [
+    ["push", "Segment", "it has segment."],
+    ["members", OTHER, `it has ${made}, ${SEGMENT}.`],
+    ["deaths", "segment", `it has ${SEGMENT}.`],
+    ["searches", "days", "it has history."],
+    ["usage", "day UTC", "it has week Europe/Berlin."],
+    ["resolve", "people", "it has customers."],
+    ["validate", "others", "its input others has no `cursor:`, so that each run compares all rows."],
+  ] as const;
+  for (const [job, stream, end] of cases) {
+    const [code, message] = await refusalOf(world, job, {}, stream);
+    expect([job, code, message]).toEqual([
+      job,
+      "bad_checkpoint",
+      expect.stringContaining(`${end} Nothing was changed.`),
+    ]);
+  }
+});
+
+test("keys that aren't named stay as they are stored", async () => {
+  const world = await startJobs(["push", "members", "resolve"]);
+  const stored = async (job: string, stream: string) => {
+    const { checkpoints } = await readCheckpointReport(world.warehouse, findJob(await world.config(), job));
+    return checkpoints.find((checkpoint) => checkpoint.stream === stream)?.cursor;
+  };
+  const push = await stored("push", "segment");
+  expect(push).toEqual({ segment_id: expect.any(String), full_at: expect.any(String) });
+  expect((await given(world, "push", { full_at: null })).cursor).toEqual({ ...Object(push), full_at: null });
+  const members = await stored("members", SEGMENT);
+  expect(members).toMatchObject({ complete_at: expect.any(String) });
+  expect((await given(world, "members", { swept_at: AT }, SEGMENT)).cursor).toEqual({
+    ...Object(members),
+    swept_at: AT,
+  });
+  const resolved = await stored("resolve", "customers");
+  expect(resolved).toMatchObject({ stands_for: expect.any(String) });
+  expect((await given(world, "resolve", { value: AT })).cursor).toEqual({ ...Object(resolved), value: AT });
+  // One that is stored damaged can be mended.
+  await store(world, "push", "segment", { segment_id: SEGMENT, full_at: 5, other: 1 });
+  expect((await given(world, "push", { full_at: null })).cursor).toEqual({
+    segment_id: SEGMENT,
+    full_at: null,
+  });
+});
+
+test("times of a service whose clock is ahead can be moved back, and given back", async () => {
+  const world = await startJobs([]);
+  await store(world, "members", SEGMENT, { swept_at: "2099-05-01T00:00:00Z" });
+  for (const swept of ["2099-05-01T00:00:00Z", "2098-01-01T00:00:00Z"]) {
+    expect((await given(world, "members", { swept_at: swept }, SEGMENT)).cursor).toMatchObject({
+      swept_at: swept,
+    });
+  }
+  expect(await refusalOf(world, "members", { swept_at: "2099-05-03T00:00:00Z" }, SEGMENT)).toHaveLength(2);
+});
+
+test("a push whose stored checkpoint can't be read fails before it makes another segment; those who read it are told, too", async () => {
+  const world = await startJobs([]);
+  await store(world, "push", "segment", { full_at: null });
+  const report = await world.run({ jobs: ["push"] });
+  expect(jobOf(report, "push")).toMatchObject({
+    status: "failed",
+    requests: 0,
+    error: { code: "bad_checkpoint" },
+  });
+  expect(jobOf(report, "push").error?.message).toContain("segment_id must be the UUID of a segment");
+  const members = jobOf(await world.run({ jobs: ["members"] }), "members");
+  expect([members.status, members.error?.code, members.records_received]).toEqual([
+    "failed",
+    "bad_checkpoint",
+    30,
+  ]);
+  // It is shown, for people to mend it.
+  const shown = (await readStatus(await world.services())).jobs.find(({ job }) => job === "push");
+  expect(shown).toMatchObject({ checkpoints: [{ stream: "segment", cursor: { full_at: null } }] });
+  const again = jobOf(await world.run({ jobs: ["push"], fullRefresh: true }), "push");
+  expect([again.error?.code, again.requests]).toEqual(["bad_checkpoint", 0]);
+});
+
+test("one that only spares reading counts as none: all is read, or compared, and it is mended", async () => {
+  const world = await startJobs(["push", "members", "resolve"]);
+  await store(world, "members", SEGMENT, { swept_at: "last week", complete_at: 5 });
+  expect(jobOf(await world.run({ jobs: ["members"] }), "members").status).toBe("succeeded");
+  expect(
+    await world.value(
+      `SELECT cursor->>'complete_at' LIKE '20%' FROM person_data_ops.checkpoint WHERE stream = '${SEGMENT}'`,
+    ),
+  ).toBe("t");
+  // A row that can be resolved.
+  const known =
+    "SELECT min(id) FROM crm.customers WHERE email LIKE '%@%.%' AND last_name <> '' AND first_name <> ''";
+  const change = (name: string) =>
+    world.rows(`UPDATE crm.customers SET first_name = '${name}' WHERE id = (${known})`);
+  // A change that its cursor hides.
+  await world.rows(`UPDATE crm.customers SET updated_at = '2000-01-01' WHERE id = (${known})`);
+  for (const [i, broken] of [
+    "'{value}', '\"four\"'",
+    "'{full_at}', '\"never\"'",
+    "'{full_at}', '5'",
+  ].entries()) {
+    await change(`Other ${i}`);
+    expect(jobOf(await world.run({ jobs: ["resolve"] }), "resolve")).toMatchObject({
+      status: "succeeded",
+      records_sent: 0,
+    });
+    await world.rows(
+      `UPDATE person_data_ops.checkpoint SET cursor = jsonb_set(cursor, ${broken}) WHERE job = 'resolve'`,
+    );
+    expect(jobOf(await world.run({ jobs: ["resolve"] }), "resolve")).toMatchObject({
+      status: "succeeded",
+      records_sent: 1,
+    });
+  }
+});
+
+test("while a process runs the job its checkpoints stay, and who has it is told", async () => {
+  const world = await startJobs([]);
+  const services = await world.services();
+  const job = findJob(services.config, "searches");
+  const wanted = { runId: "running", job: job.name, jobType: job.type, shard: "0/1" };
+  const hold = await holdJob(services, wanted, { wait: false });
+  const moves = [{ stream: "history", cursor: { next: "2026-01-01" } }];
+  const move = () => moveCheckpoints(services, job, "by hand", async () => moves);
+  const error: unknown = await move().catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(JobLockedError);
+  expect(String(error)).toMatch(
+    /searches is run by another process: run running .*Its checkpoints stay as they are/u,
+  );
+  expect(String(error)).not.toContain("--wait");
+  const stored = () => readCheckpointReport(world.warehouse, job);
+  expect((await stored()).checkpoints).toEqual([]);
+  if (hold.kind === "held") await hold.held.release();
+  await move();
+  expect((await stored()).checkpoints).toMatchObject([{ ...moves[0], run_id: "by hand" }]);
+});

@@ -1,0 +1,79 @@
+import { expect } from "vitest";
+import { dayOf } from "../../../src/sandbox/population/calendar.ts";
+import { createPeople } from "../../../src/sandbox/population/people.ts";
+import { configOf, startWorld, type World } from "../world.ts";
+
+/** The segment of these tests. */
+export const SEGMENT = "11111111-1111-4111-8111-111111111111";
+const PEOPLE = 20_000;
+
+const config = configOf(`
+  vip_members: { type: segment_members, segments: [{ id: ${SEGMENT}, name: VIP }] }`);
+
+/** A segment of some pages, its members in batches of one moment each. */
+export async function startMembers(
+  members: number,
+  batch = 4000,
+  options: { at?: string; membersPerPage?: number } = {},
+): Promise<World> {
+  const { at = "2026-10-01T00:00:00Z", ...sandbox } = options;
+  const world = await startWorld({ rows: 0, seed: 7, people: PEOPLE, config, ...sandbox });
+  await world.control("/segments", { segment_id: SEGMENT, name: "vip", members, batch, at });
+  return world;
+}
+
+/** PIDs of people, by their number in the population; the first ones are the members of {@link startMembers}. */
+export function pidsOf(from: number, to: number): readonly string[] {
+  const people = createPeople(7, PEOPLE);
+  const today = dayOf(Date.now());
+  return Array.from({ length: to - from }, (_, i) => people.pidOf(from + i, today));
+}
+
+interface Truth {
+  readonly service_pid: string;
+  readonly first_added_at: string;
+  readonly is_member: boolean;
+}
+
+/** Everybody whom the service has ever had in the segment, in the order in which they came. */
+export async function truthOf(world: World): Promise<readonly Truth[]> {
+  // What the sandbox's controls answer.
+  const { members } = (await world.control(`/segments/${SEGMENT}/members?limit=100000`)) as {
+    members: Truth[];
+  };
+  return members;
+}
+
+/** Members as the warehouse knows them, and as the service does. */
+async function compare(world: World): Promise<{ known: readonly string[]; truth: readonly string[] }> {
+  const rows = await world.rows(
+    `SELECT service_pid || ' ' || to_char(first_added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS line
+     FROM person_data.segment_member WHERE segment_id = '${SEGMENT}' AND is_member ORDER BY 1`,
+  );
+  const truth = (await truthOf(world)).filter(({ is_member }) => is_member);
+  return {
+    known: rows.map((row) => row["line"] ?? "").toSorted(),
+    truth: truth.map((member) => `${member.service_pid} ${member.first_added_at}`).toSorted(),
+  };
+}
+
+/** The warehouse knows the very members that the service has. */
+export async function expectExact(world: World): Promise<void> {
+  const { known, truth } = await compare(world);
+  expect(known).toEqual(truth);
+}
+
+const overlaps = `SELECT count(*) FROM person_data.segment_membership_history AS a
+  JOIN person_data.segment_membership_history AS b USING (segment_id, service_pid)
+  WHERE a.valid_from < b.valid_from AND coalesce(a.valid_to, 'infinity') > b.valid_from`;
+const open = `SELECT count(*) FROM person_data.segment_membership_history AS h
+  FULL JOIN (SELECT segment_id, service_pid FROM person_data.segment_member WHERE is_member) AS m USING (segment_id, service_pid)
+  WHERE h.valid_to IS NULL AND (h.valid_from IS NULL OR m.service_pid IS NULL)`;
+/** What each reading came to. */
+export const syncs = `SELECT current_size, known_members, added, removed, removals_pending
+  FROM person_data_ops.segment_sync ORDER BY _synced_at`;
+
+/** No interval lies over another one, and those that are open are the members'. */
+export async function expectSoundHistory(world: World): Promise<void> {
+  expect([await world.value(overlaps), await world.value(open)]).toEqual(["0", "0"]);
+}

@@ -1,0 +1,580 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { StopJobError } from "../../../src/errors.ts";
+import { planJobs } from "../../../src/jobs/report/plan.ts";
+import { inspectInputs } from "../../../src/jobs/verify-inputs.ts";
+import type { SegmentPush } from "../../../src/load/push-warehouse.ts";
+import type { Warehouse } from "../../../src/load/warehouse.ts";
+import { startRecordingProxy } from "../lookup/recording-proxy.ts";
+import { configOf, jobOf, startWorld, unaccountedRows, type World } from "../world.ts";
+
+const config = (more = "mode: mirror, max_remove_ratio: 1") =>
+  configOf(`
+  vip_push: { type: segment_push, name: "VIP customers", description: The best, sql: "select pid as service_pid from crm.vip", ${more} }
+  vip_members: { type: segment_members, segments: [{ job: vip_push }] }`);
+
+/** People of the sandbox, and a table of who is to be pushed. */
+async function startPush(options: { config?: string; vips?: readonly string[] } = {}) {
+  const world = await startWorld({ rows: 0, people: 3000, config: options.config ?? config() });
+  await world.control("/segments", { name: "everybody", members: 400 });
+  // What the sandbox's controls answer.
+  const all = (await world.control("/segments")) as { segments: { segment_id: string }[] };
+  const { members } = (await world.control(`/segments/${all.segments[0]?.segment_id}/members`)) as {
+    members: { service_pid: string }[];
+  };
+  const pids = members.map(({ service_pid: pid }) => pid);
+  await world.rows("CREATE TABLE crm.vip (pid text)");
+  return { world, pids };
+}
+
+async function setVips(world: World, pids: readonly (string | null)[]): Promise<void> {
+  await world.rows("TRUNCATE crm.vip");
+  await world.rows(
+    `INSERT INTO crm.vip SELECT * FROM json_array_elements_text('${JSON.stringify(pids)}'::json)`,
+  );
+}
+
+interface SegmentTruth {
+  readonly segment_id: string;
+  readonly name: string;
+}
+
+/** The segment as the service has it; null before it is made. */
+async function segmentOf(world: World, name = "VIP customers"): Promise<SegmentTruth | null> {
+  // What the sandbox's controls answer.
+  const { segments } = (await world.control("/segments")) as { segments: SegmentTruth[] };
+  return segments.find((segment) => segment.name === name) ?? null;
+}
+
+async function membersOf(world: World, name?: string): Promise<readonly string[]> {
+  const segment = await segmentOf(world, name);
+  // As above.
+  const { members } = (await world.control(`/segments/${segment?.segment_id}/members?limit=100000`)) as {
+    members: { service_pid: string; is_member: boolean }[];
+  };
+  return members
+    .filter(({ is_member }) => is_member)
+    .map(({ service_pid: pid }) => pid)
+    .toSorted();
+}
+
+/** A warehouse in which something happens when a push comes to some point. */
+function during(
+  world: World,
+  hook: (push: SegmentPush) => Partial<SegmentPush> | Promise<Partial<SegmentPush>>,
+) {
+  const warehouse: Warehouse = {
+    ...world.warehouse,
+    async openPush(...args) {
+      const push = await world.warehouse.openPush(...args);
+      return { ...push, ...(await hook(push)) };
+    },
+  };
+  return { warehouse };
+}
+
+/** Runs the push alone, and sees that its books add up. */
+async function push(world: World, ...args: Parameters<World["run"]>) {
+  const job = jobOf(await world.run({ jobs: ["vip_push"], ...args[0] }, args[1]), "vip_push");
+  expect(unaccountedRows(job)).toBe(0);
+  return job;
+}
+
+test("a query becomes a segment, once, and its difference is what is sent from then on", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, [...pids.slice(0, 100), pids[0] ?? "", null, "p-nobody", "p-nobody"]);
+  expect(await push(world)).toMatchObject({
+    status: "succeeded",
+    records_read: 104,
+    records_sent: 101,
+    records_matched: 100,
+    records_duplicate: 2,
+    records_rejected: 2,
+    records_rejected_before_sending: 1,
+    records_unchanged: 0,
+  });
+  expect(await membersOf(world)).toEqual(pids.slice(0, 100).toSorted());
+  expect(
+    await world.rows(
+      `SELECT r.source, r.source_key, r.stage, r.code, c.endpoint FROM person_data.reject AS r
+      LEFT JOIN person_data_ops.api_call AS c ON c.api_request_id = r.api_request_id ORDER BY r.code`,
+    ),
+  ).toEqual([
+    { source: "vip_push", source_key: null, stage: "input", code: "missing_key", endpoint: null },
+    {
+      source: "vip_push",
+      source_key: "p-nobody",
+      stage: "send",
+      code: "unknown_pid",
+      endpoint: "POST /v2/segments/members/add",
+    },
+  ]);
+  expect(await world.rows("SELECT name, description, source, current_size FROM person_data.segment")).toEqual(
+    [{ name: "VIP customers", description: "The best", source: "api", current_size: "100" }],
+  );
+
+  expect(await push(world)).toMatchObject({
+    records_sent: 0,
+    records_unchanged: 101,
+    rows_written: 0,
+    requests: 1,
+  });
+
+  await setVips(world, pids.slice(10, 120));
+  expect(await push(world)).toMatchObject({ records_sent: 20, records_unchanged: 90 });
+  expect(await membersOf(world)).toEqual(pids.slice(10, 120).toSorted());
+  const members = jobOf(await world.run({ jobs: ["vip_members"] }), "vip_members");
+  expect(members).toMatchObject({ status: "succeeded", records_received: 110 });
+});
+
+/** What `plan` says of the push, and of the members read after it, so many days later; it must not call anybody. */
+async function plan(world: World, daysLater = 0) {
+  const services = await world.services();
+  const clock = { ...services.clock, now: () => Date.now() + daysLater * 86_400_000 };
+  const asked = await world.control("/ledger");
+  const { jobs } = await planJobs({ ...services, clock }, []);
+  expect(await world.control("/ledger")).toEqual(asked);
+  return jobs;
+}
+
+test("a plan says what a push will change, and how many calls that takes", async () => {
+  const { world, pids } = await startPush({ config: config("mode: mirror, max_remove_ratio: 0.05") });
+  await setVips(world, [...pids.slice(0, 100), pids[0] ?? "", null, "p-nobody"]);
+  expect(await plan(world)).toMatchObject([
+    {
+      job: "vip_push",
+      records_read: 103,
+      records_due: 101,
+      due_reasons: { not_a_member: 101 },
+      records_duplicate: 1,
+      records_rejected_before_sending: 1,
+      records_to_send: 101,
+      records_to_remove: 0,
+      calls: 3,
+      remarks: [],
+    },
+    { job: "vip_members", records_to_send: 0, calls: 1, remarks: [] },
+  ]);
+  expect(await world.value("SELECT count(*) FROM pg_namespace WHERE nspname ~ '^person'")).toBe("0");
+  expect(await push(world)).toMatchObject({ records_sent: 101, requests: 3 });
+
+  await setVips(world, pids.slice(10, 120));
+  const [planned] = await plan(world);
+  expect(planned).toMatchObject({
+    records_read: 110,
+    records_unchanged: 90,
+    records_due: 20,
+    records_to_send: 20,
+    records_to_remove: 10,
+    calls: 3,
+    remarks: [
+      expect.stringMatching(/10 members to remove, of the 100 that it added: more than max_remove_ratio/u),
+    ],
+  });
+  expect(await plan(world, 8)).toMatchObject([
+    { records_unchanged: 0, due_reasons: { not_a_member: 20, full_sweep: 90 }, records_to_send: 110 },
+    { calls: 1 },
+  ]);
+  expect(await push(world, { yes: true })).toMatchObject({ records_sent: 20, requests: planned?.calls });
+});
+
+test("a plan of a shard leaves feeds to the first one, as a run does", async () => {
+  const { world } = await startPush();
+  const jobsOf = async (index: number) =>
+    (await planJobs(await world.services(), [], { index, count: 2 })).jobs.map(({ job }) => job);
+  expect([await jobsOf(0), await jobsOf(1)]).toEqual([["vip_push", "vip_members"], []]);
+});
+
+test("a plan of feeds behind a push that has made no segment says so", async () => {
+  const { world } = await startPush();
+  await setVips(world, []);
+  const { jobs } = await planJobs(await world.services(), ["vip_members"]);
+  expect(jobs).toMatchObject([
+    { calls: 0, remarks: ["vip_push has not made its segment yet; run it first"] },
+  ]);
+  world.configure(
+    config().replace("select pid as service_pid from crm.vip", "select service_pid from person_data.person"),
+  );
+  expect(await plan(world)).toMatchObject([
+    { calls: 2, records_to_send: 0, remarks: [expect.stringContaining("the first run makes")] },
+    { calls: 0 },
+  ]);
+});
+
+test.each([
+  [
+    'select pid as "Service_PID" from crm.vip',
+    "Column names are case-sensitive here: its column is Service_PID.",
+  ],
+  ["select pid, pid as other from crm.vip", "Its columns are: pid, other."],
+])("a query without the column is told to call it so: %s", async (sql, hint) => {
+  const { world } = await startPush();
+  world.configure(configOf(`\n  vip_push: { type: segment_push, name: VIP, sql: '${sql}' }`));
+  const found = await world.config();
+  const { problems } = await inspectInputs(found, world.warehouse, found.jobs);
+  expect(problems).toEqual([
+    {
+      path: "jobs.vip_push.sql",
+      message: "the query of `sql:` has no column service_pid.",
+      hint: `${hint} Give the PIDs under that name: SELECT … AS service_pid.`,
+    },
+  ]);
+});
+
+test("jobs behind a push that is switched off and has made no segment say both", async () => {
+  const { world } = await startPush({ config: config("enabled: false") });
+  const { jobs } = await planJobs(await world.services(), ["vip_members"]);
+  const why = "vip_push has not made its segment yet, and is switched off; switch it on and run it first";
+  expect(jobs).toMatchObject([{ calls: 0, remarks: [why] }]);
+  const report = jobOf(await world.run({ jobs: ["vip_members"] }), "vip_members");
+  expect(report.error).toMatchObject({ code: "segment_unknown", message: `vip_members: ${why}.` });
+});
+
+test("append leaves whom the query no longer gives", async () => {
+  const { world, pids } = await startPush({ config: config("mode: append") });
+  await setVips(world, pids.slice(0, 50));
+  await push(world);
+  await setVips(world, pids.slice(40, 60));
+  await push(world);
+  expect(await membersOf(world)).toEqual(pids.slice(0, 60).toSorted());
+});
+
+test("mirror removes nobody whom others have added, before or after", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 20));
+  await push(world);
+  const id = (await segmentOf(world))?.segment_id;
+  await world.control("/members", { segment_id: id, add: pids.slice(30, 40) });
+  await setVips(world, pids.slice(0, 35)); // five of them are there already, added by others
+  await push(world);
+  await setVips(world, pids.slice(0, 10));
+  await push(world);
+  expect(await membersOf(world)).toEqual([...pids.slice(0, 10), ...pids.slice(30, 40)].toSorted());
+});
+
+test("more removals than max_remove_ratio allows want the user's word", async () => {
+  const { world, pids } = await startPush({ config: config("mode: mirror, max_remove_ratio: 0.1") });
+  await setVips(world, pids.slice(0, 100));
+  await push(world);
+  await setVips(world, pids.slice(11, 120));
+  const stopped = await push(world);
+  expect(stopped).toMatchObject({
+    status: "limited",
+    limited_by: "confirmation",
+    records_sent: 0,
+    records_remaining: 20,
+  });
+  expect(stopped.error?.message).toContain("11 members of the 100 that it added");
+  expect(await membersOf(world)).toEqual(pids.slice(0, 100).toSorted());
+  expect(await push(world, { yes: true })).toMatchObject({ status: "succeeded", records_sent: 20 });
+  expect(await membersOf(world)).toEqual(pids.slice(11, 120).toSorted());
+});
+
+test("rows without a PID count against max_reject_ratio of what the query gives, not of what is new", async () => {
+  const { world, pids } = await startPush({
+    config: config("mode: mirror, max_remove_ratio: 1, max_reject_ratio: 0.05"),
+  });
+  await setVips(world, [...pids.slice(0, 99), null]);
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_rejected: 1 });
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_rejected: 1, records_sent: 0 });
+  await setVips(world, [...pids.slice(0, 99), null, "p-nobody", pids[100] ?? ""]);
+  const failed = await push(world);
+  expect(failed).toMatchObject({ status: "failed", error: { code: "too_many_rejects" } });
+  expect(failed.error?.message).toContain("1 of 2 PIDs were rejected");
+  await setVips(world, [...pids.slice(0, 40), null, "", " \t", "\u00a0", null]);
+  const empty = await push(world);
+  expect(empty).toMatchObject({ error: { code: "too_many_rejects" }, records_rejected: 5, records_sent: 0 });
+  expect(empty.error?.message).toContain("5 of 45 rows of the query have no service_pid");
+});
+
+test("each row without a PID has one open reject as long as the query gives as many", async () => {
+  const { world, pids } = await startPush({ config: config() });
+  const open = () =>
+    world.rows(
+      `SELECT source, source_key, stage, code, run_id FROM person_data.reject WHERE resolved_at IS NULL`,
+    );
+  const resolved = () => world.value("SELECT count(resolved_at) FROM person_data.reject");
+  const known = pids.slice(0, 3);
+  await setVips(world, [...known, null, " "]);
+  await push(world);
+  const first = await open();
+  const [{ run_id: firstRun } = {}] = first;
+  const one = { source: "vip_push", source_key: null, stage: "input", code: "missing_key", run_id: firstRun };
+  expect(first).toEqual([one, one]);
+  expect(await push(world)).toMatchObject({ records_rejected: 2, rows_written: 0 });
+  expect(await open()).toEqual([one, one]);
+  await setVips(world, [...known, null]);
+  await push(world);
+  expect(await open()).toEqual([one]);
+  expect(await resolved()).toBe("1");
+  await setVips(world, [...known, null, null]);
+  await push(world);
+  expect(await open()).toEqual([one, one]);
+  await setVips(world, known);
+  await push(world);
+  expect(await open()).toEqual([]);
+  expect(await resolved()).toBe("2");
+});
+
+test("who was added by others while somebody thought about a question isn't taken for the job's own", async () => {
+  const { world, pids } = await startPush({ config: config("mode: mirror, max_remove_ratio: 0.1") });
+  await setVips(world, pids.slice(0, 10));
+  await push(world);
+  await setVips(world, pids.slice(5, 15));
+  await world.control("/faults", { faults: "reply_lost@add#1" });
+  const confirm = async () => {
+    await editSegment(world, { add: pids.slice(12, 15) });
+    await delay(5);
+    return true;
+  };
+  expect(await push(world, { confirm }, { random: () => 0 })).toMatchObject({
+    status: "succeeded",
+    retries: 1,
+  });
+  await setVips(world, pids.slice(5, 10));
+  await push(world, { yes: true });
+  expect(await membersOf(world)).toEqual([...pids.slice(5, 10), ...pids.slice(12, 15)].toSorted());
+});
+
+test("a PID that the service calls invalid in another spelling is rejected under its own", async () => {
+  const { world, pids } = await startPush();
+  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+    path.endsWith("/add") ? body.replace("P-Nobody", "p-nobody") : body,
+  );
+  world.serviceUrl = url;
+  await setVips(world, [...pids.slice(0, 3), "P-Nobody"]);
+  expect(await push(world)).toMatchObject({ records_sent: 4, records_matched: 3, records_rejected: 1 });
+  expect(await world.value("SELECT source_key FROM person_data.reject")).toBe("P-Nobody");
+});
+
+test("a segment whose making got no answer is explained, and `segment_id` is the way on", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 5));
+  await world.control("/faults", { faults: "cut_body@create#1" });
+  const lost = await push(world, {}, { random: () => 0 });
+  expect(lost).toMatchObject({ status: "failed", error: { code: "segment_exists" } });
+  expect(lost.error?.message).toMatch(/may have made it.*`segment_id:`/su);
+  const id = (await segmentOf(world))?.segment_id ?? "";
+  world.configure(config(`mode: mirror, segment_id: ${id}`));
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 5 });
+  expect(await membersOf(world)).toEqual(pids.slice(0, 5).toSorted());
+});
+
+test("answers that get lost leave nobody out, and nobody who is not the job's own is removed for it", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 5));
+  await push(world);
+  const id = (await segmentOf(world))?.segment_id;
+  await world.control("/members", { segment_id: id, add: pids.slice(20, 25) });
+  await world.control("/faults", { faults: "cut_body@add#1,500@remove#1" });
+  await setVips(world, pids.slice(0, 25));
+  expect(await push(world, {}, { random: () => 0 })).toMatchObject({ status: "succeeded", retries: 1 });
+  await setVips(world, pids.slice(0, 2));
+  await push(world, {}, { random: () => 0 });
+  expect(await membersOf(world)).toEqual([...pids.slice(0, 2), ...pids.slice(20, 25)].toSorted());
+});
+
+test("a query that gives no service_pid is told before anything happens", async () => {
+  const { world } = await startPush();
+  await world.rows("ALTER TABLE crm.vip RENAME pid TO other");
+  await expect(world.run({ jobs: ["vip_push"] })).rejects.toMatchObject({
+    problems: [{ path: "jobs.vip_push.sql" }],
+  });
+});
+
+async function editSegment(world: World, change: { add?: readonly string[]; remove?: readonly string[] }) {
+  const segment = await segmentOf(world);
+  await world.control("/members", { segment_id: segment?.segment_id, ...change });
+}
+
+/** PIDs that were sent to be added or removed, in all runs. */
+async function sentSoFar(world: World): Promise<number> {
+  return Number(
+    await world.value(
+      "SELECT coalesce(sum(records_sent), 0) FROM person_data_ops.api_call WHERE endpoint LIKE '%members/%'",
+    ),
+  );
+}
+
+test.each(["append", "mirror"])(
+  "%s: when the database crashes, the list of who is wanted is lost and nobody is removed for it",
+  async (mode) => {
+    const { world, pids } = await startPush({ config: config(`mode: ${mode}, max_remove_ratio: 0.1`) });
+    await setVips(world, pids.slice(0, 100));
+    await push(world);
+    await setVips(world, pids.slice(0, 110));
+    const crash = async () => {
+      const [table] = await world.rows(
+        "SELECT tablename FROM pg_tables WHERE tablename LIKE 'push_wanted_%'",
+      );
+      await world.rows(`TRUNCATE person_data.${table?.["tablename"]}`);
+    };
+    const services = during(world, (opened) => ({
+      // After the counts, and what `max_remove_ratio` makes of them.
+      async next(...args) {
+        await crash();
+        return opened.next(...args);
+      },
+    }));
+    const lost = jobOf(await world.run({ jobs: ["vip_push"] }, services), "vip_push");
+    expect(lost).toMatchObject({ status: "failed", error: { code: "work_table_lost" } });
+    expect(await membersOf(world)).toEqual(pids.slice(0, 100).toSorted());
+    expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 10 });
+  },
+);
+
+test("--max-records bounds whom a push adds and removes, and the next run goes on: a first pass too", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 50));
+  const limited = { status: "limited", limited_by: "max_records" };
+  expect(await push(world, { maxRecords: 0 })).toMatchObject({
+    ...limited,
+    records_sent: 0,
+    records_remaining: 50,
+  });
+  expect(await push(world, { maxRecords: 20 })).toMatchObject({
+    ...limited,
+    records_sent: 20,
+    records_remaining: 30,
+  });
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 30, records_unchanged: 20 });
+  expect(await push(world, { maxRecords: 0 })).toMatchObject({ status: "succeeded", requests: 1 });
+  await setVips(world, pids.slice(30, 60)); // ten to add, thirty to remove
+  expect(await push(world, { maxRecords: 15 })).toMatchObject({
+    ...limited,
+    records_sent: 10,
+    records_remaining: 0,
+  });
+  expect((await membersOf(world)).length).toBe(55);
+  expect(await push(world, { maxRecords: 25 })).toMatchObject({ status: "succeeded", records_sent: 0 });
+  expect(await membersOf(world)).toEqual(pids.slice(30, 60).toSorted());
+  expect(await sentSoFar(world)).toBe(50 + 10 + 30);
+});
+
+test("a pass that adds everybody again is gone on with, and whoever is new or gone comes before it", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 50));
+  await push(world);
+  await editSegment(world, { remove: pids.slice(0, 50) });
+  await setVips(world, pids.slice(5, 60));
+  expect(await push(world, { fullRefresh: true, maxRecords: 30 })).toMatchObject({
+    status: "limited",
+    records_sent: 25, // ten new ones, then five removals, then fifteen again
+    records_remaining: 30,
+  });
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 30 });
+  expect(await membersOf(world)).toEqual(pids.slice(5, 60).toSorted());
+  expect(await push(world)).toMatchObject({ records_sent: 0 });
+});
+
+test.each(["2999-01-01T00:00:00Z", "yesterday"])(
+  "a checkpoint that says that everybody was added at %s makes a full pass due",
+  async (fullAt) => {
+    const { world, pids } = await startPush();
+    await setVips(world, pids.slice(0, 10));
+    await push(world);
+    await editSegment(world, { remove: pids.slice(0, 3) });
+    await world.rows(
+      `UPDATE person_data_ops.checkpoint SET cursor = jsonb_set(cursor, '{full_at}', '"${fullAt}"') WHERE job = 'vip_push'`,
+    );
+    expect(await push(world)).toMatchObject({ records_sent: 10 });
+    expect(await membersOf(world)).toEqual(pids.slice(0, 10).toSorted());
+    expect(await push(world)).toMatchObject({ records_sent: 0 });
+  },
+);
+
+test("who was added by others long after a crash isn't taken for the job's own", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 5));
+  await push(world);
+  await setVips(world, pids.slice(0, 8));
+  const killed = during(world, (opened) => ({
+    async begin(...args) {
+      await opened.begin(...args);
+      throw new StopJobError("killed", "Killed before it sent anything.");
+    },
+  }));
+  expect(await push(world, {}, killed)).toMatchObject({ status: "failed", error: { code: "killed" } });
+  await world.control("/clock", { days: 0.5 });
+  await editSegment(world, { add: pids.slice(6, 8) });
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 3 });
+  await setVips(world, pids.slice(0, 2));
+  await push(world);
+  expect(await membersOf(world)).toEqual([...pids.slice(0, 2), ...pids.slice(6, 8)].toSorted());
+});
+
+test("who was added by others while the query ran isn't taken for the job's own", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 5));
+  await push(world);
+  await setVips(world, pids.slice(0, 8));
+  await world.control("/faults", { faults: "reply_lost@add#1" });
+  const slow = during(world, async () => {
+    await editSegment(world, { add: pids.slice(6, 8) });
+    // The first page, which tells the push when it began, comes in a later millisecond than these people.
+    await delay(5);
+    return {};
+  });
+  expect(await push(world, {}, { ...slow, random: () => 0 })).toMatchObject({
+    status: "succeeded",
+    retries: 1,
+  });
+  await setVips(world, pids.slice(0, 2));
+  await push(world);
+  expect(await membersOf(world)).toEqual([...pids.slice(0, 2), ...pids.slice(6, 8)].toSorted());
+});
+
+test.each([
+  ["a call that is refused at first", "429@add#1", {}],
+  ["a pass that adds everybody again", "", { fullRefresh: true }],
+])(
+  "mirror removes a person once more whom it removed and added again in %s",
+  async (_what, faults, request) => {
+    const { world, pids } = await startPush();
+    await setVips(world, pids.slice(0, 20));
+    await push(world);
+    await setVips(world, pids.slice(5, 20));
+    await push(world);
+    await setVips(world, pids.slice(0, 20));
+    await world.control("/faults", { faults });
+    await push(world, request, { random: () => 0 });
+    expect(await membersOf(world)).toEqual(pids.slice(0, 20).toSorted());
+    await setVips(world, pids.slice(5, 20));
+    await push(world);
+    expect(await membersOf(world)).toEqual(pids.slice(5, 20).toSorted());
+  },
+);
+
+test("calls that are too large are halved, until one PID alone is", async () => {
+  const { world, pids } = await startPush();
+  await world.control("/faults", { faults: "413=3@add,413=3@remove" });
+  await setVips(world, pids.slice(0, 11));
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 11 });
+  expect(await membersOf(world)).toEqual(pids.slice(0, 11).toSorted());
+  await setVips(world, pids.slice(0, 2));
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 0 });
+  expect(await membersOf(world)).toEqual(pids.slice(0, 2).toSorted());
+  await world.control("/faults", { faults: "413=0@add" });
+  await setVips(world, pids.slice(0, 4));
+  expect(await push(world)).toMatchObject({ status: "failed", error: { code: "request_refused" } });
+});
+
+test("a segment that goes while it is filled is told without a word that nothing was changed", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 10));
+  await push(world);
+  await setVips(world, pids.slice(5, 15));
+  const deleted = during(world, (opened) => ({
+    async finish(...args) {
+      const done = await opened.finish(...args);
+      await world.control("/delete_segment", { segment_id: (await segmentOf(world))?.segment_id });
+      return done;
+    },
+  }));
+  const stopped = await push(world, {}, deleted);
+  expect(stopped).toMatchObject({ status: "failed", records_sent: 5, error: { code: "segment_gone" } });
+  expect(stopped.error?.message).not.toContain("Nothing was changed");
+  const next = await push(world);
+  expect(next).toMatchObject({ status: "failed", error: { code: "segment_gone" } });
+  expect(next.error?.message).toContain("Nothing was changed");
+});

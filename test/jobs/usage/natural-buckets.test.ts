@@ -1,0 +1,228 @@
+/// <reference lib="esnext.temporal" />
+import { describe, expect, test } from "vitest";
+import {
+  bucketsBetween,
+  dayAt,
+  dayNumber,
+  dayText,
+  firstDay,
+  fullHours,
+  startOfDay,
+  windowsOf,
+} from "../../../src/jobs/usage/natural-buckets.ts";
+import { openZone } from "../../../src/schedule/zone.ts";
+import * as fc from "../../support/fast-check.ts";
+
+const SIZES = ["hour", "day", "week", "month", "quarter", "year"] as const;
+const zoneNames = Intl.supportedValuesOf("timeZone");
+/** One of each kind: no changes, both hemispheres, half hours, changes at midnight, a change of 30 minutes, extremes. */
+const KINDS = [
+  "UTC",
+  "America/New_York",
+  "Europe/Berlin",
+  "Asia/Kolkata",
+  "Asia/Kathmandu",
+  "America/Santiago",
+  "Africa/Cairo",
+  "Asia/Beirut",
+  "Australia/Lord_Howe",
+  "Pacific/Chatham",
+  "Pacific/Kiritimati",
+  "Pacific/Niue",
+  "Africa/Casablanca",
+  "America/St_Johns",
+  "Atlantic/Azores",
+  "Antarctica/Troll",
+];
+const zoneArbitrary = fc.oneof(fc.constantFrom(...KINDS), fc.constantFrom(...zoneNames));
+const dayArbitrary = fc.integer({ min: dayNumber("2024-01-01"), max: dayNumber("2030-01-01") });
+const plainDate = (day: number) => Temporal.PlainDate.from(dayText(day));
+const startByTemporal = (zone: string, day: number) => plainDate(day).toZonedDateTime(zone).epochMilliseconds;
+const at = (ms: number) => new Date(ms).toISOString();
+
+describe("days", () => {
+  test("begin where Temporal says, in every zone there is", () => {
+    for (const [i, name] of zoneNames.entries()) {
+      const zone = openZone(name);
+      for (let day = dayNumber("2026-01-01") + (i % 9); day < dayNumber("2027-01-01"); day += 9) {
+        const start = startByTemporal(name, day);
+        expect([name, dayText(day), startOfDay(zone, day)]).toEqual([name, dayText(day), start]);
+        expect(dayAt(zone, start)).toBe(day);
+        expect(dayAt(zone, start - 1)).toBe(day - 1);
+      }
+    }
+  });
+
+  test.each([
+    ["day", "2026-06-10", "2026-06-10", "2026-06-11"],
+    ["week", "2026-06-10", "2026-06-08", "2026-06-15"],
+    ["week", "2026-06-08", "2026-06-08", "2026-06-15"],
+    ["week", "2026-06-07", "2026-06-01", "2026-06-08"],
+    ["week", "2026-01-01", "2025-12-29", "2026-01-05"],
+    ["month", "2026-02-28", "2026-02-01", "2026-03-01"],
+    ["month", "2026-12-31", "2026-12-01", "2027-01-01"],
+    ["quarter", "2026-06-10", "2026-04-01", "2026-07-01"],
+    ["quarter", "2026-12-01", "2026-10-01", "2027-01-01"],
+    ["year", "2028-02-29", "2028-01-01", "2029-01-01"],
+  ] as const)("the %s of %s begins on %s, the next one on %s", (size, day, first, next) => {
+    expect(dayText(firstDay(size, dayNumber(day)))).toBe(first);
+    expect(dayText(firstDay(size, dayNumber(day), 1))).toBe(next);
+  });
+});
+
+describe("buckets", () => {
+  test("of hours are 23 and 25 on the days of the changes, the repeated one twice with one local time", () => {
+    const zone = openZone("America/New_York");
+    const hours = (day: string) =>
+      bucketsBetween("hour", zone, { from: dayNumber(day), to: dayNumber(day) + 1 }).map(
+        ({ startMs, localMs }) => [at(startMs).slice(11, 16), at(localMs).slice(11, 16)],
+      );
+    const spring = hours("2026-03-08");
+    expect(spring).toHaveLength(23);
+    expect(spring.slice(0, 4)).toEqual([
+      ["05:00", "00:00"],
+      ["06:00", "01:00"],
+      ["07:00", "03:00"],
+      ["08:00", "04:00"],
+    ]);
+    const autumn = hours("2026-11-01");
+    expect(autumn).toHaveLength(25);
+    expect(autumn.slice(0, 4)).toEqual([
+      ["04:00", "00:00"],
+      ["05:00", "01:00"],
+      ["06:00", "01:00"],
+      ["07:00", "02:00"],
+    ]);
+  });
+
+  test("of hours are cut by a change of the clock by half an hour", () => {
+    const zone = openZone("Australia/Lord_Howe");
+    const hours = (day: string, style: "cut" | "full") => {
+      const cut = bucketsBetween("hour", zone, { from: dayNumber(day), to: dayNumber(day) + 1 });
+      return (style === "cut" ? cut : fullHours(cut))
+        .slice(1, 4)
+        .map(({ startMs, localMs, endMs }) =>
+          [startMs, localMs, endMs].map((ms) => at(ms).slice(11, 16)).join(" "),
+        );
+    };
+    expect(hours("2026-10-04", "cut")).toEqual([
+      "14:30 01:00 15:30",
+      "15:30 02:30 16:00",
+      "16:00 03:00 17:00",
+    ]);
+    expect(hours("2026-10-04", "full")[1]).toBe("15:00 02:00 16:00");
+    expect(hours("2026-04-05", "cut")).toEqual([
+      "14:00 01:00 15:00",
+      "15:00 01:30 15:30",
+      "15:30 02:00 16:30",
+    ]);
+    expect(hours("2026-04-05", "full")[1]).toBe("14:30 01:00 15:30");
+  });
+
+  test("of days follow each other without hole or overlap, and of every size begin where Temporal says", () => {
+    fc.assert(
+      fc.property(
+        zoneArbitrary,
+        fc.constantFrom(
+          "day" as const,
+          "week" as const,
+          "month" as const,
+          "quarter" as const,
+          "year" as const,
+        ),
+        dayArbitrary,
+        fc.integer({ min: 1, max: 800 }),
+        (name, size, day, length) => {
+          const from = firstDay(size, day);
+          const buckets = bucketsBetween(size, openZone(name), { from, to: day + length });
+          for (const [i, { startMs, localMs, endMs }] of buckets.entries()) {
+            expect(endMs).toBeGreaterThan(startMs);
+            expect(startMs).toBe(i === 0 ? startByTemporal(name, from) : buckets[i - 1]?.endMs);
+            const local = Temporal.Instant.fromEpochMilliseconds(startMs).toZonedDateTimeISO(name);
+            expect(at(localMs).slice(0, 19)).toBe(
+              local.toPlainDateTime().toString({ smallestUnit: "second" }),
+            );
+          }
+          expect(buckets.at(-1)?.endMs).toBeGreaterThanOrEqual(startByTemporal(name, day + length));
+        },
+      ),
+      { numRuns: 150 },
+    );
+  });
+
+  test("of hours follow each other without hole or overlap, each under one hour of the clock and one offset", () => {
+    fc.assert(
+      fc.property(zoneArbitrary, dayArbitrary, (name, day) => {
+        const zone = openZone(name);
+        const buckets = bucketsBetween("hour", zone, { from: day, to: day + 1 });
+        expect(buckets[0]?.startMs).toBe(startByTemporal(name, day));
+        expect(buckets.at(-1)?.endMs).toBe(startByTemporal(name, day + 1));
+        expect(buckets.slice(1).map(({ startMs }) => startMs)).toEqual(
+          buckets.slice(0, -1).map(({ endMs }) => endMs),
+        );
+        for (const { startMs, localMs, endMs } of buckets) {
+          const clocks = [startMs, endMs - 1].map((ms) =>
+            Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(name),
+          );
+          expect(at(localMs).slice(0, 19)).toBe(
+            clocks[0]?.toPlainDateTime().toString({ smallestUnit: "second" }),
+          );
+          expect(new Set(clocks.map(({ hour, offset }) => `${hour} ${offset}`)).size).toBe(1);
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("of full hours hold every quarter of an hour once, under its own local hour and offset", () => {
+    fc.assert(
+      fc.property(zoneArbitrary, dayArbitrary, (name, day) => {
+        const buckets = fullHours(bucketsBetween("hour", openZone(name), { from: day, to: day + 1 }));
+        expect(new Set(buckets.map(({ startMs }) => startMs)).size).toBe(buckets.length);
+        const byStart = new Map(buckets.map((bucket) => [bucket.startMs, bucket]));
+        const held = new Set<number>();
+        for (let ms = startByTemporal(name, day); ms < startByTemporal(name, day + 1); ms += 900_000) {
+          const local = Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(name);
+          const hour = local.toPlainDateTime().round({ smallestUnit: "hour", roundingMode: "floor" });
+          const startMs = Date.parse(`${hour.toString()}Z`) - local.offsetNanoseconds / 1e6;
+          expect([at(ms), byStart.get(startMs)?.localMs]).toEqual([
+            at(ms),
+            Date.parse(`${hour.toString()}Z`),
+          ]);
+          held.add(startMs);
+        }
+        expect(held.size).toBe(buckets.length);
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
+
+describe("windows", () => {
+  test("begin and end on natural bounds, without hole or overlap, the last one with today", () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...SIZES),
+        dayArbitrary,
+        fc.integer({ min: 0, max: 3000 }),
+        (size, from, length) => {
+          const today = from + length;
+          const windows = windowsOf(size, from, today);
+          expect(windows[0]?.from).toBe(firstDay(size, from));
+          expect(windows.at(-1)?.to).toBe(today + 1);
+          for (const window of windows) {
+            expect(firstDay(size, window.from)).toBe(window.from);
+            expect(window.to).toBeGreaterThan(window.from);
+          }
+          expect(windows.slice(1).map((window) => window.from)).toEqual(
+            windows.slice(0, -1).map((window) => window.to),
+          );
+        },
+      ),
+    );
+  });
+
+  test("are none when the first day lies in the future", () => {
+    expect(windowsOf("day", dayNumber("2026-06-11"), dayNumber("2026-06-10"))).toEqual([]);
+  });
+});

@@ -1,0 +1,236 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { openHttpClient } from "../../../src/extract/http-client.ts";
+import { readStatus } from "../../../src/jobs/report/status.ts";
+import { goTo, statedDays, storedDays } from "./usage-truth.ts";
+import { startRecordingProxy } from "../lookup/recording-proxy.ts";
+import { configOf, fastClock, jobOf, startWorld, type World } from "../world.ts";
+
+const config = configOf(`
+  searches: { type: search_usage }`);
+
+async function startSearches(day: string): Promise<World> {
+  const world = await startWorld({ rows: 0, people: 1000, config });
+  await goTo(world, day);
+  return world;
+}
+const runSearches = async (world: World) => jobOf(await world.run({}, { random: () => 0 }), "searches");
+
+const gapsOf = (world: World) =>
+  world.rows(
+    "SELECT job, gap_start::date::text, gap_end::date::text FROM person_data_ops.sync_gap ORDER BY noticed_at",
+  );
+
+/** Runs with another organization's key. */
+async function runAs(world: World, key: string): Promise<void> {
+  const http = openHttpClient({ baseUrl: world.serviceUrl, readKey: async () => key, concurrency: 1 });
+  const report = await world.run({}, { http });
+  await http.close();
+  expect(report.status).toBe("succeeded");
+}
+
+describe("the history of person search", () => {
+  test("is read for ninety days at first, and equals the service's", async () => {
+    const world = await startSearches("2026-06-10");
+    expect(await runSearches(world)).toMatchObject({
+      status: "succeeded",
+      requests: 1,
+      records_received: 90,
+      rows_written: 91,
+    });
+    const days = await storedDays(world);
+    expect(days).toEqual(await statedDays(world));
+    expect([days.length, days[0]?.["period_start"], days.at(-1)?.["period_start"]]).toEqual([
+      90,
+      "2026-03-13",
+      "2026-06-10",
+    ]);
+    expect(
+      await world.rows(
+        `SELECT is_final, count(*) AS days, max(period_start)::text AS last, count(DISTINCT org_id) AS organizations
+         FROM person_data_ops.person_search_usage_daily GROUP BY 1 ORDER BY 1`,
+      ),
+    ).toEqual([
+      { is_final: "f", days: "4", last: "2026-06-10", organizations: "1" },
+      { is_final: "t", days: "86", last: "2026-06-06", organizations: "1" },
+    ]);
+    expect(await world.rows("SELECT cursor::text FROM person_data_ops.checkpoint")).toEqual([
+      { cursor: '{"next": "2026-06-07"}' },
+    ]);
+  });
+
+  test("equals the service's on every night, however many are missed in between, and leaves quiet days alone", async () => {
+    const world = await startSearches("2026-06-01");
+    const written: number[] = [];
+    for (const day of ["2026-06-01", "2026-06-02", "2026-06-05", "2026-06-19", "2026-08-01", "2026-08-02"]) {
+      await goTo(world, day, "01:15:00");
+      written.push((await runSearches(world)).rows_written);
+      const stated = await statedDays(world);
+      expect([day, (await storedDays(world)).slice(-90)]).toEqual([day, stated]);
+    }
+    expect(written.at(-1)).toBeLessThan(10);
+    expect(await world.value("SELECT count(*) FROM person_data_ops.sync_gap")).toBe("0");
+  });
+
+  test("has a gap where nobody read it for more than ninety days, from the first day that was not final", async () => {
+    const world = await startSearches("2026-03-01");
+    await runSearches(world);
+    await goTo(world, "2026-07-01");
+    await runSearches(world);
+    await runSearches(world);
+    expect(
+      await world.rows("SELECT job, stream, gap_start::text, gap_end::text FROM person_data_ops.sync_gap"),
+    ).toEqual([
+      {
+        job: "searches",
+        stream: "history",
+        gap_start: "2026-02-26 00:00:00+00",
+        gap_end: "2026-04-03 00:00:00+00",
+      },
+    ]);
+    expect(world.logged.filter(({ event }) => event === "usage_not_readable_any_more")).toHaveLength(1);
+    const { gaps, quotas } = await readStatus(await world.services());
+    expect([gaps, quotas]).toMatchObject([
+      [{ job: "searches", stream: "history", gap_start: expect.stringContaining("2026-02-26") }],
+      [{ limit: 10_000 }],
+    ]);
+    // What was last read of those days stays, marked as not final.
+    expect(
+      await world.value(
+        "SELECT count(*) FROM person_data_ops.person_search_usage_daily WHERE NOT is_final AND period_start < '2026-04-01'",
+      ),
+    ).toBe("4");
+  });
+
+  const rename = config.replace("searches:", "renamed:");
+  test.each([
+    ["with --full-refresh", "searches", config, { fullRefresh: true }],
+    ["after its checkpoint was forgotten", "searches", config, {}],
+    ["by a job of another name", "renamed", rename, {}],
+  ])("has the same gap when it is read %s", async (how, job, text, request) => {
+    const world = await startSearches("2026-03-01");
+    await runSearches(world);
+    if (how.includes("forgotten")) await world.rows("DELETE FROM person_data_ops.checkpoint");
+    world.configure(text);
+    await goTo(world, "2026-07-01");
+    await world.run(request);
+    await world.run(request);
+    expect(await gapsOf(world)).toEqual([{ job, gap_start: "2026-02-26", gap_end: "2026-04-03" }]);
+  });
+
+  test("goes with a snapshot of the quota each time", async () => {
+    const world = await startSearches("2026-06-10");
+    await runSearches(world);
+    // The answer's only time is that of its header, in whole seconds.
+    await delay(1100);
+    await runSearches(world);
+    const quotas = await world.rows(
+      `SELECT daily_record_limit, current_day_remaining::int = daily_record_limit - current_day_records_delivered AS adds_up
+       FROM person_data_ops.person_search_quota`,
+    );
+    expect(quotas).toEqual([
+      { daily_record_limit: "10000", adds_up: "t" },
+      { daily_record_limit: "10000", adds_up: "t" },
+    ]);
+  });
+
+  test("is the same whatever the service's manner", async () => {
+    const world = await startSearches("2026-06-10");
+    await runSearches(world);
+    for (const faults of ["exponent_numbers", "shuffled", "unknown_fields", "429=1#1-2,503#3,cut_body#4"]) {
+      await world.rows("TRUNCATE person_data_ops.person_search_usage_daily");
+      await world.control("/faults", { faults });
+      expect([faults, (await runSearches(world)).status]).toEqual([faults, "succeeded"]);
+      await world.control("/faults", { faults: "" });
+      expect([faults, await storedDays(world)]).toEqual([faults, await statedDays(world)]);
+    }
+    await world.rows("TRUNCATE person_data_ops.person_search_usage_daily");
+    // Days that are left out come with a later reading, and are no gap.
+    await world.control("/faults", { faults: "missing#1" });
+    await runSearches(world);
+    expect((await storedDays(world)).length).toBeLessThan(90);
+    await runSearches(world);
+    expect(await storedDays(world)).toEqual(await statedDays(world));
+    expect(await world.value("SELECT count(*) FROM person_data_ops.sync_gap")).toBe("0");
+  });
+
+  test("is not taken for empty where the answer doesn't state it", async () => {
+    const world = await startSearches("2026-06-10");
+    let says: object = {};
+    const { url } = await startRecordingProxy(world.sandbox.url, (_path, body) => {
+      const { history: _history, ...rest } = JSON.parse(body) as Record<string, unknown>;
+      return JSON.stringify({ ...rest, ...says });
+    });
+    world.serviceUrl = url;
+    expect((await runSearches(world)).status).toBe("failed");
+    says = { history: "none" };
+    expect((await runSearches(world)).status).toBe("failed");
+    says = { history: [], error_message: "Internal error" };
+    expect((await runSearches(world)).status).toBe("failed");
+    expect(await world.value("SELECT count(*) FROM person_data_ops.person_search_quota")).toBe("0");
+    for (const history of [null, []]) {
+      says = { history };
+      expect(await runSearches(world)).toMatchObject({ status: "succeeded", records_received: 0 });
+    }
+  });
+
+  test("fails with what the service said, and leaves its checkpoint where it was", async () => {
+    const world = await startSearches("2026-06-10");
+    await world.control("/faults", { faults: "forbidden" });
+    const report = await runSearches(world);
+    expect(report.status).toBe("failed");
+    expect(await world.value("SELECT count(*) FROM person_data_ops.checkpoint")).toBe("0");
+  });
+});
+
+/** How often it was logged and told that another organization answers. */
+const otherOrganization = (world: World) => [
+  world.logged.filter(({ event }) => event === "other_organization").length,
+  world.notes.filter((note) => note.includes("whose API key is this?")).length,
+];
+
+describe("the organization", () => {
+  test("that answers first is noted as the warehouse's; that another one answers is told once a run", async () => {
+    const world = await startSearches("2026-06-10");
+    await runAs(world, "org-one-key");
+    const noted = "SELECT org_id FROM person_data_ops.warehouse_identity";
+    const first = await world.value("SELECT DISTINCT org_id FROM person_data_ops.person_search_usage_daily");
+    expect(first).toMatch(/^[0-9a-f-]{36}$/);
+    expect(await world.value(noted)).toBe(first);
+    await runAs(world, "org-one-key");
+    expect(otherOrganization(world)).toEqual([0, 0]);
+    await runAs(world, "org-two-key");
+    expect(otherOrganization(world)).toEqual([1, 1]);
+    expect(await world.value(noted)).toBe(first);
+  });
+
+  test("has gaps of its own, whenever the other one was read", async () => {
+    const world = await startSearches("2026-03-01");
+    await runAs(world, "org-one-key");
+    await goTo(world, "2026-07-01");
+    // Nobody has read it before, so nothing of it was missed.
+    await runAs(world, "org-two-key");
+    expect(await gapsOf(world)).toEqual([]);
+    await goTo(world, "2026-07-02");
+    await runAs(world, "org-one-key");
+    await runAs(world, "org-two-key");
+    expect(await gapsOf(world)).toEqual([
+      { job: "searches", gap_start: "2026-02-26", gap_end: "2026-04-04" },
+    ]);
+  });
+});
+
+test("what is read carries the service's time, however wrong our clock is", async () => {
+  const world = await startSearches("2026-03-01");
+  const clock = fastClock(20);
+  const ahead = { ...clock, now: () => clock.now() + 86_400_000 };
+  await world.run({}, { clock: ahead });
+  await goTo(world, "2026-07-01");
+  await world.run();
+  expect(
+    await world.rows(
+      "SELECT observed_at::date::text AS day FROM person_data_ops.person_search_quota ORDER BY 1",
+    ),
+  ).toEqual([{ day: "2026-03-01" }, { day: "2026-07-01" }]);
+  expect(await world.value("SELECT noticed_at::date::text FROM person_data_ops.sync_gap")).toBe("2026-07-01");
+});

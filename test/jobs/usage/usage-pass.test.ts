@@ -1,0 +1,96 @@
+import { describe, expect, test } from "vitest";
+import { type BucketingSize, dayNumber, dayText, firstDay } from "../../../src/jobs/usage/natural-buckets.ts";
+import { planPass, type UsageCursor } from "../../../src/jobs/usage/usage-pass.ts";
+import * as fc from "../../support/fast-check.ts";
+
+/** The first night of every history. */
+const FIRST = dayNumber("2026-06-10");
+
+interface Night {
+  /** Days since the night before. */
+  readonly later: number;
+  /** Days before {@link FIRST} at which the history is to begin; negative after it. */
+  readonly start: number;
+  /** Days by which the service's clock is wrong this night. */
+  readonly error: number;
+  /** Windows after which the run is killed. */
+  readonly killedAfter: number;
+}
+
+/** The first day of the window's first bucket that isn't final at noon of the service's today. */
+function firstOpenOf(
+  size: BucketingSize,
+  window: { from: number; to: number },
+  today: number,
+): number | null {
+  for (let day = window.from; day < window.to; day = firstDay(size, day, 1)) {
+    if (!isFinal(size, day, today)) return day;
+  }
+  return null;
+}
+
+/** Whether the bucket of a day has been over for three days at noon of another one. */
+const isFinal = (size: BucketingSize, day: number, today: number) =>
+  firstDay(size, day, 1) + 3 <= today + 0.5;
+
+/** When each day was last read (by the right clock), after these nights and a last one in which nothing goes wrong. */
+function readNights(size: BucketingSize, nights: readonly Night[]) {
+  const readOn = new Map<number, number>();
+  const earliest = FIRST - Math.max(...nights.map(({ start }) => start));
+  const last: Night = { later: 1, start: FIRST - earliest, error: 0, killedAfter: Number.POSITIVE_INFINITY };
+  let cursor: UsageCursor | null = null;
+  let now = FIRST;
+  for (const { later, start, error, killedAfter } of [...nights, last]) {
+    now += later;
+    const today = now + error;
+    const pass = planPass(size, dayText(FIRST - start), cursor, today);
+    for (const [i, window] of pass.windows.entries()) {
+      if (i >= killedAfter) break;
+      for (let day = window.from; day < window.to; day++) readOn.set(day, now);
+      cursor = pass.after(window, firstOpenOf(size, window, today));
+    }
+  }
+  return { readOn, earliest, now };
+}
+
+const size = fc.constantFrom<BucketingSize>("hour", "day", "week", "month", "quarter", "year");
+const night = fc
+  .record({
+    later: fc.integer({ min: 0, max: 45 }),
+    start: fc.oneof(fc.constantFrom(0, 40, 400), fc.integer({ min: -200, max: 500 })),
+    error: fc.oneof(
+      { weight: 4, arbitrary: fc.constant(0) },
+      { weight: 1, arbitrary: fc.integer({ min: -400, max: -1 }) },
+      { weight: 1, arbitrary: fc.integer({ min: 700, max: 900 }) },
+    ),
+    killedAfter: fc.oneof(fc.constant(Number.POSITIVE_INFINITY), fc.integer({ min: 0, max: 6 })),
+  })
+  // What such a night took for final may otherwise be read again only by the night after the next.
+  .map((of) => (of.error > 0 ? { ...of, killedAfter: Number.POSITIVE_INFINITY } : of));
+
+describe("whatever happened to start_date, the service's clock and the runs", () => {
+  test("each day from the earliest start on has been read since it was final, or in the last night", () => {
+    fc.assert(
+      fc.property(size, fc.array(night, { minLength: 1, maxLength: 12 }), (size, nights) => {
+        const { readOn, earliest, now } = readNights(size, nights);
+        const missed: string[] = [];
+        for (let day = firstDay(size, earliest); day <= now; day++) {
+          const read = readOn.get(day) ?? Number.NEGATIVE_INFINITY;
+          if (read < now && !isFinal(size, day, read)) missed.push(dayText(day));
+        }
+        expect(missed).toEqual([]);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("a quiet night reads one window, and a pass that was stopped goes on where it was", () => {
+    const whole: UsageCursor = { from: "2026-01-01", next: "2026-06-07", resume_at: null };
+    const [today, start] = [dayNumber("2026-06-11"), "2026-01-01"];
+    expect(planPass("day", start, whole, today).windows).toEqual([
+      { from: dayNumber("2026-05-08"), to: dayNumber("2026-06-12") },
+    ]);
+    const stopped = { from: "2026-01-01", next: "2026-01-22", resume_at: "2026-01-22" };
+    expect(dayText(planPass("hour", start, stopped, today).begin)).toBe("2026-01-22");
+  });
+});
