@@ -16,7 +16,7 @@ import {
   segmentSync,
 } from "./segments.ts";
 import { callInDoubt, lookupState, personState } from "./state.ts";
-import type { Table } from "./table.ts";
+import type { Room, Table } from "./table.ts";
 import * as usage from "./usage.ts";
 import { emailValidation, inputEmail, validateEmailsEndpoint } from "./validate-emails.ts";
 
@@ -71,9 +71,23 @@ export const tables: readonly Table[] = [
   erasureEpoch,
 ];
 
-/** The declared table of that name; throws when there is none. */
+/** The schema of each view. */
+const views: Readonly<Record<string, Room>> = {
+  identity_link: "data",
+  table_freshness: "ops",
+  usage_reconciliation: "ops",
+};
+
+const byName: ReadonlyMap<string, Table> = new Map(tables.map((table) => [table.name, table]));
+
+/** Looks up a declared table; throws if there is none of that name. */
 export function tableNamed(name: string): Table {
-  const found = tables.find((t) => t.name === name);
+  const found = byName.get(name);
   if (!found) throw new Error(`No table ${name} is declared.`);
   return found;
+}
+
+/** Looks up the schema of a declared table or view. */
+export function roomOf(name: string): Room {
+  return views[name] ?? tableNamed(name).room;
 }

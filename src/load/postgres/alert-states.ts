@@ -3,7 +3,7 @@ import type { StateChange, SubjectState } from "../alert-warehouse.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
 
-const stateTable = (names: SchemaNames) => tableId(names, "ops", "alert_state");
+const stateTable = (names: SchemaNames) => tableId(names, "alert_state");
 
 /** Notes states; returns those that were told otherwise, as told from now on. */
 export async function changeStates(

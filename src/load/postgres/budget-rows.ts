@@ -44,7 +44,7 @@ export async function makeBudgetRows(
   rows: readonly BudgetRow[],
 ): Promise<void> {
   await session.change(sql`
-    INSERT INTO ${tableId(names, "ops", "budget_use")} (budget, period, period_key, records_reserved, _synced_at, _run_id)
+    INSERT INTO ${tableId(names, "budget_use")} (budget, period, period_key, records_reserved, _synced_at, _run_id)
     SELECT budget, period, period_key, 0, now(), ${run.runId}
     FROM json_to_recordset(${JSON.stringify(rows)}::json) AS r(budget text, period text, period_key text)
     ORDER BY budget COLLATE "C", period COLLATE "C", period_key COLLATE "C"
@@ -55,7 +55,7 @@ export async function makeBudgetRows(
 export async function readBudgetUse(session: Session, names: SchemaNames): Promise<readonly BudgetUse[]> {
   return session.rows<BudgetUse>(sql`
     SELECT budget, period, period_key AS "periodKey", records_reserved AS records
-    FROM ${tableId(names, "ops", "budget_use")}
+    FROM ${tableId(names, "budget_use")}
     WHERE (period, period_key) IN (('day', ${session.now.slice(0, 10)}), ('month', ${session.now.slice(0, 7)}))
     ORDER BY budget, period`);
 }
@@ -63,7 +63,7 @@ export async function readBudgetUse(session: Session, names: SchemaNames): Promi
 /** Records that a job has reserved in runs of one id. */
 export async function readRunUse(session: Session, names: SchemaNames, run: RunRef): Promise<RunUse> {
   const rows = await session.rows<{ period: BudgetPeriod; records: number }>(sql`
-    SELECT period, records_reserved AS records FROM ${tableId(names, "ops", "budget_use")}
+    SELECT period, records_reserved AS records FROM ${tableId(names, "budget_use")}
     WHERE budget = ${run.job}
       AND (period, period_key) IN (('run', ${run.runId}), ('shard', ${`${run.runId} ${run.shard}`}))`);
   const of = (period: BudgetPeriod) => rows.find((row) => row.period === period)?.records ?? 0;

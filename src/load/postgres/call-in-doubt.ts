@@ -19,7 +19,7 @@ export function hashesInDoubt(names: SchemaNames, job: string): RawBuilder<unkno
   // The empty bytes bring each value into memory as a whole, and OFFSET keeps it from being fetched once per piece.
   const size = sql.raw(String(HASH_BYTES));
   return sql`SELECT substring(d.record_hashes FROM i FOR ${size}) AS hash
-    FROM (SELECT record_hashes || ''::bytea AS record_hashes FROM ${tableId(names, "data", "call_in_doubt")}
+    FROM (SELECT record_hashes || ''::bytea AS record_hashes FROM ${tableId(names, "call_in_doubt")}
       WHERE job = ${job} OFFSET 0) AS d
     CROSS JOIN LATERAL generate_series(1, octet_length(d.record_hashes), ${size}) AS g(i)`;
 }
@@ -47,7 +47,7 @@ export async function forgetDoubts(
   hashes: readonly string[],
 ): Promise<void> {
   const answered = new Set(hashes.map((hash) => hash.slice(0, HASH_HEX)));
-  const table = tableId(names, "data", "call_in_doubt");
+  const table = tableId(names, "call_in_doubt");
   const read = (condition: RawBuilder<unknown>) =>
     session.rows<Doubt>(
       sql`SELECT call_id::text, encode(record_hashes, 'hex') AS hashes FROM ${table} WHERE job = ${job} ${condition}`,

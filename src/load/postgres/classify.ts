@@ -35,7 +35,7 @@ export interface ClassifyContext {
 /** One of our tables; before the first migration an empty relation with the same columns. */
 function relation(context: ClassifyContext, name: string): RawBuilder<unknown> {
   const table = tableNamed(name);
-  if (context.isMigrated) return tableId(context.names, table.room, name);
+  if (context.isMigrated) return tableId(context.names, name);
   const columns = table.columns.map((c) => `NULL::${postgresTypes[c.type]} AS "${c.name}"`);
   return raw(`(SELECT ${columns.join(", ")} WHERE false)`);
 }

@@ -10,7 +10,7 @@ import {
 import { namingTables, type NamingTable } from "../naming-tables.ts";
 import { addRowsOfPids, findAgain } from "./find-people.ts";
 import { forgetDoubts } from "./call-in-doubt.ts";
-import { quoteIdentifier, type SchemaNames, tableId } from "./names.ts";
+import { quoteIdentifier, type SchemaNames, stateTableId, tableId } from "./names.ts";
 import { PUSH_TABLES } from "./segment-push.ts";
 import { SWEEP_TABLES } from "./segment-sweep.ts";
 import { noteSubjects } from "./note-subjects.ts";
@@ -34,7 +34,7 @@ export async function countPeople(
       ...(people.clears ?? []).map((name) => isStagedPid(`t.${quoteIdentifier(name)}`)),
     ];
     const [found] = await session.rows<{ rows: number }>(sql`
-      SELECT count(*) AS rows FROM ${tableId(names, table.room, table.name)} AS t WHERE ${sql.join(tests, sql` OR `)}`);
+      SELECT count(*) AS rows FROM ${tableId(names, table.name)} AS t WHERE ${sql.join(tests, sql` OR `)}`);
     counts.push([table.name, found?.rows ?? 0]);
   }
   return Object.fromEntries(counts.filter(([, rows]) => rows > 0));
@@ -61,7 +61,7 @@ async function raiseEpoch(
   readSecret: ReadErasureSecret,
   id: string,
 ): Promise<ErasureKey> {
-  const epoch = tableId(names, "ops", "erasure_epoch");
+  const epoch = tableId(names, "erasure_epoch");
   await makeEpochRow(session, names);
   const [row] = await session.rows<EpochRow>(sql`SELECT epoch, key_id, made_key FROM ${epoch} FOR UPDATE`);
   if (!row) throw new Error("The row of erasure_epoch is gone.");
@@ -85,7 +85,7 @@ export async function noteFoundByLoads(
 ): Promise<void> {
   const found = sql<{
     pid: string | null;
-  }>`SELECT service_pid AS pid FROM ${tableId(names, "data", "tombstone")}
+  }>`SELECT service_pid AS pid FROM ${tableId(names, "tombstone")}
     WHERE erasure_id = ${id}::uuid AND removed_at IS NULL AND _run_id <> ${id}`;
   if ((await session.rows(sql`${found} LIMIT 1`)).length === 0) return;
   const key = await raiseEpoch(session, names, readSecret, id);
@@ -114,14 +114,14 @@ function subjectsOf({ pids, emails, rows }: KnownBy): readonly Subject[] {
 /** Erasures whose rows have not all been removed. */
 export async function readOpenErasures(session: Session, names: SchemaNames): Promise<readonly string[]> {
   const rows = await session.rows<{ id: string }>(sql`
-    SELECT erasure_id::text AS id FROM ${tableId(names, "data", "tombstone")} WHERE removed_at IS NULL
+    SELECT erasure_id::text AS id FROM ${tableId(names, "tombstone")} WHERE removed_at IS NULL
     GROUP BY erasure_id ORDER BY min(erased_at), erasure_id`);
   return rows.map(({ id }) => id);
 }
 
 /** Removes what the tombstones of an erasure name, from every declared table and from the lists of what is to be sent. */
 export async function removeErased(session: Session, names: SchemaNames, id: string): Promise<RowsByTable> {
-  const tombstone = tableId(names, "data", "tombstone");
+  const tombstone = tableId(names, "tombstone");
   const stones = await session.rows<{
     pid: string | null;
     email: string | null;
@@ -143,7 +143,7 @@ export async function removeErased(session: Session, names: SchemaNames, id: str
   }
   await movePersons(session, names, id);
   const total = removed.reduce((sum, [, rows]) => sum + rows, 0);
-  await session.change(sql`UPDATE ${tableId(names, "ops", "erasure_subject")}
+  await session.change(sql`UPDATE ${tableId(names, "erasure_subject")}
     SET rows_removed = rows_removed + ${total}, _synced_at = now() WHERE erasure_id = ${id}::uuid`);
   // Copies are told PIDs and keys; addresses are kept no longer than they are needed.
   await session.change(
@@ -161,7 +161,7 @@ async function removeFrom(
   { table, people }: NamingTable,
   id: string,
 ): Promise<number> {
-  const rows = tableId(names, table.room, table.name);
+  const rows = tableId(names, table.name);
   const isTheirs = namesStaged({ table, people });
   if (people.isListOfPerson)
     await noteMoved(session, sql`SELECT t.service_pid FROM ${rows} AS t WHERE ${isTheirs}`);
@@ -192,9 +192,9 @@ async function movePersons(session: Session, names: SchemaNames, id: string): Pr
   await session.client.query(
     "CREATE TEMP TABLE IF NOT EXISTS moved_person (pid text PRIMARY KEY) ON COMMIT DROP",
   );
-  await session.change(sql`UPDATE ${tableId(names, "data", "person")} SET _record_synced_at = now(), _run_id = ${id}
+  await session.change(sql`UPDATE ${tableId(names, "person")} SET _record_synced_at = now(), _run_id = ${id}
     WHERE service_pid IN (SELECT pid FROM pg_temp.moved_person)`);
-  await session.change(sql`UPDATE ${tableId(names, "data", "person_state")}
+  await session.change(sql`UPDATE ${tableId(names, "person_state")}
     SET group_hashes = repeat('-', length(group_hashes)), _synced_at = now(), _run_id = ${id}
     WHERE service_pid IN (SELECT pid FROM pg_temp.moved_person)`);
 }
@@ -202,13 +202,13 @@ async function movePersons(session: Session, names: SchemaNames, id: string): Pr
 /** Takes the records of the staged rows out of calls in doubt and out of the lists of running runs. */
 async function forgetRecords(session: Session, names: SchemaNames): Promise<void> {
   const hashes = await session.rows<{ job: string; hash: string }>(sql`
-    SELECT DISTINCT s.job, encode(s.sent_hash, 'hex') AS hash FROM ${tableId(names, "data", "lookup_state")} AS s
+    SELECT DISTINCT s.job, encode(s.sent_hash, 'hex') AS hash FROM ${tableId(names, "lookup_state")} AS s
     WHERE s.sent_hash IS NOT NULL AND (${isStagedEmail("s.source_key")}
       OR (s.source, s.source_key) IN (SELECT source, source_key FROM pg_temp.erased_row))`);
   for (const { name, owner } of await workTables(session, names, "lookup_work_")) {
     // The table says by its comment whose it is.
     const [job = ""] = JSON.parse(owner ?? "[]") as [string?];
-    const work = tableId(names, "data", name);
+    const work = stateTableId(names, name);
     const isTheirs = sql`(${isStagedPid("t.pid")} OR EXISTS (SELECT FROM unnest(t.source_keys) AS k(k)
       WHERE k IN (SELECT source_key FROM pg_temp.erased_row) OR ${isStagedEmail("k")}))`;
     const sent = await session.rows<{ hash: string }>(
@@ -233,12 +233,12 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
 async function forgetMembers(session: Session, names: SchemaNames): Promise<void> {
   const isTheirs = isStagedPid("t.service_pid");
   for (const { name } of await workTables(session, names, PUSH_TABLES)) {
-    await session.change(sql`DELETE FROM ${tableId(names, "data", name)} AS t WHERE ${isTheirs}`);
+    await session.change(sql`DELETE FROM ${stateTableId(names, name)} AS t WHERE ${isTheirs}`);
   }
   for (const { name } of await workTables(session, names, SWEEP_TABLES)) {
     // Empty rows keep their place, by which the sweep knows that its list is whole.
     await session.change(
-      sql`UPDATE ${tableId(names, "data", name)} AS t SET service_pid = '' WHERE ${isTheirs}`,
+      sql`UPDATE ${stateTableId(names, name)} AS t SET service_pid = '' WHERE ${isTheirs}`,
     );
   }
 }
@@ -262,14 +262,14 @@ export function membershipsOf(
   pids: readonly string[],
 ): Promise<readonly { readonly segmentId: string; readonly servicePid: string }[]> {
   return session.rows(sql`
-    SELECT segment_id AS "segmentId", service_pid AS "servicePid" FROM ${tableId(names, "data", "segment_member")}
+    SELECT segment_id AS "segmentId", service_pid AS "servicePid" FROM ${tableId(names, "segment_member")}
     WHERE is_member AND service_pid = ANY(${[...pids]}::text[])
-    UNION SELECT segment_id, service_pid FROM ${tableId(names, "data", "segment_push_member")}
+    UNION SELECT segment_id, service_pid FROM ${tableId(names, "segment_push_member")}
     WHERE state <> 'invalid' AND service_pid = ANY(${[...pids]}::text[]) ORDER BY 1, 2`);
 }
 
 /** Removes tombstones that have done their service. */
 export function dropTombstones(session: Session, names: SchemaNames, olderThanMs: number): Promise<number> {
-  return session.change(sql`DELETE FROM ${tableId(names, "data", "tombstone")}
+  return session.change(sql`DELETE FROM ${tableId(names, "tombstone")}
     WHERE removed_at IS NOT NULL AND greatest(erased_at, removed_at) <= now() - ${olderThanMs} * interval '1 millisecond'`);
 }

@@ -63,7 +63,7 @@ export async function readCheckpoints(
 ): Promise<readonly StoredCheckpoint[]> {
   return session.rows<StoredCheckpoint>(sql`
     SELECT stream, cursor, updated_at AS "updatedAt", run_id AS "runId"
-    FROM ${tableId(names, "ops", "checkpoint")} WHERE job = ${job} ORDER BY stream`);
+    FROM ${tableId(names, "checkpoint")} WHERE job = ${job} ORDER BY stream`);
 }
 
 /** Writes the rows of feeds. */
@@ -157,7 +157,7 @@ async function madeBefore(
   if (!earlier || earlier.syncedAt === null) return null;
   const { runId, job, shard } = commit.run;
   const [row] = await session.rows<{ at: string }>(sql`
-    SELECT _synced_at::text AS at FROM ${tableId(names, "ops", "sync_run")}
+    SELECT _synced_at::text AS at FROM ${tableId(names, "sync_run")}
     WHERE run_id = ${runId} AND job = ${job} AND shard = ${shard} FOR UPDATE`);
   return row?.at === earlier.syncedAt ? earlier.done : null;
 }
@@ -196,7 +196,7 @@ function* numbered(rows: Iterable<readonly Cell[]>): Generator<readonly Cell[]> 
 async function upsertRows(place: FeedPlace, upsert: FeedUpsert): Promise<UpsertResult> {
   const { session, names } = place;
   const table = tableNamed(upsert.table);
-  const target = tableId(names, table.room, table.name);
+  const target = tableId(names, table.name);
   const stage = `pg_temp.${STAGE}`;
   const list = sql.raw(upsert.columns.map(quoteIdentifier).join(", "));
   const key = sql.raw(table.key.map(quoteIdentifier).join(", "));
@@ -265,7 +265,7 @@ async function markMissing(place: LoadPlace, name: string, missing: MissingRows)
   const unflag = flag === null ? sql`` : sql`${sql.id(flag)} = false, `;
   const { hasRunId } = table;
   return place.session.change(sql`
-    UPDATE ${tableId(place.names, table.room, name)} AS t
+    UPDATE ${tableId(place.names, name)} AS t
     SET ${unflag}${sql.id(since)} = ${at}::timestamptz, _synced_at = now()${hasRunId ? sql`, _run_id = ${place.runId}` : sql``}
     WHERE ${inScope} AND ${isUnmarked} AND NOT EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${isSame})`);
 }
@@ -276,7 +276,7 @@ async function moveCheckpoint(
   run: RunRef,
   { stream, cursor }: CheckpointMove,
 ): Promise<void> {
-  const checkpoint = tableId(names, "ops", "checkpoint");
+  const checkpoint = tableId(names, "checkpoint");
   if (cursor === null) {
     await session.change(sql`DELETE FROM ${checkpoint} WHERE job = ${run.job} AND stream = ${stream}`);
     return;

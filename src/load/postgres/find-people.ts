@@ -65,7 +65,7 @@ export async function findAgain(
 
 /** Adds all that the staged people are known by here, but for addresses in inputs. */
 async function followStaged(session: Session, names: SchemaNames, sparesOthers: boolean): Promise<void> {
-  const table = (name: string) => tableId(names, "data", name);
+  const table = (name: string) => tableId(names, name);
   await addRows(
     session,
     sql`SELECT source, source_key FROM ${table("input_email")} WHERE ${isStagedEmail("email_address")}`,
@@ -102,14 +102,14 @@ export async function addRowsOfPids(session: Session, names: SchemaNames): Promi
   for (const answers of ["resolution", "enrichment"]) {
     await addRows(
       session,
-      sql`SELECT source, source_key FROM ${tableId(names, "data", answers)}
+      sql`SELECT source, source_key FROM ${tableId(names, answers)}
         WHERE ${isStagedPid("service_pid")} OR ${isStagedPid("last_matched_service_pid")}`,
     );
   }
 }
 
 async function addAliases(session: Session, names: SchemaNames): Promise<void> {
-  const alias = tableId(names, "data", "person_pid_alias");
+  const alias = tableId(names, "person_pid_alias");
   for (let step = 0; step < MOST_ALIASES; step++) {
     const added = await addPids(
       session,
@@ -123,7 +123,7 @@ async function addAliases(session: Session, names: SchemaNames): Promise<void> {
 /** Leaves out PIDs that rows of others have been answered with. */
 async function sparePids(session: Session, names: SchemaNames): Promise<void> {
   for (const answers of ["resolution", "enrichment"]) {
-    await session.change(sql`DELETE FROM pg_temp.erased_pid AS p USING ${tableId(names, "data", answers)} AS a
+    await session.change(sql`DELETE FROM pg_temp.erased_pid AS p USING ${tableId(names, answers)} AS a
       WHERE p.pid IN (a.service_pid, a.last_matched_service_pid)
         AND NOT EXISTS (SELECT FROM pg_temp.erased_row AS r WHERE r.source = a.source AND r.source_key = a.source_key)`);
   }
@@ -131,10 +131,10 @@ async function sparePids(session: Session, names: SchemaNames): Promise<void> {
 
 /** Leaves out addresses that rows or PIDs of others have too. */
 async function spareEmails(session: Session, names: SchemaNames): Promise<void> {
-  await session.change(sql`DELETE FROM pg_temp.erased_email AS m USING ${tableId(names, "data", "input_email")} AS e
+  await session.change(sql`DELETE FROM pg_temp.erased_email AS m USING ${tableId(names, "input_email")} AS e
     WHERE m.email = ${raw(normalizedAddress("e.email_address"))}
       AND NOT EXISTS (SELECT FROM pg_temp.erased_row AS r WHERE r.source = e.source AND r.source_key = e.source_key)`);
-  await session.change(sql`DELETE FROM pg_temp.erased_email AS m USING ${tableId(names, "data", "person_email")} AS e
+  await session.change(sql`DELETE FROM pg_temp.erased_email AS m USING ${tableId(names, "person_email")} AS e
     WHERE m.email = ${raw(normalizedAddress("e.email_address"))}
       AND NOT EXISTS (SELECT FROM pg_temp.erased_pid AS p WHERE p.pid = e.service_pid)`);
 }

@@ -25,10 +25,10 @@ export async function giveBack(
   if (ids.length === 0) return;
   const calls = await session.rows<{ reserved_at: string; records: number }>(sql`
     WITH back AS (
-      SELECT call_id, reserved_at, records_reserved FROM ${tableId(names, "ops", "api_call")}
+      SELECT call_id, reserved_at, records_reserved FROM ${tableId(names, "api_call")}
       WHERE call_id = ANY(${ids}::uuid[]) AND records_reserved > 0 ORDER BY call_id FOR UPDATE),
     emptied AS (
-      UPDATE ${tableId(names, "ops", "api_call")} AS c SET records_reserved = 0 FROM back WHERE c.call_id = back.call_id)
+      UPDATE ${tableId(names, "api_call")} AS c SET records_reserved = 0 FROM back WHERE c.call_id = back.call_id)
     SELECT reserved_at, records_reserved AS records FROM back`);
   const rows = calls.flatMap(({ reserved_at, records }) =>
     rowsOf(run, reserved_at, NO_LIMITS).map((row): BudgetRow & { readonly records: number } => ({
@@ -43,9 +43,9 @@ export async function giveBack(
         AS r(budget text, period text, period_key text, records bigint) GROUP BY 1, 2, 3),
     locked AS (
       SELECT u.budget, u.period, u.period_key, back.records
-      FROM ${tableId(names, "ops", "budget_use")} AS u JOIN back USING (budget, period, period_key)
+      FROM ${tableId(names, "budget_use")} AS u JOIN back USING (budget, period, period_key)
       ORDER BY u.budget COLLATE "C", u.period COLLATE "C", u.period_key COLLATE "C" FOR UPDATE OF u)
-    UPDATE ${tableId(names, "ops", "budget_use")} AS u
+    UPDATE ${tableId(names, "budget_use")} AS u
     SET records_reserved = u.records_reserved - l.records, _synced_at = now(), _run_id = ${run.runId}
     FROM locked AS l WHERE (u.budget, u.period, u.period_key) = (l.budget, l.period, l.period_key)`);
 }

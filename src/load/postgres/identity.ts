@@ -5,7 +5,7 @@ import type { Session } from "./session.ts";
 /** Host that this warehouse was filled from. */
 export async function readServiceHost(session: Session, names: SchemaNames): Promise<string | null> {
   const [row] = await session.rows<{ service_host: string }>(
-    sql`SELECT service_host FROM ${tableId(names, "ops", "warehouse_identity")}`,
+    sql`SELECT service_host FROM ${tableId(names, "warehouse_identity")}`,
   );
   return row?.service_host ?? null;
 }
@@ -13,7 +13,7 @@ export async function readServiceHost(session: Session, names: SchemaNames): Pro
 /** Tells this warehouse from every other one: the moment at which it was set up, to the microsecond. */
 export async function readIdentity(session: Session, names: SchemaNames): Promise<string | null> {
   const [row] = await session.rows<{ created_at: string }>(
-    sql`SELECT created_at FROM ${tableId(names, "ops", "warehouse_identity")}`,
+    sql`SELECT created_at FROM ${tableId(names, "warehouse_identity")}`,
   );
   return row?.created_at ?? null;
 }
@@ -21,7 +21,7 @@ export async function readIdentity(session: Session, names: SchemaNames): Promis
 /** The organization whose feeds were read first. */
 export async function readOrganization(session: Session, names: SchemaNames): Promise<string | null> {
   const [row] = await session.rows<{ org_id: string | null }>(
-    sql`SELECT org_id FROM ${tableId(names, "ops", "warehouse_identity")}`,
+    sql`SELECT org_id FROM ${tableId(names, "warehouse_identity")}`,
   );
   return row?.org_id ?? null;
 }
@@ -34,7 +34,7 @@ export async function noteOrganization(
   orgId: string,
 ): Promise<void> {
   await session.change(sql`
-    UPDATE ${tableId(names, "ops", "warehouse_identity")} SET org_id = ${orgId}, _synced_at = now(), _run_id = ${runId}
+    UPDATE ${tableId(names, "warehouse_identity")} SET org_id = ${orgId}, _synced_at = now(), _run_id = ${runId}
     WHERE org_id IS NULL`);
 }
 
@@ -45,7 +45,7 @@ export async function writeServiceHost(
   serviceHost: string,
   replace: boolean,
 ): Promise<void> {
-  const identity = tableId(names, "ops", "warehouse_identity");
+  const identity = tableId(names, "warehouse_identity");
   await session.change(sql`LOCK TABLE ${identity} IN SHARE ROW EXCLUSIVE MODE`);
   if (replace) {
     await session.change(sql`UPDATE ${identity} SET service_host = ${serviceHost}, _synced_at = now()`);

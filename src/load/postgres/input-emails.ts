@@ -15,7 +15,7 @@ export async function syncInputEmails(
   names: SchemaNames,
   { input: { name: source }, shard }: LookupSpec,
 ): Promise<number> {
-  const table = tableId(names, "data", "input_email");
+  const table = tableId(names, "input_email");
   await session.client.query("ANALYZE pg_temp.input_address");
   const removed = await session.change(sql`
     DELETE FROM ${table} AS t

@@ -41,7 +41,7 @@ export async function acquireLock(
   const takenOver = locked.filter((row) => !row.isReleased);
   const others = takenOver.filter((row) => row.shard !== shard).map((row) => row.shard);
   await session.change(sql`
-    UPDATE ${tableId(names, "ops", "job_lock")} SET epoch = epoch + 1, released_at = clock_timestamp(), _synced_at = now()
+    UPDATE ${tableId(names, "job_lock")} SET epoch = epoch + 1, released_at = clock_timestamp(), _synced_at = now()
     WHERE job = ${job} AND shard = ANY(${others}::text[])`);
   const epoch = (locked.find((row) => row.shard === shard)?.epoch ?? 0) + 1;
   await writeOwner(session, names, request, epoch);
@@ -58,7 +58,7 @@ export async function renewLock(
   lifeMs: number,
 ): Promise<boolean> {
   const renewed = await session.change(sql`
-    UPDATE ${tableId(names, "ops", "job_lock")} SET heartbeat_at = clock_timestamp(), _synced_at = clock_timestamp(),
+    UPDATE ${tableId(names, "job_lock")} SET heartbeat_at = clock_timestamp(), _synced_at = clock_timestamp(),
       expires_at = clock_timestamp() + ${lifeMs} * interval '1 millisecond' WHERE ${isHeldBy(run)}`);
   return renewed > 0;
 }
@@ -66,7 +66,7 @@ export async function renewLock(
 /** Gives the lock back, if it is still held. */
 export async function releaseLock(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
   await session.change(sql`
-    UPDATE ${tableId(names, "ops", "job_lock")} SET released_at = clock_timestamp(), _synced_at = clock_timestamp()
+    UPDATE ${tableId(names, "job_lock")} SET released_at = clock_timestamp(), _synced_at = clock_timestamp()
     WHERE ${isHeldBy(run)}`);
 }
 
@@ -76,16 +76,14 @@ export async function releaseLock(session: Session, names: SchemaNames, run: Run
  */
 export async function fence(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
   const held = await session.rows(
-    sql`SELECT FROM ${tableId(names, "ops", "job_lock")} WHERE ${isHeldBy(run)} FOR KEY SHARE`,
+    sql`SELECT FROM ${tableId(names, "job_lock")} WHERE ${isHeldBy(run)} FOR KEY SHARE`,
   );
   if (held.length === 0) throw lockLost(run);
 }
 
 /** Throws unless the run holds its lock; a look only, which keeps nobody from taking it over. */
 export async function requireLock(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
-  const held = await session.rows(
-    sql`SELECT FROM ${tableId(names, "ops", "job_lock")} WHERE ${isHeldBy(run)}`,
-  );
+  const held = await session.rows(sql`SELECT FROM ${tableId(names, "job_lock")} WHERE ${isHeldBy(run)}`);
   if (held.length === 0) throw lockLost(run);
 }
 
@@ -132,7 +130,7 @@ const lockRow = sql`job, shard, epoch, owner_token AS "ownerToken", run_id AS "r
 
 function readRows(session: Session, names: SchemaNames, job: string): Promise<readonly LockRow[]> {
   return session.rows<LockRow>(sql`
-    SELECT ${lockRow} FROM ${tableId(names, "ops", "job_lock")} WHERE job = ${job} ORDER BY shard`);
+    SELECT ${lockRow} FROM ${tableId(names, "job_lock")} WHERE job = ${job} ORDER BY shard`);
 }
 
 /** The same shard, or a shard of another division: both could send what we send. */
@@ -184,7 +182,7 @@ async function lockRows(
   await session.client.query(`SET LOCAL lock_timeout = '${COMMIT_TIMEOUT}'`);
   try {
     return await session.rows<LockRow>(sql`
-      SELECT ${lockRow} FROM ${tableId(names, "ops", "job_lock")}
+      SELECT ${lockRow} FROM ${tableId(names, "job_lock")}
       WHERE job = ${job} AND shard = ANY(${rows.map((row) => row.shard)}::text[]) ORDER BY shard FOR UPDATE`);
   } catch (error) {
     if (codeOf(error) !== "55P03") throw error;
@@ -207,7 +205,7 @@ async function writeOwner(
 ): Promise<void> {
   const { job, shard, runId, process, lifeMs } = request;
   await session.change(sql`
-    INSERT INTO ${tableId(names, "ops", "job_lock")} (job, shard, epoch, owner_token, run_id, host, pid, machine,
+    INSERT INTO ${tableId(names, "job_lock")} (job, shard, epoch, owner_token, run_id, host, pid, machine,
       process_start, acquired_at, heartbeat_at, expires_at, released_at, _synced_at)
     SELECT ${job}, ${shard}, ${epoch}, ${ownerToken(names, { job, shard, epoch })}, ${runId}, ${process.host},
       ${process.pid}, ${process.machine}, ${process.processStart}, at, at,
@@ -231,11 +229,11 @@ async function closeAbandonedRuns(
   shard: string,
 ): Promise<void> {
   await session.change(sql`
-    UPDATE ${tableId(names, "ops", "sync_run")} AS r SET status = 'failed', finished_at = now(), _synced_at = now(),
+    UPDATE ${tableId(names, "sync_run")} AS r SET status = 'failed', finished_at = now(), _synced_at = now(),
       safe_until = NULL, error = 'The process ended without closing this run.',
       records_remaining = greatest(0, records_read - records_unchanged - records_duplicate - records_suppressed
         - records_waiting - records_sent - records_rejected_before_sending)
     WHERE job = ${job} AND status = 'running' AND NOT EXISTS (
-      SELECT FROM ${tableId(names, "ops", "job_lock")} AS l
+      SELECT FROM ${tableId(names, "job_lock")} AS l
       WHERE l.job = r.job AND l.shard = r.shard AND l.shard <> ${shard} AND l.released_at IS NULL)`);
 }

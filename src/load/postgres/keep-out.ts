@@ -73,7 +73,7 @@ export async function findErased(
 ): Promise<ReadonlyMap<string, string>> {
   const rows = await session.rows<{ hash: string; erasure_id: string }>(sql`
     SELECT encode(subject_hash, 'hex') AS hash, erasure_id::text AS erasure_id
-    FROM ${tableId(names, "ops", "erasure_subject")}
+    FROM ${tableId(names, "erasure_subject")}
     WHERE subject_hash IN (SELECT decode(h, 'hex') FROM unnest(${[...hashes]}::text[]) AS u(h))`);
   return new Map(rows.map((row) => [row.hash, row.erasure_id]));
 }

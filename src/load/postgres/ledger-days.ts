@@ -18,10 +18,10 @@ export async function readLedgerDays(
         coalesce(sum(records_matched), 0)::bigint AS matched,
         coalesce(sum(records_reserved) FILTER (WHERE possibly_billed), 0)::bigint AS in_doubt,
         sum(records_possibly_billed_twice)::bigint AS twice
-      FROM ${tableId(names, "ops", "api_call")} WHERE reserved_at >= ${since} GROUP BY 1, 2),
+      FROM ${tableId(names, "api_call")} WHERE reserved_at >= ${since} GROUP BY 1, 2),
     rejected AS (
       SELECT ${dayOf("created_at")} AS day, job, count(*) AS rejected
-      FROM ${tableId(names, "data", "reject")} WHERE created_at >= ${since} GROUP BY 1, 2)
+      FROM ${tableId(names, "reject")} WHERE created_at >= ${since} GROUP BY 1, 2)
     SELECT day, job, coalesce(calls, 0) AS calls, coalesce(sent, 0) AS "recordsSent", coalesce(matched, 0) AS "recordsMatched",
       coalesce(rejected, 0) AS "recordsRejected", coalesce(in_doubt, 0) AS "possiblyBilled",
       coalesce(twice, 0) AS "possiblyBilledTwice"

@@ -21,7 +21,7 @@ export async function settleLedger(
   const leavingOut = entries.filter(({ leavesOut }) => leavesOut).map(({ callId }) => callId);
   const rows = await session.rows<{ call_id: string }>(sql`
     WITH settled AS (
-      INSERT INTO ${tableId(names, "ops", "api_call")} AS t (call_id, run_id, job, endpoint, api_request_id, started_at,
+      INSERT INTO ${tableId(names, "api_call")} AS t (call_id, run_id, job, endpoint, api_request_id, started_at,
         request_completed_at, milliseconds, http_status, attempt, records_sent, records_matched, response_bytes,
         possibly_billed, records_reserved, records_possibly_billed_twice, is_sent, settled_at, _synced_at)
       SELECT "callId", ${run.runId}, ${run.job}, endpoint, "apiRequestId", "startedAt", "requestCompletedAt", milliseconds,
@@ -41,7 +41,7 @@ export async function settleLedger(
         WHERE t.settled_at IS NULL
       RETURNING call_id, possibly_billed),
     certain AS (
-      DELETE FROM ${tableId(names, "data", "call_in_doubt")} AS d USING settled AS s
+      DELETE FROM ${tableId(names, "call_in_doubt")} AS d USING settled AS s
       WHERE d.call_id = s.call_id AND NOT s.possibly_billed
         AND s.call_id <> ALL(${leavingOut}::uuid[]))
     SELECT call_id::text FROM settled`);
@@ -57,7 +57,7 @@ export async function upsertDrift(
 ): Promise<void> {
   if (drift.length === 0) return;
   await session.change(sql`
-    INSERT INTO ${tableId(names, "ops", "schema_drift")} AS t
+    INSERT INTO ${tableId(names, "schema_drift")} AS t
       (endpoint, path, kind, observed_type, occurrences, first_seen_at, last_seen_at, _synced_at, _run_id)
     SELECT endpoint, left(path, 500), kind, (array_agg("observedType"))[1], sum(occurrences), now(), now(), now(), ${run.runId}
     FROM json_to_recordset(${JSON.stringify(drift)}::json)
@@ -76,7 +76,7 @@ export async function touchTables(
 ): Promise<void> {
   if (tables.length === 0) return;
   await session.change(sql`
-    INSERT INTO ${tableId(names, "ops", "table_load")} (table_name, job, last_success_at, last_changed_at, _synced_at, _run_id)
+    INSERT INTO ${tableId(names, "table_load")} (table_name, job, last_success_at, last_changed_at, _synced_at, _run_id)
     SELECT name, ${run.job}, NULL, now(), now(), ${run.runId} FROM unnest(${[...tables].toSorted()}::text[]) AS u(name)
     ON CONFLICT (table_name, job) DO UPDATE SET last_changed_at = now(), _synced_at = now(), _run_id = excluded._run_id`);
 }
@@ -98,7 +98,7 @@ export async function addCounters(
     .filter((name) => (delta[name] ?? 0) !== 0)
     .map((name) => sql`${sql.id(name)} = ${sql.id(name)} + ${delta[name] ?? 0}`);
   const [row] = await session.rows<{ at: string }>(sql`
-    UPDATE ${tableId(names, "ops", "sync_run")}
+    UPDATE ${tableId(names, "sync_run")}
     SET ${sql.join([...set, sql`safe_until = greatest(safe_until, ${safeUntil}::timestamptz)`, sql`_synced_at = clock_timestamp()`])}
     WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}
     RETURNING _synced_at::text AS at`);

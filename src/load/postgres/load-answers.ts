@@ -219,8 +219,8 @@ async function mergeKnown(
   rows: readonly AnswerRows[],
 ): Promise<void> {
   const { session, names, runId } = place;
-  const answerId = tableId(names, "data", table.name);
-  const history = tableId(names, "data", "match_history");
+  const answerId = tableId(names, table.name);
+  const history = tableId(names, "match_history");
   await stageRows(
     place,
     "stage_answer",
@@ -276,7 +276,7 @@ export async function mergeStates(place: LoadPlace): Promise<void> {
     .map((c) => `${c} = excluded.${c}`)
     .join(", ");
   await place.session.change(sql`
-    INSERT INTO ${tableId(place.names, "data", "lookup_state")} AS t (${sql.raw(list)}, _synced_at, _run_id)
+    INSERT INTO ${tableId(place.names, "lookup_state")} AS t (${sql.raw(list)}, _synced_at, _run_id)
     SELECT ${sql.raw(list)}, now(), ${place.runId} FROM pg_temp.stage_state ORDER BY source_key COLLATE "C"
     ON CONFLICT (job, source, source_key) DO UPDATE SET ${sql.raw(set)}, attempts = t.attempts + 1, _synced_at = now(),
       _run_id = ${place.runId}
@@ -303,7 +303,7 @@ export async function resolveRejects(
 ): Promise<void> {
   if (sourceKeys.length === 0) return;
   const resolved = await place.session.change(sql`
-    UPDATE ${tableId(place.names, "data", "reject")} SET resolved_at = now(), _synced_at = now()
+    UPDATE ${tableId(place.names, "reject")} SET resolved_at = now(), _synced_at = now()
     WHERE job = ${spec.job} AND source = ${spec.input.name} AND resolved_at IS NULL
       AND source_key = ANY(${[...sourceKeys].toSorted()})`);
   place.touch("reject", resolved);

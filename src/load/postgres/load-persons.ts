@@ -104,7 +104,7 @@ async function noteAliases(place: LoadPlace, answers: readonly LookupAnswer[]): 
   if (pairs.size === 0) return;
   const sorted = [...pairs].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, pair]) => pair);
   const written = await place.session.change(sql`
-    INSERT INTO ${tableId(place.names, "data", "person_pid_alias")}
+    INSERT INTO ${tableId(place.names, "person_pid_alias")}
       (sent_service_pid, returned_service_pid, first_seen_at, _synced_at, _run_id)
     SELECT sent, returned, at, now(), ${place.runId}
     FROM json_to_recordset(${JSON.stringify(sorted)}::json) AS a(sent text, returned text, at timestamptz)

@@ -33,14 +33,14 @@ export async function loadRejects(
   const source = sql`json_to_recordset(${JSON.stringify(rows)}::json) AS r(source_key text, input_hash bytea,
     sent_hash bytea, pid text, stage text, code text, message text, details jsonb, api_request_id text)`;
   const written = await place.session.change(sql`
-    INSERT INTO ${tableId(place.names, "data", "reject")} (reject_id, run_id, job, source, source_key, stage, code,
+    INSERT INTO ${tableId(place.names, "reject")} (reject_id, run_id, job, source, source_key, stage, code,
       message, details, api_request_id, created_at, _synced_at)
     SELECT gen_random_uuid(), ${place.runId}, ${spec.job}, ${spec.input.name}, source_key, stage, code, message, details,
       api_request_id, now(), now()
     FROM ${source}`);
   place.touch("reject", written);
   await place.session.change(sql`
-    INSERT INTO ${tableId(place.names, "data", "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash,
+    INSERT INTO ${tableId(place.names, "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash,
       hash_version, parameters_hash, sent_service_pid, outcome, attempts, answered_at, due_at, call_id, _synced_at, _run_id)
     SELECT ${spec.job}, ${spec.input.name}, source_key, input_hash, sent_hash, ${HASH_VERSION}, ${spec.parametersHash}, pid,
       'rejected', 1, NULL, NULL, NULL, now(), ${place.runId}

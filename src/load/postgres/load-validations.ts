@@ -43,7 +43,7 @@ export async function loadValidations(
     .join(", ");
   const isChanged = sql.raw("t.email_validation_status IS DISTINCT FROM excluded.email_validation_status");
   const written = await place.session.change(sql`
-    INSERT INTO ${tableId(place.names, "data", "email_validation")} AS t (${sql.raw(list)}, _synced_at, _run_id)
+    INSERT INTO ${tableId(place.names, "email_validation")} AS t (${sql.raw(list)}, _synced_at, _run_id)
     SELECT ${sql.raw(list)}, now(), ${place.runId} FROM pg_temp.stage_validation ORDER BY email_address COLLATE "C"
     ON CONFLICT (email_address) DO UPDATE SET ${sql.raw(set)},
       previous_status = CASE WHEN ${isChanged} THEN t.email_validation_status ELSE t.previous_status END,

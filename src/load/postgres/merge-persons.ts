@@ -24,7 +24,7 @@ export async function mergePersons(
   }
   if (changed.size > 0) {
     await place.session.change(sql`
-      UPDATE ${tableId(place.names, "data", "person")} SET _record_synced_at = now(), _run_id = ${place.runId}
+      UPDATE ${tableId(place.names, "person")} SET _record_synced_at = now(), _run_id = ${place.runId}
       WHERE service_pid = ANY(${[...changed].toSorted()}) AND _record_synced_at <> now()`);
     place.touch("person", 0);
   }
@@ -76,7 +76,7 @@ async function updateColumns(
   persons: readonly EncodedPerson[],
 ): Promise<readonly string[]> {
   const { session, names } = place;
-  const person = tableId(names, "data", "person");
+  const person = tableId(names, "person");
   const target = quoteQualified([names.data, "person"]);
   const list = columns.map(quoteIdentifier);
   await session.client.query(
@@ -112,7 +112,7 @@ async function replaceList(
     : sql``;
   const remove = async (table: string, which: RawBuilder<unknown>) => {
     const removed = await session.change(
-      sql`DELETE FROM ${tableId(names, "data", table)} WHERE service_pid = ANY(${pids}) ${which}`,
+      sql`DELETE FROM ${tableId(names, table)} WHERE service_pid = ANY(${pids}) ${which}`,
     );
     place.touch(table, removed);
   };

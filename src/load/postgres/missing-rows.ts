@@ -26,12 +26,12 @@ export async function noteMissingRows(
   await session.client.query("ANALYZE pg_temp.input_key");
   const known =
     type === "validate_emails"
-      ? sql`SELECT DISTINCT source_key FROM ${tableId(names, "data", "input_email")} WHERE source = ${input.name}`
-      : sql`SELECT source_key FROM ${tableId(names, "data", "lookup_state")}
+      ? sql`SELECT DISTINCT source_key FROM ${tableId(names, "input_email")} WHERE source = ${input.name}`
+      : sql`SELECT source_key FROM ${tableId(names, "lookup_state")}
           WHERE job = ${job} AND source = ${input.name}`;
   await session.change(sql`CREATE TEMP TABLE known_key ON COMMIT DROP AS ${known}`);
   await session.client.query("ANALYZE pg_temp.known_key");
-  const missing = tableId(names, "data", "missing_input_row");
+  const missing = tableId(names, "missing_input_row");
   await session.change(sql`DELETE FROM ${missing} AS m WHERE m.source = ${input.name}
     AND EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = m.source_key)`);
   await session.change(sql`
@@ -52,7 +52,7 @@ export async function readMissingRows(
   limit: number,
 ): Promise<readonly string[]> {
   const rows = await session.rows<{ source_key: string }>(sql`
-    SELECT source_key FROM ${tableId(names, "data", "missing_input_row")} WHERE source = ${source}
+    SELECT source_key FROM ${tableId(names, "missing_input_row")} WHERE source = ${source}
     ORDER BY source_key LIMIT ${limit}`);
   return rows.map((row) => row.source_key);
 }

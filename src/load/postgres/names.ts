@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import type { Room } from "../../schemas/table.ts";
+import { roomOf } from "../../schemas/registry.ts";
 
 /** The two schemas of a warehouse. */
 export interface SchemaNames {
@@ -7,9 +7,14 @@ export interface SchemaNames {
   readonly ops: string;
 }
 
-/** A table of ours, quoted. */
-export function tableId(names: SchemaNames, room: Room, name: string): RawBuilder<unknown> {
-  return sql.id(names[room], name);
+/** Qualified name of a declared table or view, quoted. */
+export function tableId(names: SchemaNames, name: string): RawBuilder<unknown> {
+  return sql.id(names[roomOf(name)], name);
+}
+
+/** Qualified name of a work table, which only lives as long as a run, quoted. */
+export function stateTableId(names: SchemaNames, name: string): RawBuilder<unknown> {
+  return sql.id(names.data, name);
 }
 
 /** An identifier, quoted; for statements that are built as plain text. */

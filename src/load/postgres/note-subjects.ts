@@ -21,11 +21,11 @@ export async function noteSubjects(
     AS g(kind text, hash text, pid text, source text, source_key text, email text)`;
   await session.change(sql`
     WITH noted AS (
-      INSERT INTO ${tableId(names, "ops", "erasure_subject")}
+      INSERT INTO ${tableId(names, "erasure_subject")}
         (erasure_id, kind, subject_hash, requested_at, rows_removed, _synced_at, _run_id)
       SELECT DISTINCT ${by.erasureId}::uuid, g.kind, decode(g.hash, 'hex') AS subject_hash, now(), 0, now(), ${by.runId}
       FROM ${given} ORDER BY subject_hash ON CONFLICT DO NOTHING RETURNING subject_hash)
-    INSERT INTO ${tableId(names, "data", "tombstone")}
+    INSERT INTO ${tableId(names, "tombstone")}
       (tombstone_id, service_pid, source, source_key, erased_at, email_address, erasure_id, removed_at, _synced_at, _run_id)
     SELECT gen_random_uuid(), g.pid, g.source, g.source_key, now(), g.email, ${by.erasureId}::uuid, NULL, now(), ${by.runId}
     FROM (SELECT DISTINCT * FROM ${given}) AS g JOIN noted AS n ON n.subject_hash = decode(g.hash, 'hex')`);

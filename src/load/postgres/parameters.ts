@@ -12,7 +12,7 @@ export async function readParameters(
   names: SchemaNames,
   spec: LookupSpec,
 ): Promise<ParametersDecision> {
-  const parameters = tableId(names, "ops", "job_parameters");
+  const parameters = tableId(names, "job_parameters");
   const [stored] = await session.rows<{ parameters_hash: string }>(sql`
     SELECT parameters_hash FROM ${parameters} WHERE job = ${spec.job}`);
   if (!stored) return "first";
@@ -35,7 +35,7 @@ export async function writeParameters(
   // "undecided" gets here only when no row was bought with other parameters: there is nothing to decide.
   const accepted = decision === "undecided" ? "first" : decision;
   await session.change(sql`
-    INSERT INTO ${tableId(names, "ops", "job_parameters")} AS p
+    INSERT INTO ${tableId(names, "job_parameters")} AS p
       (job, parameters_hash, refresh_policy, accepted, accepted_at, _synced_at, _run_id)
     VALUES (${spec.job}, ${spec.parametersHash}, ${refreshPolicy(spec)}, ${accepted}, now(), now(), '')
     ON CONFLICT (job) DO UPDATE SET parameters_hash = excluded.parameters_hash, accepted = excluded.accepted,
@@ -53,7 +53,7 @@ export async function keepAnswers(
 ): Promise<void> {
   const spec: LookupSpec = { ...context.spec, shard: null };
   const classify = { ...context, spec };
-  const state = tableId(names, "data", "lookup_state");
+  const state = tableId(names, "lookup_state");
   if (spec.type !== "validate_emails") {
     await session.change(sql`
       UPDATE ${state} AS t SET input_hash = c.input_hash, _synced_at = now(),
@@ -77,7 +77,7 @@ export async function applyRefreshPolicy(
   names: SchemaNames,
   spec: LookupSpec,
 ): Promise<void> {
-  const parameters = tableId(names, "ops", "job_parameters");
+  const parameters = tableId(names, "job_parameters");
   const policy = refreshPolicy(spec);
   const changed = await session.change(sql`
     UPDATE ${parameters} SET refresh_policy = ${policy}, _synced_at = now()
@@ -85,7 +85,7 @@ export async function applyRefreshPolicy(
   if (changed === 0) return;
   const unmatchedMs = spec.refreshUnmatchedAfterMs ?? spec.refreshAfterMs;
   await session.change(sql`
-    UPDATE ${tableId(names, "data", "lookup_state")} SET _synced_at = now(), due_at = answered_at
+    UPDATE ${tableId(names, "lookup_state")} SET _synced_at = now(), due_at = answered_at
       + CASE WHEN outcome = 'matched' THEN ${spec.refreshAfterMs}::float8 ELSE ${unmatchedMs}::float8 END
       * CASE WHEN attempts = 1 AND sent_hash IS NOT NULL THEN 1 - 0.2 * ${raw(SPREAD)} ELSE 1 END
       * interval '1 millisecond'

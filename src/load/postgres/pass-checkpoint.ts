@@ -11,7 +11,7 @@ export async function readCheckpoint(
   spec: LookupSpec,
 ): Promise<PassCheckpoint | null> {
   const [row] = await session.rows<{ cursor: unknown }>(sql`
-    SELECT cursor FROM ${tableId(names, "ops", "checkpoint")}
+    SELECT cursor FROM ${tableId(names, "checkpoint")}
     WHERE job = ${spec.job} AND stream = ${spec.input.name}`);
   return readPassCheckpoint(row?.cursor);
 }
@@ -24,7 +24,7 @@ export async function writeCheckpoint(
   checkpoint: PassCheckpoint,
 ): Promise<void> {
   await session.change(sql`
-    INSERT INTO ${tableId(names, "ops", "checkpoint")} (job, stream, cursor, updated_at, run_id, _synced_at)
+    INSERT INTO ${tableId(names, "checkpoint")} (job, stream, cursor, updated_at, run_id, _synced_at)
     VALUES (${place.job}, ${place.source}, ${JSON.stringify(checkpoint)}::jsonb, now(), ${place.runId}, now())
     ON CONFLICT (job, stream) DO UPDATE SET cursor = excluded.cursor, updated_at = excluded.updated_at,
       run_id = excluded.run_id, _synced_at = excluded._synced_at`);

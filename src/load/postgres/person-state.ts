@@ -22,7 +22,7 @@ export async function readPersonStates(
     group_answered_at: Readonly<Record<string, number>> | null;
   }>(sql`
     SELECT service_pid, group_hashes, (extract(epoch FROM answered_at) * 1000000)::bigint AS micros, group_answered_at
-    FROM ${tableId(place.names, "data", "person_state")}
+    FROM ${tableId(place.names, "person_state")}
     WHERE service_pid = ANY(${[...pids]}) ORDER BY service_pid COLLATE "C" FOR NO KEY UPDATE`);
   return new Map(
     rows.map((row) => [
@@ -77,7 +77,7 @@ export async function writePersonStates(
     };
   });
   await place.session.change(sql`
-    UPDATE ${tableId(place.names, "data", "person_state")} AS t
+    UPDATE ${tableId(place.names, "person_state")} AS t
     SET group_hashes = s.hashes, answered_at = 'epoch'::timestamptz + s.micros * interval '1 microsecond', group_answered_at = s.newer, _synced_at = now(),
       _run_id = ${place.runId}
     FROM json_to_recordset(${JSON.stringify(rows)}::json) AS s(pid text, hashes text, micros bigint, newer jsonb)

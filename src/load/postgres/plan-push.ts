@@ -29,7 +29,7 @@ export async function planPush(
     source,
     againSince: momentOf(again),
     wanted: sql`pg_temp.push_wanted`,
-    state: place.hasSegments ? tableId(names, "data", "segment_push_member") : NOBODY,
+    state: place.hasSegments ? tableId(names, "segment_push_member") : NOBODY,
   };
   const found = await stageWanted(session, push, "CREATE TEMP TABLE push_wanted", place.foreign);
   const { key } = place.suppression;

@@ -20,7 +20,7 @@ export async function rejectUnusable(
   spec: LookupSpec,
   run: RunRef,
 ): Promise<number> {
-  const reject = tableId(names, "data", "reject");
+  const reject = tableId(names, "reject");
   const source = spec.input.name;
   // Nobody knows yet how many rejects there are; taken for few, each of them would cost a look through all due rows.
   await session.client.query("SET LOCAL enable_nestloop = off");
@@ -49,7 +49,7 @@ export async function rejectUnusable(
       ON o.code = f.code AND coalesce(o.source_key, '') = coalesce(f.source_key, '')
     WHERE f.copy > coalesce(o.copies, 0)`);
   await session.change(sql`
-    INSERT INTO ${tableId(names, "data", "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash,
+    INSERT INTO ${tableId(names, "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash,
       hash_version, parameters_hash, sent_service_pid, outcome, attempts, answered_at, due_at, call_id, _synced_at, _run_id)
     SELECT ${spec.job}, ${source}, source_key, input_hash, NULL, ${HASH_VERSION}, ${spec.parametersHash}, pid,
       'rejected', 1, NULL, NULL, NULL, now(), ${run.runId}

@@ -29,7 +29,7 @@ export function countRejects(
 ): Promise<readonly RejectGroup[]> {
   return session.rows<RejectGroup>(sql`
     SELECT job, stage, code, count(*) AS rejects, min(created_at) AS "firstAt", max(created_at) AS "lastAt"
-    FROM ${tableId(names, "data", "reject")} AS r WHERE ${isMeant(filter, all)}
+    FROM ${tableId(names, "reject")} AS r WHERE ${isMeant(filter, all)}
     GROUP BY job, stage, code ORDER BY count(*) DESC, job, code, stage`);
 }
 
@@ -43,7 +43,7 @@ export function listRejects(
   return session.rows<StoredReject>(sql`
     SELECT job, source, source_key AS "sourceKey", stage, code, message, details, created_at AS "createdAt",
       resolved_at AS "resolvedAt"
-    FROM ${tableId(names, "data", "reject")} AS r WHERE ${isMeant(filter, all)}
+    FROM ${tableId(names, "reject")} AS r WHERE ${isMeant(filter, all)}
     ORDER BY created_at DESC, job, source_key, reject_id LIMIT ${limit}`);
 }
 
@@ -53,13 +53,13 @@ export async function retryRejects(
   names: SchemaNames,
   filter: RejectFilter,
 ): Promise<RejectRetry> {
-  const reject = tableId(names, "data", "reject");
-  const state = tableId(names, "data", "lookup_state");
+  const reject = tableId(names, "reject");
+  const state = tableId(names, "lookup_state");
   const hasRow = sql`EXISTS (SELECT FROM ${state} AS s
     WHERE s.job = r.job AND s.source = r.source AND s.source_key = r.source_key AND s.outcome = 'rejected')`;
   // Who was pushed in vain is forgotten, so that the next run sends it.
   await session.change(sql`
-    DELETE FROM ${tableId(names, "data", "segment_push_member")} AS p USING ${reject} AS r
+    DELETE FROM ${tableId(names, "segment_push_member")} AS p USING ${reject} AS r
     WHERE ${isMeant(filter, false)} AND p.job = r.job AND p.service_pid = r.source_key AND p.state = 'invalid'`);
   const resolved = await session.change(sql`
     UPDATE ${reject} AS r SET resolved_at = now(), _synced_at = now() WHERE ${isMeant(filter, false)} AND NOT ${hasRow}`);
@@ -76,6 +76,6 @@ export async function retryRejects(
 /** Resolves open rejects. */
 export function dropRejects(session: Session, names: SchemaNames, filter: RejectFilter): Promise<number> {
   return session.change(sql`
-    UPDATE ${tableId(names, "data", "reject")} AS r SET resolved_at = now(), _synced_at = now()
+    UPDATE ${tableId(names, "reject")} AS r SET resolved_at = now(), _synced_at = now()
     WHERE ${isMeant(filter, false)}`);
 }

@@ -1,6 +1,5 @@
 import { sql } from "kysely";
 import type pg from "pg";
-import { tableNamed } from "../../schemas/registry.ts";
 import type { Retention } from "../retention-warehouse.ts";
 import { type SchemaNames, tableId } from "./names.ts";
 import { inTransaction } from "./session.ts";
@@ -13,7 +12,7 @@ export async function removeOld(
 ): Promise<Readonly<Record<string, number>>> {
   const removed: Record<string, number> = {};
   for (const { rule, keepMs } of retentions) {
-    const table = tableId(names, tableNamed(rule.table).room, rule.table);
+    const table = tableId(names, rule.table);
     const age = sql.id(rule.age);
     const isNewest = rule.keepNewestOf
       ? sql`OR NOT EXISTS (SELECT FROM ${table} AS n WHERE n.${age} > t.${age}
@@ -29,7 +28,7 @@ export async function removeOld(
       if (rule.noteIn && rows > 0) {
         const note = sql.id(rule.noteIn);
         await session.change(sql`
-          UPDATE ${tableId(names, "ops", "warehouse_identity")} SET ${note} = greatest(${note}, ${until}), _synced_at = now()`);
+          UPDATE ${tableId(names, "warehouse_identity")} SET ${note} = greatest(${note}, ${until}), _synced_at = now()`);
       }
       return rows;
     });

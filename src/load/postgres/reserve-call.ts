@@ -45,7 +45,7 @@ export async function reserveCall(
 /** What the call was granted before; null when it wasn't. */
 async function readGrant(session: Session, names: SchemaNames, callId: string): Promise<CallGrant | null> {
   const [row] = await session.rows<{ granted: number }>(sql`
-    SELECT records_reserved AS granted FROM ${tableId(names, "ops", "api_call")} WHERE call_id = ${callId}`);
+    SELECT records_reserved AS granted FROM ${tableId(names, "api_call")} WHERE call_id = ${callId}`);
   return row ? { granted: row.granted, limitedBy: null } : null;
 }
 
@@ -66,25 +66,25 @@ async function tryReserve(
         AS w(budget text, period text, period_key text, most bigint)),
     locked AS (
       SELECT u.budget, u.period, u.period_key, w.most - u.records_reserved AS rest
-      FROM ${tableId(names, "ops", "budget_use")} AS u JOIN wanted AS w USING (budget, period, period_key)
+      FROM ${tableId(names, "budget_use")} AS u JOIN wanted AS w USING (budget, period, period_key)
       ORDER BY u.budget COLLATE "C", u.period COLLATE "C", u.period_key COLLATE "C"
       FOR UPDATE OF u),
     found AS (
       SELECT count(*) AS rows, greatest(0, least(${wanted}::bigint, min(rest))) AS granted FROM locked),
     call AS (SELECT granted FROM found WHERE rows = ${rows.length} AND granted > 0),
     raised AS (
-      UPDATE ${tableId(names, "ops", "budget_use")} AS u
+      UPDATE ${tableId(names, "budget_use")} AS u
       SET records_reserved = u.records_reserved + call.granted, _synced_at = now(), _run_id = ${run.runId}
       FROM locked AS l CROSS JOIN call
       WHERE (u.budget, u.period, u.period_key) = (l.budget, l.period, l.period_key)),
     ledger AS (
-      INSERT INTO ${tableId(names, "ops", "api_call")} (call_id, run_id, job, endpoint, started_at, attempt, records_sent,
+      INSERT INTO ${tableId(names, "api_call")} (call_id, run_id, job, endpoint, started_at, attempt, records_sent,
         response_bytes, possibly_billed, budget, reserved_at, records_reserved, records_possibly_billed_twice, _synced_at)
       SELECT ${call.callId}::uuid, ${run.runId}, ${run.job}, ${call.endpoint}, ${call.startedAt}::timestamptz, ${call.attempt},
         granted, 0, true, ${run.jobType}, now(), granted, 0, now()
       FROM call),
     doubt AS (
-      INSERT INTO ${tableId(names, "data", "call_in_doubt")} (call_id, job, record_hashes, _synced_at, _run_id)
+      INSERT INTO ${tableId(names, "call_in_doubt")} (call_id, job, record_hashes, _synced_at, _run_id)
       SELECT ${call.callId}::uuid, ${run.job}, substring(${hashes}::bytea FROM 1 FOR ${HASH_BYTES} * granted::int),
         now(), ${run.runId}
       FROM call)

@@ -14,7 +14,7 @@ function reusable(names: SchemaNames, spec: LookupSpec): RawBuilder<unknown> {
     SELECT d.source_key, d.prior, d.input_hash, d.sent_hash, d.pid, d.occurrences, f.source_key AS from_key, f.outcome
     FROM pg_temp.due_row AS d
     JOIN (
-      SELECT DISTINCT ON (sent_hash) sent_hash, source_key, outcome FROM ${tableId(names, "data", "lookup_state")} AS s
+      SELECT DISTINCT ON (sent_hash) sent_hash, source_key, outcome FROM ${tableId(names, "lookup_state")} AS s
       WHERE s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.parameters_hash = ${spec.parametersHash}
         AND s.outcome <> 'rejected' AND (s.due_at IS NULL OR s.due_at > now()) AND s.sent_hash IS NOT NULL
       ORDER BY sent_hash, answered_at DESC, source_key) AS f ON f.sent_hash = d.sent_hash
@@ -65,11 +65,11 @@ export async function reuseAnswers(
   const counts = await takeReusable(session, names, spec);
   if (counts.length === 0) return counts;
   const answer = tableNamed(spec.type === "enrich" ? "enrichment" : "resolution");
-  const answerId = tableId(names, "data", answer.name);
+  const answerId = tableId(names, answer.name);
   const copied = answer.columns.map((c) => c.name).filter((name) => !NOT_COPIED.includes(name));
   const list = copied.map(quoteIdentifier).join(", ");
   const set = copied.map((name) => `${quoteIdentifier(name)} = excluded.${quoteIdentifier(name)}`).join(", ");
-  const history = tableId(names, "data", "match_history");
+  const history = tableId(names, "match_history");
   // The row's own last answer is `o`: what it takes over begins after that, however old it is.
   const taken = sql`pg_temp.reused AS r
     JOIN ${answerId} AS a ON a.job = ${spec.job} AND a.source = ${spec.input.name} AND a.source_key = r.from_key
@@ -99,10 +99,10 @@ export async function reuseAnswers(
       _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
   touch(answer.name, answered);
   await session.change(sql`
-    UPDATE ${tableId(names, "data", "reject")} AS t SET resolved_at = now(), _synced_at = now()
+    UPDATE ${tableId(names, "reject")} AS t SET resolved_at = now(), _synced_at = now()
     FROM pg_temp.reused AS r WHERE r.prior = 'rejected' AND t.job = ${spec.job} AND t.source = ${spec.input.name}
       AND t.source_key = r.source_key AND t.resolved_at IS NULL`);
-  const state = tableId(names, "data", "lookup_state");
+  const state = tableId(names, "lookup_state");
   await session.change(sql`
     INSERT INTO ${state} AS t (job, source, source_key, input_hash, sent_hash, hash_version, parameters_hash,
       sent_service_pid, outcome, attempts, answered_at, due_at, call_id, _synced_at, _run_id)

@@ -12,7 +12,7 @@ import type {
   TableFreshness,
 } from "../warehouse.ts";
 import { readHolders } from "./job-lock.ts";
-import { type SchemaNames, tableId } from "./names.ts";
+import { type SchemaNames, stateTableId, tableId } from "./names.ts";
 import { writeCheckpoint } from "./pass-checkpoint.ts";
 import type { Session } from "./session.ts";
 
@@ -24,7 +24,7 @@ const SHARD_COUNT = sql`split_part(shard, '/', 2)::bigint`;
 
 /** Notes a job's start; a run that goes on under its id begins its books anew, its calls stay in the ledger. */
 export async function beginRun(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
-  const syncRun = tableId(names, "ops", "sync_run");
+  const syncRun = tableId(names, "sync_run");
   const zeros = sql.join(counterNames.map(() => sql`0`));
   await session.change(sql`
     INSERT INTO ${syncRun} (run_id, job, shard, job_type, status, limited_by, started_at, finished_at, ${counterList},
@@ -43,7 +43,7 @@ export async function recordDue(
   due: number,
 ): Promise<void> {
   await session.change(sql`
-    UPDATE ${tableId(names, "ops", "sync_run")} SET records_due = ${due}, _synced_at = now()
+    UPDATE ${tableId(names, "sync_run")} SET records_due = ${due}, _synced_at = now()
     WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`);
 }
 
@@ -61,7 +61,7 @@ export async function endRun(
   const { end, coverage, checkpoint } = ended;
   const counters = counterNames.map((name) => sql`${sql.id(name)} = ${end.counters[name]}`);
   await session.change(sql`
-    UPDATE ${tableId(names, "ops", "sync_run")} SET status = ${end.status}, limited_by = ${end.limitedBy},
+    UPDATE ${tableId(names, "sync_run")} SET status = ${end.status}, limited_by = ${end.limitedBy},
       error = ${end.error}, finished_at = clock_timestamp(), _synced_at = clock_timestamp(), safe_until = NULL,
       ${sql.join(counters)}
     WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`);
@@ -70,7 +70,7 @@ export async function endRun(
   const wholeAt = run.shard === "0/1" ? session.now : await wholePassAt(session, names, run);
   if (wholeAt !== null) {
     await session.change(sql`
-      INSERT INTO ${tableId(names, "ops", "table_load")} AS t
+      INSERT INTO ${tableId(names, "table_load")} AS t
         (table_name, job, last_success_at, last_changed_at, _synced_at, _run_id)
       SELECT name, ${run.job}, ${wholeAt}::timestamptz, NULL, now(), ${run.runId}
       FROM unnest(${[...tablesWrittenBy(run.jobType)]}::text[]) AS u(name)
@@ -91,12 +91,10 @@ export async function endRun(
 /** Since when every shard, of as many as this run's, has left nothing undone; null while one never has. */
 async function wholePassAt(session: Session, names: SchemaNames, run: RunRef): Promise<string | null> {
   // Shards that end at the same moment would each miss the other.
-  await session.rows(
-    sql`SELECT FROM ${tableId(names, "ops", "job_parameters")} WHERE job = ${run.job} FOR UPDATE`,
-  );
+  await session.rows(sql`SELECT FROM ${tableId(names, "job_parameters")} WHERE job = ${run.job} FOR UPDATE`);
   const [pass] = await session.rows<{ at: string }>(sql`
     SELECT min(at)::text AS at FROM (
-      SELECT shard, max(finished_at) AS at FROM ${tableId(names, "ops", "sync_run")}
+      SELECT shard, max(finished_at) AS at FROM ${tableId(names, "sync_run")}
       WHERE job = ${run.job} AND status = 'succeeded' AND records_remaining = 0
         AND split_part(shard, '/', 2) = split_part(${run.shard}, '/', 2)
       GROUP BY shard) AS s
@@ -111,11 +109,11 @@ async function writeCoverage(
   coverage: Coverage,
 ): Promise<void> {
   await session.change(sql`
-    INSERT INTO ${tableId(names, "ops", "input_coverage")} (run_id, job, shard, source, input_rows, answered, matched,
+    INSERT INTO ${tableId(names, "input_coverage")} (run_id, job, shard, source, input_rows, answered, matched,
       unmatched, rejected, due, oldest_answer_at, _synced_at)
     SELECT ${run.runId}, ${run.job}, ${run.shard}, ${coverage.source}, ${coverage.inputRows}, ${coverage.answered},
       ${coverage.matched}, ${coverage.unmatched}, ${coverage.rejected}, ${coverage.due}, min(answered_at), now()
-    FROM ${tableId(names, "data", "lookup_state")} WHERE job = ${run.job} AND source = ${coverage.source}
+    FROM ${tableId(names, "lookup_state")} WHERE job = ${run.job} AND source = ${coverage.source}
     ON CONFLICT (run_id, job, shard, source) DO UPDATE SET input_rows = excluded.input_rows,
       answered = excluded.answered, matched = excluded.matched, unmatched = excluded.unmatched,
       rejected = excluded.rejected, due = excluded.due, oldest_answer_at = excluded.oldest_answer_at, _synced_at = now()`);
@@ -169,13 +167,13 @@ export async function lastRuns(
   limit: number,
 ): Promise<readonly PastRun[]> {
   const rows = await session.rows<RunRow>(sql`
-    SELECT ${runColumns} FROM ${tableId(names, "ops", "sync_run")} WHERE job = ${job} ORDER BY started_at DESC, run_id LIMIT ${limit}`);
+    SELECT ${runColumns} FROM ${tableId(names, "sync_run")} WHERE job = ${job} ORDER BY started_at DESC, run_id LIMIT ${limit}`);
   return rows.map(pastRunOf);
 }
 
 /** What `status` shows of a job. */
 export async function jobStatus(session: Session, names: SchemaNames, job: string): Promise<JobStatus> {
-  const syncRun = tableId(names, "ops", "sync_run");
+  const syncRun = tableId(names, "sync_run");
   const [lastRun] = await lastRuns(session, names, job, 1);
   const lastPass = await session.rows<RunRow>(sql`
     SELECT DISTINCT ON (split_part(shard, '/', 1)::bigint) ${runColumns} FROM ${syncRun}
@@ -190,7 +188,7 @@ export async function jobStatus(session: Session, names: SchemaNames, job: strin
       GROUP BY shards HAVING count(*) = shards) AS whole`);
   const coverage = await readCoverage(session, names, job);
   const rejects = await session.rows<{ code: string; count: number }>(sql`
-    SELECT code, count(*) AS count FROM ${tableId(names, "data", "reject")}
+    SELECT code, count(*) AS count FROM ${tableId(names, "reject")}
     WHERE job = ${job} AND resolved_at IS NULL GROUP BY code ORDER BY code`);
   return {
     job,
@@ -212,7 +210,7 @@ async function readCoverage(
   names: SchemaNames,
   job: string,
 ): Promise<JobStatus["coverage"]> {
-  const table = tableId(names, "ops", "input_coverage");
+  const table = tableId(names, "input_coverage");
   const [coverage] = await session.rows<NonNullable<JobStatus["coverage"]>>(sql`
     WITH newest AS (
       SELECT DISTINCT ON (shard) *, ${SHARD_COUNT} AS shards FROM ${table}
@@ -235,7 +233,7 @@ export async function tableFreshness(
   return session.rows<TableFreshness>(sql`
     SELECT table_name AS "tableName", last_success_at AS "lastSuccessAt", last_changed_at AS "lastChangedAt",
       safe_until AS "safeUntil"
-    FROM ${tableId(names, "ops", "table_freshness")} ORDER BY table_name`);
+    FROM ${tableId(names, "table_freshness")} ORDER BY table_name`);
 }
 
 /** Drops work tables of runs that are over; a running run's stays. */
@@ -252,8 +250,8 @@ export async function dropOrphanedWorkTables(
     const [job, runId, shard] = JSON.parse(row.owner ?? "[]") as [string?, string?, string?];
     if (job !== spec.job) continue;
     const [running] = await session.rows(sql`
-      SELECT FROM ${tableId(names, "ops", "sync_run")}
+      SELECT FROM ${tableId(names, "sync_run")}
       WHERE run_id = ${runId ?? ""} AND job = ${spec.job} AND shard = ${shard ?? "0/1"} AND status = 'running'`);
-    if (!running) await session.change(sql`DROP TABLE IF EXISTS ${tableId(names, "data", row.name)}`);
+    if (!running) await session.change(sql`DROP TABLE IF EXISTS ${stateTableId(names, row.name)}`);
   }
 }

@@ -11,7 +11,7 @@ import type { Session } from "./session.ts";
 
 type SlotEnds = Parameters<ScheduleWarehouse["endSlots"]>[1];
 
-const slotTable = (names: SchemaNames) => tableId(names, "ops", "schedule_slot");
+const slotTable = (names: SchemaNames) => tableId(names, "schedule_slot");
 
 /** Notes since when jobs are watched. */
 export async function watchJobs(

@@ -18,7 +18,7 @@ import { BLANKS } from "../input-fields.ts";
 import { copyRows } from "./foreign-input.ts";
 import { describeColumns, rawSelect } from "./input.ts";
 import { findErasedPids } from "./keep-out.ts";
-import { quoteQualified, tableId } from "./names.ts";
+import { quoteQualified, stateTableId, tableId } from "./names.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import { inTransaction, type Session } from "./session.ts";
 import { readSuppression, requireSameEpoch, suppressedSql } from "./suppression.ts";
@@ -67,8 +67,8 @@ export async function openPush(
     againSince: momentOf(options.again),
     context,
     run,
-    wanted: tableId(names, "data", name),
-    state: tableId(names, "data", "segment_push_member"),
+    wanted: stateTableId(names, name),
+    state: tableId(names, "segment_push_member"),
   };
   const create = `CREATE UNLOGGED TABLE ${quoteQualified([names.data, name])}`;
   const stage = async (session: Session) => {
@@ -259,7 +259,7 @@ async function resolveRejects(
   invalid: readonly string[],
 ): Promise<void> {
   const resolved = await place.session.change(sql`
-    UPDATE ${tableId(place.names, "data", "reject")} AS r SET resolved_at = now(), _synced_at = now()
+    UPDATE ${tableId(place.names, "reject")} AS r SET resolved_at = now(), _synced_at = now()
     WHERE r.job = ${run.job} AND r.source = ${run.job} AND r.source_key = ANY(${[...pids]}::text[])
       AND r.source_key <> ALL(${[...invalid]}::text[]) AND r.code = 'unknown_pid' AND r.resolved_at IS NULL`);
   place.touch("reject", resolved);
@@ -273,7 +273,7 @@ async function rejectInvalid(
 ): Promise<void> {
   if (invalid.length === 0) return;
   const { names, suppression } = place;
-  const reject = tableId(names, "data", "reject");
+  const reject = tableId(names, "reject");
   const isErased = suppression.key ? suppressedSql(names, suppression.key).pid("pid") : sql`false`;
   const written = await place.session.change(sql`
     INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details, api_request_id,

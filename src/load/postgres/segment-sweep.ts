@@ -15,7 +15,7 @@ import type {
 import type { RunRef } from "../warehouse.ts";
 import { copyRows } from "./copy.ts";
 import { commitFeedWith, copyMany, dropErased, type FeedContext, type FeedPlace } from "./feeds.ts";
-import { quoteQualified, type SchemaNames, tableId } from "./names.ts";
+import { quoteQualified, type SchemaNames, stateTableId, tableId } from "./names.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import type { Session } from "./session.ts";
 
@@ -43,7 +43,7 @@ export async function memberCounts(
 ): Promise<MemberCounts> {
   const [counts] = await session.rows<MemberCounts>(sql`
     SELECT count(*) FILTER (WHERE is_member) AS living, count(*) AS known
-    FROM ${tableId(names, "data", "segment_member")} WHERE segment_id = ${segmentId}`);
+    FROM ${tableId(names, "segment_member")} WHERE segment_id = ${segmentId}`);
   return counts ?? { living: 0, known: 0 };
 }
 
@@ -54,7 +54,7 @@ async function lastCompleteSync(
   segmentId: string,
 ): Promise<string | null> {
   const [found] = await session.rows<{ at: string | null }>(sql`
-    SELECT last_complete_sync_at AS at FROM ${tableId(names, "data", "segment")} WHERE segment_id = ${segmentId}`);
+    SELECT last_complete_sync_at AS at FROM ${tableId(names, "segment")} WHERE segment_id = ${segmentId}`);
   return found?.at ?? null;
 }
 
@@ -76,7 +76,7 @@ export async function openSweep(
   const { names } = context;
   const hash = createHash("sha256").update(JSON.stringify([run.job, options.segmentId]));
   const seen = `${SWEEP_TABLES}${hash.digest("hex").slice(0, 24)}`;
-  const table = tableId(names, "data", seen);
+  const table = stateTableId(names, seen);
   const { counts, completeAt } = await inRunTransaction(context, run, async (session) => {
     await session.change(sql`DROP TABLE IF EXISTS ${table}`);
     await session.change(sql`CREATE UNLOGGED TABLE ${table} (service_pid text NOT NULL)`);
@@ -165,9 +165,9 @@ async function addSeen(
     await stageMembers(place, members);
     const suppressed = await dropErased(place, "stage_member");
     const noted = await session.change(sql`
-      INSERT INTO ${tableId(names, "data", sweep.seen)} SELECT service_pid FROM pg_temp.stage_member`);
-    const member = tableId(names, "data", "segment_member");
-    const history = tableId(names, "data", "segment_membership_history");
+      INSERT INTO ${stateTableId(names, sweep.seen)} SELECT service_pid FROM pg_temp.stage_member`);
+    const member = tableId(names, "segment_member");
+    const history = tableId(names, "segment_membership_history");
     await session.change(sql`
       CREATE TEMP TABLE member_change ON COMMIT DROP AS
       SELECT s.*, m.service_pid IS NULL AS is_new, coalesce(NOT m.is_member, true) AS is_added
@@ -237,9 +237,9 @@ async function settle(
     // Everybody who is known was seen in this very sweep.
     if (state.isFirst) return NOTHING;
     await requireSeen(session, names, sweep, commit.run.job, state.noted);
-    const member = tableId(names, "data", "segment_member");
-    const history = tableId(names, "data", "segment_membership_history");
-    await session.change(sql`ANALYZE ${tableId(names, "data", sweep.seen)}`);
+    const member = tableId(names, "segment_member");
+    const history = tableId(names, "segment_membership_history");
+    await session.change(sql`ANALYZE ${stateTableId(names, sweep.seen)}`);
     await session.change(sql`
       CREATE TEMP TABLE nominated ON COMMIT DROP AS
       SELECT m.service_pid, m.first_added_at, greatest(m.first_seen_at, (
@@ -248,7 +248,7 @@ async function settle(
           AND h.valid_from_basis = 'observed')) AS known_since
       FROM ${member} AS m
       WHERE m.segment_id = ${segmentId} AND m.is_member
-        AND NOT EXISTS (SELECT FROM ${tableId(names, "data", sweep.seen)} AS s WHERE s.service_pid = m.service_pid)`);
+        AND NOT EXISTS (SELECT FROM ${stateTableId(names, sweep.seen)} AS s WHERE s.service_pid = m.service_pid)`);
     await session.change(sql`
       CREATE TEMP TABLE gone ON COMMIT DROP AS
       SELECT n.service_pid, min(p."seenAt") AS seen_at
@@ -291,7 +291,7 @@ async function requireSeen(
   noted: number,
 ): Promise<void> {
   const [seen] = await session.rows<{ count: number }>(
-    sql`SELECT count(*) AS count FROM ${tableId(names, "data", sweep.seen)}`,
+    sql`SELECT count(*) AS count FROM ${stateTableId(names, sweep.seen)}`,
   );
   if (seen?.count === noted) return;
   throw new StopJobError(

@@ -12,7 +12,7 @@ import { openForeignInput, openLocalInput } from "./foreign-input.ts";
 import { raw } from "./input.ts";
 import { touchTables } from "./ledger.ts";
 import { syncInputEmails } from "./input-emails.ts";
-import { type SchemaNames, tableId } from "./names.ts";
+import { type SchemaNames, stateTableId } from "./names.ts";
 import type { Session } from "./session.ts";
 import type { Suppression } from "../suppression.ts";
 import { suppressedSql } from "./suppression.ts";
@@ -93,7 +93,7 @@ export async function selectDue(
     session,
     names,
     spec,
-    frozen ? { table: tableId(names, "data", frozen.workTable), run: frozen.run } : null,
+    frozen ? { table: stateTableId(names, frozen.workTable), run: frozen.run } : null,
   );
   const changed = [...written].filter(([, rows]) => rows > 0);
   if (freeze) {

@@ -8,9 +8,9 @@ export async function readSegments(session: Session, names: SchemaNames): Promis
   return session.rows<StoredSegment>(sql`
     SELECT s.segment_id AS "segmentId", s.name, s.current_size AS "currentSize", y.observed_at AS "observedAt",
       y.known_members AS "knownMembers", y.removals_pending AS "removalsPending"
-    FROM ${tableId(names, "data", "segment")} AS s
+    FROM ${tableId(names, "segment")} AS s
     LEFT JOIN (
-      SELECT DISTINCT ON (segment_id) * FROM ${tableId(names, "ops", "segment_sync")}
+      SELECT DISTINCT ON (segment_id) * FROM ${tableId(names, "segment_sync")}
       ORDER BY segment_id, observed_at DESC, run_id DESC) AS y ON y.segment_id = s.segment_id
     ORDER BY s.segment_id`);
 }

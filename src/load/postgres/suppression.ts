@@ -19,7 +19,7 @@ export async function readSuppression(
   readSecret: ReadErasureSecret,
 ): Promise<Suppression> {
   const [row] = await session.rows<EpochRow>(
-    sql`SELECT epoch, key_id, made_key FROM ${tableId(names, "ops", "erasure_epoch")}`,
+    sql`SELECT epoch, key_id, made_key FROM ${tableId(names, "erasure_epoch")}`,
   );
   return row ? { epoch: row.epoch, key: await keyOfEpoch(row, readSecret) } : noSuppression;
 }
@@ -34,7 +34,7 @@ export async function requireSameEpoch(
   names: SchemaNames,
   { epoch }: Suppression,
 ): Promise<void> {
-  const table = tableId(names, "ops", "erasure_epoch");
+  const table = tableId(names, "erasure_epoch");
   const look = () => session.rows(sql`SELECT FROM ${table} WHERE epoch = ${epoch} FOR KEY SHARE`);
   if ((await look()).length > 0) return;
   // The row is made by the migration; who has removed it can't have erased anybody.
@@ -48,7 +48,7 @@ export async function requireSameEpoch(
 /** Makes the row of `erasure_epoch` where it is missing. */
 export async function makeEpochRow(session: Session, names: SchemaNames): Promise<void> {
   await session.change(sql`
-    INSERT INTO ${tableId(names, "ops", "erasure_epoch")} (name, epoch, key_id, made_key, _synced_at, _run_id)
+    INSERT INTO ${tableId(names, "erasure_epoch")} (name, epoch, key_id, made_key, _synced_at, _run_id)
     VALUES ('erasure', 0, NULL, NULL, now(), '') ON CONFLICT DO NOTHING`);
 }
 
@@ -73,7 +73,7 @@ export interface SuppressedSql {
 export function suppressedSql(names: SchemaNames, key: ErasureKey): SuppressedSql {
   const isKnown = (text: string) => sql`coalesce(
     sha256(${key.outer}::bytea || sha256(${key.inner}::bytea || convert_to(${sql.raw(text)}, 'UTF8')))
-      IN (SELECT subject_hash FROM ${tableId(names, "ops", "erasure_subject")}), false)`;
+      IN (SELECT subject_hash FROM ${tableId(names, "erasure_subject")}), false)`;
   return {
     pid: (expression) => isKnown(`'pid:' || ${expression}`),
     email: (expression) => isKnown(`'email:' || ${normalizedAddress(expression)}`),

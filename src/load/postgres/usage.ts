@@ -8,7 +8,7 @@ export async function readQuotas(session: Session, names: SchemaNames): Promise<
   return session.rows<StoredQuota>(sql`
     SELECT DISTINCT ON (org_id) org_id AS "orgId", observed_at AS "observedAt", daily_record_limit AS "limit",
       current_day_remaining AS "left"
-    FROM ${tableId(names, "ops", "person_search_quota")} ORDER BY org_id, observed_at DESC`);
+    FROM ${tableId(names, "person_search_quota")} ORDER BY org_id, observed_at DESC`);
 }
 
 /** The first day of person search that may have been missed. */
@@ -20,7 +20,7 @@ export async function firstOpenSearchDay(
 ): Promise<string | null> {
   const [row] = await session.rows<{ day: string | null }>(sql`
     SELECT coalesce(max(period_start) FILTER (WHERE is_final) + 1, min(period_start))::text AS day
-    FROM ${tableId(names, "ops", "person_search_usage_daily")}
+    FROM ${tableId(names, "person_search_usage_daily")}
     WHERE org_id = ${orgId} AND period_start <= ${upTo}::date`);
   return row?.day ?? null;
 }
@@ -29,5 +29,5 @@ export async function firstOpenSearchDay(
 export async function readGaps(session: Session, names: SchemaNames): Promise<readonly StoredGap[]> {
   return session.rows<StoredGap>(sql`
     SELECT job, stream, gap_start AS "gapStart", gap_end AS "gapEnd", noticed_at AS "noticedAt"
-    FROM ${tableId(names, "ops", "sync_gap")} ORDER BY noticed_at DESC, job, stream, gap_start LIMIT 100`);
+    FROM ${tableId(names, "sync_gap")} ORDER BY noticed_at DESC, job, stream, gap_start LIMIT 100`);
 }

@@ -43,7 +43,7 @@ import {
   migrate,
   printDdl,
 } from "./migrate.ts";
-import { type SchemaNames, tableId } from "./names.ts";
+import { type SchemaNames, stateTableId } from "./names.ts";
 import { trackLoads } from "./open-loads.ts";
 import { planPush } from "./plan-push.ts";
 import { firstOpenSearchDay, readGaps, readQuotas } from "./usage.ts";
@@ -330,7 +330,7 @@ function selectionOf(
   { counts, rowsWritten }: Selected,
 ): LookupSelection {
   const { run, spec, workTable } = of;
-  const table = tableId(place.names, "data", workTable);
+  const table = stateTableId(place.names, workTable);
   async function* records(within: Patience = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
     let afterOrd = 0;
     let read = 0;
