@@ -85,7 +85,6 @@ export async function setStage(
   const databaseUrl = given ?? embedded?.connectionString ?? "";
   const service = await startService(sandboxFlags);
   const warehouse = openWarehouse({
-    type: "postgres",
     url: databaseUrl,
     schema: "unused",
     opsSchema: "unused_ops",
@@ -200,7 +199,7 @@ export async function writeBodies(stage: Stage, file: string): Promise<number> {
 
 /** Opens a warehouse under a schema name of its own. */
 export function openNamed(url: string, name: string): Warehouse {
-  return openWarehouse({ type: "postgres", url, schema: name, opsSchema: `${name}_ops` });
+  return openWarehouse({ url, schema: name, opsSchema: `${name}_ops` });
 }
 
 /** Writes every filled table of a warehouse to a file of ready rows; returns the list for `floor-copy.ts`, largest first. */

@@ -17,11 +17,7 @@ const SCARCE_BYTES = 1024 ** 3;
 /** Looks at the folder for our own data without making it: writable, lasting, and room enough. */
 export async function checkDataDir(
   dataDir: string,
-  needs: {
-    readonly isEmbedded: boolean;
-    /** The warehouse takes answers rarely and many at a time: until then they are on this disk alone. */
-    readonly isLoadedRarely: boolean;
-  },
+  needs: { readonly isEmbedded: boolean },
 ): Promise<Finding[]> {
   const existing = await nearestExisting(dataDir);
   const subject = "data_dir";
@@ -52,7 +48,7 @@ export async function checkDataDir(
     },
   ];
   const passing = PASSING.get(type >>> 0);
-  if (passing !== undefined && (needs.isEmbedded || needs.isLoadedRarely)) {
+  if (passing !== undefined) {
     const kept = needs.isEmbedded
       ? "the embedded database is"
       : "answers that were paid for and wait to be loaded are";

@@ -1,6 +1,7 @@
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Config } from "../config/config.ts";
+import { FixConfigurationError } from "../errors.ts";
 import { openEmbedded } from "../load/embedded/open-embedded.ts";
 import { openWarehouse, type WarehouseTarget } from "../load/open.ts";
 import type { Warehouse } from "../load/warehouse.ts";
@@ -27,7 +28,6 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   const server = await openEmbedded({ dataDir: config.dataDir, log, signal: stop.signal });
   scope.deferProgram("embedded database", () => server.close());
   const warehouse = openWarehouse({
-    type: "postgres",
     url: server.connectionString,
     schema,
     opsSchema,
@@ -42,18 +42,19 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
 
 /** How the configured warehouse is reached; not for the embedded one, which has no address before it is up. */
 async function targetOf(config: Config): Promise<WarehouseTarget> {
-  const { warehouse, dataDir } = config;
+  const { warehouse } = config;
   const { schema, opsSchema } = warehouse;
-  if (warehouse.type === "postgres") {
-    const url = warehouse.url === "embedded" ? "" : await warehouse.url.read();
-    return { type: "postgres", url, schema, opsSchema, ...erasureKeyOf(config) };
+  if (warehouse.type !== "postgres") {
+    throw new FixConfigurationError("unsupported_warehouse", "BigQuery can't be the warehouse itself.", [
+      {
+        path: "warehouse.type",
+        message: "must be postgres",
+        hint: "keep Postgres (or `url: embedded`) as the warehouse, and publish to BigQuery: see `publish:`",
+      },
+    ]);
   }
-  return {
-    ...warehouse,
-    gathering: { maxRecords: warehouse.commitRecords, maxAgeMs: warehouse.commitEveryMs },
-    workFolder: join(dataDir, "bigquery"),
-    ...erasureKeyOf(config),
-  };
+  const url = warehouse.url === "embedded" ? "" : await warehouse.url.read();
+  return { url, schema, opsSchema, ...erasureKeyOf(config) };
 }
 
 /** The configured warehouse without a look at it: for what needs no connection to it. */

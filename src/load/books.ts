@@ -38,3 +38,12 @@ export interface RunRef {
 
 /** Counters to add to the run's. */
 export type CounterDelta = Partial<Record<RunCounter, number>>;
+
+/** Sums several additions. */
+export function sumOf(deltas: readonly CounterDelta[]): CounterDelta {
+  const sum: Record<string, number> = {};
+  for (const delta of deltas) {
+    for (const [name, value] of Object.entries(delta)) sum[name] = (sum[name] ?? 0) + value;
+  }
+  return sum;
+}

@@ -31,7 +31,6 @@ export function explainDatabase(
           }
         }),
       ),
-    scannedBytes: (input, reading) => explained(() => database.scannedBytes(input, reading)),
     findRows: (input, wanted) => explained(() => database.findRows(input, wanted)),
     close: () => database.close(),
   };
@@ -41,7 +40,6 @@ function explainRows(rows: ForeignRows, explain: (error: unknown) => unknown): F
   return {
     ...rows,
     copyText: () => explainStream(rows.copyText(), explain),
-    jsonLines: () => explainStream(rows.jsonLines(), explain),
   };
 }
 

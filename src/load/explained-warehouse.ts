@@ -1,6 +1,6 @@
 import type { SegmentPush } from "./push-warehouse.ts";
 import type { MemberSweep } from "./segment-warehouse.ts";
-import type { CommitGroup, LookupSelection, Patience, Warehouse } from "./warehouse.ts";
+import type { LookupSelection, Patience, Warehouse } from "./warehouse.ts";
 
 /** Turns what a driver throws into an error that says what to do; leaves what has been explained as it is. */
 export type Explain = (error: unknown) => unknown;
@@ -25,8 +25,7 @@ async function settle(pending: Promise<unknown>, explain: (error: unknown) => un
     const result = await pending;
     if (isPush(result)) return explainPush(result, explain);
     if (isSweep(result)) return explainSweep(result, explain);
-    if (isSelection(result)) return explainPages(result, explain);
-    return isCommitGroup(result) ? explainGroup(result, explain) : result;
+    return isSelection(result) ? explainPages(result, explain) : result;
   } catch (error) {
     throw explain(error);
   }
@@ -38,19 +37,6 @@ function isSelection(result: unknown): result is LookupSelection {
 
 function isSweep(result: unknown): result is MemberSweep {
   return typeof result === "object" && result !== null && "settle" in result && "isFirst" in result;
-}
-
-function isCommitGroup(result: unknown): result is CommitGroup {
-  return typeof result === "object" && result !== null && "discard" in result && "commit" in result;
-}
-
-/** A group is committed long after it was begun. */
-function explainGroup(group: CommitGroup, explain: (error: unknown) => unknown): CommitGroup {
-  return {
-    add: (part) => explained(() => group.add(part), explain),
-    commit: () => explained(() => group.commit(), explain),
-    discard: () => explained(() => group.discard(), explain),
-  };
 }
 
 function isPush(result: unknown): result is SegmentPush {

@@ -37,7 +37,7 @@ export function rowColumns(
   ];
 }
 
-/** The rows of an input, in the form that the warehouse loads fastest; each form can be asked for once. */
+/** The rows of an input, as a COPY stream that can be read once. */
 export interface ForeignRows {
   /** What the job's endpoint takes. */
   readonly parts: readonly Part[];
@@ -49,8 +49,6 @@ export interface ForeignRows {
   readonly columns: readonly RowColumn[];
   /** Rows in the text format of Postgres' COPY. */
   copyText(): Readable;
-  /** Rows as JSON objects, one a line. */
-  jsonLines(): Readable;
 }
 
 /** A row of an input that names somebody. */
@@ -72,8 +70,6 @@ export interface ForeignDatabase {
     reading: Reading,
     work: (rows: ForeignRows) => Promise<Result>,
   ): Promise<Result>;
-  /** Bytes that are read for the rows of an input; null where reading isn't paid for by the byte. */
-  scannedBytes(input: InputSource, reading: Reading): Promise<number | null>;
   /** The rows of an input with one of these keys, addresses (in the form in which they are compared) or PIDs. */
   findRows(input: InputSource, wanted: KnownBy): Promise<readonly NamingRow[]>;
   close(): Promise<void>;

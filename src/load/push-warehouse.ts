@@ -90,8 +90,6 @@ export interface PlannedPush extends PushCounts {
   readonly newcomers: number;
   /** Adds of an earlier run of which nobody knows what came of them; those that are wanted are part of `toAdd`. */
   readonly uncertain: number;
-  /** Bytes that are read of the query and of what is known of the members; null where nobody pays for reading. */
-  readonly bytesToScan: number | null;
 }
 
 /** What a warehouse does for jobs that fill segments. */

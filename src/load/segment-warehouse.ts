@@ -91,8 +91,6 @@ export interface StoredSegment {
 export interface SegmentWarehouse {
   /** Empty before the migration that makes their tables. */
   readSegments(): Promise<readonly StoredSegment[]>;
-  /** Pages of members that are best committed together. */
-  readonly memberPagesPerCommit: number;
   memberCounts(segmentId: string): Promise<MemberCounts>;
   /** Begins to read all pages of a segment; drops what an earlier sweep of the same job and segment left behind. */
   openSweep(run: RunRef, options: SweepOptions): Promise<MemberSweep>;

@@ -351,22 +351,6 @@ export type CommitHead = Pick<LookupCommit, "run" | "onBehalfOf" | "spec">;
 /** What one call leaves behind. */
 export type LookupPart = Omit<LookupCommit, keyof CommitHead>;
 
-/** What some calls leave behind, gathered until it is worth a commit. */
-export interface CommitGroup {
-  /** Takes in a call; once it resolves, the caller may forget the content. */
-  add(part: LookupPart): Promise<void>;
-  /** Commits everything or nothing; after a failure it may be tried again. */
-  commit(): Promise<CommitResult>;
-  /** Gives up what was gathered, unless it has been committed. */
-  discard(): Promise<void>;
-}
-
-/** When gathered answers are committed: at the first of these bounds. */
-export interface Gathering {
-  readonly maxRecords: number;
-  readonly maxAgeMs: number;
-}
-
 /** How a job ended. */
 export interface RunEnd {
   readonly status: "succeeded" | "failed" | "limited" | "skipped" | "interrupted";
@@ -458,11 +442,6 @@ export interface Warehouse
     UsageWarehouse {
   /** For messages: kind, place and schemas, without a secret. */
   readonly description: string;
-  /** Loads that may commit at the same time without hindering each other; 1 where commits conflict by table. */
-  readonly parallelCommits: number;
-  /** How long answers are gathered before they are committed together; null where each call is committed as it comes. */
-  readonly gathering: Gathering | null;
-
   /** Looks at rights and versions without changing anything. */
   check(): Promise<readonly CheckLine[]>;
   /** What is wrong with an input's table, query, columns or types; touches nothing. */
@@ -484,19 +463,12 @@ export interface Warehouse
 
   /** Counts what is due, without changing anything; works before the first migration too. */
   planLookup(spec: LookupSpec): Promise<LookupCounts>;
-  /**
-   * Bytes that a selection (and a plan, which counts the same) reads of the input and of what is known of its rows; null where
-   * nobody pays for reading. Reads nothing.
-   */
-  scannedBytes(spec: LookupSpec): Promise<number | null>;
   /** Freezes what is due in a work table, rejects unusable rows, reuses fresh answers: one transaction. */
   selectLookup(spec: LookupSpec, run: RunRef): Promise<LookupSelection>;
   /** Brings a person into the warehouse's own form; synchronous and pure. `answeredAt` is the age of its values. */
   preparePerson(update: PersonUpdate, answeredAt: string): PreparedPerson;
   /** Commits what a group of calls left behind: rows, state, rejects, ledger, drift and counters together. */
   commitLookup(commit: LookupCommit): Promise<CommitResult>;
-  /** Begins to gather calls for one commit; where the warehouse is committed to rarely, they wait on disk. */
-  openCommit(head: CommitHead): Promise<CommitGroup>;
   /**
    * Reserves a call's records in all budgets that they count in, before it is sent: durable once this resolves. The call
    * stands in the ledger as under way until its outcome is noted (by `commitLookup` or `recordAttempts`), which gives the

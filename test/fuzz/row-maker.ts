@@ -3,7 +3,6 @@ import type { RowMaker } from "./fuzz-lookup.ts";
 
 /** The real warehouse's own making of rows, which needs no connection. */
 export const rowMaker: RowMaker = openWarehouse({
-  type: "postgres",
   url: "postgres://nobody@127.0.0.1:1/nowhere",
   schema: "person_data",
   opsSchema: "person_data_ops",

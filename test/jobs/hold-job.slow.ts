@@ -13,7 +13,6 @@ const wanted = { runId: "run", job: "enrich_customers", jobType: "enrich", shard
 /** A process with a way of its own to the warehouse, whose locks live this long. */
 async function openRunner(world: World, lifeMs: number, url = world.url) {
   const warehouse = openWarehouse({
-    type: "postgres",
     url,
     schema: "person_data",
     opsSchema: "person_data_ops",

@@ -11,7 +11,7 @@ const elsewhere = { host: "etl-2", pid: 4711, machine: null, processStart: null 
 /** Another process's way to the warehouse. */
 function openAnother(world: World): Warehouse {
   const schemas = { schema: "person_data", opsSchema: "person_data_ops" };
-  const warehouse = openWarehouse({ type: "postgres", url: world.url, ...schemas });
+  const warehouse = openWarehouse({ url: world.url, ...schemas });
   onTestFinished(() => warehouse.close());
   return warehouse;
 }

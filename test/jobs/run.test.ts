@@ -155,7 +155,6 @@ describe("a plan", () => {
           basis: "no history: as if every record matched",
         },
         estimated_seconds: 1,
-        bytes_to_scan: null,
         waiting_answers: { calls: 0, bytes: 0 },
         remarks: [],
       },

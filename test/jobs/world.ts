@@ -107,7 +107,6 @@ export async function startWorld(
   await client.query("SET TimeZone = 'UTC'");
   await createCustomers(client, sampleInputs({ seed, people, rows: rowCount }));
   const warehouse = openWarehouse({
-    type: "postgres",
     url: database.url,
     schema: "person_data",
     opsSchema: "person_data_ops",

@@ -16,7 +16,6 @@ test("migrations behind PgBouncer leave no lock with a session that serves other
   const database = await createDatabase();
   const open = () =>
     openWarehouse({
-      type: "postgres",
       url: pooler.through(database.url),
       schema: "person_data",
       opsSchema: "person_data_ops",

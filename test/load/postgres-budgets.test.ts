@@ -25,7 +25,7 @@ const spec = enrichSpec();
 
 function open(): Warehouse {
   const schemas = { schema: "person_data", opsSchema: "person_data_ops" };
-  return openWarehouse({ type: "postgres", url: place.url, ...schemas });
+  return openWarehouse({ url: place.url, ...schemas });
 }
 
 /** Another process on another machine, as far as the warehouse can tell. */

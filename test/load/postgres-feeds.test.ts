@@ -16,7 +16,6 @@ afterAll(() => place.close());
 test("a sweep each of whose COMMITs loses its reply counts as one without a loss", async () => {
   const door = await openDoor(place.url, { isOpen: true });
   const warehouse = openWarehouse({
-    type: "postgres",
     url: door.url,
     schema: "person_data",
     opsSchema: "person_data_ops",

@@ -39,7 +39,6 @@ async function withOddSettings(work: (other: Place) => Promise<void>): Promise<v
   const name = new URL(place.url).pathname.slice(1);
   for (const setting of ODD_SETTINGS) await place.sql(`ALTER DATABASE ${name} SET ${setting}`);
   const warehouse = openWarehouse({
-    type: "postgres",
     url: place.url,
     schema: "person_data",
     opsSchema: "person_data_ops",

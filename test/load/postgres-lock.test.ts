@@ -82,7 +82,7 @@ describe.each([
   /** Another process's way to the warehouse. */
   function openAnother(): Warehouse {
     const schemas = { schema: "person_data", opsSchema: "person_data_ops" };
-    const another = openWarehouse({ type: "postgres", url: place.url, ...schemas });
+    const another = openWarehouse({ url: place.url, ...schemas });
     onTestFinished(() => another.close());
     return another;
   }
@@ -256,7 +256,6 @@ test("the sessions of an owner whom this role may not touch don't hinder a takeo
   url.username = role;
   url.password = "secret";
   const taker = openWarehouse({
-    type: "postgres",
     url: url.href,
     schema: "person_data",
     opsSchema: "person_data_ops",

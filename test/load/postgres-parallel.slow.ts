@@ -22,7 +22,7 @@ const spec = enrichSpec();
 const run = runOf(spec, "run-1");
 
 function openAnother(url = place.url, schema = "person_data"): Warehouse {
-  const warehouse = openWarehouse({ type: "postgres", url, schema, opsSchema: `${schema}_ops` });
+  const warehouse = openWarehouse({ url, schema, opsSchema: `${schema}_ops` });
   onTestFinished(() => warehouse.close());
   return warehouse;
 }

@@ -48,7 +48,6 @@ export async function openPostgresPlace(
   if (options.prepare) await client.query(options.prepare);
   const url = options.through?.(database.url) ?? database.url;
   const warehouse = openWarehouse({
-    type: "postgres",
     url,
     schema: options.schema ?? "person_data",
     opsSchema: options.opsSchema ?? "person_data_ops",

@@ -40,7 +40,7 @@ async function connect(url: string): Promise<Client> {
 }
 
 function open(url: string, schema = "person_data", opsSchema = "person_data_ops"): Warehouse {
-  const warehouse = openWarehouse({ type: "postgres", url, schema, opsSchema });
+  const warehouse = openWarehouse({ url, schema, opsSchema });
   closers.push(() => warehouse.close());
   return warehouse;
 }

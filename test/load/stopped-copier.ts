@@ -10,7 +10,6 @@ import { openPool } from "../../src/load/postgres/session.ts";
 
 const [, , url = ""] = process.argv;
 const warehouse = openWarehouse({
-  type: "postgres",
   url,
   schema: "person_data",
   opsSchema: "person_data_ops",

@@ -2,7 +2,6 @@ import type { Command } from "commander";
 import type { Config } from "../../config/config.ts";
 import { isLookupJob } from "../../config/job-kinds.ts";
 import { orderJobs } from "../../config/order-jobs.ts";
-import { isLoadedRarely } from "../../jobs/lookup/job-spool.ts";
 import { bindFeed } from "../../jobs/feed-types.ts";
 import { bindLookup } from "../../jobs/lookup/lookup-types.ts";
 import { checkDataDir } from "../check-data-dir.ts";
@@ -37,7 +36,6 @@ async function check(context: Context): Promise<Outcome> {
     ...(await attempt("data_dir", () =>
       checkDataDir(config.dataDir, {
         isEmbedded: config.warehouse.url === "embedded",
-        isLoadedRarely: isLoadedRarely(warehouse),
       }),
     )),
     ...(await attempt("spool", () => checkSpool(config, warehouse))),

@@ -6,7 +6,7 @@ import { type PlanReport, planJobs } from "../../jobs/report/plan.ts";
 import { type Shard, shareLimits, wholeInput } from "../../jobs/shard.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { count, counted, duration, megabytes } from "../figures.ts";
+import { count, counted, duration } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
@@ -47,7 +47,6 @@ async function plan(context: Context, names: readonly string[], shard: Shard): P
 
 function renderPlan(report: PlanReport, widthColumns: number | null): string {
   const { jobs, budgets } = report;
-  const isScanPaid = jobs.some((job) => job.bytes_to_scan !== null);
   const table = renderTable(
     [
       { name: "job" },
@@ -60,7 +59,6 @@ function renderPlan(report: PlanReport, widthColumns: number | null): string {
       { name: "calls", isNumber: true },
       { name: "billed, about", isNumber: true },
       { name: "time, about", isNumber: true },
-      ...(isScanPaid ? [{ name: "scans", isNumber: true }] : []),
     ],
     jobs.map((job) => [
       job.job,
@@ -73,7 +71,6 @@ function renderPlan(report: PlanReport, widthColumns: number | null): string {
       count(job.calls),
       count(job.estimated_billable.expected),
       job.calls === 0 ? "" : duration(job.estimated_seconds),
-      ...(isScanPaid ? [job.bytes_to_scan === null ? "" : megabytes(job.bytes_to_scan)] : []),
     ]),
     widthColumns,
   );

@@ -21,12 +21,10 @@ export interface KeeperOptions {
   readonly spool: Spool;
   readonly asked: Asked;
   readonly outage: Outage;
-  /** The warehouse takes answers rarely and many at a time, so that many wait in any case. */
-  readonly isLoadedRarely: boolean;
 }
 
 /** Keeps nothing yet. */
-export function createAnswerKeeper({ spool, asked, outage, isLoadedRarely }: KeeperOptions): AnswerKeeper {
+export function createAnswerKeeper({ spool, asked, outage }: KeeperOptions): AnswerKeeper {
   const kept = new Map<string, SpooledCall & { readonly records: number }>();
 
   async function recall(call: SpooledCall): ReturnType<KeptAnswer<LookupRecord>["recall"]> {
@@ -53,7 +51,7 @@ export function createAnswerKeeper({ spool, asked, outage, isLoadedRarely }: Kee
     },
     hasRoom: (callsUnderWay) => spool.hasRoom(callsUnderWay),
     // A warehouse that only is slow must not let answers pile up that a lost disk would take with it.
-    mayRunAhead: () => isLoadedRarely || outage.isOn,
+    mayRunAhead: () => outage.isOn,
     onChange(listener) {
       spool.onRemoval(listener);
       outage.onBegin(listener);

@@ -1,14 +1,37 @@
-import { type CommitPool, type CommitPoolOptions, openGatheringPool } from "./gathering-pool.ts";
+import type { CommitHead, CommitResult, LookupPart, Warehouse } from "../../load/warehouse.ts";
 import { openLoaderPool } from "./loader-pool.ts";
+import type { Outage } from "../outage.ts";
+
+/** Commits under way at the same time. */
+const PARALLEL_COMMITS = 2;
+
+/** Commits the calls that arrive, a transaction each. */
+export interface CommitPool<Call, Kept> {
+  /** Hands over one call; waits while too many are waiting. Rejects once a commit has failed. */
+  push(call: Call): Promise<void>;
+  /** Waits until everything is committed; rejects with the first commit's failure. */
+  drain(): Promise<void>;
+  /** Calls that were handed over and, after a failure, not committed. */
+  left(): readonly Kept[];
+}
+
+/** Callbacks of a pool. */
+export interface CommitPoolOptions<Call, Kept> {
+  readonly warehouse: Pick<Warehouse, "commitLookup">;
+  readonly outage: Outage;
+  headOf(call: Call): CommitHead;
+  partOf(call: Call): LookupPart;
+  /** Returns what is needed of a call after its commit. */
+  keep(call: Call): Kept;
+  committed(calls: readonly Kept[], result: CommitResult): Promise<void>;
+}
 
 /** Opens a pool; nothing is left behind after `drain`. */
 export function openCommitPool<Call, Kept>(options: CommitPoolOptions<Call, Kept>): CommitPool<Call, Kept> {
   const { warehouse, outage } = options;
-  const { gathering } = warehouse;
-  if (gathering) return openGatheringPool(options, gathering);
   const pool = openLoaderPool<Call>({
-    loaders: warehouse.parallelCommits,
-    // With what the loaders hold this bounds the memory for received answers.
+    loaders: PARALLEL_COMMITS,
+    // Bounds the memory for received answers, with what the loaders hold.
     maxGroup: 1,
     maxWaiting: 1,
     async commit([call]) {

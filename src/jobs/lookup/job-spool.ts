@@ -15,11 +15,6 @@ export async function spoolNameOf(warehouse: Pick<Warehouse, "readIdentity">): P
   return identity === null ? null : createHash("sha256").update(identity).digest("hex").slice(0, 12);
 }
 
-/** Whether a warehouse takes answers rarely and many at a time, so that many wait on disk at any moment. */
-export function isLoadedRarely(warehouse: Pick<Warehouse, "gathering"> | null): boolean {
-  return warehouse !== null && warehouse.gathering !== null;
-}
-
 /** Opens the spool of a job's run. Call it while the run holds its job. */
 export async function openJobSpool(
   config: Pick<Config, "dataDir" | "spool">,

@@ -4,7 +4,7 @@ import type { CommitHead, LookupPart } from "../../load/warehouse.ts";
 import type { PastRun, RunRef } from "../../load/warehouse.ts";
 import type { Spool, SpooledCall } from "../../spool/spool.ts";
 import { countAttempts } from "../call-counters.ts";
-import { sumOf } from "../../load/commit-group.ts";
+import { sumOf } from "../../load/books.ts";
 import { countText } from "./estimate.ts";
 import { type KeptHeader, readHeader } from "./kept-header.ts";
 import { lookupAsked } from "./lookup-types.ts";
@@ -47,7 +47,6 @@ export async function loadKept(services: LoadServices, task: LoadTask): Promise<
   const pool = openCommitPool<Loadable, { readonly call: SpooledCall; readonly records: number }>({
     warehouse,
     outage,
-    clock: services.clock,
     headOf: ({ head }) => head,
     partOf: ({ part }) => part,
     keep: ({ call, part }) => ({ call, records: part.answers.length }),

@@ -16,7 +16,7 @@ import { decideSending } from "./decide.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
 import { holdJob } from "../hold-job.ts";
 import { endOfError, type JobEnd, locked } from "../job-end.ts";
-import { isLoadedRarely, openJobSpool } from "./job-spool.ts";
+import { openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { keptText } from "./kept-text.ts";
 import { loadKept } from "./load-kept.ts";
@@ -118,7 +118,7 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
     const end = tellKept(services, job, endOfError(error), spool && textOf(job, spool));
     return { end, counters: zeroCounters, coverage: null };
   }
-  const keeper = keeperOf(services, task, spool);
+  const keeper = keeperOf(task, spool);
   const { parametersChanged } = selection.counts;
   const counts = parametersChanged > 0 ? untouched(selection.counts) : selection.counts;
   const tally = createTally(counts);
@@ -162,13 +162,12 @@ function outageOf({ config, clock, log, signal }: JobServices, job: LookupJobCon
   return createOutage({ clock, log, signal, retryForMs: config.warehouse.retryForMs, job: job.name });
 }
 
-function keeperOf({ warehouse }: JobServices, task: Task, spool: Spool): AnswerKeeper {
+function keeperOf(task: Task, spool: Spool): AnswerKeeper {
   const { job, run, spec, outage } = task;
   return createAnswerKeeper({
     spool,
     asked: { run, spec, bound: bindLookup(job) },
     outage,
-    isLoadedRarely: isLoadedRarely(warehouse),
   });
 }
 

@@ -3,7 +3,7 @@ import { lookup } from "../../extract/lookup.ts";
 import type { CounterDelta, LookupSelection, LookupSpec, RunRef } from "../../load/warehouse.ts";
 import type { AnswerKeeper } from "./answer-keeper.ts";
 import { countAttempts } from "../call-counters.ts";
-import { sumOf } from "../../load/commit-group.ts";
+import { sumOf } from "../../load/books.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 import type { JobLimits } from "./caps.ts";
 import { openCommitPool } from "./commit-pool.ts";
@@ -47,7 +47,6 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   const pool = openCommitPool<Loadable, Sent>({
     warehouse,
     outage: task.outage,
-    clock: services.clock,
     headOf: () => head,
     partOf: ({ ledger, answers, rejects, drift, counters }) => ({
       ledger,

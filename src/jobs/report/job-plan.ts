@@ -32,8 +32,6 @@ export interface JobPlan {
   readonly calls: number;
   readonly estimated_billable: BillableEstimate;
   readonly estimated_seconds: number;
-  /** Bytes that the selection reads, and this plan has read, where reading is paid for by the byte (BigQuery); else null. */
-  readonly bytes_to_scan: number | null;
   /** Received answers in this data_dir, which a run loads first: their records are not sent, though they count as due here. */
   readonly waiting_answers: WaitingAnswers;
   /** What the figures of a feed don't tell, as phrases; empty for lookups. */

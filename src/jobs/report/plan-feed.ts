@@ -53,7 +53,6 @@ function planOf({ service }: Config, job: FeedJobConfig, forecast: FeedForecast)
       concurrency: 1,
       requestsPerSecond: service.requestsPerSecond,
     }),
-    bytes_to_scan: found?.bytesToScan ?? null,
     waiting_answers: { calls: 0, bytes: 0 },
     remarks,
   };

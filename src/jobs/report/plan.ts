@@ -102,7 +102,6 @@ async function planJob(
     calls: forecast.calls,
     estimated_billable: forecast.billable,
     estimated_seconds: forecast.seconds,
-    bytes_to_scan: await warehouse.scannedBytes(spec),
     remarks: [],
   };
   return { plan, sending: forecast.records };

@@ -19,6 +19,9 @@ import { type AnsweredPage, createMemberSweep, type SweepResult } from "./sweep-
 
 const { name: endpoint } = segmentEndpoints.members;
 
+/** Pages of members in one transaction. */
+const PAGES_PER_COMMIT = 6;
+
 /** Pages of a quiet check: new members of up to so many are known before everything is read. */
 const QUIET_PAGES = 3;
 /** Readings in a row of pages with people of one moment that bring nobody to light before the others are given up. */
@@ -51,7 +54,7 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
   );
   const sweep = createMemberSweep({
     read: (page) => readPage(context, segment.id, page, drift),
-    pagesPerCommit: warehouse.memberPagesPerCommit,
+    pagesPerCommit: PAGES_PER_COMMIT,
     add: (members, nextPage) =>
       context.commitWith({}, (books) => {
         const cursor = { ...before, unfinished: { next_page: nextPage ?? 1 } };

@@ -1,4 +1,3 @@
-import { Readable } from "node:stream";
 import type pg from "pg";
 import { sql } from "kysely";
 import { to as copyTo } from "pg-copy-streams";
@@ -18,8 +17,6 @@ import {
 import { inTransaction, openPool } from "./session.ts";
 import { normalizedAddress } from "./suppression.ts";
 
-const BACKSLASH = 0x5c;
-
 /** A Postgres database as one that inputs are read from; connects at the first use. */
 export function openPostgresDatabase(url: string): ForeignDatabase {
   const pool = openPool(url, 2);
@@ -38,47 +35,13 @@ export function openPostgresDatabase(url: string): ForeignDatabase {
             ...opened,
             columns,
             copyText: () => copy(opened.rawRows),
-            jsonLines() {
-              const values = columns.flatMap(({ name }) =>
-                parts.some((p) => p.name === name) ? [] : [name],
-              );
-              const row = [...values, ...unblankedParts(parts)].join(", ");
-              const lines = copy(
-                `SELECT row_to_json(u)::text FROM (SELECT ${row} FROM (${opened.rawRows}) AS r) AS u`,
-              );
-              return Readable.from(withoutEscapes(lines), { objectMode: false });
-            },
           });
         },
         { keep: false },
       ),
-    scannedBytes: async () => null,
     findRows: (input, wanted) => findRows(pool, input, wanted),
     close: () => pool.end(),
   };
-}
-
-/** JSON text out of COPY's text format, which doubles its backslashes and has nothing else to escape in it. */
-async function* withoutEscapes(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  // Whether the byte before was a backslash that stands for escaping.
-  let isEscaped = false;
-  for await (const chunk of chunks) {
-    if (!isEscaped && !chunk.includes(BACKSLASH)) {
-      yield chunk;
-      continue;
-    }
-    const kept = Buffer.allocUnsafe(chunk.length);
-    let at = 0;
-    for (const byte of chunk) {
-      if (byte === BACKSLASH && !isEscaped) {
-        isEscaped = true;
-        continue;
-      }
-      kept[at++] = byte;
-      isEscaped = false;
-    }
-    yield kept.subarray(0, at);
-  }
 }
 
 /** The rows of an input with one of these keys, addresses or PIDs: one look through the input. */

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { type ForeignDatabase, PUSH_READING } from "../foreign-database.ts";
+import type { ForeignDatabase } from "../foreign-database.ts";
 import type { PlannedPush, PushPlan } from "../push-warehouse.ts";
 import type { Suppression } from "../suppression.ts";
 import { type SchemaNames, tableId } from "./names.ts";
@@ -47,6 +47,5 @@ export async function planPush(
     ...counts,
     newcomers: more?.newcomers ?? 0,
     uncertain: more?.uncertain ?? 0,
-    bytesToScan: (await place.foreign?.scannedBytes(source, PUSH_READING)) ?? null,
   };
 }

@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import PQueue from "p-queue";
-import { gatherInMemory } from "../commit-group.ts";
 import type {
   Coverage,
   InputSource,
@@ -122,8 +121,6 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
 
   return {
     description,
-    parallelCommits: PARALLEL_COMMITS,
-    gathering: null,
     check: () => checkWarehouse(pool, names, description),
     checkInput: (input) => foreignOf(input)?.checkInput(input) ?? checkInput(pool, input),
     isCursorValue: (input, value) =>
@@ -151,11 +148,6 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       const selected = await inTransaction(pool, plan, { keep: false });
       return selected.counts;
     },
-    scannedBytes: async (spec) => {
-      const { type, maxRecords, shard } = spec;
-      const reading = { type, ranked: maxRecords !== null, recent: null, isSharded: shard !== null };
-      return (await foreignOf(spec.input)?.scannedBytes(spec.input, reading)) ?? null;
-    },
     async selectLookup(spec, run): Promise<LookupSelection> {
       const workTable = workTableName(run);
       // By itself: other shards that look for orphans at the same time would wait until this selection is made.
@@ -175,7 +167,6 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
     },
     preparePerson: (update, answeredAt) => encodePerson(update, answeredAt, storeRows),
     commitLookup: commitNow,
-    openCommit: async (head) => gatherInMemory(head, commitNow),
     reserveCall: (run, call) =>
       reservations.add(() =>
         withRetries(delay, (attempt) =>
@@ -212,7 +203,6 @@ export function openPostgresWarehouse(options: PostgresOptions): Warehouse {
       (await hasUsage(pool, names)) ? within((session) => readGaps(session, names)) : [],
     readSegments: async () =>
       (await hasSegments(pool, names)) ? within((session) => readSegments(session, names)) : [],
-    memberPagesPerCommit: 6,
     memberCounts: (segmentId) => within((session) => memberCounts(session, names, segmentId)),
     openSweep: (run, sweep) => openSweep(commitContext, run, sweep),
     async planPush(plan) {

@@ -106,17 +106,6 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
     const at = "2026-11-21T04:00:00+00:00";
     return sweep.add(commit, [{ servicePid: "p-1", firstAddedAt: at, seenAt: at, extra: null }]);
   },
-  openCommit: async (warehouse, run) => {
-    const replies = [[looseRecord("Cat"), { pid: "p-3" }]] as const;
-    const { ledger, answers, rejects, drift, counters } = commitOf(warehouse, spec, run, replies);
-    const group = await warehouse.openCommit({ run, spec });
-    try {
-      await group.add({ ledger, answers, rejects, drift, counters });
-      return await group.commit();
-    } finally {
-      await group.discard();
-    }
-  },
   commitFeed: (warehouse, run) => {
     const gap = ["locked_job", "days", "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"];
     const columns = ["job", "stream", "gap_start", "gap_end", "noticed_at"];

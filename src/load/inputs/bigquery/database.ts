@@ -1,28 +1,34 @@
 import { Readable } from "node:stream";
 import { sql } from "kysely";
-import { type ForeignDatabase, type RowColumn, rowColumns } from "../foreign-database.ts";
-import type { BigQueryConnection } from "../input-source.ts";
-import { encodeRows } from "../row-store.ts";
+import { type ForeignDatabase, type RowColumn, rowColumns } from "../../foreign-database.ts";
+import type { BigQueryConnection } from "../../input-source.ts";
+import { encodeRows } from "../../row-store.ts";
 import { openClient } from "./client.ts";
-import { checkInput, isCursorValue } from "./input.ts";
-import { openLocalInput } from "./foreign-input.ts";
+import {
+  checkInput,
+  cursorMaxSelect,
+  describeColumns,
+  isCursorValue,
+  otherPartsOf,
+  partsOf,
+  rawSelect,
+} from "./input.ts";
 import { findNamingRows } from "./naming-rows.ts";
-import { sizeOf } from "./scan-size.ts";
 import { openSession, type Session } from "./session.ts";
 
-/** Rows that are read at once: some megabytes. */
+/** Rows per page: some megabytes. */
 const PAGE_SIZE = 5000;
 
-/** A row as BigQuery gives it: what {@link rowColumns} says. */
+/** A row as BigQuery returns it, with the columns of {@link rowColumns}. */
 type RawValues = Readonly<Record<string, string | readonly string[] | boolean | number | null>>;
 
-/** A project of BigQuery as a database that inputs are read from; connects at the first use. */
+/** Opens a BigQuery project that inputs are read from; connects at the first use. */
 export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDatabase {
   const { project, dataset, location, maximumBytesBilled } = connection;
   const session = openSession({
     client: openClient(connection),
-    // Nothing of ours is there.
-    names: { project, data: dataset ?? "", ops: "" },
+    project,
+    dataset,
     location,
     maximumBytesBilled,
   });
@@ -31,25 +37,23 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
     isCursorValue: (input, value) => isCursorValue(session, input, value),
     async read(input, reading, work) {
       const { type } = reading;
-      const opened = await openLocalInput(session, { input, type }, reading);
-      const cursorMax = opened.cursorMax === null ? null : await readText(session, opened.cursorMax);
-      const { parts, otherParts, rawRows } = opened;
-      const columns = rowColumns(input, [...parts, ...otherParts], reading);
-      const pages = () => session.pages<RawValues>(sql.raw(rawRows), PAGE_SIZE);
+      const columns = await describeColumns(session, input);
+      const parts = partsOf(input, type, columns);
+      const otherParts = reading.isSharded ? otherPartsOf(input, type, columns) : [];
+      const cursorQuery = cursorMaxSelect(input, columns);
+      const cursorMax = cursorQuery === null ? null : await readText(session, cursorQuery);
+      const selected = [...parts, ...otherParts];
+      const rawRows = rawSelect(input, selected, columns, reading);
+      const rowNames = rowColumns(input, selected, reading);
       return work({
         parts,
         otherParts,
-        // No index tells so.
+        // No index says so.
         keyIsUnique: false,
         cursorMax,
-        columns,
-        copyText: () => streamOf(pages(), (page) => copyText(page, columns)),
-        jsonLines: () => streamOf(pages(), jsonLines),
+        columns: rowNames,
+        copyText: () => streamOf(session.pages<RawValues>(sql.raw(rawRows), PAGE_SIZE), rowNames),
       });
-    },
-    async scannedBytes(input, reading) {
-      const { rawRows, cursorMax } = await openLocalInput(session, { input, type: reading.type }, reading);
-      return sizeOf(session, cursorMax === null ? [rawRows] : [rawRows, cursorMax]);
     },
     findRows: (input, wanted) => findNamingRows(session, input, wanted),
     async close() {},
@@ -61,25 +65,18 @@ async function readText(session: Session, query: string): Promise<string | null>
   return row?.value ?? null;
 }
 
-function streamOf(
-  pages: AsyncIterable<readonly RawValues[]>,
-  encode: (page: readonly RawValues[]) => Buffer,
-): Readable {
+function streamOf(pages: AsyncIterable<readonly RawValues[]>, columns: readonly RowColumn[]): Readable {
   async function* chunks(): AsyncGenerator<Buffer> {
-    for await (const page of pages) yield encode(page);
+    for await (const page of pages) yield copyText(page, columns);
   }
   return Readable.from(chunks(), { objectMode: false });
-}
-
-function jsonLines(page: readonly RawValues[]): Buffer {
-  return Buffer.from(page.map((row) => `${JSON.stringify(row)}\n`).join(""));
 }
 
 function copyText(page: readonly RawValues[], columns: readonly RowColumn[]): Buffer {
   return encodeRows(page.map((row) => columns.map(({ name }) => cellOf(row[name] ?? null))));
 }
 
-/** NUL, which Postgres has no place for, becomes U+FFFD, as in everything that is loaded there. */
+/** Replaces NUL, which Postgres can't store, by U+FFFD. */
 function cellOf(value: RawValues[string]): string | null {
   if (value === null || value === undefined) return null;
   if (typeof value === "string") return withoutNul(value);

@@ -1,10 +1,10 @@
 import { sql, type RawBuilder } from "kysely";
-import { type Problem, messageOf } from "../../errors.ts";
-import { BLANKS, fieldsTaken, listFields } from "../input-fields.ts";
-import { lookAt, settingOf } from "../input-hints.ts";
-import type { RecentBound } from "../pass-checkpoint.ts";
-import type { InputSource, Part } from "../input-source.ts";
-import type { LookupType } from "../warehouse.ts";
+import { type Problem, messageOf } from "../../../errors.ts";
+import { BLANKS, fieldsTaken, listFields } from "../../input-fields.ts";
+import { lookAt, settingOf } from "../../input-hints.ts";
+import type { RecentBound } from "../../pass-checkpoint.ts";
+import type { InputSource, Part } from "../../input-source.ts";
+import type { LookupType } from "../../warehouse.ts";
 import { BigQueryFailure } from "./failure.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "./names.ts";
 import { withoutSemicolon } from "./query-text.ts";
@@ -38,7 +38,7 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
 
 /** Asks BigQuery for the input's columns, by a dry run: no row is read and nothing is billed. */
 export async function describeColumns(session: Session, input: InputSource): Promise<readonly InputColumn[]> {
-  const { columns } = await session.describe(raw(`SELECT input_row.* FROM ${relationText(input)}`));
+  const columns = await session.describe(raw(`SELECT input_row.* FROM ${relationText(input)}`));
   return columns.map(({ name, type, mode }) => ({
     name,
     typeName: TYPE_NAMES[type] ?? type,

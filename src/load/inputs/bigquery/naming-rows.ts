@@ -1,0 +1,45 @@
+import { sql } from "kysely";
+import { BLANKS } from "../../input-fields.ts";
+import { quoteLiteral } from "./names.ts";
+import type { KnownBy } from "../../erasure-warehouse.ts";
+import type { NamingRow } from "../../foreign-database.ts";
+import type { InputSource } from "../../input-source.ts";
+import { describeColumns, partsOf, rawSelect } from "./input.ts";
+import type { Session } from "./session.ts";
+
+/** Finds the rows of an input with one of these keys, addresses or PIDs; scans the input once. */
+export async function findNamingRows(
+  session: Session,
+  input: InputSource,
+  wanted: KnownBy,
+): Promise<readonly NamingRow[]> {
+  const keys = wanted.rows.filter(({ source }) => source === input.name).map(({ sourceKey }) => sourceKey);
+  if (keys.length + wanted.emails.length + wanted.pids.length === 0) return [];
+  const columns = await describeColumns(session, input);
+  const parts = partsOf(input, "enrich", columns);
+  const rows = rawSelect(input, parts, columns, { ranked: false, recent: null });
+  const texts = (field: string) =>
+    parts
+      .filter((part) => part.field === field)
+      .map(({ name, isArray }) => (isArray ? name : `IF(${name} IS NULL, [], [${name}])`));
+  const listOf = (field: string) => {
+    const lists = texts(field);
+    return lists.length === 0 ? "CAST([] AS ARRAY<STRING>)" : `ARRAY_CONCAT(${lists.join(", ")})`;
+  };
+  return session.rows<NamingRow>(
+    sql`SELECT source_key AS sourceKey, emails, pids
+      FROM (SELECT source_key, ${sql.raw(listOf("emails"))} AS emails, ${sql.raw(listOf("service_pid"))} AS pids
+        FROM (${sql.raw(rows)}) AS r) AS f
+      WHERE source_key IN UNNEST(${keys})
+        OR EXISTS (SELECT 1 FROM UNNEST(emails) AS e
+          WHERE ${sql.raw(normalizedAddress("e"))} IN UNNEST(${[...wanted.emails]}))
+        OR EXISTS (SELECT 1 FROM UNNEST(pids) AS p WHERE p IN UNNEST(${[...wanted.pids]}))`,
+  );
+}
+
+const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/** An address in the form in which addresses are compared. */
+function normalizedAddress(expression: string): string {
+  return `TRANSLATE(TRIM(${expression}, ${quoteLiteral(BLANKS)}), '${CAPITALS}', '${CAPITALS.toLowerCase()}')`;
+}
