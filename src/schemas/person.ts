@@ -167,6 +167,7 @@ const child = (
     key: key.map((c) => c.name),
     columns: [...key, ...columns],
     hasExtra: true,
+    parent: "person",
     people: { ...named, pids: ["service_pid", ...(named.pids ?? [])], isListOfPerson: true },
   });
 
@@ -190,6 +191,7 @@ export const personChildren: readonly Table[] = [
     room: "data",
     doc: "Majors and minors of a person's studies.",
     key: ["service_pid", "education_position", "subject_type", "position"],
+    parent: "person",
     people: { pids: ["service_pid"], isListOfPerson: true },
     columns: [
       pid,

@@ -37,6 +37,8 @@ export interface Table {
   /** Primary key, in order; empty for a table of a single row. */
   readonly key: readonly string[];
   readonly columns: readonly Column[];
+  /** Root table with whose rows this table's are replaced; its key stands here under the same names. Null for a root. */
+  readonly parent: string | null;
   /** Whether it has `_run_id`, of the run that wrote a row last. */
   readonly hasRunId: boolean;
   /** How it names people; `kept` for what an erasure leaves there on purpose; null when nobody has said so. */
@@ -67,6 +69,8 @@ interface TableOptions {
   readonly doc: string;
   readonly key: readonly string[];
   readonly columns: readonly Column[];
+  /** Root table with whose rows these are replaced. Left out for a root. */
+  readonly parent?: string;
   /** Rows come from an object of the interface, so unknown fields are kept in `_extra`. */
   readonly hasExtra?: boolean;
   /** May be left out in the ops schema only, which holds no personal data. */
@@ -92,6 +96,7 @@ export function table(name: string, options: TableOptions): Table {
       ...(hasRunId ? [runId] : []),
       ...added,
     ],
+    parent: options.parent ?? null,
     hasRunId,
     people: options.people ?? (options.room === "ops" ? "nobody" : null),
   };
