@@ -1,5 +1,5 @@
 import type { Migration } from "kysely/migration";
-import { runStatements } from "../../src/load/postgres/run-statements.ts";
+import { runStatements } from "../../src/load/db/run-statements.ts";
 
 /**
  * The tables of the lookup jobs, and the views over them. `data` and `ops` are the quoted names of the two schemas, which exist.

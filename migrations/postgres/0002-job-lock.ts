@@ -1,5 +1,5 @@
 import type { Migration } from "kysely/migration";
-import { runStatements } from "../../src/load/postgres/run-statements.ts";
+import { runStatements } from "../../src/load/db/run-statements.ts";
 
 /** The lock of each job. Its few rows are updated with every heartbeat, so the pages keep room for that. */
 export function jobLock(ops: string): Migration {

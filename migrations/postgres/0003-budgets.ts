@@ -1,5 +1,5 @@
 import type { Migration } from "kysely/migration";
-import { runStatements } from "../../src/load/postgres/run-statements.ts";
+import { runStatements } from "../../src/load/db/run-statements.ts";
 
 /**
  * Budgets: what is reserved before a call is sent, which calls are under way, and which records they carry. `data` and `ops`

@@ -1,5 +1,5 @@
 import type { Migration } from "kysely/migration";
-import { runStatements } from "../../src/load/postgres/run-statements.ts";
+import { runStatements } from "../../src/load/db/run-statements.ts";
 
 /** Free feeds: segments and their members, death signals. `data` and `ops` are the quoted names of the two schemas. */
 export function segments(data: string, ops: string): Migration {

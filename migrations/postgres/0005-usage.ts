@@ -1,5 +1,5 @@
 import type { Migration } from "kysely/migration";
-import { runStatements } from "../../src/load/postgres/run-statements.ts";
+import { runStatements } from "../../src/load/db/run-statements.ts";
 
 /** What the service says was used; `ops` is the quoted name of the schema. */
 export function usage(ops: string): Migration {

@@ -1,5 +1,5 @@
 import type { Migration } from "kysely/migration";
-import { runStatements } from "../../src/load/postgres/run-statements.ts";
+import { runStatements } from "../../src/load/db/run-statements.ts";
 
 /** The slots of schedules, and what alerts were told of; `ops` is the quoted name of the schema. */
 export function schedule(ops: string): Migration {

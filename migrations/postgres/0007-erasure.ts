@@ -1,5 +1,5 @@
 import type { Migration } from "kysely/migration";
-import { runStatements } from "../../src/load/postgres/run-statements.ts";
+import { runStatements } from "../../src/load/db/run-statements.ts";
 
 /** Who was erased, for downstream and for later runs; rows that have left their input. `data` and `ops` are quoted. */
 export function erasure(data: string, ops: string): Migration {

@@ -1,5 +1,5 @@
 import type { Migration } from "kysely/migration";
-import { runStatements } from "../../src/load/postgres/run-statements.ts";
+import { runStatements } from "../../src/load/db/run-statements.ts";
 
 /** What the reconciliation of usage has to know: up to when the ledger was removed, and which calls were never sent. */
 export function reconciliation(ops: string): Migration {

@@ -7,7 +7,7 @@ import type { StoredCheckpoint } from "../load/feed-warehouse.ts";
 import type { CounterDelta, RunRef } from "../load/warehouse.ts";
 import type { FeedBooks, FeedContext } from "./feed-type.ts";
 import { countAttempts } from "./call-counters.ts";
-import { sumOf } from "../load/books.ts";
+import { sumOf } from "../load/ledger/books.ts";
 import { bindFeed } from "./feed-types.ts";
 import { holdJob } from "./hold-job.ts";
 import { endOfError, type JobEnd, locked, succeeded } from "./job-end.ts";

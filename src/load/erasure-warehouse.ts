@@ -1,5 +1,5 @@
-import type { Asker, LedgerEntry, RunRef } from "./books.ts";
-import type { InputSource } from "./input-source.ts";
+import type { Asker, LedgerEntry, RunRef } from "./ledger/books.ts";
+import type { InputSource } from "./inputs/input-source.ts";
 
 /** One input row. */
 export interface RowKey {

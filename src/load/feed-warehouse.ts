@@ -1,6 +1,6 @@
 import type { Cell } from "../schemas/convert.ts";
 import type { Drift } from "../schemas/drift.ts";
-import type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
+import type { CounterDelta, LedgerEntry, RunRef } from "./ledger/books.ts";
 
 /** Marks rows that a feed no longer shows. */
 export interface MissingRows {

@@ -1,11 +1,11 @@
-import { explainDatabase } from "./explained-database.ts";
-import { type ForeignDatabase, keepForeignDatabases } from "./foreign-database.ts";
-import type { InputConnection } from "./input-source.ts";
+import { explainDatabase } from "./inputs/explained-database.ts";
+import { type ForeignDatabase, keepForeignDatabases } from "./inputs/foreign-database.ts";
+import type { InputConnection } from "./inputs/input-source.ts";
 import { openBigQueryDatabase } from "./inputs/bigquery/database.ts";
-import { openPostgresDatabase } from "./postgres/foreign-database.ts";
+import { openPostgresDatabase } from "./inputs/postgres-database.ts";
 import { explainFailures } from "./explained-warehouse.ts";
 import { explainFailure as explainBigQueryFailure } from "./inputs/bigquery/explain-failure.ts";
-import { explainFailure } from "./postgres/explain-failure.ts";
+import { explainFailure } from "./db/explain-failure.ts";
 import { openPostgresWarehouse } from "./postgres/warehouse.ts";
 import type { Warehouse } from "./warehouse.ts";
 

@@ -1,6 +1,6 @@
-import type { RunRef } from "./books.ts";
+import type { RunRef } from "./ledger/books.ts";
 import type { FeedCommit } from "./feed-warehouse.ts";
-import type { InputSource } from "./input-source.ts";
+import type { InputSource } from "./inputs/input-source.ts";
 
 /** What a query gives, beside what is known of the segment. */
 export interface PushCounts {

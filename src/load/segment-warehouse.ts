@@ -1,5 +1,5 @@
 import type { Cell } from "../schemas/convert.ts";
-import type { RunRef } from "./books.ts";
+import type { RunRef } from "./ledger/books.ts";
 import type { FeedCommit } from "./feed-warehouse.ts";
 
 /** Members as one or several answers showed them. */

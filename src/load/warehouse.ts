@@ -6,9 +6,9 @@ import type { Problem } from "../errors.ts";
 import type { AlertWarehouse } from "./alert-warehouse.ts";
 import type { RetentionWarehouse } from "./retention-warehouse.ts";
 import type { ScheduleWarehouse } from "./schedule-warehouse.ts";
-import type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
+import type { CounterDelta, LedgerEntry, RunRef } from "./ledger/books.ts";
 import type { ErasureWarehouse } from "./erasure-warehouse.ts";
-import type { InputSource } from "./input-source.ts";
+import type { InputSource } from "./inputs/input-source.ts";
 import type { FeedWarehouse } from "./feed-warehouse.ts";
 import type { PushWarehouse } from "./push-warehouse.ts";
 import type { SegmentWarehouse } from "./segment-warehouse.ts";
@@ -16,9 +16,9 @@ import type { RejectWarehouse } from "./reject-warehouse.ts";
 import type { UsageWarehouse } from "./usage-warehouse.ts";
 
 export type { CheckpointMove } from "./feed-warehouse.ts";
-export type { CounterDelta, LedgerEntry, RunRef } from "./books.ts";
+export type { CounterDelta, LedgerEntry, RunRef } from "./ledger/books.ts";
 export type { ErasureWarehouse, KnownBy, RowKey, RowsByTable } from "./erasure-warehouse.ts";
-export type { InputSource } from "./input-source.ts";
+export type { InputSource } from "./inputs/input-source.ts";
 export type {
   RejectFilter,
   RejectGroup,

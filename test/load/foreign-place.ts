@@ -1,4 +1,4 @@
-import type { InputConnection } from "../../src/load/input-source.ts";
+import type { InputConnection } from "../../src/load/inputs/input-source.ts";
 import type { Warehouse } from "../../src/load/warehouse.ts";
 import type { Place, TextRow } from "./suite/place.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { withoutSemicolon } from "../../src/load/postgres/query-text.ts";
+import { withoutSemicolon } from "../../src/load/inputs/query-text.ts";
 
 test.each([
   ["select 1", "select 1"],

@@ -5,8 +5,8 @@
 import { from as copyFrom } from "pg-copy-streams";
 import { codeOf } from "../../src/errors.ts";
 import { openWarehouse } from "../../src/load/open.ts";
-import { inRunTransaction } from "../../src/load/postgres/run-transaction.ts";
-import { openPool } from "../../src/load/postgres/session.ts";
+import { inRunTransaction } from "../../src/load/db/run-transaction.ts";
+import { openPool } from "../../src/load/db/session.ts";
 
 const [, , url = ""] = process.argv;
 const warehouse = openWarehouse({

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { callFree } from "../../extract/free-call.ts";
 import { changeCall } from "../../extract/segment-change.ts";
-import type { LedgerEntry } from "../../load/books.ts";
+import type { LedgerEntry } from "../../load/ledger/books.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import type { JobServices } from "../services.ts";

@@ -4,7 +4,7 @@ import type { CommitHead, LookupPart } from "../../load/warehouse.ts";
 import type { PastRun, RunRef } from "../../load/warehouse.ts";
 import type { Spool, SpooledCall } from "../../spool/spool.ts";
 import { countAttempts } from "../call-counters.ts";
-import { sumOf } from "../../load/books.ts";
+import { sumOf } from "../../load/ledger/books.ts";
 import { countText } from "./estimate.ts";
 import { type KeptHeader, readHeader } from "./kept-header.ts";
 import { lookupAsked } from "./lookup-types.ts";

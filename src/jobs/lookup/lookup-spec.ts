@@ -1,5 +1,5 @@
 import type { ConnectionConfig, InputConfig, LookupJobConfig } from "../../config/config.ts";
-import type { InputConnection } from "../../load/input-source.ts";
+import type { InputConnection } from "../../load/inputs/input-source.ts";
 import type { InputShard, InputSource, LookupSpec } from "../../load/warehouse.ts";
 import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
 import { type BoundLookup, bindLookup } from "./lookup-types.ts";

@@ -3,7 +3,7 @@ import { lookup } from "../../extract/lookup.ts";
 import type { CounterDelta, LookupSelection, LookupSpec, RunRef } from "../../load/warehouse.ts";
 import type { AnswerKeeper } from "./answer-keeper.ts";
 import { countAttempts } from "../call-counters.ts";
-import { sumOf } from "../../load/books.ts";
+import { sumOf } from "../../load/ledger/books.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 import type { JobLimits } from "./caps.ts";
 import { openCommitPool } from "./commit-pool.ts";

@@ -4,7 +4,7 @@ import type { JobConfig, LookupJobConfig } from "../../config/config.ts";
 import { isFeedJob } from "../../config/job-kinds.ts";
 import { FixConfigurationError, JobLockedError, type Problem } from "../../errors.ts";
 import type { CheckpointMove } from "../../load/feed-warehouse.ts";
-import { passCursor } from "../../load/pass-checkpoint.ts";
+import { passCursor } from "../../load/due/pass-checkpoint.ts";
 import type { Warehouse } from "../../load/warehouse.ts";
 import { bindFeed } from "../feed-types.ts";
 import { holdJob } from "../hold-job.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { DeathSignalsJobConfig } from "../../config/config.ts";
 import { openResults, type RepeatableResults } from "../../extract/read-answer.ts";
-import { cursorInstant } from "../../load/cursor-values.ts";
+import { cursorInstant } from "../../load/inputs/cursor-values.ts";
 import { type Cell, jsonType } from "../../schemas/convert.ts";
 import {
   deathSignalFields,

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { RunRef } from "../../load/books.ts";
+import type { RunRef } from "../../load/ledger/books.ts";
 import type { FeedUpsert } from "../../load/feed-warehouse.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { type RejectCode, rejectCodes } from "../../schemas/reject-codes.ts";

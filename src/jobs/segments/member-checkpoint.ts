@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { cursorInstant } from "../../load/cursor-values.ts";
+import { cursorInstant } from "../../load/inputs/cursor-values.ts";
 
 const COUNT = "must be a count: a whole number, 0 or more";
 const PAGE = 'must be a page, or null: {"next_page": 12}';

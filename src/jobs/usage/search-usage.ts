@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { SearchUsageJobConfig } from "../../config/config.ts";
 import { readEnvelope } from "../../extract/free-call.ts";
-import { cursorDay } from "../../load/cursor-values.ts";
+import { cursorDay } from "../../load/inputs/cursor-values.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { tellsError } from "../../schemas/error-body.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { cursorDay } from "../../load/cursor-values.ts";
+import { cursorDay } from "../../load/inputs/cursor-values.ts";
 import {
   type BucketingSize,
   dayNumber,

@@ -16,22 +16,22 @@ import type {
   RunRef,
   Warehouse,
 } from "../warehouse.ts";
-import type { ForeignDatabases } from "../foreign-database.ts";
-import type { PassCheckpoint } from "../pass-checkpoint.ts";
+import type { ForeignDatabases } from "../inputs/foreign-database.ts";
+import type { PassCheckpoint } from "../due/pass-checkpoint.ts";
 import { StopJobError } from "../../errors.ts";
-import { changeStates, untellStates } from "./alert-states.ts";
-import { checkWarehouse } from "./check.ts";
-import { commitLookup } from "./commit-lookup.ts";
+import { changeStates, untellStates } from "../runs/alert-states.ts";
+import { checkWarehouse } from "../db/check.ts";
+import { commitLookup } from "../answers/commit-lookup.ts";
 import { crashPoint } from "../../crash-point.ts";
-import { findRows } from "./foreign-database.ts";
-import { readIdentity, readOrganization, readServiceHost, writeServiceHost } from "./identity.ts";
-import { checkInput, isInputCursorValue } from "./input.ts";
-import { readBudgetUse, readRunUse } from "./budget-rows.ts";
-import { giveBack } from "./give-back.ts";
-import { acquireLock, releaseLock, renewLock } from "./job-lock.ts";
-import { addCounters, settleLedger } from "./ledger.ts";
-import { commitFeed, type MadeFeed, readCheckpoints } from "./feeds.ts";
-import { readLedgerDays } from "./ledger-days.ts";
+import { findRows } from "../inputs/postgres-database.ts";
+import { readIdentity, readOrganization, readServiceHost, writeServiceHost } from "../db/identity.ts";
+import { checkInput, isInputCursorValue } from "../inputs/input.ts";
+import { readBudgetUse, readRunUse } from "../ledger/budget-rows.ts";
+import { giveBack } from "../ledger/give-back.ts";
+import { acquireLock, releaseLock, renewLock } from "../runs/job-lock.ts";
+import { addCounters, settleLedger } from "../ledger/ledger.ts";
+import { commitFeed, type MadeFeed, readCheckpoints } from "../feeds/feeds.ts";
+import { readLedgerDays } from "../ledger/ledger-days.ts";
 import {
   hasBudgets,
   hasErasures,
@@ -41,25 +41,25 @@ import {
   isMigrated,
   migrate,
   printDdl,
-} from "./migrate.ts";
-import { type SchemaNames, stateTableId } from "./names.ts";
-import { trackLoads } from "./open-loads.ts";
-import { planPush } from "./plan-push.ts";
-import { firstOpenSearchDay, readGaps, readQuotas } from "./usage.ts";
-import { removeOld } from "./remove-old.ts";
-import * as runs from "./runs.ts";
-import * as slots from "./schedule-slots.ts";
-import { inRunTransaction, type RunPlace } from "./run-transaction.ts";
-import { createSampleTable } from "./sample-table.ts";
-import { type Selected, selectDue } from "./select-lookup.ts";
-import { withRetries } from "./recovery.ts";
-import { reserveCall } from "./reserve-call.ts";
-import { rememberCommits } from "../latest-commits.ts";
-import { createRowStore } from "../row-store.ts";
-import { openPush } from "./segment-push.ts";
-import { memberCounts, openSweep } from "./segment-sweep.ts";
-import { inTransaction, openPool, type Session } from "./session.ts";
-import { readSegments } from "./stored-segments.ts";
+} from "../db/migrate.ts";
+import { type SchemaNames, stateTableId } from "../db/names.ts";
+import { trackLoads } from "../answers/open-loads.ts";
+import { planPush } from "../feeds/plan-push.ts";
+import { firstOpenSearchDay, readGaps, readQuotas } from "../feeds/usage.ts";
+import { removeOld } from "../runs/remove-old.ts";
+import * as runs from "../runs/runs.ts";
+import * as slots from "../runs/schedule-slots.ts";
+import { inRunTransaction, type RunPlace } from "../db/run-transaction.ts";
+import { createSampleTable } from "../db/sample-table.ts";
+import { type Selected, selectDue } from "../due/select-lookup.ts";
+import { withRetries } from "../db/recovery.ts";
+import { reserveCall } from "../ledger/reserve-call.ts";
+import { rememberCommits } from "../answers/latest-commits.ts";
+import { createRowStore } from "../answers/row-store.ts";
+import { openPush } from "../feeds/segment-push.ts";
+import { memberCounts, openSweep } from "../feeds/segment-sweep.ts";
+import { inTransaction, openPool, type Session } from "../db/session.ts";
+import { readSegments } from "../feeds/stored-segments.ts";
 import {
   countPeople,
   dropTombstones,
@@ -68,15 +68,15 @@ import {
   noteFoundByLoads,
   readOpenErasures,
   removeErased,
-} from "./erase-people.ts";
-import { findPeople } from "./find-people.ts";
-import { findErasedPids } from "./keep-out.ts";
-import { noteMissingRows, readMissingRows } from "./missing-rows.ts";
-import { countRejects, dropRejects, listRejects, retryRejects } from "./rejects.ts";
-import { encodePerson } from "../person-groups.ts";
-import { againIfErased, noSuppression, type ReadErasureSecret } from "../suppression.ts";
-import { readSuppression, requireSameEpoch } from "./suppression.ts";
-import { readWorkPage } from "./work-table.ts";
+} from "../erasure/erase-people.ts";
+import { findPeople } from "../erasure/find-people.ts";
+import { findErasedPids } from "../erasure/keep-out-sql.ts";
+import { noteMissingRows, readMissingRows } from "../due/missing-rows.ts";
+import { countRejects, dropRejects, listRejects, retryRejects } from "../runs/rejects.ts";
+import { encodePerson } from "../answers/person-groups.ts";
+import { againIfErased, noSuppression, type ReadErasureSecret } from "../erasure/suppression.ts";
+import { readSuppression, requireSameEpoch } from "../erasure/suppressed-sql.ts";
+import { readWorkPage } from "../due/work-table.ts";
 
 /** How to reach a Postgres warehouse. */
 export interface PostgresOptions {

@@ -1,8 +1,8 @@
 import { Readable } from "node:stream";
 import { sql } from "kysely";
-import { type ForeignDatabase, type RowColumn, rowColumns } from "../../foreign-database.ts";
-import type { BigQueryConnection } from "../../input-source.ts";
-import { encodeRows } from "../../row-store.ts";
+import { type ForeignDatabase, type RowColumn, rowColumns } from "../foreign-database.ts";
+import type { BigQueryConnection } from "../input-source.ts";
+import { encodeRows } from "../../answers/row-store.ts";
 import { openClient } from "./client.ts";
 import {
   checkInput,

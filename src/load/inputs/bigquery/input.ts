@@ -1,9 +1,9 @@
 import { sql, type RawBuilder } from "kysely";
 import { type Problem, messageOf } from "../../../errors.ts";
-import { BLANKS, fieldsTaken, listFields } from "../../input-fields.ts";
-import { lookAt, settingOf } from "../../input-hints.ts";
-import type { RecentBound } from "../../pass-checkpoint.ts";
-import type { InputSource, Part } from "../../input-source.ts";
+import { BLANKS, fieldsTaken, listFields } from "../input-fields.ts";
+import { lookAt, settingOf } from "../input-hints.ts";
+import type { RecentBound } from "../../due/pass-checkpoint.ts";
+import type { InputSource, Part } from "../input-source.ts";
 import type { LookupType } from "../../warehouse.ts";
 import { BigQueryFailure } from "./failure.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "./names.ts";

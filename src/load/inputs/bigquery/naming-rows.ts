@@ -1,9 +1,9 @@
 import { sql } from "kysely";
-import { BLANKS } from "../../input-fields.ts";
+import { BLANKS } from "../input-fields.ts";
 import { quoteLiteral } from "./names.ts";
 import type { KnownBy } from "../../erasure-warehouse.ts";
-import type { NamingRow } from "../../foreign-database.ts";
-import type { InputSource } from "../../input-source.ts";
+import type { NamingRow } from "../foreign-database.ts";
+import type { InputSource } from "../input-source.ts";
 import { describeColumns, partsOf, rawSelect } from "./input.ts";
 import type { Session } from "./session.ts";
 

@@ -1,0 +1,152 @@
+import { crashPoint } from "../../crash-point.ts";
+import { codeOf } from "../../errors.ts";
+import type { CommitResult, LookupAnswer, LookupCommit, LookupReject } from "../warehouse.ts";
+import { forgetDoubts } from "../ledger/call-in-doubt.ts";
+import { giveBack } from "../ledger/give-back.ts";
+import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
+import { keepOut } from "../erasure/keep-out-sql.ts";
+import { loadAnswers } from "./load-answers.ts";
+import { loadPersons } from "./load-persons.ts";
+import type { LoadPlace } from "./load-place.ts";
+import { loadRejects } from "./load-rejects.ts";
+import { loadValidations } from "./load-validations.ts";
+import { isDataFault, isRetryable, retryPauseMs } from "../db/recovery.ts";
+import type { OpenLoads } from "./open-loads.ts";
+import { inRunTransaction, type RunPlace } from "../db/run-transaction.ts";
+import type { ReadErasureSecret } from "../erasure/suppression.ts";
+import { readSuppression, requireSameEpoch } from "../erasure/suppressed-sql.ts";
+
+/** What a commit needs beside its content. */
+export interface CommitContext extends RunPlace {
+  readonly readErasureSecret: ReadErasureSecret;
+  readonly openLoads: OpenLoads;
+  pause(milliseconds: number): Promise<void>;
+}
+
+/**
+ * Commits a group of calls: all of it or nothing. Conflicts with another loader are tried again as a merge; a record
+ * whose values the database refuses is found by halving and rejected, its neighbours load.
+ */
+export async function commitLookup(context: CommitContext, commit: LookupCommit): Promise<CommitResult> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await commitOnce(context, commit, attempt === 1 ? "insert" : "merge");
+    } catch (error) {
+      if (isDataFault(error)) return await isolate(context, commit, error);
+      if (!isRetryable(error, attempt)) throw error;
+      await context.pause(retryPauseMs(error, attempt));
+    }
+  }
+}
+
+async function commitOnce(
+  context: CommitContext,
+  commit: LookupCommit,
+  mode: "insert" | "merge",
+): Promise<CommitResult> {
+  const { names } = context;
+  const { spec } = commit;
+  // The lock is that of the run that commits; what it writes is the asking run's.
+  const asker = { ...commit.run, ...commit.onBehalfOf };
+  const load = context.openLoads.begin();
+  try {
+    const runPlace = { ...context, rowsRunId: asker.runId };
+    const result = await inRunTransaction(runPlace, commit.run, async (session) => {
+      load.startedAt(session.now);
+      const written = new Map<string, number>();
+      const place: LoadPlace = {
+        session,
+        names,
+        runId: asker.runId,
+        touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
+      };
+      const newCalls = await settleLedger(session, names, asker, commit.ledger);
+      // An answer whose call is in the ledger is loaded already: the reply to an earlier COMMIT was lost.
+      const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
+      if (isLoaded) return { rowsWritten: 0, notLoadable: [] };
+      const known = new Set(commit.ledger.map((entry) => entry.callId));
+      const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
+      const suppression = await readSuppression(session, names, context.readErasureSecret);
+      const received = { answers: newAnswers, rejects: commit.rejects };
+      const { answers, rejects } = suppression.key
+        ? await keepOut(place, suppression.key, spec, received)
+        : received;
+      if (spec.type === "enrich") await loadPersons(place, answers);
+      if (answers.length > 0) {
+        const loadTyped = spec.type === "validate_emails" ? loadValidations : loadAnswers;
+        await loadTyped(place, spec, answers, mode);
+      }
+      await loadRejects(place, spec, rejects);
+      await upsertDrift(session, names, asker, commit.drift);
+      await touchTables(
+        session,
+        names,
+        asker,
+        [...written].filter(([, rows]) => rows > 0).map(([table]) => table),
+      );
+      if (commit.ledger.some(({ possiblyBilledTwice, leavesOut }) => possiblyBilledTwice > 0 || leavesOut)) {
+        const hashes = newAnswers.map(({ record }) => record.sentHash);
+        await forgetDoubts(session, names, asker.job, hashes);
+      }
+      await giveBack(session, names, asker, commit.ledger);
+      const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
+      const counters = {
+        ...commit.counters,
+        rows_written: (commit.counters.rows_written ?? 0) + rowsWritten,
+      };
+      // A run that is over has nothing under way.
+      const safeUntil = commit.onBehalfOf ? null : context.openLoads.safeUntil(load);
+      await addCounters(session, names, asker, counters, safeUntil);
+      await requireSameEpoch(session, names, suppression);
+      crashPoint("before_commit");
+      return { rowsWritten, notLoadable: [] };
+    });
+    crashPoint("after_commit");
+    return result;
+  } finally {
+    load.end();
+  }
+}
+
+/** Halves a commit that the database refuses until the records at fault stand alone, and rejects those. */
+async function isolate(context: CommitContext, commit: LookupCommit, error: unknown): Promise<CommitResult> {
+  const { answers } = commit;
+  const rest = { ...commit, ledger: [], drift: [], rejects: [], counters: {} };
+  if (answers.length === 0) throw error;
+  if (answers.length === 1) {
+    const rejects = answers.map((answer) => notLoadable(answer, error));
+    const matched = answers.filter(({ outcome }) => outcome === "matched").length;
+    const counters = {
+      ...commit.counters,
+      records_rejected: (commit.counters.records_rejected ?? 0) + 1,
+      records_matched: (commit.counters.records_matched ?? 0) - matched,
+    };
+    const { rowsWritten } = await commitLookup(context, {
+      ...commit,
+      answers: [],
+      rejects: [...commit.rejects, ...rejects],
+      counters,
+    });
+    return { rowsWritten, notLoadable: answers.map(({ record }) => record.recordId) };
+  }
+  const middle = Math.ceil(answers.length / 2);
+  const first = await commitLookup(context, { ...rest, answers: answers.slice(0, middle) });
+  const second = await commitLookup(context, { ...rest, answers: answers.slice(middle) });
+  // The ledger goes last: until then a crash repeats the halves, which changes nothing.
+  const last = await commitLookup(context, { ...commit, answers: [] });
+  return {
+    rowsWritten: first.rowsWritten + second.rowsWritten + last.rowsWritten,
+    notLoadable: [...first.notLoadable, ...second.notLoadable],
+  };
+}
+
+function notLoadable(answer: LookupAnswer, error: unknown): LookupReject {
+  return {
+    record: answer.record,
+    stage: "load",
+    code: "not_loadable",
+    message: "The warehouse refuses a value of the answer.",
+    details: { sqlstate: codeOf(error) },
+    apiRequestId: answer.apiRequestId,
+  };
+}

@@ -1,0 +1,140 @@
+import { hash } from "node:crypto";
+import { type Cell, microsOf } from "../../schemas/convert.ts";
+import { personChildren, personFields, personLists } from "../../schemas/person.ts";
+import type { FlatList } from "../../schemas/flatten.ts";
+import type { ListDeclaration } from "../../schemas/record.ts";
+import type { PersonUpdate, PreparedPerson } from "../warehouse.ts";
+import { bytesOf, type StoredRows, type StoreRows } from "./row-store.ts";
+
+/** Scalar columns of `person` in declared order. */
+export const scalarNames: readonly string[] = Object.keys(personFields);
+
+/** One nested list of a person, as a group of rows that are replaced together. */
+export interface ListGroup {
+  readonly name: string;
+  readonly table: string;
+  /** Columns that a row's cells fill, in order. */
+  readonly columns: readonly string[];
+  /** Column and constant that tell the list's rows from others in the same table. */
+  readonly discriminator: { readonly column: string; readonly value: string } | null;
+  readonly subjects: { readonly table: string; readonly columns: readonly string[] } | null;
+}
+
+function childColumns(name: string): readonly string[] {
+  const child = personChildren.find((t) => t.name === name);
+  if (!child) throw new Error(`No child table ${name} is declared.`);
+  return child.columns.map((c) => c.name).filter((column) => column !== "_synced_at" && column !== "_run_id");
+}
+
+/** The groups in declared order, as `PersonUpdate.lists` has them. */
+export const listGroups: readonly ListGroup[] = Object.entries<ListDeclaration>(personLists).map(
+  ([name, list]) => {
+    const columns = childColumns(list.table);
+    return {
+      name,
+      table: list.table,
+      columns,
+      discriminator:
+        list.discriminator === undefined ? null : { column: columns[1] ?? "", value: list.discriminator },
+      subjects: list.subjects
+        ? { table: list.subjects.table, columns: childColumns(list.subjects.table) }
+        : null,
+    };
+  },
+);
+
+/** Names of all field groups: the scalars, then each list. */
+export const groupNames: readonly string[] = ["scalars", ...listGroups.map((group) => group.name)];
+
+/** Characters of one group's hash in `person_state.group_hashes`. */
+export const HASH_LENGTH = 16;
+/** Stands for a group whose stored content is not known as a whole. */
+export const UNKNOWN_HASH = "-".repeat(HASH_LENGTH);
+
+/** One group's content in COPY's text format (rows without bookkeeping columns), and its hash. */
+export interface EncodedGroup {
+  readonly hash: string;
+  readonly rows: StoredRows;
+  readonly subjects: StoredRows;
+}
+
+/** A person, encoded once: for comparing and for loading. */
+export interface EncodedPerson extends PreparedPerson {
+  readonly answeredAt: string;
+  readonly answeredMicros: number;
+  /** The cells behind the scalars; null when all of them are in `groups[0]`. */
+  readonly partial: Pick<PersonUpdate, "scalars" | "extra"> | null;
+  /** Every scalar and list is spoken of. */
+  readonly isWhole: boolean;
+  /** By {@link groupNames}; undefined for groups that the answer doesn't speak of. */
+  readonly groups: readonly (EncodedGroup | undefined)[];
+}
+
+function digest(bytes: Buffer): string {
+  return hash("sha256", bytes, "base64url").slice(0, HASH_LENGTH);
+}
+
+/** Hash of a group without rows: many lists are empty. */
+const EMPTY_HASH = digest(Buffer.alloc(0));
+
+/** The last instant that was converted: the records of one call all have the same. */
+let lastAnswer = { at: "", micros: 0 };
+
+function answeredMicrosOf(at: string): number {
+  if (lastAnswer.at !== at) lastAnswer = { at, micros: microsOf(at) };
+  return lastAnswer.micros;
+}
+
+function encodeScalars(update: PersonUpdate, store: StoreRows): EncodedGroup | undefined {
+  if (update.extra === undefined && update.scalars.every((cell) => cell === undefined)) return undefined;
+  const isWhole = update.extra !== undefined && update.scalars.every((cell) => cell !== undefined);
+  const cells: Cell[] = [update.servicePid];
+  for (const cell of update.scalars) cells.push(cell ?? null);
+  cells.push(update.extra ?? null);
+  const rows = store([cells]);
+  return { hash: isWhole ? digest(bytesOf(rows)) : UNKNOWN_HASH, rows, subjects: store([]) };
+}
+
+/** The hash covers a list's rows and, where there are any, those below them. */
+function hashList(rows: StoredRows, subjects: StoredRows): string {
+  if (rows.count === 0) return EMPTY_HASH;
+  return digest(
+    subjects.count === 0 ? bytesOf(rows) : Buffer.concat([bytesOf(rows), LINE, bytesOf(subjects)]),
+  );
+}
+
+const LINE = Buffer.from("\n");
+
+function encodeList(list: FlatList, store: StoreRows): EncodedGroup {
+  const rows = store(list.rows);
+  const subjects = store(list.subjects);
+  return { hash: hashList(rows, subjects), rows, subjects };
+}
+
+/** A list's group with other rows. */
+export function withListRows(group: EncodedGroup, rows: StoredRows): EncodedGroup {
+  return { ...group, rows, hash: hashList(rows, group.subjects) };
+}
+
+/** The scalars' group with another row. */
+export function withScalarRow(group: EncodedGroup, rows: StoredRows): EncodedGroup {
+  return { ...group, rows, hash: group.hash === UNKNOWN_HASH ? UNKNOWN_HASH : digest(bytesOf(rows)) };
+}
+
+/** Encodes a person's groups and hashes them. */
+export function encodePerson(update: PersonUpdate, answeredAt: string, store: StoreRows): EncodedPerson {
+  const scalars = encodeScalars(update, store);
+  const lists = listGroups.map((_, i): EncodedGroup | undefined => {
+    const list = update.lists[i];
+    return list && encodeList(list, store);
+  });
+  const hasAllScalars = scalars !== undefined && scalars.hash !== UNKNOWN_HASH;
+  return {
+    pid: update.servicePid,
+    answeredAt,
+    answeredMicros: answeredMicrosOf(answeredAt),
+    partial: hasAllScalars ? null : { scalars: update.scalars, extra: update.extra },
+    isWhole: hasAllScalars && lists.every((list) => list !== undefined),
+    groups: [scalars, ...lists],
+  };
+}

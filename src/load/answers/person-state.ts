@@ -1,0 +1,85 @@
+import { sql } from "kysely";
+import type { LoadPlace } from "./load-place.ts";
+import { tableId } from "../db/names.ts";
+import { type EncodedPerson, groupNames, HASH_LENGTH, UNKNOWN_HASH } from "./person-groups.ts";
+
+/** What is stored of a person, by field group in declared order. */
+export interface PersonState {
+  readonly hashes: readonly string[];
+  /** Time of the newest applied answer, microseconds since the epoch. */
+  readonly answeredMicros: readonly number[];
+}
+
+/** Reads and locks the states of known persons, in the order of their PIDs. */
+export async function readPersonStates(
+  place: LoadPlace,
+  pids: readonly string[],
+): Promise<ReadonlyMap<string, PersonState>> {
+  const rows = await place.session.rows<{
+    service_pid: string;
+    group_hashes: string;
+    micros: number;
+    group_answered_at: Readonly<Record<string, number>> | null;
+  }>(sql`
+    SELECT service_pid, group_hashes, (extract(epoch FROM answered_at) * 1000000)::bigint AS micros, group_answered_at
+    FROM ${tableId(place.names, "person_state")}
+    WHERE service_pid = ANY(${[...pids]}) ORDER BY service_pid COLLATE "C" FOR NO KEY UPDATE`);
+  return new Map(
+    rows.map((row) => [
+      row.service_pid,
+      {
+        hashes: groupNames.map((_, i) => row.group_hashes.slice(i * HASH_LENGTH, (i + 1) * HASH_LENGTH)),
+        answeredMicros: groupNames.map((name) => row.group_answered_at?.[name] ?? row.micros),
+      },
+    ]),
+  );
+}
+
+/** The groups of a person that this answer changes, and the state afterwards. */
+export interface GroupDecision {
+  /** Whether each group has to be written, in declared order. */
+  readonly writes: readonly boolean[];
+  readonly next: PersonState;
+}
+
+/** Compares an answer with what is stored; an older answer changes nothing, an equal one only its age. */
+export function decideGroups(person: EncodedPerson, state: PersonState): GroupDecision {
+  const hashes = [...state.hashes];
+  const answeredMicros = [...state.answeredMicros];
+  const writes = groupNames.map((_, i) => {
+    const group = person.groups[i];
+    if (!group || person.answeredMicros < (state.answeredMicros[i] ?? 0)) return false;
+    answeredMicros[i] = person.answeredMicros;
+    if (group.hash === state.hashes[i] && group.hash !== UNKNOWN_HASH) return false;
+    hashes[i] = group.hash;
+    return true;
+  });
+  return { writes, next: { hashes, answeredMicros } };
+}
+
+/** Writes the states of known persons. */
+export async function writePersonStates(
+  place: LoadPlace,
+  states: readonly { readonly pid: string; readonly state: PersonState }[],
+): Promise<void> {
+  if (states.length === 0) return;
+  const rows = states.map(({ pid, state }) => {
+    const oldest = Math.min(...state.answeredMicros);
+    const newer = groupNames.flatMap((name, i) => {
+      const micros = state.answeredMicros[i] ?? oldest;
+      return micros > oldest ? [[name, micros] as const] : [];
+    });
+    return {
+      pid,
+      hashes: state.hashes.join(""),
+      micros: oldest,
+      newer: newer.length > 0 ? Object.fromEntries(newer) : null,
+    };
+  });
+  await place.session.change(sql`
+    UPDATE ${tableId(place.names, "person_state")} AS t
+    SET group_hashes = s.hashes, answered_at = 'epoch'::timestamptz + s.micros * interval '1 microsecond', group_answered_at = s.newer, _synced_at = now(),
+      _run_id = ${place.runId}
+    FROM json_to_recordset(${JSON.stringify(rows)}::json) AS s(pid text, hashes text, micros bigint, newer jsonb)
+    WHERE t.service_pid = s.pid`);
+}

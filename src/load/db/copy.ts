@@ -1,0 +1,35 @@
+import { from as copyFrom } from "pg-copy-streams";
+import { crashPoint } from "../../crash-point.ts";
+import type { Cell } from "../../schemas/convert.ts";
+import { quoteIdentifier } from "./names.ts";
+import { encodeRows } from "../answers/row-store.ts";
+import type { Session } from "./session.ts";
+
+/** COPYs rows that are encoded already. `target` is quoted. Does nothing for no rows. */
+export async function copyEncoded(
+  session: Session,
+  target: string,
+  columns: readonly string[],
+  encoded: Buffer,
+): Promise<void> {
+  if (encoded.length === 0) return;
+  const list = columns.map(quoteIdentifier).join(", ");
+  crashPoint("before_copy");
+  const stream = session.client.query(copyFrom(`COPY ${target} (${list}) FROM STDIN`));
+  await new Promise<void>((resolve, reject) => {
+    stream.on("error", reject);
+    stream.on("finish", resolve);
+    stream.end(encoded);
+  });
+  crashPoint("after_copy");
+}
+
+/** COPYs rows. `target` is quoted. */
+export async function copyRows(
+  session: Session,
+  target: string,
+  columns: readonly string[],
+  rows: readonly (readonly Cell[])[],
+): Promise<void> {
+  await copyEncoded(session, target, columns, encodeRows(rows));
+}

@@ -1,0 +1,272 @@
+import { type RawBuilder, sql } from "kysely";
+import { tableNamed } from "../../schemas/registry.ts";
+import { fieldsTaken } from "../inputs/input-fields.ts";
+import type { LookupSpec } from "../warehouse.ts";
+import { contentHash, hasAnyOf, isResolvable, recordJson, type Value, valuesOf } from "./content.ts";
+import type { Part } from "../inputs/input-source.ts";
+import { raw, unblankedParts } from "../inputs/input.ts";
+import { postgresTypes } from "../db/ddl.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import { ownsKey, ownsRow } from "./shard-rows.ts";
+import type { SuppressedSql } from "../erasure/suppressed-sql.ts";
+
+/** Keys and addresses longer than this can't be a primary key in every warehouse. */
+const MAX_KEY_BYTES = 2000;
+
+/** What classification reads beside the input: our tables, or empty stand-ins before the first migration. */
+export interface ClassifyContext {
+  readonly spec: LookupSpec;
+  readonly names: SchemaNames;
+  readonly parts: readonly Part[];
+  /** Parts that only tell which shard a row is in. */
+  readonly otherParts: readonly Part[];
+  /** FROM item that yields the raw rows (`rawSelect`). */
+  readonly rawRows: RawBuilder<unknown>;
+  readonly isMigrated: boolean;
+  readonly hasRank: boolean;
+  /** No two rows can have the same key. */
+  readonly keyIsUnique: boolean;
+  /** Whether the raw rows tell by `is_recent` which can have changed since the checkpoint. */
+  readonly hasRecent: boolean;
+  /** What erased people are known by; null while there are none. */
+  readonly suppressed: SuppressedSql | null;
+}
+
+/** One of our tables; before the first migration an empty relation with the same columns. */
+function relation(context: ClassifyContext, name: string): RawBuilder<unknown> {
+  const table = tableNamed(name);
+  if (context.isMigrated) return tableId(context.names, name);
+  const columns = table.columns.map((c) => `NULL::${postgresTypes[c.type]} AS "${c.name}"`);
+  return raw(`(SELECT ${columns.join(", ")} WHERE false)`);
+}
+
+/** Values as they are sent: without addresses found invalid (joined as `bad_…`). */
+function sentValues(context: ClassifyContext): readonly Value[] {
+  const { parts, spec } = context;
+  if (!spec.dropsInvalidEmails) return valuesOf(parts);
+  return parts.map((part) => {
+    if (part.field !== "emails") return { field: part.field, expression: part.name, isArray: part.isArray };
+    const expression = part.isArray
+      ? `sent_${part.name}`
+      : `CASE WHEN bad_${part.name}.email_address IS NULL THEN ${part.name} END`;
+    return { field: part.field, expression, isArray: part.isArray };
+  });
+}
+
+function invalidEmailJoins(context: ClassifyContext): RawBuilder<unknown> {
+  if (!context.spec.dropsInvalidEmails) return raw("");
+  const validation = relation(context, "email_validation");
+  const joins = context.parts
+    .filter((part) => part.field === "emails")
+    .map((part) =>
+      part.isArray
+        ? sql`CROSS JOIN LATERAL (SELECT ARRAY(
+            SELECT e FROM unnest(${raw(part.name)}) WITH ORDINALITY AS u(e, o)
+            WHERE NOT EXISTS (SELECT FROM ${validation} AS v WHERE v.email_address = e AND v.email_validation_status = 'invalid')
+            ORDER BY o) AS ${raw(`sent_${part.name}`)}) AS ${raw(`kept_${part.name}`)}`
+        : sql`LEFT JOIN ${validation} AS ${raw(`bad_${part.name}`)}
+            ON ${raw(`bad_${part.name}`)}.email_address = ${raw(part.name)}
+           AND ${raw(`bad_${part.name}`)}.email_validation_status = 'invalid'`,
+    );
+  return sql.join(joins, raw("\n"));
+}
+
+/** The parts that the resolve job of `pid_from` sends. */
+function resolvedParts({ spec, parts }: ClassifyContext): readonly Part[] {
+  return spec.pidFrom === null ? [] : parts.filter((part) => fieldsTaken.resolve.includes(part.field));
+}
+
+function rowText(parts: readonly Part[]): string {
+  return parts.length === 0 ? "''" : `ROW(${parts.map((part) => part.name).join(", ")})::text`;
+}
+
+/**
+ * CTEs `raw_row` and `whole_input`: mapped values without blanks, duplicates of a key numbered. OFFSET 0 keeps the planner from
+ * putting the expressions in the place of their names, where each would be evaluated again and again.
+ */
+function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
+  const { parts, otherParts } = context;
+  // A job that sends PIDs along has to use the copy that was resolved; and all shards have to agree on one.
+  const order = [resolvedParts(context), parts, otherParts].map(rowText).join(", ");
+  const copy = context.keyIsUnique ? "1" : `row_number() OVER (PARTITION BY source_key ORDER BY ${order})`;
+  return sql`raw_row AS (${context.rawRows}),
+    whole_input AS (
+      SELECT source_key, ${raw([...unblankedParts([...parts, ...otherParts]), `${copy} AS copy`].join(", "))},
+        ${raw(context.hasRecent ? "is_recent" : "true AS is_recent")},
+        ${raw(context.hasRank ? "rank" : "NULL::bigint AS rank")}
+      FROM raw_row OFFSET 0)`;
+}
+
+const IS_TOO_LONG = `octet_length(source_key) > ${MAX_KEY_BYTES}`;
+
+/** The content hash of each row as far as it is looked at: rows that the cursor calls unchanged keep the stored one. */
+function seenHash(context: ClassifyContext): RawBuilder<unknown> {
+  const hash = contentHash(valuesOf(context.parts));
+  return context.hasRecent
+    ? raw(`CASE WHEN s.input_hash IS NOT NULL AND NOT is_recent THEN s.input_hash ELSE ${hash} END`)
+    : raw(hash);
+}
+
+/** The content hash of each row; of a row that is due it is always that of what will be sent. */
+function inputHash(context: ClassifyContext): string {
+  const hash = contentHash(valuesOf(context.parts));
+  return context.hasRecent
+    ? `CASE WHEN is_recent OR reason IS NULL THEN seen_hash ELSE ${hash} END`
+    : "seen_hash";
+}
+
+/**
+ * Every input row of a resolve or enrich job with its `class`: `unchanged`, `waiting`, `suppressed`, `reject:CODE`, or the reason why
+ * it is due. Columns: source_key, class, prior, changed_parameters, input_hash, sent_hash, pid, rank, record.
+ */
+export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
+  const { spec } = context;
+  const sent = sentValues(context);
+  const withPid: readonly Value[] =
+    spec.pidFrom === null ? sent : [...sent, { field: "service_pid", expression: "pid", isArray: false }];
+  const isSentAsIs = spec.pidFrom === null && !spec.dropsInvalidEmails;
+  const usable = hasAnyOf(withPid);
+  const resolvable = spec.type === "resolve" ? isResolvable(withPid) : "true";
+  const hasBadKey = `source_key IS NULL OR ${IS_TOO_LONG} OR copy > 1`;
+  const isOwn = ownsRow(spec.shard, [...context.parts, ...context.otherParts], hasBadKey);
+  return sql`WITH ${inputCtes(context)},
+    input AS (SELECT * FROM whole_input WHERE ${raw(isOwn)}),
+    joined AS (
+      SELECT input.*, ${seenHash(context)} AS seen_hash,
+        s.source_key IS NOT NULL AS is_known, s.outcome AS prior, s.input_hash AS prior_hash,
+        s.parameters_hash AS prior_parameters, s.sent_service_pid AS prior_pid, s.due_at,
+        ${pidColumns(context)}
+      FROM input
+      LEFT JOIN ${relation(context, "lookup_state")} AS s
+        ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = input.source_key
+      ${pidJoins(context)} OFFSET 0),
+    judged AS (
+      SELECT joined.*,
+        CASE
+          WHEN NOT is_known THEN 'never_answered'
+          WHEN prior_hash <> seen_hash THEN 'content_changed'
+          WHEN prior = 'rejected' AND due_at <= now() THEN 'retried'
+          WHEN prior_parameters <> ${spec.parametersHash} THEN 'parameters_changed'
+          WHEN prior_pid IS DISTINCT FROM pid THEN 'pid_changed'
+          WHEN due_at <= now() THEN 'expired'
+          WHEN ${spec.resend} THEN 'resend'
+        END AS reason
+      FROM joined),
+    sent AS (
+      SELECT judged.*, ${raw(inputHash(context))} AS input_hash,
+        ${raw(isSentAsIs ? inputHash(context) : contentHash(withPid))} AS sent_hash,
+        ${raw(usable)} AS is_usable, ${raw(resolvable)} AS is_resolvable,
+        CASE WHEN reason IS NOT NULL THEN ${raw(recordJson(withPid))} END AS record
+      FROM judged ${invalidEmailJoins(context)})
+    ${withoutSuppressed(
+      context,
+      sql`SELECT source_key, prior, input_hash, sent_hash, pid, rank, record,
+      (is_known AND prior <> 'rejected' AND prior_parameters <> ${spec.parametersHash}) AS changed_parameters,
+      ${raw(context.suppressed ? context.parts.map((part) => `${part.name},`).join(" ") : "")}
+      CASE
+        WHEN source_key IS NULL THEN 'reject:missing_key'
+        WHEN ${raw(IS_TOO_LONG)} THEN 'reject:key_too_long'
+        WHEN copy > 1 THEN 'reject:duplicate_key'
+        WHEN prior = 'rejected' AND prior_hash = seen_hash AND prior_pid IS NOT DISTINCT FROM pid
+          AND reason IS DISTINCT FROM 'retried' THEN 'unchanged'
+        WHEN is_waiting THEN 'waiting'
+        WHEN reason IS NULL THEN 'unchanged'
+        WHEN NOT is_usable THEN 'reject:no_identifier'
+        WHEN NOT is_resolvable THEN 'reject:not_resolvable'
+        ELSE reason
+      END AS class
+    FROM sent`,
+    )}`;
+}
+
+/** Of classified rows those that name an erased person are `suppressed`, unless nothing would become of them anyway. */
+function withoutSuppressed(context: ClassifyContext, classed: RawBuilder<unknown>): RawBuilder<unknown> {
+  const { suppressed, spec } = context;
+  if (!suppressed) return classed;
+  const tests = [
+    suppressed.sourceKey(spec.input.name, "source_key"),
+    suppressed.pid("pid"),
+    ...context.parts.filter((part) => part.field === "service_pid").map((part) => suppressed.pid(part.name)),
+    ...context.parts
+      .filter((part) => part.field === "emails")
+      .map((part) =>
+        part.isArray
+          ? sql`EXISTS (SELECT FROM unnest(${raw(part.name)}) AS u(e) WHERE ${suppressed.email("e")})`
+          : suppressed.email(part.name),
+      ),
+  ];
+  return sql`SELECT source_key, prior, input_hash, sent_hash, pid, rank, record,
+      changed_parameters AND class <> 'suppressed' AS changed_parameters, class
+    FROM (
+      SELECT source_key, prior, input_hash, sent_hash, pid, rank, record, changed_parameters,
+        CASE WHEN class IN ('unchanged', 'reject:missing_key') THEN class
+          WHEN ${sql.join(tests, raw(" OR "))} THEN 'suppressed' ELSE class END AS class
+      FROM (${classed} OFFSET 0) AS classed OFFSET 0) AS judged`;
+}
+
+function pidColumns(context: ClassifyContext): RawBuilder<unknown> {
+  if (context.spec.pidFrom === null) return raw("NULL::text AS pid, false AS is_waiting");
+  const hash = contentHash(valuesOf(resolvedParts(context)));
+  // A row whose content changed since it was resolved waits, and one that was refused since goes without: the PID that
+  // was found before may be that of somebody else.
+  return raw(`CASE WHEN ps.outcome = 'matched' AND r.is_match THEN r.service_pid END AS pid,
+    (ps.source_key IS NULL OR (is_recent AND ps.input_hash <> ${hash})) AS is_waiting`);
+}
+
+function pidJoins(context: ClassifyContext): RawBuilder<unknown> {
+  const { pidFrom, input } = context.spec;
+  if (pidFrom === null) return raw("");
+  return sql`LEFT JOIN ${relation(context, "lookup_state")} AS ps
+      ON ps.job = ${pidFrom} AND ps.source = ${input.name} AND ps.source_key = input.source_key
+    LEFT JOIN ${relation(context, "resolution")} AS r
+      ON r.job = ${pidFrom} AND r.source = ${input.name} AND r.source_key = input.source_key`;
+}
+
+/**
+ * The input rows of a validate_emails job, of all shards: source_key, copy, rank, position, email_address, one row an
+ * address, and whether it or its row is an erased person's.
+ */
+export function inputAddresses(context: ClassifyContext): RawBuilder<unknown> {
+  const texts = context.parts.filter((p) => !p.isArray).map((p) => p.name);
+  const arrays = context.parts.filter((p) => p.isArray).map((p) => p.name);
+  const all = [`array_remove(ARRAY[${texts.join(", ")}]::text[], NULL)`, ...arrays].join(" || ");
+  const { suppressed, spec } = context;
+  const ofRow = suppressed ? suppressed.sourceKey(spec.input.name, "source_key") : raw("false");
+  const ofAddress = suppressed ? suppressed.email("email_address") : raw("false");
+  return sql`WITH ${inputCtes(context)},
+    marked AS (SELECT *, ${ofRow} AS is_erased FROM whole_input OFFSET 0)
+    SELECT source_key, copy, rank, (o - 1)::int AS position, email_address, is_erased OR ${ofAddress} AS is_suppressed
+    FROM marked LEFT JOIN LATERAL unnest(${raw(all)}) WITH ORDINALITY AS u(email_address, o) ON true`;
+}
+
+/**
+ * Every distinct address of a validate_emails job with its `class` (see {@link classifiedRows}) and how often it
+ * occurs. Reads the temporary table `input_address`.
+ */
+export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknown> {
+  const { spec } = context;
+  return sql`WITH address AS (
+      SELECT email_address, count(*) AS occurrences, min(rank) AS rank FROM pg_temp.input_address
+      WHERE email_address IS NOT NULL AND NOT is_suppressed AND ${raw(ownsKey(spec.shard, "email_address"))}
+      GROUP BY email_address),
+    hashed AS (
+      SELECT email_address, occurrences, rank, sha256(convert_to(email_address, 'UTF8')) AS input_hash FROM address)
+    SELECT email_address AS source_key, s.outcome AS prior, hashed.input_hash, hashed.input_hash AS sent_hash,
+      NULL::text AS pid, rank, to_json(email_address)::text AS record, occurrences,
+      (s.outcome <> 'rejected' AND s.parameters_hash <> ${spec.parametersHash}) AS changed_parameters,
+      CASE
+        WHEN octet_length(email_address) > ${MAX_KEY_BYTES} THEN 'reject:key_too_long'
+        WHEN s.outcome = 'rejected' AND s.due_at <= now() THEN 'retried'
+        WHEN s.outcome = 'rejected' THEN 'unchanged'
+        WHEN s.source_key IS NULL THEN 'never_answered'
+        WHEN s.parameters_hash <> ${spec.parametersHash} THEN 'parameters_changed'
+        WHEN s.due_at <= now() THEN 'expired'
+        WHEN ${spec.resend} THEN 'resend'
+        ELSE 'unchanged'
+      END AS class
+    FROM hashed LEFT JOIN ${relation(context, "lookup_state")} AS s
+      ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = hashed.email_address
+    UNION ALL
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, count(*), false, 'suppressed' FROM pg_temp.input_address
+    WHERE email_address IS NOT NULL AND is_suppressed AND ${raw(ownsKey(spec.shard, "email_address"))} HAVING count(*) > 0`;
+}

@@ -1,0 +1,69 @@
+import { listFields } from "../inputs/input-fields.ts";
+import type { Part } from "../inputs/input-source.ts";
+
+/**
+ * Version of the rule below, kept with every hash. A new version must keep the old expression beside it and compare
+ * each row under the version it was hashed with: an upgrade never makes rows due by itself.
+ */
+export const HASH_VERSION = 1;
+
+/** One mapped value as an SQL expression: a text, or an array of texts without nulls. */
+export interface Value {
+  readonly field: string;
+  readonly expression: string;
+  readonly isArray: boolean;
+}
+
+/** The parts as they stand, as values. */
+export function valuesOf(parts: readonly Part[]): readonly Value[] {
+  return parts.map((part) => ({ field: part.field, expression: part.name, isArray: part.isArray }));
+}
+
+function piece(field: string, expression: string): string {
+  const mark = listFields.has(field) ? "+" : "=";
+  return `'${field}${mark}' || octet_length(${expression}) || ':' || ${expression} || ';'`;
+}
+
+/**
+ * SHA-256 over the values, each with its field's name and its length in bytes, so that no two different records have
+ * the same text. Nulls are left out: mapping one more column that is empty everywhere changes no hash.
+ */
+export function contentHash(values: readonly Value[]): string {
+  const pieces = values
+    .toSorted((a, b) => (a.field < b.field ? -1 : a.field > b.field ? 1 : 0))
+    .map(({ field, expression, isArray }) =>
+      isArray
+        ? `coalesce((SELECT string_agg(${piece(field, "e")}, '' ORDER BY o) FROM unnest(${expression}) WITH ORDINALITY AS u(e, o)), '')`
+        : `coalesce(${piece(field, expression)}, '')`,
+    );
+  return `sha256(convert_to(${pieces.length === 0 ? "''" : pieces.join(" || ")}, 'UTF8'))`;
+}
+
+/** The record as JSON text with the interface's field names; empty fields are left out. */
+export function recordJson(values: readonly Value[]): string {
+  const fields = [...new Set(values.map((v) => v.field))].toSorted();
+  const entries = fields.map((field) => {
+    const own = values.filter((v) => v.field === field);
+    if (!listFields.has(field)) return `'${field}', ${own[0]?.expression ?? "NULL"}`;
+    const texts = own.filter((v) => !v.isArray).map((v) => v.expression);
+    const arrays = own.filter((v) => v.isArray).map((v) => `coalesce(${v.expression}, '{}'::text[])`);
+    const all = [`array_remove(ARRAY[${texts.join(", ")}]::text[], NULL)`, ...arrays].join(" || ");
+    return `'${field}', CASE WHEN cardinality(${all}) > 0 THEN to_json(${all}) END`;
+  });
+  return `json_strip_nulls(json_build_object(${entries.join(", ")}))::text`;
+}
+
+/** Whether any of the values holds something. */
+export function hasAnyOf(values: readonly Value[], fields?: readonly string[]): string {
+  const own = fields ? values.filter((v) => fields.includes(v.field)) : values;
+  if (own.length === 0) return "false";
+  return `(${own.map((v) => (v.isArray ? `cardinality(${v.expression}) > 0` : `${v.expression} IS NOT NULL`)).join(" OR ")})`;
+}
+
+/** What section 4.7 calls usable for /v1/resolve: a name, and at least one address or phone. */
+export function isResolvable(values: readonly Value[]): string {
+  const first = hasAnyOf(values, ["first_name"]);
+  const last = hasAnyOf(values, ["last_name"]);
+  const full = hasAnyOf(values, ["full_name"]);
+  return `(((${first} AND ${last}) OR ${full}) AND ${hasAnyOf(values, ["emails", "phones"])})`;
+}

@@ -1,0 +1,94 @@
+import type { DueReason, LookupCounts, LookupSpec, Outcome } from "../warehouse.ts";
+
+/** Input rows of one class. */
+export interface ClassCount {
+  readonly class: string;
+  readonly prior: Outcome | null;
+  readonly changed_parameters: boolean;
+  readonly rows: number;
+  readonly occurrences: number;
+}
+
+/** Rows that take a fresh answer, by what they were and what they become. */
+export interface ReusedCount {
+  readonly prior: Outcome | null;
+  readonly outcome: "matched" | "unmatched";
+  readonly rows: number;
+}
+
+/** Distinct records of a selection, before and after the cap. */
+export interface WorkSize {
+  readonly groups: number;
+  /** Input rows (occurrences) of all groups. */
+  readonly rows: number;
+  readonly keptGroups: number;
+  readonly keptRows: number;
+}
+
+/** The classes that mean "due", in the order of {@link DueReason}. */
+const DUE: readonly DueReason[] = [
+  "never_answered",
+  "content_changed",
+  "retried",
+  "parameters_changed",
+  "pid_changed",
+  "expired",
+  "resend",
+];
+
+/** Rows (for validate_emails addresses as they occur) of the classes that pass a test. */
+export function sumOf(counts: readonly ClassCount[], test: (count: ClassCount) => boolean): number {
+  return counts.filter(test).reduce((sum, count) => sum + count.occurrences, 0);
+}
+
+/** What a selection found, from its classes, from what takes a fresh answer and from what is left to send. */
+export function countsOf(
+  { type }: LookupSpec,
+  counts: readonly ClassCount[],
+  reused: readonly ReusedCount[],
+  work: WorkSize,
+): Omit<LookupCounts, "parametersChanged"> {
+  const isDue = (count: ClassCount) => DUE.some((reason) => reason === count.class);
+  const dueReasons: Partial<Record<DueReason, number>> = {};
+  for (const reason of DUE) {
+    const due = sumOf(counts, (count) => count.class === reason);
+    if (due > 0) dueReasons[reason] = due;
+  }
+  const reusedRows = reused.reduce((sum, count) => sum + count.rows, 0);
+  return {
+    states: { ...statesOf(counts, reused), due: type === "validate_emails" ? work.groups : work.rows },
+    read: sumOf(counts, () => true),
+    unchanged: sumOf(counts, (count) => count.class === "unchanged"),
+    due: sumOf(counts, isDue),
+    dueReasons,
+    duplicate: reusedRows + work.keptRows - work.keptGroups,
+    reused: reusedRows,
+    waiting: sumOf(counts, (count) => count.class === "waiting"),
+    suppressed: sumOf(counts, (count) => count.class === "suppressed"),
+    rejectedBeforeSending: sumOf(counts, (count) => count.class.startsWith("reject:")),
+    remaining: work.rows - work.keptRows,
+    toSend: work.keptGroups,
+    matchedBefore: sumOf(counts, (count) => count.prior === "matched"),
+    answeredBefore: sumOf(counts, (count) => count.prior === "matched" || count.prior === "unmatched"),
+  };
+}
+
+/** What the rows' states say once unusable rows are rejected and fresh answers reused. */
+function statesOf(
+  counts: readonly ClassCount[],
+  reused: readonly ReusedCount[],
+): Omit<LookupCounts["states"], "due"> {
+  const rows = { rows: 0, matched: 0, unmatched: 0, rejected: 0 };
+  for (const count of counts) {
+    // Nothing will ever be known of them.
+    if (count.class === "suppressed") continue;
+    rows.rows += count.rows;
+    const outcome = count.class.startsWith("reject:") ? "rejected" : count.prior;
+    if (outcome) rows[outcome] += count.rows;
+  }
+  for (const count of reused) {
+    if (count.prior) rows[count.prior] -= count.rows;
+    rows[count.outcome] += count.rows;
+  }
+  return rows;
+}

@@ -1,0 +1,58 @@
+import { sql } from "kysely";
+import type { MissingRows, WatchedInput } from "../erasure-warehouse.ts";
+import type { ForeignDatabase } from "../inputs/foreign-database.ts";
+import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
+import { raw } from "../inputs/input.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+
+/**
+ * Compares the keys that a job knows with those of its input, notes those that have left it, and forgets those that are
+ * back. Nothing of the rows but their keys is read.
+ */
+export async function noteMissingRows(
+  session: Session,
+  names: SchemaNames,
+  { job, type, input }: WatchedInput,
+  from: { readonly foreign: ForeignDatabase | null; readonly runId: string },
+): Promise<MissingRows> {
+  const keys = { ...input, cursor: null, fields: {} };
+  const options = { type, ranked: false, recent: null, isSharded: false };
+  const opened = from.foreign
+    ? await openForeignInput(session, from.foreign, keys, options)
+    : await openLocalInput(session, keys, options);
+  await session.change(sql`CREATE TEMP TABLE input_key ON COMMIT DROP AS
+    SELECT DISTINCT source_key FROM (${raw(opened.rawRows)}) AS r WHERE source_key IS NOT NULL`);
+  await session.client.query("ANALYZE pg_temp.input_key");
+  const known =
+    type === "validate_emails"
+      ? sql`SELECT DISTINCT source_key FROM ${tableId(names, "input_email")} WHERE source = ${input.name}`
+      : sql`SELECT source_key FROM ${tableId(names, "lookup_state")}
+          WHERE job = ${job} AND source = ${input.name}`;
+  await session.change(sql`CREATE TEMP TABLE known_key ON COMMIT DROP AS ${known}`);
+  await session.client.query("ANALYZE pg_temp.known_key");
+  const missing = tableId(names, "missing_input_row");
+  await session.change(sql`DELETE FROM ${missing} AS m WHERE m.source = ${input.name}
+    AND EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = m.source_key)`);
+  await session.change(sql`
+    INSERT INTO ${missing} (source, source_key, missing_since, _synced_at, _run_id)
+    SELECT ${input.name}, k.source_key, now(), now(), ${from.runId} FROM pg_temp.known_key AS k
+    WHERE NOT EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = k.source_key) ON CONFLICT DO NOTHING`);
+  const [counts] = await session.rows<MissingRows>(sql`
+    SELECT (SELECT count(*) FROM pg_temp.input_key) AS "inputRows", (SELECT count(*) FROM pg_temp.known_key) AS known,
+      (SELECT count(*) FROM ${missing} WHERE source = ${input.name}) AS missing`);
+  return counts ?? { inputRows: 0, known: 0, missing: 0 };
+}
+
+/** Keys that have left an input, at most so many. */
+export async function readMissingRows(
+  session: Session,
+  names: SchemaNames,
+  source: string,
+  limit: number,
+): Promise<readonly string[]> {
+  const rows = await session.rows<{ source_key: string }>(sql`
+    SELECT source_key FROM ${tableId(names, "missing_input_row")} WHERE source = ${source}
+    ORDER BY source_key LIMIT ${limit}`);
+  return rows.map((row) => row.source_key);
+}

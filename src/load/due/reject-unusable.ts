@@ -1,0 +1,63 @@
+import { sql } from "kysely";
+import { REJECT_MESSAGES, WITHOUT_STATE } from "./unusable-rows.ts";
+import type { LookupSpec, RunRef } from "../warehouse.ts";
+import { HASH_VERSION } from "./content.ts";
+import { raw } from "../inputs/input.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import { KEPT_KEY_CHARACTERS, ownsKey } from "./shard-rows.ts";
+
+/** Every row of `due_row` that is to be rejected; a key that is too long for an index is cut. */
+const FOUND = sql`
+  SELECT substring(class FROM 8) AS code, prior, input_hash, pid,
+    CASE WHEN class = 'reject:key_too_long' THEN left(source_key, ${KEPT_KEY_CHARACTERS}) ELSE source_key END AS source_key
+  FROM pg_temp.due_row WHERE class LIKE 'reject:%'`;
+
+/** Rejects the rows of `due_row` that can't be sent, with their state, in sets; returns how many rejects it wrote. */
+export async function rejectUnusable(
+  session: Session,
+  names: SchemaNames,
+  spec: LookupSpec,
+  run: RunRef,
+): Promise<number> {
+  const reject = tableId(names, "reject");
+  const source = spec.input.name;
+  // Nobody knows yet how many rejects there are; taken for few, each of them would cost a look through all due rows.
+  await session.client.query("SET LOCAL enable_nestloop = off");
+  const open = sql`
+    SELECT reject_id, code, source_key,
+      row_number() OVER (PARTITION BY code, source_key ORDER BY created_at, reject_id) AS copy
+    FROM ${reject} WHERE job = ${spec.job} AND source = ${source} AND resolved_at IS NULL AND code = ANY(${[...WITHOUT_STATE]})
+      AND ${raw(ownsKey(spec.shard, "source_key"))}`;
+  const mended = await session.change(sql`
+    UPDATE ${reject} AS t SET resolved_at = now(), _synced_at = now()
+    FROM (${open}) AS o
+    LEFT JOIN (SELECT code, source_key, count(*) AS copies FROM (${FOUND}) AS f GROUP BY code, source_key) AS f
+      ON f.code = o.code AND coalesce(f.source_key, '') = coalesce(o.source_key, '')
+    WHERE t.reject_id = o.reject_id AND o.copy > coalesce(f.copies, 0)`);
+  const replaced = await session.change(sql`
+    UPDATE ${reject} AS t SET resolved_at = now(), _synced_at = now() FROM (${FOUND}) AS f
+    WHERE f.code <> ALL(${[...WITHOUT_STATE]}) AND f.prior = 'rejected' AND t.job = ${spec.job} AND t.source = ${source}
+      AND t.source_key = f.source_key AND t.resolved_at IS NULL`);
+  const rejected = await session.change(sql`
+    INSERT INTO ${reject}
+      (reject_id, run_id, job, source, source_key, stage, code, message, details, created_at, _synced_at)
+    SELECT gen_random_uuid(), ${run.runId}, ${spec.job}, ${source}, f.source_key, 'input', f.code, m.message, NULL, now(), now()
+    FROM (SELECT code, source_key, row_number() OVER (PARTITION BY code, source_key) AS copy FROM (${FOUND}) AS f) AS f
+    JOIN json_each_text(${JSON.stringify(REJECT_MESSAGES)}::json) AS m(code, message) ON m.code = f.code
+    LEFT JOIN (SELECT code, source_key, max(copy) AS copies FROM (${open}) AS o GROUP BY code, source_key) AS o
+      ON o.code = f.code AND coalesce(o.source_key, '') = coalesce(f.source_key, '')
+    WHERE f.copy > coalesce(o.copies, 0)`);
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash,
+      hash_version, parameters_hash, sent_service_pid, outcome, attempts, answered_at, due_at, call_id, _synced_at, _run_id)
+    SELECT ${spec.job}, ${source}, source_key, input_hash, NULL, ${HASH_VERSION}, ${spec.parametersHash}, pid,
+      'rejected', 1, NULL, NULL, NULL, now(), ${run.runId}
+    FROM (${FOUND}) AS f WHERE code <> ALL(${[...WITHOUT_STATE]})
+    ON CONFLICT (job, source, source_key) DO UPDATE SET input_hash = excluded.input_hash, sent_hash = NULL,
+      hash_version = excluded.hash_version, parameters_hash = excluded.parameters_hash,
+      sent_service_pid = excluded.sent_service_pid, outcome = 'rejected', attempts = t.attempts + 1,
+      due_at = NULL, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
+  await session.client.query("SET LOCAL enable_nestloop TO DEFAULT");
+  return mended + replaced + rejected;
+}

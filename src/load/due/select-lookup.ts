@@ -1,0 +1,158 @@
+import { type RawBuilder, sql } from "kysely";
+import { type ClassCount, countsOf, sumOf } from "./lookup-counts.ts";
+import { nextCheckpoint, type PassCheckpoint, recentBound } from "./pass-checkpoint.ts";
+import type { ForeignDatabase } from "../inputs/foreign-database.ts";
+import type { LookupCounts, LookupSpec, RunRef } from "../warehouse.ts";
+import { rejectUnusable } from "./reject-unusable.ts";
+import { reuseAnswers, takeReusable } from "./reuse.ts";
+import { applyRefreshPolicy, keepAnswers, readParameters, writeParameters } from "./parameters.ts";
+import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddresses } from "./classify.ts";
+import { readCheckpoint } from "./checkpoint-sql.ts";
+import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
+import { raw } from "../inputs/input.ts";
+import { touchTables } from "../ledger/ledger.ts";
+import { syncInputEmails } from "./input-emails.ts";
+import { type SchemaNames, stateTableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import type { Suppression } from "../erasure/suppression.ts";
+import { suppressedSql } from "../erasure/suppressed-sql.ts";
+import { fillWorkTable } from "./work-table.ts";
+
+/** Where a selection runs. */
+export interface SelectContext {
+  readonly session: Session;
+  readonly names: SchemaNames;
+  readonly spec: LookupSpec;
+  /** Where the input is; null for the warehouse itself. */
+  readonly foreign: ForeignDatabase | null;
+  readonly isMigrated: boolean;
+  readonly suppression: Suppression;
+}
+
+/** What a selection found. */
+export interface Selected {
+  readonly counts: LookupCounts;
+  /** Rows of ours that the selection itself wrote: rejects, reused answers, `input_email`. */
+  readonly rowsWritten: number;
+  /** Where the cursor stands once everything that is due has been answered; null for a shard. */
+  readonly checkpoint: PassCheckpoint | null;
+}
+
+/**
+ * Classifies the whole input inside the running transaction and freezes what is due: unusable rows are rejected, fresh
+ * answers to equal content reused, the rest grouped by content into `workTable`. Without a work table it only counts.
+ */
+export async function selectDue(
+  context: SelectContext,
+  freeze: { readonly run: RunRef; readonly workTable: string } | null,
+): Promise<Selected> {
+  const { session, names, spec } = context;
+  const isSharded = spec.shard !== null;
+  // A shard neither goes by the cursor nor moves it: it knows nothing of the other shards' rows.
+  const checkpoint = context.isMigrated && !isSharded ? await readCheckpoint(session, names, spec) : null;
+  const recent = recentBound(checkpoint, spec, session.now);
+  const options = { type: spec.type, ranked: spec.maxRecords !== null, recent, isSharded };
+  const opened = context.foreign
+    ? await openForeignInput(session, context.foreign, spec.input, options)
+    : await openLocalInput(session, spec.input, options);
+  const classify: ClassifyContext = {
+    spec,
+    names,
+    parts: opened.parts,
+    otherParts: opened.otherParts,
+    rawRows: raw(opened.rawRows),
+    isMigrated: context.isMigrated,
+    hasRank: options.ranked && spec.input.orderBy !== null,
+    keyIsUnique: opened.keyIsUnique,
+    hasRecent: recent !== null && spec.input.cursor !== null,
+    suppressed: context.suppression.key && suppressedSql(names, context.suppression.key),
+  };
+  const decision = context.isMigrated ? await readParameters(session, names, spec) : "accepted";
+  // A plan does so too, and is rolled back: it has to find what the run will find.
+  if (context.isMigrated) await applyRefreshPolicy(session, names, spec);
+  if (decision === "keep") await keepAnswers(session, names, classify);
+  const written = new Map<string, number>();
+  const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
+  const classCounts = await classifyInto(session, classify, freeze ? touch : null);
+  const parametersChanged =
+    decision !== "undecided"
+      ? 0
+      : isSharded
+        ? await countChangedParameters(session, { ...classify, spec: { ...spec, shard: null } })
+        : sumOf(classCounts, (count) => count.changed_parameters);
+  // Without the user's word on changed parameters nothing is sent, so nothing is frozen either.
+  const frozen = parametersChanged > 0 ? null : freeze;
+  if (frozen) await writeParameters(session, names, spec, decision);
+  const reused = !context.isMigrated
+    ? []
+    : frozen
+      ? await reuseAnswers(session, names, spec, frozen.run, touch)
+      : await takeReusable(session, names, spec);
+  if (frozen) touch("reject", await rejectUnusable(session, names, spec, frozen.run));
+  const work = await fillWorkTable(
+    session,
+    names,
+    spec,
+    frozen ? { table: stateTableId(names, frozen.workTable), run: frozen.run } : null,
+  );
+  const changed = [...written].filter(([, rows]) => rows > 0);
+  if (freeze) {
+    await touchTables(
+      session,
+      names,
+      freeze.run,
+      changed.map(([table]) => table),
+    );
+  }
+  return {
+    rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0),
+    counts: { ...countsOf(spec, classCounts, reused, work), parametersChanged },
+    checkpoint: isSharded
+      ? null
+      : nextCheckpoint(spec, opened.cursorMax, recent === null ? null : checkpoint, session.now),
+  };
+}
+
+/** Fills the temporary table `due_row` with every row that is neither unchanged, waiting nor suppressed; counts all classes. */
+async function classifyInto(
+  session: Session,
+  classify: ClassifyContext,
+  touch: ((table: string, rows: number) => void) | null,
+): Promise<readonly ClassCount[]> {
+  await session.client.query(`CREATE TEMP TABLE due_row (source_key text, class text NOT NULL, prior text,
+    input_hash bytea, sent_hash bytea, pid text, rank bigint, record text, occurrences bigint NOT NULL) ON COMMIT DROP`);
+  const isAddresses = classify.spec.type === "validate_emails";
+  if (isAddresses) {
+    await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${inputAddresses(classify)}`);
+    if (touch) touch("input_email", await syncInputEmails(session, classify.names, classify.spec));
+  }
+  const { rows, occurrences } = classified(classify);
+  const counts = await session.rows<ClassCount>(sql`WITH classified AS (${rows}),
+    kept AS (
+      INSERT INTO pg_temp.due_row
+      SELECT source_key, class, prior, input_hash, sent_hash, pid, rank, record, ${occurrences}
+      FROM classified WHERE class NOT IN ('unchanged', 'waiting', 'suppressed'))
+    SELECT class, prior, coalesce(changed_parameters, false) AS changed_parameters,
+      count(*) AS rows, sum(${occurrences})::bigint AS occurrences
+    FROM classified GROUP BY 1, 2, 3`);
+  // Without figures the planner takes the table for a small one, and later statements take minutes.
+  await session.client.query("ANALYZE pg_temp.due_row");
+  return counts;
+}
+
+function classified(classify: ClassifyContext): {
+  readonly rows: RawBuilder<unknown>;
+  readonly occurrences: RawBuilder<unknown>;
+} {
+  return classify.spec.type === "validate_emails"
+    ? { rows: classifiedAddresses(classify), occurrences: raw("occurrences") }
+    : { rows: classifiedRows(classify), occurrences: raw("1::bigint") };
+}
+
+/** Rows of the whole input that were bought with other parameters: no shard goes on before the user has decided. */
+async function countChangedParameters(session: Session, classify: ClassifyContext): Promise<number> {
+  const { rows, occurrences } = classified(classify);
+  const [changed] = await session.rows<{ occurrences: number }>(sql`
+    SELECT coalesce(sum(${occurrences}), 0)::bigint AS occurrences FROM (${rows}) AS classified WHERE changed_parameters`);
+  return changed?.occurrences ?? 0;
+}

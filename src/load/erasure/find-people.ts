@@ -1,0 +1,163 @@
+import { sql } from "kysely";
+import type { FoundPeople, KnownBy, RowKey } from "../erasure-warehouse.ts";
+import type { NamingRow } from "../inputs/foreign-database.ts";
+import { normalizedEmail } from "./subject-hash.ts";
+import type { InputSource } from "../warehouse.ts";
+import { raw } from "../inputs/input.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import {
+  addEmails,
+  addPids,
+  addRows,
+  isStagedEmail,
+  isStagedPid,
+  rowsQuery,
+  stagedPeople,
+  stagePeople,
+} from "./people-tables.ts";
+import type { Session } from "../db/session.ts";
+import { normalizedAddress } from "./suppressed-sql.ts";
+
+/** An input, and how rows of it are found that name somebody. */
+export interface SearchedInput {
+  readonly input: InputSource;
+  readonly find: (wanted: KnownBy) => Promise<readonly NamingRow[]>;
+}
+
+/** PIDs of one person can have taken each other's place; more often than this nobody follows them. */
+const MOST_ALIASES = 10;
+
+/**
+ * Follows what is named to the people, and from them to all that they are known by: rows and addresses lead to PIDs, PIDs to
+ * rows and addresses, and no further, since families share addresses.
+ */
+export async function findPeople(
+  session: Session,
+  names: SchemaNames,
+  named: KnownBy,
+  inputs: readonly SearchedInput[],
+  sparesOthers: boolean,
+): Promise<FoundPeople> {
+  await stagePeople(session, named);
+  await searchInputs(session, inputs);
+  const seed = await stagedPeople(session);
+  await followStaged(session, names, sparesOthers);
+  await addAddressesOfRows(session, inputs);
+  if (sparesOthers) await spareEmails(session, names);
+  return { people: await stagedPeople(session), seed, sparesOthers };
+}
+
+/** What is stored by now of people who were found, beside what was found then. */
+export async function findAgain(
+  session: Session,
+  names: SchemaNames,
+  { people, seed, sparesOthers }: FoundPeople,
+): Promise<KnownBy> {
+  await stagePeople(session, seed);
+  await followStaged(session, names, sparesOthers);
+  // An input says the same of the same rows, and is not read again while others wait.
+  await addRows(session, rowsQuery(people.rows));
+  await addEmails(session, sql`SELECT unnest(${[...people.emails]}::text[])`);
+  if (sparesOthers) await spareEmails(session, names);
+  else await addPids(session, sql`SELECT unnest(${[...people.pids]}::text[])`);
+  return stagedPeople(session);
+}
+
+/** Adds all that the staged people are known by here, but for addresses in inputs. */
+async function followStaged(session: Session, names: SchemaNames, sparesOthers: boolean): Promise<void> {
+  const table = (name: string) => tableId(names, name);
+  await addRows(
+    session,
+    sql`SELECT source, source_key FROM ${table("input_email")} WHERE ${isStagedEmail("email_address")}`,
+  );
+  for (const answers of ["resolution", "enrichment"]) {
+    await addPids(
+      session,
+      sql`SELECT unnest(ARRAY[a.service_pid, a.last_matched_service_pid]) FROM ${table(answers)} AS a
+        JOIN pg_temp.erased_row AS r ON r.source = a.source AND r.source_key = a.source_key`,
+    );
+  }
+  await addPids(
+    session,
+    sql`SELECT service_pid FROM ${table("person_email")} WHERE ${isStagedEmail("email_address")}`,
+  );
+  if (sparesOthers) await sparePids(session, names);
+  await addAliases(session, names);
+  if (sparesOthers) await sparePids(session, names);
+  else await addRowsOfPids(session, names);
+  await addEmails(
+    session,
+    sql`SELECT ${raw(normalizedAddress("email_address"))} FROM ${table("person_email")}
+      WHERE ${isStagedPid("service_pid")}`,
+  );
+  await addEmails(
+    session,
+    sql`SELECT ${raw(normalizedAddress("e.email_address"))} FROM ${table("input_email")} AS e
+      JOIN pg_temp.erased_row AS r ON r.source = e.source AND r.source_key = e.source_key`,
+  );
+}
+
+/** Adds the rows that have been answered with a staged PID. */
+export async function addRowsOfPids(session: Session, names: SchemaNames): Promise<void> {
+  for (const answers of ["resolution", "enrichment"]) {
+    await addRows(
+      session,
+      sql`SELECT source, source_key FROM ${tableId(names, answers)}
+        WHERE ${isStagedPid("service_pid")} OR ${isStagedPid("last_matched_service_pid")}`,
+    );
+  }
+}
+
+async function addAliases(session: Session, names: SchemaNames): Promise<void> {
+  const alias = tableId(names, "person_pid_alias");
+  for (let step = 0; step < MOST_ALIASES; step++) {
+    const added = await addPids(
+      session,
+      sql`SELECT returned_service_pid FROM ${alias} WHERE ${isStagedPid("sent_service_pid")}
+        UNION SELECT sent_service_pid FROM ${alias} WHERE ${isStagedPid("returned_service_pid")}`,
+    );
+    if (added === 0) return;
+  }
+}
+
+/** Leaves out PIDs that rows of others have been answered with. */
+async function sparePids(session: Session, names: SchemaNames): Promise<void> {
+  for (const answers of ["resolution", "enrichment"]) {
+    await session.change(sql`DELETE FROM pg_temp.erased_pid AS p USING ${tableId(names, answers)} AS a
+      WHERE p.pid IN (a.service_pid, a.last_matched_service_pid)
+        AND NOT EXISTS (SELECT FROM pg_temp.erased_row AS r WHERE r.source = a.source AND r.source_key = a.source_key)`);
+  }
+}
+
+/** Leaves out addresses that rows or PIDs of others have too. */
+async function spareEmails(session: Session, names: SchemaNames): Promise<void> {
+  await session.change(sql`DELETE FROM pg_temp.erased_email AS m USING ${tableId(names, "input_email")} AS e
+    WHERE m.email = ${raw(normalizedAddress("e.email_address"))}
+      AND NOT EXISTS (SELECT FROM pg_temp.erased_row AS r WHERE r.source = e.source AND r.source_key = e.source_key)`);
+  await session.change(sql`DELETE FROM pg_temp.erased_email AS m USING ${tableId(names, "person_email")} AS e
+    WHERE m.email = ${raw(normalizedAddress("e.email_address"))}
+      AND NOT EXISTS (SELECT FROM pg_temp.erased_pid AS p WHERE p.pid = e.service_pid)`);
+}
+
+/** Adds the rows of the inputs that hold a staged key, address or PID, and what else they say. */
+async function searchInputs(session: Session, inputs: readonly SearchedInput[]): Promise<void> {
+  const staged = await stagedPeople(session);
+  for (const { input, find } of inputs) {
+    const found = await find(staged);
+    const keys: RowKey[] = found.flatMap(({ sourceKey }) =>
+      sourceKey === null ? [] : [{ source: input.name, sourceKey }],
+    );
+    await addRows(session, rowsQuery(keys));
+    await addPids(session, sql`SELECT unnest(${found.flatMap(({ pids }) => pids)}::text[])`);
+  }
+}
+
+/** Adds the addresses that the staged rows have in their inputs. */
+async function addAddressesOfRows(session: Session, inputs: readonly SearchedInput[]): Promise<void> {
+  const { rows } = await stagedPeople(session);
+  for (const { find } of inputs) {
+    const found = await find({ pids: [], emails: [], rows });
+    const emails = found.flatMap((row) => row.emails.map(normalizedEmail));
+    await addEmails(session, sql`SELECT unnest(${emails}::text[])`);
+  }
+}

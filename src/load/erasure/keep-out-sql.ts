@@ -1,0 +1,95 @@
+import { sql } from "kysely";
+import { judge, type Learnt, type PersonSays, toldByAnswer, toldByReject } from "./keep-out.ts";
+import { type ErasureKey, subjectHash } from "./subject-hash.ts";
+import type { LoadSpec, LookupAnswer, LookupReject } from "../warehouse.ts";
+import type { LoadPlace } from "../answers/load-place.ts";
+import { noteSubjects } from "./note-subjects.ts";
+import { addressesOf, namedBy, withoutNamed } from "./named-people.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { EncodedPerson } from "../answers/person-groups.ts";
+import type { Session } from "../db/session.ts";
+
+/** What a group of calls found, without the erased. */
+export interface KeptResults {
+  readonly answers: readonly LookupAnswer[];
+  readonly rejects: readonly LookupReject[];
+}
+
+/** Leaves out of answers and rejects who was erased, and remembers what else the erased turn out to be known by. */
+export async function keepOut(
+  place: LoadPlace,
+  key: ErasureKey,
+  spec: LoadSpec,
+  { answers, rejects }: KeptResults,
+): Promise<KeptResults> {
+  const told = [
+    ...answers.map((answer) => toldByAnswer(spec, answer, saysOf(personOf(answer)))),
+    ...rejects.map((reject) => toldByReject(spec, reject)),
+  ];
+  const { isOut, erasedPids, learnt } = await judge(key, told, (hashes) =>
+    findErased(place.session, place.names, hashes),
+  );
+  await remember(place, key, learnt);
+  return {
+    answers: answers
+      .filter((_, i) => !isOut[i])
+      .map((answer) => {
+        const person = personOf(answer);
+        return person && erasedPids.size > 0
+          ? { ...answer, person: withoutNamed(person, erasedPids) }
+          : answer;
+      }),
+    rejects: rejects.filter((_, i) => !isOut[answers.length + i]),
+  };
+}
+
+/** They are kept out from now on, and their tombstones have them removed: they may be stored already. */
+async function remember(
+  { session, names, runId }: LoadPlace,
+  key: ErasureKey,
+  learnt: readonly Learnt[],
+): Promise<void> {
+  const byErasure = Map.groupBy(learnt, (one) => one.erasureId);
+  for (const [erasureId, ones] of [...byErasure].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    const subjects = ones.map(({ subject }) => subject);
+    await noteSubjects(session, names, key, { erasureId, runId }, subjects);
+  }
+}
+
+/** Prepared persons come from this warehouse's own preparePerson. */
+function personOf({ person }: LookupAnswer): EncodedPerson | null {
+  return person as EncodedPerson | null;
+}
+
+function saysOf(person: EncodedPerson | null): PersonSays | null {
+  return person && { pid: person.pid, addresses: addressesOf(person), named: namedBy(person) };
+}
+
+/** Of these hashes those of erased people, with the erasure of each. */
+export async function findErased(
+  session: Session,
+  names: SchemaNames,
+  hashes: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await session.rows<{ hash: string; erasure_id: string }>(sql`
+    SELECT encode(subject_hash, 'hex') AS hash, erasure_id::text AS erasure_id
+    FROM ${tableId(names, "erasure_subject")}
+    WHERE subject_hash IN (SELECT decode(h, 'hex') FROM unnest(${[...hashes]}::text[]) AS u(h))`);
+  return new Map(rows.map((row) => [row.hash, row.erasure_id]));
+}
+
+/** Of these PIDs those of erased people. */
+export async function findErasedPids(
+  session: Session,
+  names: SchemaNames,
+  key: ErasureKey,
+  pids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const hashes = pids.map((pid) => [pid, subjectHash(key, { kind: "pid", pid })] as const);
+  const erased = await findErased(
+    session,
+    names,
+    hashes.map(([, hash]) => hash),
+  );
+  return new Set(hashes.flatMap(([pid, hash]) => (erased.has(hash) ? pid : [])));
+}

@@ -1,0 +1,54 @@
+import type { Cell } from "../../schemas/convert.ts";
+import { addressLists, type NamingList, relativeLists, SPOUSE } from "./naming-lists.ts";
+import { type EncodedGroup, type EncodedPerson, withListRows, withScalarRow } from "../answers/person-groups.ts";
+import { createRowStore, decodeRows } from "../answers/row-store.ts";
+
+function valuesAt(person: EncodedPerson, places: readonly NamingList[]): readonly string[] {
+  return places.flatMap(({ list, at }) => {
+    const group = person.groups[list + 1];
+    return group ? decodeRows(group.rows).flatMap((row) => row[at] ?? []) : [];
+  });
+}
+
+/** The addresses of a person. */
+export function addressesOf(person: EncodedPerson): readonly string[] {
+  return valuesAt(person, addressLists);
+}
+
+function spouseOf({ groups, partial }: EncodedPerson): string | null {
+  if (partial) return partial.scalars[SPOUSE] ?? null;
+  const [scalars] = groups;
+  // Before the scalars stands the PID.
+  return scalars ? (decodeRows(scalars.rows)[0]?.[SPOUSE + 1] ?? null) : null;
+}
+
+/** The PIDs of the people whom a person's rows name beside the person. */
+export function namedBy(person: EncodedPerson): readonly string[] {
+  const spouse = spouseOf(person);
+  return [...valuesAt(person, relativeLists), ...(spouse === null ? [] : [spouse])];
+}
+
+/** The person without what names any of these PIDs; the same hashes as if the service had left it out. */
+export function withoutNamed(person: EncodedPerson, pids: ReadonlySet<string>): EncodedPerson {
+  const isErased = (cell: Cell | undefined) => typeof cell === "string" && pids.has(cell);
+  const store = createRowStore(1024);
+  const groups: (EncodedGroup | undefined)[] = [...person.groups];
+  for (const { list, at } of relativeLists) {
+    const group = groups[list + 1];
+    if (!group) continue;
+    const rows = decodeRows(group.rows);
+    const kept = rows.filter((row) => !isErased(row[at]));
+    if (kept.length < rows.length) groups[list + 1] = withListRows(group, store(kept));
+  }
+  if (!isErased(spouseOf(person) ?? undefined)) return { ...person, groups };
+  const [scalars] = groups;
+  if (scalars) {
+    const [row = []] = decodeRows(scalars.rows);
+    groups[0] = withScalarRow(scalars, store([row.map((cell, i) => (i === SPOUSE + 1 ? null : cell))]));
+  }
+  const partial = person.partial && {
+    ...person.partial,
+    scalars: person.partial.scalars.map((cell, i) => (i === SPOUSE ? null : cell)),
+  };
+  return { ...person, groups, partial };
+}

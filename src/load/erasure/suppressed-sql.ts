@@ -1,0 +1,84 @@
+import { type RawBuilder, sql } from "kysely";
+import { BLANKS } from "../inputs/input-fields.ts";
+import { type ErasureKey, sourceKeyPrefix } from "./subject-hash.ts";
+import {
+  ErasedMeanwhileError,
+  type EpochRow,
+  keyOfEpoch,
+  noSuppression,
+  type ReadErasureSecret,
+  type Suppression,
+} from "./suppression.ts";
+import { quoteLiteral, type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+
+/** What has been erased so far; read before anything that {@link requireSameEpoch} vouches for. */
+export async function readSuppression(
+  session: Session,
+  names: SchemaNames,
+  readSecret: ReadErasureSecret,
+): Promise<Suppression> {
+  const [row] = await session.rows<EpochRow>(
+    sql`SELECT epoch, key_id, made_key FROM ${tableId(names, "erasure_epoch")}`,
+  );
+  return row ? { epoch: row.epoch, key: await keyOfEpoch(row, readSecret) } : noSuppression;
+}
+
+/**
+ * Among the last statements of everything that stores people: throws when somebody was erased since, and keeps an erasure
+ * waiting until the COMMIT is done. It is read this late, because an erasure that waited for whole loads, of which there is
+ * always one, would wait for ever.
+ */
+export async function requireSameEpoch(
+  session: Session,
+  names: SchemaNames,
+  { epoch }: Suppression,
+): Promise<void> {
+  const table = tableId(names, "erasure_epoch");
+  const look = () => session.rows(sql`SELECT FROM ${table} WHERE epoch = ${epoch} FOR KEY SHARE`);
+  if ((await look()).length > 0) return;
+  // The row is made by the migration; who has removed it can't have erased anybody.
+  if (epoch === 0) {
+    await makeEpochRow(session, names);
+    if ((await look()).length > 0) return;
+  }
+  throw new ErasedMeanwhileError();
+}
+
+/** Makes the row of `erasure_epoch` where it is missing. */
+export async function makeEpochRow(session: Session, names: SchemaNames): Promise<void> {
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "erasure_epoch")} (name, epoch, key_id, made_key, _synced_at, _run_id)
+    VALUES ('erasure', 0, NULL, NULL, now(), '') ON CONFLICT DO NOTHING`);
+}
+
+const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+/** An address in the form in which addresses are compared (`normalizedEmail`). */
+export function normalizedAddress(expression: string): string {
+  const trimmed = `btrim(${expression}, ${quoteLiteral(BLANKS)})`;
+  return `translate(${trimmed}, '${CAPITALS}', '${CAPITALS.toLowerCase()}')`;
+}
+
+/** Conditions in SQL on what an erased person is known by. False for null. */
+export interface SuppressedSql {
+  pid(expression: string): RawBuilder<unknown>;
+  email(expression: string): RawBuilder<unknown>;
+  sourceKey(source: string, expression: string): RawBuilder<unknown>;
+  /** Likewise, where the source is a value of the row too. */
+  anySourceKey(source: string, expression: string): RawBuilder<unknown>;
+}
+
+/** The same hashes as `subjectHash`, from nothing but sha256, which every Postgres has. */
+export function suppressedSql(names: SchemaNames, key: ErasureKey): SuppressedSql {
+  const isKnown = (text: string) => sql`coalesce(
+    sha256(${key.outer}::bytea || sha256(${key.inner}::bytea || convert_to(${sql.raw(text)}, 'UTF8')))
+      IN (SELECT subject_hash FROM ${tableId(names, "erasure_subject")}), false)`;
+  return {
+    pid: (expression) => isKnown(`'pid:' || ${expression}`),
+    email: (expression) => isKnown(`'email:' || ${normalizedAddress(expression)}`),
+    anySourceKey: (source, expression) =>
+      isKnown(`'source_key:' || octet_length(${source}) || ':' || ${source} || ':' || ${expression}`),
+    sourceKey: (source, expression) => isKnown(`${quoteLiteral(sourceKeyPrefix(source))} || ${expression}`),
+  };
+}

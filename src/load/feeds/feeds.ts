@@ -1,0 +1,289 @@
+import { sql } from "kysely";
+import { crashPoint } from "../../crash-point.ts";
+import type { Cell } from "../../schemas/convert.ts";
+import { tableNamed } from "../../schemas/registry.ts";
+import type {
+  CheckpointMove,
+  FeedCommit,
+  FeedUpsert,
+  MissingRows,
+  StoredCheckpoint,
+  UpsertResult,
+} from "../feed-warehouse.ts";
+import type { LatestCommits } from "../answers/latest-commits.ts";
+import type { RunRef } from "../warehouse.ts";
+import type { CommitContext } from "../answers/commit-lookup.ts";
+import { copyRows } from "../db/copy.ts";
+import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
+import { noteOrganization } from "../db/identity.ts";
+import type { LoadPlace } from "../answers/load-place.ts";
+import { quoteIdentifier, type SchemaNames, tableId } from "../db/names.ts";
+import { dropSuppressed } from "../erasure/drop-suppressed.ts";
+import { withRetries } from "../db/recovery.ts";
+import { againIfErased, type Suppression } from "../erasure/suppression.ts";
+import { readSuppression, requireSameEpoch, suppressedSql } from "../erasure/suppressed-sql.ts";
+import { inRunTransaction } from "../db/run-transaction.ts";
+import type { Session } from "../db/session.ts";
+
+/** Rows that are encoded at once. */
+const COPY_ROWS = 5000;
+
+/** What a commit of a feed did; `work` is null where it had been made already. */
+export interface FeedDone<Result> {
+  readonly results: readonly UpsertResult[];
+  readonly work: Result | null;
+  readonly rowsWritten: number;
+}
+
+/** What commits of feeds need. */
+export interface FeedContext extends CommitContext {
+  readonly latestFeeds: LatestCommits<MadeFeed>;
+}
+
+/** A commit that may have been made, as far as was seen before its COMMIT. */
+export interface MadeFeed {
+  readonly done: FeedDone<unknown>;
+  /** `_synced_at` of the run's row, which each commit moves; null without a row. */
+  readonly syncedAt: string | null;
+}
+
+/** What else a commit writes, between its rows and its books. */
+export type FeedWork<Result> = (place: FeedPlace) => Promise<Result>;
+
+/** Where rows of feeds are written, and who must be kept out of them. */
+export interface FeedPlace extends LoadPlace {
+  readonly suppression: Suppression;
+}
+
+/** The checkpoints of a job. */
+export async function readCheckpoints(
+  session: Session,
+  names: SchemaNames,
+  job: string,
+): Promise<readonly StoredCheckpoint[]> {
+  return session.rows<StoredCheckpoint>(sql`
+    SELECT stream, cursor, updated_at AS "updatedAt", run_id AS "runId"
+    FROM ${tableId(names, "checkpoint")} WHERE job = ${job} ORDER BY stream`);
+}
+
+/** Writes the rows of feeds. */
+export async function commitFeed(context: FeedContext, commit: FeedCommit): Promise<readonly UpsertResult[]> {
+  const { results } = await commitFeedWith(context, commit, async () => null);
+  return results;
+}
+
+/**
+ * Does some work of a feed in one transaction with its books. Where the same commit has been made already, and its reply was
+ * lost, tells what it did. `work` is null, and all results empty, when only the ledger says so.
+ */
+export async function commitFeedWith<Result>(
+  context: FeedContext,
+  commit: FeedCommit,
+  work: FeedWork<Result>,
+): Promise<FeedDone<Result>> {
+  return againIfErased(() =>
+    withRetries(
+      (ms) => context.pause(ms),
+      () => commitOnce(context, commit, work),
+    ),
+  );
+}
+
+async function commitOnce<Result>(
+  context: FeedContext,
+  commit: FeedCommit,
+  work: FeedWork<Result>,
+): Promise<FeedDone<Result>> {
+  const { names } = context;
+  const { run } = commit;
+  const load = context.openLoads.begin();
+  try {
+    const done = await inRunTransaction(context, run, async (session) => {
+      load.startedAt(session.now);
+      const made = await madeBefore(context, session, commit);
+      // It is the result of this very work, which an earlier try did.
+      if (made) return made as FeedDone<Result>;
+      const newCalls = await settleLedger(session, names, run, commit.ledger);
+      if (commit.ledger.length > 0 && newCalls.size === 0) {
+        return { results: commit.upserts.map(() => NOTHING), work: null, rowsWritten: 0 };
+      }
+      const written = new Map<string, number>();
+      const suppression = await readSuppression(session, names, context.readErasureSecret);
+      const place: FeedPlace = {
+        suppression,
+        session,
+        names,
+        runId: run.runId,
+        touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
+      };
+      const results: UpsertResult[] = [];
+      for (const upsert of commit.upserts) results.push(await upsertRows(place, upsert));
+      if (commit.organization !== undefined) {
+        await noteOrganization(session, names, run.runId, commit.organization);
+      }
+      const result = await work(place);
+      await upsertDrift(session, names, run, commit.drift);
+      const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
+      const aside = commit.upserts.filter((of, i) => of.isBookkeeping && changedBy(results[i]) > 0);
+      await touchTables(session, names, run, [...new Set([...changed, ...aside.map(({ table }) => table)])]);
+      for (const move of commit.checkpoints) await moveCheckpoint(place, run, move);
+      await requireSameEpoch(session, names, suppression);
+      const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
+      const counters = { ...commit.counters, rows_written: rowsWritten };
+      const safeUntil = context.openLoads.safeUntil(load);
+      const syncedAt = await addCounters(session, names, run, counters, safeUntil);
+      const outcome = { results, work: result, rowsWritten };
+      context.latestFeeds.keep(commit, { done: outcome, syncedAt });
+      crashPoint("before_commit");
+      return outcome;
+    });
+    crashPoint("after_commit");
+    return done;
+  } finally {
+    load.end();
+  }
+}
+
+/**
+ * What an earlier try of the same commit did; null where none came to its COMMIT, or to its end. Waits for one that is still
+ * under way: it holds the row.
+ */
+async function madeBefore(
+  { latestFeeds, names }: FeedContext,
+  session: Session,
+  commit: FeedCommit,
+): Promise<FeedDone<unknown> | null> {
+  const earlier = latestFeeds.find(commit);
+  if (!earlier || earlier.syncedAt === null) return null;
+  const { runId, job, shard } = commit.run;
+  const [row] = await session.rows<{ at: string }>(sql`
+    SELECT _synced_at::text AS at FROM ${tableId(names, "sync_run")}
+    WHERE run_id = ${runId} AND job = ${job} AND shard = ${shard} FOR UPDATE`);
+  return row?.at === earlier.syncedAt ? earlier.done : null;
+}
+
+const changedBy = ({ inserted, updated, marked }: UpsertResult = NOTHING): number =>
+  inserted + updated + marked;
+
+const NOTHING: UpsertResult = { given: 0, suppressed: 0, inserted: 0, updated: 0, marked: 0 };
+const STAGE = "stage_feed";
+
+/** COPYs rows in pieces. `target` is quoted. */
+export async function copyMany(
+  session: Session,
+  target: string,
+  columns: readonly string[],
+  rows: Iterable<readonly Cell[]>,
+): Promise<number> {
+  let count = 0;
+  let piece: (readonly Cell[])[] = [];
+  for (const row of rows) {
+    piece.push(row);
+    if (piece.length < COPY_ROWS) continue;
+    await copyRows(session, target, columns, piece);
+    count += piece.length;
+    piece = [];
+  }
+  await copyRows(session, target, columns, piece);
+  return count + piece.length;
+}
+
+function* numbered(rows: Iterable<readonly Cell[]>): Generator<readonly Cell[]> {
+  let ord = 0;
+  for (const row of rows) yield [...row, String(ord++)];
+}
+
+async function upsertRows(place: FeedPlace, upsert: FeedUpsert): Promise<UpsertResult> {
+  const { session, names } = place;
+  const table = tableNamed(upsert.table);
+  const target = tableId(names, table.name);
+  const stage = `pg_temp.${STAGE}`;
+  const list = sql.raw(upsert.columns.map(quoteIdentifier).join(", "));
+  const key = sql.raw(table.key.map(quoteIdentifier).join(", "));
+  await session.change(sql`
+    CREATE TEMP TABLE ${sql.raw(STAGE)} ON COMMIT DROP AS SELECT ${list}, 0::bigint AS _ord FROM ${target} LIMIT 0`);
+  await copyMany(session, stage, [...upsert.columns, "_ord"], numbered(upsert.rows));
+  const { key: erasureKey } = place.suppression;
+  const keptOut = erasureKey
+    ? await dropSuppressed(session, suppressedSql(names, erasureKey), stage, {
+        table,
+        columns: upsert.columns,
+      })
+    : 0;
+  await session.change(sql`ANALYZE pg_temp.${sql.raw(STAGE)}`);
+  const values = upsert.columns.filter((c) => !table.key.includes(c) && !upsert.keep?.includes(c));
+  const set = sql.raw(values.map((c) => `${quoteIdentifier(c)} = excluded.${quoteIdentifier(c)}, `).join(""));
+  const isChanged = sql.raw(
+    values
+      .filter((c) => !upsert.along?.includes(c))
+      .map((c) => `t.${quoteIdentifier(c)} IS DISTINCT FROM excluded.${quoteIdentifier(c)}`)
+      .join(" OR ") || "false",
+  );
+  const { hasRunId } = table;
+  const [counts] = await session.rows<{ given: number; inserted: number; updated: number }>(sql`
+    WITH given AS (
+      SELECT DISTINCT ON (${key}) * FROM pg_temp.${sql.raw(STAGE)} ORDER BY ${key}, _ord DESC),
+    written AS (
+      INSERT INTO ${target} AS t (${list}, _synced_at${sql.raw(hasRunId ? ", _run_id" : "")})
+      SELECT ${list}, now()${hasRunId ? sql`, ${place.runId}` : sql``} FROM given ORDER BY ${key}
+      ON CONFLICT (${key}) DO UPDATE SET ${set}_synced_at = excluded._synced_at${sql.raw(hasRunId ? ", _run_id = excluded._run_id" : "")}
+      WHERE ${isChanged}
+      RETURNING (xmax = 0) AS is_new)
+    SELECT (SELECT count(*) FROM given) AS given, count(*) FILTER (WHERE is_new) AS inserted,
+      count(*) FILTER (WHERE NOT is_new) AS updated
+    FROM written`);
+  const marked = upsert.missing ? await markMissing(place, upsert.table, upsert.missing) : 0;
+  await session.change(sql`DROP TABLE pg_temp.${sql.raw(STAGE)}`);
+  const result = { ...(counts ?? NOTHING), suppressed: keptOut, marked };
+  if (!upsert.isBookkeeping) place.touch(upsert.table, changedBy(result));
+  return result;
+}
+
+/** Drops the rows of erased people from a temporary table; returns how many they were. */
+export async function dropErased(place: FeedPlace, stage: string): Promise<number> {
+  const { session, names, suppression } = place;
+  if (suppression.key === null) return 0;
+  const isErased = suppressedSql(names, suppression.key).pid("service_pid");
+  return session.change(sql`DELETE FROM pg_temp.${sql.id(stage)} WHERE ${isErased}`);
+}
+
+/** Marks what lies in the scope and is not among the staged rows. */
+async function markMissing(place: LoadPlace, name: string, missing: MissingRows): Promise<number> {
+  const table = tableNamed(name);
+  const { scope, after, flag, since, at } = missing;
+  const inScope = sql.join(
+    [
+      ...Object.entries(scope).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`),
+      ...(after ? [sql`t.${sql.id(after.column)} > ${after.at}::timestamptz`] : []),
+    ],
+    sql` AND `,
+  );
+  const isSame = sql.raw(
+    table.key.map((c) => `s.${quoteIdentifier(c)} = t.${quoteIdentifier(c)}`).join(" AND "),
+  );
+  const isUnmarked = flag === null ? sql`t.${sql.id(since)} IS NULL` : sql`t.${sql.id(flag)}`;
+  const unflag = flag === null ? sql`` : sql`${sql.id(flag)} = false, `;
+  const { hasRunId } = table;
+  return place.session.change(sql`
+    UPDATE ${tableId(place.names, name)} AS t
+    SET ${unflag}${sql.id(since)} = ${at}::timestamptz, _synced_at = now()${hasRunId ? sql`, _run_id = ${place.runId}` : sql``}
+    WHERE ${inScope} AND ${isUnmarked} AND NOT EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${isSame})`);
+}
+
+/** Moves or forgets a checkpoint. */
+async function moveCheckpoint(
+  { session, names }: LoadPlace,
+  run: RunRef,
+  { stream, cursor }: CheckpointMove,
+): Promise<void> {
+  const checkpoint = tableId(names, "checkpoint");
+  if (cursor === null) {
+    await session.change(sql`DELETE FROM ${checkpoint} WHERE job = ${run.job} AND stream = ${stream}`);
+    return;
+  }
+  await session.change(sql`
+    INSERT INTO ${checkpoint} (job, stream, cursor, updated_at, run_id, _synced_at)
+    VALUES (${run.job}, ${stream}, ${JSON.stringify(cursor)}::jsonb, now(), ${run.runId}, now())
+    ON CONFLICT (job, stream) DO UPDATE SET cursor = excluded.cursor, updated_at = excluded.updated_at,
+      run_id = excluded.run_id, _synced_at = excluded._synced_at`);
+}

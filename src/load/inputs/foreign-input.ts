@@ -1,0 +1,72 @@
+import { pipeline } from "node:stream/promises";
+import { from as copyFrom } from "pg-copy-streams";
+import type { ForeignDatabase, ForeignRows, Reading } from "./foreign-database.ts";
+import type { InputSource, Part } from "./input-source.ts";
+import {
+  describeColumns,
+  isCursorValue,
+  keyIsUnique,
+  otherPartsOf,
+  partsOf,
+  rawSelect,
+  readCursorMax,
+} from "./input.ts";
+import type { Session } from "../db/session.ts";
+
+/** What is known of an input once it can be read. */
+export interface OpenedInput {
+  /** What the job's endpoint takes. */
+  readonly parts: readonly Part[];
+  /** What else is mapped; empty without a shard, which alone looks at it. */
+  readonly otherParts: readonly Part[];
+  readonly keyIsUnique: boolean;
+  readonly cursorMax: string | null;
+  /** Query that yields the raw rows inside the warehouse. */
+  readonly rawRows: string;
+}
+
+/** Opens an input that lives in the warehouse itself. */
+export async function openLocalInput(
+  session: Session,
+  input: InputSource,
+  reading: Reading,
+): Promise<OpenedInput> {
+  const columns = await describeColumns(session, input);
+  const parts = partsOf(input, reading.type, columns);
+  const otherParts = reading.isSharded ? otherPartsOf(input, reading.type, columns) : [];
+  const isUnique = await keyIsUnique(session, input);
+  const cursorMax = await readCursorMax(session, input);
+  const { ranked, recent } = reading;
+  const isUsable = recent === null || (await isCursorValue(session, input, columns, recent.value));
+  const rawRows = rawSelect(input, [...parts, ...otherParts], columns, {
+    ranked,
+    recent: isUsable ? recent : "every",
+  });
+  return { parts, otherParts, keyIsUnique: isUnique, cursorMax, rawRows };
+}
+
+const TYPES = { text: "text", list: "text", truth: "boolean", number: "bigint" } as const;
+
+/**
+ * Opens an input that lives in another database: streams its raw rows into a temporary table of this transaction, so that
+ * everything after it is the same as for an input in the warehouse. Constant memory.
+ */
+export async function openForeignInput(
+  session: Session,
+  database: ForeignDatabase,
+  input: InputSource,
+  reading: Reading,
+): Promise<OpenedInput> {
+  return database.read(input, reading, async (rows) => {
+    const columns = rows.columns.map(({ name, type }) => `${name} ${TYPES[type]}`);
+    await session.client.query(`CREATE TEMP TABLE foreign_row (${columns.join(", ")}) ON COMMIT DROP`);
+    await copyRows(session, rows, "foreign_row");
+    await session.client.query("ANALYZE pg_temp.foreign_row");
+    return { ...rows, rawRows: "SELECT * FROM pg_temp.foreign_row" };
+  });
+}
+
+/** Copies rows of another database into a temporary table with their columns. */
+export async function copyRows(session: Session, rows: ForeignRows, table: string): Promise<void> {
+  await pipeline(rows.copyText(), session.client.query(copyFrom(`COPY pg_temp.${table} FROM STDIN`)));
+}

@@ -1,0 +1,329 @@
+import type pg from "pg";
+import { type RawBuilder, sql } from "kysely";
+import type { Problem } from "../../errors.ts";
+import { codeOf, messageOf } from "../../errors.ts";
+import { BLANKS, fieldsTaken, listFields } from "./input-fields.ts";
+import { lookAt, settingOf } from "./input-hints.ts";
+import type { RecentBound } from "../due/pass-checkpoint.ts";
+import type { InputSource, Part } from "./input-source.ts";
+import type { LookupType } from "../warehouse.ts";
+import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
+import { withoutSemicolon } from "./query-text.ts";
+import { inTransaction, type Session } from "../db/session.ts";
+
+/** A column of an input, as the database describes it. */
+export interface InputColumn {
+  readonly name: string;
+  readonly typeName: string;
+  readonly isArray: boolean;
+}
+
+/** The input's table or query with its `where`, as a FROM item. */
+function relationText(input: InputSource): string {
+  const from =
+    "table" in input.relation
+      ? quoteQualified(input.relation.table)
+      : `(\n${withoutSemicolon(input.relation.sql)}\n)`;
+  return `${from} AS input_row${input.where === null ? "" : ` WHERE (\n${input.where}\n)`}`;
+}
+
+/** Asks the database for the input's columns; throws the database's own error. */
+export async function describeColumns(session: Session, input: InputSource): Promise<readonly InputColumn[]> {
+  const { fields } = await session.client.query(`SELECT input_row.* FROM ${relationText(input)} LIMIT 0`);
+  const oids = [...new Set(fields.map((field) => field.dataTypeID))];
+  const described = await session.rows<{ oid: number; name: string; category: string }>(sql`
+    SELECT oid::int AS oid, format_type(oid, NULL) AS name, typcategory AS category
+    FROM pg_catalog.pg_type WHERE oid = ANY(${oids})`);
+  return fields.map((field) => {
+    const type = described.find((d) => d.oid === field.dataTypeID);
+    return { name: field.name, typeName: type?.name ?? "unknown", isArray: type?.category === "A" };
+  });
+}
+
+/** The mapped columns that an endpoint takes, fields in alphabetical order: the order of the content hash. */
+export function partsOf(
+  input: InputSource,
+  type: LookupType,
+  columns: readonly InputColumn[],
+): readonly Part[] {
+  const taken = new Set(fieldsTaken[type]);
+  return mappedParts(input, columns, { picks: (field) => taken.has(field), prefix: "p" });
+}
+
+/** The mapped columns that an endpoint doesn't take. */
+export function otherPartsOf(
+  input: InputSource,
+  type: LookupType,
+  columns: readonly InputColumn[],
+): readonly Part[] {
+  const taken = new Set(fieldsTaken[type]);
+  return mappedParts(input, columns, { picks: (field) => !taken.has(field), prefix: "other" });
+}
+
+function mappedParts(
+  input: InputSource,
+  columns: readonly InputColumn[],
+  { picks, prefix }: { readonly picks: (field: string) => boolean; readonly prefix: string },
+): readonly Part[] {
+  const parts: Part[] = [];
+  for (const field of Object.keys(input.fields).toSorted()) {
+    if (!picks(field)) continue;
+    for (const [index, column] of (input.fields[field] ?? []).entries()) {
+      const isArray = columns.find((c) => c.name === column)?.isArray ?? false;
+      parts.push({ field, index, column, isArray, name: `${prefix}${parts.length}` });
+    }
+  }
+  return parts;
+}
+
+/** A key column's canonical text: equal values give equal text, whatever the type. */
+function keyText(column: string, columns: readonly InputColumn[]): string {
+  const quoted = `input_row.${quoteIdentifier(column)}`;
+  const typeName = columns.find((c) => c.name === column)?.typeName;
+  return typeName === "numeric" ? `trim_scale(${quoted})::text` : `${quoted}::text COLLATE "default"`;
+}
+
+/** SQLSTATEs of a text that is no value of a type. */
+const DATA_EXCEPTION = /^22/u;
+
+function recentText(
+  input: InputSource,
+  columns: readonly InputColumn[],
+  bound: RecentBound | "every",
+): string {
+  if (bound === "every") return "true AS is_recent";
+  const name = input.cursor?.column ?? "";
+  const typeName = columns.find((c) => c.name === name)?.typeName ?? "text";
+  // A bare literal takes the column's own type.
+  const lower = /^(timestamp|date)/.test(typeName)
+    ? `${quoteLiteral(bound.value)}::${typeName} - interval '${input.cursor?.overlapMs ?? 0} milliseconds'`
+    : quoteLiteral(bound.value);
+  const column = `input_row.${quoteIdentifier(name)}`;
+  return `(${column} IS NULL OR ${column} >= ${lower}) AS is_recent`;
+}
+
+/** Whether a text is a value of the input's cursor, whose column may have another type by now; reads no row. */
+export async function isCursorValue(
+  session: Session,
+  input: InputSource,
+  columns: readonly InputColumn[],
+  value: string,
+): Promise<boolean> {
+  if (input.cursor === null) return false;
+  await session.client.query("SAVEPOINT cursor_value");
+  try {
+    await session.client.query(
+      `EXPLAIN SELECT ${recentText(input, columns, { value })} FROM ${relationText(input)}`,
+    );
+  } catch (error) {
+    if (!DATA_EXCEPTION.test(codeOf(error) ?? "")) throw error;
+    await session.client.query("ROLLBACK TO cursor_value");
+    return false;
+  }
+  await session.client.query("RELEASE cursor_value");
+  return true;
+}
+
+/** The same in a transaction of its own. */
+export async function isInputCursorValue(pool: pg.Pool, input: InputSource, value: string): Promise<boolean> {
+  const look = async (session: Session) =>
+    isCursorValue(session, input, await describeColumns(session, input), value);
+  return inTransaction(pool, look, { keep: false });
+}
+
+/**
+ * `SELECT source_key, p0 … pN [, is_recent] [, rank] FROM input`: everything as text, arrays as array literals.
+ * A composite key is a JSON array of its columns' texts; a key with a null column is null.
+ */
+export function rawSelect(
+  input: InputSource,
+  parts: readonly Part[],
+  columns: readonly InputColumn[],
+  options: {
+    readonly ranked: boolean;
+    /** `every`: the bound can't be compared with, so every row may have changed. */
+    readonly recent: RecentBound | "every" | null;
+  },
+): string {
+  const keys = input.key.map((column) => keyText(column, columns));
+  const isNull = keys.map((key) => `${key} IS NULL`).join(" OR ");
+  const key =
+    keys.length === 1
+      ? keys[0]
+      : `CASE WHEN ${isNull} THEN NULL ELSE json_build_array(${keys.join(", ")})::text END`;
+  const mapped = parts.map((part) => {
+    const column = `input_row.${quoteIdentifier(part.column)}`;
+    // The column's own collation may call different texts equal.
+    return `${part.isArray ? `(${column}::text[])` : column}::text COLLATE "default" AS ${part.name}`;
+  });
+  const recent = options.recent && input.cursor ? [recentText(input, columns, options.recent)] : [];
+  const rank =
+    options.ranked && input.orderBy !== null
+      ? [`row_number() OVER (ORDER BY\n${input.orderBy}\n) AS rank`]
+      : [];
+  return `SELECT ${[`${key} AS source_key`, ...mapped, ...recent, ...rank].join(",\n  ")}\nFROM ${relationText(input)}`;
+}
+
+/** The highest cursor value of the input as text; null without a cursor or rows. */
+export async function readCursorMax(session: Session, input: InputSource): Promise<string | null> {
+  if (!input.cursor) return null;
+  const column = quoteIdentifier(input.cursor.column);
+  const { rows } = await session.client.query<{ value: string | null }>(
+    `SELECT max(input_row.${column})::text AS value FROM ${relationText(input)}`,
+  );
+  return rows[0]?.value ?? null;
+}
+
+/**
+ * Whether a primary key or unique index guarantees that no two rows of the table have the same key. A table that others
+ * inherit from is read with their rows, for which its index doesn't stand.
+ */
+export async function keyIsUnique(session: Session, input: InputSource): Promise<boolean> {
+  if (!("table" in input.relation)) return false;
+  const found = await session.rows(sql`
+    SELECT FROM pg_catalog.pg_index AS i
+    WHERE i.indrelid = ${quoteQualified(input.relation.table)}::regclass
+      AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+      AND (SELECT array_agg(a.attname::text) FROM pg_catalog.pg_attribute AS a
+           WHERE a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)) <@ ${[...input.key]}::text[]
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_inherits AS h JOIN pg_catalog.pg_class AS c ON c.oid = h.inhparent
+        WHERE h.inhparent = i.indrelid AND c.relkind <> 'p')`);
+  return found.length > 0;
+}
+
+/** The expression, or NULL where it is empty or blank. */
+export function blankToNull(expression: string): string {
+  return `CASE WHEN btrim(${expression}, '${BLANKS}') <> '' THEN ${expression} END`;
+}
+
+/** The parts with blanks as NULL; arrays as `text[]` without blanks and nulls. */
+export function unblankedParts(parts: readonly Part[]): readonly string[] {
+  return parts.map((part) =>
+    part.isArray
+      ? `ARRAY(SELECT e FROM unnest(${part.name}::text[]) WITH ORDINALITY AS u(e, o) WHERE ${blankToNull("e")} IS NOT NULL ORDER BY o) AS ${part.name}`
+      : `${blankToNull(part.name)} AS ${part.name}`,
+  );
+}
+
+function suggestion(name: string, columns: readonly InputColumn[]): string {
+  const like = columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
+  if (like) return `Column names are case-sensitive here: its column is ${like.name}.`;
+  return `Its columns are: ${columns.map((c) => c.name).join(", ")}.`;
+}
+
+const WRONG_SQL = "Correct the SQL; run it in psql to see the place.";
+
+/** What to do, by SQLSTATE. */
+const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
+  "42P01": (setting) =>
+    `Create the table, or correct \`${setting}:\`; a table outside the search path needs its schema.`,
+  "3F000": (setting) => `Create the schema, or correct \`${setting}:\`.`,
+  "42501": () => "Grant the connection's role USAGE on the schema and SELECT on the table.",
+  "42601": () => WRONG_SQL,
+  "42703": () => "Correct the column name.",
+};
+
+/** SQLSTATE of a column that a query gives twice. */
+const AMBIGUOUS = "42702";
+const TWO_OF_A_NAME = "Give each column of the query a name of its own.";
+
+/** SQLSTATEs of what a query itself gets wrong, a division by zero for one. */
+const QUERY_FAULT = /^(?:2[12]|42|P0)/u;
+
+function hintFor(code: string, setting: "table" | "sql"): string | null {
+  const hint = HINTS[code]?.(setting);
+  return hint ?? (setting === "sql" && QUERY_FAULT.test(code) ? WRONG_SQL : null);
+}
+
+/** What is wrong with an input; reads no row and changes nothing. */
+export async function checkInput(pool: pg.Pool, input: InputSource): Promise<readonly Problem[]> {
+  const path = `inputs.${input.name}`;
+  const where = "table" in input.relation ? input.relation.table.join(".") : "the query of `sql:`";
+  const place = input.connection ? ` at connection ${input.connection.name}` : "";
+  return inTransaction(
+    pool,
+    async (session) => {
+      let columns: readonly InputColumn[];
+      try {
+        columns = await describeColumns(session, { ...input, where: null });
+      } catch (error) {
+        const setting = settingOf(input);
+        const hint = hintFor(codeOf(error) ?? "", setting);
+        return [
+          {
+            path: `${path}.${setting}`,
+            message: `Can't read ${where}${place}: ${messageOf(error)}.`,
+            ...(hint ? { hint } : {}),
+          },
+        ];
+      }
+      const problems = [
+        ...missingColumns(input, columns, path, where),
+        ...misplacedLists(input, columns, path, where),
+      ];
+      if (problems.length > 0) return problems;
+      try {
+        const parts = partsOf({ ...input }, "enrich", columns);
+        await session.client.query(
+          `EXPLAIN ${rawSelect(input, parts, columns, { ranked: true, recent: null })}`,
+        );
+      } catch (error) {
+        return [
+          {
+            path,
+            message: `Can't select from ${where}${place}: ${messageOf(error)}.`,
+            hint: codeOf(error) === AMBIGUOUS ? TWO_OF_A_NAME : lookAt(input),
+          },
+        ];
+      }
+      return [];
+    },
+    { keep: false },
+  );
+}
+
+function missingColumns(
+  input: InputSource,
+  columns: readonly InputColumn[],
+  path: string,
+  where: string,
+): readonly Problem[] {
+  const wanted = [
+    ...input.key.map((column) => ({ at: `${path}.key`, column })),
+    ...(input.cursor ? [{ at: `${path}.cursor`, column: input.cursor.column }] : []),
+    ...Object.entries(input.fields).flatMap(([field, names]) =>
+      names.map((column) => ({ at: `${path}.fields.${field}`, column })),
+    ),
+  ];
+  return wanted
+    .filter(({ column }) => !columns.some((c) => c.name === column))
+    .map(({ at, column }) => ({
+      path: at,
+      message: `${where} has no column ${column}.`,
+      hint: suggestion(column, columns),
+    }));
+}
+
+function misplacedLists(
+  input: InputSource,
+  columns: readonly InputColumn[],
+  path: string,
+  where: string,
+): readonly Problem[] {
+  return Object.entries(input.fields)
+    .filter(([field]) => !listFields.has(field))
+    .flatMap(([field, names]) =>
+      names
+        .filter((name) => columns.some((c) => c.name === name && c.isArray))
+        .map((name) => ({
+          path: `${path}.fields.${field}`,
+          message: `${where} has a list of values in its column ${name}, but ${field} takes a single one.`,
+          hint: "Map a column of single values; only emails and phones take lists.",
+        })),
+    );
+}
+
+/** SQL text as a builder. */
+export function raw(text: string): RawBuilder<unknown> {
+  return sql.raw(text);
+}

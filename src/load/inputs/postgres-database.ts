@@ -1,0 +1,79 @@
+import type pg from "pg";
+import { sql } from "kysely";
+import { to as copyTo } from "pg-copy-streams";
+import type { KnownBy } from "../erasure-warehouse.ts";
+import { type ForeignDatabase, type NamingRow, type Reading, rowColumns } from "./foreign-database.ts";
+import type { InputSource } from "../warehouse.ts";
+import { openLocalInput } from "./foreign-input.ts";
+import {
+  checkInput,
+  describeColumns,
+  isInputCursorValue,
+  partsOf,
+  raw,
+  rawSelect,
+  unblankedParts,
+} from "./input.ts";
+import { inTransaction, openPool } from "../db/session.ts";
+import { normalizedAddress } from "../erasure/suppressed-sql.ts";
+
+/** A Postgres database as one that inputs are read from; connects at the first use. */
+export function openPostgresDatabase(url: string): ForeignDatabase {
+  const pool = openPool(url, 2);
+  return {
+    checkInput: (input) => checkInput(pool, input),
+    isCursorValue: (input, value) => isInputCursorValue(pool, input, value),
+    read: (input, reading: Reading, work) =>
+      inTransaction(
+        pool,
+        async (session) => {
+          const opened = await openLocalInput(session, input, reading);
+          const parts = [...opened.parts, ...opened.otherParts];
+          const columns = rowColumns(input, parts, reading);
+          const copy = (query: string) => session.client.query(copyTo(`COPY (${query}) TO STDOUT`));
+          return work({
+            ...opened,
+            columns,
+            copyText: () => copy(opened.rawRows),
+          });
+        },
+        { keep: false },
+      ),
+    findRows: (input, wanted) => findRows(pool, input, wanted),
+    close: () => pool.end(),
+  };
+}
+
+/** The rows of an input with one of these keys, addresses or PIDs: one look through the input. */
+export async function findRows(
+  pool: pg.Pool,
+  input: InputSource,
+  wanted: KnownBy,
+): Promise<readonly NamingRow[]> {
+  const keys = wanted.rows.filter(({ source }) => source === input.name).map(({ sourceKey }) => sourceKey);
+  if (keys.length + wanted.emails.length + wanted.pids.length === 0) return [];
+  return inTransaction(
+    pool,
+    async (foreign) => {
+      const columns = await describeColumns(foreign, input);
+      const parts = partsOf(input, "enrich", columns);
+      const rows = rawSelect(input, parts, columns, { ranked: false, recent: null });
+      const lists = (field: string) =>
+        parts
+          .filter((part) => part.field === field)
+          .map((part) => (part.isArray ? part.name : `array_remove(ARRAY[${part.name}], NULL)`));
+      const emails = [...lists("emails"), "'{}'::text[]"].join(" || ");
+      const pids = [...lists("service_pid"), "'{}'::text[]"].join(" || ");
+      return foreign.rows<NamingRow>(sql`
+        SELECT source_key AS "sourceKey", emails, pids
+        FROM (SELECT source_key, ${raw(emails)} AS emails, ${raw(pids)} AS pids
+          FROM (SELECT ${raw(["source_key", ...unblankedParts(parts)].join(", "))} FROM (${raw(rows)}) AS r OFFSET 0) AS u
+          OFFSET 0) AS f
+        WHERE source_key IN (SELECT unnest(${keys}::text[]))
+          OR EXISTS (SELECT FROM unnest(emails) AS e(e)
+            WHERE ${raw(normalizedAddress("e"))} IN (SELECT unnest(${[...wanted.emails]}::text[])))
+          OR EXISTS (SELECT FROM unnest(pids) AS p(p) WHERE p IN (SELECT unnest(${[...wanted.pids]}::text[])))`);
+    },
+    { keep: false },
+  );
+}

@@ -1,0 +1,71 @@
+import { sql } from "kysely";
+import type { BudgetPeriod, BudgetUse, RunRef, RunUse, SendingLimits } from "../warehouse.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+
+/** One row of `budget_use`. */
+export interface BudgetRow {
+  readonly budget: string;
+  readonly period: BudgetPeriod;
+  readonly period_key: string;
+}
+
+/**
+ * The rows for the caps of a run: one of its id, and beside it one of the shard. Shards of different divisions may follow each
+ * other under one id: only the first row bounds them together.
+ */
+function runRows(
+  { job, runId, shard }: RunRef,
+  { perRun, perShard }: SendingLimits,
+): readonly (BudgetRow & { readonly most: number | null })[] {
+  const ofRun = { budget: job, period: "run", period_key: runId, most: perRun } as const;
+  if (shard === "0/1") return [ofRun];
+  return [ofRun, { budget: job, period: "shard", period_key: `${runId} ${shard}`, most: perShard }];
+}
+
+/** The rows that a call counts in, each with the most that it may come to; `reservedAt` is ISO 8601, UTC. */
+export function rowsOf(
+  run: RunRef,
+  reservedAt: string,
+  limits: SendingLimits,
+): readonly (BudgetRow & { readonly most: number | null })[] {
+  return [
+    { budget: run.jobType, period: "month", period_key: reservedAt.slice(0, 7), most: limits.perMonth },
+    { budget: run.jobType, period: "day", period_key: reservedAt.slice(0, 10), most: limits.perDay },
+    ...runRows(run, limits),
+  ];
+}
+
+/** Makes rows that aren't there yet, at zero. */
+export async function makeBudgetRows(
+  session: Session,
+  names: SchemaNames,
+  run: RunRef,
+  rows: readonly BudgetRow[],
+): Promise<void> {
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "budget_use")} (budget, period, period_key, records_reserved, _synced_at, _run_id)
+    SELECT budget, period, period_key, 0, now(), ${run.runId}
+    FROM json_to_recordset(${JSON.stringify(rows)}::json) AS r(budget text, period text, period_key text)
+    ORDER BY budget COLLATE "C", period COLLATE "C", period_key COLLATE "C"
+    ON CONFLICT DO NOTHING`);
+}
+
+/** What counts in the budgets of the present day and month. */
+export async function readBudgetUse(session: Session, names: SchemaNames): Promise<readonly BudgetUse[]> {
+  return session.rows<BudgetUse>(sql`
+    SELECT budget, period, period_key AS "periodKey", records_reserved AS records
+    FROM ${tableId(names, "budget_use")}
+    WHERE (period, period_key) IN (('day', ${session.now.slice(0, 10)}), ('month', ${session.now.slice(0, 7)}))
+    ORDER BY budget, period`);
+}
+
+/** Records that a job has reserved in runs of one id. */
+export async function readRunUse(session: Session, names: SchemaNames, run: RunRef): Promise<RunUse> {
+  const rows = await session.rows<{ period: BudgetPeriod; records: number }>(sql`
+    SELECT period, records_reserved AS records FROM ${tableId(names, "budget_use")}
+    WHERE budget = ${run.job}
+      AND (period, period_key) IN (('run', ${run.runId}), ('shard', ${`${run.runId} ${run.shard}`}))`);
+  const of = (period: BudgetPeriod) => rows.find((row) => row.period === period)?.records ?? 0;
+  return { run: of("run"), shard: of("shard") };
+}

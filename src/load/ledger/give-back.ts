@@ -1,0 +1,51 @@
+import { sql } from "kysely";
+import type { LedgerEntry, RunRef } from "../warehouse.ts";
+import { type BudgetRow, rowsOf } from "./budget-rows.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+
+/** Whether it is known that nothing was charged: no answer came, and the outcome leaves no doubt. */
+function isUncharged({ possiblyBilled, recordsMatched }: LedgerEntry): boolean {
+  return !possiblyBilled && recordsMatched === null;
+}
+
+const NO_LIMITS = { perDay: null, perMonth: null, perRun: null, perShard: null };
+
+/**
+ * Gives back what was reserved for attempts that cost nothing, to the periods that it was taken from. Among the last
+ * statements of a transaction, since every call to come waits for these rows.
+ */
+export async function giveBack(
+  session: Session,
+  names: SchemaNames,
+  run: RunRef,
+  entries: readonly LedgerEntry[],
+): Promise<void> {
+  const ids = entries.filter(isUncharged).map(({ callId }) => callId);
+  if (ids.length === 0) return;
+  const calls = await session.rows<{ reserved_at: string; records: number }>(sql`
+    WITH back AS (
+      SELECT call_id, reserved_at, records_reserved FROM ${tableId(names, "api_call")}
+      WHERE call_id = ANY(${ids}::uuid[]) AND records_reserved > 0 ORDER BY call_id FOR UPDATE),
+    emptied AS (
+      UPDATE ${tableId(names, "api_call")} AS c SET records_reserved = 0 FROM back WHERE c.call_id = back.call_id)
+    SELECT reserved_at, records_reserved AS records FROM back`);
+  const rows = calls.flatMap(({ reserved_at, records }) =>
+    rowsOf(run, reserved_at, NO_LIMITS).map((row): BudgetRow & { readonly records: number } => ({
+      ...row,
+      records,
+    })),
+  );
+  if (rows.length === 0) return;
+  await session.change(sql`
+    WITH back AS (
+      SELECT budget, period, period_key, sum(records)::bigint AS records FROM json_to_recordset(${JSON.stringify(rows)}::json)
+        AS r(budget text, period text, period_key text, records bigint) GROUP BY 1, 2, 3),
+    locked AS (
+      SELECT u.budget, u.period, u.period_key, back.records
+      FROM ${tableId(names, "budget_use")} AS u JOIN back USING (budget, period, period_key)
+      ORDER BY u.budget COLLATE "C", u.period COLLATE "C", u.period_key COLLATE "C" FOR UPDATE OF u)
+    UPDATE ${tableId(names, "budget_use")} AS u
+    SET records_reserved = u.records_reserved - l.records, _synced_at = now(), _run_id = ${run.runId}
+    FROM locked AS l WHERE (u.budget, u.period, u.period_key) = (l.budget, l.period, l.period_key)`);
+}

@@ -1,0 +1,29 @@
+import { sql } from "kysely";
+import type { LedgerDay } from "../warehouse.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+
+const dayOf = (column: string) => sql`to_char(${sql.id(column)} AT TIME ZONE 'UTC', 'YYYY-MM-DD')`;
+
+/** What was sent and rejected on each of the last days (UTC) by each job, newest first. */
+export async function readLedgerDays(
+  session: Session,
+  names: SchemaNames,
+  days: number,
+): Promise<readonly LedgerDay[]> {
+  const since = sql`date_trunc('day', now()) - make_interval(days => ${days - 1})`;
+  return session.rows<LedgerDay>(sql`
+    WITH called AS (
+      SELECT ${dayOf("reserved_at")} AS day, job, count(*) AS calls, sum(records_reserved)::bigint AS sent,
+        coalesce(sum(records_matched), 0)::bigint AS matched,
+        coalesce(sum(records_reserved) FILTER (WHERE possibly_billed), 0)::bigint AS in_doubt,
+        sum(records_possibly_billed_twice)::bigint AS twice
+      FROM ${tableId(names, "api_call")} WHERE reserved_at >= ${since} GROUP BY 1, 2),
+    rejected AS (
+      SELECT ${dayOf("created_at")} AS day, job, count(*) AS rejected
+      FROM ${tableId(names, "reject")} WHERE created_at >= ${since} GROUP BY 1, 2)
+    SELECT day, job, coalesce(calls, 0) AS calls, coalesce(sent, 0) AS "recordsSent", coalesce(matched, 0) AS "recordsMatched",
+      coalesce(rejected, 0) AS "recordsRejected", coalesce(in_doubt, 0) AS "possiblyBilled",
+      coalesce(twice, 0) AS "possiblyBilledTwice"
+    FROM called FULL JOIN rejected USING (day, job) ORDER BY day DESC, job`);
+}

@@ -1,0 +1,106 @@
+import { sql } from "kysely";
+import type { Drift } from "../../schemas/drift.ts";
+import { type RunCounter, runCounters } from "../../schemas/ops.ts";
+import type { Asker } from "./books.ts";
+import type { CounterDelta, LedgerEntry, RunRef } from "../warehouse.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+
+/**
+ * Notes the outcome of attempts in the ledger, of calls that were reserved and of others; returns the ids of those whose
+ * outcome was not known before. Calls that are in doubt no longer are forgotten as such; records that an answer leaves out
+ * stay in doubt.
+ */
+export async function settleLedger(
+  session: Session,
+  names: SchemaNames,
+  run: Asker,
+  entries: readonly LedgerEntry[],
+): Promise<ReadonlySet<string>> {
+  if (entries.length === 0) return new Set();
+  const leavingOut = entries.filter(({ leavesOut }) => leavesOut).map(({ callId }) => callId);
+  const rows = await session.rows<{ call_id: string }>(sql`
+    WITH settled AS (
+      INSERT INTO ${tableId(names, "api_call")} AS t (call_id, run_id, job, endpoint, api_request_id, started_at,
+        request_completed_at, milliseconds, http_status, attempt, records_sent, records_matched, response_bytes,
+        possibly_billed, records_reserved, records_possibly_billed_twice, is_sent, settled_at, _synced_at)
+      SELECT "callId", ${run.runId}, ${run.job}, endpoint, "apiRequestId", "startedAt", "requestCompletedAt", milliseconds,
+        "httpStatus", attempt, "recordsSent", "recordsMatched", "responseBytes", "possiblyBilled", 0, "possiblyBilledTwice",
+        "isSent", now(), now()
+      FROM json_to_recordset(${JSON.stringify(entries)}::json) AS e("callId" uuid, endpoint text, "apiRequestId" text,
+        "startedAt" timestamptz, "requestCompletedAt" timestamptz, milliseconds bigint, "httpStatus" bigint, attempt int,
+        "recordsSent" bigint, "recordsMatched" bigint, "responseBytes" bigint, "possiblyBilled" boolean,
+        "possiblyBilledTwice" bigint, "isSent" boolean)
+      ON CONFLICT (call_id) DO UPDATE SET api_request_id = excluded.api_request_id, started_at = excluded.started_at,
+        request_completed_at = excluded.request_completed_at, milliseconds = excluded.milliseconds,
+        http_status = excluded.http_status, attempt = excluded.attempt, records_sent = excluded.records_sent,
+        records_matched = excluded.records_matched, response_bytes = excluded.response_bytes,
+        possibly_billed = excluded.possibly_billed,
+        records_possibly_billed_twice = excluded.records_possibly_billed_twice, is_sent = excluded.is_sent, settled_at = excluded.settled_at,
+        _synced_at = excluded._synced_at
+        WHERE t.settled_at IS NULL
+      RETURNING call_id, possibly_billed),
+    certain AS (
+      DELETE FROM ${tableId(names, "call_in_doubt")} AS d USING settled AS s
+      WHERE d.call_id = s.call_id AND NOT s.possibly_billed
+        AND s.call_id <> ALL(${leavingOut}::uuid[]))
+    SELECT call_id::text FROM settled`);
+  return new Set(rows.map((row) => row.call_id));
+}
+
+/** Adds up drift; in the order of the key, so that parallel loaders can't deadlock. */
+export async function upsertDrift(
+  session: Session,
+  names: SchemaNames,
+  run: RunRef,
+  drift: readonly Drift[],
+): Promise<void> {
+  if (drift.length === 0) return;
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "schema_drift")} AS t
+      (endpoint, path, kind, observed_type, occurrences, first_seen_at, last_seen_at, _synced_at, _run_id)
+    SELECT endpoint, left(path, 500), kind, (array_agg("observedType"))[1], sum(occurrences), now(), now(), now(), ${run.runId}
+    FROM json_to_recordset(${JSON.stringify(drift)}::json)
+      AS d(endpoint text, path text, kind text, "observedType" text, occurrences bigint)
+    GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+    ON CONFLICT (endpoint, path, kind) DO UPDATE SET observed_type = excluded.observed_type,
+      occurrences = t.occurrences + excluded.occurrences, last_seen_at = now(), _synced_at = now(), _run_id = excluded._run_id`);
+}
+
+/** Notes which tables a commit changed, for `table_freshness`. */
+export async function touchTables(
+  session: Session,
+  names: SchemaNames,
+  run: RunRef,
+  tables: readonly string[],
+): Promise<void> {
+  if (tables.length === 0) return;
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "table_load")} (table_name, job, last_success_at, last_changed_at, _synced_at, _run_id)
+    SELECT name, ${run.job}, NULL, now(), now(), ${run.runId} FROM unnest(${[...tables].toSorted()}::text[]) AS u(name)
+    ON CONFLICT (table_name, job) DO UPDATE SET last_changed_at = now(), _synced_at = now(), _run_id = excluded._run_id`);
+}
+
+const counterNames = Object.keys(runCounters) as RunCounter[];
+
+/**
+ * Adds to the run's counters and moves `safe_until`. The last statement before COMMIT: its row lock is what parallel
+ * loaders wait for. Returns the row's `_synced_at`, as text; null without a row.
+ */
+export async function addCounters(
+  session: Session,
+  names: SchemaNames,
+  run: RunRef,
+  delta: CounterDelta,
+  safeUntil: string | null,
+): Promise<string | null> {
+  const set = counterNames
+    .filter((name) => (delta[name] ?? 0) !== 0)
+    .map((name) => sql`${sql.id(name)} = ${sql.id(name)} + ${delta[name] ?? 0}`);
+  const [row] = await session.rows<{ at: string }>(sql`
+    UPDATE ${tableId(names, "sync_run")}
+    SET ${sql.join([...set, sql`safe_until = greatest(safe_until, ${safeUntil}::timestamptz)`, sql`_synced_at = clock_timestamp()`])}
+    WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}
+    RETURNING _synced_at::text AS at`);
+  return row?.at ?? null;
+}

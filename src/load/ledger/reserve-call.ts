@@ -1,0 +1,96 @@
+import { sql } from "kysely";
+import type { BudgetPeriod, CallGrant, CallReservation, RunRef } from "../warehouse.ts";
+import { makeBudgetRows, rowsOf } from "./budget-rows.ts";
+import { HASH_BYTES, packHashes } from "./call-in-doubt.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+
+/** Where a call's records are reserved. */
+export interface ReservePlace {
+  readonly names: SchemaNames;
+  readonly run: RunRef;
+  /** Does some work in one transaction of the run. */
+  readonly inTransaction: <Result>(work: (session: Session) => Promise<Result>) => Promise<Result>;
+}
+
+/** Midnight may come between the making of a row and its use. */
+const MAX_TRIES = 3;
+
+/**
+ * Raises every counter that a call counts in by as many of its records as all limits allow, and writes the call as under
+ * way: one statement, which ends with the counters' rows locked until COMMIT.
+ * @param isAgain the reply to an earlier try may have been lost: then it tells what that was granted.
+ */
+export async function reserveCall(
+  place: ReservePlace,
+  call: CallReservation,
+  isAgain: boolean,
+): Promise<CallGrant> {
+  const { names, run, inTransaction } = place;
+  for (let attempt = 1; attempt <= MAX_TRIES; attempt++) {
+    const grant = await inTransaction(async (session) => {
+      const earlier = isAgain ? await readGrant(session, names, call.callId) : null;
+      return earlier ?? (await tryReserve(session, place, call));
+    });
+    if (grant) return grant;
+    // In a transaction of its own: who held the rows that are there while waiting for one that another process makes would
+    // keep that process from ever coming to an end.
+    await inTransaction((session) =>
+      makeBudgetRows(session, names, run, rowsOf(run, session.now, call.limits)),
+    );
+  }
+  throw new Error("A row of budget_use vanished while it was being used.");
+}
+
+/** What the call was granted before; null when it wasn't. */
+async function readGrant(session: Session, names: SchemaNames, callId: string): Promise<CallGrant | null> {
+  const [row] = await session.rows<{ granted: number }>(sql`
+    SELECT records_reserved AS granted FROM ${tableId(names, "api_call")} WHERE call_id = ${callId}`);
+  return row ? { granted: row.granted, limitedBy: null } : null;
+}
+
+/** Null when a counter's row is missing: the first call of a period. */
+async function tryReserve(
+  session: Session,
+  { names, run }: ReservePlace,
+  call: CallReservation,
+): Promise<CallGrant | null> {
+  const rows = rowsOf(run, session.now, call.limits);
+  const hashes = packHashes(call.recordHashes);
+  const wanted = call.recordHashes.length;
+  // FOR UPDATE waits for whoever holds a row and then sees what they made of it, in the order of the key, so that nobody
+  // waits for each other; the update below finds the rows locked by us.
+  const [found] = await session.rows<{ rows: number; granted: number; limited_by: BudgetPeriod | null }>(sql`
+    WITH wanted AS (
+      SELECT budget, period, period_key, most FROM json_to_recordset(${JSON.stringify(rows)}::json)
+        AS w(budget text, period text, period_key text, most bigint)),
+    locked AS (
+      SELECT u.budget, u.period, u.period_key, w.most - u.records_reserved AS rest
+      FROM ${tableId(names, "budget_use")} AS u JOIN wanted AS w USING (budget, period, period_key)
+      ORDER BY u.budget COLLATE "C", u.period COLLATE "C", u.period_key COLLATE "C"
+      FOR UPDATE OF u),
+    found AS (
+      SELECT count(*) AS rows, greatest(0, least(${wanted}::bigint, min(rest))) AS granted FROM locked),
+    call AS (SELECT granted FROM found WHERE rows = ${rows.length} AND granted > 0),
+    raised AS (
+      UPDATE ${tableId(names, "budget_use")} AS u
+      SET records_reserved = u.records_reserved + call.granted, _synced_at = now(), _run_id = ${run.runId}
+      FROM locked AS l CROSS JOIN call
+      WHERE (u.budget, u.period, u.period_key) = (l.budget, l.period, l.period_key)),
+    ledger AS (
+      INSERT INTO ${tableId(names, "api_call")} (call_id, run_id, job, endpoint, started_at, attempt, records_sent,
+        response_bytes, possibly_billed, budget, reserved_at, records_reserved, records_possibly_billed_twice, _synced_at)
+      SELECT ${call.callId}::uuid, ${run.runId}, ${run.job}, ${call.endpoint}, ${call.startedAt}::timestamptz, ${call.attempt},
+        granted, 0, true, ${run.jobType}, now(), granted, 0, now()
+      FROM call),
+    doubt AS (
+      INSERT INTO ${tableId(names, "call_in_doubt")} (call_id, job, record_hashes, _synced_at, _run_id)
+      SELECT ${call.callId}::uuid, ${run.job}, substring(${hashes}::bytea FROM 1 FOR ${HASH_BYTES} * granted::int),
+        now(), ${run.runId}
+      FROM call)
+    SELECT rows, granted, (SELECT period FROM locked WHERE rest IS NOT NULL
+      ORDER BY rest, period IN ('run', 'shard'), period = 'day' LIMIT 1) AS limited_by
+    FROM found`);
+  if (!found || found.rows < rows.length) return null;
+  return { granted: found.granted, limitedBy: found.granted === 0 ? found.limited_by : null };
+}

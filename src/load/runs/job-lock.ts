@@ -1,0 +1,239 @@
+import { createHash } from "node:crypto";
+import { sql } from "kysely";
+import { codeOf, LockLostError, StopJobError } from "../../errors.ts";
+import type { LockHolder, LockReply, LockRequest, RunRef } from "../warehouse.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+
+/** How long a takeover waits for a commit of the former owner that is under way. */
+const COMMIT_TIMEOUT = "30s";
+
+/** A row of `job_lock`. */
+interface LockRow extends LockHolder {
+  readonly ownerToken: string;
+  readonly isReleased: boolean;
+}
+
+/**
+ * Gets the lock of a job or a shard of it, by compare-and-set: those who want the same job come one after the other. The
+ * row is taken FOR UPDATE, which a heartbeat doesn't do, so that a raised epoch waits for every fence that has passed.
+ */
+export async function acquireLock(
+  session: Session,
+  names: SchemaNames,
+  request: LockRequest,
+): Promise<LockReply> {
+  const { job, shard } = request;
+  await session.rows(
+    sql`SELECT pg_advisory_xact_lock(hashtextextended(${JSON.stringify(["person-etl", names.ops, job])}, 0))`,
+  );
+  const known = await readRows(session, names, job);
+  const inTheWay = known.filter((row) => isInTheWay(row, shard));
+  const refusal = refusalBy(inTheWay, request);
+  if (refusal) return refusal;
+  await endSessions(session, inTheWay);
+  // A holder that was thought to be gone may have given a sign of life in the meantime.
+  const locked = await lockRows(session, names, job, inTheWay);
+  const lateRefusal = refusalBy(locked, request);
+  if (lateRefusal) return lateRefusal;
+  // Nothing that began since can commit any more: what is still there of the former owner only stands in the way.
+  await endSessions(session, inTheWay);
+  const takenOver = locked.filter((row) => !row.isReleased);
+  const others = takenOver.filter((row) => row.shard !== shard).map((row) => row.shard);
+  await session.change(sql`
+    UPDATE ${tableId(names, "job_lock")} SET epoch = epoch + 1, released_at = clock_timestamp(), _synced_at = now()
+    WHERE job = ${job} AND shard = ANY(${others}::text[])`);
+  const epoch = (locked.find((row) => row.shard === shard)?.epoch ?? 0) + 1;
+  await writeOwner(session, names, request, epoch);
+  await closeAbandonedRuns(session, names, job, shard);
+  const { runId, jobType } = request;
+  return { kind: "held", run: { runId, job, jobType, shard, epoch }, tookOver: takenOver.map(holderOf) };
+}
+
+/** The sign of life; false when the lock is lost. */
+export async function renewLock(
+  session: Session,
+  names: SchemaNames,
+  run: RunRef,
+  lifeMs: number,
+): Promise<boolean> {
+  const renewed = await session.change(sql`
+    UPDATE ${tableId(names, "job_lock")} SET heartbeat_at = clock_timestamp(), _synced_at = clock_timestamp(),
+      expires_at = clock_timestamp() + ${lifeMs} * interval '1 millisecond' WHERE ${isHeldBy(run)}`);
+  return renewed > 0;
+}
+
+/** Gives the lock back, if it is still held. */
+export async function releaseLock(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
+  await session.change(sql`
+    UPDATE ${tableId(names, "job_lock")} SET released_at = clock_timestamp(), _synced_at = clock_timestamp()
+    WHERE ${isHeldBy(run)}`);
+}
+
+/**
+ * The last statement before the COMMIT of everything that is done for a run: throws unless the run holds its lock, and
+ * keeps it from being taken over until the COMMIT is done. Hinders neither heartbeats nor other loaders of the run.
+ */
+export async function fence(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
+  const held = await session.rows(
+    sql`SELECT FROM ${tableId(names, "job_lock")} WHERE ${isHeldBy(run)} FOR KEY SHARE`,
+  );
+  if (held.length === 0) throw lockLost(run);
+}
+
+/** Throws unless the run holds its lock; a look only, which keeps nobody from taking it over. */
+export async function requireLock(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
+  const held = await session.rows(sql`SELECT FROM ${tableId(names, "job_lock")} WHERE ${isHeldBy(run)}`);
+  if (held.length === 0) throw lockLost(run);
+}
+
+/** What ends a run that has lost its lock. */
+function lockLost(run: RunRef): LockLostError {
+  return new LockLostError(
+    `${run.job}: another process has taken the job over, so this one sends and writes nothing more. What it had ` +
+      "committed before is kept; `status` shows who runs the job now.",
+  );
+}
+
+/** Who holds a job at the moment; nobody where the table is still to be made by a migration. */
+export async function readHolders(
+  session: Session,
+  names: SchemaNames,
+  job: string,
+): Promise<readonly LockHolder[]> {
+  const [table] = await session.rows<{ exists: boolean }>(sql`
+    SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = ${names.ops} AND tablename = 'job_lock') AS exists`);
+  if (!table?.exists) return [];
+  const rows = await readRows(session, names, job);
+  return rows.filter((row) => !row.isReleased).map(holderOf);
+}
+
+/** Name of the sessions in which transactions of a run are made, so that a takeover can end exactly those. */
+export function sessionName(names: SchemaNames, run: Pick<RunRef, "job" | "shard" | "epoch">): string {
+  return `person-etl ${ownerToken(names, run)}`;
+}
+
+function ownerToken(
+  names: SchemaNames,
+  { job, shard, epoch }: Pick<RunRef, "job" | "shard" | "epoch">,
+): string {
+  const owner = JSON.stringify([names.ops, job, shard, epoch]);
+  return createHash("sha256").update(owner).digest("hex").slice(0, 24);
+}
+
+const isHeldBy = ({ job, shard, epoch }: RunRef) =>
+  sql`job = ${job} AND shard = ${shard} AND epoch = ${epoch} AND released_at IS NULL`;
+
+const lockRow = sql`job, shard, epoch, owner_token AS "ownerToken", run_id AS "runId", host, pid, machine,
+  process_start AS "processStart", acquired_at AS "acquiredAt", heartbeat_at AS "heartbeatAt", expires_at AS "expiresAt",
+  expires_at <= clock_timestamp() AS "isExpired", released_at IS NOT NULL AS "isReleased"`;
+
+function readRows(session: Session, names: SchemaNames, job: string): Promise<readonly LockRow[]> {
+  return session.rows<LockRow>(sql`
+    SELECT ${lockRow} FROM ${tableId(names, "job_lock")} WHERE job = ${job} ORDER BY shard`);
+}
+
+/** The same shard, or a shard of another division: both could send what we send. */
+function isInTheWay(row: LockRow, shard: string): boolean {
+  return row.shard === shard || shardCountOf(row.shard) !== shardCountOf(shard);
+}
+
+/** `4` of `1/4`. */
+function shardCountOf(shard: string): string {
+  return shard.slice(shard.indexOf("/") + 1);
+}
+
+function refusalBy(rows: readonly LockRow[], { dead }: LockRequest): LockReply | null {
+  const isDead = (row: LockRow) =>
+    dead.some(({ shard, epoch }) => row.shard === shard && row.epoch === epoch);
+  const alive = rows.filter((row) => !row.isReleased && !row.isExpired && !isDead(row));
+  return alive.length === 0 ? null : { kind: "refused", holders: alive.map(holderOf) };
+}
+
+function holderOf(row: LockRow): LockHolder {
+  const { ownerToken: _token, isReleased: _released, ...holder } = row;
+  return holder;
+}
+
+/**
+ * Ends what former owners left behind in the server: a COPY whose client has stopped outlives every timeout and every
+ * cancellation. Sessions of another role may be out of our reach; then what they are committing is waited for.
+ */
+async function endSessions(session: Session, owners: readonly LockRow[]): Promise<void> {
+  const sessionNames = owners.map((row) => `person-etl ${row.ownerToken}`);
+  await session.client.query("SAVEPOINT before_ending");
+  try {
+    await session.rows(sql`
+      SELECT pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
+      WHERE datname = current_database() AND application_name = ANY(${sessionNames}::text[]) AND pid <> pg_backend_pid()`);
+  } catch (error) {
+    if (codeOf(error) !== "42501") throw error;
+    await session.client.query("ROLLBACK TO SAVEPOINT before_ending");
+  }
+}
+
+/** Locks the rows against fences, once those that have passed have committed; returns them as they are by then. */
+async function lockRows(
+  session: Session,
+  names: SchemaNames,
+  job: string,
+  rows: readonly LockRow[],
+): Promise<readonly LockRow[]> {
+  await session.client.query(`SET LOCAL lock_timeout = '${COMMIT_TIMEOUT}'`);
+  try {
+    return await session.rows<LockRow>(sql`
+      SELECT ${lockRow} FROM ${tableId(names, "job_lock")}
+      WHERE job = ${job} AND shard = ANY(${rows.map((row) => row.shard)}::text[]) ORDER BY shard FOR UPDATE`);
+  } catch (error) {
+    if (codeOf(error) !== "55P03") throw error;
+    const former = rows.map((row) => `person-etl ${row.ownerToken}`).join("', '");
+    throw new StopJobError(
+      "takeover_blocked",
+      `${job}: the job's former owner has a commit under way that doesn't end, so it can't be taken over. Look at the ` +
+        `sessions whose application_name is '${former}' in pg_stat_activity, and end them with pg_terminate_backend ` +
+        "as a role that may.",
+      { cause: error },
+    );
+  }
+}
+
+async function writeOwner(
+  session: Session,
+  names: SchemaNames,
+  request: LockRequest,
+  epoch: number,
+): Promise<void> {
+  const { job, shard, runId, process, lifeMs } = request;
+  await session.change(sql`
+    INSERT INTO ${tableId(names, "job_lock")} (job, shard, epoch, owner_token, run_id, host, pid, machine,
+      process_start, acquired_at, heartbeat_at, expires_at, released_at, _synced_at)
+    SELECT ${job}, ${shard}, ${epoch}, ${ownerToken(names, { job, shard, epoch })}, ${runId}, ${process.host},
+      ${process.pid}, ${process.machine}, ${process.processStart}, at, at,
+      at + ${lifeMs} * interval '1 millisecond', NULL, at
+    FROM (SELECT clock_timestamp() AS at) AS moment
+    ON CONFLICT (job, shard) DO UPDATE SET epoch = excluded.epoch, owner_token = excluded.owner_token,
+      run_id = excluded.run_id, host = excluded.host, pid = excluded.pid, machine = excluded.machine,
+      process_start = excluded.process_start, acquired_at = excluded.acquired_at,
+      heartbeat_at = excluded.heartbeat_at, expires_at = excluded.expires_at, released_at = NULL,
+      _synced_at = excluded._synced_at`);
+}
+
+/**
+ * Closes the runs that nobody goes on with: those of our shard, and of every other one that nobody holds. What nothing
+ * was noted of remains.
+ */
+async function closeAbandonedRuns(
+  session: Session,
+  names: SchemaNames,
+  job: string,
+  shard: string,
+): Promise<void> {
+  await session.change(sql`
+    UPDATE ${tableId(names, "sync_run")} AS r SET status = 'failed', finished_at = now(), _synced_at = now(),
+      safe_until = NULL, error = 'The process ended without closing this run.',
+      records_remaining = greatest(0, records_read - records_unchanged - records_duplicate - records_suppressed
+        - records_waiting - records_sent - records_rejected_before_sending)
+    WHERE job = ${job} AND status = 'running' AND NOT EXISTS (
+      SELECT FROM ${tableId(names, "job_lock")} AS l
+      WHERE l.job = r.job AND l.shard = r.shard AND l.shard <> ${shard} AND l.released_at IS NULL)`);
+}

@@ -1,0 +1,37 @@
+import { sql } from "kysely";
+import type pg from "pg";
+import type { Retention } from "../retention-warehouse.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import { inTransaction } from "../db/session.ts";
+
+/** Removes what has grown too old, each table in a transaction of its own. */
+export async function removeOld(
+  pool: pg.Pool,
+  names: SchemaNames,
+  retentions: readonly Retention[],
+): Promise<Readonly<Record<string, number>>> {
+  const removed: Record<string, number> = {};
+  for (const { rule, keepMs } of retentions) {
+    const table = tableId(names, rule.table);
+    const age = sql.id(rule.age);
+    const isNewest = rule.keepNewestOf
+      ? sql`OR NOT EXISTS (SELECT FROM ${table} AS n WHERE n.${age} > t.${age}
+          AND ${sql.join(
+            rule.keepNewestOf.map((name) => sql`n.${sql.id(name)} IS NOT DISTINCT FROM t.${sql.id(name)}`),
+            sql` AND `,
+          )})`
+      : sql``;
+    const until = sql`now() - ${keepMs} * interval '1 millisecond'`;
+    removed[rule.table] = await inTransaction(pool, async (session) => {
+      const rows = await session.change(sql`
+        DELETE FROM ${table} AS t WHERE t.${age} < ${until} AND NOT (false ${isNewest})`);
+      if (rule.noteIn && rows > 0) {
+        const note = sql.id(rule.noteIn);
+        await session.change(sql`
+          UPDATE ${tableId(names, "warehouse_identity")} SET ${note} = greatest(${note}, ${until}), _synced_at = now()`);
+      }
+      return rows;
+    });
+  }
+  return removed;
+}
