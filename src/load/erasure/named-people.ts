@@ -1,6 +1,11 @@
 import type { Cell } from "../../schemas/convert.ts";
 import { addressLists, type NamingList, relativeLists, SPOUSE } from "./naming-lists.ts";
-import { type EncodedGroup, type EncodedPerson, withListRows, withScalarRow } from "../answers/person-groups.ts";
+import {
+  type EncodedGroup,
+  type EncodedPerson,
+  withListRows,
+  withScalarRow,
+} from "../answers/person-groups.ts";
 import { createRowStore, decodeRows } from "../answers/row-store.ts";
 
 function valuesAt(person: EncodedPerson, places: readonly NamingList[]): readonly string[] {
