@@ -53,6 +53,8 @@ export interface StagedFiles {
   readonly files: readonly string[];
   /** Number of lines in all files. */
   readonly lines: number;
+  /** Bytes of the longest line, uncompressed. */
+  readonly longestLineBytes: number;
 }
 
 /** A change of one table in the transaction of a batch. */

@@ -1,0 +1,48 @@
+import { tables as declared, tableNamed } from "../schemas/registry.ts";
+import { column, type Table } from "../schemas/table.ts";
+import type { View } from "../schemas/view.ts";
+import type { Catalog, PublishedTable } from "./destination.ts";
+
+/** Freshness of every table at the snapshot that a destination stands at; a view in Postgres, a table in destinations. */
+export const freshnessTable: PublishedTable = {
+  name: "table_freshness",
+  room: "ops",
+  doc: "Freshness of each table at the snapshot of the last batch that left no change waiting. Incremental readers read rows up to `safe_until`.",
+  key: ["table_name"],
+  root: "table_freshness",
+  rootKey: ["table_name"],
+  columns: [
+    column("table_name", "text", "none", "The table.", true),
+    column("last_success_at", "timestamptz", "none", "End of the last run that succeeded."),
+    column("last_changed_at", "timestamptz", "none", "Last change of a row."),
+    column("safe_until", "timestamptz", "none", "Every row with an older `_synced_at` is here."),
+  ],
+};
+
+function published(table: Table): PublishedTable {
+  const { name, room, doc, key, columns, parent } = table;
+  return { name, room, doc, key, columns, root: parent ?? name, rootKey: tableNamed(parent ?? name).key };
+}
+
+/** Names of all tables that can be published. */
+export const publishableNames: readonly string[] = declared
+  .filter(({ room }) => room === "data" || room === "ops")
+  .map(({ name }) => name);
+
+/** Builds the catalog of a destination. `only` lists its tables; null stands for all. */
+export function buildCatalog(views: readonly View[], only: readonly string[] | null): Catalog {
+  const names = new Set(only ?? publishableNames);
+  const tables = declared
+    .filter(({ name }) => names.has(name) && publishableNames.includes(name))
+    .map(published);
+  const known = new Set(tables.map(({ name }) => name));
+  // Freshness of tables that aren't here would mislead.
+  if (only === null) known.add(freshnessTable.name);
+  const kept: View[] = [];
+  for (const view of views) {
+    if (!view.reads.every((name) => known.has(name))) continue;
+    kept.push(view);
+    known.add(view.name);
+  }
+  return { tables: only === null ? [...tables, freshnessTable] : tables, views: kept };
+}

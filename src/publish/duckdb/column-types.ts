@@ -1,0 +1,33 @@
+import type { ColumnType } from "../../schemas/field.ts";
+
+/** DuckDB's side of a declared type. */
+interface DuckType {
+  /** Type of the column. */
+  readonly type: string;
+  /** Type that the files are read as; text where DuckDB's JSON reader would round or rewrite the value. */
+  readonly read: string;
+  /** Expression that turns the value read into the column's type. */
+  readonly convert?: (value: string) => string;
+}
+
+/** DuckDB types by declared type. */
+export const duckTypes: Readonly<Record<ColumnType, DuckType>> = {
+  text: { type: "VARCHAR", read: "VARCHAR" },
+  integer: { type: "BIGINT", read: "BIGINT" },
+  position: { type: "INTEGER", read: "INTEGER" },
+  numeric: { type: "DECIMAL(38,20)", read: "VARCHAR" },
+  boolean: { type: "BOOLEAN", read: "BOOLEAN" },
+  date: { type: "DATE", read: "VARCHAR" },
+  timestamptz: { type: "TIMESTAMPTZ", read: "VARCHAR" },
+  timestamp: { type: "TIMESTAMP", read: "VARCHAR" },
+  json: { type: "JSON", read: "VARCHAR" },
+  uuid: { type: "UUID", read: "VARCHAR" },
+  bytes: { type: "BLOB", read: "VARCHAR", convert: (value) => `from_base64(${value})` },
+};
+
+/** Expression that converts a staged column to its declared type. */
+export function convertStaged(type: ColumnType, value: string): string {
+  const { type: target, read, convert } = duckTypes[type];
+  if (convert) return convert(value);
+  return target === read ? value : `CAST(${value} AS ${target})`;
+}

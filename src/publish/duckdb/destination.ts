@@ -1,0 +1,211 @@
+import { createHash } from "node:crypto";
+import { access, constants, copyFile, mkdir, open, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { FixConfigurationError } from "../../errors.ts";
+import type {
+  BatchRef,
+  Catalog,
+  CommitOutcome,
+  Destination,
+  DestinationFinding,
+  Measure,
+  PublishedTable,
+  StagedBatch,
+  StagedFiles,
+} from "../destination.ts";
+import { explainDuckDb } from "./explain.ts";
+import { quoteText } from "./quote.ts";
+import { releaseFile, replaceFile } from "./release-file.ts";
+import { copyDatabase, type DuckSession, openDuckDb, type TextRow } from "./session.ts";
+import * as statements from "./statements.ts";
+
+/** A DuckDB file that analysts open. */
+export interface DuckDbTarget {
+  readonly type: "duckdb";
+  readonly name: string;
+  /** File that is replaced as a whole after each publication. */
+  readonly path: string;
+  /** Folder of the file that batches are applied to: an open session, even a reader's, would lock `path`. */
+  readonly folder: string;
+  readonly schemas: statements.SchemaNames;
+}
+
+/** Opens a DuckDB destination; touches no file before the first use. */
+export function openDuckDbDestination(target: DuckDbTarget): Destination {
+  const { name, path, folder, schemas } = target;
+  const own = join(folder, `${name}.duckdb`);
+  let opened: Promise<DuckSession> | null = null;
+
+  async function openOwn(): Promise<DuckSession> {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const isRestored = !(await exists(own)) && (await exists(path));
+    if (isRestored) await copyFile(path, own);
+    const session = await openDuckDb(own, join(folder, `${name}.tmp`));
+    try {
+      if (isRestored && !(await statements.hasState(session))) throw foreignFile(name);
+      await session.transaction(() => statements.prepare(session));
+      return session;
+    } catch (error) {
+      session.close();
+      if (isRestored) await rm(own, { force: true });
+      throw error;
+    }
+  }
+
+  /** The session on the own file, opened at the first use. */
+  function session(): Promise<DuckSession> {
+    opened ??= openOwn().catch((error: unknown) => {
+      opened = null;
+      throw error;
+    });
+    return opened;
+  }
+
+  async function close(): Promise<void> {
+    const last = opened;
+    opened = null;
+    (await last?.catch(() => null))?.close();
+  }
+
+  /** Writes the own file anew, without freed blocks: those keep deleted values. */
+  async function purge(): Promise<void> {
+    const rewritten = `${own}.new`;
+    await rm(rewritten, { force: true });
+    await copyDatabase(await session(), rewritten);
+    await close();
+    await replaceFile(rewritten, own);
+  }
+
+  return {
+    name,
+    description: `DuckDB file ${path}`,
+    keysPerBatch: 100_000,
+
+    check: () => checkFiles(name, path),
+
+    async migrate(catalog: Catalog) {
+      const db = await session();
+      const fingerprint = createHash("sha256").update(describe(catalog)).digest("hex");
+      if ((await statements.readState(db))["catalog"] === fingerprint) return;
+      await db.transaction(async () => {
+        for (const statement of statements.catalogStatements(catalog, schemas)) await db.run(statement);
+        await db.run(`UPDATE person_etl.state SET catalog = ${quoteText(fingerprint)}, released_id = NULL`);
+      });
+    },
+
+    async position() {
+      return positionOf(await statements.readState(await session()));
+    },
+
+    async stage(_batch: BatchRef, staged: StagedFiles) {
+      const db = await session();
+      await db.transaction(async () => {
+        for (const statement of statements.stageStatements(staged)) await db.run(statement);
+      });
+    },
+
+    async commit(batch: StagedBatch) {
+      const db = await session();
+      const outcome = await db.transaction(async (): Promise<CommitOutcome> => {
+        const at = positionOf(await statements.readState(db))?.id ?? null;
+        if (at === batch.id) return "present";
+        if (at !== batch.follows) return "refused";
+        for (const statement of statements.commitStatements(batch, schemas)) await db.run(statement);
+        return "committed";
+      });
+      await db.run(statements.dropStaging);
+      return outcome;
+    },
+
+    async finish() {
+      const state = await statements.readState(await session());
+      if (state["id"] === null || (state["released_id"] === state["id"] && (await exists(path)))) return;
+      if (state["must_purge"] === "true") await purge();
+      const db = await session();
+      await db.run("CHECKPOINT");
+      await releaseFile(own, path);
+      await db.run("UPDATE person_etl.state SET released_id = id, must_purge = false");
+    },
+
+    async measure(tables: readonly PublishedTable[]) {
+      const db = await session();
+      const known = await statements.tableNames(db, schemas);
+      const measures: Measure[] = [];
+      for (const table of tables) {
+        const [row] = known.has(`${schemas[table.room]}.${table.name}`)
+          ? await db.rows(statements.measureQuery(table, schemas))
+          : [];
+        measures.push({
+          table: table.name,
+          rows: BigInt(row?.["rows"] ?? "0"),
+          syncedAtMicros: row?.["micros"] ?? "0",
+        });
+      }
+      return measures;
+    },
+
+    explain: (error) => explainDuckDb(error, name, path),
+    close,
+  };
+}
+
+function positionOf(state: TextRow): { readonly number: number; readonly id: string } | null {
+  const { number, id } = state;
+  return number && id ? { number: Number(number), id } : null;
+}
+
+/** Everything of a catalog that the file's tables, comments and views are made of, as text. */
+function describe({ tables, views }: Catalog): string {
+  return JSON.stringify([
+    tables,
+    views.map((view) => ({ ...view, text: view.select("duckdb", (name) => name) })),
+  ]);
+}
+
+async function checkFiles(name: string, path: string): Promise<readonly DestinationFinding[]> {
+  try {
+    await access(dirname(path), constants.W_OK | constants.X_OK);
+    if (await isForeign(path)) throw foreignFile(name);
+    return [{ ok: true, message: `${path} can be written.` }];
+  } catch (error) {
+    const explained = explainDuckDb(error, name, path);
+    const known = explained instanceof FixConfigurationError ? explained : null;
+    return [
+      {
+        ok: false,
+        message: known?.message ?? `${path} can't be written.`,
+        hint: known?.problems[0]?.hint ?? "Correct the path or its permissions.",
+      },
+    ];
+  }
+}
+
+/** True if a file is there that is no DuckDB database. */
+async function isForeign(path: string): Promise<boolean> {
+  if (!(await exists(path))) return false;
+  const file = await open(path, "r");
+  try {
+    const head = Buffer.alloc(12);
+    await file.read(head, 0, 12, 0);
+    return head.subarray(8).toString("latin1") !== "DUCK";
+  } finally {
+    await file.close();
+  }
+}
+
+function foreignFile(name: string): FixConfigurationError {
+  const problem = {
+    path: `publish.${name}.path`,
+    message: "a file is there that person-etl has not written",
+    hint: "Name another file, or move that one away: it would be replaced as a whole.",
+  };
+  return new FixConfigurationError(
+    "destination_refused",
+    `Destination ${name} can't be used: ${problem.message}.`,
+    [problem],
+  );
+}
+
+async function exists(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => null)) !== null;
+}

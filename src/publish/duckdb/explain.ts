@@ -1,0 +1,42 @@
+import { codeOf, FixConfigurationError, JobLockedError, messageOf, StopRunError } from "../../errors.ts";
+
+/** Turns a failure of DuckDB or of its files into an error that states what to do; returns any other error as it is. */
+export function explainDuckDb(error: unknown, name: string, path: string): unknown {
+  const message = messageOf(error);
+  const where = `Destination ${name} (${path})`;
+  if (/lock on file|Conflicting lock|already attached/i.test(message)) {
+    return new JobLockedError(`${where}: another process is publishing to it. Try again when it has ended.`);
+  }
+  if (codeOf(error) === "ENOSPC" || /no space left|disk space|Out of Memory Error/i.test(message)) {
+    return new StopRunError(
+      "destination_full",
+      `${where} can't be written: no space or memory left. Free some and publish again.`,
+      { cause: error },
+    );
+  }
+  if (/not a valid DuckDB database|different version/i.test(message)) {
+    return refused(name, "the file can't be opened as a DuckDB database", error);
+  }
+  if (["ENOENT", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "EROFS"].includes(codeOf(error) ?? "")) {
+    return refused(name, "the folder or file can't be written", error);
+  }
+  // DuckDB quotes values in its messages: only the kind of error is kept.
+  const [, kind] = /^([A-Z][A-Za-z ]{2,40} Error)\b/.exec(message) ?? [];
+  if (kind === undefined) return error;
+  return new StopRunError(
+    "destination_failed",
+    `${where}: DuckDB reported ${kind}. Try again; if it persists, run \`publish ${name} --full\`.`,
+  );
+}
+
+function refused(name: string, message: string, cause: unknown): FixConfigurationError {
+  const problem = { path: `publish.${name}.path`, message, hint: "Correct the path or its permissions." };
+  return new FixConfigurationError(
+    "destination_refused",
+    `Destination ${name} can't be used: ${message}.`,
+    [problem],
+    {
+      cause,
+    },
+  );
+}

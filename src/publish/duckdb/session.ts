@@ -1,0 +1,82 @@
+import { chmod } from "node:fs/promises";
+import { type DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
+import { quoteText } from "./quote.ts";
+
+/** A row as text values by column name. */
+export type TextRow = Readonly<Record<string, string | null>>;
+
+/** One open DuckDB file with one connection. */
+export interface DuckSession {
+  run(statement: string): Promise<void>;
+  /** Runs a query whose columns are all text. */
+  rows(query: string): Promise<readonly TextRow[]>;
+  /** Runs `work` in a transaction that is rolled back if it throws. */
+  transaction<Result>(work: () => Promise<Result>): Promise<Result>;
+  close(): void;
+}
+
+/** Memory that DuckDB may use; larger work spills into the temporary folder. */
+const MEMORY = "1GB";
+
+/** Opens a file, creating it if it is missing. `folder` holds what spills from memory. */
+export async function openDuckDb(file: string, folder: string): Promise<DuckSession> {
+  const instance = await DuckDBInstance.create(file, {
+    memory_limit: MEMORY,
+    threads: "2",
+    preserve_insertion_order: "false",
+    temp_directory: folder,
+    autoinstall_known_extensions: "false",
+  });
+  const connection = await instance.connect();
+  await chmod(file, 0o600);
+  await connection.run("SET TimeZone = 'UTC'");
+  return sessionOf(connection, instance);
+}
+
+function sessionOf(connection: DuckDBConnection, instance: DuckDBInstance): DuckSession {
+  const run = async (statement: string) => {
+    await connection.run(statement);
+  };
+  return {
+    run,
+    async rows(query) {
+      const reader = await connection.runAndReadAll(query);
+      const names = reader.columnNames();
+      return reader.getRowsJson().map((values) =>
+        Object.fromEntries(
+          names.map((name, index) => {
+            const value = values[index] ?? null;
+            return [name, typeof value === "string" ? value : null];
+          }),
+        ),
+      );
+    },
+    async transaction(work) {
+      await run("BEGIN TRANSACTION");
+      try {
+        const result = await work();
+        await run("COMMIT");
+        return result;
+      } catch (error) {
+        // A failed COMMIT has rolled back already.
+        await run("ROLLBACK").catch(() => {});
+        throw error;
+      }
+    },
+    close() {
+      connection.closeSync();
+      instance.closeSync();
+    },
+  };
+}
+
+/** Copies a whole database into a new file without freed blocks, checkpointed. */
+export async function copyDatabase(session: DuckSession, file: string): Promise<void> {
+  const [own] = await session.rows("SELECT current_database() AS name");
+  await session.run(`ATTACH ${quoteText(file)} AS rewritten`);
+  try {
+    await session.run(`COPY FROM DATABASE "${own?.["name"] ?? ""}" TO rewritten`);
+  } finally {
+    await session.run("DETACH rewritten");
+  }
+}

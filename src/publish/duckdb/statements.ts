@@ -1,0 +1,146 @@
+import type { Room } from "../../schemas/table.ts";
+import type { Catalog, PublishedTable, StagedBatch, StagedFiles, TableChange } from "../destination.ts";
+import { convertStaged, duckTypes } from "./column-types.ts";
+import { quoteName, quoteText } from "./quote.ts";
+import type { DuckSession, TextRow } from "./session.ts";
+
+/** Schemas of the file, by room. */
+export type SchemaNames = Readonly<Record<Extract<Room, "data" | "ops">, string>>;
+
+/** Room of a published table: machinery tables are never published. */
+function schemaOf(schemas: SchemaNames, room: Room): string {
+  return schemas[room === "ops" ? "ops" : "data"];
+}
+
+/** Qualified name of a table or view, quoted. */
+function nameOf(schemas: SchemaNames, table: { readonly room: Room; readonly name: string }): string {
+  return `${quoteName(schemaOf(schemas, table.room))}.${quoteName(table.name)}`;
+}
+
+/** Drops what an interrupted attempt has staged. */
+export const dropStaging = "DROP SCHEMA IF EXISTS person_etl_staging CASCADE";
+
+/** Makes the program's own schema, with the row of state. */
+export async function prepare(session: DuckSession): Promise<void> {
+  await session.run(dropStaging);
+  await session.run("CREATE SCHEMA IF NOT EXISTS person_etl");
+  await session.run(
+    `CREATE TABLE IF NOT EXISTS person_etl.state
+      (number BIGINT, id VARCHAR, catalog VARCHAR, released_id VARCHAR, must_purge BOOLEAN)`,
+  );
+  await session.run(
+    "INSERT INTO person_etl.state (must_purge) SELECT false WHERE NOT EXISTS (SELECT 1 FROM person_etl.state)",
+  );
+}
+
+/** True if the file is one of a destination. */
+export async function hasState(session: DuckSession): Promise<boolean> {
+  const found = await session.rows(
+    "SELECT 'yes' AS found FROM duckdb_tables() WHERE schema_name = 'person_etl' AND table_name = 'state'",
+  );
+  return found.length > 0;
+}
+
+/** Reads the row of state. */
+export async function readState(session: DuckSession): Promise<TextRow> {
+  const [state] = await session.rows(
+    "SELECT number::VARCHAR AS number, id, catalog, released_id, must_purge::VARCHAR AS must_purge FROM person_etl.state",
+  );
+  return state ?? {};
+}
+
+/** Reads the `schema.table` names of both schemas. */
+export async function tableNames(session: DuckSession, schemas: SchemaNames): Promise<ReadonlySet<string>> {
+  const rows = await session.rows(
+    `SELECT schema_name || '.' || table_name AS name FROM duckdb_tables()
+     WHERE database_name = current_database() AND schema_name IN (${quoteText(schemas.data)}, ${quoteText(schemas.ops)})`,
+  );
+  return new Set(rows.map(({ name }) => name ?? ""));
+}
+
+/** Creates schemas, tables, added columns, comments and views. */
+export function catalogStatements({ tables, views }: Catalog, schemas: SchemaNames): readonly string[] {
+  const named = new Map([...tables, ...views].map((entry) => [entry.name, nameOf(schemas, entry)]));
+  const ref = (name: string) => named.get(name) ?? quoteName(name);
+  return [
+    ...new Set(Object.values(schemas).map((schema) => `CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)}`)),
+    ...tables.flatMap((table) => tableStatements(table, ref(table.name))),
+    ...views.flatMap((view) => [
+      `CREATE OR REPLACE VIEW ${ref(view.name)} AS ${view.select("duckdb", ref)}`,
+      `COMMENT ON VIEW ${ref(view.name)} IS ${quoteText(view.doc)}`,
+    ]),
+  ];
+}
+
+function tableStatements(table: PublishedTable, name: string): readonly string[] {
+  const typed = table.columns.map((c) => `${quoteName(c.name)} ${duckTypes[c.type].type}`);
+  // DELETE and INSERT maintain the index of a constraint row by row, many times slower than without: the key stands in the comment.
+  const key = table.key.length > 0 ? ` Key: ${table.key.join(", ")}.` : "";
+  return [
+    `CREATE TABLE IF NOT EXISTS ${name} (${typed.join(", ")})`,
+    ...typed.map((column) => `ALTER TABLE ${name} ADD COLUMN IF NOT EXISTS ${column}`),
+    `COMMENT ON TABLE ${name} IS ${quoteText(`${table.doc}${key}`)}`,
+    ...table.columns.map(
+      (c) => `COMMENT ON COLUMN ${name}.${quoteName(c.name)} IS ${quoteText(`${c.doc} pii: ${c.pii}`)}`,
+    ),
+  ];
+}
+
+function stagingName(table: PublishedTable, content: StagedFiles["content"]): string {
+  return `person_etl_staging.${quoteName(`${table.name}_${content}`)}`;
+}
+
+/** DuckDB allocates twice the size of the largest object per thread, so that it follows from the files. */
+const MIN_OBJECT_BYTES = 4 * 1024 * 1024;
+
+/** Loads files into their staging table. */
+export function stageStatements({ table, content, files, longestLineBytes }: StagedFiles): readonly string[] {
+  const columns = table.columns.filter((c) => content === "rows" || table.rootKey.includes(c.name));
+  const read = columns.map((c) => `${quoteText(c.name)}: ${quoteText(duckTypes[c.type].read)}`).join(", ");
+  const values = columns.map((c) => `${convertStaged(c.type, quoteName(c.name))} AS ${quoteName(c.name)}`);
+  const typed = columns.map((c) => `${quoteName(c.name)} ${duckTypes[c.type].type}`);
+  const list = files.map(quoteText).join(", ");
+  return [
+    "CREATE SCHEMA IF NOT EXISTS person_etl_staging",
+    `CREATE TABLE IF NOT EXISTS ${stagingName(table, content)} (${typed.join(", ")})`,
+    `INSERT INTO ${stagingName(table, content)} SELECT ${values.join(", ")}
+     FROM read_json([${list}], format = 'newline_delimited', compression = 'gzip', columns = {${read}}, maximum_object_size = ${Math.max(MIN_OBJECT_BYTES, longestLineBytes + 1024)})`,
+  ];
+}
+
+/** Applies the changes of a batch and moves the position. */
+export function commitStatements(batch: StagedBatch, schemas: SchemaNames): readonly string[] {
+  const roots = new Map(batch.changes.map(({ table }) => [table.name, table]));
+  const purges = batch.erases ? "true" : "must_purge";
+  return [
+    ...batch.changes.flatMap((change) => changeStatements(change, roots, schemas)),
+    `UPDATE person_etl.state SET number = ${batch.number}, id = ${quoteText(batch.id)}, must_purge = ${purges}`,
+  ];
+}
+
+function changeStatements(
+  { table, replaces, hasRows }: TableChange,
+  roots: ReadonlyMap<string, PublishedTable>,
+  schemas: SchemaNames,
+): readonly string[] {
+  const name = nameOf(schemas, table);
+  const key = table.rootKey.map(quoteName).join(", ");
+  const root = roots.get(table.root) ?? { ...table, name: table.root };
+  const columns = table.columns.map((c) => quoteName(c.name)).join(", ");
+  const condition =
+    replaces === "all" ? "" : ` WHERE (${key}) IN (SELECT (${key}) FROM ${stagingName(root, "keys")})`;
+  return [
+    `DELETE FROM ${name}${condition}`,
+    ...(hasRows
+      ? [`INSERT INTO ${name} (${columns}) SELECT ${columns} FROM ${stagingName(table, "rows")}`]
+      : []),
+  ];
+}
+
+/** Counts rows and sums `_synced_at` of a table. */
+export function measureQuery(table: PublishedTable, schemas: SchemaNames): string {
+  const sum = table.columns.some((c) => c.name === "_synced_at")
+    ? "coalesce(sum(epoch_us(_synced_at)), 0)"
+    : "0";
+  return `SELECT count(*)::VARCHAR AS rows, (${sum})::VARCHAR AS micros FROM ${nameOf(schemas, table)}`;
+}

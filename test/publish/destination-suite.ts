@@ -1,0 +1,272 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { buildCatalog } from "../../src/publish/catalog.ts";
+import type { Destination, Position } from "../../src/publish/destination.ts";
+import { batchAfter, type FileRow, publishRows, stageAll, tableIn, writeFiles } from "./staged-files.ts";
+
+/** An empty destination of a test, and how to look into it as a reader would. */
+export interface DestinationPlace {
+  readonly destination: Destination;
+  /** Opens it again, as the next process does. */
+  reopen(): Promise<Destination>;
+  /**
+   * Reads all rows of a table in the form of the files: instants and wall times with six fractional digits (`…+00:00` for instants),
+   * numeric as plain decimals without trailing zeros, json as compact text, bytes as base64. Sorted by the text of the row.
+   */
+  rows(destination: Destination, table: string): Promise<readonly FileRow[]>;
+  close(): Promise<void>;
+}
+
+const AT = "2026-11-21T04:00:00.000001+00:00";
+
+/** A row of `person`, as far as a test looks at it. */
+const personRow = (pid: string, fullName: string): FileRow => ({
+  service_pid: pid,
+  full_name: fullName,
+  _record_synced_at: AT,
+  _synced_at: AT,
+  _run_id: "r1",
+});
+
+/** A row of `person_email`. */
+const emailRow = (pid: string, position: number, address: string): FileRow => ({
+  service_pid: pid,
+  email_type: "personal",
+  position,
+  email_address: address,
+  _synced_at: AT,
+  _run_id: "r1",
+});
+
+/** The behaviour that every destination has. */
+export function describeDestination(name: string, open: () => Promise<DestinationPlace>): void {
+  describe(`the ${name} destination`, () => {
+    const catalog = buildCatalog([], null);
+    let place: DestinationPlace;
+    let destination: Destination;
+    let last: Position | null = null;
+
+    const names = async (table: string, column: string) =>
+      (await place.rows(destination, table)).map((row) => row[column]);
+    const publish = async (...changed: Parameters<typeof publishRows>[3][number][]) => {
+      const batch = batchAfter(last);
+      expect(await publishRows(destination, catalog, batch, changed)).toBe("committed");
+      last = batch;
+      return batch;
+    };
+
+    beforeAll(async () => {
+      place = await open();
+      ({ destination } = place);
+    });
+    afterAll(() => place.close());
+
+    test("has nothing to object to in an empty place", async () => {
+      expect((await destination.check(catalog)).filter(({ ok }) => !ok)).toEqual([]);
+    });
+
+    test("stands at no batch before the first one, and measures missing tables as empty", async () => {
+      expect(await destination.position()).toBeNull();
+      expect(await destination.measure([tableIn(catalog, "person")])).toEqual([
+        { table: "person", rows: 0n, syncedAtMicros: "0" },
+      ]);
+      await destination.migrate(catalog);
+      expect(await destination.position()).toBeNull();
+    });
+
+    test("creates every declared table, and can be asked to again", async () => {
+      await destination.migrate(catalog);
+      for (const { name: table } of catalog.tables) {
+        expect(await place.rows(destination, table), table).toEqual([]);
+      }
+    });
+
+    test("applies a first batch and stands at it", async () => {
+      const batch = await publish(
+        {
+          table: "person",
+          keys: [{ service_pid: "p1" }, { service_pid: "p2" }],
+          rows: [personRow("p1", "Ada"), personRow("p2", "Bob")],
+        },
+        {
+          table: "person_email",
+          rows: [
+            emailRow("p1", 0, "ada@example.com"),
+            emailRow("p1", 1, "ada@example.org"),
+            emailRow("p2", 0, "bob@example.com"),
+          ],
+        },
+      );
+      expect(await destination.position()).toEqual({ number: 1, id: batch.id });
+      expect(await names("person", "full_name")).toEqual(["Ada", "Bob"]);
+      expect(await names("person_email", "email_address")).toEqual([
+        "ada@example.com",
+        "ada@example.org",
+        "bob@example.com",
+      ]);
+    });
+
+    test("replaces the rows of a batch's keys with their children and touches no others", async () => {
+      await publish(
+        { table: "person", keys: [{ service_pid: "p1" }], rows: [personRow("p1", "Ada L.")] },
+        { table: "person_email", rows: [emailRow("p1", 0, "ada@example.net")] },
+        { table: "person_phone" },
+      );
+      expect(await names("person", "full_name")).toEqual(["Ada L.", "Bob"]);
+      expect(await names("person_email", "email_address")).toEqual(["ada@example.net", "bob@example.com"]);
+    });
+
+    test("deletes the rows of a key that has none any more, children included", async () => {
+      await publish({ table: "person", keys: [{ service_pid: "p1" }] }, { table: "person_email" });
+      expect(await names("person", "full_name")).toEqual(["Bob"]);
+      expect(await names("person_email", "email_address")).toEqual(["bob@example.com"]);
+    });
+
+    test("applies a batch once, however often it is repeated", async () => {
+      const batch = await publish({
+        table: "person",
+        keys: [{ service_pid: "p3" }],
+        rows: [personRow("p3", "Cleo")],
+      });
+      const again = { ...batch, attempt: "again1" };
+      const changed = [
+        { table: "person", keys: [{ service_pid: "p3" }], rows: [personRow("p3", "Another")] },
+      ];
+      expect(await publishRows(destination, catalog, again, changed)).toBe("present");
+      expect(await names("person", "full_name")).toEqual(["Bob", "Cleo"]);
+    });
+
+    test("refuses a batch of a stale publisher, and one of equal number from another history", async () => {
+      const changed = [{ table: "person", keys: [{ service_pid: "p3" }], rows: [personRow("p3", "Erased")] }];
+      const stale = { ...batchAfter(null), number: 2 };
+      expect(await publishRows(destination, catalog, stale, changed)).toBe("refused");
+      const restored = { ...batchAfter(null), number: last?.number ?? 0 };
+      expect(await publishRows(destination, catalog, restored, changed)).toBe("refused");
+      expect(await names("person", "full_name")).toEqual(["Bob", "Cleo"]);
+      expect(await destination.position()).toEqual({ number: last?.number, id: last?.id });
+    });
+
+    test("ignores what an attempt staged that ended before its commit", async () => {
+      const batch = batchAfter(last);
+      const changed = [{ table: "person", keys: [{ service_pid: "p4" }], rows: [personRow("p4", "Dora")] }];
+      await stageAll(destination, catalog, batch, changed);
+      await destination.close();
+      destination = await place.reopen();
+      const repeated = { ...batch, attempt: "second1" };
+      expect(await publishRows(destination, catalog, repeated, changed)).toBe("committed");
+      last = batch;
+      expect(await names("person", "full_name")).toEqual(["Bob", "Cleo", "Dora"]);
+    });
+
+    test("replaces a whole table from several files and parts", async () => {
+      const batch = batchAfter(last);
+      const table = tableIn(catalog, "person");
+      const many = Array.from({ length: 250 }, (_, index) => personRow(`n${index}`, `Name ${index}`));
+      await destination.stage(batch, await writeFiles(table, "rows", many.slice(0, 200), 3));
+      await destination.stage(batch, { ...(await writeFiles(table, "rows", many.slice(200))), part: 1 });
+      const changes = [{ table, replaces: "all" as const, hasRows: true }];
+      expect(await destination.commit({ ...batch, changes, erases: false })).toBe("committed");
+      last = batch;
+      const found = await names("person", "full_name");
+      expect(found.length).toBe(250);
+      expect(found).toContain("Name 249");
+      expect(found).not.toContain("Bob");
+    });
+
+    test("keeps every value of every type exactly", async () => {
+      const rows: readonly FileRow[] = [
+        {
+          service_pid: "v1",
+          full_name: 'Zoë "Q" O\'Neil\\ \t\n\u0001 漢字 🎉',
+          dob: "0001-01-01",
+          age: 9_007_199_254_740_991,
+          is_retired: true,
+          _record_synced_at: "9999-12-31T23:59:59.999999+00:00",
+          _extra: '{"a":[1,{"b":null}],"c":"\\u0001 \\" é"}',
+          _synced_at: "0001-01-01T00:00:00.000000+00:00",
+          _run_id: "",
+        },
+        {
+          service_pid: "v2",
+          dob: "9999-12-31",
+          age: -1,
+          is_retired: false,
+          _record_synced_at: AT,
+          _synced_at: AT,
+          _run_id: "r",
+        },
+      ];
+      const address = (position: number, price: string): FileRow => ({
+        service_pid: "v1",
+        position,
+        purchase_price: price,
+        _synced_at: AT,
+        _run_id: "r",
+      });
+      const prices = ["123456789012345678.12345678901234567891", "-0.00000000000000000001", "0"];
+      const subject = {
+        erasure_id: "00000000-0000-4000-8000-000000000001",
+        kind: "pid",
+        subject_hash: "AAECA/7/",
+      };
+      await publish(
+        { table: "person", rows, replaces: "all" },
+        {
+          table: "person_address",
+          rows: prices.map((price, index) => address(index, price)),
+          replaces: "all",
+        },
+        {
+          table: "erasure_subject",
+          keys: [subject],
+          rows: [{ ...subject, requested_at: AT, rows_removed: 3, _synced_at: AT, _run_id: "r" }],
+        },
+      );
+      for (const [index, found] of (await place.rows(destination, "person")).entries()) {
+        expect(found).toMatchObject(rows[index] ?? {});
+      }
+      expect(await names("person_address", "purchase_price")).toEqual(prices);
+      expect((await place.rows(destination, "erasure_subject"))[0]).toMatchObject(subject);
+    });
+
+    test("counts rows and sums the microseconds of _synced_at exactly", async () => {
+      const rows = [
+        personRow("m1", "One"),
+        personRow("m2", "Two"),
+        { ...personRow("m3", "Three"), _synced_at: "1969-12-31T23:59:59.999999+00:00" },
+      ];
+      await publish({ table: "person", rows, replaces: "all" });
+      expect(await destination.measure([tableIn(catalog, "person")])).toEqual([
+        { table: "person", rows: 3n, syncedAtMicros: "3590467200000001" },
+      ]);
+    });
+
+    test("grows a table by a new column", async () => {
+      const grown = {
+        ...catalog,
+        tables: catalog.tables.map((table) =>
+          table.name === "person"
+            ? {
+                ...table,
+                columns: [
+                  ...table.columns,
+                  { name: "shoe_size", type: "numeric" as const, pii: "indirect" as const, doc: "Size." },
+                ],
+              }
+            : table,
+        ),
+      };
+      await destination.migrate(grown);
+      const batch = batchAfter(last);
+      const changed = [
+        {
+          table: "person",
+          keys: [{ service_pid: "m1" }],
+          rows: [{ ...personRow("m1", "One"), shoe_size: "44.5" }],
+        },
+      ];
+      expect(await publishRows(destination, grown, batch, changed)).toBe("committed");
+      last = batch;
+      expect(await names("person", "shoe_size")).toEqual(["44.5", null, null]);
+    });
+  });
+}
