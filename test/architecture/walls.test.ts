@@ -57,6 +57,7 @@ describe("each wall", () => {
     ["src/load/embedded/cluster.ts", "src/errors.ts", "src/load/postgres/session.ts"],
     ["migrations/postgres/0001-lookups.ts", "src/load/postgres/run-statements.ts", "src/schemas/registry.ts"],
     ["migrations/postgres/0001-lookups.ts", "migrations/postgres/names.ts", "src/load/postgres/ddl.ts"],
+    ["src/publish/destination.ts", "src/schemas/table.ts", "src/load/warehouse.ts"],
     ["src/spool/spool.ts", "src/errors.ts", "src/extract/dispatch.ts"],
     ["src/jobs/run.ts", "src/spool/spool.ts", "src/sandbox/world.ts"],
     ["src/jobs/run.ts", "src/extract/lookup.ts", "src/load/postgres/warehouse.ts"],
