@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { SearchUsageJobConfig } from "../../config/config.ts";
 import { readEnvelope } from "../../extract/free-call.ts";
 import { cursorDay } from "../../load/inputs/cursor-values.ts";
-import type { Cell } from "../../schemas/convert.ts";
+import { type Cell, instantAt } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { tellsError } from "../../schemas/error-body.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../schemas/flatten.ts";
@@ -13,15 +13,14 @@ import {
   searchUsageRecord,
 } from "../../schemas/usage.ts";
 import type { FeedContext, FeedJobType } from "../feed-type.ts";
-import { dayNumber, dayText } from "./natural-buckets.ts";
-import { readCursor } from "../read-cursor.ts";
+import { DAY_MS, dayNumber, dayText } from "./calendar.ts";
 
 const { name: endpoint, method, path } = searchUsageEndpoint;
-/** The one stream of the job. */
+/** The job's only stream. */
 const STREAM = "history";
 
 const cursorSchema = z.object({
-  /** First day whose counts were not final when it was last read, `YYYY-MM-DD`. */
+  /** First day that was not final when it was last read, `YYYY-MM-DD`. */
   next: cursorDay,
 });
 
@@ -29,12 +28,12 @@ const record = flattenerOf(searchUsageRecord);
 const [, ...quotaColumns] = record.fieldNames;
 const [, ...dayColumns] = Object.keys(searchUsageRecord.lists.history.fields);
 
-/** What an answer gives, as cells in the order of their columns. */
+/** One answer: cells in the order of their columns. */
 interface Answer {
   readonly orgId: string;
-  /** Of {@link quotaColumns} and `_extra`. */
+  /** Cells of {@link quotaColumns} and `_extra`. */
   readonly quota: readonly Cell[];
-  /** Of {@link dayColumns}, by day. */
+  /** Cells of {@link dayColumns}, by day. */
   readonly days: readonly {
     readonly day: number;
     readonly cells: readonly Cell[];
@@ -42,7 +41,7 @@ interface Answer {
   }[];
 }
 
-/** Null for an answer without an organization, of which nothing could be kept, and for one that doesn't state its history. */
+/** Null for a body without an organization or a history; an empty history beside an error is none. */
 function readAnswer(body: JsonObject, drift: DriftLog): Answer | null {
   const { api_request_id: _id, request_completed_at: _at, ...result } = body;
   const { object, lists } = record.flatten(result, "", drift);
@@ -57,16 +56,12 @@ function readAnswer(body: JsonObject, drift: DriftLog): Answer | null {
   return { orgId, quota: [...quota, extraCell(object.extra)], days };
 }
 
-const instant = (day: number): string => `${dayText(day)}T00:00:00+00:00`;
-
-async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
-  const { job, log, outage, progress, warehouse } = context;
-  const cursor = readCursor(context, STREAM, cursorSchema);
+/** Requests the whole history each time: no day is missed, and late counts are seen. */
+async function ask(context: FeedContext<SearchUsageJobConfig>) {
   let drift = new DriftLog(endpoint);
   const reply = await context.call({
     endpoint,
     method,
-    // All that there is, each time: so no day is missed and late counts are seen, for one small answer.
     path: `${path}?days=${SEARCH_USAGE_DAYS}`,
     body: null,
     read(bytes) {
@@ -76,33 +71,32 @@ async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
     },
   });
   if (reply.kind === "refused") throw new Error("a call without expected refusals was refused");
-  const { orgId, quota, days } = reply.value;
-  const numbers = days.map(({ day }) => day);
-  // The service's own today: the answer has no other time in it, and our clock may be another.
-  const today = numbers.length === 0 ? null : Math.max(...numbers);
-  const firstOpen = today === null ? null : today - DAYS_UNTIL_FINAL;
-  const oldest = numbers.length === 0 ? null : Math.min(...numbers);
+  return { answer: reply.value, receivedMs: context.clock.now(), drift };
+}
+
+async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
+  const { job, log, outage, progress, warehouse } = context;
+  const { answer, receivedMs, drift } = await ask(context);
+  const { orgId, quota } = answer;
+  const today = Math.floor(receivedMs / DAY_MS);
+  const firstOpen = today - DAYS_UNTIL_FINAL;
+  const days = answer.days.filter(({ day }) => day <= today);
   const known = await outage.outlast(() => warehouse.readOrganization());
-  const isOther = known !== null && known !== orgId;
-  if (isOther) {
+  if (known !== null && known !== orgId) {
     log.warn({ job: job.name, organization: orgId, known }, "other_organization");
     progress.note(
       job.name,
-      `the service answered for organization ${orgId}, but this warehouse was filled from ${known}: whose API key is this?`,
+      `The service answered for organization ${orgId}, but this warehouse holds data of organization ${known}. Check service.api_key.`,
     );
   }
-  // What is stored tells it, whatever became of the checkpoint; that is asked where somebody has removed the rows.
-  const stored =
-    today === null ? null : await outage.outlast(() => warehouse.firstOpenSearchDay(orgId, dayText(today)));
-  const next = stored ?? (isOther ? null : (cursor?.next ?? null));
-  const gap =
-    next !== null && oldest !== null && dayNumber(next) < oldest
-      ? { start: dayNumber(next), end: oldest }
-      : null;
-  if (gap) {
-    const gone = { job: job.name, from: dayText(gap.start), to: dayText(gap.end - 1) };
-    log.warn(gone, "usage_not_readable_any_more");
+  // Stored days, not the checkpoint, show what was missed: a reset or a renamed job finds the same gap.
+  const next = await outage.outlast(() => warehouse.firstOpenSearchDay(orgId, dayText(today)));
+  const oldest = Math.min(today - SEARCH_USAGE_DAYS + 1, ...days.map(({ day }) => day));
+  const hasGap = next !== null && dayNumber(next) < oldest;
+  if (hasGap) {
+    log.warn({ job: job.name, from: next, to: dayText(oldest - 1) }, "usage_no_longer_readable");
   }
+  const observedAt = instantAt(receivedMs);
   await context.commit({
     ...(known === null ? { organization: orgId } : {}),
     drift: drift.entries(),
@@ -111,7 +105,7 @@ async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
       {
         table: "person_search_quota",
         columns: ["org_id", "observed_at", ...quotaColumns, "_extra"],
-        rows: [[orgId, reply.answeredAt, ...quota]],
+        rows: [[orgId, observedAt, ...quota]],
       },
       {
         table: "person_search_usage_daily",
@@ -120,31 +114,29 @@ async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
           orgId,
           dayText(day),
           ...cells,
-          String(firstOpen !== null && day < firstOpen),
+          String(day < firstOpen),
           extra,
         ]),
       },
-      ...(gap
-        ? [
-            {
-              table: "sync_gap",
-              columns: ["job", "stream", "gap_start", "gap_end", "noticed_at"],
-              rows: [[job.name, STREAM, instant(gap.start), instant(gap.end), reply.answeredAt]],
-              along: ["noticed_at"],
-            },
-          ]
-        : []),
+      {
+        table: "sync_gap",
+        columns: ["job", "stream", "gap_start", "gap_end", "noticed_at"],
+        rows: hasGap
+          ? [[job.name, STREAM, `${next}T00:00:00Z`, `${dayText(oldest)}T00:00:00Z`, observedAt]]
+          : [],
+        along: ["noticed_at"],
+      },
     ],
-    checkpoints: firstOpen === null ? [] : [{ stream: STREAM, cursor: { next: dayText(firstOpen) } }],
+    checkpoints: [{ stream: STREAM, cursor: { next: dayText(firstOpen) } }],
   });
   log.info({ job: job.name, days: days.length }, "search_usage_read");
 }
 
-/** Keeps what the organization used of person search: one call for the last 90 days. */
+/** Keeps the organization's usage of person search: one call for the last 90 days. */
 export const searchUsageJob: FeedJobType<SearchUsageJobConfig> = {
   endpoints: [searchUsageEndpoint],
   cursorDoc:
-    'stream `history`: {"next": "2026-11-18"}, the first day whose counts were not final. Which days were missed is told by those that are stored',
+    'stream `history`: {"next": "2026-11-18"}, the first day that was not final. Informational: every run reads all 90 days',
   cursor: cursorSchema,
   exampleCursor: { next: "2026-11-18" },
   streams: async () => [STREAM],

@@ -1,96 +1,56 @@
 import { z } from "zod";
 import { cursorDay } from "../../load/inputs/cursor-values.ts";
-import {
-  type BucketingSize,
-  dayNumber,
-  dayText,
-  firstDay,
-  type Window,
-  windowsOf,
-} from "./natural-buckets.ts";
+import { type BucketingSize, dayNumber, dayText, firstDay, type Window, windowsOf } from "./calendar.ts";
 
-/** Days before the first open bucket that are read again each time: even final counts are corrected now and then. */
+/** Days before today that each run reads again: the service corrects even final counts. */
 const READ_AGAIN_DAYS = 30;
 
-/** The cursor of a way of counting; days are local. */
+/** Cursor of a stream; days are local. Every day from `from` to `next` was read when it was final. */
 export const usageCursor = z.object({
-  /** First day that was ever read: from here to {@link next} every day was. */
   from: cursorDay,
   /** First day of the first bucket that was not final when it was last read. */
   next: cursorDay,
-  /** Where a pass that was interrupted goes on; null after a whole one. */
-  resume_at: cursorDay.nullable().default(null),
 });
 
-/** A cursor as it is stored. */
+/** A stored cursor. */
 export type UsageCursor = z.output<typeof usageCursor>;
 
-/** One reading of what is new since the last one. */
+/** Windows that one run reads. */
 export interface UsagePass {
-  readonly begin: number;
   readonly windows: readonly Window[];
-  /** The cursor after a window. `firstOpen`: the first day of its first bucket that isn't final; null where all are. */
+  /** Cursor after a window; `firstOpen` is the first day of its first bucket that isn't final, null if all are final. */
   after(window: Window, firstOpen: number | null): UsageCursor;
 }
 
-/** What a pass reads; `startDate` is where the history begins, `today` the local day by the service's clock. */
+/** Plans a run: the history from `startDate` on, or from where the last run got to. */
 export function planPass(
   size: BucketingSize,
   startDate: string,
   cursor: UsageCursor | null,
   today: number,
 ): UsagePass {
-  const start = dayNumber(startDate);
-  const known = cursor && knownDays(cursor);
-  const [begin, from] = beginOf(size, start, known, today);
+  const start = firstDay(size, dayNumber(startDate));
+  const [begin, from] = beginOf(start, cursor, today);
   const windows = windowsOf(size, begin, today);
   let next: number | null = null;
   return {
-    begin,
     windows,
     after(window, firstOpen) {
       next ??= firstOpen;
-      return {
-        from: dayText(from),
-        next: dayText(next ?? window.to),
-        resume_at: window === windows.at(-1) ? null : dayText(window.to),
-      };
+      return { from: dayText(from), next: dayText(next ?? window.to) };
     },
   };
 }
 
-/** What a cursor says. */
-interface KnownDays {
-  readonly from: number;
-  /** The first day that may have to be read: from `from` to there all have been. */
-  readonly to: number;
-  readonly isWhole: boolean;
-  /** The latest day that it names. */
-  readonly latest: number;
-}
-
-function knownDays({ from, next, resume_at }: UsageCursor): KnownDays {
-  const resume = dayNumber(resume_at ?? next);
-  return {
-    from: dayNumber(from),
-    to: Math.min(dayNumber(next), resume),
-    isWhole: resume_at === null,
-    latest: Math.max(dayNumber(next), resume),
-  };
-}
-
-/** Where a pass begins, and the first of the days that have been read without a hole once it has ended. */
+/** First day to read, and the first of the days that are complete after the pass. */
 function beginOf(
-  size: BucketingSize,
-  startDay: number,
-  known: KnownDays | null,
+  start: number,
+  cursor: UsageCursor | null,
   today: number,
 ): readonly [begin: number, from: number] {
-  const start = firstDay(size, startDay);
-  // What lies before today alone can have been read. Of a cursor that says more nobody knows what is true.
-  const isFirst = known === null || known.latest > today || start < known.from;
-  // Days between would be in no pass, were `from` to stay and the start to be moved back.
-  if (isFirst || start > known.to) return [start, start];
-  const begin = firstDay(size, known.isWhole ? known.to - READ_AGAIN_DAYS : known.to);
-  return [Math.max(start, begin), known.from];
+  if (cursor === null) return [start, start];
+  const [from, next] = [dayNumber(cursor.from), dayNumber(cursor.next)];
+  // Days outside of the cursor's, or a cursor from the future: everything is read from the start.
+  if (start < from || start > next || next > today) return [start, start];
+  return [Math.max(start, Math.min(next, today - READ_AGAIN_DAYS)), from];
 }

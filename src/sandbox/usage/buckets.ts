@@ -19,11 +19,16 @@ function firstDayOf(size: Exclude<BucketingSize, "hour">, day: number): number {
   return Date.UTC(date.getUTCFullYear(), month, 1) / DAY_MS;
 }
 
-/** Start of the bucket that an instant lies in. Of a local hour that comes twice each is a bucket of its own. */
+/**
+ * Start of the bucket that an instant lies in. The hour that comes twice is two buckets; an hour in which the clock changes is
+ * cut at the change.
+ */
 function startOf(size: BucketingSize, local: LocalTime, atMs: number): number {
   if (size !== "hour") return local.startOfDay(firstDayOf(size, local.dayAt(atMs)));
-  const wallMs = atMs + local.offsetMs(atMs);
-  return atMs - (wallMs - Math.floor(wallMs / HOUR_MS) * HOUR_MS);
+  const offset = local.offsetMs(atMs);
+  let startMs = atMs - ((((atMs + offset) % HOUR_MS) + HOUR_MS) % HOUR_MS);
+  while (local.offsetMs(startMs) !== offset) startMs += QUARTER_MS;
+  return startMs;
 }
 
 /** Every bucket between two instants by its start, in order, the first and last one cut off where the range ends. */

@@ -6,10 +6,9 @@ import {
   dayNumber,
   dayText,
   firstDay,
-  fullHours,
   startOfDay,
   windowsOf,
-} from "../../../src/jobs/usage/natural-buckets.ts";
+} from "../../../src/jobs/usage/calendar.ts";
 import { openZone } from "../../../src/schedule/zone.ts";
 import * as fc from "../../support/fast-check.ts";
 
@@ -41,7 +40,7 @@ const startByTemporal = (zone: string, day: number) => plainDate(day).toZonedDat
 const at = (ms: number) => new Date(ms).toISOString();
 
 describe("days", () => {
-  test("begin where Temporal says, in every zone there is", () => {
+  test("start where Temporal says, in every zone there is", () => {
     for (const [i, name] of zoneNames.entries()) {
       const zone = openZone(name);
       for (let day = dayNumber("2026-01-01") + (i % 9); day < dayNumber("2027-01-01"); day += 9) {
@@ -64,14 +63,14 @@ describe("days", () => {
     ["quarter", "2026-06-10", "2026-04-01", "2026-07-01"],
     ["quarter", "2026-12-01", "2026-10-01", "2027-01-01"],
     ["year", "2028-02-29", "2028-01-01", "2029-01-01"],
-  ] as const)("the %s of %s begins on %s, the next one on %s", (size, day, first, next) => {
+  ] as const)("the %s of %s starts on %s, the next one on %s", (size, day, first, next) => {
     expect(dayText(firstDay(size, dayNumber(day)))).toBe(first);
     expect(dayText(firstDay(size, dayNumber(day), 1))).toBe(next);
   });
 });
 
 describe("buckets", () => {
-  test("of hours are 23 and 25 on the days of the changes, the repeated one twice with one local time", () => {
+  test("of hours are 23 and 25 on days on which the clock changes, and both repeated hours have one local time", () => {
     const zone = openZone("America/New_York");
     const hours = (day: string) =>
       bucketsBetween("hour", zone, { from: dayNumber(day), to: dayNumber(day) + 1 }).map(
@@ -95,31 +94,29 @@ describe("buckets", () => {
     ]);
   });
 
-  test("of hours are cut by a change of the clock by half an hour", () => {
+  test("of hours also start where the clock changes by half an hour", () => {
     const zone = openZone("Australia/Lord_Howe");
-    const hours = (day: string, style: "cut" | "full") => {
-      const cut = bucketsBetween("hour", zone, { from: dayNumber(day), to: dayNumber(day) + 1 });
-      return (style === "cut" ? cut : fullHours(cut))
+    const hours = (day: string) =>
+      bucketsBetween("hour", zone, { from: dayNumber(day), to: dayNumber(day) + 1 })
         .slice(1, 4)
         .map(({ startMs, localMs, endMs }) =>
           [startMs, localMs, endMs].map((ms) => at(ms).slice(11, 16)).join(" "),
         );
-    };
-    expect(hours("2026-10-04", "cut")).toEqual([
-      "14:30 01:00 15:30",
-      "15:30 02:30 16:00",
-      "16:00 03:00 17:00",
-    ]);
-    expect(hours("2026-10-04", "full")[1]).toBe("15:00 02:00 16:00");
-    expect(hours("2026-04-05", "cut")).toEqual([
-      "14:00 01:00 15:00",
-      "15:00 01:30 15:30",
-      "15:30 02:00 16:30",
-    ]);
-    expect(hours("2026-04-05", "full")[1]).toBe("14:30 01:00 15:30");
+    expect(hours("2026-10-04")).toEqual(["14:30 01:00 15:30", "15:30 02:30 16:00", "16:00 03:00 17:00"]);
+    expect(hours("2026-04-05")).toEqual(["14:00 01:00 15:00", "15:00 01:30 15:30", "15:30 02:00 16:30"]);
   });
 
-  test("of days follow each other without hole or overlap, and of every size begin where Temporal says", () => {
+  test("of a day that was left out at the date line are none", () => {
+    const days = { from: dayNumber("2011-12-29"), to: dayNumber("2012-01-01") };
+    for (const [size, count] of [
+      ["day", 2],
+      ["hour", 48],
+    ] as const) {
+      expect(bucketsBetween(size, openZone("Pacific/Apia"), days)).toHaveLength(count);
+    }
+  });
+
+  test("of every size but hours follow each other without hole or overlap, and start where Temporal says", () => {
     fc.assert(
       fc.property(
         zoneArbitrary,
@@ -173,33 +170,10 @@ describe("buckets", () => {
       { numRuns: 150 },
     );
   });
-
-  test("of full hours hold every quarter of an hour once, under its own local hour and offset", () => {
-    fc.assert(
-      fc.property(zoneArbitrary, dayArbitrary, (name, day) => {
-        const buckets = fullHours(bucketsBetween("hour", openZone(name), { from: day, to: day + 1 }));
-        expect(new Set(buckets.map(({ startMs }) => startMs)).size).toBe(buckets.length);
-        const byStart = new Map(buckets.map((bucket) => [bucket.startMs, bucket]));
-        const held = new Set<number>();
-        for (let ms = startByTemporal(name, day); ms < startByTemporal(name, day + 1); ms += 900_000) {
-          const local = Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(name);
-          const hour = local.toPlainDateTime().round({ smallestUnit: "hour", roundingMode: "floor" });
-          const startMs = Date.parse(`${hour.toString()}Z`) - local.offsetNanoseconds / 1e6;
-          expect([at(ms), byStart.get(startMs)?.localMs]).toEqual([
-            at(ms),
-            Date.parse(`${hour.toString()}Z`),
-          ]);
-          held.add(startMs);
-        }
-        expect(held.size).toBe(buckets.length);
-      }),
-      { numRuns: 150 },
-    );
-  });
 });
 
 describe("windows", () => {
-  test("begin and end on natural bounds, without hole or overlap, the last one with today", () => {
+  test("start and end on natural boundaries, without hole or overlap, and the last one ends today", () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...SIZES),
@@ -222,7 +196,7 @@ describe("windows", () => {
     );
   });
 
-  test("are none when the first day lies in the future", () => {
+  test("are none if the first day lies in the future", () => {
     expect(windowsOf("day", dayNumber("2026-06-11"), dayNumber("2026-06-10"))).toEqual([]);
   });
 });

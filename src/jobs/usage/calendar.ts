@@ -1,0 +1,101 @@
+import { instantOf, type Zone } from "../../schedule/zone.ts";
+
+/** Sizes of buckets (section 4.5). */
+export type BucketingSize = "hour" | "day" | "week" | "month" | "quarter" | "year";
+
+/** One bucket of a zone's calendar. */
+export interface Bucket {
+  /** Start (inclusive), milliseconds since the epoch. */
+  readonly startMs: number;
+  /** Start on the zone's wall clock, as if that were UTC. */
+  readonly localMs: number;
+  /** End (exclusive). */
+  readonly endMs: number;
+}
+
+/** Local days read by one call, as day numbers: `from` is inclusive, `to` exclusive. */
+export interface Window {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Day numbers count days since 1970-01-01 on the zone's wall clock. */
+export const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+/** Offsets of current zones, and the instants at which they change, are whole quarters of an hour. */
+const QUARTER_MS = 900_000;
+const MONTHS = { month: 1, quarter: 3, year: 12 } as const;
+
+/** Number of a day `YYYY-MM-DD`. */
+export function dayNumber(text: string): number {
+  return Math.floor(Date.parse(`${text}T00:00:00Z`) / DAY_MS);
+}
+
+/** Formats a day number as `YYYY-MM-DD`. */
+export function dayText(day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10);
+}
+
+/** Local day of an instant. */
+export function dayAt(zone: Zone, atMs: number): number {
+  return Math.floor((atMs + zone.offsetMs(atMs)) / DAY_MS);
+}
+
+/** First instant of a local day, also if the clock skips midnight. */
+export function startOfDay(zone: Zone, day: number): number {
+  return instantOf(zone, day * DAY_MS);
+}
+
+/** First day of the bucket that contains a day, or of a later bucket; weeks start on Monday. */
+export function firstDay(size: BucketingSize, day: number, bucketsLater = 0): number {
+  if (size === "hour" || size === "day") return day + bucketsLater;
+  // Day 0 was a Thursday.
+  if (size === "week") return day - ((((day + 3) % 7) + 7) % 7) + bucketsLater * 7;
+  const months = MONTHS[size];
+  const date = new Date(day * DAY_MS);
+  const month = (Math.floor(date.getUTCMonth() / months) + bucketsLater) * months;
+  return Date.UTC(date.getUTCFullYear(), month, 1) / DAY_MS;
+}
+
+/** Starts of the hours of a local day: each full hour on the wall clock, and each change of the clock. */
+function hourStarts(zone: Zone, day: number): readonly number[] {
+  const starts: number[] = [];
+  const dayEndMs = startOfDay(zone, day + 1);
+  let offset = Number.NaN;
+  for (let atMs = startOfDay(zone, day); atMs < dayEndMs; atMs += QUARTER_MS) {
+    const before = offset;
+    offset = zone.offsetMs(atMs);
+    if (offset !== before || (atMs + offset) % HOUR_MS === 0) starts.push(atMs);
+  }
+  return starts;
+}
+
+/** Every bucket of a window that starts on a natural boundary, in order. */
+export function bucketsBetween(size: BucketingSize, zone: Zone, { from, to }: Window): readonly Bucket[] {
+  const starts: number[] = [];
+  let day = from;
+  for (; day < to; day = firstDay(size, day, 1)) {
+    starts.push(...(size === "hour" ? hourStarts(zone, day) : [startOfDay(zone, day)]));
+  }
+  const endMs = startOfDay(zone, day);
+  return starts.flatMap((startMs, i) => {
+    const bucket = { startMs, localMs: startMs + zone.offsetMs(startMs), endMs: starts[i + 1] ?? endMs };
+    // Zones that crossed the date line left out a whole day.
+    return bucket.endMs > startMs ? [bucket] : [];
+  });
+}
+
+/** Buckets read by one call (days, if by the hour): at most a few hundred kilobytes for a dozen endpoints. */
+const BUCKETS_PER_CALL = { hour: 7, day: 92, week: 52, month: 24, quarter: 16, year: 10 } as const;
+
+/** Splits the days from the bucket of `from` to `today` into windows on natural boundaries; the last one ends with `today`. */
+export function windowsOf(size: BucketingSize, from: number, today: number): readonly Window[] {
+  const windows: Window[] = [];
+  let start = firstDay(size, from);
+  while (start <= today) {
+    const end = firstDay(size, start, BUCKETS_PER_CALL[size]);
+    windows.push({ from: start, to: Math.min(end, today + 1) });
+    start = end;
+  }
+  return windows;
+}
