@@ -6,8 +6,6 @@ import type { CounterDelta, LedgerEntry, RunRef } from "./ledger/books.ts";
 export interface MissingRows {
   /** Which rows of the table the feed speaks of, by column; those of them that it doesn't show are marked. */
   readonly scope: Readonly<Record<string, string>>;
-  /** Of those only the ones with a later moment than this (ISO 8601 with offset) in this column. */
-  readonly after?: { readonly column: string; readonly at: string };
   /** Boolean column that turns false; null where {@link since} alone tells it, empty for rows that are not marked. */
   readonly flag: string | null;
   /** Column that gets {@link at}, when a row is marked. */

@@ -250,12 +250,9 @@ export async function dropErased(place: FeedPlace, stage: string): Promise<numbe
 /** Marks what lies in the scope and is not among the staged rows. */
 async function markMissing(place: LoadPlace, name: string, missing: MissingRows): Promise<number> {
   const table = tableNamed(name);
-  const { scope, after, flag, since, at } = missing;
+  const { scope, flag, since, at } = missing;
   const inScope = sql.join(
-    [
-      ...Object.entries(scope).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`),
-      ...(after ? [sql`t.${sql.id(after.column)} > ${after.at}::timestamptz`] : []),
-    ],
+    Object.entries(scope).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`),
     sql` AND `,
   );
   const isSame = sql.raw(

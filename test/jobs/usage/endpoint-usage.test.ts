@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { startRecordingProxy } from "../lookup/recording-proxy.ts";
-import { differences, goTo, setCursor, statedBuckets, storedBuckets } from "./usage-truth.ts";
-import { configOf, jobOf, startWorld, type World } from "../world.ts";
+import { differences, goTo, runAtItsTime, setCursor, statedBuckets, storedBuckets } from "./usage-truth.ts";
+import { configOf, startWorld, type World } from "../world.ts";
 
-// Long histories, every size and zone: endpoint-usage.slow.ts.
+// See endpoint-usage.slow.ts for long histories, every size and zone.
 const jobs = (from: string, size = "day", zone = "UTC") =>
   configOf(`
   usage: { type: endpoint_usage, bucketing_size: ${size}, timezone: ${zone}, start_date: ${from} }`);
@@ -14,9 +14,9 @@ async function startUsage(config: string, day: string): Promise<World> {
   return world;
 }
 
-const runUsage = async (world: World, request = {}) => jobOf(await world.run(request), "usage");
+const runUsage = (world: World) => runAtItsTime(world, "usage");
 
-/** In what stored and stated buckets differ. */
+/** Differences between stored buckets and those that the service reports. */
 async function untruths(world: World, from: string, to: string, size = "day", zone = "UTC") {
   const stated = await statedBuckets(world, { size, zone, from, to });
   return differences(await storedBuckets(world, size, zone), stated);
@@ -27,7 +27,7 @@ const finals = (world: World) =>
   );
 
 describe("buckets of usage", () => {
-  test("are what the service reports, final three days after their end, and go on from there", async () => {
+  test("are what the service reports, final three days after their end, and are read on from there", async () => {
     const world = await startUsage(jobs("2026-05-01"), "2026-06-10");
     await runUsage(world);
     expect(await untruths(world, "2026-05-01", "2026-06-10")).toEqual([]);
@@ -36,30 +36,30 @@ describe("buckets of usage", () => {
       { is_final: "t", last: "2026-06-06" },
     ]);
     expect(await world.value("SELECT cursor::text FROM person_data_ops.checkpoint")).toBe(
-      '{"from": "2026-05-01", "next": "2026-06-07", "resume_at": null}',
+      '{"from": "2026-05-01", "next": "2026-06-07"}',
     );
     await goTo(world, "2026-06-13");
     expect(await runUsage(world)).toMatchObject({ requests: 2 });
     expect(await untruths(world, "2026-05-01", "2026-06-13")).toEqual([]);
   });
 
-  test("begin and end with the months of a zone east of UTC", async () => {
+  test("start and end with the months of a zone east of UTC", async () => {
     const world = await startUsage(jobs("2026-03-17", "month", "Asia/Kathmandu"), "2026-06-10");
     await runUsage(world);
     expect(await untruths(world, "2026-03-01", "2026-06-10", "month", "Asia/Kathmandu")).toEqual([]);
   });
 
-  test("go on where a run was stopped, not from the start", async () => {
-    const world = await startUsage(jobs("2026-05-01", "hour"), "2026-06-01");
+  test("are resumed where a run stopped", async () => {
+    const world = await startUsage(jobs("2026-04-01", "hour"), "2026-06-01");
     await world.control("/faults", { faults: "forbidden@usage#4-" });
     expect(await runUsage(world)).toMatchObject({ status: "failed", requests: 4 });
     await world.control("/faults", { faults: "" });
-    // Totals, and the three weeks that are left.
-    expect(await runUsage(world)).toMatchObject({ status: "succeeded", requests: 4 });
-    expect(await untruths(world, "2026-05-01", "2026-06-01", "hour")).toEqual([]);
+    // Totals, and the seven weeks that are left.
+    expect(await runUsage(world)).toMatchObject({ status: "succeeded", requests: 8 });
+    expect(await untruths(world, "2026-04-01", "2026-06-01", "hour")).toEqual([]);
   });
 
-  test("have no hole where start_date was moved on while a pass was unfinished, and then back", async () => {
+  test("have no gap if start_date moved forward during an unfinished pass, and then back", async () => {
     const world = await startUsage(jobs("2026-01-01", "hour"), "2026-03-20");
     await world.control("/faults", { faults: "forbidden@usage#5-" });
     await runUsage(world);
@@ -72,66 +72,75 @@ describe("buckets of usage", () => {
   });
 });
 
-test("buckets that could be either of two are told, not left out in silence", async () => {
-  const world = await startUsage(jobs("2026-06-05", "hour", "Asia/Kolkata"), "2026-06-08");
-  // Half past ten by UTC's hours, or ten by the zone's: nothing in an answer with one bucket tells which.
-  const bucket = { bucket_start: "2026-06-06T10:00:00Z", total_requests: 3 };
+/** Answers with one endpoint, as it stands at that moment. */
+async function answerWith(world: World, buckets: readonly object[]): Promise<{ total_requests: number }> {
+  const result = { endpoint: "v2/enrich", total_requests: 0, buckets };
   const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
-    path.includes("bucketing_size")
-      ? JSON.stringify({ results: [{ endpoint: "v2/enrich", total_requests: 3, buckets: [bucket] }] })
-      : body,
+    path.includes("bucketing_size") ? JSON.stringify({ results: [result] }) : body,
   );
   world.serviceUrl = url;
-  expect(await runUsage(world)).toMatchObject({ status: "succeeded" });
-  expect(await world.value("SELECT count(*) FROM person_data_ops.endpoint_usage_bucket")).toBe("0");
-  expect(world.notes).toEqual([
-    expect.stringMatching(
-      /^1 bucket from 2026-06-0\d to 2026-06-0\d could be either of two, or begins where none does, and was left out/u,
-    ),
-  ]);
-  expect(world.logged).toContainEqual(
-    expect.objectContaining({ level: "warn", event: "usage_buckets_unclear" }),
+  return result;
+}
+const storedCounts = (world: World) =>
+  world.rows(
+    `SELECT bucket_start::date::text AS day, total_requests, is_final
+     FROM person_data_ops.endpoint_usage_bucket ORDER BY bucket_start`,
   );
+
+describe("an answered bucket", () => {
+  test("whose start is no start in the zone's calendar is left out, counted and reported", async () => {
+    const world = await startUsage(jobs("2026-06-05", "day", "Asia/Kolkata"), "2026-06-08");
+    await answerWith(world, [
+      { bucket_start: "2026-06-06T00:00:00Z", total_requests: 3 },
+      { bucket_start: "2026-06-07T00:00:00+05:30", total_requests: 4 },
+      { bucket_start: "soon", total_requests: 1 },
+    ]);
+    expect(await runUsage(world)).toMatchObject({ status: "succeeded" });
+    expect(await storedCounts(world)).toEqual([{ day: "2026-06-06", total_requests: "4", is_final: "f" }]);
+    expect(world.notes).toEqual([
+      "Skipped 2 buckets between 2026-06-05 and 2026-06-08: no day of Asia/Kolkata starts at the time that the service sent.",
+    ]);
+    expect(world.logged.filter(({ level }) => level === "warn")).toEqual([
+      {
+        level: "warn",
+        event: "usage_buckets_left_out",
+        fields: { job: "usage", buckets: 2, from: "2026-06-05", to: "2026-06-08", timezone: "Asia/Kolkata" },
+      },
+    ]);
+  });
+
+  test("of the future by our clock is left out in silence", async () => {
+    const world = await startUsage(jobs("2026-06-08", "hour"), "2026-06-08");
+    const hours = [10, 11, 12, 13, 14];
+    await answerWith(
+      world,
+      hours.map((hour) => ({ bucket_start: `2026-06-08T${hour}:00:00Z`, total_requests: 1 })),
+    );
+    await runUsage(world);
+    expect(
+      await world.value("SELECT max(bucket_start)::text FROM person_data_ops.endpoint_usage_bucket"),
+    ).toBe("2026-06-08 12:00:00+00");
+    expect(world.notes).toEqual([]);
+  });
+
+  test("that is omitted is zero if the others add up to the total, and else unknown", async () => {
+    const world = await startUsage(jobs("2026-06-06"), "2026-06-08");
+    const answer = await answerWith(world, [{ bucket_start: "2026-06-07T00:00:00Z", total_requests: 3 }]);
+    answer.total_requests = 4;
+    await runUsage(world);
+    expect((await storedCounts(world)).map(({ day }) => day)).toEqual(["2026-06-07"]);
+    answer.total_requests = 3;
+    await runUsage(world);
+    expect((await storedCounts(world)).map(({ total_requests: n }) => n)).toEqual(["0", "3", "0"]);
+  });
 });
 
-describe("a checkpoint that is ahead of the service's clock", () => {
-  const wrongYear = { from: "2026-03-01", next: "2027-06-07", resume_at: null };
-
-  test.each([
-    ["its next day", wrongYear],
-    ["where an unfinished pass goes on", { ...wrongYear, next: "2026-05-30", resume_at: "2027-06-07" }],
-  ])("by %s is put right, with everything read that it hid", async (_, cursor) => {
-    const world = await startUsage(jobs("2026-03-01"), "2026-03-10");
-    await runUsage(world);
-    await setCursor(world, cursor);
-    await goTo(world, "2026-06-10");
-    await runUsage(world);
-    expect(await untruths(world, "2026-03-01", "2026-06-10")).toEqual([]);
-    expect(await world.value("SELECT cursor->>'next' FROM person_data_ops.checkpoint")).toBe("2026-06-07");
-  });
-
-  test("because that was wrong for one night: what it took for past and final is put right as its time comes", async () => {
-    const world = await startUsage(jobs("2026-05-01"), "2026-06-10");
-    await runUsage(world);
-    await goTo(world, "2027-07-15");
-    await runUsage(world);
-    await goTo(world, "2026-06-11");
-    await runUsage(world);
-    expect(await finals(world)).toEqual([
-      { is_final: "f", last: "2027-07-15" },
-      { is_final: "t", last: "2026-06-07" },
-    ]);
-    await goTo(world, "2026-08-20");
-    await runUsage(world);
-    const stated = await statedBuckets(world, {
-      size: "day",
-      zone: "UTC",
-      from: "2026-05-01",
-      to: "2026-08-20",
-    });
-    const stored = await storedBuckets(world, "day", "UTC");
-    for (const name of stored.keys())
-      if (name.slice(name.indexOf(" ") + 1) > "2026-08-21") stored.delete(name);
-    expect(differences(stored, stated)).toEqual([]);
-  });
+test("a checkpoint ahead of our clock is not trusted: everything is read again", async () => {
+  const world = await startUsage(jobs("2026-03-01"), "2026-03-10");
+  await runUsage(world);
+  await setCursor(world, { from: "2026-03-01", next: "2027-06-07" });
+  await goTo(world, "2026-06-10");
+  await runUsage(world);
+  expect(await untruths(world, "2026-03-01", "2026-06-10")).toEqual([]);
+  expect(await world.value("SELECT cursor->>'next' FROM person_data_ops.checkpoint")).toBe("2026-06-07");
 });

@@ -141,10 +141,10 @@ function place(
   return placeBuckets(size, calendar, starts).map((bucket) => bucket && wall(bucket.startMs));
 }
 
-describe("the hour that comes twice", () => {
-  const inNewYork = (starts: readonly string[]) =>
-    place("hour", "America/New_York", ["2026-11-01", "2026-11-02"], starts);
+const inNewYork = (starts: readonly string[]) =>
+  place("hour", "America/New_York", ["2026-11-01", "2026-11-02"], starts);
 
+describe("the hour that comes twice", () => {
   test("is told apart by the order of the list", () => {
     expect(inNewYork(["2026-11-01T00:00:00", "2026-11-01T01:00:00", "2026-11-01T01:00:00"])).toEqual([
       "2026-11-01T04:00:00",

@@ -1,10 +1,9 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { openHttpClient } from "../../../src/extract/http-client.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
-import { goTo, statedDays, storedDays } from "./usage-truth.ts";
+import { goTo, runAtItsTime, sandboxClock, statedDays, storedDays } from "./usage-truth.ts";
 import { startRecordingProxy } from "../lookup/recording-proxy.ts";
-import { configOf, fastClock, jobOf, startWorld, type World } from "../world.ts";
+import { configOf, startWorld, type World } from "../world.ts";
 
 const config = configOf(`
   searches: { type: search_usage }`);
@@ -14,7 +13,7 @@ async function startSearches(day: string): Promise<World> {
   await goTo(world, day);
   return world;
 }
-const runSearches = async (world: World) => jobOf(await world.run({}, { random: () => 0 }), "searches");
+const runSearches = (world: World) => runAtItsTime(world, "searches");
 
 const gapsOf = (world: World) =>
   world.rows(
@@ -24,7 +23,7 @@ const gapsOf = (world: World) =>
 /** Runs with another organization's key. */
 async function runAs(world: World, key: string): Promise<void> {
   const http = openHttpClient({ baseUrl: world.serviceUrl, readKey: async () => key, concurrency: 1 });
-  const report = await world.run({}, { http });
+  const report = await world.run({}, { http, clock: await sandboxClock(world) });
   await http.close();
   expect(report.status).toBe("succeeded");
 }
@@ -59,7 +58,7 @@ describe("the history of person search", () => {
     ]);
   });
 
-  test("equals the service's on every night, however many are missed in between, and leaves quiet days alone", async () => {
+  test("equals the service's on every night, however many are missed in between, and leaves unchanged days alone", async () => {
     const world = await startSearches("2026-06-01");
     const written: number[] = [];
     for (const day of ["2026-06-01", "2026-06-02", "2026-06-05", "2026-06-19", "2026-08-01", "2026-08-02"]) {
@@ -72,7 +71,7 @@ describe("the history of person search", () => {
     expect(await world.value("SELECT count(*) FROM person_data_ops.sync_gap")).toBe("0");
   });
 
-  test("has a gap where nobody read it for more than ninety days, from the first day that was not final", async () => {
+  test("has a gap after more than ninety days without a run, from the first day that was not final", async () => {
     const world = await startSearches("2026-03-01");
     await runSearches(world);
     await goTo(world, "2026-07-01");
@@ -88,7 +87,7 @@ describe("the history of person search", () => {
         gap_end: "2026-04-03 00:00:00+00",
       },
     ]);
-    expect(world.logged.filter(({ event }) => event === "usage_not_readable_any_more")).toHaveLength(1);
+    expect(world.logged.filter(({ event }) => event === "usage_no_longer_readable")).toHaveLength(1);
     const { gaps, quotas } = await readStatus(await world.services());
     expect([gaps, quotas]).toMatchObject([
       [{ job: "searches", stream: "history", gap_start: expect.stringContaining("2026-02-26") }],
@@ -105,24 +104,22 @@ describe("the history of person search", () => {
   const rename = config.replace("searches:", "renamed:");
   test.each([
     ["with --full-refresh", "searches", config, { fullRefresh: true }],
-    ["after its checkpoint was forgotten", "searches", config, {}],
+    ["after its checkpoint was reset", "searches", config, {}],
     ["by a job of another name", "renamed", rename, {}],
   ])("has the same gap when it is read %s", async (how, job, text, request) => {
     const world = await startSearches("2026-03-01");
     await runSearches(world);
-    if (how.includes("forgotten")) await world.rows("DELETE FROM person_data_ops.checkpoint");
+    if (how.includes("reset")) await world.rows("DELETE FROM person_data_ops.checkpoint");
     world.configure(text);
     await goTo(world, "2026-07-01");
-    await world.run(request);
-    await world.run(request);
+    for (const clock of [await sandboxClock(world), await sandboxClock(world)])
+      await world.run(request, { clock });
     expect(await gapsOf(world)).toEqual([{ job, gap_start: "2026-02-26", gap_end: "2026-04-03" }]);
   });
 
-  test("goes with a snapshot of the quota each time", async () => {
+  test("comes with a snapshot of the quota each time", async () => {
     const world = await startSearches("2026-06-10");
     await runSearches(world);
-    // The answer's only time is that of its header, in whole seconds.
-    await delay(1100);
     await runSearches(world);
     const quotas = await world.rows(
       `SELECT daily_record_limit, current_day_remaining::int = daily_record_limit - current_day_records_delivered AS adds_up
@@ -134,7 +131,7 @@ describe("the history of person search", () => {
     ]);
   });
 
-  test("is the same whatever the service's manner", async () => {
+  test("is the same in every form of the service's answers", async () => {
     const world = await startSearches("2026-06-10");
     await runSearches(world);
     for (const faults of ["exponent_numbers", "shuffled", "unknown_fields", "429=1#1-2,503#3,cut_body#4"]) {
@@ -154,7 +151,7 @@ describe("the history of person search", () => {
     expect(await world.value("SELECT count(*) FROM person_data_ops.sync_gap")).toBe("0");
   });
 
-  test("is not taken for empty where the answer doesn't state it", async () => {
+  test("is not taken for empty if the answer has no history", async () => {
     const world = await startSearches("2026-06-10");
     let says: object = {};
     const { url } = await startRecordingProxy(world.sandbox.url, (_path, body) => {
@@ -174,7 +171,7 @@ describe("the history of person search", () => {
     }
   });
 
-  test("fails with what the service said, and leaves its checkpoint where it was", async () => {
+  test("fails with the service's error, and keeps its checkpoint", async () => {
     const world = await startSearches("2026-06-10");
     await world.control("/faults", { faults: "forbidden" });
     const report = await runSearches(world);
@@ -183,14 +180,14 @@ describe("the history of person search", () => {
   });
 });
 
-/** How often it was logged and told that another organization answers. */
+/** Number of log lines and of notes about another organization. */
 const otherOrganization = (world: World) => [
   world.logged.filter(({ event }) => event === "other_organization").length,
-  world.notes.filter((note) => note.includes("whose API key is this?")).length,
+  world.notes.filter((note) => note.includes("Check service.api_key.")).length,
 ];
 
 describe("the organization", () => {
-  test("that answers first is noted as the warehouse's; that another one answers is told once a run", async () => {
+  test("that answers first is recorded; another one is reported once a run", async () => {
     const world = await startSearches("2026-06-10");
     await runAs(world, "org-one-key");
     const noted = "SELECT org_id FROM person_data_ops.warehouse_identity";
@@ -204,7 +201,7 @@ describe("the organization", () => {
     expect(await world.value(noted)).toBe(first);
   });
 
-  test("has gaps of its own, whenever the other one was read", async () => {
+  test("has its own gaps, whenever the other one was read", async () => {
     const world = await startSearches("2026-03-01");
     await runAs(world, "org-one-key");
     await goTo(world, "2026-07-01");
@@ -220,17 +217,13 @@ describe("the organization", () => {
   });
 });
 
-test("what is read carries the service's time, however wrong our clock is", async () => {
-  const world = await startSearches("2026-03-01");
-  const clock = fastClock(20);
-  const ahead = { ...clock, now: () => clock.now() + 86_400_000 };
-  await world.run({}, { clock: ahead });
-  await goTo(world, "2026-07-01");
-  await world.run();
-  expect(
-    await world.rows(
-      "SELECT observed_at::date::text AS day FROM person_data_ops.person_search_quota ORDER BY 1",
-    ),
-  ).toEqual([{ day: "2026-03-01" }, { day: "2026-07-01" }]);
-  expect(await world.value("SELECT noticed_at::date::text FROM person_data_ops.sync_gap")).toBe("2026-07-01");
+test("days of the future by our clock are left out, and come with their day", async () => {
+  const world = await startSearches("2026-06-10");
+  const clock = await sandboxClock(world);
+  await goTo(world, "2026-06-12");
+  await world.run({}, { clock });
+  const last = async () => (await storedDays(world)).at(-1)?.["period_start"];
+  expect(await last()).toBe("2026-06-10");
+  await runSearches(world);
+  expect(await last()).toBe("2026-06-12");
 });

@@ -1,4 +1,6 @@
-import type { World } from "../world.ts";
+import type { Clock } from "../../../src/clock.ts";
+import type { RunRequest } from "../../../src/jobs/services.ts";
+import { fastClock, jobOf, type World } from "../world.ts";
 
 /** Counts as texts, in the order of the columns: requests, records, resolvable ones, matches. */
 export type CountTexts = readonly string[];
@@ -17,14 +19,14 @@ async function ask(world: World, path: string): Promise<unknown> {
 
 /** The sandbox's time, milliseconds. */
 async function nowOf(world: World): Promise<number> {
-  // What its controls answer.
+  // The answer of its controls.
   const { now } = (await world.control("")) as { now: string };
   return Date.parse(now);
 }
 
 const textsOf = (counts: Stated): CountTexts => COUNTS.map((name) => String(counts[name]));
 
-/** What the sandbox reports now, without faults, by endpoint and begin (UTC, `2026-06-10 04:00:00+00`). */
+/** Buckets that the sandbox reports now, without faults, by endpoint and start (UTC, `2026-06-10 04:00:00+00`). */
 export async function statedBuckets(
   world: World,
   { size, zone, from, to }: { size: string; zone: string; from: string; to: string },
@@ -36,7 +38,7 @@ export async function statedBuckets(
     timezone: zone,
     include_unused_endpoints: "true",
   });
-  // What the sandbox answers (section 2.10).
+  // The sandbox's answer (section 2.10).
   const { results } = (await ask(world, `/usage?${query.toString()}`)) as {
     results: { endpoint: string; buckets: (Stated & { bucket_start: string })[] }[];
   };
@@ -53,7 +55,7 @@ export async function statedBuckets(
   );
 }
 
-/** What stands in the warehouse, by the same names. */
+/** Buckets stored in the warehouse, by the same names. */
 export async function storedBuckets(
   world: World,
   size: string,
@@ -66,9 +68,9 @@ export async function storedBuckets(
   return new Map(rows.map((row) => [String(row["name"]), COUNTS.map((name) => String(row[name]))]));
 }
 
-/** The days of person search that the sandbox reports now. */
+/** Days of person search that the sandbox reports now. */
 export async function statedDays(world: World): Promise<readonly Record<string, string>[]> {
-  // What the sandbox answers (section 2.9).
+  // The sandbox's answer (section 2.9).
   const { history } = (await ask(world, "/person-search/v0/usage?days=90")) as {
     history: Record<string, string | number>[];
   };
@@ -77,7 +79,7 @@ export async function statedDays(world: World): Promise<readonly Record<string, 
   );
 }
 
-/** Those of the warehouse. */
+/** Days of person search stored in the warehouse. */
 export async function storedDays(world: World): Promise<readonly Record<string, string | null>[]> {
   return world.rows(
     `SELECT period_start::text, records_delivered, searches_created, parse_requests
@@ -91,12 +93,24 @@ export async function goTo(world: World, day: string, time = "12:00:00"): Promis
   await world.control("/clock", { days });
 }
 
+/** A fast clock that starts at the sandbox's time. */
+export async function sandboxClock(world: World): Promise<Clock> {
+  const clock = fastClock(20);
+  const aheadMs = (await nowOf(world)) - clock.now();
+  return { ...clock, now: () => clock.now() + aheadMs };
+}
+
+/** Runs one job at the sandbox's time. */
+export async function runAtItsTime(world: World, job: string, request: Partial<RunRequest> = {}) {
+  return jobOf(await world.run(request, { clock: await sandboxClock(world), random: () => 0 }), job);
+}
+
 /** Sets the only checkpoint, as `checkpoint set` would. */
 export async function setCursor(world: World, cursor: object): Promise<void> {
   await world.rows(`UPDATE person_data_ops.checkpoint SET cursor = '${JSON.stringify(cursor)}'`);
 }
 
-/** Every bucket in which two differ, as lines; empty when they are equal. */
+/** One line for each bucket in which two maps differ. */
 export function differences(
   stored: ReadonlyMap<string, CountTexts>,
   stated: ReadonlyMap<string, CountTexts>,
