@@ -4,7 +4,7 @@ import type { InputConnection } from "./inputs/input-source.ts";
 import { openBigQueryDatabase } from "./inputs/bigquery/database.ts";
 import { openPostgresDatabase } from "./inputs/postgres-database.ts";
 import { explainFailures } from "./explained-warehouse.ts";
-import { explainFailure as explainBigQueryFailure } from "./inputs/bigquery/explain-failure.ts";
+import { explainFailure as explainBigQueryFailure } from "../bigquery/explain-failure.ts";
 import { explainFailure } from "./db/explain-failure.ts";
 import { openPostgresWarehouse } from "./postgres/warehouse.ts";
 import type { Warehouse } from "./warehouse.ts";
@@ -44,7 +44,12 @@ export function openForeignDatabase(connection: InputConnection): ForeignDatabas
     return explainDatabase(openPostgresDatabase(connection.url), (error) => explainFailure(error, where));
   }
   return explainDatabase(openBigQueryDatabase(connection), (error) =>
-    explainBigQueryFailure(error, { project: connection.project, location: connection.location, path }),
+    explainBigQueryFailure(error, {
+      project: connection.project,
+      location: connection.location,
+      path,
+      datasets: [],
+    }),
   );
 }
 

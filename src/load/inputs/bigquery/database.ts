@@ -1,9 +1,8 @@
 import { Readable } from "node:stream";
-import { sql } from "kysely";
 import { type ForeignDatabase, type RowColumn, rowColumns } from "../foreign-database.ts";
 import type { BigQueryConnection } from "../input-source.ts";
 import { encodeRows } from "../../answers/row-store.ts";
-import { openClient } from "./client.ts";
+import { openClient } from "../../../bigquery/client.ts";
 import {
   checkInput,
   cursorMaxSelect,
@@ -14,7 +13,7 @@ import {
   rawSelect,
 } from "./input.ts";
 import { findNamingRows } from "./naming-rows.ts";
-import { openSession, type Session } from "./session.ts";
+import { openSession, type Session } from "../../../bigquery/session.ts";
 
 /** Rows per page: some megabytes. */
 const PAGE_SIZE = 5000;
@@ -24,10 +23,9 @@ type RawValues = Readonly<Record<string, string | readonly string[] | boolean | 
 
 /** Opens a BigQuery project that inputs are read from; connects at the first use. */
 export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDatabase {
-  const { project, dataset, location, maximumBytesBilled } = connection;
+  const { dataset, location, maximumBytesBilled } = connection;
   const session = openSession({
     client: openClient(connection),
-    project,
     dataset,
     location,
     maximumBytesBilled,
@@ -52,7 +50,7 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
         keyIsUnique: false,
         cursorMax,
         columns: rowNames,
-        copyText: () => streamOf(session.pages<RawValues>(sql.raw(rawRows), PAGE_SIZE), rowNames),
+        copyText: () => streamOf(session.pages<RawValues>({ text: rawRows }, PAGE_SIZE), rowNames),
       });
     },
     findRows: (input, wanted) => findNamingRows(session, input, wanted),
@@ -61,7 +59,7 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
 }
 
 async function readText(session: Session, query: string): Promise<string | null> {
-  const [row] = await session.rows<{ value: string | null }>(sql.raw(`SELECT (${query}) AS value`));
+  const [row] = await session.rows<{ value: string | null }>({ text: `SELECT (${query}) AS value` });
   return row?.value ?? null;
 }
 

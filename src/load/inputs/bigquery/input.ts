@@ -1,14 +1,13 @@
-import { sql, type RawBuilder } from "kysely";
 import { type Problem, messageOf } from "../../../errors.ts";
 import { BLANKS, fieldsTaken, listFields } from "../input-fields.ts";
 import { lookAt, settingOf } from "../input-hints.ts";
 import type { RecentBound } from "../../due/pass-checkpoint.ts";
 import type { InputSource, Part } from "../input-source.ts";
 import type { LookupType } from "../../warehouse.ts";
-import { BigQueryFailure } from "./failure.ts";
-import { quoteIdentifier, quoteLiteral, quoteQualified } from "./names.ts";
+import { BigQueryFailure } from "../../../bigquery/failure.ts";
+import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../../bigquery/names.ts";
 import { withoutSemicolon } from "./query-text.ts";
-import type { Session } from "./session.ts";
+import type { Session } from "../../../bigquery/session.ts";
 import { valueText } from "./value-text.ts";
 
 /** A column of an input, as BigQuery describes it. */
@@ -38,7 +37,7 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
 
 /** Asks BigQuery for the input's columns, by a dry run: no row is read and nothing is billed. */
 export async function describeColumns(session: Session, input: InputSource): Promise<readonly InputColumn[]> {
-  const columns = await session.describe(raw(`SELECT input_row.* FROM ${relationText(input)}`));
+  const columns = await session.describe({ text: `SELECT input_row.* FROM ${relationText(input)}` });
   return columns.map(({ name, type, mode }) => ({
     name,
     typeName: TYPE_NAMES[type] ?? type,
@@ -116,9 +115,9 @@ function recentText(input: InputSource, columns: readonly InputColumn[], bound: 
 export async function isCursorValue(session: Session, input: InputSource, value: string): Promise<boolean> {
   const columns = await describeColumns(session, input);
   const typeName = findColumn(input.cursor?.column ?? "", columns)?.typeName ?? "STRING";
-  const [row] = await session.rows<{ is_value: boolean }>(
-    sql.raw(`SELECT ${lowerText(input, typeName, value)} IS NOT NULL AS is_value`),
-  );
+  const [row] = await session.rows<{ is_value: boolean }>({
+    text: `SELECT ${lowerText(input, typeName, value)} IS NOT NULL AS is_value`,
+  });
   return row?.is_value ?? false;
 }
 
@@ -216,7 +215,7 @@ export async function checkInput(session: Session, input: InputSource): Promise<
   if (problems.length > 0) return problems;
   try {
     const parts = partsOf(input, "enrich", columns);
-    await session.describe(raw(rawSelect(input, parts, columns, { ranked: true, recent: null })));
+    await session.describe({ text: rawSelect(input, parts, columns, { ranked: true, recent: null }) });
   } catch (error) {
     if (reasonOf(error) === "") throw error;
     return [
@@ -269,8 +268,4 @@ function misplacedLists(
           hint: "Map a column of single values; only emails and phones take lists.",
         })),
     );
-}
-
-function raw(text: string): RawBuilder<unknown> {
-  return sql.raw(text);
 }

@@ -1,11 +1,10 @@
-import { sql } from "kysely";
 import { BLANKS } from "../input-fields.ts";
-import { quoteLiteral } from "./names.ts";
+import { quoteLiteral } from "../../../bigquery/names.ts";
 import type { KnownBy } from "../../erasure-warehouse.ts";
 import type { NamingRow } from "../foreign-database.ts";
 import type { InputSource } from "../input-source.ts";
 import { describeColumns, partsOf, rawSelect } from "./input.ts";
-import type { Session } from "./session.ts";
+import type { Session } from "../../../bigquery/session.ts";
 
 /** Finds the rows of an input with one of these keys, addresses or PIDs; scans the input once. */
 export async function findNamingRows(
@@ -26,15 +25,14 @@ export async function findNamingRows(
     const lists = texts(field);
     return lists.length === 0 ? "CAST([] AS ARRAY<STRING>)" : `ARRAY_CONCAT(${lists.join(", ")})`;
   };
-  return session.rows<NamingRow>(
-    sql`SELECT source_key AS sourceKey, emails, pids
-      FROM (SELECT source_key, ${sql.raw(listOf("emails"))} AS emails, ${sql.raw(listOf("service_pid"))} AS pids
-        FROM (${sql.raw(rows)}) AS r) AS f
-      WHERE source_key IN UNNEST(${keys})
-        OR EXISTS (SELECT 1 FROM UNNEST(emails) AS e
-          WHERE ${sql.raw(normalizedAddress("e"))} IN UNNEST(${[...wanted.emails]}))
-        OR EXISTS (SELECT 1 FROM UNNEST(pids) AS p WHERE p IN UNNEST(${[...wanted.pids]}))`,
-  );
+  return session.rows<NamingRow>({
+    text: `SELECT source_key AS sourceKey, emails, pids
+      FROM (SELECT source_key, ${listOf("emails")} AS emails, ${listOf("service_pid")} AS pids FROM (${rows}) AS r) AS f
+      WHERE source_key IN UNNEST(@keys)
+        OR EXISTS (SELECT 1 FROM UNNEST(emails) AS e WHERE ${normalizedAddress("e")} IN UNNEST(@emails))
+        OR EXISTS (SELECT 1 FROM UNNEST(pids) AS p WHERE p IN UNNEST(@pids))`,
+    parameters: { keys, emails: wanted.emails, pids: wanted.pids },
+  });
 }
 
 const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";

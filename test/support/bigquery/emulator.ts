@@ -5,10 +5,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
-import { GenericContainer, getContainerRuntimeClient } from "testcontainers";
-import { installEmulator } from "./emulator-venv.ts";
-
-const IMAGE = "ghcr.io/novucs/local-bigquery:0.4.0";
+import { installEmulator } from "./install-emulator.ts";
 
 /** Project of everything in the emulator. */
 export const EMULATOR_PROJECT = "test";
@@ -16,27 +13,25 @@ export const EMULATOR_PROJECT = "test";
 /** A BigQuery that tests may write to. */
 export interface TestBigQuery {
   readonly project: string;
-  /** Of an emulator; null for Google's. */
+  /** Address of an emulator; null for Google's. */
   readonly apiEndpoint: string | null;
 }
 
-/** What an emulator that this run has started is known by. */
+/** An emulator that this run has started. */
 interface Started {
   readonly apiEndpoint: string;
-  /** Null for a container, which testcontainers ends. */
-  readonly pid: number | null;
 }
 
 const POLL_MS = 100;
 const START_MS = 240_000;
-/** For those who wait for another file's emulator: the start, and before it the installation where there is none yet. */
+/** Longest wait for the emulator of another test file: its installation and its start. */
 const SHARE_MS = 1_200_000;
 
 /**
- * The BigQuery of this run: a real project or a running emulator where the environment names one, else an emulator, which
- * the first caller starts and all others share through `folder`. Null where none can be had.
+ * Finds the BigQuery of this run: a real project or a running emulator that the environment names, else an emulator that
+ * the first caller starts and all others share through `folder`.
  */
-export async function findBigQuery(folder: string): Promise<TestBigQuery | null> {
+export async function findBigQuery(folder: string): Promise<TestBigQuery> {
   const project = process.env["PERSON_ETL_TEST_BIGQUERY_PROJECT"];
   if (project) return { project, apiEndpoint: null };
   const host = process.env["BIGQUERY_EMULATOR_HOST"];
@@ -45,18 +40,18 @@ export async function findBigQuery(folder: string): Promise<TestBigQuery | null>
     return { project: process.env["BIGQUERY_EMULATOR_PROJECT"] || EMULATOR_PROJECT, apiEndpoint };
   }
   const started = await share(folder, () => startEmulator(join(folder, "bigquery")));
-  return started === null ? null : { project: EMULATOR_PROJECT, apiEndpoint: started.apiEndpoint };
+  return { project: EMULATOR_PROJECT, apiEndpoint: started.apiEndpoint };
 }
 
-/** The outcome of `start`, done by one of all processes that share a folder. */
-async function share(folder: string, start: () => Promise<Started | null>): Promise<Started | null> {
+/** Outcome of `start`, which one of all processes that share a folder calls. */
+async function share(folder: string, start: () => Promise<Started>): Promise<Started> {
   const outcome = join(folder, "bigquery.json");
   try {
     await (await open(join(folder, "bigquery.lock"), "wx")).close();
   } catch {
     return readOutcome(outcome);
   }
-  let started: Started | null | { readonly error: string } = { error: "the emulator did not start" };
+  let started: Started | { readonly error: string } = { error: "the emulator did not start" };
   try {
     started = await start();
     return started;
@@ -69,30 +64,28 @@ async function share(folder: string, start: () => Promise<Started | null>): Prom
   }
 }
 
-async function readOutcome(file: string): Promise<Started | null> {
+async function readOutcome(file: string): Promise<Started> {
   for (const end = Date.now() + SHARE_MS; Date.now() < end; await delay(POLL_MS)) {
     const text = await readFile(file, "utf8").catch(() => null);
     if (text === null) continue;
     // `share` writes exactly this.
-    const outcome = JSON.parse(text) as Started | null | { readonly error: string };
-    if (outcome !== null && "error" in outcome) throw new Error(outcome.error);
+    const outcome = JSON.parse(text) as Started | { readonly error: string };
+    if ("error" in outcome) throw new Error(outcome.error);
     return outcome;
   }
   throw new Error("the emulator that another test file starts did not come up");
 }
 
-/** Starts an emulator that keeps its data in `folder`: in Docker, else from a Python environment; null without either. */
-export async function startEmulator(folder: string): Promise<Started | null> {
-  if (await dockerAnswers()) return startContainer();
+/** Starts an emulator that keeps its data in `folder`. */
+async function startEmulator(folder: string): Promise<Started> {
   const installed = await installEmulator();
-  if (installed === null) return null;
   await mkdir(folder, { recursive: true });
   const [port, grpcPort] = [await freePort(), await freePort()];
   const log = await open(join(folder, "emulator.log"), "a");
   const child = spawn(
     installed.python,
     [
-      fileURLToPath(new URL("serve-emulator.py", import.meta.url)),
+      fileURLToPath(new URL("serve_emulator.py", import.meta.url)),
       "--host=127.0.0.1",
       `--port=${port}`,
       `--grpc-port=${grpcPort}`,
@@ -113,17 +106,7 @@ export async function startEmulator(folder: string): Promise<Started | null> {
   await writeFile(join(folder, "pid"), `${child.pid}`);
   const apiEndpoint = `http://127.0.0.1:${port}`;
   await untilReady(apiEndpoint, () => child.exitCode === null, join(folder, "emulator.log"));
-  return { apiEndpoint, pid: child.pid };
-}
-
-async function startContainer(): Promise<Started> {
-  const container = await new GenericContainer(process.env["PERSON_ETL_TEST_BIGQUERY_IMAGE"] ?? IMAGE)
-    .withCommand(["--project", EMULATOR_PROJECT])
-    .withExposedPorts(9050)
-    .start();
-  const apiEndpoint = `http://${container.getHost()}:${container.getMappedPort(9050)}`;
-  await untilReady(apiEndpoint, () => true, "docker logs");
-  return { apiEndpoint, pid: null };
+  return { apiEndpoint };
 }
 
 /** The port opens before queries work: only an answered query counts. */
@@ -137,15 +120,6 @@ async function untilReady(apiEndpoint: string, isAlive: () => boolean, log: stri
     if (answer !== null && (await answer.text()).includes("totalRows") && answer.ok) return;
   }
   throw new Error(`the BigQuery emulator does not answer: see ${log}`);
-}
-
-async function dockerAnswers(): Promise<boolean> {
-  try {
-    await getContainerRuntimeClient();
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 async function freePort(): Promise<number> {

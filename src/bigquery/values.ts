@@ -1,5 +1,5 @@
-/** A parameter of a statement: text, number, truth, bytes, lists of text; null is a STRING. */
-export type Parameter = string | number | bigint | boolean | null | Uint8Array | readonly string[];
+/** A parameter of a statement; null is a STRING. */
+export type Parameter = string | number | boolean | null | readonly string[];
 
 interface ParameterType {
   readonly type: string;
@@ -18,25 +18,19 @@ export interface QueryParameter {
   readonly parameterValue: ParameterValue;
 }
 
-/** A value that kysely's `sql` collected, as a query parameter. */
-export function parameterOf(name: string, value: unknown): QueryParameter {
+/** Converts a value into a query parameter. */
+export function parameterOf(name: string, value: Parameter): QueryParameter {
   return { name, ...typedParameter(value) };
 }
 
-function typedParameter(value: unknown): Omit<QueryParameter, "name"> {
-  if (Array.isArray(value)) {
-    return {
-      parameterType: { type: "ARRAY", arrayType: { type: "STRING" } },
-      parameterValue: { arrayValues: value.map((entry) => ({ value: String(entry) })) },
-    };
-  }
-  if (value instanceof Uint8Array) return scalar("BYTES", Buffer.from(value).toString("base64"));
+function typedParameter(value: Parameter): Omit<QueryParameter, "name"> {
+  if (value === null || typeof value === "string") return scalar("STRING", value);
   if (typeof value === "boolean") return scalar("BOOL", String(value));
-  if (typeof value === "bigint") return scalar("INT64", String(value));
-  if (typeof value === "number") return scalar(Number.isInteger(value) ? "INT64" : "FLOAT64", String(value));
-  if (typeof value === "string") return scalar("STRING", value);
-  if (value === null || value === undefined) return scalar("STRING", null);
-  throw new TypeError("A parameter of a statement has a type that BigQuery doesn't take.");
+  if (typeof value === "number") return scalar("INT64", String(value));
+  return {
+    parameterType: { type: "ARRAY", arrayType: { type: "STRING" } },
+    parameterValue: { arrayValues: value.map((entry) => ({ value: entry })) },
+  };
 }
 
 function scalar(type: string, value: string | null): Omit<QueryParameter, "name"> {

@@ -1,4 +1,4 @@
-/** A BigQuery error. Its message never holds a value of a record: statements carry them as parameters. */
+/** A BigQuery error. */
 export class BigQueryFailure extends Error {
   override readonly name = "BigQueryFailure";
   /** Reason given by BigQuery (`accessDenied`, `notFound`), or the system error (`ECONNREFUSED`). */
@@ -12,7 +12,7 @@ export class BigQueryFailure extends Error {
   }
 }
 
-/** Transient reasons in Google's table of errors. */
+/** Transient reasons in Google's table of errors, and broken connections. */
 const TRANSIENT: ReadonlySet<string> = new Set([
   "backendError",
   "internalError",
@@ -26,8 +26,10 @@ const TRANSIENT: ReadonlySet<string> = new Set([
   "EPIPE",
   "ETIMEDOUT",
   "EAI_AGAIN",
-  "ESOCKETTIMEDOUT",
   "UND_ERR_SOCKET",
+  "UND_ERR_CONNECT_TIMEOUT",
+  "UND_ERR_HEADERS_TIMEOUT",
+  "UND_ERR_BODY_TIMEOUT",
 ]);
 
 /** True if the same request may succeed a moment later. */
@@ -36,6 +38,25 @@ export function isTransient(error: unknown): boolean {
   return (
     TRANSIENT.has(error.code) || (error.status !== null && (error.status >= 500 || error.status === 429))
   );
+}
+
+/** Google's messages for a transaction cancelled in favor of another one; the last two are the emulator's. */
+const CONFLICT =
+  /due to concurrent (?:update|DML)|concurrent (?:transaction|update|DML)|Failed to commit|write-write conflict|Transaction conflict/i;
+
+/** True if a statement lost against another one that changed the same table; it changed nothing. */
+export function isConflict(error: unknown): boolean {
+  return error instanceof BigQueryFailure && CONFLICT.test(error.message);
+}
+
+/** True if something named in the request doesn't exist. */
+export function isNotFound(error: unknown): boolean {
+  return error instanceof BigQueryFailure && error.code === "notFound";
+}
+
+/** True if something exists already. */
+export function isDuplicate(error: unknown): boolean {
+  return error instanceof BigQueryFailure && (error.code === "duplicate" || error.status === 409);
 }
 
 /** True if the failure says that a value can't be converted; such messages repeat values. */

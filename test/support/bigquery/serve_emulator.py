@@ -323,6 +323,8 @@ query.execute, query._run = execute, run
 store.save, store.load, store.list_, store.delete = save_job, load_job, list_jobs, delete_job
 
 if __name__ == "__main__":
+    import door
     from local_bigquery.cli import main
 
+    door.install()
     main()

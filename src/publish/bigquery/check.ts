@@ -1,0 +1,153 @@
+import type { Client } from "../../bigquery/client.ts";
+import { type BigQueryPlace, explainFailure, grantText } from "../../bigquery/explain-failure.ts";
+import { BigQueryFailure, isNotFound } from "../../bigquery/failure.ts";
+import { openSession } from "../../bigquery/session.ts";
+import { FixConfigurationError, messageOf } from "../../errors.ts";
+import type { Catalog, DestinationFinding, PublishedTable } from "../destination.ts";
+import { type DatasetNames, POSITION_TABLE, positionTable } from "./ddl.ts";
+import { publicationBytes, publicationCost, type StoredTable } from "./cost.ts";
+
+interface CheckContext {
+  readonly client: Client;
+  readonly names: DatasetNames;
+  readonly where: BigQueryPlace;
+}
+
+interface Dataset {
+  readonly location: string;
+  readonly defaultTableExpirationMs?: string;
+  readonly defaultPartitionExpirationMs?: string;
+}
+
+/** Rights on a table that publication needs. */
+const RIGHTS = [
+  "bigquery.tables.delete",
+  "bigquery.tables.get",
+  "bigquery.tables.getData",
+  "bigquery.tables.update",
+  "bigquery.tables.updateData",
+] as const;
+
+/** Verifies credentials, jobs, datasets, rights and DML, and states the cost of a publication; changes nothing. */
+export async function checkDestination(
+  context: CheckContext,
+  catalog: Catalog,
+): Promise<readonly DestinationFinding[]> {
+  try {
+    return await findings(context, catalog);
+  } catch (error) {
+    return [refused(error, context.where)];
+  }
+}
+
+async function findings(context: CheckContext, catalog: Catalog): Promise<readonly DestinationFinding[]> {
+  const { client, names, where } = context;
+  const found: DestinationFinding[] = [];
+  const data = await datasetOf(client, names.data);
+  for (const name of [names.data, names.ops]) found.push(...(await checkDataset(context, name)));
+  const session = openSession({
+    client,
+    dataset: null,
+    location: data?.location ?? where.location,
+    maximumBytesBilled: null,
+  });
+  await session.rows({ text: "SELECT 1 AS one" });
+  found.push({ ok: true, message: `${client.project} runs queries for this account.` });
+  if (!found.every(({ ok }) => ok) || (await tableOf(client, names.ops, POSITION_TABLE)) === null)
+    return found;
+  found.push(...(await checkRights(context)));
+  // A dry run: a project without billing refuses DML.
+  await session.describe({ text: `DELETE FROM ${positionTable(names)} WHERE FALSE` });
+  found.push(await costOf(context, catalog));
+  return found;
+}
+
+async function checkDataset(
+  { client, where }: CheckContext,
+  name: string,
+): Promise<readonly DestinationFinding[]> {
+  const dataset = await datasetOf(client, name);
+  if (dataset === null) {
+    return [{ ok: true, message: `Dataset ${name} doesn't exist yet; the first publication creates it.` }];
+  }
+  const { location, defaultTableExpirationMs, defaultPartitionExpirationMs } = dataset;
+  if (where.location !== null && location.toUpperCase() !== where.location.toUpperCase()) {
+    return [
+      {
+        ok: false,
+        message: `Dataset ${name} is in ${location}, but ${where.path}.location is ${where.location}.`,
+        hint: `Set ${where.path}.location: ${location}, or choose another dataset; datasets can't be moved.`,
+      },
+    ];
+  }
+  if (defaultTableExpirationMs !== undefined || defaultPartitionExpirationMs !== undefined) {
+    return [
+      {
+        ok: false,
+        message: `Dataset ${name} has a default expiration, by which published tables or partitions would vanish.`,
+        hint: `Run: ALTER SCHEMA \`${client.project}\`.\`${name}\` SET OPTIONS (default_table_expiration_days = NULL, default_partition_expiration_days = NULL);`,
+      },
+    ];
+  }
+  return [{ ok: true, message: `Dataset ${name} exists in ${location}.` }];
+}
+
+/** Rights on the table of the position, which are those on its dataset unless somebody granted them per table. */
+async function checkRights({ client, names, where }: CheckContext): Promise<readonly DestinationFinding[]> {
+  const answer = await client.send<{ readonly permissions?: readonly string[] }>({
+    method: "POST",
+    path: `/datasets/${names.ops}/tables/${POSITION_TABLE}:testIamPermissions`,
+    body: { permissions: RIGHTS },
+  });
+  const granted = new Set(answer.permissions ?? []);
+  const lacking = RIGHTS.filter((right) => !granted.has(right));
+  if (lacking.length === 0) return [{ ok: true, message: "This account may write to the tables." }];
+  const hint = where.datasets.map((dataset) =>
+    grantText("roles/bigquery.dataEditor", [client.project, dataset]),
+  );
+  return [
+    { ok: false, message: `This account lacks ${lacking.join(", ")}.`, hint: `Run: ${hint.join(" ")}` },
+  ];
+}
+
+async function costOf({ client, names }: CheckContext, catalog: Catalog): Promise<DestinationFinding> {
+  const stored = await Promise.all(catalog.tables.map((table) => storedTable(client, names, table)));
+  return { ok: true, message: publicationCost(publicationBytes(stored)) };
+}
+
+async function storedTable(client: Client, names: DatasetNames, table: PublishedTable): Promise<StoredTable> {
+  const found = await tableOf(client, names[table.room], table.name);
+  return {
+    bytes: Number(found?.numBytes ?? 0),
+    rows: Number(found?.numRows ?? 0),
+    keyColumns: table.rootKey.length,
+  };
+}
+
+function datasetOf(client: Client, name: string): Promise<Dataset | null> {
+  return found(client.send<Dataset>({ method: "GET", path: `/datasets/${name}` }));
+}
+
+interface TableSize {
+  readonly numBytes?: string;
+  readonly numRows?: string;
+}
+
+function tableOf(client: Client, dataset: string, table: string): Promise<TableSize | null> {
+  return found(client.send<TableSize>({ method: "GET", path: `/datasets/${dataset}/tables/${table}` }));
+}
+
+async function found<Resource>(request: Promise<Resource>): Promise<Resource | null> {
+  try {
+    return await request;
+  } catch (error) {
+    if (error instanceof BigQueryFailure && isNotFound(error)) return null;
+    throw error;
+  }
+}
+
+function refused(error: unknown, where: BigQueryPlace): DestinationFinding {
+  const explained = explainFailure(error, where);
+  const hint = explained instanceof FixConfigurationError ? explained.problems[0]?.hint : undefined;
+  return { ok: false, message: messageOf(explained), ...(hint === undefined ? {} : { hint }) };
+}

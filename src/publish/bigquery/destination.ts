@@ -1,0 +1,92 @@
+import { type ClientOptions, openClient } from "../../bigquery/client.ts";
+import { type BigQueryPlace, explainFailure } from "../../bigquery/explain-failure.ts";
+import { isNotFound } from "../../bigquery/failure.ts";
+import { openSession, type Session } from "../../bigquery/session.ts";
+import type { Destination, Position } from "../destination.ts";
+import { checkDestination } from "./check.ts";
+import { commitBatch } from "./commit.ts";
+import { positionTable } from "./ddl.ts";
+import { measureTables } from "./measure.ts";
+import { migrateDatasets, openDataset } from "./migrate.ts";
+import { dropStaging, stageFiles, type StagingPlace } from "./stage.ts";
+
+/** Datasets to publish to. */
+export interface BigQueryTarget extends ClientOptions {
+  /** Name in the configuration. */
+  readonly name: string;
+  /** Location of the datasets (`EU`, `us-central1`); null for that of datasets which exist. */
+  readonly location: string | null;
+  readonly dataset: string;
+  readonly opsDataset: string;
+}
+
+/** Each batch scans the tables that it changes: few large ones are cheaper. */
+const KEYS_PER_BATCH = 1_000_000;
+
+/** Opens a destination in BigQuery; connects at the first use. */
+export function openBigQueryDestination(target: BigQueryTarget): Destination {
+  const { name, project, dataset, opsDataset } = target;
+  const client = openClient(target);
+  const names = { project, data: dataset, ops: opsDataset };
+  const where: BigQueryPlace = {
+    project,
+    location: target.location,
+    path: `publish.${name}`,
+    datasets: [dataset, opsDataset],
+  };
+  let opened: Promise<StagingPlace> | null = null;
+  let committed: number | null = null;
+
+  /** Creates the datasets if they are missing; their location is that of every job. */
+  function place(): Promise<StagingPlace> {
+    opened ??= openPlace().catch((error: unknown) => {
+      opened = null;
+      throw error;
+    });
+    return opened;
+  }
+
+  async function openPlace(): Promise<StagingPlace> {
+    const location = await openDataset(client, dataset, target.location);
+    await openDataset(client, opsDataset, location);
+    return { client, names, location };
+  }
+
+  async function session(): Promise<Session> {
+    const { location } = await place();
+    return openSession({ client, dataset: null, location, maximumBytesBilled: null });
+  }
+
+  return {
+    name,
+    description: `BigQuery project ${project}, datasets ${dataset} and ${opsDataset}`,
+    keysPerBatch: KEYS_PER_BATCH,
+    check: (catalog) => checkDestination({ client, names, where }, catalog),
+    migrate: async (catalog) => migrateDatasets(await place(), catalog),
+    async position() {
+      try {
+        const reader = await session();
+        const text = `SELECT number, id FROM ${positionTable(names)} WHERE id IS NOT NULL`;
+        const [row] = await reader.rows<Position>({ text });
+        return row ?? null;
+      } catch (error) {
+        if (isNotFound(error)) return null;
+        throw error;
+      }
+    },
+    stage: async (batch, staged) => stageFiles(await place(), batch, staged),
+    async commit(batch) {
+      const outcome = await commitBatch(await place(), batch);
+      if (outcome !== "refused") committed = batch.number;
+      return outcome;
+    },
+    async finish() {
+      if (committed === null) return;
+      await dropStaging(await place(), committed);
+      committed = null;
+    },
+    measure: async (tables) => measureTables(await session(), names, tables),
+    explain: (error) => explainFailure(error, where),
+    async close() {},
+  };
+}

@@ -1,0 +1,137 @@
+import { createHash } from "node:crypto";
+import type { Client } from "../../bigquery/client.ts";
+import { isNotFound } from "../../bigquery/failure.ts";
+import { insertJob, runJob } from "../../bigquery/jobs.ts";
+import { LABELS } from "../../bigquery/session.ts";
+import type { Room } from "../../schemas/table.ts";
+import type { Catalog, PublishedTable } from "../destination.ts";
+import {
+  addColumns,
+  CATALOG_LABEL,
+  columnDescription,
+  createPosition,
+  createTable,
+  createView,
+  type DatasetNames,
+  POSITION_TABLE,
+  tableDescription,
+} from "./ddl.ts";
+import { listTables } from "./stage.ts";
+
+interface Field {
+  readonly name: string;
+  readonly description?: string;
+}
+
+interface TableResource {
+  readonly schema?: { readonly fields?: readonly Field[] };
+  readonly labels?: Readonly<Record<string, string>>;
+}
+
+/** Statements that create everything in empty datasets. */
+export function statementsOf(catalog: Catalog, names: DatasetNames): readonly string[] {
+  const rooms = roomsOf(catalog);
+  return [
+    createPosition(names),
+    ...catalog.tables.map((table) => createTable(table, names)),
+    ...catalog.views.map((view) => createView(view, names, rooms)),
+  ];
+}
+
+/** Creates a dataset; returns the location of the one that is there. */
+export async function openDataset(client: Client, dataset: string, location: string | null): Promise<string> {
+  const path = `/datasets/${dataset}`;
+  try {
+    return (await client.send<{ readonly location: string }>({ method: "GET", path })).location;
+  } catch (error) {
+    if (!isNotFound(error)) throw error;
+  }
+  const created = await client.send<{ readonly location: string }>({
+    method: "POST",
+    path: "/datasets",
+    body: {
+      datasetReference: { projectId: client.project, datasetId: dataset },
+      ...(location === null ? {} : { location }),
+      labels: LABELS,
+    },
+  });
+  return created.location;
+}
+
+/** Creates what is missing, unless a label says that this catalog is there already. */
+export async function migrateDatasets(
+  {
+    client,
+    names,
+    location,
+  }: { readonly client: Client; readonly names: DatasetNames; readonly location: string },
+  catalog: Catalog,
+): Promise<void> {
+  const statements = statementsOf(catalog, names);
+  const hash = createHash("sha256").update(JSON.stringify(statements)).digest("hex").slice(0, 32);
+  const existing = {
+    data: new Set(await listTables(client, names.data)),
+    ops: new Set(await listTables(client, names.ops)),
+  };
+  const hasAll = [...catalog.tables, ...catalog.views].every(({ room, name }) => existing[room].has(name));
+  const positionPath = `/datasets/${names.ops}/tables/${POSITION_TABLE}`;
+  if (hasAll && existing.ops.has(POSITION_TABLE)) {
+    const { labels } = await client.send<TableResource>({ method: "GET", path: positionPath });
+    if (labels?.[CATALOG_LABEL] === hash) return;
+  }
+  const added: string[] = [];
+  for (const table of catalog.tables) {
+    if (existing[table.room].has(table.name)) added.push(...(await missingColumns(client, names, table)));
+  }
+  const script = [...added, ...statements].map((statement) => `${statement};\n`).join("\n");
+  const id = `person_etl_migrate_${names.data}_${hash}_${Date.now()}`;
+  await runJob(client, { id, location }, (reference) =>
+    insertJob(client, reference, { labels: LABELS, query: { useLegacySql: false, query: script } }),
+  );
+  for (const table of catalog.tables) {
+    if (existing[table.room].has(table.name)) await describeTable(client, names, table);
+  }
+  await client.send({
+    method: "PATCH",
+    path: positionPath,
+    body: { labels: { ...LABELS, [CATALOG_LABEL]: hash } },
+  });
+}
+
+function roomsOf(catalog: Catalog): ReadonlyMap<string, Room> {
+  return new Map([...catalog.tables, ...catalog.views].map(({ name, room }) => [name, room]));
+}
+
+function pathOf(names: DatasetNames, { room, name }: PublishedTable): string {
+  return `/datasets/${names[room]}/tables/${name}`;
+}
+
+async function fieldsOf(client: Client, path: string): Promise<readonly Field[]> {
+  const { schema } = await client.send<TableResource>({ method: "GET", path });
+  return schema?.fields ?? [];
+}
+
+async function missingColumns(
+  client: Client,
+  names: DatasetNames,
+  table: PublishedTable,
+): Promise<readonly string[]> {
+  const present = new Set((await fieldsOf(client, pathOf(names, table))).map(({ name }) => name));
+  const missing = table.columns.filter(({ name }) => !present.has(name));
+  return missing.length === 0 ? [] : [addColumns(table, missing, names)];
+}
+
+/** Brings the comments of a table up to date. */
+async function describeTable(client: Client, names: DatasetNames, table: PublishedTable): Promise<void> {
+  const path = pathOf(names, table);
+  const descriptions = new Map(table.columns.map((c) => [c.name, columnDescription(c)]));
+  const fields = (await fieldsOf(client, path)).map((field) => {
+    const description = descriptions.get(field.name);
+    return description === undefined ? field : { ...field, description };
+  });
+  await client.send({
+    method: "PATCH",
+    path,
+    body: { description: tableDescription(table), schema: { fields } },
+  });
+}

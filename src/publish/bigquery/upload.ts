@@ -1,0 +1,88 @@
+import { type FileHandle, open } from "node:fs/promises";
+import { setTimeout as delay } from "node:timers/promises";
+import { answerOf, type Client, patiently, pauseMs } from "../../bigquery/client.ts";
+import { BigQueryFailure, isTransient } from "../../bigquery/failure.ts";
+import type { JobReference } from "../../bigquery/jobs.ts";
+
+/** Bytes per request, a multiple of 256 KB as Google requires. */
+const CHUNK_BYTES = 8 * 1024 * 1024;
+const MAX_ATTEMPTS = 6;
+/** For a chunk over a slow line. */
+const CHUNK_TIMEOUT_MS = 600_000;
+
+/** Uploads a file for a load job, which starts once all bytes have arrived; a broken upload resumes where it stopped. */
+export async function uploadFile(client: Client, job: object, path: string): Promise<JobReference> {
+  const file = await open(path, "r");
+  try {
+    const { size } = await file.stat();
+    return await sendChunks(client, await startUpload(client, job, size), file, size);
+  } finally {
+    await file.close();
+  }
+}
+
+/** Address of a new upload. */
+async function startUpload(client: Client, job: object, size: number): Promise<string> {
+  return patiently(async () => {
+    const response = await client.fetch(`${client.uploadUrl}?uploadType=resumable`, {
+      method: "POST",
+      headers: {
+        "content-type": "application/json",
+        "x-upload-content-type": "application/octet-stream",
+        "x-upload-content-length": String(size),
+      },
+      body: JSON.stringify(job),
+    });
+    await answerOf(response);
+    const address = response.headers.get("location");
+    if (address === null) throw new BigQueryFailure("unknown", "the upload has no address", response.status);
+    return address;
+  });
+}
+
+async function sendChunks(
+  client: Client,
+  address: string,
+  file: FileHandle,
+  size: number,
+): Promise<JobReference> {
+  const chunk = Buffer.alloc(Math.min(CHUNK_BYTES, size));
+  let sent = 0;
+  for (let failures = 0; ; ) {
+    try {
+      const { bytesRead } = await file.read(chunk, 0, chunk.length, sent);
+      const range = `bytes ${sent}-${sent + bytesRead - 1}/${size}`;
+      const response = await put(client, address, range, chunk.subarray(0, bytesRead));
+      if (response.status !== 308) return await jobOf(response);
+      sent = bytesReceived(response);
+      failures = 0;
+    } catch (error) {
+      if (!isTransient(error) || ++failures === MAX_ATTEMPTS) throw error;
+      await delay(pauseMs(failures));
+      const response = await patiently(() => put(client, address, `bytes */${size}`));
+      if (response.status !== 308) return jobOf(response);
+      sent = bytesReceived(response);
+    }
+  }
+}
+
+function put(client: Client, address: string, range: string, body?: Uint8Array<ArrayBuffer>) {
+  return client.fetch(address, {
+    method: "PUT",
+    headers: { "content-range": range },
+    signal: AbortSignal.timeout(CHUNK_TIMEOUT_MS),
+    ...(body === undefined ? {} : { body }),
+  });
+}
+
+/** Number of bytes that Google confirmed: `Range: bytes=0-99` for 100. */
+function bytesReceived(response: Response): number {
+  const last = /-(\d+)$/.exec(response.headers.get("range") ?? "")?.[1];
+  return last === undefined ? 0 : Number(last) + 1;
+}
+
+async function jobOf(response: Response): Promise<JobReference> {
+  // The reference of the interface: the job, as from `jobs.insert`.
+  const { jobReference } = (await answerOf(response)) as { readonly jobReference: JobReference };
+  return jobReference;
+}
