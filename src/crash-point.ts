@@ -16,7 +16,11 @@ export type CrashPoint =
   | "before_checkpoint"
   | "after_checkpoint"
   | "after_erasure_noted"
-  | "after_erasure";
+  | "after_erasure"
+  | "publication_claimed"
+  | "publication_staged"
+  | "publication_committed"
+  | "publication_confirmed";
 
 /** `name`, or `name:count` for the count-th time that the step is reached (1 is the first). */
 const WISH = /^(?<name>[a-z_]+)(?::(?<count>[1-9][0-9]{0,8}))?$/u;

@@ -58,7 +58,8 @@ export type LimitedBy =
   | "quota"
   | "parameters_changed"
   | "confirmation"
-  | "missing_rows";
+  | "missing_rows"
+  | "publication_refused";
 
 /** The limits that the user set: reaching one is not an error (exit 0); all others want something of the user (exit 3). */
 export const OWN_LIMITS: readonly LimitedBy[] = [

@@ -130,6 +130,8 @@ function sessionOf(client: PoolClient, now: string): Session {
 interface TransactionOptions {
   /** False: it is rolled back in any case. */
   readonly keep?: boolean;
+  /** True for REPEATABLE READ: all statements see one snapshot. */
+  readonly isSnapshot?: boolean;
   /** Further settings of the transaction; all of them LOCAL, because a pooler gives the session to others after it. */
   readonly settings?: readonly `SET LOCAL ${string}`[];
 }
@@ -138,7 +140,7 @@ interface TransactionOptions {
 export async function inTransaction<Result>(
   pool: Pool,
   work: (session: Session) => Promise<Result>,
-  { keep = true, settings = [] }: TransactionOptions = {},
+  { keep = true, isSnapshot = false, settings = [] }: TransactionOptions = {},
 ): Promise<Result> {
   const client = await pool.connect();
   let broken: Error | boolean = false;
@@ -148,7 +150,8 @@ export async function inTransaction<Result>(
   };
   client.on("error", onError);
   try {
-    const begin = ["BEGIN ISOLATION LEVEL READ COMMITTED", PINNED, ...settings, NOW].join("; ");
+    const isolation = isSnapshot ? "REPEATABLE READ" : "READ COMMITTED";
+    const begin = [`BEGIN ISOLATION LEVEL ${isolation}`, PINNED, ...settings, NOW].join("; ");
     const results: unknown = await client.query(begin);
     const result = await work(sessionOf(client, readInstant(lastText(results))));
     await client.query(keep ? "COMMIT" : "ROLLBACK");

@@ -1,0 +1,47 @@
+/** Creates the tables of publication in the schema `state`, and the view over them in `ops`. Both names are quoted. */
+export function createPublication(state: string, ops: string): readonly string[] {
+  return [
+    // `claimed` runs ahead of `confirmed` by at most one: while it does, the batch may or may not be in the destination.
+    `CREATE TABLE ${state}.destination (
+      name text PRIMARY KEY,
+      claimed bigint NOT NULL DEFAULT 0,
+      claimed_id uuid,
+      confirmed bigint NOT NULL DEFAULT 0,
+      confirmed_id uuid,
+      needs_freshness boolean NOT NULL DEFAULT true,
+      is_released boolean NOT NULL DEFAULT true,
+      rows_published bigint NOT NULL DEFAULT 0,
+      last_published_at timestamp with time zone,
+      last_verified_at timestamp with time zone,
+      tables_differing text[])`,
+    // The tables that a destination holds and the columns that they were last published with.
+    `CREATE TABLE ${state}.destination_table (
+      destination text NOT NULL,
+      table_name text NOT NULL,
+      columns text NOT NULL,
+      PRIMARY KEY (destination, table_name))`,
+    // Append-only between two claims, which scan it: an index would cost every writer. A null key marks the whole table.
+    `CREATE TABLE ${state}.dirty_key (
+      destination text NOT NULL,
+      table_name text NOT NULL,
+      key jsonb,
+      marked_at timestamp with time zone NOT NULL DEFAULT now())`,
+    `CREATE TABLE ${state}.publication_batch (
+      destination text NOT NULL,
+      table_name text NOT NULL,
+      key jsonb,
+      marked_at timestamp with time zone NOT NULL)`,
+    `CREATE VIEW ${ops}.publication AS
+      SELECT d.name AS destination, d.confirmed AS batch_number, d.last_published_at, d.rows_published,
+        coalesce(w.keys, 0) AS keys_waiting,
+        coalesce(greatest(extract(epoch FROM now() - w.oldest), 0), 0)::bigint AS lag_seconds,
+        d.last_verified_at, d.tables_differing
+      FROM ${state}.destination AS d
+      LEFT JOIN (
+        SELECT destination, count(*) AS keys, min(marked_at) AS oldest
+        FROM (SELECT destination, marked_at FROM ${state}.dirty_key
+          UNION ALL SELECT destination, marked_at FROM ${state}.publication_batch) AS k
+        GROUP BY destination) AS w ON w.destination = d.name`,
+    `COMMENT ON VIEW ${ops}.publication IS 'Copies in other engines: the last batch, and the changes that wait. Not published.'`,
+  ];
+}

@@ -1,0 +1,238 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, rm } from "node:fs/promises";
+import { crashPoint } from "../../crash-point.ts";
+import { StopRunError } from "../../errors.ts";
+import {
+  type ClaimedBatch,
+  confirmBatch,
+  isKeyBatch,
+  isStillClaimed,
+  type KeyBatch,
+  recordRelease,
+  takeBatch,
+} from "../../load/publication/batch.ts";
+import { recordVerification, requestSnapshot, type SourceMeasure } from "../../load/publication/measures.ts";
+import { markTables, readDestination, restartDestination } from "../../load/publication/registration.ts";
+import type { BatchRef, TableChange } from "../../publish/destination.ts";
+import { type Publication, refused } from "./publication.ts";
+import { followTables, register } from "./register.ts";
+import { stageTable } from "./stage-table.ts";
+
+/** Options of one publication. */
+export interface PublishOptions {
+  /** Publishes every table as a whole, whatever the destination stands at. */
+  readonly full?: boolean;
+  /** Compares every table afterwards and republishes those that differ. */
+  readonly verify?: boolean;
+}
+
+/** Outcome of one publication. */
+export interface PublishReport {
+  readonly destination: string;
+  readonly batches: number;
+  /** Rows inserted into the destination. */
+  readonly rows: number;
+  /** Tables that differed and were republished; null without `verify`. */
+  readonly tablesDiffering: readonly string[] | null;
+}
+
+/** Result of publishing until nothing waits. */
+interface Drained {
+  readonly batches: number;
+  readonly rows: number;
+  /** Measures at the snapshot of the last batch, if asked for. */
+  readonly measures: readonly SourceMeasure[] | null;
+}
+
+/** Brings one destination up to date. Ends with what was committed before it began; later changes may be in it too. */
+export async function publishDestination(
+  publication: Publication,
+  { full = false, verify = false }: PublishOptions = {},
+): Promise<PublishReport> {
+  const { db, destination, catalog, folder } = publication;
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  try {
+    await destination.migrate(catalog);
+    const position = await destination.position();
+    await register(publication, position, full);
+    await followTables(publication);
+    if (full) {
+      await db.transaction((session) => restartDestination(session, db.names, destination.name, position));
+    }
+    let drained = await drain(publication, false);
+    const tablesDiffering = verify ? await findDiffering(publication) : null;
+    if (tablesDiffering && tablesDiffering.length > 0) {
+      const again = await republish(publication, tablesDiffering);
+      drained = { ...drained, batches: drained.batches + again.batches, rows: drained.rows + again.rows };
+    }
+    await release(publication);
+    const { batches, rows } = drained;
+    return { destination: destination.name, batches, rows, tablesDiffering };
+  } catch (error) {
+    throw destination.explain(db.explain(error));
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Publishes batches until nothing waits. */
+async function drain(publication: Publication, measures: boolean): Promise<Drained> {
+  const { db, destination, catalog, folder, signal } = publication;
+  let drained: Drained = { batches: 0, rows: 0, measures: null };
+  for (;;) {
+    signal?.throwIfAborted();
+    const options = {
+      destination: destination.name,
+      tables: catalog.tables,
+      maxKeys: destination.keysPerBatch,
+      folder,
+      measures,
+    };
+    const batch = await db.snapshot((session) => takeBatch(session, db.names, options));
+    if (!batch) return drained;
+    crashPoint("publication_claimed");
+    const rows = await publishBatch(publication, batch);
+    const isMeasured = isKeyBatch(batch) && batch.measures !== null;
+    drained = {
+      batches: drained.batches + 1,
+      rows: drained.rows + rows,
+      measures: isMeasured ? batch.measures : null,
+    };
+    // Under constant writing the queue is never empty for long; what waited at the start is published.
+    if (isKeyBatch(batch) && batch.isLast) return drained;
+  }
+}
+
+async function publishBatch(publication: Publication, claimed: ClaimedBatch | KeyBatch): Promise<number> {
+  const { db, destination, log } = publication;
+  const batch: BatchRef = { ...claimed, attempt: randomBytes(6).toString("hex") };
+  const isOfKeys = isKeyBatch(claimed);
+  const { changes, rows } = isOfKeys
+    ? await stageKeys(publication, batch, claimed)
+    : await stageWhole(publication, batch, claimed.wholeTables);
+  crashPoint("publication_staged");
+  const outcome = await destination.commit({ ...batch, changes, erases: !isOfKeys || claimed.erases });
+  crashPoint("publication_committed");
+  if (outcome === "refused") {
+    const isOurs = await db.transaction((s) => isStillClaimed(s, db.names, destination.name, claimed));
+    if (isOurs) throw refused(destination.name);
+    log.info({ destination: destination.name, batch: batch.number }, "publication_overtaken");
+    return 0;
+  }
+  const needsFreshness = !(isOfKeys && claimed.isLast);
+  await db.transaction((s) => confirmBatch(s, db.names, destination.name, batch, { rows, needsFreshness }));
+  crashPoint("publication_confirmed");
+  log.info({ destination: destination.name, batch: batch.number, rows }, "batch_published");
+  return rows;
+}
+
+interface Staged {
+  readonly changes: readonly TableChange[];
+  readonly rows: number;
+}
+
+/** Stages the files of a batch of keys. */
+async function stageKeys(
+  { destination, catalog }: Publication,
+  batch: BatchRef,
+  { files, tables }: KeyBatch,
+): Promise<Staged> {
+  const named = new Map(catalog.tables.map((table) => [table.name, table]));
+  const withRows = new Set<string>();
+  let rows = 0;
+  for (const { table, content, files: paths, lines, longestLineBytes } of files) {
+    const target = named.get(table.name);
+    if (!target) continue;
+    await destination.stage(batch, {
+      table: target,
+      content,
+      part: 0,
+      files: paths,
+      lines,
+      longestLineBytes,
+    });
+    await Promise.all(paths.map((path) => rm(path)));
+    if (content === "keys") continue;
+    withRows.add(table.name);
+    rows += lines;
+  }
+  const changes = tables.flatMap(({ name, rootKey, root }) => {
+    const table = named.get(name);
+    // A view has no keys of its own, and a table of one row none at all.
+    const replaces = rootKey.length === 0 || root === "table_freshness" ? "all" : "keys";
+    return table ? [{ table, replaces, hasRows: withRows.has(name) } as const] : [];
+  });
+  return { changes, rows };
+}
+
+/** Stages whole tables. */
+async function stageWhole(
+  publication: Publication,
+  batch: BatchRef,
+  names: readonly string[],
+): Promise<Staged> {
+  const changes: TableChange[] = [];
+  let rows = 0;
+  for (const table of publication.catalog.tables.filter(({ name }) => names.includes(name))) {
+    const lines = await stageTable(publication, batch, table);
+    changes.push({ table, replaces: "all", hasRows: lines > 0 });
+    rows += lines;
+  }
+  return { changes, rows };
+}
+
+/** Compares every table at one snapshot; returns the names of those that differ. */
+async function findDiffering(publication: Publication): Promise<readonly string[]> {
+  const { db, destination, catalog } = publication;
+  const { name } = destination;
+  const expected = await measureSource(publication);
+  const measured = catalog.tables.filter((table) => expected.some((measure) => measure.table === table.name));
+  const found = new Map((await destination.measure(measured)).map((measure) => [measure.table, measure]));
+  const differing = expected
+    .filter(({ table, rows, syncedAtMicros }) => {
+      const there = found.get(table);
+      return there?.rows !== rows || there.syncedAtMicros !== syncedAtMicros;
+    })
+    .map(({ table }) => table);
+  await db.transaction((session) => recordVerification(session, db.names, name, differing));
+  return differing;
+}
+
+/** Publishes until a batch leaves nothing waiting; returns the measures at its snapshot. */
+async function measureSource(publication: Publication): Promise<readonly SourceMeasure[]> {
+  const { db, destination } = publication;
+  await db.transaction((session) => requestSnapshot(session, db.names, destination.name));
+  for (let attempt = 1; attempt <= 5; attempt += 1) {
+    const { measures } = await drain(publication, true);
+    if (measures) return measures;
+  }
+  throw new StopRunError(
+    "destination_busy",
+    `Destination ${destination.name} can't be compared while another process publishes to it. Try again when it has ended.`,
+  );
+}
+
+/** Publishes tables as a whole and compares again. */
+async function republish(publication: Publication, tables: readonly string[]): Promise<Drained> {
+  const { db, destination, log } = publication;
+  log.warn({ destination: destination.name, tables }, "tables_differ");
+  await db.transaction((session) => markTables(session, db.names, destination.name, tables));
+  const drained = await drain(publication, false);
+  const left = await findDiffering(publication);
+  if (left.length === 0) return drained;
+  throw new StopRunError(
+    "destination_differs",
+    `Destination ${destination.name} still differs in ${left.join(", ")} after these tables were published again. ` +
+      `Run \`publish ${destination.name} --full\`; if they differ again, something else writes to it.`,
+  );
+}
+
+/** Makes what was committed visible to readers. */
+async function release({ db, destination }: Publication): Promise<void> {
+  const state = await db.transaction((session) => readDestination(session, db.names, destination.name));
+  await destination.finish();
+  await db.transaction((session) =>
+    recordRelease(session, db.names, destination.name, state?.confirmedId ?? null),
+  );
+}

@@ -1,0 +1,38 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { copyRange, type Range, type RangeEnd } from "../../load/publication/whole-table.ts";
+import type { BatchRef, PublishedTable } from "../../publish/destination.ts";
+import type { Publication } from "./publication.ts";
+
+/** Uncompressed bytes that are staged at once: enough for few loads of a large table, little enough for the disk. */
+const PART_BYTES = 2 * 1024 * 1024 * 1024;
+
+/** Stages a whole table by ranges of its key, each read at a short snapshot of its own; returns the number of rows. */
+export async function stageTable(
+  { db, destination, folder, signal }: Publication,
+  batch: BatchRef,
+  table: PublishedTable,
+): Promise<number> {
+  let after: RangeEnd = null;
+  let rows = 0;
+  for (let part = 0; ; part += 1) {
+    const files: string[] = [];
+    let [bytes, lines, longestLineBytes] = [0, 0, 0];
+    do {
+      signal?.throwIfAborted();
+      const from: RangeEnd = after;
+      const prefix = join(folder, `${table.name}-${part}-${files.length}`);
+      const range: Range = await db.snapshot((session) => copyRange(session, db.names, table, from, prefix));
+      files.push(...range.files);
+      bytes += range.bytes;
+      lines += range.lines;
+      longestLineBytes = Math.max(longestLineBytes, range.longestLineBytes);
+      after = range.end;
+    } while (after !== null && bytes < PART_BYTES);
+    if (lines > 0)
+      await destination.stage(batch, { table, content: "rows", part, files, lines, longestLineBytes });
+    await Promise.all(files.map((path) => rm(path)));
+    rows += lines;
+    if (after === null) return rows;
+  }
+}

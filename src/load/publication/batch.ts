@@ -1,0 +1,213 @@
+import { sql } from "kysely";
+import { type SchemaNames, quoteIdentifier, quoteLiteral } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import { type CopiedFiles, copyToFiles } from "./copy-files.ts";
+import { readMeasures, type SourceMeasure } from "./measures.ts";
+import { type PublishableTable, stateText } from "./names.ts";
+import { keyColumns, rowQuery } from "./row-json.ts";
+
+/** A claimed batch. */
+export interface ClaimedBatch {
+  readonly number: number;
+  readonly id: string;
+  /** Id of the batch before; null for the first one. */
+  readonly follows: string | null;
+  /** Tables to replace as a whole. Empty for a batch of keys. */
+  readonly wholeTables: readonly string[];
+}
+
+/** Files of one table. */
+export interface TableFiles extends CopiedFiles {
+  readonly table: PublishableTable;
+  readonly content: "keys" | "rows";
+}
+
+/** A batch of keys and its rows, all read at one snapshot. */
+export interface KeyBatch extends ClaimedBatch {
+  readonly files: readonly TableFiles[];
+  /** Tables that change: roots with their children. */
+  readonly tables: readonly PublishableTable[];
+  /** True if the batch carries changes of an erasure. */
+  readonly erases: boolean;
+  /** True if no other change waited at the snapshot: then the destination is at this snapshot as a whole. */
+  readonly isLast: boolean;
+  /** Counts and sums at the snapshot, if it is the last batch and they were asked for. */
+  readonly measures: readonly SourceMeasure[] | null;
+}
+
+/** Options of taking a batch. */
+export interface BatchOptions {
+  readonly destination: string;
+  /** Tables of the destination, roots before children; `table_freshness` is among them where it is wanted. */
+  readonly tables: readonly PublishableTable[];
+  readonly maxKeys: number;
+  /** Folder for the files. */
+  readonly folder: string;
+  readonly measures: boolean;
+}
+
+/** Tables whose changes come with an erasure. */
+const ERASURE_TABLES: ReadonlySet<string> = new Set(["erasure_subject", "tombstone"]);
+/** A view in Postgres, so that it has no triggers. */
+const FRESHNESS = "table_freshness";
+
+/**
+ * Claims a batch and reads its rows, in one REPEATABLE READ transaction of the caller. Repeats the unconfirmed batch if there is
+ * one. Null if nothing waits.
+ */
+export async function takeBatch(
+  session: Session,
+  names: SchemaNames,
+  options: BatchOptions,
+): Promise<KeyBatch | ClaimedBatch | null> {
+  const claimed = await claim(session, names, options);
+  if (!claimed || claimed.wholeTables.length > 0) return claimed;
+  return readBatch(session, names, claimed, options);
+}
+
+/** True for a batch of keys. */
+export function isKeyBatch(batch: KeyBatch | ClaimedBatch): batch is KeyBatch {
+  return "files" in batch;
+}
+
+async function claim(
+  session: Session,
+  names: SchemaNames,
+  { destination, maxKeys }: BatchOptions,
+): Promise<ClaimedBatch | null> {
+  const [destinations, queue, batch] = (["destination", "dirty_key", "publication_batch"] as const).map(
+    (name) => sql.raw(stateText(names, name)),
+  );
+  const drawn = await session.change(
+    sql`UPDATE ${destinations} SET claimed = claimed + 1, claimed_id = gen_random_uuid()
+      WHERE name = ${destination} AND claimed = confirmed
+        AND (needs_freshness OR EXISTS (SELECT FROM ${queue} WHERE destination = ${destination}))`,
+  );
+  if (drawn > 0) {
+    const whole = await session.change(
+      sql`WITH whole AS (DELETE FROM ${queue} WHERE destination = ${destination} AND key IS NULL RETURNING table_name, marked_at)
+        INSERT INTO ${batch} (destination, table_name, key, marked_at)
+        SELECT ${destination}, table_name, NULL, min(marked_at) FROM whole GROUP BY table_name`,
+    );
+    if (whole === 0) {
+      await session.change(
+        sql`WITH taken AS (DELETE FROM ${queue} WHERE ctid = ANY(ARRAY(
+              SELECT ctid FROM ${queue} WHERE destination = ${destination} LIMIT ${maxKeys})) RETURNING table_name, key, marked_at)
+          INSERT INTO ${batch} (destination, table_name, key, marked_at)
+          SELECT ${destination}, table_name, key, min(marked_at) FROM taken GROUP BY table_name, key`,
+      );
+    }
+  }
+  const [claimed] = await session.rows<ClaimedBatch>(
+    sql`SELECT claimed AS number, claimed_id::text AS id, confirmed_id::text AS follows,
+        ARRAY(SELECT table_name FROM ${batch} WHERE destination = ${destination} AND key IS NULL ORDER BY 1) AS "wholeTables"
+      FROM ${destinations} WHERE name = ${destination} AND claimed <> confirmed`,
+  );
+  return claimed ?? null;
+}
+
+async function readBatch(
+  session: Session,
+  names: SchemaNames,
+  claimed: ClaimedBatch,
+  { destination, tables, folder, measures }: BatchOptions,
+): Promise<KeyBatch> {
+  const isOfBatch = `destination = ${quoteLiteral(destination)}`;
+  const [found] = await session.rows<{ roots: readonly string[]; is_last: boolean }>(
+    sql`SELECT ARRAY(SELECT DISTINCT table_name FROM ${sql.raw(stateText(names, "publication_batch"))} WHERE ${sql.raw(isOfBatch)}) AS roots,
+      NOT EXISTS (SELECT FROM ${sql.raw(stateText(names, "dirty_key"))} WHERE ${sql.raw(isOfBatch)}) AS is_last`,
+  );
+  const roots = new Set(found?.roots);
+  const isLast = found?.is_last ?? false;
+  const changed = tables.filter((t) => roots.has(t.root) || (isLast && t.name === FRESHNESS));
+  const files: TableFiles[] = [];
+  const copy = async (table: PublishableTable, content: TableFiles["content"], query: string) => {
+    const copied = await copyToFiles(session, query, `${folder}/${table.name}-${content}`);
+    if (copied.lines > 0) files.push({ table, content, ...copied });
+  };
+  for (const name of roots) {
+    const group = changed.filter((table) => table.root === name);
+    const [first] = group;
+    if (!first) continue;
+    if (first.rootKey.length === 0) {
+      await copy(first, "rows", rowQuery(names, first, ""));
+      continue;
+    }
+    // Statistics of typed keys in a table of their own give the joins good plans.
+    const keys = quoteIdentifier(`publish_keys_${name}`);
+    await session.change(
+      sql.raw(
+        `CREATE TEMP TABLE ${keys} ON COMMIT DROP AS SELECT DISTINCT ${keyColumns(first, "key")}
+         FROM ${stateText(names, "publication_batch")} WHERE ${isOfBatch} AND table_name = ${quoteLiteral(name)}`,
+      ),
+    );
+    await session.change(sql.raw(`ANALYZE ${keys}`));
+    await copy(first, "keys", `SELECT row_to_json(k) FROM ${keys} AS k`);
+    const using = `JOIN ${keys} AS k USING (${first.rootKey.map(quoteIdentifier).join(", ")})`;
+    for (const table of group) await copy(table, "rows", rowQuery(names, table, using));
+  }
+  const freshness = changed.find(({ name }) => name === FRESHNESS);
+  if (freshness) await copy(freshness, "rows", rowQuery(names, freshness, ""));
+  return {
+    ...claimed,
+    files,
+    tables: changed,
+    erases: [...roots].some((root) => ERASURE_TABLES.has(root)),
+    isLast,
+    measures:
+      measures && isLast
+        ? await readMeasures(
+            session,
+            names,
+            tables.filter(({ name }) => name !== FRESHNESS),
+          )
+        : null,
+  };
+}
+
+/** Reads the ids that a destination was last claimed and confirmed for; used to tell a stale publisher from a refused one. */
+export async function isStillClaimed(
+  session: Session,
+  names: SchemaNames,
+  destination: string,
+  { id }: Pick<ClaimedBatch, "id">,
+): Promise<boolean> {
+  const rows = await session.rows(
+    sql`SELECT FROM ${sql.raw(stateText(names, "destination"))}
+      WHERE name = ${destination} AND claimed_id = ${id}::uuid AND claimed <> confirmed`,
+  );
+  return rows.length > 0;
+}
+
+/** Records that a batch is in the destination, and removes it. Does nothing if another publisher was first. */
+export async function confirmBatch(
+  session: Session,
+  names: SchemaNames,
+  destination: string,
+  batch: Pick<ClaimedBatch, "id">,
+  { rows, needsFreshness }: { readonly rows: number; readonly needsFreshness: boolean },
+): Promise<void> {
+  const confirmed = await session.change(
+    sql`UPDATE ${sql.raw(stateText(names, "destination"))}
+      SET confirmed = claimed, confirmed_id = claimed_id, is_released = false, needs_freshness = ${needsFreshness},
+        rows_published = rows_published + ${rows}, last_published_at = now()
+      WHERE name = ${destination} AND claimed_id = ${batch.id}::uuid AND claimed <> confirmed`,
+  );
+  if (confirmed === 0) return;
+  await session.change(
+    sql`DELETE FROM ${sql.raw(stateText(names, "publication_batch"))} WHERE destination = ${destination}`,
+  );
+}
+
+/** Records that readers of a destination see everything up to its confirmed batch. */
+export async function recordRelease(
+  session: Session,
+  names: SchemaNames,
+  destination: string,
+  confirmedId: string | null,
+): Promise<void> {
+  await session.change(
+    sql`UPDATE ${sql.raw(stateText(names, "destination"))} SET is_released = true
+      WHERE name = ${destination} AND confirmed_id IS NOT DISTINCT FROM ${confirmedId}::uuid`,
+  );
+}

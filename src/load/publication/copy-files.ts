@@ -1,0 +1,98 @@
+import { once } from "node:events";
+import { createWriteStream } from "node:fs";
+import { finished } from "node:stream/promises";
+import { createGzip, type Gzip } from "node:zlib";
+import { to as copyTo } from "pg-copy-streams";
+import type { Session } from "../db/session.ts";
+
+/** Files of one COPY. */
+export interface CopiedFiles {
+  readonly files: readonly string[];
+  readonly lines: number;
+  /** Bytes of all lines, uncompressed. */
+  readonly bytes: number;
+  /** Bytes of the longest line. */
+  readonly longestLineBytes: number;
+}
+
+/** Uncompressed bytes after which the next file begins: loads read several files in parallel. */
+const FILE_BYTES = 256 * 1024 * 1024;
+const NEWLINE = 0x0a;
+
+interface OpenFile {
+  readonly gzip: Gzip;
+  readonly written: Promise<void>;
+  bytes: number;
+}
+
+function openFile(path: string): OpenFile {
+  const gzip = createGzip({ level: 3 });
+  const target = createWriteStream(path, { flags: "w", mode: 0o600 });
+  gzip.on("error", (error) => target.destroy(error));
+  const written = finished(gzip.pipe(target));
+  // A full disk surfaces at the next write or at the end; until then it must not count as unhandled.
+  written.catch(() => {});
+  return { gzip, written, bytes: 0 };
+}
+
+async function write(file: OpenFile, chunk: Buffer): Promise<void> {
+  file.bytes += chunk.length;
+  if (file.gzip.write(chunk)) return;
+  // A failed file never drains.
+  await Promise.race([once(file.gzip, "drain"), file.written]);
+}
+
+async function close(file: OpenFile): Promise<void> {
+  file.gzip.end();
+  await file.written;
+}
+
+/**
+ * Streams the single JSON column of a query into gzip files `PREFIX-0.ndjson.gz`, …. COPY as CSV with a quote that JSON never
+ * contains writes the column as it stands, one row per line.
+ */
+export async function copyToFiles(session: Session, query: string, prefix: string): Promise<CopiedFiles> {
+  const stream = session.client.query(
+    copyTo(`COPY (${query}) TO STDOUT WITH (FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02')`),
+  );
+  const files: string[] = [];
+  const counted = { lines: 0, bytes: 0, longestLineBytes: 0 };
+  let lineBytes = 0;
+  let file: OpenFile | null = null;
+  let failure: unknown = null;
+  const next = () => {
+    const path = `${prefix}-${files.length}.ndjson.gz`;
+    files.push(path);
+    return openFile(path);
+  };
+  for await (const chunk of stream) {
+    // The connection is of use again only when the COPY has been read to its end.
+    if (failure !== null) continue;
+    const bytes: Buffer = chunk;
+    let start = 0;
+    for (let at = bytes.indexOf(NEWLINE); at >= 0; at = bytes.indexOf(NEWLINE, start)) {
+      counted.longestLineBytes = Math.max(counted.longestLineBytes, lineBytes + at + 1 - start);
+      counted.lines += 1;
+      lineBytes = 0;
+      start = at + 1;
+    }
+    lineBytes += bytes.length - start;
+    counted.bytes += bytes.length;
+    try {
+      file ??= next();
+      if (start > 0 && file.bytes + start >= FILE_BYTES) {
+        await write(file, bytes.subarray(0, start));
+        await close(file);
+        file = null;
+        if (start === bytes.length) continue;
+        file = next();
+        await write(file, bytes.subarray(start));
+      } else await write(file, bytes);
+    } catch (error) {
+      failure = error;
+    }
+  }
+  if (failure !== null) throw failure;
+  if (file) await close(file);
+  return { files, ...counted };
+}

@@ -1,0 +1,43 @@
+import type { ColumnType } from "../../schemas/field.ts";
+import { quoteIdentifier, type SchemaNames } from "../db/names.ts";
+import { postgresTypes } from "../db/ddl.ts";
+import { type PublishableTable, sourceText } from "./names.ts";
+
+const within = (from: string, to: string) => (value: string) =>
+  `CASE WHEN ${value} BETWEEN ${from} AND ${to} THEN ${value} END`;
+
+/**
+ * Expressions that write a value as destinations read it. Loads store only what fits everywhere; what somebody else wrote and doesn't
+ * fit (NaN, infinity, years before 1) is published as null instead of stopping every later batch.
+ */
+const written: Partial<Readonly<Record<ColumnType, (value: string) => string>>> = {
+  numeric: (value) => `CASE WHEN abs(${value}) < 1e18 THEN trim_scale(round(${value}, 20))::text END`,
+  json: (value) => `${value}::text`,
+  bytes: (value) => `translate(encode(${value}, 'base64'), E'\\n', '')`,
+  date: within("DATE '0001-01-01'", "DATE '9999-12-31'"),
+  timestamp: within("TIMESTAMP '0001-01-01'", "TIMESTAMP '9999-12-31 23:59:59.999999'"),
+  timestamptz: within("TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'"),
+};
+
+/** SELECT list of a table's columns as destinations read them. */
+function columnList({ columns }: PublishableTable): string {
+  return columns
+    .map(({ name, type }) => {
+      const column = quoteIdentifier(name);
+      return `${written[type]?.(`t.${column}`) ?? `t.${column}`} AS ${column}`;
+    })
+    .join(", ");
+}
+
+/** Query of one JSON column with a table's rows. `condition` follows the table, which is called `t`. */
+export function rowQuery(names: SchemaNames, table: PublishableTable, condition: string): string {
+  return `SELECT row_to_json(r) FROM (SELECT ${columnList(table)} FROM ${sourceText(names, table)} AS t ${condition}) AS r`;
+}
+
+/** SELECT list that turns the marked keys of a root back into its key columns. `key` is the jsonb array. */
+export function keyColumns({ rootKey, columns }: PublishableTable, key: string): string {
+  const types = new Map(columns.map(({ name, type }) => [name, postgresTypes[type]]));
+  return rootKey
+    .map((name, index) => `(${key} ->> ${index})::${types.get(name) ?? "text"} AS ${quoteIdentifier(name)}`)
+    .join(", ");
+}

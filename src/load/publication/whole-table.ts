@@ -1,0 +1,65 @@
+import { sql } from "kysely";
+import { postgresTypes } from "../db/ddl.ts";
+import { quoteIdentifier, type SchemaNames } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import { type CopiedFiles, copyToFiles } from "./copy-files.ts";
+import { type PublishableTable, sourceText } from "./names.ts";
+import { rowQuery } from "./row-json.ts";
+
+/** Rows of a range: a snapshot is held only as long as one range is read. */
+const RANGE_ROWS = 200_000;
+
+/** Key at which a range ends, as JSON array; null for the end of the table. */
+export type RangeEnd = string | null;
+
+/** One range of a table in files. */
+export interface Range extends CopiedFiles {
+  readonly end: RangeEnd;
+}
+
+/**
+ * Copies the next range of a table by its key, in a REPEATABLE READ transaction of the caller. Bounds travel as settings: they are
+ * keys of people and must not stand in the text of a statement.
+ */
+export async function copyRange(
+  session: Session,
+  names: SchemaNames,
+  table: PublishableTable,
+  after: RangeEnd,
+  prefix: string,
+): Promise<Range> {
+  if (table.key.length === 0) {
+    return { ...(await copyToFiles(session, rowQuery(names, table, ""), prefix)), end: null };
+  }
+  const key = table.key.map((name) => `t.${quoteIdentifier(name)}`).join(", ");
+  const from = after === null ? "" : `(${key}) > (${bound(table, "from")})`;
+  await setBound(session, "from", after);
+  const [last] = await session.rows<{ key: string }>(
+    sql.raw(
+      `SELECT jsonb_build_array(${key})::text AS key FROM ${sourceText(names, table)} AS t
+       ${from === "" ? "" : `WHERE ${from}`} ORDER BY ${key} OFFSET ${RANGE_ROWS - 1} LIMIT 1`,
+    ),
+  );
+  const end = last?.key ?? null;
+  await setBound(session, "to", end);
+  const conditions = [from, end === null ? "" : `(${key}) <= (${bound(table, "to")})`].filter(
+    (c) => c !== "",
+  );
+  const where = conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : "";
+  return { ...(await copyToFiles(session, rowQuery(names, table, where), prefix)), end };
+}
+
+async function setBound(session: Session, name: "from" | "to", key: RangeEnd): Promise<void> {
+  await session.rows(sql`SELECT set_config(${`person_etl.${name}`}, ${key ?? ""}, true)`);
+}
+
+/** The columns of a bound, typed as the key. */
+function bound({ key, columns }: PublishableTable, name: "from" | "to"): string {
+  const types = new Map(columns.map((c) => [c.name, postgresTypes[c.type]]));
+  return key
+    .map(
+      (column, index) =>
+        `(current_setting('person_etl.${name}')::jsonb ->> ${index})::${types.get(column) ?? "text"}`,
+    )
+    .join(", ");
+}
