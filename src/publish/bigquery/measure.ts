@@ -19,7 +19,11 @@ export async function measureTables(
   const byName = new Map(found.map((row) => [row.table_name, row]));
   return tables.map(({ name }) => {
     const row = byName.get(name);
-    return { table: name, rows: BigInt(row?.row_count ?? 0), syncedAtMicros: row?.synced_at_micros ?? "0" };
+    return {
+      table: name,
+      rows: BigInt(row?.row_count ?? 0),
+      syncedAtMicros: row?.synced_at_micros.replace(/\.0*$/, "") ?? "0",
+    };
   });
 }
 

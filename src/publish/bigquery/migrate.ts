@@ -28,12 +28,16 @@ interface TableResource {
   readonly labels?: Readonly<Record<string, string>>;
 }
 
-/** Statements that create everything in empty datasets. */
-export function statementsOf(catalog: Catalog, names: DatasetNames): readonly string[] {
+/** Statements that create tables, and all views. */
+export function statementsOf(
+  tables: readonly PublishedTable[],
+  catalog: Catalog,
+  names: DatasetNames,
+): readonly string[] {
   const rooms = roomsOf(catalog);
   return [
     createPosition(names),
-    ...catalog.tables.map((table) => createTable(table, names)),
+    ...tables.map((table) => createTable(table, names)),
     ...catalog.views.map((view) => createView(view, names, rooms)),
   ];
 }
@@ -67,8 +71,8 @@ export async function migrateDatasets(
   }: { readonly client: Client; readonly names: DatasetNames; readonly location: string },
   catalog: Catalog,
 ): Promise<void> {
-  const statements = statementsOf(catalog, names);
-  const hash = createHash("sha256").update(JSON.stringify(statements)).digest("hex").slice(0, 32);
+  const all = statementsOf(catalog.tables, catalog, names);
+  const hash = createHash("sha256").update(JSON.stringify(all)).digest("hex").slice(0, 32);
   const existing = {
     data: new Set(await listTables(client, names.data)),
     ops: new Set(await listTables(client, names.ops)),
@@ -79,18 +83,17 @@ export async function migrateDatasets(
     const { labels } = await client.send<TableResource>({ method: "GET", path: positionPath });
     if (labels?.[CATALOG_LABEL] === hash) return;
   }
-  const added: string[] = [];
-  for (const table of catalog.tables) {
-    if (existing[table.room].has(table.name)) added.push(...(await missingColumns(client, names, table)));
-  }
-  const script = [...added, ...statements].map((statement) => `${statement};\n`).join("\n");
+  const old = catalog.tables.filter(({ room, name }) => existing[room].has(name));
+  const added = (await Promise.all(old.map((table) => missingColumns(client, names, table)))).flat();
+  const missing = catalog.tables.filter((table) => !old.includes(table));
+  const script = [...added, ...statementsOf(missing, catalog, names)]
+    .map((statement) => `${statement};\n`)
+    .join("\n");
   const id = `person_etl_migrate_${names.data}_${hash}_${Date.now()}`;
   await runJob(client, { id, location }, (reference) =>
     insertJob(client, reference, { labels: LABELS, query: { useLegacySql: false, query: script } }),
   );
-  for (const table of catalog.tables) {
-    if (existing[table.room].has(table.name)) await describeTable(client, names, table);
-  }
+  for (const table of old) await describeTable(client, names, table);
   await client.send({
     method: "PATCH",
     path: positionPath,

@@ -250,7 +250,7 @@ class Script:
         self.text = text
         self.tables, self.parameters, self.default = dict(tables), parameters, default
         self.temporary, self.variables = {}, {}
-        self.catalog_id = None
+        self.catalog_id, self.registered = None, None
 
     def check(self):
         script = self.analyzer.parse(self.text)
@@ -270,14 +270,19 @@ class Script:
             self.service.call("UnregisterCatalog", request, empty_pb2.Empty())
             self.catalog_id = None
 
-    def catalog(self):
-        if self.catalog_id is None:
+    def catalog(self, statement):
+        """A catalog of the tables that a statement names."""
+        words = set(re.findall(r"\w+", statement.lower()))
+        named = {path for path in [*self.tables, *self.temporary] if (path if isinstance(path, str) else path[2]).lower() in words}
+        if self.catalog_id is None or named != self.registered:
+            self.forget()
             request = service.RegisterCatalogRequest()
-            self.fill(request.simple_catalog)
+            self.fill(request.simple_catalog, named)
             self.catalog_id = self.service.call("RegisterCatalog", request, service.RegisterResponse()).registered_id
+            self.registered = named
         return self.catalog_id
 
-    def fill(self, root):
+    def fill(self, root, named):
         root.name = "root"
         root.builtin_function_options.language_options.CopyFrom(self.analyzer.language)
         serial = iter(range(1, 1_000_000))
@@ -299,20 +304,23 @@ class Script:
                 texts = [(column, scalar("STRING")) for column in columns.split()]
                 put((project, dataset, "INFORMATION_SCHEMA"), name, texts)
         for (project, dataset, name), columns in self.tables.items():
+            if (project, dataset, name) not in named:
+                continue
             put((project, dataset), name, columns)
             if project == self.default[0]:
                 put((dataset,), name, columns)
             if (project, dataset) == self.default and name.lower() not in self.temporary:
                 put((), name, columns)
         for name, columns in self.temporary.items():
-            put((), name, columns)
+            if name in named:
+                put((), name, columns)
         for name, variable_type in self.variables.items():
             constant = root.constant.add(name_path=[name])
             constant.type.CopyFrom(variable_type)
             constant.value.SetInParent()
 
     def analyze(self, statement, target=None):
-        request = service.AnalyzeRequest(registered_catalog_id=self.catalog(), sql_statement=statement)
+        request = service.AnalyzeRequest(registered_catalog_id=self.catalog(statement), sql_statement=statement)
         options = request.options
         options.language_options.CopyFrom(self.analyzer.language)
         options.error_message_mode = public.ERROR_MESSAGE_ONE_LINE
@@ -396,11 +404,12 @@ class Script:
         else:
             columns = [(one.name, one.column.type) for one in attribute(resolved, "output_column_list") or []]
         if attribute(resolved, "create_scope") == resolved_temporary():
-            self.temporary[path[0].lower()] = columns
+            defined, self.temporary[path[0].lower()] = path[0].lower(), columns
         else:
-            missing = 3 - len(path)
-            self.tables[(*self.default[:missing], *path)] = columns
-        self.forget()
+            defined = (*self.default[: 3 - len(path)], *path)
+            self.tables[defined] = columns
+        if defined in self.registered:
+            self.forget()
 
 
 def resolved_temporary():

@@ -18,7 +18,7 @@ from local_bigquery.engine import database, types
 from local_bigquery.jobs import query, store
 from local_bigquery.models import Job
 from local_bigquery.sql import script, translate
-from local_bigquery.sql.rules import partitions
+from local_bigquery.sql.rules import partitions, typing
 from sqlglot import exp
 
 # Results of jobs are tables of this database, which is none of DuckLake's.
@@ -306,6 +306,10 @@ def delete_job(project_id, job_id):
             del jobs[key]
 
 
+# The emulator's decimals have 38 digits in all; 20 of them behind the point, as in DuckDB files.
+for alias in ("BIGNUMERIC", "BIGDECIMAL"):
+    types.TO_DUCKDB[alias] = "DECIMAL(38,20)"
+typing.DECIMALS[exp.DataType.Type.BIGDECIMAL] = "DECIMAL(38, 20)"
 database.objects = objects
 database.execute = forgetting(database.execute)
 tables.columns = tabledata.columns = columns
