@@ -1,13 +1,13 @@
+import type { Db } from "../load/db/db.ts";
 import type { Config } from "../config/config.ts";
 import { reportWaiting } from "../jobs/lookup/waiting-answers.ts";
-import type { Warehouse } from "../load/warehouse.ts";
 import type { Finding } from "./check-finding.ts";
 import { counted, megabytes } from "./figures.ts";
 
 /** Received answers that wait on disk to be loaded, and those that nobody will load. */
-export async function checkSpool(config: Config, warehouse: Warehouse | null): Promise<readonly Finding[]> {
+export async function checkSpool(config: Config, db: Db | null): Promise<readonly Finding[]> {
   const subject = "spool";
-  const { byJob, remarks } = await reportWaiting(config, warehouse);
+  const { byJob, remarks } = await reportWaiting(config, db);
   const waiting = [...byJob].map(([job, { calls, bytes }]): Finding => {
     const message = `${counted(calls, "received answer")} of ${job} (${megabytes(bytes)}) to be loaded by its next run`;
     return { subject, status: "ok", message };

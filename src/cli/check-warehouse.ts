@@ -1,10 +1,13 @@
+import type { Db } from "../load/db/db.ts";
+import { checkInput as inspectInput } from "../load/inputs/check-input.ts";
+import { checkDatabase, isMigrated } from "../load/db/setup.ts";
+import { checkErasureKey } from "../load/erasure/keep-out-sql.ts";
 import { join } from "node:path";
 import type { Config, InputConfig, SegmentPushJobConfig } from "../config/config.ts";
 import { inputSourceOf } from "../jobs/lookup/lookup-spec.ts";
 import { checkServiceHost } from "../jobs/service-host.ts";
 import { inspectSource, sourcesOf } from "../jobs/verify-inputs.ts";
 import { findPackagedBinaries } from "../load/embedded/binaries.ts";
-import type { Warehouse } from "../load/warehouse.ts";
 import { attempt, type Finding, findingsOf } from "./check-finding.ts";
 import type { Context } from "./context.ts";
 import { counted } from "./figures.ts";
@@ -13,7 +16,7 @@ import { isStillToBeMade, openConfiguredWarehouse, openUnconnected } from "./ope
 /** What `check` found of the warehouse; the warehouse is null where it can't be looked into. */
 export interface WarehouseFindings {
   readonly findings: readonly Finding[];
-  readonly warehouse: Warehouse | null;
+  readonly db: Db | null;
 }
 
 /** Whether the warehouse answers, lets us in and has not been filled from another service. Creates nothing. */
@@ -25,33 +28,33 @@ export async function checkWarehouse(context: Context, config: Config): Promise<
       findPackagedBinaries();
       return [{ subject, status: "ok", message }];
     });
-    return { findings, warehouse: null };
+    return { findings, db: null };
   }
-  let warehouse: Warehouse | null = null;
+  let db: Db | null = null;
   const findings = await attempt(subject, async () => {
     const opened = await openConfiguredWarehouse(context, config);
-    warehouse = opened.warehouse;
-    const lines = await opened.warehouse.check();
+    db = opened.db;
+    const lines = await checkDatabase(opened.db);
     return [
       ...lines.map(({ ok, ...line }): Finding => ({ ...line, status: ok ? "ok" : "wrong" })),
       ...(await attempt("service of the warehouse", async () => {
-        await checkServiceHost(config, opened.warehouse);
+        await checkServiceHost(config, opened.db);
         return [];
       })),
       ...(await attempt("key of erased people", async () => {
-        await opened.warehouse.checkErasureKey();
+        await checkErasureKey(opened.db);
         return [];
       })),
     ];
   });
-  return { findings, warehouse };
+  return { findings, db };
 }
 
 /** Whether an input can be read as configured: its table or query, columns and types. Reads no row. */
 export async function checkInput(
   config: Config,
   input: InputConfig,
-  warehouse: Warehouse | null,
+  db: Db | null,
 ): Promise<readonly Finding[]> {
   const subject = `input ${input.name}`;
   const isSample =
@@ -61,7 +64,7 @@ export async function checkInput(
     status: "ok",
     message: "does not exist yet; the first run makes it with sample rows",
   };
-  if (warehouse === null && input.connection === null) {
+  if (db === null && input.connection === null) {
     return isSample
       ? [sample]
       : [{ subject, status: "warning", message: "can't be looked at, because the warehouse can't" }];
@@ -69,15 +72,15 @@ export async function checkInput(
   return await attempt(subject, async () => {
     const source = await inputSourceOf(input, Object.keys(input.fields));
     // Inputs behind a connection can be looked at without the warehouse, which connects only when it is used itself.
-    const reader = warehouse ?? (await openUnconnected(config));
+    const reader = db ?? (await openUnconnected(config));
     try {
-      const problems = await reader.checkInput(source);
+      const problems = await inspectInput(reader, source);
       if (isSample && problems.some(({ path }) => path === `inputs.${input.name}.table`)) return [sample];
       if (problems.length > 0) return findingsOf(subject, problems);
       const columns = new Set([...input.key, ...Object.values(input.fields).flat()]);
       return [{ subject, status: "ok", message: `can be read with ${counted(columns.size, "column")}` }];
     } finally {
-      if (reader !== warehouse) await reader.close();
+      if (reader !== db) await reader.close();
     }
   });
 }
@@ -86,7 +89,7 @@ export async function checkInput(
 export async function checkPush(
   config: Config,
   job: SegmentPushJobConfig,
-  warehouse: Warehouse | null,
+  db: Db | null,
 ): Promise<readonly Finding[]> {
   const subject = `query of ${job.name}`;
   const [source] = sourcesOf(config, [job]);
@@ -96,22 +99,22 @@ export async function checkPush(
     status: "ok",
     message: "reads tables that the first run makes, which looks at it then",
   };
-  if (warehouse === null && job.connection === null) {
+  if (db === null && job.connection === null) {
     return source.isOverOurTables && (await isStillToBeMade(config))
       ? [later]
       : [{ subject, status: "warning", message: "can't be looked at, because the warehouse can't" }];
   }
   return await attempt(subject, async () => {
     // As for inputs behind a connection.
-    const reader = warehouse ?? (await openUnconnected(config));
+    const reader = db ?? (await openUnconnected(config));
     try {
       const problems = await inspectSource(reader, source);
       if (problems.length === 0) {
         return [{ subject, status: "ok", message: "can be read and gives service_pid" }];
       }
-      return source.isOverOurTables && !(await reader.isMigrated()) ? [later] : findingsOf(subject, problems);
+      return source.isOverOurTables && !(await isMigrated(reader)) ? [later] : findingsOf(subject, problems);
     } finally {
-      if (reader !== warehouse) await reader.close();
+      if (reader !== db) await reader.close();
     }
   });
 }

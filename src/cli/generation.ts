@@ -29,13 +29,13 @@ export async function openGeneration(context: Context, observer: CallObserver): 
   try {
     const config = await openConfig(context);
     const jobs = selectJobs(config, []);
-    const { warehouse } = await openConfiguredWarehouse(own, config);
-    await checkServiceHost(config, warehouse);
-    if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, warehouse, own);
+    const { db } = await openConfiguredWarehouse(own, config);
+    await checkServiceHost(config, db);
+    if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, db, own);
     const { http, createLimiter } = await openService(own, config);
     const shared = {
       config,
-      warehouse,
+      db,
       http: measureHttp(http, observer),
       clock: systemClock,
       log: context.log,

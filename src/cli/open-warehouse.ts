@@ -1,15 +1,16 @@
+import type { Db } from "../load/db/db.ts";
+import { isMigrated } from "../load/db/setup.ts";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Config } from "../config/config.ts";
 import { FixConfigurationError } from "../errors.ts";
 import { openEmbedded } from "../load/embedded/open-embedded.ts";
 import { openWarehouse, type WarehouseTarget } from "../load/open.ts";
-import type { Warehouse } from "../load/warehouse.ts";
 import type { Context } from "./context.ts";
 
 /** A warehouse that answers. */
 export interface OpenedWarehouse {
-  readonly warehouse: Warehouse;
+  readonly db: Db;
   /** Lines for people: how psql and BI tools connect; empty for a warehouse of the user's own, who knows. */
   readonly howToConnect: readonly string[];
 }
@@ -19,25 +20,25 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   const { log, scope, stop } = context;
   const { url, schema, opsSchema } = config.warehouse;
   if (url !== "embedded") {
-    const warehouse = openWarehouse(await targetOf(config));
-    scope.defer("warehouse", () => warehouse.close());
-    await warehouse.isMigrated();
-    return { warehouse, howToConnect: [] };
+    const db = openWarehouse(await targetOf(config));
+    scope.defer("warehouse", () => db.close());
+    await isMigrated(db);
+    return { db, howToConnect: [] };
   }
   context.tell("Starting the embedded database …");
   const server = await openEmbedded({ dataDir: config.dataDir, log, signal: stop.signal });
   scope.deferProgram("embedded database", () => server.close());
-  const warehouse = openWarehouse({
+  const db = openWarehouse({
     url: server.connectionString,
     schema,
     opsSchema,
     ...erasureKeyOf(config),
   });
-  scope.defer("warehouse", () => warehouse.close());
-  await warehouse.isMigrated();
+  scope.defer("warehouse", () => db.close());
+  await isMigrated(db);
   // Our own `database` command is the way to keep the server up, so the way without it isn't told.
   const howToConnect = server.howToConnect.filter((line) => !line.startsWith("between runs"));
-  return { warehouse, howToConnect };
+  return { db, howToConnect };
 }
 
 /** How the configured warehouse is reached; not for the embedded one, which has no address before it is up. */
@@ -58,7 +59,7 @@ async function targetOf(config: Config): Promise<WarehouseTarget> {
 }
 
 /** The configured warehouse without a look at it: for what needs no connection to it. */
-export async function openUnconnected(config: Config): Promise<Warehouse> {
+export async function openUnconnected(config: Config): Promise<Db> {
   return openWarehouse(await targetOf(config));
 }
 

@@ -1,4 +1,4 @@
-import type { RowKey } from "../load/warehouse.ts";
+import type { RowKey } from "../load/lookup.ts";
 import { UsageError } from "./failure.ts";
 
 /** Reads `customers/4711`: the name of an input, and a key that may hold slashes itself. */

@@ -1,7 +1,8 @@
+import type { Db } from "../load/db/db.ts";
+import { createSampleTable } from "../load/db/sample-table.ts";
 import type { Config, InputConfig, InputField, JobConfig } from "../config/config.ts";
 import { isLookupJob } from "../config/job-kinds.ts";
 import { inputSourceOf } from "../jobs/lookup/lookup-spec.ts";
-import type { Warehouse } from "../load/warehouse.ts";
 import type { Context } from "./context.ts";
 import { counted } from "./figures.ts";
 import { type SampleInput, sampleInputs } from "../sandbox/sample-inputs.ts";
@@ -37,7 +38,7 @@ const VALUES: Readonly<Partial<Record<InputField, readonly ((row: SampleInput) =
 export async function createSampleTables(
   config: Config,
   jobs: readonly JobConfig[],
-  warehouse: Warehouse,
+  db: Db,
   { log, tell }: Pick<Context, "log" | "tell">,
 ): Promise<void> {
   const { seed, people, inputRows: rows } = config.sandbox;
@@ -46,7 +47,8 @@ export async function createSampleTables(
     if (!input) continue;
     const columns = columnsOf(inputs);
     const source = await inputSourceOf(input, Object.keys(input.fields));
-    const isNew = await warehouse.createSampleTable(
+    const isNew = await createSampleTable(
+      db,
       source,
       columns.map(({ name, type }) => ({ name, type })),
       rowsOf(columns, sampleInputs({ seed, people, rows })),

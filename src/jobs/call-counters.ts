@@ -1,5 +1,5 @@
 import type { Attempt } from "../extract/lookup.ts";
-import type { CounterDelta } from "../load/warehouse.ts";
+import type { CounterDelta } from "../load/lookup.ts";
 
 /** What attempts add to the counters. */
 export function countAttempts(ledger: readonly Attempt[]): CounterDelta {

@@ -1,10 +1,13 @@
+import { commitFeed, readCheckpoints } from "../load/feeds/feeds.ts";
+import { recordAttempts } from "../load/ledger/record-attempts.ts";
+import { beginRun, endRun } from "../load/runs/runs.ts";
 import { randomUUID } from "node:crypto";
 import type { FeedJobConfig } from "../config/config.ts";
 import { LockLostError } from "../errors.ts";
 import { callFree } from "../extract/free-call.ts";
 import type { Attempt } from "../extract/lookup.ts";
-import type { StoredCheckpoint } from "../load/feed-warehouse.ts";
-import type { CounterDelta, RunRef } from "../load/warehouse.ts";
+import type { StoredCheckpoint } from "../load/feeds/feed-commit.ts";
+import type { CounterDelta, RunRef } from "../load/lookup.ts";
 import type { FeedBooks, FeedContext } from "./feed-type.ts";
 import { countAttempts } from "./call-counters.ts";
 import { sumOf } from "../load/ledger/books.ts";
@@ -46,8 +49,8 @@ async function runHeld(
   request: RunRequest,
   run: RunRef,
 ): Promise<JobResult> {
-  const { warehouse, config, clock, log, signal } = services;
-  await warehouse.beginRun(run);
+  const { db, config, clock, log, signal } = services;
+  await beginRun(db, run);
   const outage = createOutage({
     clock,
     log,
@@ -62,10 +65,10 @@ async function runHeld(
   try {
     const left = books.take();
     if (left.ledger.length > 0) {
-      await outage.outlast(() => warehouse.recordAttempts(run, left.ledger, left.counters));
+      await outage.outlast(() => recordAttempts(db, run, left.ledger, left.counters));
     }
     const runEnd = { status, limitedBy, error: error?.message ?? null, counters: books.counters() };
-    await outage.outlast(() => warehouse.endRun(run, runEnd, null));
+    await outage.outlast(() => endRun(db, run, runEnd, null));
   } catch (failure) {
     const counters = books.counters();
     if (failure instanceof LockLostError) return { end: endOfError(failure), counters };
@@ -104,9 +107,9 @@ function isAbort(error: unknown, signal: AbortSignal): boolean {
 }
 
 async function openContext(services: JobServices, task: Task): Promise<Omit<FeedContext, "job">> {
-  const { config, warehouse, clock, log, signal, progress, http, limiter, random } = services;
+  const { config, db, clock, log, signal, progress, http, limiter, random } = services;
   const { job, request, run, outage, books } = task;
-  const stored = await outage.outlast(() => warehouse.readCheckpoints(job.name));
+  const stored = await outage.outlast(() => readCheckpoints(db, job.name));
   const onAttempt = (attempt: Attempt) => books.note(attempt);
 
   async function inBooks<Result>(
@@ -126,7 +129,7 @@ async function openContext(services: JobServices, task: Task): Promise<Omit<Feed
 
   return {
     config,
-    warehouse,
+    db,
     clock,
     log,
     signal,
@@ -141,7 +144,7 @@ async function openContext(services: JobServices, task: Task): Promise<Omit<Feed
     },
     async commit({ upserts = [], checkpoints = [], counters = {}, drift = [], organization }) {
       const results = await inBooks(counters, (of) =>
-        warehouse.commitFeed({ ...of, drift, upserts, checkpoints, organization }),
+        commitFeed(db, { ...of, drift, upserts, checkpoints, organization }),
       );
       const counted = results.filter((_, i) => !upserts[i]?.isBookkeeping);
       const written = counted.reduce((sum, of) => sum + of.inserted + of.updated + of.marked, 0);

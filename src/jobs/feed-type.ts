@@ -1,9 +1,14 @@
 import type { z } from "zod";
 import type { FeedJobConfig } from "../config/config.ts";
 import type { FreeCall, FreeReply } from "../extract/free-call.ts";
-import type { CheckpointMove, FeedUpsert, StoredCheckpoint, UpsertResult } from "../load/feed-warehouse.ts";
-import type { PlannedPush } from "../load/push-warehouse.ts";
-import type { CounterDelta, LedgerEntry, RunRef } from "../load/warehouse.ts";
+import type {
+  CheckpointMove,
+  FeedUpsert,
+  StoredCheckpoint,
+  UpsertResult,
+} from "../load/feeds/feed-commit.ts";
+import type { PlannedPush } from "../load/feeds/push.ts";
+import type { CounterDelta, LedgerEntry, RunRef } from "../load/lookup.ts";
 import type { Drift } from "../schemas/drift.ts";
 import type { Outage } from "./outage.ts";
 import type { JobServices, RunRequest } from "./services.ts";
@@ -28,7 +33,7 @@ export interface FeedBooks {
 
 /** What a feed works with: the services, with the bookkeeping of its run behind them. */
 export interface FeedContext<J extends FeedJobConfig = FeedJobConfig>
-  extends Pick<JobServices, "config" | "warehouse" | "clock" | "log" | "signal" | "progress"> {
+  extends Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress"> {
   readonly job: J;
   readonly run: RunRef;
   readonly request: RunRequest;
@@ -51,7 +56,7 @@ export interface FeedContext<J extends FeedJobConfig = FeedJobConfig>
 
 /** What a forecast goes by: it changes nothing, and calls nobody. */
 export interface ForecastContext<J extends FeedJobConfig = FeedJobConfig>
-  extends Pick<JobServices, "config" | "warehouse" | "clock"> {
+  extends Pick<JobServices, "config" | "db" | "clock"> {
   readonly job: J;
   readonly checkpoints: ReadonlyMap<string, StoredCheckpoint>;
   /** Members that segments will have once the jobs that come before in the same plan are done, by the job that fills them. */
@@ -92,7 +97,7 @@ export interface FeedJobType<J extends FeedJobConfig = FeedJobConfig> {
   /** One that users may set. */
   readonly exampleCursor: object;
   /** The streams that a job goes by, as far as they are known. */
-  streams(job: J, services: Pick<JobServices, "config" | "warehouse">): Promise<readonly string[]>;
+  streams(job: J, services: Pick<JobServices, "config" | "db">): Promise<readonly string[]>;
   /** Tells what {@link run} would do; throws a StopJobError where that would fail at once. */
   forecast(context: ForecastContext<J>): FeedForecast | Promise<FeedForecast>;
 }

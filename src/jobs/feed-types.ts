@@ -9,7 +9,7 @@ import { searchUsageJob } from "./usage/search-usage.ts";
 
 /** A feed's declaration, applied to one job. */
 export interface BoundFeed extends Pick<FeedJobType, "endpoints" | "cursorDoc" | "cursor" | "exampleCursor"> {
-  streams(services: Pick<JobServices, "config" | "warehouse">): Promise<readonly string[]>;
+  streams(services: Pick<JobServices, "config" | "db">): Promise<readonly string[]>;
   forecast(context: Omit<ForecastContext, "job">): Promise<FeedForecast>;
   run(context: Omit<FeedContext, "job">): Promise<void>;
 }

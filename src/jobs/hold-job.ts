@@ -1,5 +1,6 @@
+import { acquireLock, releaseLock, renewLock } from "../load/runs/job-lock.ts";
 import { codeOf, LockLostError } from "../errors.ts";
-import type { LockHolder, LockReply, LockRequest, RunRef } from "../load/warehouse.ts";
+import type { LockHolder, LockReply, LockRequest, RunRef } from "../load/lookup.ts";
 import { lockedText, waitingText } from "./lock-text.ts";
 import { describeThisProcess, hasEnded } from "./runner-process.ts";
 import type { JobServices } from "./services.ts";
@@ -23,7 +24,7 @@ export type Hold =
       readonly holders: readonly LockHolder[];
     };
 
-type Services = Pick<JobServices, "config" | "warehouse" | "clock" | "log" | "signal" | "progress">;
+type Services = Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress">;
 
 /** Signs of life in the life of a lock: three may fail before it expires. */
 const HEARTBEATS = 4;
@@ -58,14 +59,14 @@ export async function holdJob(
 }
 
 /** Asks for the lock; a second time when those in the way are found to be dead. */
-async function acquire({ warehouse }: Services, request: Omit<LockRequest, "dead">): Promise<LockReply> {
-  const reply = await warehouse.acquireLock({ ...request, dead: [] });
+async function acquire({ db }: Services, request: Omit<LockRequest, "dead">): Promise<LockReply> {
+  const reply = await acquireLock(db, { ...request, dead: [] });
   if (reply.kind === "held") return reply;
   const ended = await Promise.all(
     reply.holders.map(async (holder) => ((await hasEnded(holder, request.process)) ? [holder] : [])),
   );
   const dead = ended.flat();
-  return dead.length < reply.holders.length ? reply : warehouse.acquireLock({ ...request, dead });
+  return dead.length < reply.holders.length ? reply : acquireLock(db, { ...request, dead });
 }
 
 function tellWaiting({ log, progress }: Services, job: string, holders: readonly LockHolder[]): void {
@@ -87,7 +88,7 @@ function fieldsOf({ job, shard, runId, host, pid, acquiredAt, heartbeatAt, expir
 }
 
 /** Gives signs of life until the job is released or lost. */
-function keepAlive({ warehouse, clock, log, config, signal }: Services, run: RunRef): HeldJob {
+function keepAlive({ db, clock, log, config, signal }: Services, run: RunRef): HeldJob {
   const lost = new AbortController();
   const released = new AbortController();
   const everyMs = config.lockLifeMs / HEARTBEATS;
@@ -97,7 +98,7 @@ function keepAlive({ warehouse, clock, log, config, signal }: Services, run: Run
     for (;;) {
       await clock.sleep(pauseMs, released.signal);
       try {
-        if (!(await warehouse.renewLock(run, config.lockLifeMs))) break;
+        if (!(await renewLock(db, run, config.lockLifeMs))) break;
         pauseMs = everyMs;
       } catch (error) {
         // Whether the lock is lost will be seen when the warehouse is back: nothing commits without it.
@@ -125,7 +126,7 @@ function keepAlive({ warehouse, clock, log, config, signal }: Services, run: Run
       await beating;
       if (lost.signal.aborted) return;
       try {
-        await warehouse.releaseLock(run);
+        await releaseLock(db, run);
       } catch (error) {
         log.warn({ job: run.job, code: codeOf(error), life_ms: config.lockLifeMs }, "lock_not_released");
       }

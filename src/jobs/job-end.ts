@@ -9,7 +9,7 @@ import {
   StopJobError,
   StopRunError,
 } from "../errors.ts";
-import type { RunEnd } from "../load/warehouse.ts";
+import type { RunEnd } from "../load/lookup.ts";
 
 /** How a job ended. */
 export interface JobEnd {

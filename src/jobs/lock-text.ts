@@ -1,4 +1,4 @@
-import type { LockHolder } from "../load/warehouse.ts";
+import type { LockHolder } from "../load/lookup.ts";
 
 /** Who a holder is, where, and since when: `run R (process 4711 on etl-1) since 2026-11-21T05:00:00Z`. */
 export function holderText({ runId, shard, pid, host, acquiredAt }: LockHolder): string {

@@ -1,3 +1,7 @@
+import { writeServiceHost } from "../load/db/identity.ts";
+import { migrate } from "../load/db/setup.ts";
+import { dropTombstones } from "../load/erasure/erase-people.ts";
+import { checkErasureKey } from "../load/erasure/keep-out-sql.ts";
 import type { JobConfig } from "../config/config.ts";
 import { finishErasures } from "./erase/erase.ts";
 import { inspectInputs, throwProblems, verifyAfterMigrating } from "./verify-inputs.ts";
@@ -10,21 +14,21 @@ import { checkServiceHost, serviceHostOf } from "./service-host.ts";
  * our own tables, which may not be there yet, are verified after that.
  */
 export async function prepareRun(
-  services: Pick<JobServices, "config" | "warehouse" | "log">,
+  services: Pick<JobServices, "config" | "db" | "log">,
   jobs: readonly JobConfig[],
 ): Promise<void> {
-  const { config, warehouse, log } = services;
-  const { problems, afterMigrating } = await inspectInputs(config, warehouse, jobs);
+  const { config, db, log } = services;
+  const { problems, afterMigrating } = await inspectInputs(config, db, jobs);
   throwProblems(problems);
-  await checkServiceHost(config, warehouse);
-  const migrations = await warehouse.migrate();
+  await checkServiceHost(config, db);
+  const migrations = await migrate(db);
   if (migrations.length > 0) log.info({ migrations }, "migrated");
-  await verifyAfterMigrating(warehouse, afterMigrating);
-  await warehouse.checkErasureKey();
+  await verifyAfterMigrating(db, afterMigrating);
+  await checkErasureKey(db);
   await finishErasures(services);
-  await warehouse.dropTombstones(config.privacy.erasureNoticeMs);
-  await warehouse.writeServiceHost(serviceHostOf(config), { replace: false });
-  for (const { path, message, hint } of (await reportWaiting(config, warehouse)).remarks) {
+  await dropTombstones(db, config.privacy.erasureNoticeMs);
+  await writeServiceHost(db, serviceHostOf(config), { replace: false });
+  for (const { path, message, hint } of (await reportWaiting(config, db)).remarks) {
     log.warn({ folder: path, message, hint }, "answers_left_behind");
   }
 }

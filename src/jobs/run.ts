@@ -1,3 +1,4 @@
+import { beginRun, endRun } from "../load/runs/runs.ts";
 import type { JobConfig } from "../config/config.ts";
 import { isLookupJob } from "../config/job-kinds.ts";
 import { runFeedJob } from "./feed-job.ts";
@@ -94,8 +95,8 @@ async function leaveOut(
   const { run, release } = hold.held;
   const runEnd = { status, limitedBy, error: error?.message ?? null, counters: zeroCounters };
   try {
-    await services.warehouse.beginRun(run);
-    await services.warehouse.endRun(run, runEnd, null);
+    await beginRun(services.db, run);
+    await endRun(services.db, run, runEnd, null);
   } finally {
     await release();
   }

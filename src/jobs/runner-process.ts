@@ -1,6 +1,6 @@
 import { readFile, readlink } from "node:fs/promises";
 import { hostname } from "node:os";
-import type { RunnerProcess } from "../load/warehouse.ts";
+import type { RunnerProcess } from "../load/lookup.ts";
 
 /** Where Linux tells what runs; elsewhere nothing is there, and nobody is taken for dead. */
 const PROC = "/proc";

@@ -1,6 +1,7 @@
+import type { Db } from "../load/db/db.ts";
+import { readServiceHost } from "../load/db/identity.ts";
 import type { Config } from "../config/config.ts";
 import { FixConfigurationError } from "../errors.ts";
-import type { Warehouse } from "../load/warehouse.ts";
 
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { "https:": "443", "http:": "80" };
 
@@ -12,8 +13,8 @@ export function serviceHostOf(config: Pick<Config, "service" | "sandbox">): stri
 }
 
 /** Refuses a service that is not the one this warehouse was filled from: its PIDs would mean other people. */
-export async function checkServiceHost(config: Config, warehouse: Warehouse): Promise<void> {
-  const known = await warehouse.readServiceHost();
+export async function checkServiceHost(config: Config, db: Db): Promise<void> {
+  const known = await readServiceHost(db);
   const configured = serviceHostOf(config);
   if (known === null || known === configured) return;
   throw new FixConfigurationError(
@@ -22,7 +23,7 @@ export async function checkServiceHost(config: Config, warehouse: Warehouse): Pr
     [
       {
         path: "service.base_url",
-        message: `is ${configured}, but the warehouse (${warehouse.description}) was filled from ${known}`,
+        message: `is ${configured}, but the warehouse (${db.description}) was filled from ${known}`,
         hint:
           "Use another warehouse or other schemas. If it is the same service at a new address, " +
           `say so: person-etl migrate --accept-service ${configured}`,

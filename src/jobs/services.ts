@@ -1,8 +1,8 @@
+import type { Db } from "../load/db/db.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/config.ts";
 import type { HttpClient } from "../extract/http-client.ts";
 import type { Limiter } from "../extract/limits.ts";
-import type { Warehouse } from "../load/warehouse.ts";
 import type { Log } from "../log.ts";
 import type { Shard } from "./shard.ts";
 
@@ -20,7 +20,7 @@ export interface Progress {
 /** Everything that jobs work with. */
 export interface JobServices {
   readonly config: Config;
-  readonly warehouse: Warehouse;
+  readonly db: Db;
   readonly http: HttpClient;
   /** Concurrency and rate, shared by all jobs. */
   readonly limiter: Limiter;

@@ -1,8 +1,11 @@
+import type { Db } from "../load/db/db.ts";
+import { isMigrated } from "../load/db/setup.ts";
+import { checkInput } from "../load/inputs/check-input.ts";
 import type { Config, JobConfig } from "../config/config.ts";
 import { isLookupJob } from "../config/job-kinds.ts";
 import { orderJobs } from "../config/order-jobs.ts";
 import { FixConfigurationError, messageOf, type Problem } from "../errors.ts";
-import type { InputSource, Warehouse } from "../load/warehouse.ts";
+import type { InputSource } from "../load/lookup.ts";
 import { inputSourceOf } from "./lookup/lookup-spec.ts";
 import { pushSourceOf } from "./segments/push-source.ts";
 
@@ -57,13 +60,13 @@ function namesOurSchemas({ warehouse }: Config, sql: string): boolean {
 /** Looks at each input of the jobs, with every column that is mapped; touches nothing. */
 export async function inspectInputs(
   config: Config,
-  warehouse: Warehouse,
+  db: Db,
   jobs: readonly JobConfig[],
 ): Promise<InputFindings> {
   const problems: Problem[] = [];
   const afterMigrating: ReadSource[] = [];
   for (const source of sourcesOf(config, jobs)) {
-    const found = await inspectSource(warehouse, source);
+    const found = await inspectSource(db, source);
     if (found.length > 0 && source.isOverOurTables) afterMigrating.push(source);
     else problems.push(...found);
   }
@@ -72,12 +75,12 @@ export async function inspectInputs(
 
 /** What is wrong with a source; touches nothing. */
 export async function inspectSource(
-  warehouse: Pick<Warehouse, "checkInput">,
+  db: Db,
   { path, isPush, ...of }: ReadSource,
 ): Promise<readonly Problem[]> {
   try {
     const source = await of.open();
-    const found = await warehouse.checkInput(source);
+    const found = await checkInput(db, source);
     if (!isPush) return found;
     return found.map((problem) => inQuery(problem, { path, source }));
   } catch (error) {
@@ -99,11 +102,8 @@ function inQuery(
 }
 
 /** Looks once more at what could not be read before migrating; throws all problems at once. */
-export async function verifyAfterMigrating(
-  warehouse: Warehouse,
-  sources: readonly ReadSource[],
-): Promise<void> {
-  const found = await Promise.all(sources.map((source) => inspectSource(warehouse, source)));
+export async function verifyAfterMigrating(db: Db, sources: readonly ReadSource[]): Promise<void> {
+  const found = await Promise.all(sources.map((source) => inspectSource(db, source)));
   throwProblems(found.flat());
 }
 
@@ -116,16 +116,14 @@ export function throwProblems(problems: readonly Problem[]): void {
 /** Verifies the inputs of the given jobs, without any of all that are switched on; throws all problems at once. */
 export async function verifyInputs(
   config: Config,
-  warehouse: Warehouse,
+  db: Db,
   jobs: readonly JobConfig[] = orderJobs(config),
 ): Promise<void> {
-  const { problems, afterMigrating } = await inspectInputs(config, warehouse, jobs);
+  const { problems, afterMigrating } = await inspectInputs(config, db, jobs);
   // Before the first run what a push reads is still to be made.
-  const isMigrated = afterMigrating.length === 0 || (await warehouse.isMigrated());
+  const isMade = afterMigrating.length === 0 || (await isMigrated(db));
   const pending = await Promise.all(
-    afterMigrating
-      .filter((source) => isMigrated || !source.isPush)
-      .map((source) => inspectSource(warehouse, source)),
+    afterMigrating.filter((source) => isMade || !source.isPush).map((source) => inspectSource(db, source)),
   );
   throwProblems([...problems, ...pending.flat()]);
 }

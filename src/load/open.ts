@@ -1,13 +1,11 @@
+import { type Db, openDb } from "./db/db.ts";
 import { explainDatabase } from "./inputs/explained-database.ts";
 import { type ForeignDatabase, keepForeignDatabases } from "./inputs/foreign-database.ts";
 import type { InputConnection } from "./inputs/input-source.ts";
 import { openBigQueryDatabase } from "./inputs/bigquery/database.ts";
 import { openPostgresDatabase } from "./inputs/postgres-database.ts";
-import { explainFailures } from "./explained-warehouse.ts";
 import { explainFailure as explainBigQueryFailure } from "../bigquery/explain-failure.ts";
 import { explainFailure } from "./db/explain-failure.ts";
-import { openPostgresWarehouse } from "./postgres/warehouse.ts";
-import type { Warehouse } from "./warehouse.ts";
 
 /** The Postgres that is the place of record. */
 export interface WarehouseTarget {
@@ -21,18 +19,14 @@ export interface WarehouseTarget {
   readonly readErasureSecret?: () => Promise<string>;
 }
 
-/** Opens the warehouse; connects at the first use. */
-export function openWarehouse(target: WarehouseTarget): Warehouse {
-  const place = placeOf(target.url);
-  const warehouse = openPostgresWarehouse({
+/** Opens the place of record; connects at the first use. */
+export function openWarehouse(target: WarehouseTarget): Db {
+  return openDb({
     url: target.url,
     names: { data: target.schema, ops: target.opsSchema },
-    description: `${place}, schemas ${target.schema} and ${target.opsSchema}`,
     readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
     foreign: keepForeignDatabases(openForeignDatabase),
   });
-  const where = { name: `The warehouse (${place})`, path: "warehouse.url" };
-  return explainFailures(warehouse, (error) => explainFailure(error, where));
 }
 
 /** Opens a database that inputs are read from; nothing is connected before the first use. */
@@ -51,12 +45,4 @@ export function openForeignDatabase(connection: InputConnection): ForeignDatabas
       datasets: [],
     }),
   );
-}
-
-/** Host, port and database of a connection string, without user or password. */
-function placeOf(url: string): string {
-  if (!URL.canParse(url)) return "the Postgres database";
-  const { hostname, port, pathname } = new URL(url);
-  const host = hostname === "" ? "the local socket" : `${hostname}:${port === "" ? "5432" : port}`;
-  return `Postgres at ${host}${pathname}`;
 }

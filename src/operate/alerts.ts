@@ -1,31 +1,31 @@
-import type { StateChange, SubjectState } from "../load/alert-warehouse.ts";
+import type { Db } from "../load/db/db.ts";
+import { changeStates, untellStates } from "../load/runs/alert-states.ts";
+import type { StateChange, SubjectState } from "../load/runs/subject-states.ts";
 import type { JobServices } from "../jobs/services.ts";
-import type { Warehouse } from "../load/warehouse.ts";
 import type { Alert, TellableState } from "./alert-states.ts";
 import { describeForLog } from "./log-fields.ts";
 import { postToWebhook } from "./webhook.ts";
 
 /** What alerts are sent with. */
 export type AlertServices = Pick<JobServices, "config" | "clock" | "log"> & {
-  readonly warehouse: Pick<Warehouse, "changeStates" | "untellStates" | "description">;
+  /** Null if it could not be opened. */
+  readonly db: Db | null;
 };
 
 /** The changes among states; where the warehouse can't say what was told, everything that is not well. */
 async function changesOf(
-  { warehouse, log }: AlertServices,
+  { db, log }: AlertServices,
   states: readonly SubjectState[],
   runId: string,
 ): Promise<{ readonly changes: readonly StateChange[]; readonly isNoted: boolean }> {
   try {
-    return { changes: await warehouse.changeStates(states, runId), isNoted: true };
+    if (db) return { changes: await changeStates(db, states, runId), isNoted: true };
   } catch (error) {
-    // Told twice is better than not at all: it may be the warehouse that has to be told of.
     log.warn(describeForLog(error), "alert_states_unreadable");
-    const changes = states
-      .filter(({ state }) => state !== "ok")
-      .map((one) => ({ ...one, before: "unknown" }));
-    return { changes, isNoted: false };
   }
+  // Sending an alert twice is better than not at all: the warehouse itself may be what fails.
+  const changes = states.filter(({ state }) => state !== "ok").map((one) => ({ ...one, before: "unknown" }));
+  return { changes, isNoted: false };
 }
 
 /** Tells the webhook of every state that has changed, once, whichever process sees it. Never throws. */
@@ -34,7 +34,7 @@ export async function sendAlerts(
   states: readonly TellableState[],
   runId: string,
 ): Promise<void> {
-  const { config, warehouse, clock, log } = services;
+  const { config, db, clock, log } = services;
   if (config.alerts === null || states.length === 0) return;
   let changes: readonly StateChange[] = [];
   try {
@@ -49,13 +49,13 @@ export async function sendAlerts(
     await postToWebhook(config.alerts, {
       alerts,
       runId,
-      warehouse: warehouse.description,
+      warehouse: db?.description ?? "the warehouse can't be reached",
       at: new Date(clock.now()).toISOString(),
     });
     log.info({ alerts: alerts.map(({ subject, state }) => `${subject}: ${state}`) }, "alerts_sent");
   } catch (error) {
     log.warn({ ...describeForLog(error), hint: "told again after the next run" }, "alerts_failed");
     // What nobody was told of comes again.
-    if (changes.length > 0) await warehouse.untellStates(changes).catch(() => {});
+    if (db && changes.length > 0) await untellStates(db, changes).catch(() => {});
   }
 }

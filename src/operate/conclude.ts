@@ -1,3 +1,4 @@
+import { removeOld } from "../load/runs/remove-old.ts";
 import type { RunReport } from "../jobs/run.ts";
 import type { JobServices } from "../jobs/services.ts";
 import { readStatus } from "../jobs/report/status.ts";
@@ -6,7 +7,7 @@ import { stateOfFailure, statesOfRun, statesOfTime } from "./alert-states.ts";
 import { type AlertServices, sendAlerts } from "./alerts.ts";
 import { describeForLog } from "./log-fields.ts";
 
-type Services = Pick<JobServices, "config" | "warehouse" | "clock" | "log">;
+type Services = Pick<JobServices, "config" | "db" | "clock" | "log">;
 
 /** What follows a run: alerts, and the removal of what is no longer kept. Nothing of it can fail the run. */
 export async function concludeRun(
@@ -19,24 +20,12 @@ export async function concludeRun(
 ): Promise<void> {
   await sendAlerts(services, statesOfRun(services.config, report), report.run_id);
   await tellOfTime(services);
-  if (options.isWhole) await removeOld(services);
+  if (options.isWhole) await removeOldRows(services);
 }
 
 /** Tells of a run that nothing came of, because something stood against all of its jobs. */
-export async function tellOfFailure(
-  services: Omit<AlertServices, "warehouse"> & {
-    /** Null where it could not be opened. */
-    readonly warehouse: AlertServices["warehouse"] | null;
-  },
-  error: unknown,
-  runId: string,
-): Promise<void> {
-  const warehouse = services.warehouse ?? {
-    description: "the warehouse can't be reached",
-    changeStates: () => Promise.reject(error instanceof Error ? error : new Error("no warehouse")),
-    untellStates: async () => {},
-  };
-  await sendAlerts({ ...services, warehouse }, [stateOfFailure(error)], runId);
+export async function tellOfFailure(services: AlertServices, error: unknown, runId: string): Promise<void> {
+  await sendAlerts(services, [stateOfFailure(error)], runId);
 }
 
 /** Alerts about what time alone changes: freshness, and what is left of budgets. */
@@ -49,14 +38,14 @@ export async function tellOfTime(services: Services): Promise<void> {
   }
 }
 
-async function removeOld({ config, warehouse, log }: Services): Promise<void> {
+async function removeOldRows({ config, db, log }: Services): Promise<void> {
   const retentions = retentionRules.flatMap(({ table }) => {
     const keepMs = config.retention[table];
     const rule = retentionRuleOf(table);
     return keepMs === undefined || rule === null ? [] : [{ rule, keepMs }];
   });
   try {
-    const removed = await warehouse.removeOld(retentions);
+    const removed = await removeOld(db, retentions);
     const tables = Object.fromEntries(Object.entries(removed).filter(([, rows]) => rows > 0));
     if (Object.keys(tables).length > 0) log.info({ removed: tables }, "old_rows_removed");
   } catch (error) {

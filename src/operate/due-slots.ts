@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { KnownSlot } from "../load/schedule-warehouse.ts";
+import type { KnownSlot } from "../load/runs/slots.ts";
 import { lastSlot, nextSlot, type Slot } from "../schedule/slots.ts";
 import type { ScheduledJob } from "../jobs/scheduled-jobs.ts";
 

@@ -1,3 +1,4 @@
+import { isMigrated } from "../load/db/setup.ts";
 import type { RunReport } from "../jobs/run.ts";
 import type { JobServices } from "../jobs/services.ts";
 import { readStatus, type StatusReport } from "../jobs/report/status.ts";
@@ -41,7 +42,7 @@ export function createOverview(services: () => JobServices, stopping: AbortSigna
   });
   const answers = remembered(READINESS_LIFE_MS, async () => {
     try {
-      return await withPatience(services().warehouse.isMigrated());
+      return await withPatience(isMigrated(services().db));
     } catch {
       return false;
     }

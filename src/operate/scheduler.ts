@@ -1,5 +1,6 @@
+import { claimSlots, endSlots, newestSlots, renewSlots, watchJobs } from "../load/runs/schedule-slots.ts";
 import { StopRunError } from "../errors.ts";
-import type { GrantedSlot, KnownSlot, SchedulerProcess, SlotEnd } from "../load/schedule-warehouse.ts";
+import type { GrantedSlot, KnownSlot, SchedulerProcess, SlotEnd } from "../load/runs/slots.ts";
 import { type RunReport, runJobs } from "../jobs/run.ts";
 import type { JobServices } from "../jobs/services.ts";
 import { wholeInput } from "../jobs/shard.ts";
@@ -39,17 +40,17 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
   async function round(): Promise<boolean> {
     await options.beforeRound?.();
     const now = services();
-    const { config, clock, warehouse, log } = now;
+    const { config, clock, db, log } = now;
     if (lookedFor !== config) [nextLookMs, lookedFor] = [0, config];
     if (clock.now() < nextLookMs && openEnds.length === 0) return false;
     await noteEnds(now, by, openEnds);
     const jobs = scheduledJobs(config);
     const fresh = jobs.map(({ name }) => name).filter((name) => !watched.has(name));
     if (fresh.length > 0) {
-      await warehouse.watchJobs(fresh, new Date(clock.now()).toISOString(), by);
+      await watchJobs(db, fresh, new Date(clock.now()).toISOString(), by);
       for (const name of fresh) watched.add(name);
     }
-    const known = await warehouse.newestSlots();
+    const known = await newestSlots(db);
     const found = findDue(jobs, known, clock.now(), config.scheduler);
     nextLookMs = found.nextLookMs;
     if (found.due.length === 0) return false;
@@ -61,10 +62,11 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
       runId,
     }));
     const lifeMs = 2 * config.lockLifeMs;
-    const granted = await warehouse.claimSlots(claims, by, lifeMs);
+    const granted = await claimSlots(db, claims, by, lifeMs);
     const { ours, premature } = inOrder(found.due, granted);
     if (premature.length > 0) {
-      await warehouse.endSlots(
+      await endSlots(
+        db,
         by.owner,
         premature.map(({ job, slot }) => ({ job, slot, status: null })),
       );
@@ -119,9 +121,9 @@ interface OpenEnd {
 }
 
 /** Notes ends, those included that a warehouse out of reach could not take before. */
-async function noteEnds({ warehouse }: JobServices, by: SchedulerProcess, ends: OpenEnd[]): Promise<void> {
+async function noteEnds({ db }: JobServices, by: SchedulerProcess, ends: OpenEnd[]): Promise<void> {
   if (ends.length === 0) return;
-  await warehouse.endSlots(by.owner, ends);
+  await endSlots(db, by.owner, ends);
   ends.length = 0;
 }
 
@@ -197,7 +199,7 @@ function slotEndOf({ jobs }: RunReport, name: string): SlotEnd | null {
 
 /** Gives signs of life for the scheduler's slots until it is stopped. */
 function keepAlive(
-  { warehouse, clock, log }: JobServices,
+  { db, clock, log }: JobServices,
   { owner }: SchedulerProcess,
   lifeMs: number,
 ): { readonly stop: () => Promise<void> } {
@@ -206,7 +208,7 @@ function keepAlive(
     for (;;) {
       await clock.sleep(lifeMs / 4, stopped.signal);
       try {
-        await warehouse.renewSlots(owner, lifeMs);
+        await renewSlots(db, owner, lifeMs);
       } catch (error) {
         log.warn(describeForLog(error), "slot_heartbeat_failed");
       }

@@ -4,7 +4,8 @@ import { createLimiter } from "../../src/extract/limits.ts";
 import { type Attempt, lookup } from "../../src/extract/lookup.ts";
 import { type Answer, readAnswer } from "../../src/extract/read-answer.ts";
 import { receive, resultReader } from "../../src/jobs/lookup/receive.ts";
-import type { LookupAnswer, LookupRecord, Warehouse } from "../../src/load/warehouse.ts";
+import type { LookupAnswer, LookupRecord } from "../../src/load/lookup.ts";
+import type { Warehouse } from "../support/bound-load.ts";
 import { silentLog } from "../../src/log.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
 import { textOf } from "./answer-mutations.ts";
@@ -99,7 +100,7 @@ async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowM
   const answers: LookupAnswer[] = [];
   const results = new Map<string, unknown>();
   const came: string[] = [];
-  const read = resultReader(answer.bound, transparent(maker));
+  const read = resultReader(answer.bound, transparent(maker).preparePerson);
   const outcomes = lookup({
     endpoint: answer.bound.endpoint,
     parameters: {},

@@ -3,7 +3,7 @@ import { fastClock } from "../extract/scripted-service.ts";
 import type { Clock } from "../../src/clock.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import { codeOf } from "../../src/errors.ts";
-import type { Warehouse } from "../../src/load/warehouse.ts";
+import type { Warehouse } from "../support/bound-load.ts";
 import { configOf, startWorld, unaccountedRows, type World } from "../jobs/world.ts";
 import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
 import { daysToNoon } from "../support/held-day.ts";
@@ -93,7 +93,7 @@ async function spendNight(
   const limiter = createLimiter({ concurrency: 2, requestsPerSecond: null, clock });
   const warehouse = noting(world.warehouse, rowKeys);
   try {
-    const report = await world.run({ resend, yes: true }, { clock, limiter, warehouse });
+    const report = await world.run({ resend, yes: true }, { clock, limiter, db: warehouse.db });
     return report.jobs.flatMap((job) => [
       ...(unaccountedRows(job) === 0 ? [] : [`${job.job}: ${unaccountedRows(job)} rows are unaccounted for`]),
       ...(job.error === undefined || KNOWN_ENDS.has(job.error.code)

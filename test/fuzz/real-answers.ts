@@ -1,7 +1,7 @@
 import type { LookupJobConfig } from "../../src/config/config.ts";
 import { buildRequestBody } from "../../src/extract/request-body.ts";
 import { type BoundLookup, bindLookup } from "../../src/jobs/lookup/lookup-types.ts";
-import type { LookupRecord } from "../../src/load/warehouse.ts";
+import type { LookupRecord } from "../../src/load/lookup.ts";
 import { sampleInputs, type SampleInput } from "../../src/sandbox/sample-inputs.ts";
 import { startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";

@@ -1,4 +1,4 @@
-import { openWarehouse } from "../../src/load/open.ts";
+import { openWarehouse } from "../support/bound-load.ts";
 import type { RowMaker } from "./fuzz-lookup.ts";
 
 /** The real warehouse's own making of rows, which needs no connection. */

@@ -3,8 +3,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import { LockLostError } from "../../src/errors.ts";
 import { type HeldJob, holdJob } from "../../src/jobs/hold-job.ts";
-import { openWarehouse } from "../../src/load/open.ts";
-import type { Warehouse } from "../../src/load/warehouse.ts";
+import { openWarehouse } from "../support/bound-load.ts";
+import type { Warehouse } from "../support/bound-load.ts";
 import { openDoor } from "../support/door.ts";
 import { startWorld, type World } from "./world.ts";
 

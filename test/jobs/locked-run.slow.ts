@@ -1,8 +1,9 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { exitCodeOf } from "../../src/jobs/run-report.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
-import { openWarehouse } from "../../src/load/open.ts";
-import type { RunRef, Warehouse } from "../../src/load/warehouse.ts";
+import { openWarehouse } from "../support/bound-load.ts";
+import type { RunRef } from "../../src/load/lookup.ts";
+import type { Warehouse } from "../support/bound-load.ts";
 import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } from "./world.ts";
 
 const enrichOnly = configOf("\n  enrich_customers: { type: enrich, input: customers }");
@@ -81,7 +82,7 @@ describe("a job that another process runs", () => {
     const world = await startWorld({ rows: 800, config: enrichOnly, latencyMs: 100 });
     const [first, second] = await Promise.all([
       world.run({ runId: "first", wait: true }),
-      world.run({ runId: "second", wait: true }, { warehouse: openAnother(world) }),
+      world.run({ runId: "second", wait: true }, { db: openAnother(world).db }),
     ]);
     const jobs = [jobOf(first, "enrich_customers"), jobOf(second, "enrich_customers")];
     expect(jobs.map((job) => job.status)).toEqual(["succeeded", "succeeded"]);
@@ -95,7 +96,7 @@ test("all jobs by two processes at the same time: nothing is sent twice", async 
   const world = await startWorld({ rows: 800, latencyMs: 20 });
   const reports = await Promise.all([
     world.run({ runId: "first", wait: true }),
-    world.run({ runId: "second", wait: true }, { warehouse: openAnother(world) }),
+    world.run({ runId: "second", wait: true }, { db: openAnother(world).db }),
   ]);
   expect(reports.map((report) => report.status)).toEqual(["succeeded", "succeeded"]);
   expect(await repeats(world)).toEqual({ received: 0, billed: 0 });

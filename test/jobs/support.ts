@@ -4,7 +4,7 @@ import type {
   ResolveJobConfig,
   ValidateEmailsJobConfig,
 } from "../../src/config/config.ts";
-import type { LookupCounts, LookupRecord, Outcome, PastRun } from "../../src/load/warehouse.ts";
+import type { LookupCounts, LookupRecord, Outcome, PastRun } from "../../src/load/lookup.ts";
 import { zeroCounters } from "../../src/jobs/run-report.ts";
 
 /** An input with every kind of field. */

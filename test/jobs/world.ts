@@ -12,8 +12,8 @@ import { createLimiter } from "../../src/extract/limits.ts";
 import type { JobServices, Progress, RunRequest } from "../../src/jobs/services.ts";
 import { wholeInput } from "../../src/jobs/shard.ts";
 import { type JobReport, type RunReport, runJobs } from "../../src/jobs/run.ts";
-import { openWarehouse } from "../../src/load/open.ts";
-import type { Warehouse } from "../../src/load/warehouse.ts";
+import { openWarehouse } from "../support/bound-load.ts";
+import type { Warehouse } from "../support/bound-load.ts";
 import type { Log } from "../../src/log.ts";
 import { sampleInputs } from "../../src/sandbox/sample-inputs.ts";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/start-sandbox.ts";
@@ -165,7 +165,7 @@ export async function startWorld(
       closers.push(() => http.close());
       return {
         config,
-        warehouse,
+        db: warehouse.db,
         http,
         limiter: createLimiter({ concurrency, requestsPerSecond, clock }),
         clock,

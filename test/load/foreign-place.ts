@@ -1,5 +1,5 @@
 import type { InputConnection } from "../../src/load/inputs/input-source.ts";
-import type { Warehouse } from "../../src/load/warehouse.ts";
+import type { Warehouse } from "../support/bound-load.ts";
 import type { Place, TextRow } from "./suite/place.ts";
 
 /** Another database, in which the tests' tables `crm.…` are. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { openWarehouse } from "../../src/load/open.ts";
+import { openWarehouse } from "../support/bound-load.ts";
 import { runSql } from "../support/embedded-process.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 import { type Pooler, POOLER_TIMEOUT_MS, startPooler } from "../support/pgbouncer.ts";

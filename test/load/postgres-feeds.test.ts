@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
-import { openWarehouse } from "../../src/load/open.ts";
+import { openWarehouse } from "../support/bound-load.ts";
 import { openDoor } from "../support/door.ts";
 import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
 import { DAY, feedCommit, member, SEGMENT } from "./suite/feed-commits.ts";

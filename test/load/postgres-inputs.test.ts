@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { openWarehouse } from "../../src/load/open.ts";
-import type { InputSource, LookupSpec } from "../../src/load/warehouse.ts";
+import { openWarehouse } from "../support/bound-load.ts";
+import type { InputSource, LookupSpec } from "../../src/load/lookup.ts";
 import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
 import { gist, holdJobs, matchAll, recordsOf, runNight, runOf } from "./suite/nights.ts";

@@ -1,5 +1,5 @@
 import { Client, type CustomTypesConfig } from "pg";
-import { openWarehouse } from "../../src/load/open.ts";
+import { openWarehouse } from "../support/bound-load.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 import type { Place, TextRow } from "./suite/place.ts";
 

@@ -1,8 +1,8 @@
 import type { Client } from "pg";
 import { afterEach, describe, expect, test } from "vitest";
 import { FixConfigurationError } from "../../src/errors.ts";
-import { openWarehouse } from "../../src/load/open.ts";
-import type { Warehouse } from "../../src/load/warehouse.ts";
+import { openWarehouse } from "../support/bound-load.ts";
+import type { Warehouse } from "../support/bound-load.ts";
 import { tables } from "../../src/schemas/registry.ts";
 import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresPlace } from "./postgres-place.ts";

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import type { Clock } from "../../src/clock.ts";
 import type { HttpClient } from "../../src/extract/http-client.ts";
 import type { JobServices } from "../../src/jobs/services.ts";
-import type { Warehouse } from "../../src/load/warehouse.ts";
+import type { Db } from "../../src/load/db/db.ts";
 import { runScheduler } from "../../src/operate/scheduler.ts";
 import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
 import { configOf, fastClock, startWorld, type World } from "../jobs/world.ts";
@@ -72,7 +72,7 @@ function startMortal(services: JobServices, name: string, signal: AbortSignal): 
   };
   const mine: JobServices = {
     ...services,
-    warehouse: untilDeath<Warehouse>(services.warehouse, ask),
+    db: untilDeath<Db>(services.db, ask),
     http: untilDeath<HttpClient>(services.http, ask),
     signal,
   };

@@ -28,7 +28,7 @@ export const addCheck: AddCommand = (program, act) => {
 
 async function check(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
-  const { findings: ofWarehouse, warehouse } = await checkWarehouse(context, config);
+  const { findings: ofWarehouse, db } = await checkWarehouse(context, config);
   const jobs = orderJobs(config);
   const inputs = new Set(jobs.filter(isLookupJob).map((job) => job.input));
   const findings: Finding[] = [...checkConfig(config)];
@@ -38,12 +38,12 @@ async function check(context: Context): Promise<Outcome> {
         isEmbedded: config.warehouse.url === "embedded",
       }),
     )),
-    ...(await attempt("spool", () => checkSpool(config, warehouse))),
+    ...(await attempt("spool", () => checkSpool(config, db))),
     ...ofWarehouse,
   );
-  for (const input of inputs) findings.push(...(await checkInput(config, input, warehouse)));
+  for (const input of inputs) findings.push(...(await checkInput(config, input, db)));
   for (const job of jobs) {
-    if (job.type === "segment_push") findings.push(...(await checkPush(config, job, warehouse)));
+    if (job.type === "segment_push") findings.push(...(await checkPush(config, job, db)));
   }
   findings.push(...(await attempt("service", () => checkConfiguredService(context, config))));
   return outcomeOf(findings);

@@ -1,3 +1,5 @@
+import { isMigrated } from "../../load/db/setup.ts";
+import type { Db } from "../../load/db/db.ts";
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
@@ -10,7 +12,7 @@ import {
   streamsOf,
 } from "../../jobs/report/checkpoints.ts";
 import { findJob } from "../../jobs/job-selection.ts";
-import type { CheckpointMove, Warehouse } from "../../load/warehouse.ts";
+import type { CheckpointMove } from "../../load/lookup.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -63,7 +65,7 @@ export const addCheckpoint: AddCommand = (program, act) => {
 /** A job, and the warehouse that has its checkpoints; null where no run has made it yet. */
 interface OpenedJob {
   readonly job: JobConfig;
-  readonly warehouse: Warehouse | null;
+  readonly db: Db | null;
   readonly config: Config;
   /** Does what is decided once nobody else runs the job. */
   readonly change: (decide: () => Promise<readonly CheckpointMove[]>) => Promise<void>;
@@ -73,23 +75,23 @@ async function openJob(context: Context, name: string): Promise<OpenedJob> {
   const config = await openConfig(context);
   const job = findJob(config, name);
   const isMade = !(await isStillToBeMade(config));
-  const opened = isMade ? (await openConfiguredWarehouse(context, config)).warehouse : null;
-  const warehouse = opened && (await opened.isMigrated()) ? opened : null;
+  const opened = isMade ? (await openConfiguredWarehouse(context, config)).db : null;
+  const db = opened && (await isMigrated(opened)) ? opened : null;
   return {
     job,
-    warehouse,
+    db,
     config,
     async change(decide) {
-      if (warehouse === null) return;
+      if (db === null) return;
       const { log, progress, stop } = context;
-      const services = { config, warehouse, clock: systemClock, log, signal: stop.signal, progress };
+      const services = { config, db, clock: systemClock, log, signal: stop.signal, progress };
       await moveCheckpoints(services, job, newRunId(systemClock.now()), decide);
     },
   };
 }
 
-async function show({ widthColumns }: Context, { job, warehouse }: OpenedJob): Promise<Outcome> {
-  const report = await readCheckpointReport(warehouse, job);
+async function show({ widthColumns }: Context, { job, db }: OpenedJob): Promise<Outcome> {
+  const report = await readCheckpointReport(db, job);
   return { document: report, text: render(report, widthColumns), exitCode: 0 };
 }
 
@@ -99,9 +101,9 @@ async function set(
   text: string,
   { stream, yes }: ChangeFlags,
 ): Promise<Outcome> {
-  const { job, config, warehouse } = opened;
-  if (warehouse === null) throw new UsageError("No run has made the warehouse yet.");
-  const services = { config, warehouse, clock: systemClock };
+  const { job, config, db } = opened;
+  if (db === null) throw new UsageError("No run has made the warehouse yet.");
+  const services = { config, db, clock: systemClock };
   const given = readCursor(text);
   const [first = "", ...others] = await streamsOf(services, job);
   if (stream === undefined && others.length > 0) {
@@ -130,7 +132,7 @@ function readCursor(text: string): unknown {
 
 async function reset(context: Context, opened: OpenedJob, { stream, yes }: ChangeFlags): Promise<Outcome> {
   const find = async () => {
-    const { checkpoints } = await readCheckpointReport(opened.warehouse, opened.job);
+    const { checkpoints } = await readCheckpointReport(opened.db, opened.job);
     return checkpoints.filter((checkpoint) => stream === undefined || checkpoint.stream === stream);
   };
   const meant = await find();

@@ -29,11 +29,11 @@ async function database(context: Context): Promise<Outcome> {
       },
     ]);
   }
-  const { warehouse, howToConnect } = await openConfiguredWarehouse(context, config);
+  const { db, howToConnect } = await openConfiguredWarehouse(context, config);
   await context.announce(
-    { warehouse: warehouse.description, how_to_connect: howToConnect },
+    { warehouse: db.description, how_to_connect: howToConnect },
     [
-      `The embedded database is up until Ctrl-C: ${warehouse.description}`,
+      `The embedded database is up until Ctrl-C: ${db.description}`,
       ...howToConnect.map((line) => `  ${line}`),
     ].join("\n"),
   );

@@ -1,3 +1,6 @@
+import { migrate } from "../../load/db/setup.ts";
+import { dropTombstones } from "../../load/erasure/erase-people.ts";
+import { checkErasureKey } from "../../load/erasure/keep-out-sql.ts";
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
 import { LimitReachedError } from "../../errors.ts";
@@ -14,7 +17,7 @@ import {
 } from "../../jobs/erase/erase.ts";
 import { leaveSegments, type LeftSegments } from "../../jobs/erase/leave-segments.ts";
 import { checkServiceHost } from "../../jobs/service-host.ts";
-import type { KnownBy } from "../../load/warehouse.ts";
+import type { KnownBy } from "../../load/lookup.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -58,15 +61,15 @@ export const addErase: AddCommand = (program, act) => {
 async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   const named = namedBy(flags);
   const config = await openConfig(context);
-  const { warehouse } = await openConfiguredWarehouse(context, config);
-  await checkServiceHost(config, warehouse);
-  await verifySearch({ config, warehouse });
-  await warehouse.migrate();
-  await warehouse.checkErasureKey();
+  const { db } = await openConfiguredWarehouse(context, config);
+  await checkServiceHost(config, db);
+  await verifySearch({ config, db });
+  await migrate(db);
+  await checkErasureKey(db);
   const { log, progress, stop } = context;
   const services: EraseServices = {
     config,
-    warehouse,
+    db,
     clock: systemClock,
     log,
     signal: stop.signal,
@@ -84,7 +87,7 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   await agree(context, flags, plan);
   const leave = flags.removeFromSegments === true ? await openLeave(context, services, plan) : null;
   const result = await carryOutErasure(services, plan.found, leave);
-  await warehouse.dropTombstones(config.privacy.erasureNoticeMs);
+  await dropTombstones(db, config.privacy.erasureNoticeMs);
   return outcomeOf(plan, result);
 }
 

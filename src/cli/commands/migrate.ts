@@ -1,3 +1,5 @@
+import { readServiceHost, writeServiceHost } from "../../load/db/identity.ts";
+import * as setup from "../../load/db/setup.ts";
 import type { Command } from "commander";
 import type { Config } from "../../config/config.ts";
 import { FixConfigurationError } from "../../errors.ts";
@@ -27,22 +29,22 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
   const config = await openConfig(context);
   if (flags.print === true) return await printDdl(config);
   if (flags.acceptService !== undefined) refuseOtherHost(config, flags.acceptService);
-  const { warehouse } = await openConfiguredWarehouse(context, config);
-  const migrations = await warehouse.migrate();
-  const before = await warehouse.readServiceHost();
+  const { db } = await openConfiguredWarehouse(context, config);
+  const migrations = await setup.migrate(db);
+  const before = await readServiceHost(db);
   const accepted = flags.acceptService ?? null;
-  if (accepted !== null) await warehouse.writeServiceHost(accepted, { replace: true });
+  if (accepted !== null) await writeServiceHost(db, accepted, { replace: true });
   const lines = [
     migrations.length === 0
-      ? `✓ The tables of ${warehouse.description} are up to date.`
-      : `✓ Migrated ${warehouse.description}: ${migrations.join(", ")}.`,
+      ? `✓ The tables of ${db.description} are up to date.`
+      : `✓ Migrated ${db.description}: ${migrations.join(", ")}.`,
     ...(accepted === null
       ? []
       : [`✓ The warehouse belongs to ${accepted} from now on (before: ${before ?? "none"}).`]),
   ];
   return {
     document: {
-      warehouse: warehouse.description,
+      warehouse: db.description,
       migrations,
       service_host: accepted ?? before,
     },
@@ -53,12 +55,12 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
 
 /** The DDL of an empty warehouse; needs no database. */
 async function printDdl(config: Config): Promise<Outcome> {
-  const warehouse = await openUnconnected(config);
+  const db = await openUnconnected(config);
   try {
-    const ddl = await warehouse.printDdl();
+    const ddl = await setup.printDdl(db);
     return { document: { ddl }, text: ddl.trimEnd(), exitCode: 0 };
   } finally {
-    await warehouse.close();
+    await db.close();
   }
 }
 

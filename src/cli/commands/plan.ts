@@ -36,12 +36,12 @@ export const addPlan: AddCommand = (program, act) => {
 async function plan(context: Context, names: readonly string[], shard: Shard): Promise<Outcome> {
   const config = shareLimits(await openConfig(context), shard);
   const jobs = selectJobs(config, names);
-  const { warehouse } = await openConfiguredWarehouse(context, config);
+  const { db } = await openConfiguredWarehouse(context, config);
   // In a database of our own there is nothing that they could disturb, and without them there is nothing to plan.
   if (config.service.baseUrl === "sandbox" && config.warehouse.url === "embedded") {
-    await createSampleTables(config, jobs, warehouse, context);
+    await createSampleTables(config, jobs, db, context);
   }
-  const report = await planJobs({ config, warehouse, clock: systemClock }, names, shard);
+  const report = await planJobs({ config, db, clock: systemClock }, names, shard);
   return { document: report, text: renderPlan(report, context.widthColumns), exitCode: 0 };
 }
 

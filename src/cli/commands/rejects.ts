@@ -1,7 +1,10 @@
+import type { Db } from "../../load/db/db.ts";
+import { isMigrated } from "../../load/db/setup.ts";
+import { countRejects, dropRejects, retryRejects } from "../../load/runs/rejects.ts";
 import type { Command } from "commander";
 import { LimitReachedError } from "../../errors.ts";
 import { readRejects, type RejectReport } from "../../jobs/report/reject-report.ts";
-import type { RejectFilter, RejectWarehouse } from "../../load/warehouse.ts";
+import type { RejectFilter } from "../../load/lookup.ts";
 import { isYes } from "../ask.ts";
 import type { Act, AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -44,7 +47,7 @@ export const addRejects: AddCommand = (program, act) => {
     name: "retry",
     description: "let the next run of their job read and send them again",
     question: "are read and sent again by the next run of their job, which may be billed",
-    change: async (warehouse, filter) => await warehouse.retryRejects(filter),
+    change: async (db, filter) => await retryRejects(db, filter),
     tell: ({ rejects, due }) =>
       `✓ ${counted(due ?? rejects, "rejected row")} will be sent by the next run of their job.` +
       (rejects === due
@@ -55,7 +58,7 @@ export const addRejects: AddCommand = (program, act) => {
     name: "drop",
     description: "resolve them; their rows are sent again only when they change",
     question: "are resolved without another try",
-    change: async (warehouse, filter) => ({ rejects: await warehouse.dropRejects(filter) }),
+    change: async (db, filter) => ({ rejects: await dropRejects(db, filter) }),
     tell: ({ rejects }) => `✓ ${counted(rejects, "reject")} resolved.`,
   });
 };
@@ -71,7 +74,7 @@ interface Change {
   readonly name: string;
   readonly description: string;
   readonly question: string;
-  readonly change: (warehouse: RejectWarehouse, filter: RejectFilter) => Promise<Changed>;
+  readonly change: (db: Db, filter: RejectFilter) => Promise<Changed>;
   readonly tell: (changed: Changed) => string;
 }
 
@@ -95,17 +98,17 @@ function filterOf({ job, code, sourceKey }: FilterFlags): RejectFilter {
 }
 
 /** The warehouse; null where no run has made it yet. */
-async function openRejects(context: Context): Promise<RejectWarehouse | null> {
+async function openRejects(context: Context): Promise<Db | null> {
   const config = await openConfig(context);
   if (await isStillToBeMade(config)) return null;
-  const { warehouse } = await openConfiguredWarehouse(context, config);
-  return (await warehouse.isMigrated()) ? warehouse : null;
+  const { db } = await openConfiguredWarehouse(context, config);
+  return (await isMigrated(db)) ? db : null;
 }
 
 async function list(context: Context, flags: ListFlags): Promise<Outcome> {
   const filter = filterOf(flags);
-  const warehouse = await openRejects(context);
-  const report = await readRejects(warehouse, filter, { all: flags.all === true, limit: flags.limit });
+  const db = await openRejects(context);
+  const report = await readRejects(db, filter, { all: flags.all === true, limit: flags.limit });
   return { document: report, text: renderList(report, context.widthColumns), exitCode: 0 };
 }
 
@@ -147,14 +150,14 @@ function renderList({ rejects, groups, records }: RejectReport, widthColumns: nu
 
 async function change(context: Context, flags: ChangeFlags, wanted: Change): Promise<Outcome> {
   const filter = filterOf(flags);
-  const warehouse = await openRejects(context);
-  const groups = (await warehouse?.countRejects(filter, { all: false })) ?? [];
+  const db = await openRejects(context);
+  const groups = db ? await countRejects(db, filter, { all: false }) : [];
   const rejects = groups.reduce((sum, group) => sum + group.rejects, 0);
-  if (!warehouse || rejects === 0) {
+  if (!db || rejects === 0) {
     return { document: { rejects: 0 }, text: "✓ No rejected records are meant.", exitCode: 0 };
   }
   await agree(context, flags, `${counted(rejects, "rejected record")} ${wanted.question}`);
-  const changed = await wanted.change(warehouse, filter);
+  const changed = await wanted.change(db, filter);
   return { document: changed, text: wanted.tell(changed), exitCode: 0 };
 }
 

@@ -1,3 +1,4 @@
+import type { Db } from "../../load/db/db.ts";
 import { type Command, Option } from "commander";
 import { systemClock } from "../../clock.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
@@ -5,7 +6,6 @@ import { selectJobs } from "../../jobs/job-selection.ts";
 import { exitCodeOf, runJobs } from "../../jobs/run.ts";
 import { checkServiceHost } from "../../jobs/service-host.ts";
 import { type Shard, shareLimits, wholeInput } from "../../jobs/shard.ts";
-import type { Warehouse } from "../../load/warehouse.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -67,15 +67,15 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
   const config = shareLimits(await openConfig(context), shard);
   const jobs = selectJobs(config, names);
   const runId = flags.runId ?? newRunId(systemClock.now());
-  let warehouse: Warehouse | null = null;
+  let db: Db | null = null;
   try {
     const opened = await openConfiguredWarehouse(context, config);
-    ({ warehouse } = opened);
+    ({ db } = opened);
     return await runIn(context, opened, { config, jobs, names, flags, shard, runId });
   } catch (error) {
     if (!context.stop.signal.aborted) {
       const { tellOfFailure } = await import("../../operate/conclude.ts");
-      await tellOfFailure({ config, warehouse, clock: systemClock, log: context.log }, error, runId);
+      await tellOfFailure({ config, db, clock: systemClock, log: context.log }, error, runId);
     }
     throw error;
   }
@@ -93,18 +93,18 @@ interface Wanted {
 
 async function runIn(
   context: Context,
-  { warehouse, howToConnect }: OpenedWarehouse,
+  { db, howToConnect }: OpenedWarehouse,
   { config, jobs, names, flags, shard, runId }: Wanted,
 ): Promise<Outcome> {
   const startedAtMs = performance.now();
   const { log, progress, stop, ask } = context;
-  await checkServiceHost(config, warehouse);
-  if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, warehouse, context);
+  await checkServiceHost(config, db);
+  if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, db, context);
   const { http, limiter } = await openService(context, config);
   const report = await runJobs(
     {
       config,
-      warehouse,
+      db,
       http,
       limiter,
       clock: systemClock,
@@ -127,13 +127,13 @@ async function runIn(
     },
   );
   const { concludeRun } = await import("../../operate/conclude.ts");
-  await concludeRun({ config, warehouse, clock: systemClock, log }, report, { isWhole: shard.index === 0 });
+  await concludeRun({ config, db, clock: systemClock, log }, report, { isWhole: shard.index === 0 });
   return {
     document: report,
     text: renderRunSummary(report, {
       config,
       seconds: (performance.now() - startedAtMs) / 1000,
-      warehouse: warehouse.description,
+      warehouse: db.description,
       howToConnect,
       widthColumns: context.widthColumns,
     }),

@@ -32,7 +32,7 @@ async function status(context: Context): Promise<Outcome> {
     ? statusBeforeFirstRun(config, systemClock.now())
     : await readStatus({
         config,
-        warehouse: (await openConfiguredWarehouse(context, config)).warehouse,
+        db: (await openConfiguredWarehouse(context, config)).db,
         clock: systemClock,
       });
   return {

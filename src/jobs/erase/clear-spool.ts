@@ -1,3 +1,4 @@
+import { lastRuns } from "../../load/runs/runs.ts";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
 import { removeDamaged } from "../../spool/remove-damaged.ts";
@@ -9,10 +10,7 @@ import { createOutage } from "../outage.ts";
 import type { JobServices } from "../services.ts";
 
 /** What clearing works with. */
-export type ClearServices = Pick<
-  JobServices,
-  "config" | "warehouse" | "clock" | "log" | "signal" | "progress"
->;
+export type ClearServices = Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress">;
 
 /** What became of received answers that waited on disk. */
 export interface SpoolClearing {
@@ -34,9 +32,9 @@ const PAST_RUNS = 500;
  * whom the warehouse keeps out. Answers of a running job are its own; they are waited for.
  */
 export async function clearSpool(services: ClearServices): Promise<SpoolClearing> {
-  const { config, warehouse } = services;
+  const { config, db } = services;
   const root = spoolRoot(config);
-  const name = await spoolNameOf(warehouse);
+  const name = await spoolNameOf(db);
   const { contents, damaged } = await surveySpool(root);
   let loadedCalls = 0;
   const held: SpoolContent[] = [];
@@ -53,7 +51,7 @@ export async function clearSpool(services: ClearServices): Promise<SpoolClearing
 
 /** Loads what one shard of a job has on disk; false where a running process has the job. */
 async function loadContent(services: ClearServices, { job, shard }: SpoolContent): Promise<boolean> {
-  const { config, warehouse, clock, log } = services;
+  const { config, db, clock, log } = services;
   const jobType = jobTypeOf(config, job);
   const hold = await holdJob(services, { runId: "erase", job, jobType, shard }, { wait: false });
   if (hold.kind === "refused") return false;
@@ -61,8 +59,8 @@ async function loadContent(services: ClearServices, { job, shard }: SpoolContent
   try {
     const { retryForMs } = config.warehouse;
     const outage = createOutage({ clock, log, signal, retryForMs, job });
-    const spool = await openJobSpool(config, warehouse, run);
-    const pastRuns = await warehouse.lastRuns(job, PAST_RUNS);
+    const spool = await openJobSpool(config, db, run);
+    const pastRuns = await lastRuns(db, job, PAST_RUNS);
     await loadKept({ ...services, signal }, { run, spool, outage, pastRuns });
   } finally {
     await release();

@@ -1,6 +1,9 @@
+import { countPeople, noteErasure, readOpenErasures, removeErased } from "../../load/erasure/erase-people.ts";
+import { findPeople } from "../../load/erasure/find-people.ts";
+import { checkInput } from "../../load/inputs/check-input.ts";
 import { randomUUID } from "node:crypto";
-import type { FoundPeople, KnownBy, RowsByTable } from "../../load/erasure-warehouse.ts";
-import type { InputSource } from "../../load/warehouse.ts";
+import type { FoundPeople, KnownBy, RowsByTable } from "../../load/erasure/people.ts";
+import type { InputSource } from "../../load/lookup.ts";
 import { crashPoint } from "../../crash-point.ts";
 import type { Problem } from "../../errors.ts";
 import { clearSpool, type ClearServices, type SpoolClearing } from "./clear-spool.ts";
@@ -28,28 +31,25 @@ export interface ErasureResult {
 }
 
 /** Sees that people can be looked for in every input; throws all problems at once. Touches nothing. */
-export async function verifySearch({
-  config,
-  warehouse,
-}: Pick<EraseServices, "config" | "warehouse">): Promise<void> {
+export async function verifySearch({ config, db }: Pick<EraseServices, "config" | "db">): Promise<void> {
   const problems: Problem[] = [];
   for (const input of Object.values(config.inputs)) {
-    problems.push(...(await warehouse.checkInput(await inputSourceOf(input, Object.keys(input.fields)))));
+    problems.push(...(await checkInput(db, await inputSourceOf(input, Object.keys(input.fields)))));
   }
   throwProblems(problems);
 }
 
 /** Follows what the user names to all that the people are known by; changes nothing. */
 export async function planErasure(
-  { config, warehouse }: Pick<EraseServices, "config" | "warehouse">,
+  { config, db }: Pick<EraseServices, "config" | "db">,
   named: KnownBy,
 ): Promise<ErasurePlan> {
   const inputs: InputSource[] = [];
   for (const input of Object.values(config.inputs)) {
     inputs.push(await inputSourceOf(input, Object.keys(input.fields)));
   }
-  const found = await warehouse.findPeople(named, inputs);
-  return { found, rows: await warehouse.countPeople(found.people) };
+  const found = await findPeople(db, named, inputs);
+  return { found, rows: await countPeople(db, found.people) };
 }
 
 /**
@@ -64,15 +64,15 @@ export async function carryOutErasure(
   found: FoundPeople,
   leave: (() => Promise<LeftSegments>) | null = null,
 ): Promise<ErasureResult> {
-  const { warehouse, log } = services;
+  const { db, log } = services;
   const left = leave && (await leave());
   const erasureId = randomUUID();
-  await warehouse.noteErasure(erasureId, found);
+  await noteErasure(db, erasureId, found);
   crashPoint("after_erasure_noted");
   log.info({ erasure_id: erasureId }, "erasure_noted");
   const leftAgain = leave && (await settled(leave()));
   const cleared = await settled(clearSpool(services));
-  const rows = await warehouse.removeErased(erasureId);
+  const rows = await removeErased(db, erasureId);
   crashPoint("after_erasure");
   log.info({ erasure_id: erasureId, rows: sumOf(rows) }, "erased");
   // The tables are clean also where the disk is not.
@@ -82,13 +82,10 @@ export async function carryOutErasure(
 }
 
 /** Goes on with erasures that were noted and did not end; returns how many. */
-export async function finishErasures({
-  warehouse,
-  log,
-}: Pick<EraseServices, "warehouse" | "log">): Promise<number> {
-  const open = await warehouse.openErasures();
+export async function finishErasures({ db, log }: Pick<EraseServices, "db" | "log">): Promise<number> {
+  const open = await readOpenErasures(db);
   for (const id of open) {
-    const rows = await warehouse.removeErased(id);
+    const rows = await removeErased(db, id);
     log.info({ erasure_id: id, rows: sumOf(rows) }, "erasure_finished");
   }
   return open.length;

@@ -1,3 +1,5 @@
+import { membershipsOf } from "../../load/erasure/erase-people.ts";
+import { noteCalls } from "../../load/ledger/record-attempts.ts";
 import { randomUUID } from "node:crypto";
 import { callFree } from "../../extract/free-call.ts";
 import { changeCall } from "../../extract/segment-change.ts";
@@ -12,7 +14,7 @@ const ASKER = "erase";
 /** What leaving segments works with. */
 export type LeaveServices = Pick<
   JobServices,
-  "warehouse" | "http" | "limiter" | "clock" | "log" | "signal" | "random"
+  "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random"
 >;
 
 /** What came of it. */
@@ -28,9 +30,9 @@ export interface LeftSegments {
  * no harm when it is done twice; a segment that is gone is none to leave.
  */
 export async function leaveSegments(services: LeaveServices, pids: readonly string[]): Promise<LeftSegments> {
-  const { warehouse, log } = services;
+  const { db, log } = services;
   const { remove } = segmentEndpoints;
-  const memberships = Map.groupBy(await warehouse.membershipsOf(pids), ({ segmentId }) => segmentId);
+  const memberships = Map.groupBy(await membershipsOf(db, pids), ({ segmentId }) => segmentId);
   const asker = { runId: randomUUID(), job: ASKER };
   let removed = 0;
   for (const [segmentId, members] of memberships) {
@@ -42,7 +44,7 @@ export async function leaveSegments(services: LeaveServices, pids: readonly stri
     );
     // What failed stands in the ledger too.
     await Promise.allSettled([asked]);
-    await warehouse.noteCalls(asker, attempts);
+    await noteCalls(db, asker, attempts);
     const reply = await asked;
     if (reply.kind === "answer") removed += reply.value.changed ?? 0;
     log.info({ segment_id: segmentId, known: reply.kind === "answer" }, "segment_left");

@@ -1,6 +1,6 @@
 import { StopJobError } from "../../errors.ts";
 import type { KeptAnswer, Keeper } from "../../extract/keeper.ts";
-import type { LookupRecord } from "../../load/warehouse.ts";
+import type { LookupRecord } from "../../load/lookup.ts";
 import type { Spool, SpooledCall } from "../../spool/spool.ts";
 import { keptText } from "./kept-text.ts";
 import { type Asked, headerOf, readHeader } from "./kept-header.ts";

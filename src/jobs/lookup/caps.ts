@@ -1,6 +1,6 @@
 import type { Config, LookupJobConfig } from "../../config/config.ts";
 import type { LimitedBy } from "../../errors.ts";
-import type { BudgetPeriod, BudgetUse, RunUse, SendingLimits } from "../../load/warehouse.ts";
+import type { BudgetPeriod, BudgetUse, RunUse, SendingLimits } from "../../load/lookup.ts";
 import { type Shard, shareOf } from "../shard.ts";
 
 /** All that the user allows a job to send. */

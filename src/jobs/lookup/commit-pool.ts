@@ -1,4 +1,6 @@
-import type { CommitHead, CommitResult, LookupPart, Warehouse } from "../../load/warehouse.ts";
+import { commitLookup } from "../../load/answers/commit-lookup.ts";
+import type { Db } from "../../load/db/db.ts";
+import type { CommitHead, CommitResult, LookupPart } from "../../load/lookup.ts";
 import { openLoaderPool } from "./loader-pool.ts";
 import type { Outage } from "../outage.ts";
 
@@ -17,7 +19,7 @@ export interface CommitPool<Call, Kept> {
 
 /** Callbacks of a pool. */
 export interface CommitPoolOptions<Call, Kept> {
-  readonly warehouse: Pick<Warehouse, "commitLookup">;
+  readonly db: Db;
   readonly outage: Outage;
   headOf(call: Call): CommitHead;
   partOf(call: Call): LookupPart;
@@ -28,7 +30,7 @@ export interface CommitPoolOptions<Call, Kept> {
 
 /** Opens a pool; nothing is left behind after `drain`. */
 export function openCommitPool<Call, Kept>(options: CommitPoolOptions<Call, Kept>): CommitPool<Call, Kept> {
-  const { warehouse, outage } = options;
+  const { db, outage } = options;
   const pool = openLoaderPool<Call>({
     loaders: PARALLEL_COMMITS,
     // Bounds the memory for received answers, with what the loaders hold.
@@ -37,7 +39,7 @@ export function openCommitPool<Call, Kept>(options: CommitPoolOptions<Call, Kept
     async commit([call]) {
       if (call === undefined) return;
       const commit = { ...options.headOf(call), ...options.partOf(call) };
-      const result = await outage.outlast(() => warehouse.commitLookup(commit));
+      const result = await outage.outlast(() => commitLookup(db, commit));
       await options.committed([options.keep(call)], result);
     },
   });

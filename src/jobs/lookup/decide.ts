@@ -1,4 +1,4 @@
-import type { LookupCounts, PastRun } from "../../load/warehouse.ts";
+import type { LookupCounts, PastRun } from "../../load/lookup.ts";
 import { type BillableEstimate, billableText, countText } from "./estimate.ts";
 import { precedentOf } from "./precedent.ts";
 import type { Shard } from "../shard.ts";

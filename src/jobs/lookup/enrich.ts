@@ -1,5 +1,5 @@
 import type { EnrichJobConfig } from "../../config/config.ts";
-import type { PersonUpdate } from "../../load/warehouse.ts";
+import type { PersonUpdate } from "../../load/lookup.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { enrichEndpoint, enrichFields, enrichListFields, enrichScalarFields } from "../../schemas/enrich.ts";
 import { extraCell, type FlatList, type FlatResult, flattenerOf } from "../../schemas/flatten.ts";

@@ -1,4 +1,4 @@
-import type { LookupType } from "../../load/warehouse.ts";
+import type { LookupType } from "../../load/lookup.ts";
 
 /** How many records of a run will be billed. */
 export interface BillableEstimate {

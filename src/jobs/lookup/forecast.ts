@@ -1,5 +1,5 @@
 import type { Config, LookupJobConfig } from "../../config/config.ts";
-import type { LookupCounts } from "../../load/warehouse.ts";
+import type { LookupCounts } from "../../load/lookup.ts";
 import type { Cap } from "./caps.ts";
 import { durationText } from "../report/duration-text.ts";
 import {

@@ -1,4 +1,4 @@
-import type { LookupCounts } from "../../load/warehouse.ts";
+import type { LookupCounts } from "../../load/lookup.ts";
 import type { Cap } from "./caps.ts";
 import { countText } from "./estimate.ts";
 import { capped, endOfError, failed, interrupted, type JobEnd, succeeded } from "../job-end.ts";

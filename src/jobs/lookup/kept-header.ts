@@ -1,6 +1,6 @@
 import { callsInDoubt } from "../../extract/batch.ts";
 import type { AnsweredCall } from "../../extract/keeper.ts";
-import type { LoadSpec, LookupRecord, RunRef } from "../../load/warehouse.ts";
+import type { LoadSpec, LookupRecord, RunRef } from "../../load/lookup.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 
 /** Of the header below; raised when an older program could misread it. */

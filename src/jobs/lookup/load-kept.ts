@@ -1,7 +1,8 @@
+import { preparePerson } from "../../load/answers/person-groups.ts";
 import { StopJobError } from "../../errors.ts";
 import { settleKept } from "../../extract/settle-kept.ts";
-import type { CommitHead, LookupPart } from "../../load/warehouse.ts";
-import type { PastRun, RunRef } from "../../load/warehouse.ts";
+import type { CommitHead, LookupPart } from "../../load/lookup.ts";
+import type { PastRun, RunRef } from "../../load/lookup.ts";
 import type { Spool, SpooledCall } from "../../spool/spool.ts";
 import { countAttempts } from "../call-counters.ts";
 import { sumOf } from "../../load/ledger/books.ts";
@@ -16,7 +17,7 @@ import { stopReason } from "../stop-reason.ts";
 import { countSettled } from "./tally.ts";
 
 /** What loading works with. */
-export type LoadServices = Pick<JobServices, "warehouse" | "clock" | "log" | "progress" | "signal">;
+export type LoadServices = Pick<JobServices, "db" | "clock" | "log" | "progress" | "signal">;
 
 /** Whose answers are loaded, and by whom. */
 export interface LoadTask {
@@ -38,14 +39,14 @@ interface Loadable {
  * parameters that they asked with. A damaged answer is told of and left out: its records are due still.
  */
 export async function loadKept(services: LoadServices, task: LoadTask): Promise<void> {
-  const { warehouse, log, progress, signal } = services;
+  const { db, log, progress, signal } = services;
   const { run, spool, outage } = task;
   const calls = await spool.leftovers();
   if (calls.length === 0) return;
   const remaining = createRemaining(task.pastRuns);
   let records = 0;
   const pool = openCommitPool<Loadable, { readonly call: SpooledCall; readonly records: number }>({
-    warehouse,
+    db,
     outage,
     headOf: ({ head }) => head,
     partOf: ({ part }) => part,
@@ -77,7 +78,7 @@ interface ReadCall extends KeptHeader {
 
 /** Reads a call back; null when there is nothing to be loaded of it. */
 async function readCall(
-  { warehouse, clock, log }: LoadServices,
+  { db, clock, log }: LoadServices,
   { run, spool }: LoadTask,
   { callId, path }: SpooledCall,
 ): Promise<ReadCall | null> {
@@ -101,7 +102,11 @@ async function readCall(
   const { records: items, ambiguousCalls } = header;
   const { attempt, outcome } = await settleKept(
     { ...header.call, body: content.body, items, ambiguousCalls },
-    { endpoint, read: resultReader({ read }, warehouse), clock },
+    {
+      endpoint,
+      read: resultReader({ read }, (update, answeredAt) => preparePerson(db, update, answeredAt)),
+      clock,
+    },
   );
   return { ...header, received: outcome ? receive(outcome) : receiveAttempt(attempt) };
 }

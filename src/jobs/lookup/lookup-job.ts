@@ -1,3 +1,7 @@
+import { selectLookup } from "../../load/due/lookup-selection.ts";
+import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
+import { recordAttempts } from "../../load/ledger/record-attempts.ts";
+import { beginRun, endRun, lastRuns, recordDue } from "../../load/runs/runs.ts";
 import type { LookupJobConfig } from "../../config/config.ts";
 import { LockLostError } from "../../errors.ts";
 import type {
@@ -7,7 +11,7 @@ import type {
   LookupSpec,
   PastRun,
   RunRef,
-} from "../../load/warehouse.ts";
+} from "../../load/lookup.ts";
 import { type AnswerKeeper, createAnswerKeeper } from "./answer-keeper.ts";
 import type { Spool } from "../../spool/spool.ts";
 import { agree } from "../agree.ts";
@@ -41,6 +45,8 @@ export interface JobResult {
 
 interface WorkResult extends JobResult {
   readonly coverage: Coverage | null;
+  /** Checkpoint to store if nothing is left. */
+  readonly checkpoint: LookupSelection["checkpoint"];
 }
 
 interface Task {
@@ -76,21 +82,21 @@ async function runHeld(
   request: RunRequest,
   run: RunRef,
 ): Promise<JobResult> {
-  const { warehouse } = services;
+  const { db } = services;
   const spec = await lookupSpecOf(job, request);
   // Before this run is noted: one that goes on under the same id has to see its predecessor.
-  const pastRuns = await warehouse.lastRuns(job.name, PAST_RUNS);
-  await warehouse.beginRun(run);
+  const pastRuns = await lastRuns(db, job.name, PAST_RUNS);
+  await beginRun(db, run);
   const outage = outageOf(services, job);
   const done = await work(services, { job, request, run, spec, pastRuns, outage });
-  const { counters, coverage } = done;
+  const { counters, coverage, checkpoint } = done;
   const end = await settleMissing(services, { job, run, spec, end: done.end, counters });
   const { status, limitedBy, error } = end;
   // The books are with the process that has taken the job over.
   if (status === "locked") return { end, counters };
   try {
     const runEnd = { status, limitedBy, error: error?.message ?? null, counters };
-    await outage.outlast(() => warehouse.endRun(run, runEnd, coverage));
+    await outage.outlast(() => endRun(db, run, runEnd, coverage, checkpoint));
   } catch (failure) {
     if (failure instanceof LockLostError) return { end: endOfError(failure), counters };
     // A warehouse that can't even note the end is of no use to the jobs that follow.
@@ -107,16 +113,13 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
   let spool: Spool | null = null;
   let selection: LookupSelection;
   try {
-    spool = await openJobSpool(services.config, services.warehouse, run);
+    spool = await openJobSpool(services.config, services.db, run);
     await loadKept(services, { ...task, spool });
     cap = tightestCap(limits, await readUsed(services, task));
-    selection = await services.warehouse.selectLookup(
-      { ...task.spec, maxRecords: cap?.records ?? null },
-      run,
-    );
+    selection = await selectLookup(services.db, { ...task.spec, maxRecords: cap?.records ?? null }, run);
   } catch (error) {
     const end = tellKept(services, job, endOfError(error), spool && textOf(job, spool));
-    return { end, counters: zeroCounters, coverage: null };
+    return { end, counters: zeroCounters, coverage: null, checkpoint: null };
   }
   const keeper = keeperOf(task, spool);
   const { parametersChanged } = selection.counts;
@@ -149,7 +152,12 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
     maxRejectRatio: job.maxRejectRatio,
   });
   const end = tellKept(services, job, judged, keeper.tellKept());
-  return { end, counters, coverage: parametersChanged > 0 ? null : tally.coverage(task.spec.input.name) };
+  return {
+    end,
+    counters,
+    coverage: parametersChanged > 0 ? null : tally.coverage(task.spec.input.name),
+    checkpoint: selection.checkpoint,
+  };
 }
 
 /** The counts of a selection that did nothing of what it found, for want of the user's word. */
@@ -198,16 +206,16 @@ interface Selected {
 }
 
 /** What this run and the budget of its type have used, in this run's earlier lives as well. */
-async function readUsed({ warehouse }: JobServices, { job, run }: Task): Promise<Used> {
-  return usedOf(await warehouse.budgetUse(), job.type, await warehouse.runUse(run));
+async function readUsed({ db }: JobServices, { job, run }: Task): Promise<Used> {
+  return usedOf(await readBudgetUse(db), job.type, await readRunUse(db, run));
 }
 
 async function send(services: JobServices, task: Task, of: Selected): Promise<void> {
-  const { config, warehouse, progress, signal } = services;
+  const { config, db, progress, signal } = services;
   const { job, request, run, spec, pastRuns, outage } = task;
   const { selection, tally, cap } = of;
   const { counts } = selection;
-  await warehouse.recordDue(run, counts.due);
+  await recordDue(db, run, counts.due);
   await noteFound(services, run, tally.counters());
   const forecast = forecastOf(config, job, counts, { cap });
   services.log.info(
@@ -240,5 +248,5 @@ async function send(services: JobServices, task: Task, of: Selected): Promise<vo
 async function noteFound(services: JobServices, run: RunRef, counters: Counters): Promise<void> {
   // What becomes of the rest is not known yet.
   const { records_remaining: _remaining, ...found } = counters;
-  await services.warehouse.recordAttempts(run, [], found);
+  await recordAttempts(services.db, run, [], found);
 }

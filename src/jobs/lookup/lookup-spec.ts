@@ -1,6 +1,6 @@
 import type { ConnectionConfig, InputConfig, LookupJobConfig } from "../../config/config.ts";
 import type { InputConnection } from "../../load/inputs/input-source.ts";
-import type { InputShard, InputSource, LookupSpec } from "../../load/warehouse.ts";
+import type { InputShard, InputSource, LookupSpec } from "../../load/lookup.ts";
 import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
 import { type BoundLookup, bindLookup } from "./lookup-types.ts";
 import { hashParameters } from "./parameters.ts";

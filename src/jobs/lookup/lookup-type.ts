@@ -1,5 +1,5 @@
 import type { LookupJobConfig } from "../../config/config.ts";
-import type { LookupAnswer, PersonUpdate } from "../../load/warehouse.ts";
+import type { LookupAnswer, PersonUpdate } from "../../load/lookup.ts";
 import type { DriftLog } from "../../schemas/drift.ts";
 import type { LookupEndpoint } from "../../schemas/endpoint.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";

@@ -1,5 +1,5 @@
 import type { LookupJobConfig } from "../../config/config.ts";
-import type { LookupType } from "../../load/warehouse.ts";
+import type { LookupType } from "../../load/lookup.ts";
 import { enrichJob } from "./enrich.ts";
 import type { LookupJobType, ReadResult } from "./lookup-type.ts";
 import { resolveJob } from "./resolve.ts";

@@ -1,4 +1,4 @@
-import type { PastRun } from "../../load/warehouse.ts";
+import type { PastRun } from "../../load/lookup.ts";
 import { readShard, type Shard, shardText, wholeInput } from "../shard.ts";
 
 /** What earlier runs say of a run that is due for much. */

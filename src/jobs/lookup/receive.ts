@@ -1,11 +1,6 @@
+import type { PersonUpdate } from "../../load/lookup.ts";
 import type { Answered, Attempt, LookupOutcome, ReadResult } from "../../extract/lookup.ts";
-import type {
-  LookupAnswer,
-  LookupRecord,
-  LookupReject,
-  PreparedPerson,
-  Warehouse,
-} from "../../load/warehouse.ts";
+import type { LookupAnswer, LookupRecord, LookupReject, PreparedPerson } from "../../load/lookup.ts";
 import type { Drift } from "../../schemas/drift.ts";
 import type { AnsweredPart } from "./lookup-type.ts";
 import type { BoundLookup } from "./lookup-types.ts";
@@ -41,11 +36,11 @@ export interface ReadPart extends Omit<AnsweredPart, "person"> {
 /** Makes rows' cells of one result, a person in the warehouse's own form: nothing of the parsed result is kept. */
 export function resultReader(
   { read }: Pick<BoundLookup, "read">,
-  warehouse: Pick<Warehouse, "preparePerson">,
+  prepare: (update: PersonUpdate, answeredAt: string) => PreparedPerson,
 ): ReadResult<ReadPart> {
   return (result, { drift, answeredAt }) => {
     const part = read(result, drift);
-    return { ...part, person: part.person && warehouse.preparePerson(part.person, answeredAt) };
+    return { ...part, person: part.person && prepare(part.person, answeredAt) };
   };
 }
 

@@ -1,7 +1,9 @@
+import type { Db } from "../../load/db/db.ts";
+import { reserveCall } from "../../load/ledger/reserve-call.ts";
 import { crashPoint } from "../../crash-point.ts";
 import { LimitReachedError } from "../../errors.ts";
 import type { CallToReserve } from "../../extract/lookup.ts";
-import type { LookupRecord, RunRef, Warehouse } from "../../load/warehouse.ts";
+import type { LookupRecord, RunRef } from "../../load/lookup.ts";
 import { type JobLimits, nameOfLimit } from "./caps.ts";
 import type { Outage } from "../outage.ts";
 
@@ -17,7 +19,7 @@ export interface Reserving {
  * can't be reached it waits: nothing is sent that isn't reserved.
  */
 export function reserveIn(
-  warehouse: Pick<Warehouse, "reserveCall">,
+  db: Db,
   endpoint: string,
   { run, limits, outage }: Reserving,
 ): (call: CallToReserve<LookupRecord>) => Promise<number> {
@@ -25,7 +27,7 @@ export function reserveIn(
     crashPoint("before_reserve");
     const recordHashes = items.map((record) => record.sentHash);
     const call = { callId, endpoint, attempt, startedAt, recordHashes, limits };
-    const { granted, limitedBy } = await outage.outlast(() => warehouse.reserveCall(run, call));
+    const { granted, limitedBy } = await outage.outlast(() => reserveCall(db, run, call));
     crashPoint("after_reserve");
     if (limitedBy !== null) {
       const code = nameOfLimit(limits, limitedBy);

@@ -1,6 +1,8 @@
+import { preparePerson } from "../../load/answers/person-groups.ts";
+import { recordAttempts } from "../../load/ledger/record-attempts.ts";
 import { StopRunError } from "../../errors.ts";
 import { lookup } from "../../extract/lookup.ts";
-import type { CounterDelta, LookupSelection, LookupSpec, RunRef } from "../../load/warehouse.ts";
+import type { CounterDelta, LookupSelection, LookupSpec, RunRef } from "../../load/lookup.ts";
 import type { AnswerKeeper } from "./answer-keeper.ts";
 import { countAttempts } from "../call-counters.ts";
 import { sumOf } from "../../load/ledger/books.ts";
@@ -40,12 +42,12 @@ interface Sent extends Settled {
  * before is committed first, unless it is the warehouse that fails.
  */
 export async function sendDue(services: JobServices, task: SendTask): Promise<void> {
-  const { warehouse, progress } = services;
+  const { db, progress } = services;
   const { run, tally, bound, spec } = task;
   const head = { run, spec };
 
   const pool = openCommitPool<Loadable, Sent>({
-    warehouse,
+    db,
     outage: task.outage,
     headOf: () => head,
     partOf: ({ ledger, answers, rejects, drift, counters }) => ({
@@ -87,18 +89,18 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       signal: services.signal,
       random: services.random,
       keeper: task.keeper,
-      read: resultReader(bound, warehouse),
+      read: resultReader(bound, (update, answeredAt) => preparePerson(db, update, answeredAt)),
       onSent: (records) => {
         tally.send(records);
       },
-      reserve: reserveIn(warehouse, bound.endpoint.name, task),
+      reserve: reserveIn(db, bound.endpoint.name, task),
       // At once, and before the records are sent again: what it gives back may be what they need.
       onAttempt: async (attempt) => {
         const counters = countAttempts([attempt]);
         const isKept = task.keeper.has(attempt.callId);
         // What waits on disk is counted when it is noted, by this run or the next.
         if (!isKept) tally.add(counters);
-        await task.outage.outlast(() => warehouse.recordAttempts(run, [attempt], counters));
+        await task.outage.outlast(() => recordAttempts(db, run, [attempt], counters));
         if (isKept) tally.add(counters);
         await task.keeper.release([attempt.callId]);
       },

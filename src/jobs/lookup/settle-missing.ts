@@ -1,6 +1,9 @@
+import { noteMissingRows, readMissingRows } from "../../load/due/missing-rows.ts";
+import { noteErasure, removeErased } from "../../load/erasure/erase-people.ts";
+import { findPeople } from "../../load/erasure/find-people.ts";
 import { randomUUID } from "node:crypto";
 import { LimitReachedError } from "../../errors.ts";
-import type { LookupSpec, RunRef } from "../../load/warehouse.ts";
+import type { LookupSpec, RunRef } from "../../load/lookup.ts";
 import type { LookupJobConfig } from "../../config/config.ts";
 import { countText } from "./estimate.ts";
 import { endOfError, type JobEnd } from "../job-end.ts";
@@ -36,12 +39,9 @@ export async function settleMissing(services: JobServices, pass: EndedPass): Pro
   }
 }
 
-async function settle(
-  { warehouse, log, progress }: JobServices,
-  { job, run, spec }: EndedPass,
-): Promise<void> {
+async function settle({ db, log, progress }: JobServices, { job, run, spec }: EndedPass): Promise<void> {
   const { name, onMissing, maxMissingRatio } = job.input;
-  const { inputRows, known, missing } = await warehouse.noteMissingRows(run, spec);
+  const { inputRows, known, missing } = await noteMissingRows(db, run, spec);
   if (missing === 0) return;
   log.info({ job: job.name, input: name, missing, known }, "rows_missing");
   if (onMissing === "flag") {
@@ -61,16 +61,16 @@ async function settle(
   }
   let rows = 0;
   for (;;) {
-    const keys = await warehouse.readMissingRows(name, CHUNK);
+    const keys = await readMissingRows(db, name, CHUNK);
     if (keys.length === 0) break;
     const gone = keys.map((sourceKey) => ({ source: name, sourceKey }));
     // Somebody who has another row there is still wanted.
-    const found = await warehouse.findPeople({ pids: [], emails: [], rows: gone }, [], {
+    const found = await findPeople(db, { pids: [], emails: [], rows: gone }, [], {
       spareOthers: true,
     });
     const erasureId = randomUUID();
-    await warehouse.noteErasure(erasureId, found);
-    const removed = await warehouse.removeErased(erasureId);
+    await noteErasure(db, erasureId, found);
+    const removed = await removeErased(db, erasureId);
     rows += Object.values(removed).reduce((sum, count) => sum + count, 0);
     log.info({ job: job.name, erasure_id: erasureId, input_rows: keys.length }, "missing_rows_erased");
   }

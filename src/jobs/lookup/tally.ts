@@ -6,7 +6,7 @@ import type {
   LookupRecord,
   LookupReject,
   Outcome,
-} from "../../load/warehouse.ts";
+} from "../../load/lookup.ts";
 import type { RunCounter } from "../../schemas/ops.ts";
 import { type Counters, zeroCounters } from "../run-report.ts";
 

@@ -1,6 +1,6 @@
+import type { Db } from "../../load/db/db.ts";
 import type { Config } from "../../config/config.ts";
 import type { Problem } from "../../errors.ts";
-import type { Warehouse } from "../../load/warehouse.ts";
 import { type SpoolContent, surveySpool } from "../../spool/survey-spool.ts";
 import { countText } from "./estimate.ts";
 import { spoolNameOf, spoolRoot } from "./job-spool.ts";
@@ -22,15 +22,15 @@ export interface WaitingReport {
 /** Looks at what waits; changes nothing. @param warehouse null where it can't be asked who it is. */
 export async function reportWaiting(
   config: Pick<Config, "dataDir" | "jobs">,
-  warehouse: Pick<Warehouse, "readIdentity"> | null,
+  db: Db | null,
 ): Promise<WaitingReport> {
   const { contents, damaged } = await surveySpool(spoolRoot(config));
   if (contents.length + damaged.length === 0) return { byJob: new Map(), remarks: [] };
-  const name = warehouse && (await spoolNameOf(warehouse));
+  const name = db && (await spoolNameOf(db));
   const byJob = new Map<string, WaitingAnswers>();
   const remarks: Problem[] = [];
   for (const content of contents) {
-    const remark = remarkOn(content, config, { isKnown: warehouse !== null, name });
+    const remark = remarkOn(content, config, { isKnown: db !== null, name });
     if (remark) remarks.push(remark);
     else {
       const { calls, bytes } = byJob.get(content.job) ?? { calls: 0, bytes: 0 };

@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import type { LedgerDay } from "../../load/warehouse.ts";
+import type { LedgerDay } from "../../load/lookup.ts";
 import type { BudgetReport } from "./budget-report.ts";
 
 const DAY_MS = 86_400_000;

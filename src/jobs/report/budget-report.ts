@@ -1,5 +1,5 @@
 import type { Config, LookupJobConfig } from "../../config/config.ts";
-import type { BudgetUse } from "../../load/warehouse.ts";
+import type { BudgetUse } from "../../load/lookup.ts";
 
 /** What is left of a budget, in the documents of `plan --json` and `status --json`. */
 export interface BudgetReport {

@@ -1,11 +1,13 @@
+import type { Db } from "../../load/db/db.ts";
+import { commitFeed, readCheckpoints } from "../../load/feeds/feeds.ts";
+import { checkInput, isCursorValue } from "../../load/inputs/check-input.ts";
 import { randomUUID } from "node:crypto";
 import type { z } from "zod";
 import type { JobConfig, LookupJobConfig } from "../../config/config.ts";
 import { isFeedJob } from "../../config/job-kinds.ts";
 import { FixConfigurationError, JobLockedError, type Problem } from "../../errors.ts";
-import type { CheckpointMove } from "../../load/feed-warehouse.ts";
-import { passCursor } from "../../load/due/pass-checkpoint.ts";
-import type { Warehouse } from "../../load/warehouse.ts";
+import type { CheckpointMove } from "../../load/feeds/feed-commit.ts";
+import { passCursor } from "../../load/due/pass-cursor.ts";
 import { bindFeed } from "../feed-types.ts";
 import { holdJob } from "../hold-job.ts";
 import { checkpointsLockedText } from "../lock-text.ts";
@@ -28,7 +30,7 @@ export interface CheckpointReport {
   }[];
 }
 
-type Services = Pick<JobServices, "config" | "warehouse" | "clock">;
+type Services = Pick<JobServices, "config" | "db" | "clock">;
 
 /** The checkpoints of one job: what is in them, and which there can be. */
 interface Checkpoints {
@@ -39,7 +41,7 @@ interface Checkpoints {
   /** Why there is no stream. */
   readonly noStream: string;
   /** What only the warehouse can tell of a cursor of the right shape. */
-  check(warehouse: Warehouse, cursor: unknown): Promise<readonly Problem[]>;
+  check(db: Db, cursor: unknown): Promise<readonly Problem[]>;
 }
 
 const OF_LOOKUPS =
@@ -66,22 +68,19 @@ function lookupCheckpoints({ input }: LookupJobConfig): Checkpoints {
     example: { value: "2026-11-20T22:15:00Z" },
     streams: async () => (input.cursor === null ? [] : [input.name]),
     noStream: `its input ${input.name} has no \`cursor:\`, so that each run compares all rows`,
-    async check(warehouse, cursor) {
+    async check(db, cursor) {
       const source = await inputSourceOf(input, Object.keys(input.fields));
-      throwProblems(await warehouse.checkInput(source));
+      throwProblems(await checkInput(db, source));
       const { value } = passCursor.parse(cursor);
-      if (await warehouse.isCursorValue(source, value)) return [];
+      if (await isCursorValue(db, source, value)) return [];
       return [{ path: "value", message: `is no value of the column ${input.cursor} of input ${input.name}` }];
     },
   };
 }
 
 /** Reads the checkpoints of a job; changes nothing. */
-export async function readCheckpointReport(
-  warehouse: Pick<Warehouse, "readCheckpoints"> | null,
-  job: JobConfig,
-): Promise<CheckpointReport> {
-  const stored = warehouse === null ? [] : await warehouse.readCheckpoints(job.name);
+export async function readCheckpointReport(db: Db | null, job: JobConfig): Promise<CheckpointReport> {
+  const stored = db === null ? [] : await readCheckpoints(db, job.name);
   return {
     job: job.name,
     type: job.type,
@@ -113,7 +112,7 @@ export async function givenCheckpoint(
   given: unknown,
 ): Promise<CheckpointMove> {
   const kind = checkpointsOf(job);
-  const { warehouse, clock } = services;
+  const { db, clock } = services;
   const streams = await kind.streams(services);
   const refuse = (what: string, problems: readonly Problem[]) =>
     new FixConfigurationError(
@@ -130,7 +129,7 @@ export async function givenCheckpoint(
   }
   const known = Object.keys(kind.cursor.shape);
   const unknown = Object.keys(given).filter((key) => !known.includes(key));
-  const stored = (await warehouse.readCheckpoints(job.name)).find((found) => found.stream === stream)?.cursor;
+  const stored = (await readCheckpoints(db, job.name)).find((found) => found.stream === stream)?.cursor;
   const before = Object.entries(typeof stored === "object" ? (stored ?? {}) : {});
   // The times of feeds are the service's, whose clock may be another; `value` is a row's.
   const times = before.map(([key, value]) => (key === "value" ? 0 : timeOf(value)));
@@ -148,7 +147,7 @@ export async function givenCheckpoint(
         : [],
     ),
   ];
-  if (problems.length === 0 && read.success) problems.push(...(await kind.check(warehouse, read.data)));
+  if (problems.length === 0 && read.success) problems.push(...(await kind.check(db, read.data)));
   if (problems.length > 0 || !read.success) {
     throw refuse(
       `${job.name} couldn't go on from this cursor${before.length > 0 ? "" : ", and there is none yet that it would complete"}.`,
@@ -165,7 +164,7 @@ function timeOf(value: unknown): number {
 
 /** Moves or forgets checkpoints of a job, while no process runs it. */
 export async function moveCheckpoints(
-  services: Pick<JobServices, "config" | "warehouse" | "clock" | "log" | "signal" | "progress">,
+  services: Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress">,
   job: JobConfig,
   runId: string,
   /** Told once nobody else can move them. */
@@ -176,7 +175,7 @@ export async function moveCheckpoints(
   if (hold.kind === "refused") throw new JobLockedError(checkpointsLockedText(job.name, hold.holders));
   const { run, release } = hold.held;
   try {
-    await services.warehouse.commitFeed({
+    await commitFeed(services.db, {
       run,
       commitId: randomUUID(),
       ledger: [],

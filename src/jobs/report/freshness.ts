@@ -1,6 +1,6 @@
 import type { Config, JobConfig } from "../../config/config.ts";
 import { OWN_LIMITS } from "../../errors.ts";
-import type { JobStatus } from "../../load/warehouse.ts";
+import type { JobStatus } from "../../load/lookup.ts";
 import { nextSlot, type Schedule } from "../../schedule/slots.ts";
 import { scheduledJobs } from "../scheduled-jobs.ts";
 

@@ -1,5 +1,5 @@
 import type { LimitedBy } from "../../errors.ts";
-import type { DueReason } from "../../load/warehouse.ts";
+import type { DueReason } from "../../load/lookup.ts";
 import type { BillableEstimate } from "../lookup/estimate.ts";
 import type { WaitingAnswers } from "../lookup/waiting-answers.ts";
 

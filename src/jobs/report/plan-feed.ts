@@ -1,3 +1,4 @@
+import { readCheckpoints } from "../../load/feeds/feeds.ts";
 import type { Config, FeedJobConfig } from "../../config/config.ts";
 import { StopJobError } from "../../errors.ts";
 import { estimateSeconds } from "../lookup/estimate.ts";
@@ -7,11 +8,11 @@ import type { JobPlan } from "./job-plan.ts";
 
 /** What a run of a feed would do; feeds are free. */
 export async function planFeed(
-  services: Pick<ForecastContext, "config" | "warehouse" | "clock">,
+  services: Pick<ForecastContext, "config" | "db" | "clock">,
   job: FeedJobConfig,
   sizesToCome: ReadonlyMap<string, number>,
 ): Promise<{ readonly plan: JobPlan; readonly sizeToCome: number | null }> {
-  const stored = await services.warehouse.readCheckpoints(job.name);
+  const stored = await readCheckpoints(services.db, job.name);
   const checkpoints = new Map(stored.map((checkpoint) => [checkpoint.stream, checkpoint]));
   const forecast = await bindFeed(job)
     .forecast({ ...services, checkpoints, sizesToCome })

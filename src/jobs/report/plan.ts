@@ -1,3 +1,5 @@
+import { planLookup } from "../../load/due/lookup-selection.ts";
+import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
 import type { LookupJobConfig } from "../../config/config.ts";
 import { isLookupJob } from "../../config/job-kinds.ts";
 import { type BudgetReport, budgetReports } from "./budget-report.ts";
@@ -25,17 +27,17 @@ export interface PlanReport {
  * @param shard the part of every input that is looked at; the services' configuration is this part's.
  */
 export async function planJobs(
-  services: Pick<JobServices, "config" | "warehouse" | "clock">,
+  services: Pick<JobServices, "config" | "db" | "clock">,
   names: readonly string[],
   shard: Shard = wholeInput,
 ): Promise<PlanReport> {
-  const { config, warehouse } = services;
+  const { config, db } = services;
   // As in a run: feeds are left to the first shard.
   const jobs = selectJobs(config, names).filter((job) => shard.index === 0 || isLookupJob(job));
-  await verifyInputs(config, warehouse, jobs);
-  await checkServiceHost(config, warehouse);
-  const uses = await warehouse.budgetUse();
-  const { byJob } = await reportWaiting(config, warehouse);
+  await verifyInputs(config, db, jobs);
+  await checkServiceHost(config, db);
+  const uses = await readBudgetUse(db);
+  const { byJob } = await reportWaiting(config, db);
   const plans: JobPlan[] = [];
   const planned = new Set(jobs.map((job) => job.name));
   /** Records that the jobs before it will send, by type. */
@@ -71,14 +73,14 @@ interface Surroundings {
 }
 
 async function planJob(
-  { config, warehouse }: Pick<JobServices, "config" | "warehouse">,
+  { config, db }: Pick<JobServices, "config" | "db">,
   job: LookupJobConfig,
   { planned, shard, used }: Surroundings,
 ): Promise<{ readonly plan: Omit<JobPlan, "waiting_answers">; readonly sending: number }> {
   const limits = limitsOf(config, job, null, shard);
   const cap = tightestCap(limits, used);
   const spec = await lookupSpecOf(job, { ...plainRequest, shard, maxRecords: cap?.records ?? null });
-  const counts = await warehouse.planLookup(spec);
+  const counts = await planLookup(db, spec);
   const isAnsweredFirst = spec.pidFrom !== null && planned.has(spec.pidFrom);
   const waiting = isAnsweredFirst ? counts.waiting : 0;
   const forecast = forecastOf(config, job, counts, { cap, toCome: waiting });

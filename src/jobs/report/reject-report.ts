@@ -1,4 +1,6 @@
-import type { RejectFilter, RejectWarehouse } from "../../load/warehouse.ts";
+import { countRejects, listRejects } from "../../load/runs/rejects.ts";
+import type { Db } from "../../load/db/db.ts";
+import type { RejectFilter } from "../../load/lookup.ts";
 import { explainReject } from "../../schemas/reject-codes.ts";
 
 /** The document of `rejects list --json`. */
@@ -31,12 +33,12 @@ export interface RejectReport {
 
 /** Reads the rejects that a filter means, with what their codes say; none where no run has made the tables. */
 export async function readRejects(
-  warehouse: RejectWarehouse | null,
+  db: Db | null,
   filter: RejectFilter,
   options: { readonly all: boolean; readonly limit: number },
 ): Promise<RejectReport> {
-  const groups = (await warehouse?.countRejects(filter, options)) ?? [];
-  const rows = (await warehouse?.listRejects(filter, options)) ?? [];
+  const groups = db ? await countRejects(db, filter, options) : [];
+  const rows = db ? await listRejects(db, filter, options) : [];
   return {
     rejects: groups.reduce((sum, group) => sum + group.rejects, 0),
     groups: groups.map(({ job, stage, code, rejects, firstAt, lastAt }) => {

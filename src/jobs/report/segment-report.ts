@@ -1,6 +1,6 @@
 import type { Config, JobConfig, SegmentConfig } from "../../config/config.ts";
 import { StopJobError } from "../../errors.ts";
-import type { StoredSegment } from "../../load/segment-warehouse.ts";
+import type { StoredSegment } from "../../load/feeds/segments.ts";
 import type { CheckpointReport } from "./checkpoints.ts";
 import { segmentIdOf } from "../segments/feed-segments.ts";
 

@@ -1,5 +1,12 @@
+import { readServiceHost } from "../../load/db/identity.ts";
+import { isMigrated } from "../../load/db/setup.ts";
+import { readSegments } from "../../load/feeds/stored-segments.ts";
+import { readGaps, readQuotas } from "../../load/feeds/usage.ts";
+import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
+import { readLedgerDays } from "../../load/ledger/ledger-days.ts";
+import { jobStatus, tableFreshness } from "../../load/runs/runs.ts";
 import type { JobConfig } from "../../config/config.ts";
-import type { JobStatus, LedgerDay, LockHolder, PastRun, TableFreshness } from "../../load/warehouse.ts";
+import type { JobStatus, LedgerDay, LockHolder, PastRun, TableFreshness } from "../../load/lookup.ts";
 import { nextSlot } from "../../schedule/slots.ts";
 import { type AttentionReport, attentionOf } from "./attention.ts";
 import { type BudgetOutlook, budgetOutlooks } from "./budget-outlook.ts";
@@ -161,21 +168,21 @@ const DAYS = 7;
 /** Reads how the jobs of the configuration fare; changes nothing. */
 export async function readStatus({
   config,
-  warehouse,
+  db,
   clock,
-}: Pick<JobServices, "config" | "warehouse" | "clock">): Promise<StatusReport> {
-  const isMigrated = await warehouse.isMigrated();
-  const waiting = await reportWaiting(config, warehouse);
+}: Pick<JobServices, "config" | "db" | "clock">): Promise<StatusReport> {
+  const isMade = await isMigrated(db);
+  const waiting = await reportWaiting(config, db);
   const schedules = schedulesByJob(config);
   const nowMs = clock.now();
   const [segments, ...checkpoints] = await Promise.all([
-    warehouse.readSegments(),
-    ...config.jobs.map((job) => readCheckpointReport(isMigrated ? warehouse : null, job)),
+    readSegments(db),
+    ...config.jobs.map((job) => readCheckpointReport(isMade ? db : null, job)),
   ]);
   const jobs: JobStatusReport[] = [];
   const rejects = new Map<string, string>();
   for (const [i, job] of config.jobs.entries()) {
-    const status = isMigrated ? await warehouse.jobStatus(job.name) : neverRun(job);
+    const status = isMade ? await jobStatus(db, job.name) : neverRun(job);
     const told = status.lastRun && unusualRejects(job, status.lastRun.counters);
     if (told !== null) rejects.set(job.name, told);
     jobs.push({
@@ -189,20 +196,20 @@ export async function readStatus({
       waiting_answers: waiting.byJob.get(job.name) ?? { calls: 0, bytes: 0 },
     });
   }
-  const days = await warehouse.ledgerDays(DAYS);
-  const budgets = budgetOutlooks(config, budgetReports(config, await warehouse.budgetUse()), days, nowMs);
+  const days = await readLedgerDays(db, DAYS);
+  const budgets = budgetOutlooks(config, budgetReports(config, await readBudgetUse(db)), days, nowMs);
   return {
-    warehouse: warehouse.description,
-    service_host: isMigrated ? await warehouse.readServiceHost() : null,
+    warehouse: db.description,
+    service_host: isMade ? await readServiceHost(db) : null,
     jobs,
     attention: attentionOf(jobs, rejects, budgets, config.alerts?.budgetRatio ?? BUDGET_RATIO),
-    quotas: (await warehouse.readQuotas()).map(({ orgId, observedAt, limit, left }) => ({
+    quotas: (await readQuotas(db)).map(({ orgId, observedAt, limit, left }) => ({
       org_id: orgId,
       observed_at: observedAt,
       limit,
       left,
     })),
-    gaps: (await warehouse.readGaps()).map((gap) => ({
+    gaps: (await readGaps(db)).map((gap) => ({
       job: gap.job,
       stream: gap.stream,
       gap_start: gap.gapStart,
@@ -211,7 +218,7 @@ export async function readStatus({
     })),
     budgets,
     days: days.map(dayReport),
-    tables: isMigrated ? (await warehouse.tableFreshness()).map(freshnessReport) : [],
+    tables: isMade ? (await tableFreshness(db)).map(freshnessReport) : [],
     answers_left_behind: waiting.remarks.map(({ path, message, hint = "" }) => ({
       folder: path,
       message,

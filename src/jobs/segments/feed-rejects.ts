@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { RunRef } from "../../load/ledger/books.ts";
-import type { FeedUpsert } from "../../load/feed-warehouse.ts";
+import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { type RejectCode, rejectCodes } from "../../schemas/reject-codes.ts";
 

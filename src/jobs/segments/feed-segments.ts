@@ -1,6 +1,7 @@
+import { readCheckpoints } from "../../load/feeds/feeds.ts";
 import type { Config, SegmentConfig, SegmentPushJobConfig } from "../../config/config.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import type { StoredCheckpoint } from "../../load/feed-warehouse.ts";
+import type { StoredCheckpoint } from "../../load/feeds/feed-commit.ts";
 import { segmentOfPush } from "./push-checkpoint.ts";
 import type { FeedContext, ForecastContext } from "../feed-type.ts";
 
@@ -116,17 +117,17 @@ function notMadeYet(config: Pick<Config, "jobs">, push: string): string {
 
 /** {@link segmentIdOf} by what the warehouse has stored. */
 async function storedIdOf(
-  { config, warehouse }: Pick<FeedContext, "config" | "warehouse">,
+  { config, db }: Pick<FeedContext, "config" | "db">,
   segment: SegmentConfig,
 ): Promise<string | null> {
-  const stored = segment.kind === "id" ? [] : await warehouse.readCheckpoints(segment.job);
+  const stored = segment.kind === "id" ? [] : await readCheckpoints(db, segment.job);
   return segmentIdOf(config, segment, () => stored);
 }
 
 async function knownSegment(context: FeedContext, segment: SegmentConfig): Promise<KnownSegment> {
   if (segment.kind === "id") return segment;
-  const { config, outage, warehouse } = context;
-  const id = await outage.outlast(() => storedIdOf({ config, warehouse }, segment));
+  const { config, outage, db } = context;
+  const id = await outage.outlast(() => storedIdOf({ config, db }, segment));
   if (id !== null) return { id, name: segment.name ?? pushOf(config, segment.job).segmentName };
   throw new StopJobError("segment_unknown", `${context.job.name}: ${notMadeYet(config, segment.job)}.`);
 }
@@ -134,7 +135,7 @@ async function knownSegment(context: FeedContext, segment: SegmentConfig): Promi
 /** The streams of a job that reads segments: their ids. */
 export async function segmentStreams(
   { segments }: { readonly segments: readonly SegmentConfig[] },
-  services: Pick<FeedContext, "config" | "warehouse">,
+  services: Pick<FeedContext, "config" | "db">,
 ): Promise<readonly string[]> {
   const ids = segments.map(async (segment) => (await storedIdOf(services, segment)) ?? []);
   return [...new Set((await Promise.all(ids)).flat())];
@@ -151,13 +152,13 @@ export interface ForeseenSegment {
 
 /** The segments that a run could look at, and what is to be said of the others. */
 export async function foreseeSegments(
-  { config, warehouse, sizesToCome }: ForecastContext,
+  { config, db, sizesToCome }: ForecastContext,
   segments: readonly SegmentConfig[],
 ): Promise<{ readonly segments: readonly ForeseenSegment[]; readonly remarks: readonly string[] }> {
   const found: ForeseenSegment[] = [];
   const remarks: string[] = [];
   for (const segment of segments) {
-    const id = await storedIdOf({ config, warehouse }, segment);
+    const id = await storedIdOf({ config, db }, segment);
     if (id !== null && found.some((known) => known.id === id)) continue;
     const sizeToCome = segment.kind === "id" ? null : (sizesToCome.get(segment.job) ?? null);
     if (segment.kind === "job" && id === null && sizeToCome === null) {

@@ -1,3 +1,4 @@
+import { readSegments } from "../../load/feeds/stored-segments.ts";
 import type { SegmentMembersJobConfig } from "../../config/config.ts";
 import { foreseeSegments } from "./feed-segments.ts";
 import type { FeedForecast, ForecastContext } from "../feed-type.ts";
@@ -11,8 +12,8 @@ const PAGE_MEMBERS = 5000;
 export async function forecastMembers(
   context: ForecastContext<SegmentMembersJobConfig>,
 ): Promise<FeedForecast> {
-  const { job, warehouse, clock, checkpoints } = context;
-  const stored = await warehouse.readSegments();
+  const { job, db, clock, checkpoints } = context;
+  const stored = await readSegments(db);
   const { segments, remarks } = await foreseeSegments(context, job.segments);
   const unread: string[] = [];
   let calls = 0;

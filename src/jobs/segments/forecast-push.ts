@@ -1,5 +1,8 @@
+import { isMigrated } from "../../load/db/setup.ts";
+import { planPush } from "../../load/feeds/plan-push.ts";
+import { readSegments } from "../../load/feeds/stored-segments.ts";
 import type { SegmentPushJobConfig } from "../../config/config.ts";
-import type { PlannedPush, PushCounts } from "../../load/push-warehouse.ts";
+import type { PlannedPush, PushCounts } from "../../load/feeds/push.ts";
 import { countText } from "../lookup/estimate.ts";
 import type { FeedForecast, ForecastContext } from "../feed-type.ts";
 import { againOf, segmentOfPush } from "./push-checkpoint.ts";
@@ -19,27 +22,27 @@ export function removesTooMany(
 
 /** Counts what the query gives against what is known of the segment. */
 export async function forecastPush(context: ForecastContext<SegmentPushJobConfig>): Promise<FeedForecast> {
-  const { config, job, warehouse, clock, checkpoints } = context;
+  const { config, job, db, clock, checkpoints } = context;
   const stored = segmentOfPush(job.name, [...checkpoints.values()]);
   const segmentId = job.segmentId ?? stored?.segmentId ?? null;
   // One that makes the segment, one that looks at it.
   const firstCalls = segmentId === null ? 2 : 1;
   const isOverOurTables = sourcesOf(config, [job]).some((source) => source.isOverOurTables);
-  if (isOverOurTables && !(await warehouse.isMigrated())) {
+  if (isOverOurTables && !(await isMigrated(db))) {
     return {
       calls: firstCalls,
       toSend: 0,
       remarks: ["its query reads tables that the first run makes, so what it gives isn't known yet"],
     };
   }
-  const found = await warehouse.planPush({
+  const found = await planPush(db, {
     job: job.name,
     segmentId,
     source: await pushSourceOf(job),
     again: againOf(stored?.segmentId === segmentId ? stored : null, job, clock.now()),
   });
   const toRemove = job.mode === "mirror" ? found.toRemove : 0;
-  const known = (await warehouse.readSegments()).find((segment) => segment.segmentId === segmentId);
+  const known = (await readSegments(db)).find((segment) => segment.segmentId === segmentId);
   return {
     calls:
       firstCalls +

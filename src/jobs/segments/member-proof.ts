@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { MemberPage } from "../../extract/segment-page.ts";
-import type { ProvenSpan } from "../../load/segment-warehouse.ts";
+import type { ProvenSpan } from "../../load/feeds/segments.ts";
 import { type Cell, microsOf } from "../../schemas/convert.ts";
 
 /** What is kept of a page that was read: enough to prove absences, nothing of its members. */

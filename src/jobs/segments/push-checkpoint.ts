@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { SegmentPushJobConfig } from "../../config/config.ts";
 import { cursorInstant } from "../../load/inputs/cursor-values.ts";
-import type { StoredCheckpoint } from "../../load/feed-warehouse.ts";
+import type { StoredCheckpoint } from "../../load/feeds/feed-commit.ts";
 import { instantText } from "../../schemas/convert.ts";
 import { readCursor } from "../read-cursor.ts";
 

@@ -1,6 +1,6 @@
 import type { SegmentPushJobConfig } from "../../config/config.ts";
 import { connectionOf } from "../lookup/lookup-spec.ts";
-import type { InputSource } from "../../load/warehouse.ts";
+import type { InputSource } from "../../load/lookup.ts";
 
 /** The query of a push job as an input whose key is the PID. Reads the connection's address. */
 export async function pushSourceOf({ name, sql, connection }: SegmentPushJobConfig): Promise<InputSource> {

@@ -1,6 +1,7 @@
+import { memberCounts, openSweep } from "../../load/feeds/segment-sweep.ts";
 import type { SegmentMembersJobConfig } from "../../config/config.ts";
 import { pageCall } from "../../extract/segment-page.ts";
-import type { FeedUpsert } from "../../load/feed-warehouse.ts";
+import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
@@ -42,15 +43,15 @@ interface Synced extends SweepResult {
 }
 
 async function syncSegment(context: Context, segment: KnownSegment): Promise<void> {
-  const { warehouse, run, outage, log, job, request } = context;
+  const { db, run, outage, log, job, request } = context;
   const stored = readMemberCheckpoint(context.checkpoints.get(segment.id)?.cursor ?? null);
   // What is known of who was no member stays known, though everything is read again.
   const before = request.fullRefresh ? { ...neverSwept, complete_at: stored.complete_at } : stored;
   const drift = new DriftLog(endpoint);
   const first = await readPage(context, segment.id, 1, drift);
-  const { living } = await outage.outlast(() => warehouse.memberCounts(segment.id));
+  const { living } = await outage.outlast(() => memberCounts(db, segment.id));
   const handle = await outage.outlast(() =>
-    warehouse.openSweep(run, { segmentId: segment.id, completeAt: before.complete_at }),
+    openSweep(db, run, { segmentId: segment.id, completeAt: before.complete_at }),
   );
   const sweep = createMemberSweep({
     read: (page) => readPage(context, segment.id, page, drift),
@@ -74,7 +75,7 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
     },
   );
   await outage.outlast(() => handle.close());
-  const known = await outage.outlast(() => warehouse.memberCounts(segment.id));
+  const known = await outage.outlast(() => memberCounts(db, segment.id));
   const isComplete = hasSeenAll(synced, known.living);
   await context.commit({
     drift: drift.entries(),
@@ -160,7 +161,7 @@ async function sweepAll(context: Context, { before, sweep, segment }: Reading): 
   await sweep.readAll(before.unfinished?.next_page ?? 1);
   for (let fruitless = 0; ; ) {
     const synced = { ...(await sweep.settle()), isSweep: true };
-    const { living } = await context.outage.outlast(() => context.warehouse.memberCounts(segment.id));
+    const { living } = await context.outage.outlast(() => memberCounts(context.db, segment.id));
     if (fruitless === FRUITLESS_READINGS || missingOf(synced, living) === 0) return synced;
     const found = await sweep.readTies();
     if (found === null) return synced;

@@ -1,8 +1,10 @@
+import { suppressedPids } from "../../load/erasure/keep-out-sql.ts";
+import { openPush } from "../../load/feeds/segment-push.ts";
 import type { SegmentPushJobConfig } from "../../config/config.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { changeCall, readCreated } from "../../extract/segment-change.ts";
-import type { FeedUpsert } from "../../load/feed-warehouse.ts";
-import type { PushChange, PushCounts, PushList, SegmentPush } from "../../load/push-warehouse.ts";
+import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
+import type { PushChange, PushCounts, PushList, SegmentPush } from "../../load/feeds/push.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import { addedSince, gone, type PushedTo, readPage } from "./added-since.ts";
@@ -195,8 +197,8 @@ async function takeBack(
   segmentId: string,
   { pids, pushed }: { readonly pids: readonly string[]; readonly pushed: Pushed },
 ): Promise<void> {
-  const { warehouse, outage } = context;
-  const erased = [...(await outage.outlast(() => warehouse.suppressedPids(pids)))];
+  const { db, outage } = context;
+  const erased = [...(await outage.outlast(() => suppressedPids(db, pids)))];
   if (erased.length === 0) return;
   const reply = await context.call(changeCall(remove, segmentId, erased, new DriftLog(remove.name)));
   if (reply.kind === "refused") throw gone(context, remove.name, { segmentId, isChanged: true });
@@ -236,13 +238,13 @@ async function agreeToRemove(context: Context, { toRemove, own }: PushCounts): P
 }
 
 async function pushAll(context: Context): Promise<void> {
-  const { job, run, warehouse, outage } = context;
+  const { job, run, db, outage } = context;
   const segmentId = await findOrCreate(context);
   const before = segmentOfPush(job.name, [...context.checkpoints.values()]);
   const known = before?.segmentId === segmentId && !context.request.fullRefresh ? before : null;
   const again = againOf(known, job, context.clock.now());
   const source = await pushSourceOf(job);
-  const push = await outage.outlast(() => warehouse.openPush(run, { segmentId, source, again }));
+  const push = await outage.outlast(() => openPush(db, run, { segmentId, source, again }));
   try {
     await pushTo(context, push, { segmentId, fullAt: known?.fullAt ?? null, againSince: push.againSince });
   } finally {

@@ -1,6 +1,6 @@
 import { StopJobError } from "../../errors.ts";
 import type { MemberPage } from "../../extract/segment-page.ts";
-import type { AddedMembers, ProvenSpan, SeenMember, SettledMembers } from "../../load/segment-warehouse.ts";
+import type { AddedMembers, ProvenSpan, SeenMember, SettledMembers } from "../../load/feeds/segments.ts";
 import {
   collectRun,
   factsOf,

@@ -1,3 +1,5 @@
+import { readOrganization } from "../../load/db/identity.ts";
+import { firstOpenSearchDay } from "../../load/feeds/usage.ts";
 import { z } from "zod";
 import type { SearchUsageJobConfig } from "../../config/config.ts";
 import { readEnvelope } from "../../extract/free-call.ts";
@@ -75,13 +77,13 @@ async function ask(context: FeedContext<SearchUsageJobConfig>) {
 }
 
 async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
-  const { job, log, outage, progress, warehouse } = context;
+  const { job, log, outage, progress, db } = context;
   const { answer, receivedMs, drift } = await ask(context);
   const { orgId, quota } = answer;
   const today = Math.floor(receivedMs / DAY_MS);
   const firstOpen = today - DAYS_UNTIL_FINAL;
   const days = answer.days.filter(({ day }) => day <= today);
-  const known = await outage.outlast(() => warehouse.readOrganization());
+  const known = await outage.outlast(() => readOrganization(db));
   if (known !== null && known !== orgId) {
     log.warn({ job: job.name, organization: orgId, known }, "other_organization");
     progress.note(
@@ -90,7 +92,7 @@ async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
     );
   }
   // Stored days, not the checkpoint, show what was missed: a reset or a renamed job finds the same gap.
-  const next = await outage.outlast(() => warehouse.firstOpenSearchDay(orgId, dayText(today)));
+  const next = await outage.outlast(() => firstOpenSearchDay(db, orgId, dayText(today)));
   const oldest = Math.min(today - SEARCH_USAGE_DAYS + 1, ...days.map(({ day }) => day));
   const hasGap = next !== null && dayNumber(next) < oldest;
   if (hasGap) {

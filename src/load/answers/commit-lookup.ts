@@ -1,6 +1,6 @@
 import { crashPoint } from "../../crash-point.ts";
 import { codeOf } from "../../errors.ts";
-import type { CommitResult, LookupAnswer, LookupCommit, LookupReject } from "../warehouse.ts";
+import type { CommitResult, LookupAnswer, LookupCommit, LookupReject } from "../lookup.ts";
 import { forgetDoubts } from "../ledger/call-in-doubt.ts";
 import { giveBack } from "../ledger/give-back.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
@@ -10,48 +10,34 @@ import { loadPersons } from "./load-persons.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { loadRejects } from "./load-rejects.ts";
 import { loadValidations } from "./load-validations.ts";
-import { isDataFault, isRetryable, retryPauseMs } from "../db/recovery.ts";
-import type { OpenLoads } from "./open-loads.ts";
-import { inRunTransaction, type RunPlace } from "../db/run-transaction.ts";
-import type { ReadErasureSecret } from "../erasure/suppression.ts";
+import type { Db } from "../db/db.ts";
+import { isDataFault } from "../db/recovery.ts";
+import type { Session } from "../db/session.ts";
 import { readSuppression, requireSameEpoch } from "../erasure/suppressed-sql.ts";
-
-/** What a commit needs beside its content. */
-export interface CommitContext extends RunPlace {
-  readonly readErasureSecret: ReadErasureSecret;
-  readonly openLoads: OpenLoads;
-  pause(milliseconds: number): Promise<void>;
-}
 
 /**
  * Commits a group of calls: all of it or nothing. Conflicts with another loader are tried again as a merge; a record
  * whose values the database refuses is found by halving and rejected, its neighbours load.
  */
-export async function commitLookup(context: CommitContext, commit: LookupCommit): Promise<CommitResult> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await commitOnce(context, commit, attempt === 1 ? "insert" : "merge");
-    } catch (error) {
-      if (isDataFault(error)) return await isolate(context, commit, error);
-      if (!isRetryable(error, attempt)) throw error;
-      await context.pause(retryPauseMs(error, attempt));
-    }
+export async function commitLookup(db: Db, commit: LookupCommit): Promise<CommitResult> {
+  try {
+    return await commitWhole(db, commit);
+  } catch (error) {
+    if (isDataFault(error)) return await isolate(db, commit, error);
+    throw error;
   }
 }
 
-async function commitOnce(
-  context: CommitContext,
-  commit: LookupCommit,
-  mode: "insert" | "merge",
-): Promise<CommitResult> {
-  const { names } = context;
+async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> {
+  const { names } = db;
   const { spec } = commit;
   // The lock is that of the run that commits; what it writes is the asking run's.
   const asker = { ...commit.run, ...commit.onBehalfOf };
-  const load = context.openLoads.begin();
+  const load = db.openLoads.begin();
   try {
-    const runPlace = { ...context, rowsRunId: asker.runId };
-    const result = await inRunTransaction(runPlace, commit.run, async (session) => {
+    const work = async (session: Session, attempt: number): Promise<CommitResult> => {
+      // Another loader was first: what was new may be known now.
+      const mode = attempt === 1 ? "insert" : "merge";
       load.startedAt(session.now);
       const written = new Map<string, number>();
       const place: LoadPlace = {
@@ -66,7 +52,7 @@ async function commitOnce(
       if (isLoaded) return { rowsWritten: 0, notLoadable: [] };
       const known = new Set(commit.ledger.map((entry) => entry.callId));
       const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
-      const suppression = await readSuppression(session, names, context.readErasureSecret);
+      const suppression = await readSuppression(session, names, db.readErasureSecret);
       const received = { answers: newAnswers, rejects: commit.rejects };
       const { answers, rejects } = suppression.key
         ? await keepOut(place, suppression.key, spec, received)
@@ -95,12 +81,13 @@ async function commitOnce(
         rows_written: (commit.counters.rows_written ?? 0) + rowsWritten,
       };
       // A run that is over has nothing under way.
-      const safeUntil = commit.onBehalfOf ? null : context.openLoads.safeUntil(load);
+      const safeUntil = commit.onBehalfOf ? null : db.openLoads.safeUntil(load);
       await addCounters(session, names, asker, counters, safeUntil);
       await requireSameEpoch(session, names, suppression);
       crashPoint("before_commit");
       return { rowsWritten, notLoadable: [] };
-    });
+    };
+    const result = await db.transaction(commit.run, work, { rowsRunId: asker.runId });
     crashPoint("after_commit");
     return result;
   } finally {
@@ -109,7 +96,7 @@ async function commitOnce(
 }
 
 /** Halves a commit that the database refuses until the records at fault stand alone, and rejects those. */
-async function isolate(context: CommitContext, commit: LookupCommit, error: unknown): Promise<CommitResult> {
+async function isolate(db: Db, commit: LookupCommit, error: unknown): Promise<CommitResult> {
   const { answers } = commit;
   const rest = { ...commit, ledger: [], drift: [], rejects: [], counters: {} };
   if (answers.length === 0) throw error;
@@ -121,7 +108,7 @@ async function isolate(context: CommitContext, commit: LookupCommit, error: unkn
       records_rejected: (commit.counters.records_rejected ?? 0) + 1,
       records_matched: (commit.counters.records_matched ?? 0) - matched,
     };
-    const { rowsWritten } = await commitLookup(context, {
+    const { rowsWritten } = await commitLookup(db, {
       ...commit,
       answers: [],
       rejects: [...commit.rejects, ...rejects],
@@ -130,10 +117,10 @@ async function isolate(context: CommitContext, commit: LookupCommit, error: unkn
     return { rowsWritten, notLoadable: answers.map(({ record }) => record.recordId) };
   }
   const middle = Math.ceil(answers.length / 2);
-  const first = await commitLookup(context, { ...rest, answers: answers.slice(0, middle) });
-  const second = await commitLookup(context, { ...rest, answers: answers.slice(middle) });
+  const first = await commitLookup(db, { ...rest, answers: answers.slice(0, middle) });
+  const second = await commitLookup(db, { ...rest, answers: answers.slice(middle) });
   // The ledger goes last: until then a crash repeats the halves, which changes nothing.
-  const last = await commitLookup(context, { ...commit, answers: [] });
+  const last = await commitLookup(db, { ...commit, answers: [] });
   return {
     rowsWritten: first.rowsWritten + second.rowsWritten + last.rowsWritten,
     notLoadable: [...first.notLoadable, ...second.notLoadable],

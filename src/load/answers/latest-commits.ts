@@ -1,4 +1,4 @@
-import type { FeedCommit } from "../feed-warehouse.ts";
+import type { FeedCommit } from "../feeds/feed-commit.ts";
 
 /** What is remembered of each job's latest commit of a feed, so that a repetition of it tells what the first one did. */
 export interface LatestCommits<Memory> {

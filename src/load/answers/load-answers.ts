@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
 import { enrichFields } from "../../schemas/enrich.ts";
 import { resolveFields } from "../../schemas/resolve.ts";
-import type { LookupAnswer, LoadSpec } from "../warehouse.ts";
+import type { LookupAnswer, LoadSpec } from "../lookup.ts";
 import { HASH_VERSION } from "../due/content.ts";
 import { copyRows } from "../db/copy.ts";
 import { dueAt } from "../due/due-at.ts";

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
-import type { LookupAnswer } from "../warehouse.ts";
+import type { LookupAnswer } from "../lookup.ts";
 import { copyEncoded, copyRows } from "../db/copy.ts";
 import { copyList } from "../db/copy-list.ts";
 import type { LoadPlace } from "./load-place.ts";

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { LookupReject, LoadSpec } from "../warehouse.ts";
+import type { LookupReject, LoadSpec } from "../lookup.ts";
 import { HASH_VERSION } from "../due/content.ts";
 import { resolveRejects } from "./load-answers.ts";
 import type { LoadPlace } from "./load-place.ts";

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { LookupAnswer, LoadSpec } from "../warehouse.ts";
+import type { LookupAnswer, LoadSpec } from "../lookup.ts";
 import { validateFields } from "../../schemas/validate-emails.ts";
 import {
   insertStates,

@@ -1,10 +1,11 @@
+import type { Db } from "../db/db.ts";
 import { hash } from "node:crypto";
 import { type Cell, microsOf } from "../../schemas/convert.ts";
 import { personChildren, personFields, personLists } from "../../schemas/person.ts";
 import type { FlatList } from "../../schemas/flatten.ts";
 import type { ListDeclaration } from "../../schemas/record.ts";
-import type { PersonUpdate, PreparedPerson } from "../warehouse.ts";
-import { bytesOf, type StoredRows, type StoreRows } from "./row-store.ts";
+import type { PersonUpdate, PreparedPerson } from "../lookup.ts";
+import { bytesOf, type StoredRows, type RowStore } from "./row-store.ts";
 
 /** Scalar columns of `person` in declared order. */
 export const scalarNames: readonly string[] = Object.keys(personFields);
@@ -85,7 +86,7 @@ function answeredMicrosOf(at: string): number {
   return lastAnswer.micros;
 }
 
-function encodeScalars(update: PersonUpdate, store: StoreRows): EncodedGroup | undefined {
+function encodeScalars(update: PersonUpdate, store: RowStore): EncodedGroup | undefined {
   if (update.extra === undefined && update.scalars.every((cell) => cell === undefined)) return undefined;
   const isWhole = update.extra !== undefined && update.scalars.every((cell) => cell !== undefined);
   const cells: Cell[] = [update.servicePid];
@@ -105,7 +106,7 @@ function hashList(rows: StoredRows, subjects: StoredRows): string {
 
 const LINE = Buffer.from("\n");
 
-function encodeList(list: FlatList, store: StoreRows): EncodedGroup {
+function encodeList(list: FlatList, store: RowStore): EncodedGroup {
   const rows = store(list.rows);
   const subjects = store(list.subjects);
   return { hash: hashList(rows, subjects), rows, subjects };
@@ -122,7 +123,7 @@ export function withScalarRow(group: EncodedGroup, rows: StoredRows): EncodedGro
 }
 
 /** Encodes a person's groups and hashes them. */
-export function encodePerson(update: PersonUpdate, answeredAt: string, store: StoreRows): EncodedPerson {
+export function encodePerson(update: PersonUpdate, answeredAt: string, store: RowStore): EncodedPerson {
   const scalars = encodeScalars(update, store);
   const lists = listGroups.map((_, i): EncodedGroup | undefined => {
     const list = update.lists[i];
@@ -137,4 +138,13 @@ export function encodePerson(update: PersonUpdate, answeredAt: string, store: St
     isWhole: hasAllScalars && lists.every((list) => list !== undefined),
     groups: [scalars, ...lists],
   };
+}
+
+/** Encodes a person for COPY; synchronous. `answeredAt` is the age of its values. */
+export function preparePerson(
+  db: Pick<Db, "storeRows">,
+  update: PersonUpdate,
+  answeredAt: string,
+): PreparedPerson {
+  return encodePerson(update, answeredAt, db.storeRows);
 }

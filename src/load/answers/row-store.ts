@@ -17,7 +17,7 @@ const NONE: StoredRows = { slab: Buffer.alloc(0), start: 0, end: 0, count: 0 };
 const [TAB, NEWLINE, RETURN, BACKSLASH, CAPITAL_N] = [0x09, 0x0a, 0x0d, 0x5c, 0x4e];
 
 /** Puts rows away in COPY's text format, many in one slab; a slab lives as long as any of its rows. */
-export type StoreRows = (rows: readonly (readonly Cell[])[]) => StoredRows;
+export type RowStore = (rows: readonly (readonly Cell[])[]) => StoredRows;
 
 /** Where the next rows go. */
 interface Slab {
@@ -78,7 +78,7 @@ function writeRow(slab: Slab, row: readonly Cell[], slabBytes: number): void {
 }
 
 /** A store of its own. */
-export function createRowStore(slabBytes = SLAB_BYTES): StoreRows {
+export function createRowStore(slabBytes = SLAB_BYTES): RowStore {
   const slab: Slab = { bytes: Buffer.allocUnsafeSlow(0), start: 0, at: 0 };
   return (rows) => {
     if (rows.length === 0) return NONE;

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { sql } from "kysely";
 import { codeOf, messageOf } from "../../errors.ts";
-import type { CheckLine } from "../warehouse.ts";
+import type { CheckLine } from "../lookup.ts";
 import { quoteIdentifier, type SchemaNames } from "./names.ts";
 import { inTransaction, type Session } from "./session.ts";
 

@@ -1,29 +1,43 @@
+import type { Db } from "./db.ts";
+import { isMigrated } from "./setup.ts";
 import { sql } from "kysely";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
 
 /** Host that this warehouse was filled from. */
-export async function readServiceHost(session: Session, names: SchemaNames): Promise<string | null> {
-  const [row] = await session.rows<{ service_host: string }>(
-    sql`SELECT service_host FROM ${tableId(names, "warehouse_identity")}`,
-  );
-  return row?.service_host ?? null;
+export async function readServiceHost(db: Db): Promise<string | null> {
+  if (!(await isMigrated(db))) return null;
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const [row] = await session.rows<{ service_host: string }>(
+      sql`SELECT service_host FROM ${tableId(names, "warehouse_identity")}`,
+    );
+    return row?.service_host ?? null;
+  });
 }
 
 /** Tells this warehouse from every other one: the moment at which it was set up, to the microsecond. */
-export async function readIdentity(session: Session, names: SchemaNames): Promise<string | null> {
-  const [row] = await session.rows<{ created_at: string }>(
-    sql`SELECT created_at FROM ${tableId(names, "warehouse_identity")}`,
-  );
-  return row?.created_at ?? null;
+export async function readIdentity(db: Db): Promise<string | null> {
+  if (!(await isMigrated(db))) return null;
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const [row] = await session.rows<{ created_at: string }>(
+      sql`SELECT created_at FROM ${tableId(names, "warehouse_identity")}`,
+    );
+    return row?.created_at ?? null;
+  });
 }
 
 /** The organization whose feeds were read first. */
-export async function readOrganization(session: Session, names: SchemaNames): Promise<string | null> {
-  const [row] = await session.rows<{ org_id: string | null }>(
-    sql`SELECT org_id FROM ${tableId(names, "warehouse_identity")}`,
-  );
-  return row?.org_id ?? null;
+export async function readOrganization(db: Db): Promise<string | null> {
+  if (!(await isMigrated(db))) return null;
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const [row] = await session.rows<{ org_id: string | null }>(
+      sql`SELECT org_id FROM ${tableId(names, "warehouse_identity")}`,
+    );
+    return row?.org_id ?? null;
+  });
 }
 
 /** Records the organization once. */
@@ -40,17 +54,19 @@ export async function noteOrganization(
 
 /** Records the host once; with `replace` over another one. */
 export async function writeServiceHost(
-  session: Session,
-  names: SchemaNames,
+  db: Db,
   serviceHost: string,
-  replace: boolean,
+  { replace }: { readonly replace: boolean },
 ): Promise<void> {
-  const identity = tableId(names, "warehouse_identity");
-  await session.change(sql`LOCK TABLE ${identity} IN SHARE ROW EXCLUSIVE MODE`);
-  if (replace) {
-    await session.change(sql`UPDATE ${identity} SET service_host = ${serviceHost}, _synced_at = now()`);
-  }
-  await session.change(sql`
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const identity = tableId(names, "warehouse_identity");
+    await session.change(sql`LOCK TABLE ${identity} IN SHARE ROW EXCLUSIVE MODE`);
+    if (replace) {
+      await session.change(sql`UPDATE ${identity} SET service_host = ${serviceHost}, _synced_at = now()`);
+    }
+    await session.change(sql`
     INSERT INTO ${identity} (service_host, org_id, created_at, _synced_at, _run_id)
     SELECT ${serviceHost}, NULL, now(), now(), '' WHERE NOT EXISTS (SELECT FROM ${identity})`);
+  });
 }

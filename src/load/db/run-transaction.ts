@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { LockLostError } from "../../errors.ts";
-import type { RunRef } from "../warehouse.ts";
-import { fence, requireLock, sessionName } from "../runs/job-lock.ts";
+import type { RunRef } from "../ledger/books.ts";
+import { fence, requireLock, sessionName } from "../runs/fence.ts";
 import { quoteLiteral, type SchemaNames } from "./names.ts";
 import { inTransaction, type Session } from "./session.ts";
 

@@ -1,5 +1,6 @@
+import type { Db } from "./db.ts";
 import type { Cell } from "../../schemas/convert.ts";
-import type { InputSource } from "../warehouse.ts";
+import type { InputSource } from "../lookup.ts";
 import { copyRows } from "./copy.ts";
 import { quoteIdentifier, quoteQualified } from "./names.ts";
 import type { Session } from "./session.ts";
@@ -7,7 +8,16 @@ import type { Session } from "./session.ts";
 const ROWS_PER_COPY = 5000;
 
 /** Creates a table of sample rows, its first column the key, unless a relation of that name exists. */
-export async function createSampleTable(
+export function createSampleTable(
+  db: Db,
+  input: InputSource,
+  columns: readonly { readonly name: string; readonly type: "bigint" | "text" | "timestamptz" }[],
+  rows: Iterable<readonly Cell[]>,
+): Promise<boolean> {
+  return db.transaction((session) => create(session, input, columns, rows));
+}
+
+async function create(
   session: Session,
   input: InputSource,
   columns: readonly { readonly name: string; readonly type: "bigint" | "text" | "timestamptz" }[],

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import { type PassCheckpoint, readPassCheckpoint } from "./pass-checkpoint.ts";
-import type { LookupSpec } from "../warehouse.ts";
+import { type PassCheckpoint, readPassCheckpoint } from "./pass-cursor.ts";
+import type { LookupSpec } from "../lookup.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { tableNamed } from "../../schemas/registry.ts";
 import { fieldsTaken } from "../inputs/input-fields.ts";
-import type { LookupSpec } from "../warehouse.ts";
+import type { LookupSpec } from "../lookup.ts";
 import { contentHash, hasAnyOf, isResolvable, recordJson, type Value, valuesOf } from "./content.ts";
 import type { Part } from "../inputs/input-source.ts";
 import { raw, unblankedParts } from "../inputs/input.ts";

@@ -1,5 +1,5 @@
 import { instantText } from "../../schemas/convert.ts";
-import type { LoadSpec } from "../warehouse.ts";
+import type { LoadSpec } from "../lookup.ts";
 
 /**
  * When an answer expires, as canonical text; null for never. A first answer expires up to a fifth of the refresh age

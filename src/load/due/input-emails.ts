@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { LookupSpec } from "../warehouse.ts";
+import type { LookupSpec } from "../lookup.ts";
 import { raw } from "../inputs/input.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";

@@ -1,4 +1,4 @@
-import type { DueReason, LookupCounts, LookupSpec, Outcome } from "../warehouse.ts";
+import type { DueReason, LookupCounts, LookupSpec, Outcome } from "../lookup.ts";
 
 /** Input rows of one class. */
 export interface ClassCount {

@@ -1,5 +1,10 @@
+import type { Db } from "../db/db.ts";
+import type { RunRef } from "../ledger/books.ts";
+import { againIfErased } from "../erasure/suppression.ts";
+import { readSuppression } from "../erasure/suppressed-sql.ts";
+import { requireSameEpoch } from "../erasure/suppressed-sql.ts";
 import { sql } from "kysely";
-import type { MissingRows, WatchedInput } from "../erasure-warehouse.ts";
+import type { MissingRows, WatchedInput } from "../erasure/people.ts";
 import type { ForeignDatabase } from "../inputs/foreign-database.ts";
 import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
@@ -10,7 +15,20 @@ import type { Session } from "../db/session.ts";
  * Compares the keys that a job knows with those of its input, notes those that have left it, and forgets those that are
  * back. Nothing of the rows but their keys is read.
  */
-export async function noteMissingRows(
+export function noteMissingRows(db: Db, run: RunRef, watched: WatchedInput): Promise<MissingRows> {
+  const { names } = db;
+  const from = { foreign: db.foreignOf(watched.input), runId: run.runId };
+  return againIfErased(() =>
+    db.transaction(run, async (session) => {
+      const seen = await readSuppression(session, names, db.readErasureSecret);
+      const missing = await compareKeys(session, names, watched, from);
+      await requireSameEpoch(session, names, seen);
+      return missing;
+    }),
+  );
+}
+
+async function compareKeys(
   session: Session,
   names: SchemaNames,
   { job, type, input }: WatchedInput,
@@ -45,14 +63,12 @@ export async function noteMissingRows(
 }
 
 /** Keys that have left an input, at most so many. */
-export async function readMissingRows(
-  session: Session,
-  names: SchemaNames,
-  source: string,
-  limit: number,
-): Promise<readonly string[]> {
-  const rows = await session.rows<{ source_key: string }>(sql`
+export async function readMissingRows(db: Db, source: string, limit: number): Promise<readonly string[]> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const rows = await session.rows<{ source_key: string }>(sql`
     SELECT source_key FROM ${tableId(names, "missing_input_row")} WHERE source = ${source}
     ORDER BY source_key LIMIT ${limit}`);
-  return rows.map((row) => row.source_key);
+    return rows.map((row) => row.source_key);
+  });
 }

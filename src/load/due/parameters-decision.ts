@@ -1,4 +1,4 @@
-import type { LookupSpec } from "../warehouse.ts";
+import type { LookupSpec } from "../lookup.ts";
 
 /** What is to be done about the mapping and parameters of a job. */
 export type ParametersDecision =

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { type ParametersDecision, refreshPolicy } from "./parameters-decision.ts";
-import type { LookupSpec } from "../warehouse.ts";
+import type { LookupSpec } from "../lookup.ts";
 import { type ClassifyContext, classifiedRows } from "./classify.ts";
 import { raw } from "../inputs/input.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { REJECT_MESSAGES, WITHOUT_STATE } from "./unusable-rows.ts";
-import type { LookupSpec, RunRef } from "../warehouse.ts";
+import type { LookupSpec, RunRef } from "../lookup.ts";
 import { HASH_VERSION } from "./content.ts";
 import { raw } from "../inputs/input.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { tableNamed } from "../../schemas/registry.ts";
 import type { ReusedCount } from "./lookup-counts.ts";
-import type { LookupSpec, RunRef } from "../warehouse.ts";
+import type { LookupSpec, RunRef } from "../lookup.ts";
 import { HASH_VERSION } from "./content.ts";
 import { MATCH_TIMES } from "../answers/load-answers.ts";
 import { raw } from "../inputs/input.ts";

@@ -1,8 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
 import { type ClassCount, countsOf, sumOf } from "./lookup-counts.ts";
-import { nextCheckpoint, type PassCheckpoint, recentBound } from "./pass-checkpoint.ts";
+import { type PassCheckpoint } from "./pass-cursor.ts";
+import { nextCheckpoint, recentBound } from "./pass-checkpoint.ts";
 import type { ForeignDatabase } from "../inputs/foreign-database.ts";
-import type { LookupCounts, LookupSpec, RunRef } from "../warehouse.ts";
+import type { LookupCounts, LookupSpec, RunRef } from "../lookup.ts";
 import { rejectUnusable } from "./reject-unusable.ts";
 import { reuseAnswers, takeReusable } from "./reuse.ts";
 import { applyRefreshPolicy, keepAnswers, readParameters, writeParameters } from "./parameters.ts";

@@ -1,4 +1,4 @@
-import type { InputShard } from "../warehouse.ts";
+import type { InputShard } from "../lookup.ts";
 import { contentHash, hasAnyOf, type Value, valuesOf } from "./content.ts";
 import type { Part } from "../inputs/input-source.ts";
 

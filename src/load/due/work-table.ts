@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { WorkSize } from "./lookup-counts.ts";
-import type { LookupRecord, LookupSpec, Outcome, RunRef } from "../warehouse.ts";
+import type { LookupRecord, LookupSpec, Outcome, RunRef } from "../lookup.ts";
 import { HASH_BYTES, hashesInDoubt } from "../ledger/call-in-doubt.ts";
 import { quoteLiteral, type SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";

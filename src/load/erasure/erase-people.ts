@@ -1,5 +1,7 @@
+import type { Db } from "../db/db.ts";
+import { isMigrated } from "../db/setup.ts";
 import { type RawBuilder, sql } from "kysely";
-import type { FoundPeople, KnownBy, RowsByTable } from "../erasure-warehouse.ts";
+import type { FoundPeople, KnownBy, RowsByTable } from "./people.ts";
 import {
   type ErasureKey,
   erasureKeyOf,
@@ -20,38 +22,34 @@ import { type EpochRow, keyOfEpoch, type ReadErasureSecret } from "./suppression
 import { makeEpochRow } from "./suppressed-sql.ts";
 
 /** Rows that name these people, by table. */
-export async function countPeople(
-  session: Session,
-  names: SchemaNames,
-  people: KnownBy,
-): Promise<RowsByTable> {
-  await stagePeople(session, people);
-  const counts: [string, number][] = [];
-  for (const naming of namingTables) {
-    const { table, people } = naming;
-    const tests = [
-      namesStaged(naming),
-      ...(people.clears ?? []).map((name) => isStagedPid(`t.${quoteIdentifier(name)}`)),
-    ];
-    const [found] = await session.rows<{ rows: number }>(sql`
+export async function countPeople(db: Db, people: KnownBy): Promise<RowsByTable> {
+  const { names } = db;
+  return db.preview(async (session) => {
+    await stagePeople(session, people);
+    const counts: [string, number][] = [];
+    for (const naming of namingTables) {
+      const { table, people } = naming;
+      const tests = [
+        namesStaged(naming),
+        ...(people.clears ?? []).map((name) => isStagedPid(`t.${quoteIdentifier(name)}`)),
+      ];
+      const [found] = await session.rows<{ rows: number }>(sql`
       SELECT count(*) AS rows FROM ${tableId(names, table.name)} AS t WHERE ${sql.join(tests, sql` OR `)}`);
-    counts.push([table.name, found?.rows ?? 0]);
-  }
-  return Object.fromEntries(counts.filter(([, rows]) => rows > 0));
+      counts.push([table.name, found?.rows ?? 0]);
+    }
+    return Object.fromEntries(counts.filter(([, rows]) => rows > 0));
+  });
 }
 
 /** Raises the number of erasures, after the commits under way, and keeps these people out. Until it ends nobody commits. */
-export async function noteErasure(
-  session: Session,
-  names: SchemaNames,
-  readSecret: ReadErasureSecret,
-  erasure: { readonly id: string; readonly found: FoundPeople },
-): Promise<void> {
-  const { id, found } = erasure;
-  const key = await raiseEpoch(session, names, readSecret, id);
-  // A row that was answered since the search would keep its state for ever: no PID stands in it.
-  const people = await findAgain(session, names, found);
-  await noteSubjects(session, names, key, { erasureId: id, runId: id }, subjectsOf(people));
+export async function noteErasure(db: Db, id: string, found: FoundPeople): Promise<void> {
+  const { names } = db;
+  await db.transaction(async (session) => {
+    const key = await raiseEpoch(session, names, db.readErasureSecret, id);
+    // A row that was answered since the search would keep its state for ever: no PID stands in it.
+    const people = await findAgain(session, names, found);
+    await noteSubjects(session, names, key, { erasureId: id, runId: id }, subjectsOf(people));
+  });
 }
 
 /** Makes commits that are under way begin anew, and others wait for the end of this transaction. Returns the key of erasures. */
@@ -77,7 +75,7 @@ async function raiseEpoch(
  * Follows what loads have found to belong to an erasure since it was noted: rows that were answered with such a PID before
  * are the person's too, and loads that didn't know of it begin anew.
  */
-export async function noteFoundByLoads(
+async function noteFoundByLoads(
   session: Session,
   names: SchemaNames,
   readSecret: ReadErasureSecret,
@@ -112,15 +110,25 @@ function subjectsOf({ pids, emails, rows }: KnownBy): readonly Subject[] {
 }
 
 /** Erasures whose rows have not all been removed. */
-export async function readOpenErasures(session: Session, names: SchemaNames): Promise<readonly string[]> {
-  const rows = await session.rows<{ id: string }>(sql`
+export async function readOpenErasures(db: Db): Promise<readonly string[]> {
+  if (!(await isMigrated(db))) return [];
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const rows = await session.rows<{ id: string }>(sql`
     SELECT erasure_id::text AS id FROM ${tableId(names, "tombstone")} WHERE removed_at IS NULL
     GROUP BY erasure_id ORDER BY min(erased_at), erasure_id`);
-  return rows.map(({ id }) => id);
+    return rows.map(({ id }) => id);
+  });
 }
 
 /** Removes what the tombstones of an erasure name, from every declared table and from the lists of what is to be sent. */
-export async function removeErased(session: Session, names: SchemaNames, id: string): Promise<RowsByTable> {
+export async function removeErased(db: Db, id: string): Promise<RowsByTable> {
+  const { names } = db;
+  await db.transaction((session) => noteFoundByLoads(session, names, db.readErasureSecret, id));
+  return db.transaction((session) => removeStones(session, names, id));
+}
+
+async function removeStones(session: Session, names: SchemaNames, id: string): Promise<RowsByTable> {
   const tombstone = tableId(names, "tombstone");
   const stones = await session.rows<{
     pid: string | null;
@@ -256,20 +264,25 @@ function workTables(
 }
 
 /** The segments in which people are, as feeds have seen them and pushes have put them. */
-export function membershipsOf(
-  session: Session,
-  names: SchemaNames,
+export async function membershipsOf(
+  db: Db,
   pids: readonly string[],
 ): Promise<readonly { readonly segmentId: string; readonly servicePid: string }[]> {
-  return session.rows(sql`
+  const { names } = db;
+  return db.transaction(async (session) => {
+    return session.rows(sql`
     SELECT segment_id AS "segmentId", service_pid AS "servicePid" FROM ${tableId(names, "segment_member")}
     WHERE is_member AND service_pid = ANY(${[...pids]}::text[])
     UNION SELECT segment_id, service_pid FROM ${tableId(names, "segment_push_member")}
     WHERE state <> 'invalid' AND service_pid = ANY(${[...pids]}::text[]) ORDER BY 1, 2`);
+  });
 }
 
 /** Removes tombstones that have done their service. */
-export function dropTombstones(session: Session, names: SchemaNames, olderThanMs: number): Promise<number> {
-  return session.change(sql`DELETE FROM ${tableId(names, "tombstone")}
+export async function dropTombstones(db: Db, olderThanMs: number): Promise<number> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    return session.change(sql`DELETE FROM ${tableId(names, "tombstone")}
     WHERE removed_at IS NOT NULL AND greatest(erased_at, removed_at) <= now() - ${olderThanMs} * interval '1 millisecond'`);
+  });
 }

@@ -1,8 +1,10 @@
+import type { Db } from "../db/db.ts";
+import { findRows } from "../inputs/postgres-database.ts";
 import { sql } from "kysely";
-import type { FoundPeople, KnownBy, RowKey } from "../erasure-warehouse.ts";
+import type { FoundPeople, KnownBy, RowKey } from "./people.ts";
 import type { NamingRow } from "../inputs/foreign-database.ts";
 import { normalizedEmail } from "./subject-hash.ts";
-import type { InputSource } from "../warehouse.ts";
+import type { InputSource } from "../lookup.ts";
 import { raw } from "../inputs/input.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import {
@@ -19,7 +21,7 @@ import type { Session } from "../db/session.ts";
 import { normalizedAddress } from "./suppressed-sql.ts";
 
 /** An input, and how rows of it are found that name somebody. */
-export interface SearchedInput {
+interface SearchedInput {
   readonly input: InputSource;
   readonly find: (wanted: KnownBy) => Promise<readonly NamingRow[]>;
 }
@@ -32,6 +34,20 @@ const MOST_ALIASES = 10;
  * rows and addresses, and no further, since families share addresses.
  */
 export async function findPeople(
+  db: Db,
+  named: KnownBy,
+  inputs: readonly InputSource[],
+  { spareOthers: sparesOthers }: { readonly spareOthers: boolean } = { spareOthers: false },
+): Promise<FoundPeople> {
+  const searched = inputs.map((input) => ({
+    input,
+    find: (wanted: KnownBy) =>
+      db.foreignOf(input)?.findRows(input, wanted) ?? findRows(db.pool, input, wanted),
+  }));
+  return db.preview((session) => find(session, db.names, named, searched, sparesOthers));
+}
+
+async function find(
   session: Session,
   names: SchemaNames,
   named: KnownBy,

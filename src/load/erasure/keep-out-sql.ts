@@ -1,7 +1,10 @@
+import type { Db } from "../db/db.ts";
+import { isMigrated } from "../db/setup.ts";
+import { readSuppression } from "./suppressed-sql.ts";
 import { sql } from "kysely";
 import { judge, type Learnt, type PersonSays, toldByAnswer, toldByReject } from "./keep-out.ts";
 import { type ErasureKey, subjectHash } from "./subject-hash.ts";
-import type { LoadSpec, LookupAnswer, LookupReject } from "../warehouse.ts";
+import type { LoadSpec, LookupAnswer, LookupReject } from "../lookup.ts";
 import type { LoadPlace } from "../answers/load-place.ts";
 import { noteSubjects } from "./note-subjects.ts";
 import { addressesOf, namedBy, withoutNamed } from "./named-people.ts";
@@ -92,4 +95,19 @@ export async function findErasedPids(
     hashes.map(([, hash]) => hash),
   );
   return new Set(hashes.flatMap(([pid, hash]) => (erased.has(hash) ? pid : [])));
+}
+
+/** Returns those of the PIDs that belong to erased people. One query while nobody was erased. */
+export async function suppressedPids(db: Db, pids: readonly string[]): Promise<ReadonlySet<string>> {
+  if (pids.length === 0) return new Set();
+  return db.transaction(async (session) => {
+    const { key } = await readSuppression(session, db.names, db.readErasureSecret);
+    return key === null ? new Set<string>() : findErasedPids(session, db.names, key, pids);
+  });
+}
+
+/** Throws a FixConfigurationError unless the key is the one that people were erased with. */
+export async function checkErasureKey(db: Db): Promise<void> {
+  if (!(await isMigrated(db))) return;
+  await db.transaction((session) => readSuppression(session, db.names, db.readErasureSecret));
 }

@@ -1,5 +1,5 @@
 import { type ErasureKey, type Subject, subjectHash } from "./subject-hash.ts";
-import type { LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "../warehouse.ts";
+import type { LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "../lookup.ts";
 
 /** What an answer's person says of people. */
 export interface PersonSays {

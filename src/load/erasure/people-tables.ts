@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { normalizedEmail } from "./subject-hash.ts";
-import type { KnownBy, RowKey } from "../erasure-warehouse.ts";
+import type { KnownBy, RowKey } from "./people.ts";
 import type { NamingTable } from "./naming-tables.ts";
 import { quoteIdentifier } from "../db/names.ts";
 import type { Session } from "../db/session.ts";

@@ -9,20 +9,18 @@ import type {
   MissingRows,
   StoredCheckpoint,
   UpsertResult,
-} from "../feed-warehouse.ts";
-import type { LatestCommits } from "../answers/latest-commits.ts";
-import type { RunRef } from "../warehouse.ts";
-import type { CommitContext } from "../answers/commit-lookup.ts";
+} from "./feed-commit.ts";
+import type { RunRef } from "../lookup.ts";
 import { copyRows } from "../db/copy.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
 import { noteOrganization } from "../db/identity.ts";
 import type { LoadPlace } from "../answers/load-place.ts";
-import { quoteIdentifier, type SchemaNames, tableId } from "../db/names.ts";
+import { quoteIdentifier, tableId } from "../db/names.ts";
 import { dropSuppressed } from "../erasure/drop-suppressed.ts";
-import { withRetries } from "../db/recovery.ts";
 import { againIfErased, type Suppression } from "../erasure/suppression.ts";
 import { readSuppression, requireSameEpoch, suppressedSql } from "../erasure/suppressed-sql.ts";
-import { inRunTransaction } from "../db/run-transaction.ts";
+import type { Db } from "../db/db.ts";
+import { isMigrated } from "../db/setup.ts";
 import type { Session } from "../db/session.ts";
 
 /** Rows that are encoded at once. */
@@ -33,11 +31,6 @@ export interface FeedDone<Result> {
   readonly results: readonly UpsertResult[];
   readonly work: Result | null;
   readonly rowsWritten: number;
-}
-
-/** What commits of feeds need. */
-export interface FeedContext extends CommitContext {
-  readonly latestFeeds: LatestCommits<MadeFeed>;
 }
 
 /** A commit that may have been made, as far as was seen before its COMMIT. */
@@ -56,19 +49,19 @@ export interface FeedPlace extends LoadPlace {
 }
 
 /** The checkpoints of a job. */
-export async function readCheckpoints(
-  session: Session,
-  names: SchemaNames,
-  job: string,
-): Promise<readonly StoredCheckpoint[]> {
-  return session.rows<StoredCheckpoint>(sql`
+export async function readCheckpoints(db: Db, job: string): Promise<readonly StoredCheckpoint[]> {
+  if (!(await isMigrated(db))) return [];
+  const { names } = db;
+  return db.transaction(async (session) => {
+    return session.rows<StoredCheckpoint>(sql`
     SELECT stream, cursor, updated_at AS "updatedAt", run_id AS "runId"
     FROM ${tableId(names, "checkpoint")} WHERE job = ${job} ORDER BY stream`);
+  });
 }
 
 /** Writes the rows of feeds. */
-export async function commitFeed(context: FeedContext, commit: FeedCommit): Promise<readonly UpsertResult[]> {
-  const { results } = await commitFeedWith(context, commit, async () => null);
+export async function commitFeed(db: Db, commit: FeedCommit): Promise<readonly UpsertResult[]> {
+  const { results } = await commitFeedWith(db, commit, async () => null);
   return results;
 }
 
@@ -77,30 +70,25 @@ export async function commitFeed(context: FeedContext, commit: FeedCommit): Prom
  * lost, tells what it did. `work` is null, and all results empty, when only the ledger says so.
  */
 export async function commitFeedWith<Result>(
-  context: FeedContext,
+  db: Db,
   commit: FeedCommit,
   work: FeedWork<Result>,
 ): Promise<FeedDone<Result>> {
-  return againIfErased(() =>
-    withRetries(
-      (ms) => context.pause(ms),
-      () => commitOnce(context, commit, work),
-    ),
-  );
+  return againIfErased(() => commitOnce(db, commit, work));
 }
 
 async function commitOnce<Result>(
-  context: FeedContext,
+  db: Db,
   commit: FeedCommit,
   work: FeedWork<Result>,
 ): Promise<FeedDone<Result>> {
-  const { names } = context;
+  const { names } = db;
   const { run } = commit;
-  const load = context.openLoads.begin();
+  const load = db.openLoads.begin();
   try {
-    const done = await inRunTransaction(context, run, async (session) => {
+    const done = await db.transaction(run, async (session) => {
       load.startedAt(session.now);
-      const made = await madeBefore(context, session, commit);
+      const made = await madeBefore(db, session, commit);
       // It is the result of this very work, which an earlier try did.
       if (made) return made as FeedDone<Result>;
       const newCalls = await settleLedger(session, names, run, commit.ledger);
@@ -108,7 +96,7 @@ async function commitOnce<Result>(
         return { results: commit.upserts.map(() => NOTHING), work: null, rowsWritten: 0 };
       }
       const written = new Map<string, number>();
-      const suppression = await readSuppression(session, names, context.readErasureSecret);
+      const suppression = await readSuppression(session, names, db.readErasureSecret);
       const place: FeedPlace = {
         suppression,
         session,
@@ -130,10 +118,10 @@ async function commitOnce<Result>(
       await requireSameEpoch(session, names, suppression);
       const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
       const counters = { ...commit.counters, rows_written: rowsWritten };
-      const safeUntil = context.openLoads.safeUntil(load);
+      const safeUntil = db.openLoads.safeUntil(load);
       const syncedAt = await addCounters(session, names, run, counters, safeUntil);
       const outcome = { results, work: result, rowsWritten };
-      context.latestFeeds.keep(commit, { done: outcome, syncedAt });
+      db.latestFeeds.keep(commit, { done: outcome, syncedAt });
       crashPoint("before_commit");
       return outcome;
     });
@@ -149,11 +137,12 @@ async function commitOnce<Result>(
  * under way: it holds the row.
  */
 async function madeBefore(
-  { latestFeeds, names }: FeedContext,
+  { latestFeeds, names }: Db,
   session: Session,
   commit: FeedCommit,
 ): Promise<FeedDone<unknown> | null> {
-  const earlier = latestFeeds.find(commit);
+  // Only this room keeps commits of feeds.
+  const earlier = latestFeeds.find(commit) as MadeFeed | null;
   if (!earlier || earlier.syncedAt === null) return null;
   const { runId, job, shard } = commit.run;
   const [row] = await session.rows<{ at: string }>(sql`

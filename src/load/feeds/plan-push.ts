@@ -1,6 +1,10 @@
+import type { Db } from "../db/db.ts";
+import { isMigrated } from "../db/setup.ts";
+import { noSuppression } from "../erasure/suppression.ts";
+import { readSuppression } from "../erasure/suppressed-sql.ts";
 import { sql } from "kysely";
 import type { ForeignDatabase } from "../inputs/foreign-database.ts";
-import type { PlannedPush, PushPlan } from "../push-warehouse.ts";
+import type { PlannedPush, PushPlan } from "./push.ts";
 import type { Suppression } from "../erasure/suppression.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import { countPush, type Difference, listQuery, momentOf, stageWanted } from "./segment-push.ts";
@@ -12,7 +16,17 @@ const NOBODY = sql`(SELECT NULL::text AS job, NULL::text AS segment_id, NULL::te
   false AS is_own, now() AS since, now() AS _synced_at WHERE false)`;
 
 /** Counts what a push would change, in temporary tables; inside a transaction that is rolled back. */
-export async function planPush(
+export async function planPush(db: Db, plan: PushPlan): Promise<PlannedPush> {
+  const { names } = db;
+  const isMade = await isMigrated(db);
+  return db.preview(async (session) => {
+    const suppression = isMade ? await readSuppression(session, names, db.readErasureSecret) : noSuppression;
+    const place = { foreign: db.foreignOf(plan.source), hasSegments: isMade, suppression };
+    return countPlanned(session, names, plan, place);
+  });
+}
+
+async function countPlanned(
   session: Session,
   names: SchemaNames,
   { job, segmentId, source, again }: PushPlan,

@@ -1,26 +1,19 @@
+import type { Db } from "../db/db.ts";
 import { createHash } from "node:crypto";
 import { type RawBuilder, sql } from "kysely";
-import type { FeedCommit } from "../feed-warehouse.ts";
+import type { FeedCommit } from "./feed-commit.ts";
 import { StopJobError } from "../../errors.ts";
-import type {
-  PushChange,
-  PushCounts,
-  PushList,
-  PushOptions,
-  PushOutcome,
-  SegmentPush,
-} from "../push-warehouse.ts";
+import type { PushChange, PushCounts, PushList, PushOptions, PushOutcome, SegmentPush } from "./push.ts";
 import { againIfErased } from "../erasure/suppression.ts";
-import type { RunRef } from "../warehouse.ts";
-import { commitFeedWith, type FeedContext, type FeedPlace } from "./feeds.ts";
+import type { RunRef } from "../lookup.ts";
+import { commitFeedWith, type FeedPlace } from "./feeds.ts";
 import { type ForeignDatabase, PUSH_READING } from "../inputs/foreign-database.ts";
 import { BLANKS } from "../inputs/input-fields.ts";
 import { copyRows } from "../inputs/foreign-input.ts";
 import { describeColumns, rawSelect } from "../inputs/input.ts";
 import { findErasedPids } from "../erasure/keep-out-sql.ts";
 import { quoteQualified, stateTableId, tableId } from "../db/names.ts";
-import { inRunTransaction } from "../db/run-transaction.ts";
-import { inTransaction, type Session } from "../db/session.ts";
+import type { Session } from "../db/session.ts";
 import { readSuppression, requireSameEpoch, suppressedSql } from "../erasure/suppressed-sql.ts";
 
 /** Begins the name of every table of what a query gave. */
@@ -38,7 +31,7 @@ export interface Difference extends Omit<PushOptions, "again"> {
 
 /** A push under way; `wanted` is in the data schema: unlogged, for this run alone. */
 interface Push extends Difference {
-  readonly context: FeedContext;
+  readonly db: Db;
   readonly run: RunRef;
 }
 
@@ -54,25 +47,21 @@ export interface Given {
 const MARK = "";
 
 /** Freezes what the query gives; `foreign` is null for a query over the warehouse itself. */
-export async function openPush(
-  context: FeedContext,
-  run: RunRef,
-  options: PushOptions,
-  foreign: ForeignDatabase | null,
-): Promise<SegmentPush> {
-  const { names } = context;
+export async function openPush(db: Db, run: RunRef, options: PushOptions): Promise<SegmentPush> {
+  const { names } = db;
+  const foreign = db.foreignOf(options.source);
   const name = `${PUSH_TABLES}${createHash("sha256").update(run.job).digest("hex").slice(0, 24)}`;
   const push: Push = {
     ...options,
     againSince: momentOf(options.again),
-    context,
+    db,
     run,
     wanted: stateTableId(names, name),
     state: tableId(names, "segment_push_member"),
   };
   const create = `CREATE UNLOGGED TABLE ${quoteQualified([names.data, name])}`;
   const stage = async (session: Session) => {
-    const suppression = await readSuppression(session, names, context.readErasureSecret);
+    const suppression = await readSuppression(session, names, db.readErasureSecret);
     const found = await stageWanted(session, push, create, foreign);
     const isErased = suppression.key && suppressedSql(names, suppression.key).pid("service_pid");
     const suppressed = isErased ? await session.change(sql`DELETE FROM ${push.wanted} WHERE ${isErased}`) : 0;
@@ -82,27 +71,25 @@ export async function openPush(
       WHERE job = ${run.job} AND segment_id = ${push.segmentId} AND state = 'adding'`);
     return { since: null, againSince: null, ...known, given: { ...found, suppressed } };
   };
-  const { given, since, againSince } = await againIfErased(() => inRunTransaction(context, run, stage));
+  const { given, since, againSince } = await againIfErased(() => db.transaction(run, stage));
   const open: Push = { ...push, againSince: againSince === null ? null : sql`${againSince}::timestamptz` };
   return {
     uncertainSince: since,
     againSince,
     settleUncertain: (commit, own) => settleUncertain(push, commit, own),
-    count: () => inTransaction(context.pool, (session) => countPush(session, open, given)),
+    count: () => db.transaction((session) => countPush(session, open, given)),
     next: (list, after, limit) =>
-      inTransaction(context.pool, async (session) => {
+      db.transaction(async (session) => {
         await requireWanted(session, open);
         const rows = await session.rows<{ pid: string }>(sql`
           SELECT pid FROM (${listQuery(open, list)}) AS c WHERE pid > ${after} ORDER BY pid LIMIT ${limit}`);
         return rows.map(({ pid }) => pid);
       }),
     begin: (change, pids, at) =>
-      againIfErased(() =>
-        inRunTransaction(context, run, (session) => begin(session, push, { change, pids, at })),
-      ),
+      againIfErased(() => db.transaction(run, (session) => begin(session, push, { change, pids, at }))),
     finish: (commit, change, pids, outcome) => finish(push, commit, { change, pids, outcome }),
     close: () =>
-      inRunTransaction(context, run, async (session) => {
+      db.transaction(run, async (session) => {
         await session.change(sql`DROP TABLE IF EXISTS ${push.wanted}`);
       }),
   };
@@ -196,15 +183,15 @@ export async function countPush(session: Session, push: Difference, given: Given
 
 async function begin(
   session: Session,
-  { context, run, segmentId, state }: Push,
+  { db, run, segmentId, state }: Push,
   {
     change,
     pids,
     at,
   }: { readonly change: PushChange; readonly pids: readonly string[]; readonly at: string },
 ): Promise<readonly string[]> {
-  const { names } = context;
-  const suppression = await readSuppression(session, names, context.readErasureSecret);
+  const { names } = db;
+  const suppression = await readSuppression(session, names, db.readErasureSecret);
   const { key } = suppression;
   const erased = key === null ? new Set<string>() : await findErasedPids(session, names, key, pids);
   const noted = pids.filter((pid) => !erased.has(pid));
@@ -220,7 +207,7 @@ async function begin(
 }
 
 async function finish(
-  { context, run, segmentId, state }: Push,
+  { db, run, segmentId, state }: Push,
   commit: FeedCommit,
   done: {
     readonly change: PushChange;
@@ -230,7 +217,7 @@ async function finish(
 ): Promise<{ readonly rowsWritten: number }> {
   const { change, pids, outcome } = done;
   const { invalid, own, apiRequestId, rejectMessage } = outcome;
-  const { rowsWritten } = await commitFeedWith(context, commit, async (place) => {
+  const { rowsWritten } = await commitFeedWith(db, commit, async (place) => {
     const { session } = place;
     const ofBatch = sql`p.job = ${run.job} AND p.segment_id = ${segmentId} AND p.service_pid = ANY(${[...pids]}::text[])`;
     const isInvalid = sql`p.service_pid = ANY(${[...invalid]}::text[])`;
@@ -287,11 +274,11 @@ async function rejectInvalid(
 }
 
 async function settleUncertain(
-  { context, run, segmentId, state }: Push,
+  { db, run, segmentId, state }: Push,
   commit: FeedCommit,
   own: ReadonlySet<string>,
 ): Promise<{ readonly rowsWritten: number }> {
-  const { rowsWritten } = await commitFeedWith(context, commit, async ({ session }) => {
+  const { rowsWritten } = await commitFeedWith(db, commit, async ({ session }) => {
     const isUncertain = sql`p.job = ${run.job} AND p.segment_id = ${segmentId} AND p.state = 'adding'`;
     await session.change(sql`
       UPDATE ${state} AS p SET state = 'member', is_own = true, since = NULL, run_id = ${run.runId}, _synced_at = now()

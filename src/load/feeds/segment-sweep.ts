@@ -1,8 +1,9 @@
+import type { Db } from "../db/db.ts";
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import { codeOf, StopJobError } from "../../errors.ts";
 import type { Cell } from "../../schemas/convert.ts";
-import type { FeedCommit } from "../feed-warehouse.ts";
+import type { FeedCommit } from "./feed-commit.ts";
 import type {
   AddedMembers,
   MemberCounts,
@@ -11,12 +12,11 @@ import type {
   SeenMember,
   SettledMembers,
   SweepOptions,
-} from "../segment-warehouse.ts";
-import type { RunRef } from "../warehouse.ts";
+} from "./segments.ts";
+import type { RunRef } from "../lookup.ts";
 import { copyRows } from "../db/copy.ts";
-import { commitFeedWith, copyMany, dropErased, type FeedContext, type FeedPlace } from "./feeds.ts";
+import { commitFeedWith, copyMany, dropErased, type FeedPlace } from "./feeds.ts";
 import { quoteQualified, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
-import { inRunTransaction } from "../db/run-transaction.ts";
 import type { Session } from "../db/session.ts";
 
 const memberColumns = [
@@ -36,11 +36,11 @@ const MAX_PENDING_AT = 1000;
 export const SWEEP_TABLES = "segment_seen_";
 
 /** What is known of a segment. */
-export async function memberCounts(
-  session: Session,
-  names: SchemaNames,
-  segmentId: string,
-): Promise<MemberCounts> {
+export async function memberCounts(db: Db, segmentId: string): Promise<MemberCounts> {
+  return db.transaction((session) => countMembers(session, db.names, segmentId));
+}
+
+async function countMembers(session: Session, names: SchemaNames, segmentId: string): Promise<MemberCounts> {
   const [counts] = await session.rows<MemberCounts>(sql`
     SELECT count(*) FILTER (WHERE is_member) AS living, count(*) AS known
     FROM ${tableId(names, "segment_member")} WHERE segment_id = ${segmentId}`);
@@ -62,33 +62,29 @@ const NOBODY = { added: 0, suppressed: 0 };
 
 /** Where a sweep is made. */
 interface Sweep extends SweepOptions {
-  readonly context: FeedContext;
+  readonly db: Db;
   /** Table of the PIDs seen, in the data schema: unlogged, for this sweep alone. */
   readonly seen: string;
 }
 
 /** Begins a sweep. */
-export async function openSweep(
-  context: FeedContext,
-  run: RunRef,
-  options: SweepOptions,
-): Promise<MemberSweep> {
-  const { names } = context;
+export async function openSweep(db: Db, run: RunRef, options: SweepOptions): Promise<MemberSweep> {
+  const { names } = db;
   const hash = createHash("sha256").update(JSON.stringify([run.job, options.segmentId]));
   const seen = `${SWEEP_TABLES}${hash.digest("hex").slice(0, 24)}`;
   const table = stateTableId(names, seen);
-  const { counts, completeAt } = await inRunTransaction(context, run, async (session) => {
+  const { counts, completeAt } = await db.transaction(run, async (session) => {
     await session.change(sql`DROP TABLE IF EXISTS ${table}`);
     await session.change(sql`CREATE UNLOGGED TABLE ${table} (service_pid text NOT NULL)`);
     return {
-      counts: await memberCounts(session, names, options.segmentId),
+      counts: await countMembers(session, names, options.segmentId),
       completeAt: options.completeAt ?? (await lastCompleteSync(session, names, options.segmentId)),
     };
   });
   const isFirst = counts.known === 0;
   // `first_added_at` alone says since when people are members only where nobody has looked before.
   const isNew = isFirst && completeAt === null;
-  const sweep: Sweep = { ...options, completeAt, context, seen };
+  const sweep: Sweep = { ...options, completeAt, db, seen };
   /** Members noted as seen, by commit: one that is tried again tells the same once more. */
   const noted = new Map<string, number>();
   return {
@@ -103,7 +99,7 @@ export async function openSweep(
     settle: (commit, spans) =>
       settle(sweep, commit, spans, { isFirst, noted: [...noted.values()].reduce((sum, n) => sum + n, 0) }),
     close: () =>
-      inRunTransaction(context, run, async (session) => {
+      db.transaction(run, async (session) => {
         await session.change(sql`DROP TABLE IF EXISTS ${table}`);
       }),
   };
@@ -123,9 +119,9 @@ async function addNew(
   commit: FeedCommit,
   members: readonly SeenMember[],
 ): Promise<AddedMembers | null> {
-  const { context, segmentId } = sweep;
+  const { db, segmentId } = sweep;
   try {
-    const done = await commitFeedWith(context, commit, async (place) => {
+    const done = await commitFeedWith(db, commit, async (place) => {
       const { session, names, suppression } = place;
       if (suppression.key !== null) throw new NotNewError();
       const rows = members.map((member) => newRows(segmentId, member));
@@ -159,8 +155,8 @@ async function addSeen(
   commit: FeedCommit,
   members: readonly SeenMember[],
 ): Promise<(AddedMembers & { readonly noted: number }) | null> {
-  const { context, segmentId, completeAt } = sweep;
-  const { work, rowsWritten } = await commitFeedWith(context, commit, async (place) => {
+  const { db, segmentId, completeAt } = sweep;
+  const { work, rowsWritten } = await commitFeedWith(db, commit, async (place) => {
     const { session, names, runId } = place;
     await stageMembers(place, members);
     const suppressed = await dropErased(place, "stage_member");
@@ -231,8 +227,8 @@ async function settle(
   spans: readonly ProvenSpan[],
   state: { readonly isFirst: boolean; readonly noted: number },
 ): Promise<SettledMembers> {
-  const { context, segmentId } = sweep;
-  const done = await commitFeedWith(context, commit, async (place) => {
+  const { db, segmentId } = sweep;
+  const done = await commitFeedWith(db, commit, async (place) => {
     const { session, names, runId } = place;
     // Everybody who is known was seen in this very sweep.
     if (state.isFirst) return NOTHING;

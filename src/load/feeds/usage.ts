@@ -1,33 +1,40 @@
+import type { Db } from "../db/db.ts";
+import { isMigrated } from "../db/setup.ts";
 import { sql } from "kysely";
-import type { StoredGap, StoredQuota } from "../usage-warehouse.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
-import type { Session } from "../db/session.ts";
+import type { StoredGap, StoredQuota } from "./usage-rows.ts";
+import { tableId } from "../db/names.ts";
 
 /** The newest quota of each organization. */
-export async function readQuotas(session: Session, names: SchemaNames): Promise<readonly StoredQuota[]> {
-  return session.rows<StoredQuota>(sql`
+export async function readQuotas(db: Db): Promise<readonly StoredQuota[]> {
+  if (!(await isMigrated(db))) return [];
+  const { names } = db;
+  return db.transaction(async (session) => {
+    return session.rows<StoredQuota>(sql`
     SELECT DISTINCT ON (org_id) org_id AS "orgId", observed_at AS "observedAt", daily_record_limit AS "limit",
       current_day_remaining AS "left"
     FROM ${tableId(names, "person_search_quota")} ORDER BY org_id, observed_at DESC`);
+  });
 }
 
 /** The first day of person search that may have been missed. */
-export async function firstOpenSearchDay(
-  session: Session,
-  names: SchemaNames,
-  orgId: string,
-  upTo: string,
-): Promise<string | null> {
-  const [row] = await session.rows<{ day: string | null }>(sql`
+export async function firstOpenSearchDay(db: Db, orgId: string, upTo: string): Promise<string | null> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const [row] = await session.rows<{ day: string | null }>(sql`
     SELECT coalesce(max(period_start) FILTER (WHERE is_final) + 1, min(period_start))::text AS day
     FROM ${tableId(names, "person_search_usage_daily")}
     WHERE org_id = ${orgId} AND period_start <= ${upTo}::date`);
-  return row?.day ?? null;
+    return row?.day ?? null;
+  });
 }
 
 /** What of feeds can't be read any more. */
-export async function readGaps(session: Session, names: SchemaNames): Promise<readonly StoredGap[]> {
-  return session.rows<StoredGap>(sql`
+export async function readGaps(db: Db): Promise<readonly StoredGap[]> {
+  if (!(await isMigrated(db))) return [];
+  const { names } = db;
+  return db.transaction(async (session) => {
+    return session.rows<StoredGap>(sql`
     SELECT job, stream, gap_start AS "gapStart", gap_end AS "gapEnd", noticed_at AS "noticedAt"
     FROM ${tableId(names, "sync_gap")} ORDER BY noticed_at DESC, job, stream, gap_start LIMIT 100`);
+  });
 }

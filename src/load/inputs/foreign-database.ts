@@ -1,9 +1,9 @@
 import type { Readable } from "node:stream";
 import type { Problem } from "../../errors.ts";
-import type { KnownBy } from "../erasure-warehouse.ts";
+import type { KnownBy } from "../erasure/people.ts";
 import type { InputConnection, InputSource, Part } from "./input-source.ts";
 import type { RecentBound } from "../due/pass-checkpoint.ts";
-import type { LookupType } from "../warehouse.ts";
+import type { LookupType } from "../lookup.ts";
 
 /** What of an input a job reads. */
 export interface Reading {

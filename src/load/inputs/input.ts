@@ -6,7 +6,7 @@ import { BLANKS, fieldsTaken, listFields } from "./input-fields.ts";
 import { lookAt, settingOf } from "./input-hints.ts";
 import type { RecentBound } from "../due/pass-checkpoint.ts";
 import type { InputSource, Part } from "./input-source.ts";
-import type { LookupType } from "../warehouse.ts";
+import type { LookupType } from "../lookup.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
 import { withoutSemicolon } from "./query-text.ts";
 import { inTransaction, type Session } from "../db/session.ts";

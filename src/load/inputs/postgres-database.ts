@@ -1,9 +1,9 @@
 import type pg from "pg";
 import { sql } from "kysely";
 import { to as copyTo } from "pg-copy-streams";
-import type { KnownBy } from "../erasure-warehouse.ts";
+import type { KnownBy } from "../erasure/people.ts";
 import { type ForeignDatabase, type NamingRow, type Reading, rowColumns } from "./foreign-database.ts";
-import type { InputSource } from "../warehouse.ts";
+import type { InputSource } from "../lookup.ts";
 import { openLocalInput } from "./foreign-input.ts";
 import {
   checkInput,

@@ -1,5 +1,7 @@
+import type { Db } from "../db/db.ts";
+import { isMigrated } from "../db/setup.ts";
 import { sql } from "kysely";
-import type { BudgetPeriod, BudgetUse, RunRef, RunUse, SendingLimits } from "../warehouse.ts";
+import type { BudgetPeriod, BudgetUse, RunRef, RunUse, SendingLimits } from "../lookup.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
@@ -52,20 +54,27 @@ export async function makeBudgetRows(
 }
 
 /** What counts in the budgets of the present day and month. */
-export async function readBudgetUse(session: Session, names: SchemaNames): Promise<readonly BudgetUse[]> {
-  return session.rows<BudgetUse>(sql`
+export async function readBudgetUse(db: Db): Promise<readonly BudgetUse[]> {
+  if (!(await isMigrated(db))) return [];
+  const { names } = db;
+  return db.transaction(async (session) => {
+    return session.rows<BudgetUse>(sql`
     SELECT budget, period, period_key AS "periodKey", records_reserved AS records
     FROM ${tableId(names, "budget_use")}
     WHERE (period, period_key) IN (('day', ${session.now.slice(0, 10)}), ('month', ${session.now.slice(0, 7)}))
     ORDER BY budget, period`);
+  });
 }
 
 /** Records that a job has reserved in runs of one id. */
-export async function readRunUse(session: Session, names: SchemaNames, run: RunRef): Promise<RunUse> {
-  const rows = await session.rows<{ period: BudgetPeriod; records: number }>(sql`
+export async function readRunUse(db: Db, run: RunRef): Promise<RunUse> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const rows = await session.rows<{ period: BudgetPeriod; records: number }>(sql`
     SELECT period, records_reserved AS records FROM ${tableId(names, "budget_use")}
     WHERE budget = ${run.job}
       AND (period, period_key) IN (('run', ${run.runId}), ('shard', ${`${run.runId} ${run.shard}`}))`);
-  const of = (period: BudgetPeriod) => rows.find((row) => row.period === period)?.records ?? 0;
-  return { run: of("run"), shard: of("shard") };
+    const of = (period: BudgetPeriod) => rows.find((row) => row.period === period)?.records ?? 0;
+    return { run: of("run"), shard: of("shard") };
+  });
 }

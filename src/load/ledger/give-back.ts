@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { LedgerEntry, RunRef } from "../warehouse.ts";
+import type { LedgerEntry, RunRef } from "../lookup.ts";
 import { type BudgetRow, rowsOf } from "./budget-rows.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";

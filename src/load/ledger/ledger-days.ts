@@ -1,18 +1,18 @@
+import type { Db } from "../db/db.ts";
+import { isMigrated } from "../db/setup.ts";
 import { sql } from "kysely";
-import type { LedgerDay } from "../warehouse.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
-import type { Session } from "../db/session.ts";
+import type { LedgerDay } from "../lookup.ts";
+import { tableId } from "../db/names.ts";
 
 const dayOf = (column: string) => sql`to_char(${sql.id(column)} AT TIME ZONE 'UTC', 'YYYY-MM-DD')`;
 
 /** What was sent and rejected on each of the last days (UTC) by each job, newest first. */
-export async function readLedgerDays(
-  session: Session,
-  names: SchemaNames,
-  days: number,
-): Promise<readonly LedgerDay[]> {
-  const since = sql`date_trunc('day', now()) - make_interval(days => ${days - 1})`;
-  return session.rows<LedgerDay>(sql`
+export async function readLedgerDays(db: Db, days: number): Promise<readonly LedgerDay[]> {
+  if (!(await isMigrated(db))) return [];
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const since = sql`date_trunc('day', now()) - make_interval(days => ${days - 1})`;
+    return session.rows<LedgerDay>(sql`
     WITH called AS (
       SELECT ${dayOf("reserved_at")} AS day, job, count(*) AS calls, sum(records_reserved)::bigint AS sent,
         coalesce(sum(records_matched), 0)::bigint AS matched,
@@ -26,4 +26,5 @@ export async function readLedgerDays(
       coalesce(rejected, 0) AS "recordsRejected", coalesce(in_doubt, 0) AS "possiblyBilled",
       coalesce(twice, 0) AS "possiblyBilledTwice"
     FROM called FULL JOIN rejected USING (day, job) ORDER BY day DESC, job`);
+  });
 }

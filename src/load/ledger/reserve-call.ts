@@ -1,17 +1,10 @@
+import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
-import type { BudgetPeriod, CallGrant, CallReservation, RunRef } from "../warehouse.ts";
+import type { BudgetPeriod, CallGrant, CallReservation, RunRef } from "../lookup.ts";
 import { makeBudgetRows, rowsOf } from "./budget-rows.ts";
 import { HASH_BYTES, packHashes } from "./call-in-doubt.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-
-/** Where a call's records are reserved. */
-export interface ReservePlace {
-  readonly names: SchemaNames;
-  readonly run: RunRef;
-  /** Does some work in one transaction of the run. */
-  readonly inTransaction: <Result>(work: (session: Session) => Promise<Result>) => Promise<Result>;
-}
 
 /** Midnight may come between the making of a row and its use. */
 const MAX_TRIES = 3;
@@ -19,23 +12,23 @@ const MAX_TRIES = 3;
 /**
  * Raises every counter that a call counts in by as many of its records as all limits allow, and writes the call as under
  * way: one statement, which ends with the counters' rows locked until COMMIT.
- * @param isAgain the reply to an earlier try may have been lost: then it tells what that was granted.
  */
-export async function reserveCall(
-  place: ReservePlace,
-  call: CallReservation,
-  isAgain: boolean,
-): Promise<CallGrant> {
-  const { names, run, inTransaction } = place;
-  for (let attempt = 1; attempt <= MAX_TRIES; attempt++) {
-    const grant = await inTransaction(async (session) => {
-      const earlier = isAgain ? await readGrant(session, names, call.callId) : null;
-      return earlier ?? (await tryReserve(session, place, call));
+export async function reserveCall(db: Db, run: RunRef, call: CallReservation): Promise<CallGrant> {
+  return db.reservations.add(() => reserve(db, run, call));
+}
+
+async function reserve(db: Db, run: RunRef, call: CallReservation): Promise<CallGrant> {
+  const { names } = db;
+  for (let tries = 1; tries <= MAX_TRIES; tries++) {
+    const grant = await db.transaction(run, async (session, attempt) => {
+      // The reply to an earlier try may have been lost.
+      const earlier = attempt > 1 ? await readGrant(session, names, call.callId) : null;
+      return earlier ?? (await tryReserve(session, { names, run }, call));
     });
     if (grant) return grant;
     // In a transaction of its own: who held the rows that are there while waiting for one that another process makes would
     // keep that process from ever coming to an end.
-    await inTransaction((session) =>
+    await db.transaction(run, (session) =>
       makeBudgetRows(session, names, run, rowsOf(run, session.now, call.limits)),
     );
   }
@@ -52,7 +45,7 @@ async function readGrant(session: Session, names: SchemaNames, callId: string): 
 /** Null when a counter's row is missing: the first call of a period. */
 async function tryReserve(
   session: Session,
-  { names, run }: ReservePlace,
+  { names, run }: { readonly names: SchemaNames; readonly run: RunRef },
   call: CallReservation,
 ): Promise<CallGrant | null> {
   const rows = rowsOf(run, session.now, call.limits);

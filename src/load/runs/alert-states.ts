@@ -1,43 +1,44 @@
+import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
-import type { StateChange, SubjectState } from "../alert-warehouse.ts";
+import type { StateChange, SubjectState } from "./subject-states.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
-import type { Session } from "../db/session.ts";
 
 const stateTable = (names: SchemaNames) => tableId(names, "alert_state");
 
 /** Notes states; returns those that were told otherwise, as told from now on. */
 export async function changeStates(
-  session: Session,
-  names: SchemaNames,
+  db: Db,
   states: readonly SubjectState[],
   runId: string,
 ): Promise<readonly StateChange[]> {
-  const table = stateTable(names);
-  // In one order, so that two who note the same subjects wait for each other instead of killing each other.
-  const sorted = states.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
-  await session.change(sql`
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const table = stateTable(names);
+    // In one order, so that two who note the same subjects wait for each other instead of killing each other.
+    const sorted = states.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
+    await session.change(sql`
     INSERT INTO ${table} AS a (subject, state, told_state, changed_at, _synced_at, _run_id)
     SELECT subject, state, 'ok', now(), now(), ${runId}
     FROM unnest(${sorted.map(({ subject }) => subject)}::text[], ${sorted.map(({ state }) => state)}::text[]) AS n(subject, state)
     ON CONFLICT (subject) DO UPDATE SET state = excluded.state, changed_at = now(), _synced_at = now(), _run_id = excluded._run_id
       WHERE a.state <> excluded.state`);
-  return session.rows<StateChange>(sql`
+    return session.rows<StateChange>(sql`
     WITH untold AS (
       SELECT subject, told_state AS before FROM ${table}
       WHERE subject = ANY(${sorted.map(({ subject }) => subject)}::text[]) AND state <> told_state ORDER BY subject FOR UPDATE)
     UPDATE ${table} AS a SET told_state = a.state, told_at = now(), _synced_at = now()
     FROM untold AS u WHERE a.subject = u.subject RETURNING a.subject, a.state, u.before`);
+  });
 }
 
 /** Takes back that changes were told, unless there was another one since. */
-export async function untellStates(
-  session: Session,
-  names: SchemaNames,
-  changes: readonly StateChange[],
-): Promise<void> {
+export async function untellStates(db: Db, changes: readonly StateChange[]): Promise<void> {
+  const { names } = db;
   const column = (name: keyof StateChange) => changes.map((change) => change[name]);
-  await session.change(sql`
+  return db.transaction(async (session) => {
+    await session.change(sql`
     UPDATE ${stateTable(names)} AS a SET told_state = c.before, _synced_at = now()
     FROM unnest(${column("subject")}::text[], ${column("state")}::text[], ${column("before")}::text[]) AS c(subject, state, before)
     WHERE a.subject = c.subject AND a.told_state = c.state`);
+  });
 }

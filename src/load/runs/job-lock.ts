@@ -1,9 +1,10 @@
-import { createHash } from "node:crypto";
+import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
-import { codeOf, LockLostError, StopJobError } from "../../errors.ts";
-import type { LockHolder, LockReply, LockRequest, RunRef } from "../warehouse.ts";
+import { codeOf, StopJobError } from "../../errors.ts";
+import type { LockHolder, LockReply, LockRequest, RunRef } from "../lookup.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import { isHeldBy, ownerToken } from "./fence.ts";
 
 /** How long a takeover waits for a commit of the former owner that is under way. */
 const COMMIT_TIMEOUT = "30s";
@@ -18,81 +19,56 @@ interface LockRow extends LockHolder {
  * Gets the lock of a job or a shard of it, by compare-and-set: those who want the same job come one after the other. The
  * row is taken FOR UPDATE, which a heartbeat doesn't do, so that a raised epoch waits for every fence that has passed.
  */
-export async function acquireLock(
-  session: Session,
-  names: SchemaNames,
-  request: LockRequest,
-): Promise<LockReply> {
-  const { job, shard } = request;
-  await session.rows(
-    sql`SELECT pg_advisory_xact_lock(hashtextextended(${JSON.stringify(["person-etl", names.ops, job])}, 0))`,
-  );
-  const known = await readRows(session, names, job);
-  const inTheWay = known.filter((row) => isInTheWay(row, shard));
-  const refusal = refusalBy(inTheWay, request);
-  if (refusal) return refusal;
-  await endSessions(session, inTheWay);
-  // A holder that was thought to be gone may have given a sign of life in the meantime.
-  const locked = await lockRows(session, names, job, inTheWay);
-  const lateRefusal = refusalBy(locked, request);
-  if (lateRefusal) return lateRefusal;
-  // Nothing that began since can commit any more: what is still there of the former owner only stands in the way.
-  await endSessions(session, inTheWay);
-  const takenOver = locked.filter((row) => !row.isReleased);
-  const others = takenOver.filter((row) => row.shard !== shard).map((row) => row.shard);
-  await session.change(sql`
+export async function acquireLock(db: Db, request: LockRequest): Promise<LockReply> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const { job, shard } = request;
+    await session.rows(
+      sql`SELECT pg_advisory_xact_lock(hashtextextended(${JSON.stringify(["person-etl", names.ops, job])}, 0))`,
+    );
+    const known = await readRows(session, names, job);
+    const inTheWay = known.filter((row) => isInTheWay(row, shard));
+    const refusal = refusalBy(inTheWay, request);
+    if (refusal) return refusal;
+    await endSessions(session, inTheWay);
+    // A holder that was thought to be gone may have given a sign of life in the meantime.
+    const locked = await lockRows(session, names, job, inTheWay);
+    const lateRefusal = refusalBy(locked, request);
+    if (lateRefusal) return lateRefusal;
+    // Nothing that began since can commit any more: what is still there of the former owner only stands in the way.
+    await endSessions(session, inTheWay);
+    const takenOver = locked.filter((row) => !row.isReleased);
+    const others = takenOver.filter((row) => row.shard !== shard).map((row) => row.shard);
+    await session.change(sql`
     UPDATE ${tableId(names, "job_lock")} SET epoch = epoch + 1, released_at = clock_timestamp(), _synced_at = now()
     WHERE job = ${job} AND shard = ANY(${others}::text[])`);
-  const epoch = (locked.find((row) => row.shard === shard)?.epoch ?? 0) + 1;
-  await writeOwner(session, names, request, epoch);
-  await closeAbandonedRuns(session, names, job, shard);
-  const { runId, jobType } = request;
-  return { kind: "held", run: { runId, job, jobType, shard, epoch }, tookOver: takenOver.map(holderOf) };
+    const epoch = (locked.find((row) => row.shard === shard)?.epoch ?? 0) + 1;
+    await writeOwner(session, names, request, epoch);
+    await closeAbandonedRuns(session, names, job, shard);
+    const { runId, jobType } = request;
+    return { kind: "held", run: { runId, job, jobType, shard, epoch }, tookOver: takenOver.map(holderOf) };
+  });
 }
 
 /** The sign of life; false when the lock is lost. */
-export async function renewLock(
-  session: Session,
-  names: SchemaNames,
-  run: RunRef,
-  lifeMs: number,
-): Promise<boolean> {
-  const renewed = await session.change(sql`
+export async function renewLock(db: Db, run: RunRef, lifeMs: number): Promise<boolean> {
+  const { names } = db;
+  return db.lockTransaction(async (session) => {
+    const renewed = await session.change(sql`
     UPDATE ${tableId(names, "job_lock")} SET heartbeat_at = clock_timestamp(), _synced_at = clock_timestamp(),
       expires_at = clock_timestamp() + ${lifeMs} * interval '1 millisecond' WHERE ${isHeldBy(run)}`);
-  return renewed > 0;
+    return renewed > 0;
+  });
 }
 
 /** Gives the lock back, if it is still held. */
-export async function releaseLock(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
-  await session.change(sql`
+export async function releaseLock(db: Db, run: RunRef): Promise<void> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    await session.change(sql`
     UPDATE ${tableId(names, "job_lock")} SET released_at = clock_timestamp(), _synced_at = clock_timestamp()
     WHERE ${isHeldBy(run)}`);
-}
-
-/**
- * The last statement before the COMMIT of everything that is done for a run: throws unless the run holds its lock, and
- * keeps it from being taken over until the COMMIT is done. Hinders neither heartbeats nor other loaders of the run.
- */
-export async function fence(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
-  const held = await session.rows(
-    sql`SELECT FROM ${tableId(names, "job_lock")} WHERE ${isHeldBy(run)} FOR KEY SHARE`,
-  );
-  if (held.length === 0) throw lockLost(run);
-}
-
-/** Throws unless the run holds its lock; a look only, which keeps nobody from taking it over. */
-export async function requireLock(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
-  const held = await session.rows(sql`SELECT FROM ${tableId(names, "job_lock")} WHERE ${isHeldBy(run)}`);
-  if (held.length === 0) throw lockLost(run);
-}
-
-/** What ends a run that has lost its lock. */
-function lockLost(run: RunRef): LockLostError {
-  return new LockLostError(
-    `${run.job}: another process has taken the job over, so this one sends and writes nothing more. What it had ` +
-      "committed before is kept; `status` shows who runs the job now.",
-  );
+  });
 }
 
 /** Who holds a job at the moment; nobody where the table is still to be made by a migration. */
@@ -107,22 +83,6 @@ export async function readHolders(
   const rows = await readRows(session, names, job);
   return rows.filter((row) => !row.isReleased).map(holderOf);
 }
-
-/** Name of the sessions in which transactions of a run are made, so that a takeover can end exactly those. */
-export function sessionName(names: SchemaNames, run: Pick<RunRef, "job" | "shard" | "epoch">): string {
-  return `person-etl ${ownerToken(names, run)}`;
-}
-
-function ownerToken(
-  names: SchemaNames,
-  { job, shard, epoch }: Pick<RunRef, "job" | "shard" | "epoch">,
-): string {
-  const owner = JSON.stringify([names.ops, job, shard, epoch]);
-  return createHash("sha256").update(owner).digest("hex").slice(0, 24);
-}
-
-const isHeldBy = ({ job, shard, epoch }: RunRef) =>
-  sql`job = ${job} AND shard = ${shard} AND epoch = ${epoch} AND released_at IS NULL`;
 
 const lockRow = sql`job, shard, epoch, owner_token AS "ownerToken", run_id AS "runId", host, pid, machine,
   process_start AS "processStart", acquired_at AS "acquiredAt", heartbeat_at AS "heartbeatAt", expires_at AS "expiresAt",

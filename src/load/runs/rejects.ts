@@ -1,7 +1,8 @@
+import type { Db } from "../db/db.ts";
+import { isMigrated } from "../db/setup.ts";
 import { type RawBuilder, sql } from "kysely";
-import type { RejectFilter, RejectGroup, RejectRetry, StoredReject } from "../reject-warehouse.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
-import type { Session } from "../db/session.ts";
+import type { RejectFilter, RejectGroup, RejectRetry, StoredReject } from "./reject-filter.ts";
+import { tableId } from "../db/names.ts";
 
 /** Whether a row `r` of `reject` is meant. */
 function isMeant({ jobs, codes, rows }: RejectFilter, all: boolean): RawBuilder<unknown> {
@@ -21,61 +22,69 @@ function isMeant({ jobs, codes, rows }: RejectFilter, all: boolean): RawBuilder<
 }
 
 /** Rejects by job and cause, most first. */
-export function countRejects(
-  session: Session,
-  names: SchemaNames,
+export async function countRejects(
+  db: Db,
   filter: RejectFilter,
-  all: boolean,
+  { all }: { readonly all: boolean },
 ): Promise<readonly RejectGroup[]> {
-  return session.rows<RejectGroup>(sql`
+  if (!(await isMigrated(db))) return [];
+  const { names } = db;
+  return db.transaction(async (session) => {
+    return session.rows<RejectGroup>(sql`
     SELECT job, stage, code, count(*) AS rejects, min(created_at) AS "firstAt", max(created_at) AS "lastAt"
     FROM ${tableId(names, "reject")} AS r WHERE ${isMeant(filter, all)}
     GROUP BY job, stage, code ORDER BY count(*) DESC, job, code, stage`);
+  });
 }
 
 /** The newest rejects. */
-export function listRejects(
-  session: Session,
-  names: SchemaNames,
+export async function listRejects(
+  db: Db,
   filter: RejectFilter,
   { all, limit }: { readonly all: boolean; readonly limit: number },
 ): Promise<readonly StoredReject[]> {
-  return session.rows<StoredReject>(sql`
+  if (!(await isMigrated(db))) return [];
+  const { names } = db;
+  return db.transaction(async (session) => {
+    return session.rows<StoredReject>(sql`
     SELECT job, source, source_key AS "sourceKey", stage, code, message, details, created_at AS "createdAt",
       resolved_at AS "resolvedAt"
     FROM ${tableId(names, "reject")} AS r WHERE ${isMeant(filter, all)}
     ORDER BY created_at DESC, job, source_key, reject_id LIMIT ${limit}`);
+  });
 }
 
 /** Makes rejected rows due; what has no such row is resolved. */
-export async function retryRejects(
-  session: Session,
-  names: SchemaNames,
-  filter: RejectFilter,
-): Promise<RejectRetry> {
-  const reject = tableId(names, "reject");
-  const state = tableId(names, "lookup_state");
-  const hasRow = sql`EXISTS (SELECT FROM ${state} AS s
+export async function retryRejects(db: Db, filter: RejectFilter): Promise<RejectRetry> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const reject = tableId(names, "reject");
+    const state = tableId(names, "lookup_state");
+    const hasRow = sql`EXISTS (SELECT FROM ${state} AS s
     WHERE s.job = r.job AND s.source = r.source AND s.source_key = r.source_key AND s.outcome = 'rejected')`;
-  // Who was pushed in vain is forgotten, so that the next run sends it.
-  await session.change(sql`
+    // Who was pushed in vain is forgotten, so that the next run sends it.
+    await session.change(sql`
     DELETE FROM ${tableId(names, "segment_push_member")} AS p USING ${reject} AS r
     WHERE ${isMeant(filter, false)} AND p.job = r.job AND p.service_pid = r.source_key AND p.state = 'invalid'`);
-  const resolved = await session.change(sql`
+    const resolved = await session.change(sql`
     UPDATE ${reject} AS r SET resolved_at = now(), _synced_at = now() WHERE ${isMeant(filter, false)} AND NOT ${hasRow}`);
-  const [open] = await session.rows<{ due: number }>(sql`
+    const [open] = await session.rows<{ due: number }>(sql`
     SELECT count(*) AS due FROM ${reject} AS r WHERE ${isMeant(filter, false)}`);
-  await session.change(sql`
+    await session.change(sql`
     UPDATE ${state} AS t SET due_at = now(), _synced_at = now() FROM ${reject} AS r
     WHERE ${isMeant(filter, false)} AND t.job = r.job AND t.source = r.source AND t.source_key = r.source_key
       AND t.outcome = 'rejected'`);
-  const due = open?.due ?? 0;
-  return { rejects: resolved + due, due, resolved };
+    const due = open?.due ?? 0;
+    return { rejects: resolved + due, due, resolved };
+  });
 }
 
 /** Resolves open rejects. */
-export function dropRejects(session: Session, names: SchemaNames, filter: RejectFilter): Promise<number> {
-  return session.change(sql`
+export async function dropRejects(db: Db, filter: RejectFilter): Promise<number> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    return session.change(sql`
     UPDATE ${tableId(names, "reject")} AS r SET resolved_at = now(), _synced_at = now()
     WHERE ${isMeant(filter, false)}`);
+  });
 }

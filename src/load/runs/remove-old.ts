@@ -1,15 +1,14 @@
+import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
-import type pg from "pg";
-import type { Retention } from "../retention-warehouse.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
-import { inTransaction } from "../db/session.ts";
+import type { Retention } from "./retention.ts";
+import { tableId } from "../db/names.ts";
 
 /** Removes what has grown too old, each table in a transaction of its own. */
 export async function removeOld(
-  pool: pg.Pool,
-  names: SchemaNames,
+  db: Db,
   retentions: readonly Retention[],
 ): Promise<Readonly<Record<string, number>>> {
+  const { names } = db;
   const removed: Record<string, number> = {};
   for (const { rule, keepMs } of retentions) {
     const table = tableId(names, rule.table);
@@ -22,7 +21,7 @@ export async function removeOld(
           )})`
       : sql``;
     const until = sql`now() - ${keepMs} * interval '1 millisecond'`;
-    removed[rule.table] = await inTransaction(pool, async (session) => {
+    removed[rule.table] = await db.transaction(async (session) => {
       const rows = await session.change(sql`
         DELETE FROM ${table} AS t WHERE t.${age} < ${until} AND NOT (false ${isNewest})`);
       if (rule.noteIn && rows > 0) {

@@ -1,16 +1,10 @@
+import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
+import { crashPoint } from "../../crash-point.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
-import type { PassCheckpoint } from "../due/pass-checkpoint.ts";
+import type { PassCheckpoint } from "../due/pass-cursor.ts";
 import { tablesWrittenBy } from "../tables-written.ts";
-import type {
-  Coverage,
-  JobStatus,
-  LookupSpec,
-  PastRun,
-  RunEnd,
-  RunRef,
-  TableFreshness,
-} from "../warehouse.ts";
+import type { Coverage, JobStatus, LookupSpec, PastRun, RunEnd, RunRef, TableFreshness } from "../lookup.ts";
 import { readHolders } from "./job-lock.ts";
 import { type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import { writeCheckpoint } from "../due/checkpoint-sql.ts";
@@ -23,32 +17,45 @@ const counterList = sql.join(counterNames.map((name) => sql.id(name)));
 const SHARD_COUNT = sql`split_part(shard, '/', 2)::bigint`;
 
 /** Notes a job's start; a run that goes on under its id begins its books anew, its calls stay in the ledger. */
-export async function beginRun(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
-  const syncRun = tableId(names, "sync_run");
-  const zeros = sql.join(counterNames.map(() => sql`0`));
-  await session.change(sql`
+export async function beginRun(db: Db, run: RunRef): Promise<void> {
+  const { names } = db;
+  return db.transaction(run, async (session) => {
+    const syncRun = tableId(names, "sync_run");
+    const zeros = sql.join(counterNames.map(() => sql`0`));
+    await session.change(sql`
     INSERT INTO ${syncRun} (run_id, job, shard, job_type, status, limited_by, started_at, finished_at, ${counterList},
       records_due, safe_until, error, _synced_at)
     VALUES (${run.runId}, ${run.job}, ${run.shard}, ${run.jobType}, 'running', NULL, now(), NULL, ${zeros}, 0, now(), NULL, now())
     ON CONFLICT (run_id, job, shard) DO UPDATE SET status = 'running', limited_by = NULL, started_at = now(),
       finished_at = NULL, records_due = 0, safe_until = now(), error = NULL, _synced_at = now(),
       ${sql.join(counterNames.map((name) => sql`${sql.id(name)} = 0`))}`);
+  });
 }
 
 /** Notes how many rows are due. */
-export async function recordDue(
-  session: Session,
-  names: SchemaNames,
-  run: RunRef,
-  due: number,
-): Promise<void> {
-  await session.change(sql`
+export async function recordDue(db: Db, run: RunRef, due: number): Promise<void> {
+  const { names } = db;
+  return db.transaction(run, async (session) => {
+    await session.change(sql`
     UPDATE ${tableId(names, "sync_run")} SET records_due = ${due}, _synced_at = now()
     WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`);
+  });
 }
 
 /** Notes a job's end; moves its checkpoint when nothing is left. */
 export async function endRun(
+  db: Db,
+  run: RunRef,
+  end: RunEnd,
+  coverage: Coverage | null = null,
+  checkpoint: PassCheckpoint | null = null,
+): Promise<void> {
+  crashPoint("before_checkpoint");
+  await db.transaction(run, (session) => writeEnd(session, db.names, run, { end, coverage, checkpoint }));
+  crashPoint("after_checkpoint");
+}
+
+async function writeEnd(
   session: Session,
   names: SchemaNames,
   run: RunRef,
@@ -160,7 +167,11 @@ function pastRunOf(row: RunRow): PastRun {
 }
 
 /** The last runs of a job, newest first. */
-export async function lastRuns(
+export function lastRuns(db: Db, job: string, limit: number): Promise<readonly PastRun[]> {
+  return db.transaction((session) => readLastRuns(session, db.names, job, limit));
+}
+
+async function readLastRuns(
   session: Session,
   names: SchemaNames,
   job: string,
@@ -172,33 +183,36 @@ export async function lastRuns(
 }
 
 /** What `status` shows of a job. */
-export async function jobStatus(session: Session, names: SchemaNames, job: string): Promise<JobStatus> {
-  const syncRun = tableId(names, "sync_run");
-  const [lastRun] = await lastRuns(session, names, job, 1);
-  const lastPass = await session.rows<RunRow>(sql`
+export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const syncRun = tableId(names, "sync_run");
+    const [lastRun] = await readLastRuns(session, names, job, 1);
+    const lastPass = await session.rows<RunRow>(sql`
     SELECT DISTINCT ON (split_part(shard, '/', 1)::bigint) ${runColumns} FROM ${syncRun}
     WHERE job = ${job} AND ${SHARD_COUNT} = split_part(${lastRun?.shard ?? "0/1"}, '/', 2)::bigint
     ORDER BY split_part(shard, '/', 1)::bigint, started_at DESC, run_id`);
-  // A pass of several shards is as old as the shard that succeeded longest ago.
-  const [success] = await session.rows<{ at: string | null }>(sql`
+    // A pass of several shards is as old as the shard that succeeded longest ago.
+    const [success] = await session.rows<{ at: string | null }>(sql`
     SELECT max(at) AS at FROM (
       SELECT min(at) AS at FROM (
         SELECT ${SHARD_COUNT} AS shards, max(finished_at) AS at FROM ${syncRun}
         WHERE job = ${job} AND status = 'succeeded' GROUP BY shard) AS s
       GROUP BY shards HAVING count(*) = shards) AS whole`);
-  const coverage = await readCoverage(session, names, job);
-  const rejects = await session.rows<{ code: string; count: number }>(sql`
+    const coverage = await readCoverage(session, names, job);
+    const rejects = await session.rows<{ code: string; count: number }>(sql`
     SELECT code, count(*) AS count FROM ${tableId(names, "reject")}
     WHERE job = ${job} AND resolved_at IS NULL GROUP BY code ORDER BY code`);
-  return {
-    job,
-    lastRun: lastRun ?? null,
-    lastPass: lastPass.map(pastRunOf),
-    lastSuccessAt: success?.at ?? null,
-    coverage,
-    openRejects: Object.fromEntries(rejects.map((row) => [row.code, row.count])),
-    holders: await readHolders(session, names, job),
-  };
+    return {
+      job,
+      lastRun: lastRun ?? null,
+      lastPass: lastPass.map(pastRunOf),
+      lastSuccessAt: success?.at ?? null,
+      coverage,
+      openRejects: Object.fromEntries(rejects.map((row) => [row.code, row.count])),
+      holders: await readHolders(session, names, job),
+    };
+  });
 }
 
 /**
@@ -226,14 +240,14 @@ async function readCoverage(
 }
 
 /** The view `table_freshness`. */
-export async function tableFreshness(
-  session: Session,
-  names: SchemaNames,
-): Promise<readonly TableFreshness[]> {
-  return session.rows<TableFreshness>(sql`
+export async function tableFreshness(db: Db): Promise<readonly TableFreshness[]> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    return session.rows<TableFreshness>(sql`
     SELECT table_name AS "tableName", last_success_at AS "lastSuccessAt", last_changed_at AS "lastChangedAt",
       safe_until AS "safeUntil"
     FROM ${tableId(names, "table_freshness")} ORDER BY table_name`);
+  });
 }
 
 /** Drops work tables of runs that are over; a running run's stays. */

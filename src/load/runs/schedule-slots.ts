@@ -1,56 +1,59 @@
+import type { Db } from "../db/db.ts";
+import { isMigrated } from "../db/setup.ts";
 import { sql } from "kysely";
-import type {
-  GrantedSlot,
-  KnownSlot,
-  SchedulerProcess,
-  ScheduleWarehouse,
-  SlotClaim,
-} from "../schedule-warehouse.ts";
+import type { GrantedSlot, KnownSlot, SchedulerProcess, SlotClaim, SlotEnd } from "./slots.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
-import type { Session } from "../db/session.ts";
 
-type SlotEnds = Parameters<ScheduleWarehouse["endSlots"]>[1];
+/** Ends of slots; a null status releases the slot. */
+type SlotEnds = readonly { readonly job: string; readonly slot: string; readonly status: SlotEnd | null }[];
 
 const slotTable = (names: SchemaNames) => tableId(names, "schedule_slot");
 
 /** Notes since when jobs are watched. */
 export async function watchJobs(
-  session: Session,
-  names: SchemaNames,
+  db: Db,
   jobs: readonly string[],
   sinceAt: string,
   by: SchedulerProcess,
 ): Promise<void> {
-  const table = slotTable(names);
-  await session.change(sql`
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const table = slotTable(names);
+    await session.change(sql`
     INSERT INTO ${table} (job, slot, due_at, status, owner, host, pid, attempts, claimed_at, expires_at, ended_at, _synced_at)
     SELECT job, 'first', ${sinceAt}::timestamptz, 'watched', ${by.owner}, ${by.host}, ${by.pid}, 0, now(), now(), now(), now()
     FROM unnest(${jobs}::text[]) AS j(job) WHERE NOT EXISTS (SELECT FROM ${table} AS s WHERE s.job = j.job)
     ON CONFLICT DO NOTHING`);
+  });
 }
 
 /** The newest slot of each job. */
-export function newestSlots(session: Session, names: SchemaNames): Promise<readonly KnownSlot[]> {
-  return session.rows<KnownSlot>(sql`
+export async function newestSlots(db: Db): Promise<readonly KnownSlot[]> {
+  if (!(await isMigrated(db))) return [];
+  const { names } = db;
+  return db.transaction(async (session) => {
+    return session.rows<KnownSlot>(sql`
     SELECT DISTINCT ON (job) job, slot, due_at AS "dueAt", status, run_id AS "runId", ended_at AS "endedAt",
       ended_at IS NULL AND expires_at > clock_timestamp() AS "isHeld"
     FROM ${slotTable(names)} ORDER BY job, due_at DESC, claimed_at DESC, slot`);
+  });
 }
 
 /** Claims slots; all who claim in the same warehouse come one after the other. */
 export async function claimSlots(
-  session: Session,
-  names: SchemaNames,
+  db: Db,
   claims: readonly SlotClaim[],
   by: SchedulerProcess,
   lifeMs: number,
 ): Promise<readonly GrantedSlot[]> {
-  const table = slotTable(names);
-  await session.rows(
-    sql`SELECT pg_advisory_xact_lock(hashtextextended(${JSON.stringify(["person-etl schedule", names.ops])}, 0))`,
-  );
+  const { names } = db;
   const column = (name: keyof SlotClaim) => claims.map((claim) => claim[name]);
-  const granted = await session.rows<GrantedSlot>(sql`
+  return db.transaction(async (session) => {
+    const table = slotTable(names);
+    await session.rows(
+      sql`SELECT pg_advisory_xact_lock(hashtextextended(${JSON.stringify(["person-etl schedule", names.ops])}, 0))`,
+    );
+    const granted = await session.rows<GrantedSlot>(sql`
     INSERT INTO ${table} AS s (job, slot, due_at, run_id, status, owner, host, pid, attempts, claimed_at, expires_at, _synced_at)
     SELECT c.job, c.slot, c.due_at, c.run_id, 'claimed', ${by.owner}, ${by.host}, ${by.pid}, 1, at,
       at + ${lifeMs} * interval '1 millisecond', at
@@ -64,36 +67,33 @@ export async function claimSlots(
       run_id = coalesce(s.run_id, excluded.run_id), _synced_at = excluded._synced_at
       WHERE s.ended_at IS NULL AND s.expires_at <= excluded.claimed_at
     RETURNING job, slot, run_id AS "runId"`);
-  await session.change(sql`
+    await session.change(sql`
     UPDATE ${table} AS s SET status = 'missed', ended_at = clock_timestamp(), _synced_at = clock_timestamp()
     FROM unnest(${granted.map(({ job }) => job)}::text[], ${granted.map(({ slot }) => slot)}::text[]) AS g(job, slot)
     WHERE s.job = g.job AND s.slot <> g.slot AND s.ended_at IS NULL`);
-  return granted;
+    return granted;
+  });
 }
 
 /** A scheduler's sign of life. */
-export async function renewSlots(
-  session: Session,
-  names: SchemaNames,
-  owner: string,
-  lifeMs: number,
-): Promise<void> {
-  await session.change(sql`
+export async function renewSlots(db: Db, owner: string, lifeMs: number): Promise<void> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    await session.change(sql`
     UPDATE ${slotTable(names)} SET expires_at = clock_timestamp() + ${lifeMs} * interval '1 millisecond',
       _synced_at = clock_timestamp() WHERE owner = ${owner} AND ended_at IS NULL`);
+  });
 }
 
 /** Notes how slots ended, or gives them back. */
-export async function endSlots(
-  session: Session,
-  names: SchemaNames,
-  owner: string,
-  ends: SlotEnds,
-): Promise<void> {
-  await session.change(sql`
+export async function endSlots(db: Db, owner: string, ends: SlotEnds): Promise<void> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    await session.change(sql`
     UPDATE ${slotTable(names)} AS s SET status = coalesce(e.status, 'given_back'), expires_at = clock_timestamp(),
       ended_at = CASE WHEN e.status IS NOT NULL THEN clock_timestamp() END, _synced_at = clock_timestamp()
     FROM unnest(${ends.map(({ job }) => job)}::text[], ${ends.map(({ slot }) => slot)}::text[],
       ${ends.map(({ status }) => status)}::text[]) AS e(job, slot, status)
     WHERE s.job = e.job AND s.slot = e.slot AND s.owner = ${owner} AND s.ended_at IS NULL`);
+  });
 }

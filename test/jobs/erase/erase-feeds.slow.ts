@@ -93,27 +93,6 @@ test("whoever is erased while a push is under way ends up in no segment and no t
   }
 });
 
-test("a push that puts somebody back before the erasure is noted doesn't keep them in the segment", async () => {
-  const { world, pids } = await startVips();
-  const [pid = ""] = pids;
-  await world.run({ jobs: ["vip_push"] });
-  const services = await world.services();
-  const { warehouse } = services;
-  const { found } = await planErasure(services, { pids: [pid], emails: [], rows: [] });
-  const noteErasure: typeof warehouse.noteErasure = async (...erasure) => {
-    await world.run({ jobs: ["vip_push"], fullRefresh: true });
-    expect(await membersOf(world, "VIP customers")).toContain(pid);
-    return await warehouse.noteErasure(...erasure);
-  };
-  const { left } = await carryOutErasure(
-    { ...services, warehouse: { ...warehouse, noteErasure } },
-    found,
-    () => leaveSegments(services, found.people.pids),
-  );
-  expect(left).toEqual({ segments: 1, removed: 2 });
-  expect(await membersOf(world, "VIP customers")).toEqual(pids.slice(1));
-});
-
 test("whoever is erased stands in no list that a killed run has left behind", async () => {
   const { world, pids } = await startVips();
   expect((await world.run()).status).toBe("succeeded");

@@ -145,8 +145,8 @@ describe("a plan", () => {
       rows: 100,
       config: configOf(jobs, "budgets: { enrich: { per_day: 120, per_month: 2000 } }"),
     });
-    const { config, warehouse } = await world.services();
-    const fresh = await planJobs({ config, warehouse, clock: systemClock }, []);
+    const { config, db } = await world.services();
+    const fresh = await planJobs({ config, db, clock: systemClock }, []);
     expect(fresh.budgets).toEqual([
       { budget: "enrich", period: "day", limit: 120, used: 0, left: 120 },
       { budget: "enrich", period: "month", limit: 2000, used: 0, left: 2000 },
@@ -162,7 +162,7 @@ describe("a plan", () => {
     });
     const report = await world.run();
     expect(report.jobs.map((job) => job.records_sent)).toEqual([toSend, 120 - toSend]);
-    const spent = await planJobs({ config, warehouse, clock: systemClock }, []);
+    const spent = await planJobs({ config, db, clock: systemClock }, []);
     expect(spent.budgets[0]).toEqual({ budget: "enrich", period: "day", limit: 120, used: 120, left: 0 });
     expect(spent.jobs[1]).toMatchObject({
       budget_left: 0,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { decideSending, type SendCase } from "../../../src/jobs/lookup/decide.ts";
 import { type Shard, wholeInput } from "../../../src/jobs/shard.ts";
-import type { PastRun } from "../../../src/load/warehouse.ts";
+import type { PastRun } from "../../../src/load/lookup.ts";
 import { countsOf, pastRun } from "../support.ts";
 
 const confirmAbove = { records: 10_000, ratio: 0.2 };

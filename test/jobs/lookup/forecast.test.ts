@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ServiceConfig } from "../../../src/config/config.ts";
 import type { Cap } from "../../../src/jobs/lookup/caps.ts";
 import { forecastOf, forecastText } from "../../../src/jobs/lookup/forecast.ts";
-import type { LookupCounts } from "../../../src/load/warehouse.ts";
+import type { LookupCounts } from "../../../src/load/lookup.ts";
 import { countsOf, enrichJob } from "../support.ts";
 
 const night: LookupCounts = countsOf({

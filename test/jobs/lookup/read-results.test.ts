@@ -4,7 +4,7 @@ import { bindLookup } from "../../../src/jobs/lookup/lookup-types.ts";
 import { DriftLog } from "../../../src/schemas/drift.ts";
 import type { JsonObject } from "../../../src/schemas/flatten.ts";
 import type { LookupJobConfig } from "../../../src/config/config.ts";
-import type { PersonUpdate } from "../../../src/load/warehouse.ts";
+import type { PersonUpdate } from "../../../src/load/lookup.ts";
 import { personFields, personLists } from "../../../src/schemas/person.ts";
 import { enrichJob, recordOf, resolveJob, validateJob } from "../support.ts";
 
@@ -29,11 +29,9 @@ const attempt = {
 function read(job: LookupJobConfig, result: JsonObject) {
   let person: PersonUpdate | null = null;
   const bound = bindLookup(job);
-  const readResult = resultReader(bound, {
-    preparePerson(update) {
-      person = update;
-      return { pid: update.servicePid };
-    },
+  const readResult = resultReader(bound, (update) => {
+    person = update;
+    return { pid: update.servicePid };
   });
   const drift = new DriftLog(bound.endpoint.name);
   const answeredAt = "2026-11-21T01:00:01.123456+00:00";

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { EnrichJobConfig, LookupJobConfig } from "../../../src/config/config.ts";
 import { lookupSpecOf, plainRequest } from "../../../src/jobs/lookup/lookup-spec.ts";
-import type { LookupCounts, LookupSpec } from "../../../src/load/warehouse.ts";
+import type { LookupCounts, LookupSpec } from "../../../src/load/lookup.ts";
 import { openPostgresPlace } from "../../load/postgres-place.ts";
 import { type Night, type Responder, runNight } from "../../load/suite/nights.ts";
 import { clear, type Place } from "../../load/suite/place.ts";

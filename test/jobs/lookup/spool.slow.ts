@@ -86,9 +86,11 @@ describe("the spool of a run", () => {
         },
       ]);
     }
-    const elsewhere = { readIdentity: async () => "another warehouse" };
+    const elsewhere = (await startWorld({ rows: 1, config: enrichOnly })).warehouse;
+    await elsewhere.migrate();
+    await elsewhere.writeServiceHost("elsewhere:443", { replace: false });
     world.configure(configOf(enrichOnly));
-    expect((await reportWaiting(await world.config(), elsewhere)).remarks).toMatchObject([
+    expect((await reportWaiting(await world.config(), elsewhere.db)).remarks).toMatchObject([
       { path: content?.folder, message: expect.stringContaining("to another warehouse") },
     ]);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { countSettled, createTally, findLeak, type Settled } from "../../../src/jobs/lookup/tally.ts";
-import type { Outcome } from "../../../src/load/warehouse.ts";
+import type { Outcome } from "../../../src/load/lookup.ts";
 import { countsOf, recordOf } from "../support.ts";
 import * as fc from "../../support/fast-check.ts";
 

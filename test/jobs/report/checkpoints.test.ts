@@ -143,7 +143,10 @@ test("a stream that a job doesn't go by is refused, and those are told that it d
 test("keys that aren't named stay as they are stored", async () => {
   const world = await startJobs(["push", "members", "resolve"]);
   const stored = async (job: string, stream: string) => {
-    const { checkpoints } = await readCheckpointReport(world.warehouse, findJob(await world.config(), job));
+    const { checkpoints } = await readCheckpointReport(
+      world.warehouse.db,
+      findJob(await world.config(), job),
+    );
     return checkpoints.find((checkpoint) => checkpoint.stream === stream)?.cursor;
   };
   const push = await stored("push", "segment");
@@ -250,7 +253,7 @@ test("while a process runs the job its checkpoints stay, and who has it is told"
     /searches is run by another process: run running .*Its checkpoints stay as they are/u,
   );
   expect(String(error)).not.toContain("--wait");
-  const stored = () => readCheckpointReport(world.warehouse, job);
+  const stored = () => readCheckpointReport(world.warehouse.db, job);
   expect((await stored()).checkpoints).toEqual([]);
   if (hold.kind === "held") await hold.held.release();
   await move();

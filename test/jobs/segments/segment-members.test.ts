@@ -5,7 +5,7 @@ import { moveCheckpoints } from "../../../src/jobs/report/checkpoints.ts";
 import { planJobs } from "../../../src/jobs/report/plan.ts";
 import type { RunReport } from "../../../src/jobs/run.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
-import type { Warehouse } from "../../../src/load/warehouse.ts";
+import type { Warehouse } from "../../support/bound-load.ts";
 import {
   expectExact,
   expectSoundHistory,
@@ -344,7 +344,7 @@ test("calls whose commit failed stand in the ledger all the same", async () => {
       return options.segmentId === SEGMENT ? { ...sweep, add: () => Promise.reject(lost) } : sweep;
     },
   };
-  const report = jobOf(await world.run({}, { warehouse: failing }), "vip_members");
+  const report = jobOf(await world.run({}, { db: failing.db }), "vip_members");
   expect([report.error?.code, report.requests]).toEqual(["work_table_lost", 2]);
   expect(
     await world.rows(
@@ -371,7 +371,7 @@ test("a warehouse that is gone when a checkpoint is to be read is waited for", a
       throw new StopRunError("database_unreachable", "The warehouse can't be used.");
     },
   };
-  const report = await world.run({}, { warehouse: unsteady });
+  const report = await world.run({}, { db: unsteady.db });
   expect(report.jobs.map(({ status }) => status)).toEqual(["succeeded", "succeeded"]);
   expect([failed.size, reads]).toEqual([2, 6]);
   expect(await world.rows(syncs)).toMatchObject([{ current_size: "6000" }, { current_size: "0" }]);

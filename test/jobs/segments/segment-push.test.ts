@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import { StopJobError } from "../../../src/errors.ts";
 import { planJobs } from "../../../src/jobs/report/plan.ts";
 import { inspectInputs } from "../../../src/jobs/verify-inputs.ts";
-import type { SegmentPush } from "../../../src/load/push-warehouse.ts";
-import type { Warehouse } from "../../../src/load/warehouse.ts";
+import type { SegmentPush } from "../../../src/load/feeds/push.ts";
+import type { Warehouse } from "../../support/bound-load.ts";
 import { startRecordingProxy } from "../lookup/recording-proxy.ts";
 import { configOf, jobOf, startWorld, unaccountedRows, type World } from "../world.ts";
 
@@ -70,7 +70,7 @@ function during(
       return { ...push, ...(await hook(push)) };
     },
   };
-  return { warehouse };
+  return { db: warehouse.db };
 }
 
 /** Runs the push alone, and sees that its books add up. */
@@ -211,7 +211,7 @@ test.each([
   const { world } = await startPush();
   world.configure(configOf(`\n  vip_push: { type: segment_push, name: VIP, sql: '${sql}' }`));
   const found = await world.config();
-  const { problems } = await inspectInputs(found, world.warehouse, found.jobs);
+  const { problems } = await inspectInputs(found, world.warehouse.db, found.jobs);
   expect(problems).toEqual([
     {
       path: "jobs.vip_push.sql",

@@ -1,6 +1,6 @@
 import type { MemberPage, PageMember } from "../../../src/extract/segment-page.ts";
 import type { AnsweredPage, SweepParts } from "../../../src/jobs/segments/sweep-members.ts";
-import type { ProvenSpan, SeenMember } from "../../../src/load/segment-warehouse.ts";
+import type { ProvenSpan, SeenMember } from "../../../src/load/feeds/segments.ts";
 import type { Random } from "../../support/seeded-random.ts";
 
 const START_MS = Date.parse("2026-01-01T00:00:00Z");

@@ -6,7 +6,7 @@ import type {
   LedgerEntry,
   RunRef,
   SendingLimits,
-} from "../../../src/load/warehouse.ts";
+} from "../../../src/load/lookup.ts";
 import { callOf, commitOf, holdShard, matchAll, rejectOf, recordsOf, runNight, runOf } from "./nights.ts";
 import { looseRecord } from "./person-updates.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";

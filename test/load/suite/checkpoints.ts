@@ -21,7 +21,7 @@ function servicesOf({ warehouse }: Place): Parameters<typeof moveCheckpoints>[0]
   return {
     // Only what a lock and these jobs need.
     config: { jobs: [free, busy], lockLifeMs: 3_600_000 } as unknown as Config,
-    warehouse,
+    db: warehouse.db,
     clock: systemClock,
     log: silentLog,
     signal: new AbortController().signal,
@@ -37,7 +37,7 @@ export function describeCheckpoints(getPlace: GetPlace): void {
     test("are moved and forgotten by hand, while nobody runs the job", async () => {
       const place = getPlace();
       const services = servicesOf(place);
-      const shown = async () => (await readCheckpointReport(place.warehouse, free)).checkpoints;
+      const shown = async () => (await readCheckpointReport(place.warehouse.db, free)).checkpoints;
       expect(await shown()).toEqual([]);
       const next = { next: "2026-11-01" };
       const move = await givenCheckpoint(services, free, "history", next);
@@ -49,7 +49,7 @@ export function describeCheckpoints(getPlace: GetPlace): void {
       expect(await shown()).toEqual([]);
       const refused = moveCheckpoints(services, busy, "by hand", async () => [move]);
       await expect(refused).rejects.toMatchObject({ code: "locked" });
-      expect((await readCheckpointReport(place.warehouse, busy)).checkpoints).toEqual([]);
+      expect((await readCheckpointReport(place.warehouse.db, busy)).checkpoints).toEqual([]);
     });
 
     test("of an input with a value that its column can't have count as none, and are mended", async () => {

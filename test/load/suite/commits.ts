@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { LookupCommit } from "../../../src/load/warehouse.ts";
+import type { LookupCommit } from "../../../src/load/lookup.ts";
 import type { Drift } from "../../../src/schemas/drift.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
 import { begin, callOf, commitOf, countersOf, endOf, matchAll, rejectOf, runNight, runOf } from "./nights.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { LookupSpec } from "../../../src/load/warehouse.ts";
+import type { LookupSpec } from "../../../src/load/lookup.ts";
 import { addPeople, DAY_MS, enrichSpec, makePeople, people } from "./people.ts";
 import { gist, matchAll, runNight } from "./nights.ts";
 import { columnOf, type GetPlace, type Place } from "./place.ts";

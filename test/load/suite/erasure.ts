@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { KnownBy, RowsByTable } from "../../../src/load/erasure-warehouse.ts";
+import type { KnownBy, RowsByTable } from "../../../src/load/erasure/people.ts";
 import { tables } from "../../../src/schemas/registry.ts";
 import {
   begin,

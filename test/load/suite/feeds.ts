@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { FeedUpsert } from "../../../src/load/feed-warehouse.ts";
-import type { SeenMember } from "../../../src/load/segment-warehouse.ts";
-import type { RunRef } from "../../../src/load/warehouse.ts";
+import type { FeedUpsert } from "../../../src/load/feeds/feed-commit.ts";
+import type { SeenMember } from "../../../src/load/feeds/segments.ts";
+import type { RunRef } from "../../../src/load/lookup.ts";
 import { erase, findTracesAnywhere } from "./erasure.ts";
 import { DAY, feedCommit, member, SEGMENT } from "./feed-commits.ts";
 import { callOf, runOf } from "./nights.ts";

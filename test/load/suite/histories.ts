@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { DueReason, LookupSpec } from "../../../src/load/warehouse.ts";
+import type { DueReason, LookupSpec } from "../../../src/load/lookup.ts";
 import { DAY_MS, enrichSpec, people, resolveSpec } from "./people.ts";
 import { gist, type Reply, runNight } from "./nights.ts";
 import { clear, type GetPlace, type Place } from "./place.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { InputSource } from "../../../src/load/warehouse.ts";
+import type { InputSource } from "../../../src/load/lookup.ts";
 import { enrichSpec, makePeople, people, validateSpec } from "./people.ts";
 import { commitOf, gist, matchAll, recordsOf, runNight, runOf } from "./nights.ts";
 import { columnOf, type GetPlace } from "./place.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { LookupSpec } from "../../../src/load/warehouse.ts";
+import type { LookupSpec } from "../../../src/load/lookup.ts";
 import { begin, matchAll, runNight } from "./nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./people.ts";
 import { columnOf, type GetPlace, type Place } from "./place.ts";

@@ -12,8 +12,8 @@ import type {
   PersonUpdate,
   RunEnd,
   RunRef,
-  Warehouse,
-} from "../../../src/load/warehouse.ts";
+} from "../../../src/load/lookup.ts";
+import type { Warehouse } from "../../support/bound-load.ts";
 import type { Cell } from "../../../src/schemas/convert.ts";
 import { type RunCounter, runCounters } from "../../../src/schemas/ops.ts";
 import type { Place } from "./place.ts";

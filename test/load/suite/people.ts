@@ -1,4 +1,4 @@
-import type { InputSource, LookupSpec } from "../../../src/load/warehouse.ts";
+import type { InputSource, LookupSpec } from "../../../src/load/lookup.ts";
 import type { Place } from "./place.ts";
 
 /** Milliseconds of a day. */

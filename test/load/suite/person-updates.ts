@@ -1,4 +1,4 @@
-import type { LookupRecord, LookupSpec, PersonUpdate } from "../../../src/load/warehouse.ts";
+import type { LookupRecord, LookupSpec, PersonUpdate } from "../../../src/load/lookup.ts";
 import { DriftLog } from "../../../src/schemas/drift.ts";
 import { enrichEndpoint } from "../../../src/schemas/enrich.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../../src/schemas/flatten.ts";

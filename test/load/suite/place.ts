@@ -1,4 +1,4 @@
-import type { Warehouse } from "../../../src/load/warehouse.ts";
+import type { Warehouse } from "../../support/bound-load.ts";
 import { tables } from "../../../src/schemas/registry.ts";
 import { holdJobs, noteHeld } from "./nights.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { SegmentPush } from "../../../src/load/push-warehouse.ts";
-import type { RunRef } from "../../../src/load/warehouse.ts";
+import type { SegmentPush } from "../../../src/load/feeds/push.ts";
+import type { RunRef } from "../../../src/load/lookup.ts";
 import { erase, findTracesAnywhere } from "./erasure.ts";
 import { feedCommit } from "./feed-commits.ts";
 import { callOf, runOf } from "./nights.ts";

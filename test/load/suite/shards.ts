@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { LookupSpec } from "../../../src/load/warehouse.ts";
+import type { LookupSpec } from "../../../src/load/lookup.ts";
 import { addPeople, enrichSpec, makePeople, people, validateSpec } from "./people.ts";
 import {
   begin,

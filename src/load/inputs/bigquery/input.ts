@@ -3,7 +3,7 @@ import { BLANKS, fieldsTaken, listFields } from "../input-fields.ts";
 import { lookAt, settingOf } from "../input-hints.ts";
 import type { RecentBound } from "../../due/pass-checkpoint.ts";
 import type { InputSource, Part } from "../input-source.ts";
-import type { LookupType } from "../../warehouse.ts";
+import type { LookupType } from "../../lookup.ts";
 import { BigQueryFailure } from "../../../bigquery/failure.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../../bigquery/names.ts";
 import { withoutSemicolon } from "./query-text.ts";

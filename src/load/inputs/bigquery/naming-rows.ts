@@ -1,6 +1,6 @@
 import { BLANKS } from "../input-fields.ts";
 import { quoteLiteral } from "../../../bigquery/names.ts";
-import type { KnownBy } from "../../erasure-warehouse.ts";
+import type { KnownBy } from "../../erasure/people.ts";
 import type { NamingRow } from "../foreign-database.ts";
 import type { InputSource } from "../input-source.ts";
 import { describeColumns, partsOf, rawSelect } from "./input.ts";

@@ -1,6 +1,6 @@
-import type { Cell } from "../schemas/convert.ts";
-import type { Drift } from "../schemas/drift.ts";
-import type { CounterDelta, LedgerEntry, RunRef } from "./ledger/books.ts";
+import type { Cell } from "../../schemas/convert.ts";
+import type { Drift } from "../../schemas/drift.ts";
+import type { CounterDelta, LedgerEntry, RunRef } from "../ledger/books.ts";
 
 /** Marks rows that a feed no longer shows. */
 export interface MissingRows {
@@ -72,16 +72,4 @@ export interface StoredCheckpoint {
   readonly cursor: unknown;
   readonly updatedAt: string;
   readonly runId: string;
-}
-
-/** What a warehouse does for feeds. */
-export interface FeedWarehouse {
-  /** Checkpoints of a job, by stream; empty before the first migration. */
-  readCheckpoints(job: string): Promise<readonly StoredCheckpoint[]>;
-  /**
-   * Writes rows, checkpoints, ledger, drift and counters in one transaction. `_synced_at` moves only where a row changes.
-   * Repeating a commit whose reply was lost changes nothing, and tells what the first one did. The results are those of the
-   * upserts, in their order.
-   */
-  commitFeed(commit: FeedCommit): Promise<readonly UpsertResult[]>;
 }

@@ -1,4 +1,4 @@
-import type { RowKey } from "./erasure-warehouse.ts";
+import type { RowKey } from "../erasure/people.ts";
 
 /** Which rejects are meant; an empty list means all. */
 export interface RejectFilter {
@@ -38,19 +38,4 @@ export interface RejectRetry {
   readonly due: number;
   /** Of them those that were resolved, because the next run looks at them anyway and rejects them anew if need be. */
   readonly resolved: number;
-}
-
-/** The records that could not be processed. */
-export interface RejectWarehouse {
-  /** Rejects by job and cause, most first; none before the first migration. With `all` also those that are resolved. */
-  countRejects(filter: RejectFilter, options: { readonly all: boolean }): Promise<readonly RejectGroup[]>;
-  /** The newest of them, at most so many. */
-  listRejects(
-    filter: RejectFilter,
-    options: { readonly all: boolean; readonly limit: number },
-  ): Promise<readonly StoredReject[]>;
-  /** Makes the rows of open rejects due again: the next run of their job reads and sends them as they are then. */
-  retryRejects(filter: RejectFilter): Promise<RejectRetry>;
-  /** Resolves open rejects; their rows stay as they are and are not sent before they change. Returns how many. */
-  dropRejects(filter: RejectFilter): Promise<number>;
 }

@@ -2,30 +2,20 @@ import type { Cell } from "../schemas/convert.ts";
 import type { Drift } from "../schemas/drift.ts";
 import type { FlatList } from "../schemas/flatten.ts";
 import type { RunCounter } from "../schemas/ops.ts";
-import type { Problem } from "../errors.ts";
-import type { AlertWarehouse } from "./alert-warehouse.ts";
-import type { RetentionWarehouse } from "./retention-warehouse.ts";
-import type { ScheduleWarehouse } from "./schedule-warehouse.ts";
 import type { CounterDelta, LedgerEntry, RunRef } from "./ledger/books.ts";
-import type { ErasureWarehouse } from "./erasure-warehouse.ts";
+import type { PassCheckpoint } from "./due/pass-cursor.ts";
 import type { InputSource } from "./inputs/input-source.ts";
-import type { FeedWarehouse } from "./feed-warehouse.ts";
-import type { PushWarehouse } from "./push-warehouse.ts";
-import type { SegmentWarehouse } from "./segment-warehouse.ts";
-import type { RejectWarehouse } from "./reject-warehouse.ts";
-import type { UsageWarehouse } from "./usage-warehouse.ts";
 
-export type { CheckpointMove } from "./feed-warehouse.ts";
+export type { CheckpointMove } from "./feeds/feed-commit.ts";
 export type { CounterDelta, LedgerEntry, RunRef } from "./ledger/books.ts";
-export type { ErasureWarehouse, KnownBy, RowKey, RowsByTable } from "./erasure-warehouse.ts";
+export type { KnownBy, RowKey, RowsByTable } from "./erasure/people.ts";
 export type { InputSource } from "./inputs/input-source.ts";
 export type {
   RejectFilter,
   RejectGroup,
   RejectRetry,
-  RejectWarehouse,
   StoredReject,
-} from "./reject-warehouse.ts";
+} from "./runs/reject-filter.ts";
 
 /** Which endpoint's answers a lookup job keeps. */
 export type LookupType = "resolve" | "validate_emails" | "enrich";
@@ -152,6 +142,8 @@ export interface LookupSelection {
   readonly counts: LookupCounts;
   /** Warehouse rows that the selection itself wrote. */
   readonly rowsWritten: number;
+  /** Checkpoint to store once everything due was answered; null for a shard. */
+  readonly checkpoint: PassCheckpoint | null;
   /**
    * Pages of distinct records, ordered by content hash.
    * @param within does the reading of each page, which may be repeated.
@@ -423,94 +415,4 @@ export interface TableFreshness {
   readonly lastSuccessAt: string | null;
   readonly lastChangedAt: string | null;
   readonly safeUntil: string | null;
-}
-
-/**
- * A data warehouse. The same behaviour in every one: a commit is all or nothing, applying the same answer twice changes
- * nothing, an older answer never replaces a newer one, unchanged rows aren't rewritten. Whatever is asked for a run
- * throws a LockLostError and leaves nothing behind once the run's lock has been released or taken over.
- */
-export interface Warehouse
-  extends ScheduleWarehouse,
-    AlertWarehouse,
-    RetentionWarehouse,
-    FeedWarehouse,
-    SegmentWarehouse,
-    PushWarehouse,
-    ErasureWarehouse,
-    RejectWarehouse,
-    UsageWarehouse {
-  /** For messages: kind, place and schemas, without a secret. */
-  readonly description: string;
-  /** Looks at rights and versions without changing anything. */
-  check(): Promise<readonly CheckLine[]>;
-  /** What is wrong with an input's table, query, columns or types; touches nothing. */
-  checkInput(input: InputSource): Promise<readonly Problem[]>;
-  /** Whether a text is a value of an input's cursor; reads no row. */
-  isCursorValue(input: InputSource, value: string): Promise<boolean>;
-  /** Whether the schemas and tables exist; false before the first migration. */
-  isMigrated(): Promise<boolean>;
-  /** Creates or upgrades the tables; returns the names of migrations that ran. */
-  migrate(): Promise<readonly string[]>;
-  /** The DDL that `migrate` would run on an empty warehouse. */
-  printDdl(): Promise<string>;
-  /** Host that this warehouse was filled from; null before the first run. */
-  readServiceHost(): Promise<string | null>;
-  /** Tells this warehouse from every other one, whatever its address; null before the first run. */
-  readIdentity(): Promise<string | null>;
-  /** Records the host; with `replace` also over another one (`migrate --accept-service`). */
-  writeServiceHost(serviceHost: string, options: { replace: boolean }): Promise<void>;
-
-  /** Counts what is due, without changing anything; works before the first migration too. */
-  planLookup(spec: LookupSpec): Promise<LookupCounts>;
-  /** Freezes what is due in a work table, rejects unusable rows, reuses fresh answers: one transaction. */
-  selectLookup(spec: LookupSpec, run: RunRef): Promise<LookupSelection>;
-  /** Brings a person into the warehouse's own form; synchronous and pure. `answeredAt` is the age of its values. */
-  preparePerson(update: PersonUpdate, answeredAt: string): PreparedPerson;
-  /** Commits what a group of calls left behind: rows, state, rejects, ledger, drift and counters together. */
-  commitLookup(commit: LookupCommit): Promise<CommitResult>;
-  /**
-   * Reserves a call's records in all budgets that they count in, before it is sent: durable once this resolves. The call
-   * stands in the ledger as under way until its outcome is noted (by `commitLookup` or `recordAttempts`), which gives the
-   * records back if nothing was charged. Calls of one call id are reserved once.
-   */
-  reserveCall(run: RunRef, call: CallReservation): Promise<CallGrant>;
-  /** Notes the outcome of attempts that left no rows. */
-  recordAttempts(run: RunRef, entries: readonly LedgerEntry[], counters: CounterDelta): Promise<void>;
-  /** What counts in the budgets of the present day and month, by the warehouse's clock; empty before the first migration. */
-  budgetUse(): Promise<readonly BudgetUse[]>;
-  /** What each job sent on each of so many days, today included, newest first; empty before the first migration. */
-  ledgerDays(days: number): Promise<readonly LedgerDay[]>;
-  /** Records that this job has reserved in runs of this id. */
-  runUse(run: RunRef): Promise<RunUse>;
-
-  /**
-   * Gets a job (or a shard) for a process. A holder that has expired or is dead is taken over: what it has under way is
-   * ended, unless it is being committed, which is waited for; and its run is closed as failed.
-   */
-  acquireLock(request: LockRequest): Promise<LockReply>;
-  /** The sign of life of a run: its lock lives `lifeMs` from now on. False when it is lost. */
-  renewLock(run: RunRef, lifeMs: number): Promise<boolean>;
-  /** Gives the lock back; does nothing when it is lost. */
-  releaseLock(run: RunRef): Promise<void>;
-
-  /** Notes the start of a job's run. */
-  beginRun(run: RunRef): Promise<void>;
-  /** Notes how many rows are due, before anything is sent. */
-  recordDue(run: RunRef, recordsDue: number): Promise<void>;
-  /** Notes the end, and how much of the input has an answer. */
-  endRun(run: RunRef, end: RunEnd, coverage: Coverage | null): Promise<void>;
-  /** The last runs of a job that got as far as asking for confirmation or further, newest first. */
-  lastRuns(job: string, limit: number): Promise<readonly PastRun[]>;
-
-  /** What `status` shows. */
-  jobStatus(job: string): Promise<JobStatus>;
-  tableFreshness(): Promise<readonly TableFreshness[]>;
-  /** Creates a table of sample rows unless it exists; returns whether it was made. For the sandbox. */
-  createSampleTable(
-    input: InputSource,
-    columns: readonly { readonly name: string; readonly type: "bigint" | "text" | "timestamptz" }[],
-    rows: Iterable<readonly Cell[]>,
-  ): Promise<boolean>;
-  close(): Promise<void>;
 }

@@ -1,6 +1,5 @@
-import type { Cell } from "../schemas/convert.ts";
-import type { RunRef } from "./ledger/books.ts";
-import type { FeedCommit } from "./feed-warehouse.ts";
+import type { Cell } from "../../schemas/convert.ts";
+import type { FeedCommit } from "./feed-commit.ts";
 
 /** Members as one or several answers showed them. */
 export interface SeenMember {
@@ -85,13 +84,4 @@ export interface StoredSegment {
   readonly knownMembers: number | null;
   /** Members whom that look didn't show, and who were not proven to be gone. */
   readonly removalsPending: number | null;
-}
-
-/** What a warehouse does for the members of segments. */
-export interface SegmentWarehouse {
-  /** Empty before the migration that makes their tables. */
-  readSegments(): Promise<readonly StoredSegment[]>;
-  memberCounts(segmentId: string): Promise<MemberCounts>;
-  /** Begins to read all pages of a segment; drops what an earlier sweep of the same job and segment left behind. */
-  openSweep(run: RunRef, options: SweepOptions): Promise<MemberSweep>;
 }

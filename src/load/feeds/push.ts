@@ -1,6 +1,5 @@
-import type { RunRef } from "./ledger/books.ts";
-import type { FeedCommit } from "./feed-warehouse.ts";
-import type { InputSource } from "./inputs/input-source.ts";
+import type { FeedCommit } from "./feed-commit.ts";
+import type { InputSource } from "../inputs/input-source.ts";
 
 /** What a query gives, beside what is known of the segment. */
 export interface PushCounts {
@@ -90,12 +89,4 @@ export interface PlannedPush extends PushCounts {
   readonly newcomers: number;
   /** Adds of an earlier run of which nobody knows what came of them; those that are wanted are part of `toAdd`. */
   readonly uncertain: number;
-}
-
-/** What a warehouse does for jobs that fill segments. */
-export interface PushWarehouse {
-  /** Counts what a push would change, without changing anything; works before the first migration too. */
-  planPush(plan: PushPlan): Promise<PlannedPush>;
-  /** Freezes what a query gives in a work table. */
-  openPush(run: RunRef, options: PushOptions): Promise<SegmentPush>;
 }

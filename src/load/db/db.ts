@@ -1,0 +1,134 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type pg from "pg";
+import PQueue from "p-queue";
+import { type LatestCommits, rememberCommits } from "../answers/latest-commits.ts";
+import { type OpenLoads, trackLoads } from "../answers/open-loads.ts";
+import { createRowStore, type RowStore } from "../answers/row-store.ts";
+import type { ReadErasureSecret } from "../erasure/suppression.ts";
+import type { ForeignDatabase, ForeignDatabases } from "../inputs/foreign-database.ts";
+import type { InputSource } from "../inputs/input-source.ts";
+import type { RunRef } from "../ledger/books.ts";
+import { explainFailure } from "./explain-failure.ts";
+import type { SchemaNames } from "./names.ts";
+import { CommitInDoubtError, withRetries } from "./recovery.ts";
+import { inRunTransaction } from "./run-transaction.ts";
+import { inTransaction, openPool, type Session } from "./session.ts";
+
+/** Work of one transaction; `attempt` counts from 1. Repeated after conflicts and lost connections. */
+export type Work<Result> = (session: Session, attempt: number) => Promise<Result>;
+
+/** Options of a run's transaction. */
+export interface RunOptions {
+  /** `_run_id` of the rows, if they belong to another run than the one that holds the lock. */
+  readonly rowsRunId?: string;
+}
+
+/** The Postgres database that is the place of record. Every function of this room takes it first. */
+export interface Db {
+  /** Host, port, database and schemas, for messages; no secret. */
+  readonly description: string;
+  readonly names: SchemaNames;
+  readonly pool: pg.Pool;
+  /** A connection for locks that work never holds up. */
+  readonly lockPool: pg.Pool;
+  readonly readErasureSecret: ReadErasureSecret;
+  /** Loads under way in this process. */
+  readonly openLoads: OpenLoads;
+  readonly latestFeeds: LatestCommits<unknown>;
+  /** Limits how many reservations wait for the same rows at a time. */
+  readonly reservations: PQueue;
+  readonly storeRows: RowStore;
+  /** Runs work in one transaction; explains what fails. Also ends with the run's fence if a run is given. */
+  transaction<Result>(work: Work<Result>): Promise<Result>;
+  transaction<Result>(run: RunRef, work: Work<Result>, options?: RunOptions): Promise<Result>;
+  /** Runs work in a transaction that is rolled back. */
+  preview<Result>(work: Work<Result>): Promise<Result>;
+  /** Runs short work of a lock on a connection with time-outs; not repeated. */
+  lockTransaction<Result>(work: Work<Result>): Promise<Result>;
+  /** The other database an input lives in; null for this one. */
+  foreignOf(input: Pick<InputSource, "connection">): ForeignDatabase | null;
+  /** Turns an error of the driver into one that says what to do. */
+  explain(error: unknown): unknown;
+  pause(milliseconds: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Address and schemas of the place of record. */
+export interface DbOptions {
+  /** Connection string; never part of a message. */
+  readonly url: string;
+  readonly names: SchemaNames;
+  readonly readErasureSecret: ReadErasureSecret;
+  /** Opens the databases that inputs are read from. */
+  readonly foreign: ForeignDatabases;
+}
+
+/** Loaders and reservations at work, and one connection each for pages, the ledger and a selection. */
+const CONNECTIONS = 7;
+const PARALLEL_RESERVATIONS = 2;
+
+/** Opens the place of record; connects at the first use. */
+export function openDb({ url, names, readErasureSecret, foreign }: DbOptions): Db {
+  const pool = openPool(url, CONNECTIONS);
+  // A heartbeat without an answer must not hang until the lock has expired.
+  const lockPool = openPool(url, 1, { connectMs: 5_000, queryMs: 5_000 });
+  const place = placeOf(url);
+  const where = { name: `The warehouse (${place})`, path: "warehouse.url" };
+  const explain = (error: unknown) => explainFailure(error, where);
+  const runPlace = { pool, lockPool, names };
+
+  async function explained<Result>(work: () => Promise<Result>): Promise<Result> {
+    try {
+      return await work();
+    } catch (error) {
+      throw explain(error instanceof CommitInDoubtError ? error.cause : error);
+    }
+  }
+
+  function transaction<Result>(
+    runOrWork: RunRef | Work<Result>,
+    workOfRun?: Work<Result>,
+    options: RunOptions = {},
+  ): Promise<Result> {
+    return explained(() =>
+      withRetries(delay, (attempt) => {
+        if (typeof runOrWork === "function") {
+          return inTransaction(pool, (session) => runOrWork(session, attempt));
+        }
+        if (workOfRun === undefined) throw new TypeError("A transaction of a run needs work.");
+        return inRunTransaction({ ...runPlace, ...options }, runOrWork, (session) =>
+          workOfRun(session, attempt),
+        );
+      }),
+    );
+  }
+
+  return {
+    description: `${place}, schemas ${names.data} and ${names.ops}`,
+    names,
+    pool,
+    lockPool,
+    readErasureSecret,
+    openLoads: trackLoads(),
+    latestFeeds: rememberCommits(),
+    reservations: new PQueue({ concurrency: PARALLEL_RESERVATIONS }),
+    storeRows: createRowStore(),
+    transaction,
+    preview: (work) => explained(() => inTransaction(pool, (session) => work(session, 1), { keep: false })),
+    lockTransaction: (work) => explained(() => inTransaction(lockPool, (session) => work(session, 1))),
+    foreignOf: ({ connection }) => (connection ? foreign.of(connection) : null),
+    explain,
+    pause: delay,
+    async close() {
+      await Promise.all([pool.end(), lockPool.end(), foreign.close()]);
+    },
+  };
+}
+
+/** Host, port and database of a connection string, without user or password. */
+function placeOf(url: string): string {
+  if (!URL.canParse(url)) return "the Postgres database";
+  const { hostname, port, pathname } = new URL(url);
+  const host = hostname === "" ? "the local socket" : `${hostname}:${port === "" ? "5432" : port}`;
+  return `Postgres at ${host}${pathname}`;
+}

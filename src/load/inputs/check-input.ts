@@ -1,0 +1,23 @@
+import type { Db } from "../db/db.ts";
+import type { Problem } from "../../errors.ts";
+import * as own from "./input.ts";
+import type { InputSource } from "./input-source.ts";
+
+/** Problems of an input's table, query, columns or types; reads no row. */
+export async function checkInput(db: Db, input: InputSource): Promise<readonly Problem[]> {
+  try {
+    return await (db.foreignOf(input)?.checkInput(input) ?? own.checkInput(db.pool, input));
+  } catch (error) {
+    throw db.explain(error);
+  }
+}
+
+/** True if a text is a value of the input's cursor; reads no row. */
+export async function isCursorValue(db: Db, input: InputSource, value: string): Promise<boolean> {
+  try {
+    return await (db.foreignOf(input)?.isCursorValue(input, value) ??
+      own.isInputCursorValue(db.pool, input, value));
+  } catch (error) {
+    throw db.explain(error);
+  }
+}

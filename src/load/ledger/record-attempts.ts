@@ -1,0 +1,28 @@
+import type { Db } from "../db/db.ts";
+import type { Asker, CounterDelta, LedgerEntry, RunRef } from "./books.ts";
+import { giveBack } from "./give-back.ts";
+import { addCounters, settleLedger } from "./ledger.ts";
+
+/** Records the outcome of attempts that left no rows. Counters without an attempt are added at most once. */
+export async function recordAttempts(
+  db: Db,
+  run: RunRef,
+  entries: readonly LedgerEntry[],
+  counters: CounterDelta,
+): Promise<void> {
+  const { names } = db;
+  await db.transaction(run, async (session) => {
+    const settled = await settleLedger(session, names, run, entries);
+    // Recorded before: the reply to that COMMIT was lost.
+    if (entries.length > 0 && settled.size === 0) return;
+    await giveBack(session, names, run, entries);
+    await addCounters(session, names, run, counters, null);
+  });
+}
+
+/** Records free calls that belong to no run of a job. */
+export async function noteCalls(db: Db, asker: Asker, entries: readonly LedgerEntry[]): Promise<void> {
+  await db.transaction(async (session) => {
+    await settleLedger(session, db.names, asker, entries);
+  });
+}

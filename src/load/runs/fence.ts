@@ -1,0 +1,49 @@
+import { createHash } from "node:crypto";
+import { sql } from "kysely";
+import { LockLostError } from "../../errors.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import type { RunRef } from "../ledger/books.ts";
+
+/**
+ * Ends every transaction of a run: throws unless the run holds its lock, and blocks a takeover until COMMIT.
+ * Blocks neither heartbeats nor other loaders of the run.
+ */
+export async function fence(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
+  const held = await session.rows(
+    sql`SELECT FROM ${tableId(names, "job_lock")} WHERE ${isHeldBy(run)} FOR KEY SHARE`,
+  );
+  if (held.length === 0) throw lockLost(run);
+}
+
+/** Throws unless the run holds its lock; does not block a takeover. */
+export async function requireLock(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
+  const held = await session.rows(sql`SELECT FROM ${tableId(names, "job_lock")} WHERE ${isHeldBy(run)}`);
+  if (held.length === 0) throw lockLost(run);
+}
+
+/** Error of a run that has lost its lock. */
+function lockLost(run: RunRef): LockLostError {
+  return new LockLostError(
+    `${run.job}: another process has taken the job over, so this one sends and writes nothing more. What it had ` +
+      "committed before is kept; `status` shows who runs the job now.",
+  );
+}
+
+/** Name of the sessions in which transactions of a run are made, so that a takeover can end exactly those. */
+export function sessionName(names: SchemaNames, run: Pick<RunRef, "job" | "shard" | "epoch">): string {
+  return `person-etl ${ownerToken(names, run)}`;
+}
+
+/** Token of a lock, which names its sessions. */
+export function ownerToken(
+  names: SchemaNames,
+  { job, shard, epoch }: Pick<RunRef, "job" | "shard" | "epoch">,
+): string {
+  const owner = JSON.stringify([names.ops, job, shard, epoch]);
+  return createHash("sha256").update(owner).digest("hex").slice(0, 24);
+}
+
+/** True for the lock row that a run holds. */
+export const isHeldBy = ({ job, shard, epoch }: RunRef) =>
+  sql`job = ${job} AND shard = ${shard} AND epoch = ${epoch} AND released_at IS NULL`;

@@ -1,0 +1,175 @@
+import type { Db } from "../../src/load/db/db.ts";
+import { openWarehouse as open, type WarehouseTarget } from "../../src/load/open.ts";
+import { commitLookup } from "../../src/load/answers/commit-lookup.ts";
+import { preparePerson } from "../../src/load/answers/person-groups.ts";
+import {
+  readIdentity,
+  readOrganization,
+  readServiceHost,
+  writeServiceHost,
+} from "../../src/load/db/identity.ts";
+import { createSampleTable } from "../../src/load/db/sample-table.ts";
+import { checkDatabase, isMigrated, migrate, printDdl } from "../../src/load/db/setup.ts";
+import { planLookup, selectLookup } from "../../src/load/due/lookup-selection.ts";
+import { noteMissingRows, readMissingRows } from "../../src/load/due/missing-rows.ts";
+import {
+  countPeople,
+  dropTombstones,
+  membershipsOf,
+  noteErasure,
+  readOpenErasures,
+  removeErased,
+} from "../../src/load/erasure/erase-people.ts";
+import { findPeople } from "../../src/load/erasure/find-people.ts";
+import { checkErasureKey, suppressedPids } from "../../src/load/erasure/keep-out-sql.ts";
+import { commitFeed, readCheckpoints } from "../../src/load/feeds/feeds.ts";
+import { planPush } from "../../src/load/feeds/plan-push.ts";
+import { openPush } from "../../src/load/feeds/segment-push.ts";
+import { memberCounts, openSweep } from "../../src/load/feeds/segment-sweep.ts";
+import { readSegments } from "../../src/load/feeds/stored-segments.ts";
+import { firstOpenSearchDay, readGaps, readQuotas } from "../../src/load/feeds/usage.ts";
+import { checkInput, isCursorValue } from "../../src/load/inputs/check-input.ts";
+import { readBudgetUse, readRunUse } from "../../src/load/ledger/budget-rows.ts";
+import { readLedgerDays } from "../../src/load/ledger/ledger-days.ts";
+import { noteCalls, recordAttempts } from "../../src/load/ledger/record-attempts.ts";
+import { reserveCall } from "../../src/load/ledger/reserve-call.ts";
+import { changeStates, untellStates } from "../../src/load/runs/alert-states.ts";
+import { acquireLock, releaseLock, renewLock } from "../../src/load/runs/job-lock.ts";
+import { countRejects, dropRejects, listRejects, retryRejects } from "../../src/load/runs/rejects.ts";
+import { removeOld } from "../../src/load/runs/remove-old.ts";
+import {
+  beginRun,
+  endRun,
+  jobStatus,
+  lastRuns,
+  recordDue,
+  tableFreshness,
+} from "../../src/load/runs/runs.ts";
+import {
+  claimSlots,
+  endSlots,
+  newestSlots,
+  renewSlots,
+  watchJobs,
+} from "../../src/load/runs/schedule-slots.ts";
+import type { PassCheckpoint } from "../../src/load/due/pass-cursor.ts";
+import type { Coverage, RunEnd } from "../../src/load/lookup.ts";
+import type { RunRef } from "../../src/load/ledger/books.ts";
+
+const functions = {
+  acquireLock,
+  beginRun,
+  budgetUse: readBudgetUse,
+  changeStates,
+  check: checkDatabase,
+  checkErasureKey,
+  checkInput,
+  claimSlots,
+  commitFeed,
+  commitLookup,
+  countPeople,
+  countRejects,
+  createSampleTable,
+  dropRejects,
+  dropTombstones,
+  endRun,
+  endSlots,
+  findPeople,
+  firstOpenSearchDay,
+  isCursorValue,
+  isMigrated,
+  jobStatus,
+  lastRuns,
+  ledgerDays: readLedgerDays,
+  listRejects,
+  memberCounts,
+  membershipsOf,
+  migrate,
+  newestSlots,
+  noteCalls,
+  noteErasure,
+  noteMissingRows,
+  openErasures: readOpenErasures,
+  openPush,
+  openSweep,
+  planLookup,
+  planPush,
+  preparePerson,
+  printDdl,
+  readCheckpoints,
+  readGaps,
+  readIdentity,
+  readMissingRows,
+  readOrganization,
+  readQuotas,
+  readSegments,
+  readServiceHost,
+  recordAttempts,
+  recordDue,
+  releaseLock,
+  removeErased,
+  removeOld,
+  renewLock,
+  renewSlots,
+  reserveCall,
+  retryRejects,
+  runUse: readRunUse,
+  selectLookup,
+  suppressedPids,
+  tableFreshness,
+  untellStates,
+  watchJobs,
+  writeServiceHost,
+};
+
+type Bound = {
+  readonly [Name in keyof typeof functions]: (typeof functions)[Name] extends (
+    db: never,
+    ...args: infer Args
+  ) => infer Result
+    ? (...args: Args) => Result
+    : never;
+};
+
+/** The functions of `src/load` with their database filled in, for tests that call many of them. */
+export interface Warehouse extends Bound {
+  readonly db: Db;
+  readonly description: string;
+  close(): Promise<void>;
+}
+
+/** Fills in the database. The checkpoint of a run's selection is stored at the run's end, as its job does. */
+export function bindLoad(db: Db): Warehouse {
+  const checkpoints = new Map<string, PassCheckpoint | null>();
+  const bound = Object.fromEntries(
+    Object.entries(functions).map(([name, work]) => [
+      name,
+      // Each entry is a function of a database and more.
+      (...args: readonly unknown[]) => (work as (...all: readonly unknown[]) => unknown)(db, ...args),
+    ]),
+  ) as unknown as Bound;
+  return {
+    ...bound,
+    db,
+    description: db.description,
+    close: () => db.close(),
+    async selectLookup(spec, run) {
+      const selection = await bound.selectLookup(spec, run);
+      checkpoints.set(JSON.stringify([run.runId, run.job, run.shard]), selection.checkpoint);
+      return selection;
+    },
+    endRun: (run: RunRef, end: RunEnd, coverage: Coverage | null = null) =>
+      endRun(
+        db,
+        run,
+        end,
+        coverage,
+        checkpoints.get(JSON.stringify([run.runId, run.job, run.shard])) ?? null,
+      ),
+  };
+}
+
+/** Opens a database with its functions bound. */
+export function openWarehouse(target: WarehouseTarget): Warehouse {
+  return bindLoad(open(target));
+}
