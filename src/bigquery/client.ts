@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { AuthClient } from "google-auth-library";
+import type { BigQuery, BigQueryOptions } from "@google-cloud/bigquery";
 import { BigQueryFailure, isTransient } from "./failure.ts";
 
 /** How to reach a project. */
@@ -27,7 +27,7 @@ export interface Client {
   readonly project: string;
   /** Sends a request that may be repeated; retried after transient failures. */
   send<Answer>(request: ApiRequest): Promise<Answer>;
-  /** Sends one request with credentials and returns the response, whatever its status. Fails if no response came. */
+  /** Sends one request of an upload and returns the response, whatever its status; Google's library has no resumable uploads. */
   fetch(url: string, init: RequestInit): Promise<Response>;
   /** Address of uploads to the project's jobs. */
   readonly uploadUrl: string;
@@ -40,43 +40,31 @@ const MAX_PAUSE_MS = 16_000;
 /** Longer than a request waits for a job. */
 const TIMEOUT_MS = 120_000;
 
-/** Opens a client; credentials are looked up at the first request. */
+/** Opens a client; Google's library is loaded at the first request. */
 export function openClient(options: ClientOptions): Client {
   const { project } = options;
   const host = (options.apiEndpoint ?? "https://bigquery.googleapis.com").replace(/\/$/, "");
-  const base = `${host}/bigquery/v2/projects/${project}`;
-  let auth: Promise<AuthClient> | null = null;
-
-  async function fetchOnce(url: string, init: RequestInit): Promise<Response> {
-    try {
-      const headers = new Headers(init.headers);
-      if (options.apiEndpoint === null) {
-        auth ??= connect(options);
-        for (const [name, value] of await (await auth).getRequestHeaders(url)) headers.set(name, value);
-      }
-      return await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS), ...init, headers });
-    } catch (error) {
-      auth = null;
-      throw withoutResponse(error);
-    }
-  }
-
+  let opened: Promise<BigQuery> | null = null;
+  const google = () => (opened ??= connect(options, `${host}/bigquery/v2`));
   return {
     project,
     uploadUrl: `${host}/upload/bigquery/v2/projects/${project}/jobs`,
-    fetch: fetchOnce,
-    async send<Answer>({ method, path, query = {}, body }: ApiRequest): Promise<Answer> {
-      const url = new URL(`${base}${path}`);
-      for (const [name, value] of Object.entries(query)) {
-        if (value !== undefined && value !== null) url.searchParams.set(name, String(value));
+    async fetch(url, init) {
+      const { authClient } = await google();
+      try {
+        const headers = new Headers(init.headers);
+        if (options.apiEndpoint === null) {
+          for (const [name, value] of await authClient.getRequestHeaders(url)) headers.set(name, value);
+        }
+        return await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS), ...init, headers });
+      } catch (error) {
+        throw failureOf(error);
       }
-      const init: RequestInit = { method };
-      if (body !== undefined) {
-        init.headers = { "content-type": "application/json" };
-        init.body = JSON.stringify(body);
-      }
+    },
+    async send<Answer>(request: ApiRequest): Promise<Answer> {
+      const client = await google();
       // The reference of the interface states the type; callers name it.
-      return patiently(async () => (await answerOf(await fetchOnce(url.href, init))) as Answer);
+      return (await patiently(() => sendOnce(client, request))) as Answer;
     },
   };
 }
@@ -99,13 +87,71 @@ export function pauseMs(attempt: number): number {
   return full / 2 + (Math.random() * full) / 2;
 }
 
-async function connect({ credentialsFile, impersonate }: ClientOptions): Promise<AuthClient> {
-  const { GoogleAuth, Impersonated } = await import("google-auth-library");
+async function connect(options: ClientOptions, baseUrl: string): Promise<BigQuery> {
+  const { BigQuery: Google } = await import("@google-cloud/bigquery");
+  const credentials = await credentialsOf(options);
+  const client = new Google({ projectId: options.project, autoRetry: false, ...credentials });
+  // The library would take BIGQUERY_EMULATOR_HOST for the whole address.
+  client.baseUrl = baseUrl;
+  return client;
+}
+
+async function credentialsOf({
+  apiEndpoint,
+  credentialsFile,
+  impersonate,
+}: ClientOptions): Promise<BigQueryOptions> {
+  const { GoogleAuth, Impersonated, PassThroughClient } = await import("google-auth-library");
+  if (apiEndpoint !== null) return { apiEndpoint, authClient: new PassThroughClient() };
   const keyFile = credentialsFile === null ? {} : { keyFilename: credentialsFile };
-  if (impersonate === null) return new GoogleAuth({ ...keyFile, scopes: SCOPE }).getClient();
+  if (impersonate === null) return keyFile;
   const scopes = "https://www.googleapis.com/auth/cloud-platform";
   const sourceClient = await new GoogleAuth({ ...keyFile, scopes }).getClient();
-  return new Impersonated({ sourceClient, targetPrincipal: impersonate, targetScopes: [SCOPE] });
+  return {
+    authClient: new Impersonated({ sourceClient, targetPrincipal: impersonate, targetScopes: [SCOPE] }),
+  };
+}
+
+function sendOnce(client: BigQuery, { method, path, query, body }: ApiRequest): Promise<unknown> {
+  const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== null);
+  return new Promise((resolve, reject) => {
+    const options = {
+      method,
+      uri: path,
+      timeout: TIMEOUT_MS,
+      ...(given.length === 0 ? {} : { qs: Object.fromEntries(given) }),
+      ...(body === undefined ? {} : { json: body }),
+    };
+    client.request(options, (error: unknown, answer: unknown) => {
+      if (error) reject(failureOf(error));
+      else resolve(answer);
+    });
+  });
+}
+
+/** Converts what the library or fetch throws, without its cause, which may hold a whole response. */
+function failureOf(error: unknown): BigQueryFailure {
+  if (error instanceof BigQueryFailure) return error;
+  // ApiError of @google-cloud/common, or an error of the network; every field may be missing.
+  const { name, code, errors, message, cause } = error as {
+    readonly name?: string;
+    readonly code?: number | string;
+    readonly errors?: readonly { readonly reason?: string; readonly message?: string }[];
+    readonly message?: string;
+    readonly cause?: { readonly code?: string };
+  };
+  const [first] = errors ?? [];
+  const text = first?.message ?? message ?? "no response";
+  const status = Number(code) || null;
+  if (first?.reason !== undefined) return new BigQueryFailure(first.reason, text, status);
+  if (name === "TimeoutError") return new BigQueryFailure("ETIMEDOUT", "no response in time", null);
+  if (/default credentials|invalid_grant|private key/i.test(text)) {
+    return new BigQueryFailure("unauthenticated", text, 401);
+  }
+  if (status !== null) return new BigQueryFailure(reasonOf(status), text, status);
+  const system = cause?.code ?? (typeof code === "string" ? code : /\bE[A-Z]{4,}\b/.exec(text)?.[0]);
+  const isBroken = /socket hang up|network timeout/.test(text);
+  return new BigQueryFailure(system ?? (isBroken ? "ECONNRESET" : "unknown"), text, null);
 }
 
 /** Body of an error response; every field may be missing. */
@@ -116,26 +162,22 @@ interface ErrorAnswer {
   };
 }
 
-/** Parses a response as JSON; throws what BigQuery reports as an error. */
+/** Parses a response to {@link Client.fetch}; throws what BigQuery reports as an error. */
 export async function answerOf(response: Response): Promise<unknown> {
   const { status } = response;
-  let text: string;
   try {
-    text = await response.text();
+    const text = await response.text();
+    if (response.ok) return text === "" ? {} : JSON.parse(text);
+    // Google's error format; a proxy may answer with a page instead.
+    const answer = (text.startsWith("{") ? JSON.parse(text) : {}) as ErrorAnswer;
+    throw failureOf({
+      ...answer.error,
+      code: status,
+      message: answer.error?.message ?? `HTTP status ${status}`,
+    });
   } catch (error) {
-    throw withoutResponse(error);
+    throw failureOf(error);
   }
-  if (response.ok) return text === "" ? {} : JSON.parse(text);
-  let answer: ErrorAnswer = {};
-  try {
-    // Google's error format, or the page of a proxy.
-    answer = JSON.parse(text) as ErrorAnswer;
-  } catch {
-    // Its status says enough.
-  }
-  const [first] = answer.error?.errors ?? [];
-  const message = first?.message ?? answer.error?.message ?? `HTTP status ${status}`;
-  throw new BigQueryFailure(first?.reason ?? reasonOf(status), message, status);
 }
 
 function reasonOf(status: number): string {
@@ -143,23 +185,4 @@ function reasonOf(status: number): string {
   if (status === 403) return "accessDenied";
   if (status === 404) return "notFound";
   return status === 409 ? "duplicate" : "unknown";
-}
-
-/** A failure of the network or of the credentials, without its cause, which may hold a whole response. */
-function withoutResponse(error: unknown): BigQueryFailure {
-  if (error instanceof BigQueryFailure) return error;
-  // Errors of fetch and google-auth-library; every field may be missing.
-  const { name, code, message, cause } = error as {
-    readonly name?: string;
-    readonly code?: string | number;
-    readonly message?: string;
-    readonly cause?: { readonly code?: string };
-  };
-  const text = message ?? "no response";
-  if (name === "TimeoutError") return new BigQueryFailure("ETIMEDOUT", "no response in time", null);
-  if (/default credentials|invalid_grant|private key|unauthorized/i.test(text)) {
-    return new BigQueryFailure("unauthenticated", text, 401);
-  }
-  const system = cause?.code ?? (typeof code === "string" ? code : /\bE[A-Z]{4,}\b/.exec(text)?.[0]);
-  return new BigQueryFailure(system ?? "unknown", system ? `no response (${system})` : text, null);
 }
