@@ -1,12 +1,17 @@
 import { defineConfig } from "vitest/config";
 
-/** Whole processes and long histories, which take half a minute a file: `npm run test:slow`. */
+/**
+ * Whole processes, crashes, faults, fuzz and long histories: `npm run test:slow`.
+ * Generated suites run in part; PERSON_ETL_TEST_SIZE=full runs them whole.
+ */
 export default defineConfig({
   test: {
     include: ["test/**/*.slow.ts"],
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
-    maxWorkers: 4,
+    testTimeout: 600_000,
+    hookTimeout: 300_000,
+    maxWorkers: 3,
+    // Totals and seeds are part of the outcome.
+    disableConsoleIntercept: true,
     globalSetup: ["test/support/database-server.ts"],
   },
 });

@@ -1,3 +1,4 @@
+import { sized } from "../support/test-size.ts";
 import { type Aftermath, FAULT_CASES, type FaultCase, RATES, rulesAt } from "./fault-cases.ts";
 import type { Disturbance } from "./fault-matrix.ts";
 
@@ -8,9 +9,9 @@ export interface NamedDisturbance extends Disturbance {
 
 const EVERYTHING: readonly Aftermath[] = ["values", "rejects"];
 
-/** One fault alone, at each rate. */
+/** One fault alone, at each rate that is tried. */
 export function alone(fault: FaultCase): readonly NamedDisturbance[] {
-  return RATES.map((rate) => ({
+  return sized([0.1], [...RATES]).map((rate) => ({
     ...fault,
     name: `${fault.name} at ${rate * 100} %`,
     faults: rulesAt([fault], rate),

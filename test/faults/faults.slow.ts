@@ -1,13 +1,48 @@
-import { expect, test } from "vitest";
-import { allFaults, IN_THE_MIDDLE } from "./disturbances.ts";
+import { afterAll, describe, expect, test } from "vitest";
+import { testSeed } from "../support/seeded-random.ts";
+import { sized } from "../support/test-size.ts";
+import { allFaults, alone, IN_THE_MIDDLE, type NamedDisturbance } from "./disturbances.ts";
+import { FAULT_CASES, RATES } from "./fault-cases.ts";
 import { disturb } from "./fault-matrix.ts";
 
-// `npm run test:faults` tries the rest of what may come in the middle, and every fault on its own at 1, 10 and 50 %.
+const seed = testSeed();
+const hits = new Map<string, number>();
+const totals = { cases: 0, requests: 0, records: 0, lost: 0, billedTwice: 0 };
 
-test.each([...IN_THE_MIDDLE.slice(0, 1), allFaults(0.03)])(
-  "after $name the tables are those of an undisturbed run, and the books are true",
-  async (disturbance) => {
-    expect((await disturb(disturbance)).defects).toEqual([]);
-  },
-  240_000,
-);
+afterAll(() => {
+  const hit = [...hits.values()].reduce((sum, times) => sum + times, 0);
+  process.stdout.write(`faults, seed ${seed}: ${JSON.stringify({ ...totals, hit })}\n`);
+});
+
+/** What is wrong after each of some disturbances; they share nothing, and mostly wait. */
+async function defectsOf(disturbances: readonly NamedDisturbance[]): Promise<readonly string[]> {
+  const found = await Promise.all(
+    disturbances.map(async (disturbance) => {
+      const { defects, ...report } = await disturb({ ...disturbance, seed });
+      totals.cases += 1;
+      for (const name of ["requests", "records", "lost", "billedTwice"] as const)
+        totals[name] += report[name];
+      for (const [name, times] of Object.entries(report.hits)) hits.set(name, (hits.get(name) ?? 0) + times);
+      return defects.map((defect) => `${disturbance.name}: ${defect}`);
+    }),
+  );
+  return found.flat();
+}
+
+describe(`the tables are those of an undisturbed run, and the books are true (seed ${seed})`, () => {
+  test.each(FAULT_CASES)("after $name alone, at each rate", async (fault) => {
+    expect(await defectsOf(alone(fault))).toEqual([]);
+  });
+
+  test("after all faults together, at each rate", async () => {
+    expect(await defectsOf(sized([0.03], [...RATES]).map(allFaults))).toEqual([]);
+  });
+
+  test.each(IN_THE_MIDDLE)("after $name", async (disturbance) => {
+    expect(await defectsOf([disturbance])).toEqual([]);
+  });
+});
+
+test("every fault did happen", () => {
+  expect(FAULT_CASES.map(({ name }) => name).filter((name) => !hits.has(name))).toEqual([]);
+});

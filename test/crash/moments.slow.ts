@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { testSeed } from "../support/seeded-random.ts";
+import { sized } from "../support/test-size.ts";
 import { startCli } from "../cli/support/cli.ts";
 import { setFaults } from "../cli/support/controls.ts";
 import { finish, newTotals, prepareCase, RUN, setStage, type Stage, tellTotals } from "./kill-support.ts";
 
-/** Another seed kills at other moments: `PERSON_ETL_CRASH_SEED=7 npm run test:crash`. */
-const SEED = Number(process.env["PERSON_ETL_CRASH_SEED"] ?? 1);
+const SEED = testSeed(1);
 /** Kills without faults, and with them. */
-const KILLS = Number(process.env["PERSON_ETL_CRASH_KILLS"] ?? 100);
+const KILLS = sized(16, 100);
 
 const FAULTS =
   "429=0:0.1,503:0.1,500:0.03,cut_body:0.05,truncated_json:0.03,reply_lost:0.03,missing:0.1,shuffled:0.3";
