@@ -6,10 +6,12 @@ import { expect, test } from "vitest";
 
 const root = new URL("../..", import.meta.url).pathname;
 
+function run(command: string, args: readonly string[], cwd = root): string {
+  return execFileSync(command, args, { cwd, encoding: "utf8" });
+}
+
 test("the package runs as users install it: packed, without sources, through its launcher", () => {
   const folder = mkdtempSync(join(tmpdir(), "person-etl-package-"));
-  const run = (command: string, args: readonly string[], cwd = root) =>
-    execFileSync(command, args, { cwd, encoding: "utf8" });
   try {
     run("npm", ["run", "--silent", "build"]);
     const packed = run("npm", ["pack", "--silent", "--ignore-scripts", "--pack-destination", folder]);

@@ -32,7 +32,7 @@ function start(dataDir: string): { readonly report: Report; readonly seconds: nu
     env: { ...process.env, PERSON_ETL_DATA_DIR: dataDir },
     maxBuffer: 64 * 1024 * 1024,
   });
-  expect(status, stderr).toBe(0);
+  if (status !== 0) throw new Error(`npm start ended with ${status}:\n${stderr}`);
   return { report: JSON.parse(stdout) as Report, seconds: (performance.now() - startedAt) / 1000 };
 }
 
@@ -46,16 +46,14 @@ test("npm start enriches at least 10,000 people the first time and sends nothing
     expect(first.seconds).toBeLessThan(180);
     const second = start(dataDir);
     expect(second.report.status).toBe("succeeded");
-    for (const job of second.report.jobs) {
-      expect(job).toMatchObject({ status: "succeeded", records_sent: 0 });
-      if (LOOKUPS.has(job.type)) {
-        // It reads its input again, and has nothing to ask.
-        expect(job.records_read).toBeGreaterThan(0);
-        expect(job.requests).toBe(0);
-      } else if (!USAGE.has(job.type)) {
-        expect(job.rows_written).toBe(0);
-      }
-    }
+    const { jobs } = second.report;
+    expect(jobs.filter((job) => job.status !== "succeeded" || job.records_sent > 0)).toEqual([]);
+    const lookups = jobs.filter((job) => LOOKUPS.has(job.type));
+    expect(lookups.length).toBeGreaterThanOrEqual(3);
+    // They read their input again, and have nothing to send.
+    expect(lookups.filter((job) => job.records_read === 0 || job.requests > 0)).toEqual([]);
+    const others = jobs.filter((job) => !LOOKUPS.has(job.type) && !USAGE.has(job.type));
+    expect(others.filter((job) => job.rows_written > 0)).toEqual([]);
   } finally {
     rmSync(dataDir, { recursive: true, force: true });
   }
