@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { adviceByCode } from "../src/jobs/report/advice.ts";
-import { documentSchema } from "../src/config/schema/document.ts";
+import { documentSchemaOf, laterJobTypes } from "../src/config/schema/document.ts";
+import { jobTypes } from "../src/jobs/registry.ts";
 import { expectationOf } from "../src/config/schema/described.ts";
 import {
   discriminatorOf,
@@ -20,6 +21,8 @@ export function referencePages(): Readonly<Record<string, string>> {
     "docs/reference/error-codes.md": codesPage(),
   };
 }
+
+const documentSchema = documentSchemaOf(jobTypes);
 
 const MADE = "<!-- Made by `npm run docs` from the program itself; changes belong there. -->";
 
@@ -42,22 +45,20 @@ function settingsPage(): string {
     settings.set(key, { path: key, value: [...values].join(", "), default: defaultOf(schema), types });
   };
   for (const { path, schema } of keyPaths(documentSchema)) {
-    if (path[0] !== "warehouse" && !isOfJob(path)) note(path, schema, null);
+    if (!isOfJob(path)) note(path, schema, null);
   }
-  for (const [prefix, schema] of [
-    [["warehouse"], schemaAt(documentSchema, ["warehouse"], {})],
-    [["jobs", "NAME"], schemaAt(documentSchema, ["jobs", "NAME"], {})],
-  ] as const) {
-    for (const option of schema ? optionsOf(schema) : []) {
-      const type = String(discriminatorOf(option, "type"));
-      for (const { path, schema: at } of keyPaths(option, prefix)) note(path, at, type);
-    }
+  const job = schemaAt(documentSchema, ["jobs", "NAME"], {});
+  const options = job ? optionsOf(job) : [];
+  for (const option of options) {
+    const type = String(discriminatorOf(option, "type"));
+    if (laterJobTypes.includes(type)) continue;
+    for (const { path, schema } of keyPaths(option, ["jobs", "NAME"])) note(path, schema, type);
   }
-  const count = jobTypeCount();
   const rows = [...settings.values()].map(({ path, value, default: given, types }) => {
-    const all = path.startsWith("warehouse") ? 2 : count;
     const of =
-      types.size === 0 || types.size === all ? "" : [...types].map((type) => `\`${type}\``).join(", ");
+      types.size === 0 || types.size === jobTypes.length
+        ? ""
+        : [...types].map((type) => `\`${type}\``).join(", ");
     return `| \`${path}\` | ${cell(value)} | ${given === "" ? "" : `\`${cell(given)}\``} | ${of} |`;
   });
   return [
@@ -74,11 +75,6 @@ function isOfJob(path: readonly string[]): boolean {
   return path[0] === "jobs" && path.length > 1;
 }
 
-function jobTypeCount(): number {
-  const job = schemaAt(documentSchema, ["jobs", "NAME"], {});
-  return job ? optionsOf(job).length : 0;
-}
-
 function valueOf(schema: Schema): string {
   const inner = unwrap(schema);
   const told = expectationOf(inner);
@@ -92,9 +88,11 @@ function valueOf(schema: Schema): string {
 /** As YAML shows it; empty for none. */
 function defaultOf(schema: Schema): string {
   if (schema instanceof z.ZodOptional) return defaultOf(schema.def.innerType);
-  if (!(schema instanceof z.ZodDefault)) return "";
+  if (!(schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault)) return "";
   const value: unknown = schema.def.defaultValue;
-  return typeof value === "string" ? value : JSON.stringify(value);
+  if (typeof value === "string") return value;
+  const text = JSON.stringify(value);
+  return text === "{}" ? "" : text;
 }
 
 /** Every table, with every column. */

@@ -1,12 +1,11 @@
 import type { Db } from "../load/db/db.ts";
-import { checkInput as inspectInput } from "../load/inputs/check-input.ts";
 import { checkDatabase, isMigrated } from "../load/db/setup.ts";
 import { checkErasureKey } from "../load/erasure/keep-out-sql.ts";
 import { join } from "node:path";
-import type { Config, InputConfig, SegmentPushJobConfig } from "../config/config.ts";
-import { inputSourceOf } from "../jobs/lookup/lookup-spec.ts";
+import type { Config } from "../config/config.ts";
+import type { ReadSource } from "../jobs/job-type.ts";
+import { inspectSource } from "../jobs/read-source.ts";
 import { checkServiceHost } from "../jobs/service-host.ts";
-import { inspectSource, sourcesOf } from "../jobs/verify-inputs.ts";
 import { findPackagedBinaries } from "../load/embedded/binaries.ts";
 import { attempt, type Finding, findingsOf } from "./check-finding.ts";
 import type { Context } from "./context.ts";
@@ -50,71 +49,43 @@ export async function checkWarehouse(context: Context, config: Config): Promise<
   return { findings, db };
 }
 
-/** Whether an input can be read as configured: its table or query, columns and types. Reads no row. */
-export async function checkInput(
+/** Looks at a table or query that jobs read: its columns and types. Reads no row. */
+export async function checkSource(
   config: Config,
-  input: InputConfig,
+  source: ReadSource,
   db: Db | null,
 ): Promise<readonly Finding[]> {
-  const subject = `input ${input.name}`;
-  const isSample =
-    config.service.baseUrl === "sandbox" && input.source.kind === "table" && input.connection === null;
-  const sample: Finding = {
-    subject,
-    status: "ok",
-    message: "does not exist yet; the first run makes it with sample rows",
-  };
-  if (db === null && input.connection === null) {
-    return isSample
-      ? [sample]
-      : [{ subject, status: "warning", message: "can't be looked at, because the warehouse can't" }];
+  const { subject, path } = source;
+  const later: Finding | null = source.isOverOurTables
+    ? { subject, status: "ok", message: "reads tables that the first run makes, which looks at it then" }
+    : null;
+  const sample: Finding | null =
+    config.service.baseUrl === "sandbox" && source.isTable && source.connection === null
+      ? { subject, status: "ok", message: "does not exist yet; the first run makes it with sample rows" }
+      : null;
+  if (db === null && source.connection === null) {
+    const unseen = sample ?? ((await isStillToBeMade(config)) ? later : null);
+    return [
+      unseen ?? { subject, status: "warning", message: "can't be checked, because the warehouse can't" },
+    ];
   }
   return await attempt(subject, async () => {
-    const source = await inputSourceOf(input, Object.keys(input.fields));
-    // Inputs behind a connection can be looked at without the warehouse, which connects only when it is used itself.
+    // A source behind a connection can be read without the warehouse, which connects only when it is used.
     const reader = db ?? (await openUnconnected(config));
     try {
-      const problems = await inspectInput(reader, source);
-      if (isSample && problems.some(({ path }) => path === `inputs.${input.name}.table`)) return [sample];
-      if (problems.length > 0) return findingsOf(subject, problems);
-      const columns = new Set([...input.key, ...Object.values(input.fields).flat()]);
-      return [{ subject, status: "ok", message: `can be read with ${counted(columns.size, "column")}` }];
+      const problems = await inspectSource(reader, source);
+      if (problems.length === 0) return [{ subject, status: "ok", message: await readableText(source) }];
+      if (sample && problems.some((problem) => problem.path === `${path}.table`)) return [sample];
+      return later && !(await isMigrated(reader)) ? [later] : findingsOf(subject, problems);
     } finally {
       if (reader !== db) await reader.close();
     }
   });
 }
 
-/** Whether the query of a push can be read, and gives PIDs. Reads no row. */
-export async function checkPush(
-  config: Config,
-  job: SegmentPushJobConfig,
-  db: Db | null,
-): Promise<readonly Finding[]> {
-  const subject = `query of ${job.name}`;
-  const [source] = sourcesOf(config, [job]);
-  if (!source) return [];
-  const later: Finding = {
-    subject,
-    status: "ok",
-    message: "reads tables that the first run makes, which looks at it then",
-  };
-  if (db === null && job.connection === null) {
-    return source.isOverOurTables && (await isStillToBeMade(config))
-      ? [later]
-      : [{ subject, status: "warning", message: "can't be looked at, because the warehouse can't" }];
-  }
-  return await attempt(subject, async () => {
-    // As for inputs behind a connection.
-    const reader = db ?? (await openUnconnected(config));
-    try {
-      const problems = await inspectSource(reader, source);
-      if (problems.length === 0) {
-        return [{ subject, status: "ok", message: "can be read and gives service_pid" }];
-      }
-      return source.isOverOurTables && !(await isMigrated(reader)) ? [later] : findingsOf(subject, problems);
-    } finally {
-      if (reader !== db) await reader.close();
-    }
-  });
+async function readableText(source: ReadSource): Promise<string> {
+  if (source.isPush) return "can be read and gives service_pid";
+  const { key, fields } = await source.open();
+  const columns = new Set([...key, ...Object.values(fields).flat()]);
+  return `can be read with ${counted(columns.size, "column")}`;
 }

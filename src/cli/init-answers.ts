@@ -1,4 +1,4 @@
-import type { ConfigAnswers, WarehouseAnswers } from "../config/template.ts";
+import type { ConfigAnswers } from "../config/template.ts";
 import { UsageError } from "./failure.ts";
 
 /** What the flags say; everything optional on a terminal, where the rest is asked for. */
@@ -6,8 +6,6 @@ export interface InitFlags {
   readonly baseUrl?: string;
   readonly apiKeyEnv?: string;
   readonly warehouseUrlEnv?: string;
-  readonly bigqueryProject?: string;
-  readonly bigqueryLocation?: string;
   readonly table?: string;
   readonly input?: string;
   readonly key?: string;
@@ -33,31 +31,13 @@ export function answersOf(flags: InitFlags): ConfigAnswers {
   return {
     baseUrl,
     apiKey: baseUrl === "sandbox" ? null : `\${${flags.apiKeyEnv ?? "PERSON_SERVICE_API_KEY"}}`,
-    warehouse: warehouseOf(flags) ?? { type: "postgres", url: "embedded" },
+    warehouseUrl: flags.warehouseUrlEnv === undefined ? "embedded" : `\${${flags.warehouseUrlEnv}}`,
     input: flags.input ?? inputNameOf(flags.table),
     table: flags.table,
     key: listOf(flags.key ?? "id"),
     cursor: flags.cursor ?? null,
     fields: fieldsOf(flags.field ?? []),
   };
-}
-
-/** Where BigQuery keeps datasets unless one says otherwise. */
-export const DEFAULT_LOCATION = "US";
-
-/** The warehouse that the flags name; null where they name none. */
-export function warehouseOf(flags: InitFlags): WarehouseAnswers | null {
-  const { warehouseUrlEnv, bigqueryProject, bigqueryLocation } = flags;
-  if (bigqueryProject === undefined && bigqueryLocation !== undefined) {
-    throw new UsageError("--bigquery-location needs --bigquery-project.");
-  }
-  if (bigqueryProject !== undefined && warehouseUrlEnv !== undefined) {
-    throw new UsageError("--bigquery-project and --warehouse-url-env name two warehouses; keep one of them.");
-  }
-  if (bigqueryProject !== undefined) {
-    return { type: "bigquery", project: bigqueryProject, location: bigqueryLocation ?? DEFAULT_LOCATION };
-  }
-  return warehouseUrlEnv === undefined ? null : { type: "postgres", url: `\${${warehouseUrlEnv}}` };
 }
 
 /** `crm.Customers` → `customers`. */

@@ -1,6 +1,6 @@
 import type { InputField } from "../config/config.ts";
-import type { ConfigAnswers, WarehouseAnswers } from "../config/template.ts";
-import { DEFAULT_LOCATION, type InitFlags, inputNameOf, listOf, warehouseOf } from "./init-answers.ts";
+import type { ConfigAnswers } from "../config/template.ts";
+import { type InitFlags, inputNameOf, listOf } from "./init-answers.ts";
 
 /** Fields that are asked for, most useful first; others can be added to the file. */
 const ASKED_FIELDS: readonly InputField[] = [
@@ -32,14 +32,19 @@ export async function askForAnswers(
       ? null
       : (flags.apiKeyEnv ??
         (await askFor("Environment variable that holds the API key", "PERSON_SERVICE_API_KEY")));
-  const warehouse = warehouseOf(flags) ?? (await askForWarehouse(askFor));
+  const warehouse =
+    flags.warehouseUrlEnv ??
+    (await askFor(
+      "Environment variable that holds your Postgres' address, or `embedded` for a database of its own",
+      "embedded",
+    ));
   const table = flags.table ?? (await askFor("Table of the rows to enrich", "crm.customers"));
   const key = flags.key ?? (await askFor("Its key column(s), with commas between", "id"));
   const cursor = flags.cursor ?? (await askFor("Column that changes when a row changes, or empty", ""));
   return {
     baseUrl,
     apiKey: apiKeyEnv === null ? null : `\${${apiKeyEnv}}`,
-    warehouse,
+    warehouseUrl: warehouse === "embedded" ? warehouse : `\${${warehouse}}`,
     input: flags.input ?? inputNameOf(table),
     table,
     key: listOf(key),
@@ -49,17 +54,6 @@ export async function askForAnswers(
 }
 
 type AskFor = (question: string, preset: string) => Promise<string>;
-
-async function askForWarehouse(askFor: AskFor): Promise<WarehouseAnswers> {
-  const answer = await askFor(
-    "Environment variable that holds your Postgres' address, `bigquery`, or `embedded` for a database of its own",
-    "embedded",
-  );
-  if (answer === "embedded") return { type: "postgres", url: answer };
-  if (answer !== "bigquery") return { type: "postgres", url: `\${${answer}}` };
-  const project = await askFor("Google Cloud project", "");
-  return { type: "bigquery", project, location: await askFor("Location of the datasets", DEFAULT_LOCATION) };
-}
 
 async function askForFields(askFor: AskFor): Promise<ConfigAnswers["fields"]> {
   const fields: Partial<Record<InputField, string[]>> = {};

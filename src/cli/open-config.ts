@@ -1,12 +1,14 @@
 import type { Config } from "../config/config.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { locateConfig } from "../config/settings.ts";
+import { jobTypes } from "../jobs/registry.ts";
 import type { Context } from "./context.ts";
 
 /** Reads the configuration that the user means, and makes sure that none of its secrets can be logged. */
 export async function openConfig(context: Context): Promise<Config> {
   const { options, env, log, scrubber } = context;
   const config = await loadConfig({
+    jobTypes,
     file: locateConfig(options.config ?? undefined, env),
     env,
     overrides: { logLevel: options.logLevel ?? undefined },

@@ -3,7 +3,6 @@ import { isMigrated } from "../load/db/setup.ts";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Config } from "../config/config.ts";
-import { FixConfigurationError } from "../errors.ts";
 import { openEmbedded } from "../load/embedded/open-embedded.ts";
 import { openWarehouse, type WarehouseTarget } from "../load/open.ts";
 import type { Context } from "./context.ts";
@@ -45,15 +44,6 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
 async function targetOf(config: Config): Promise<WarehouseTarget> {
   const { warehouse } = config;
   const { schema, opsSchema } = warehouse;
-  if (warehouse.type !== "postgres") {
-    throw new FixConfigurationError("unsupported_warehouse", "BigQuery can't be the warehouse itself.", [
-      {
-        path: "warehouse.type",
-        message: "must be postgres",
-        hint: "keep Postgres (or `url: embedded`) as the warehouse, and publish to BigQuery: see `publish:`",
-      },
-    ]);
-  }
   const url = warehouse.url === "embedded" ? "" : await warehouse.url.read();
   return { url, schema, opsSchema, ...erasureKeyOf(config) };
 }

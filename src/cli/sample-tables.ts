@@ -1,7 +1,7 @@
 import type { Db } from "../load/db/db.ts";
 import { createSampleTable } from "../load/db/sample-table.ts";
 import type { Config, InputConfig, InputField, JobConfig } from "../config/config.ts";
-import { isLookupJob } from "../config/job-kinds.ts";
+import { isLookupJob } from "../jobs/lookup/lookup-types.ts";
 import { inputSourceOf } from "../jobs/lookup/lookup-spec.ts";
 import type { Context } from "./context.ts";
 import { counted } from "./figures.ts";

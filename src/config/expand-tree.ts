@@ -7,7 +7,7 @@ import { type Schema, schemaAt } from "./schema/walk.ts";
  * The tree with `${NAME}` replaced in every text, but not where the schema expects a secret:
  * these stay references, so that no secret is ever part of the tree.
  */
-export function expandTree(root: Schema, tree: unknown, env: Environment, problems: Problems): unknown {
+export function expandTree(root: Schema, tree: object, env: Environment, problems: Problems): object {
   function visit(value: unknown, path: Path): unknown {
     if (Array.isArray(value)) return value.map((item, position) => visit(item, [...path, position]));
     if (typeof value === "object" && value !== null) {
@@ -26,5 +26,5 @@ export function expandTree(root: Schema, tree: unknown, env: Environment, proble
     const schema = schemaAt(root, path, tree);
     return schema !== null && expectationOf(schema)?.isSecret !== true;
   }
-  return visit(tree, []);
+  return Object(visit(tree, []));
 }

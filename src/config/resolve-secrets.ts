@@ -130,7 +130,6 @@ export async function resolveSecrets(
       : null;
   };
   const isSandbox = valueAt(tree, ["service", "base_url"]) === "sandbox";
-  const isPostgres = valueAt(tree, ["warehouse", "type"]) === "postgres";
   const isEmbedded = valueAt(tree, ["warehouse", "url"]) === "embedded";
   const connectionUrls = new Map<string, SecretReference>();
   for (const name of connections) {
@@ -141,7 +140,7 @@ export async function resolveSecrets(
   return {
     apiKey: isSandbox ? null : await resolveAt(["service", "api_key"], checkKey),
     userApiKey: isSandbox ? null : await resolveAt(["service", "user_api_key"], checkKey),
-    warehouseUrl: isPostgres && !isEmbedded ? await resolveAt(["warehouse", "url"], checkPostgresUrl) : null,
+    warehouseUrl: !isEmbedded ? await resolveAt(["warehouse", "url"], checkPostgresUrl) : null,
     erasureKey: await resolveAt(["privacy", "erasure_key"], checkErasureKey),
     connectionUrls,
     webhook: await resolveAt(["alerts", "webhook"], checkWebhook),

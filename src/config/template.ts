@@ -6,7 +6,8 @@ export interface ConfigAnswers {
   readonly baseUrl: string;
   /** `${NAME}` or `file:PATH`; null for the sandbox. */
   readonly apiKey: string | null;
-  readonly warehouse: WarehouseAnswers;
+  /** `embedded`, `${NAME}` or `file:PATH`. */
+  readonly warehouseUrl: string;
   /** Name of the input. */
   readonly input: string;
   /** `schema.table` or `table`. */
@@ -18,15 +19,6 @@ export interface ConfigAnswers {
   /** Columns by field of the service; at least one. */
   readonly fields: Readonly<Partial<Record<InputField, readonly string[]>>>;
 }
-
-/** Which warehouse is filled. */
-export type WarehouseAnswers =
-  | {
-      readonly type: "postgres";
-      /** `embedded`, `${NAME}` or `file:PATH`. */
-      readonly url: string;
-    }
-  | { readonly type: "bigquery"; readonly project: string; readonly location: string };
 
 /** A commented config.yaml from these answers, with every job that the mapped fields allow. */
 export function renderConfig(answers: ConfigAnswers): string {
@@ -43,9 +35,10 @@ service:
   #requests_per_second: 50      # a cap of your own; on 429 the program slows down by itself
 
 warehouse:
-${renderWarehouse(answers.warehouse)}
+  url: ${scalar(answers.warehouseUrl)}   # embedded, or \${NAME} or file:PATH of a postgresql:// address
   #schema: person_data          # people
-  #ops_schema: person_data_ops  # runs, ledger, checkpoints: no personal data in it
+  #ops_schema: person_data_ops  # usage, runs, ledger: no personal data in it
+  #state_schema: person_data_state   # the program's own tables
 
 #data_dir: .person-etl          # the embedded database; relative to this file
 #confirm_above: { records: 10000, ratio: 0.2 }   # a later run that is due for more than both needs --yes
@@ -61,18 +54,6 @@ ${renderFields(answers.fields)}
 
 jobs:
 ${renderJobs(answers)}`;
-}
-
-function renderWarehouse(warehouse: WarehouseAnswers): string {
-  if (warehouse.type === "postgres") {
-    return `  type: postgres
-  url: ${scalar(warehouse.url)}   # embedded, or \${NAME} or file:PATH of a postgresql:// address`;
-  }
-  return `  type: bigquery               # rights, cost and what isn't there yet: docs/bigquery.md
-  project: ${scalar(warehouse.project)}
-  location: ${scalar(warehouse.location)}   # of your datasets
-  #credentials: adc             # Application Default Credentials, or file:PATH of a service account's key
-  #maximum_bytes_billed: 1000000000000   # a statement that would bill more is refused`;
 }
 
 function renderFields(fields: ConfigAnswers["fields"]): string {

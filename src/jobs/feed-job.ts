@@ -2,31 +2,85 @@ import { commitFeed, readCheckpoints } from "../load/feeds/feeds.ts";
 import { recordAttempts } from "../load/ledger/record-attempts.ts";
 import { beginRun, endRun } from "../load/runs/runs.ts";
 import { randomUUID } from "node:crypto";
-import type { FeedJobConfig } from "../config/config.ts";
+import type { JobConfig } from "../config/config.ts";
 import { LockLostError } from "../errors.ts";
 import { callFree } from "../extract/free-call.ts";
 import type { Attempt } from "../extract/lookup.ts";
 import type { StoredCheckpoint } from "../load/feeds/feed-commit.ts";
 import type { CounterDelta, RunRef } from "../load/lookup.ts";
-import type { FeedBooks, FeedContext } from "./feed-type.ts";
+import type { FeedBooks, FeedContext, FeedJobType } from "./feed-type.ts";
+import type { JobResult, JobType } from "./job-type.ts";
+import { estimateSeconds } from "./lookup/estimate.ts";
+import type { PlanContext, Planned } from "./report/job-plan.ts";
 import { countAttempts } from "./call-counters.ts";
 import { sumOf } from "../load/ledger/books.ts";
-import { bindFeed } from "./feed-types.ts";
 import { holdJob } from "./hold-job.ts";
 import { endOfError, type JobEnd, locked, succeeded } from "./job-end.ts";
-import type { JobResult } from "./lookup/lookup-job.ts";
 import { createOutage, type Outage } from "./outage.ts";
 import { type Counters, zeroCounters } from "./run-report.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { shardText, wholeInput } from "./shard.ts";
 import { stopReason } from "./stop-reason.ts";
 
+/** The job type of a feed's declaration: what all feeds have in common is added. */
+export function feedJob<J extends JobConfig>(feed: FeedJobType<J>): JobType {
+  const type: JobType<J> = {
+    ...feed,
+    isSharded: false,
+    reads: feed.reads ?? (() => []),
+    plan: async (context, job) => planFeed(context, job, feed.plannedCalls(job)),
+    run: (services, job, request) => runFeedJob(services, { feed, job }, request),
+  };
+  return type;
+}
+
+/** Plans a feed without a call, and so without counting pages: free calls cost nothing. */
+function planFeed(
+  { config }: PlanContext,
+  job: JobConfig,
+  { least, more }: ReturnType<FeedJobType["plannedCalls"]>,
+): Planned {
+  const plan = {
+    job: job.name,
+    type: job.type,
+    records_read: 0,
+    records_due: 0,
+    due_reasons: {},
+    records_unchanged: 0,
+    records_duplicate: 0,
+    records_waiting: 0,
+    records_suppressed: 0,
+    records_rejected_before_sending: 0,
+    records_to_send: 0,
+    records_remaining: 0,
+    limited_by: null,
+    budget_left: null,
+    calls: least,
+    estimated_billable: { low: 0, expected: 0, high: 0, basis: "free" },
+    // One call after the other.
+    estimated_seconds: estimateSeconds(least, {
+      concurrency: 1,
+      requestsPerSecond: config.service.requestsPerSecond,
+    }),
+    waiting_answers: { calls: 0, bytes: 0 },
+    remarks: more === "" ? [] : [`free calls, ${more}`],
+  };
+  return { plan, sending: 0 };
+}
+
+/** A job with the declaration of its type. */
+interface DeclaredFeed<J extends JobConfig> {
+  readonly feed: FeedJobType<J>;
+  readonly job: J;
+}
+
 /** Runs one feed once and keeps the books, unless another process runs it. Feeds are never divided into shards. */
-export async function runFeedJob(
+async function runFeedJob<J extends JobConfig>(
   services: JobServices,
-  job: FeedJobConfig,
+  declared: DeclaredFeed<J>,
   request: RunRequest,
 ): Promise<JobResult> {
+  const { job } = declared;
   const wanted = {
     runId: request.runId,
     job: job.name,
@@ -37,19 +91,20 @@ export async function runFeedJob(
   if (hold.kind === "refused") return { end: locked("locked", hold.message), counters: zeroCounters };
   const { run, signal, release } = hold.held;
   try {
-    return await runHeld({ ...services, signal }, job, request, run);
+    return await runHeld({ ...services, signal }, declared, request, run);
   } finally {
     await release();
   }
 }
 
-async function runHeld(
+async function runHeld<J extends JobConfig>(
   services: JobServices,
-  job: FeedJobConfig,
+  declared: DeclaredFeed<J>,
   request: RunRequest,
   run: RunRef,
 ): Promise<JobResult> {
   const { db, config, clock, log, signal } = services;
+  const { job } = declared;
   await beginRun(db, run);
   const outage = createOutage({
     clock,
@@ -59,7 +114,7 @@ async function runHeld(
     job: job.name,
   });
   const books = createBooks();
-  const end = await work(services, { job, request, run, outage, books });
+  const end = await work(services, { ...declared, request, run, outage, books });
   if (end.status === "locked") return { end, counters: books.counters() };
   const { status, limitedBy, error } = end;
   try {
@@ -77,8 +132,7 @@ async function runHeld(
   return { end, counters: books.counters() };
 }
 
-interface Task {
-  readonly job: FeedJobConfig;
+interface Task<J extends JobConfig> extends DeclaredFeed<J> {
   readonly request: RunRequest;
   readonly run: RunRef;
   readonly outage: Outage;
@@ -86,11 +140,11 @@ interface Task {
 }
 
 /** Does the job's work; whatever is thrown on the way becomes the end. */
-async function work(services: JobServices, task: Task): Promise<JobEnd> {
+async function work<J extends JobConfig>(services: JobServices, task: Task<J>): Promise<JobEnd> {
   const { signal } = services;
   try {
     const context = await openContext(services, task);
-    await bindFeed(task.job).run(context);
+    await task.feed.run(context);
     return succeeded;
   } catch (error) {
     // What a stop, or the loss of the lock, made fail on the way is no failure of its own.
@@ -106,7 +160,10 @@ function isAbort(error: unknown, signal: AbortSignal): boolean {
   );
 }
 
-async function openContext(services: JobServices, task: Task): Promise<Omit<FeedContext, "job">> {
+async function openContext<J extends JobConfig>(
+  services: JobServices,
+  task: Task<J>,
+): Promise<FeedContext<J>> {
   const { config, db, clock, log, signal, progress, http, limiter, random } = services;
   const { job, request, run, outage, books } = task;
   const stored = await outage.outlast(() => readCheckpoints(db, job.name));
@@ -134,6 +191,7 @@ async function openContext(services: JobServices, task: Task): Promise<Omit<Feed
     log,
     signal,
     progress,
+    job,
     run,
     request,
     outage,

@@ -21,7 +21,7 @@ export function findJob(config: Config, name: string): JobConfig {
   const job = config.jobs.find((job) => job.name === name);
   if (job) return job;
   const known = config.jobs.map((job) => job.name);
-  throw new FixConfigurationError("unknown_job", "There is no such job.", missing(config, name, known));
+  throw new FixConfigurationError("unknown_job", "There is no such job.", missing(name, known));
 }
 
 function problemsWith(config: Config, name: string): readonly Problem[] {
@@ -29,23 +29,25 @@ function problemsWith(config: Config, name: string): readonly Problem[] {
   const job = config.jobs.find((job) => job.name === name);
   if (!job) {
     const known = config.jobs.filter((job) => job.enabled).map((job) => job.name);
-    return missing(config, name, known);
+    return missing(name, known);
   }
   return job.enabled
     ? []
     : [
         {
           path: `${path}.enabled`,
-          message: "is false: the job is switched off",
+          message: "is false: the job is disabled",
           hint: "Set it to true to run the job.",
         },
       ];
 }
 
-function missing(config: Config, name: string, known: readonly string[]): readonly Problem[] {
-  const path = `jobs.${name}`;
-  const unavailable = config.unavailableJobs.find((job) => job.name === name);
-  return unavailable
-    ? [{ path, message: `is a job of type ${unavailable.type}, which is not available in this version` }]
-    : [{ path, message: "does not exist", hint: `Jobs of this configuration: ${known.join(", ")}.` }];
+function missing(name: string, known: readonly string[]): readonly Problem[] {
+  return [
+    {
+      path: `jobs.${name}`,
+      message: "does not exist",
+      hint: `Jobs of this configuration: ${known.join(", ")}.`,
+    },
+  ];
 }

@@ -1,12 +1,11 @@
 import { beginRun, endRun } from "../load/runs/runs.ts";
 import type { JobConfig } from "../config/config.ts";
-import { isLookupJob } from "../config/job-kinds.ts";
-import { runFeedJob } from "./feed-job.ts";
 import { holdJob } from "./hold-job.ts";
 import { selectJobs } from "./job-selection.ts";
 import { endOfError, interrupted, type JobEnd, locked, skipped } from "./job-end.ts";
-import { type JobResult, runLookupJob } from "./lookup/lookup-job.ts";
+import type { JobResult } from "./job-type.ts";
 import { prepareRun } from "./prepare.ts";
+import { jobTypeOf } from "./registry.ts";
 import { type JobReport, type RunReport, statusOf, zeroCounters } from "./run-report.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { shardText, wholeInput } from "./shard.ts";
@@ -22,7 +21,7 @@ export { verifyInputs } from "./verify-inputs.ts";
 export async function runJobs(services: JobServices, request: RunRequest): Promise<RunReport> {
   const selected = selectJobs(services.config, request.jobs);
   // A feed is read as a whole, and by one of the shards.
-  const jobs = selected.filter((job) => request.shard.index === 0 || isLookupJob(job));
+  const jobs = selected.filter((job) => request.shard.index === 0 || jobTypeOf(job).isSharded);
   for (const job of selected) {
     if (!jobs.includes(job)) services.log.info({ job: job.name }, "left_to_first_shard");
   }
@@ -61,7 +60,7 @@ async function runOne(
     const hindrance = hindranceOf(services, job, request, ends);
     result = hindrance
       ? await leaveOut(services, job, request, hindrance)
-      : await runJob(services, job, request);
+      : await jobTypeOf(job).run(services, job, request);
   } catch (error) {
     result = { end: endOfError(error), counters: zeroCounters };
   }
@@ -71,11 +70,6 @@ async function runOne(
   if (status === "failed") services.log.error({ ...fields, ...error, error: cause }, "job_failed");
   else services.log.info(fields, "job_ended");
   return result;
-}
-
-/** Every kind of job there is. */
-async function runJob(services: JobServices, job: JobConfig, request: RunRequest): Promise<JobResult> {
-  return isLookupJob(job) ? runLookupJob(services, job, request) : runFeedJob(services, job, request);
 }
 
 /** Notes a job that is not begun, unless another process runs it and keeps its books. */
@@ -88,7 +82,7 @@ async function leaveOut(
   const left = { end, counters: zeroCounters };
   const { status, limitedBy, error } = end;
   if (status === "locked") return left;
-  const part = isLookupJob(job) ? shard : wholeInput;
+  const part = jobTypeOf(job).isSharded ? shard : wholeInput;
   const wanted = { runId, job: job.name, jobType: job.type, shard: shardText(part) };
   const hold = await holdJob(services, wanted, { wait: false });
   if (hold.kind === "refused") return left;

@@ -1,3 +1,4 @@
+import { jobTypes } from "../../src/jobs/registry.ts";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { renderRunSummary } from "../../src/cli/run-summary.ts";
@@ -22,6 +23,7 @@ async function headlineOf(...jobs: readonly Partial<JobReport>[]): Promise<strin
     })),
   };
   const config = await loadConfig({
+    jobTypes,
     file: join(folder, "config.yaml"),
     env: { PERSON_SERVICE_API_KEY: "k", WAREHOUSE_URL: "postgres://localhost/x" },
   });

@@ -1,7 +1,5 @@
-import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { availableJobTypes } from "../../src/config/rules/availability.ts";
-import { jobTypes } from "../../src/config/schema/jobs.ts";
+import { laterJobTypes } from "../../src/config/schema/document.ts";
 import { fine, fineBut, load, problemsOf, refusal } from "./support.ts";
 
 const UUID = "123e4567-e89b-12d3-a456-426614174000";
@@ -14,29 +12,25 @@ const laterJobs: Readonly<Record<string, string>> = {
 };
 
 describe("what this version does not have", () => {
-  it("is every job type but those that are built", () => {
-    expect([...availableJobTypes, ...Object.keys(laterJobs)].toSorted()).toEqual(jobTypes.toSorted());
+  it("is the job types of the interface that are not built yet", () => {
+    expect(Object.keys(laterJobs)).toEqual(laterJobTypes);
   });
 
-  it.each(Object.entries(laterJobs))(
-    "%s is checked, then refused with a code of its own",
-    async (type, job) => {
-      const { code, problems } = await refusal(`${fine}  later: ${job}\n`);
-      expect(code).toBe("not_available_in_this_version");
-      expect(problems).toEqual([
-        {
-          path: "jobs.later.type",
-          line: 15,
-          message: `says ${type}, which is not available in this version`,
-          hint: "remove the job, or set enabled: false; there is resolve, validate_emails, enrich, segment_members, segment_push, death_signals, search_usage, endpoint_usage",
-        },
-      ]);
-    },
-  );
+  it.each(Object.entries(laterJobs))("%s is refused with a code of its own", async (type, job) => {
+    const { code, problems } = await refusal(`${fine}  later: ${job}\n`);
+    expect(code).toBe("not_available_in_this_version");
+    expect(problems).toEqual([
+      {
+        path: "jobs.later.type",
+        line: 15,
+        message: `says ${type}, which is not available in this version`,
+        hint: "remove the job, or set enabled: false; there is resolve, validate_emails, enrich, segment_members, segment_push, death_signals, search_usage, endpoint_usage",
+      },
+    ]);
+  });
 
-  it.each(Object.entries(laterJobs))("%s may stand there switched off", async (type, job) => {
+  it.each(Object.entries(laterJobs))("%s may stand there disabled", async (_type, job) => {
     const config = await load(`${fine}  later: ${job.replace("{", "{ enabled: false,")}\n`);
-    expect(config.unavailableJobs).toEqual([{ name: "later", type }]);
     expect(config.jobs).toHaveLength(3);
   });
 
@@ -55,32 +49,14 @@ describe("what this version does not have", () => {
     ]);
   });
 
-  it("is no longer BigQuery, whose key file is found from the configuration's folder", async () => {
-    const warehouse = `type: bigquery
-  project: my-project-1
-  location: EU
-  credentials: file:key.json
-  impersonate_service_account: etl@my-project-1.iam.gserviceaccount.com
-  maximum_bytes_billed: 1000000000000`;
-    const config = await load(fineBut("type: postgres\n  url: embedded", warehouse));
-    expect(config.warehouse).toEqual({
-      type: "bigquery",
-      url: null,
-      project: "my-project-1",
-      location: "EU",
-      credentialsFile: join(dirname(config.file), "key.json"),
-      impersonate: "etl@my-project-1.iam.gserviceaccount.com",
-      apiEndpoint: null,
-      maximumBytesBilled: 1_000_000_000_000,
-      commitRecords: 100_000,
-      commitEveryMs: 300_000,
-      schema: "person_data",
-      opsSchema: "person_data_ops",
-      retryForMs: 300_000,
-    });
+  it("is a warehouse in BigQuery, which is refused with the form of `publish`", async () => {
+    const warehouse = "type: bigquery\n  project: my-project-1\n  location: EU\n  dataset: people";
+    expect(await problemsOf(fineBut("type: postgres\n  url: embedded", warehouse))).toEqual([
+      "4 warehouse.type: must be postgres: other engines get a published copy (write warehouse: { url: embedded } (or ${WAREHOUSE_URL}) beside publish: { analytics: { type: bigquery, project: my-project, location: EU, dataset: person_data, ops_dataset: person_data_ops } })",
+    ]);
   });
 
-  it("is no longer BigQuery as the place of inputs", async () => {
+  it("is not BigQuery as the place of inputs", async () => {
     const { connections, inputs } = await load(
       fineBut("    key: id", "    connection: lake\n    key: id").replace(
         "jobs:",
@@ -101,13 +77,11 @@ describe("what this version does not have", () => {
     expect(inputs["customers"]?.connection).toBe(connections["lake"]);
   });
 
-  it("is told beside all that is wrong in it", async () => {
+  it("is reported beside all other problems", async () => {
     const jobs = `${fine}  push: { type: segment_push, sql: "select 1;", mode: replace, connection: crm }
   members: { type: segment_members, segments: [{ job: psh }, {}, { id: ${UUID}, job: push }] }
-  people: { type: person_search, searches: { A: { query: "", size: 101 } } }
-  audience: { type: audience_search, searches: { a: { query: x, unlock: always } } }
+  audience: { type: audience_search, searches: 7 }
   usage: { type: endpoint_usage, bucketing_size: minute, start_date: 2026-02-30 }
-  contacts: { type: contact_jobs, job_ids: [7], unlock: { max_billable: 0 } }
 alerts: { webhook: https://hooks.example.com/T0/hunter2 }
 `;
     const problems = await problemsOf(jobs);
@@ -119,17 +93,11 @@ alerts: { webhook: https://hooks.example.com/T0/hunter2 }
       "16 jobs.members.segments[0].job: names no segment_push job of this configuration (did you mean push?)",
       "16 jobs.members.segments[1]: must have an id or a job, one of the two ({ id: <uuid> } or { job: NAME })",
       "16 jobs.members.segments[2]: must have an id or a job, one of the two ({ id: <uuid> } or { job: NAME })",
-      "17 jobs.people.searches.A: is not a usable name (lower-case letters, digits and _, a letter first, at most 63 in all)",
-      "17 jobs.people.searches.A.query: must be a description of the people, of 1 to 500 characters (docs/configuration.md describes this setting)",
-      "17 jobs.people.searches.A.size: must be a whole number from 1 to 100 (docs/configuration.md describes this setting)",
-      "18 jobs.audience.searches.a.unlock: must be `never`, or a ceiling such as { max_billable: 5000 } (docs/configuration.md describes this setting)",
-      "19 jobs.usage.bucketing_size: must be one of hour, day, week, month, quarter, year (docs/configuration.md describes this setting)",
-      "19 jobs.usage.start_date: must be a day such as 2026-01-31 (docs/configuration.md describes this setting)",
-      "20 jobs.contacts.job_ids[0]: must be a UUID (as in 123e4567-e89b-12d3-a456-426614174000)",
-      "20 jobs.contacts.unlock.max_billable: must be a whole number, 1 or more (docs/configuration.md describes this setting)",
-      "21 alerts.webhook: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); a key that stood in this file should be changed)",
+      "18 jobs.usage.bucketing_size: must be one of hour, day, week, month, quarter, year (docs/configuration.md describes this setting)",
+      "18 jobs.usage.start_date: must be a day such as 2026-01-31 (docs/configuration.md describes this setting)",
+      "19 alerts.webhook: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); a key that stood in this file should be changed)",
     ]);
-    expect(problems.filter((problem) => problem.includes("not available"))).toHaveLength(3);
+    expect(problems.filter((problem) => problem.includes("not available"))).toHaveLength(1);
     expect((await refusal(jobs)).code).toBe("invalid_configuration");
   });
 });

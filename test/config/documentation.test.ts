@@ -1,9 +1,11 @@
+import { jobTypes } from "../../src/jobs/registry.ts";
 import { readFile } from "node:fs/promises";
 import { expect, it } from "vitest";
-import { availableJobTypes } from "../../src/config/rules/availability.ts";
-import { documentSchema } from "../../src/config/schema/document.ts";
+import { documentSchemaOf } from "../../src/config/schema/document.ts";
 import { endpointPaths } from "../../src/config/schema/service.ts";
-import { discriminatorOf, keyPaths, optionsOf, schemaAt } from "../../src/config/schema/walk.ts";
+import { keyPaths } from "../../src/config/schema/walk.ts";
+
+const documentSchema = documentSchemaOf(jobTypes);
 
 it("docs/configuration.md names every setting of the schema, and no other", async () => {
   const text = await readFile("docs/configuration.md", "utf8");
@@ -15,26 +17,4 @@ it("docs/configuration.md names every setting of the schema, and no other", asyn
   const rows = [...text.matchAll(/^\| `([a-z_]+(?:\.[A-Za-z_]+)*)`/gm)].map(([, path]) => path ?? "");
   expect(rows.length).toBeGreaterThan(50);
   expect(rows.filter((path) => !known.has(path))).toEqual([]);
-});
-
-/** The settings of jobs by their paths, of the types that are available or of the others. */
-function settingsOfJobs(isAvailable: boolean): ReadonlySet<string> {
-  const jobs = schemaAt(documentSchema, ["jobs", "NAME"], {});
-  const options = (jobs ? optionsOf(jobs) : []).filter(
-    (option) => availableJobTypes.includes(String(discriminatorOf(option, "type"))) === isAvailable,
-  );
-  return new Set(
-    options.flatMap((option) => keyPaths(option, ["jobs", "NAME"]).map(({ path }) => path.join("."))),
-  );
-}
-
-it("docs/configuration.md tells no setting of an available job type as refused, and all others", async () => {
-  const text = await readFile("docs/configuration.md", "utf8");
-  const [, section = ""] = text.split("## Not available in this version");
-  const told = [...section.matchAll(/^\| `(jobs\.[A-Za-z_.]+)`/gm)].map(([, path = ""]) => path);
-  const available = settingsOfJobs(true);
-  expect(available).toContain("jobs.NAME.segments.id");
-  expect(told.toSorted()).toEqual(
-    [...settingsOfJobs(false)].filter((path) => !available.has(path)).toSorted(),
-  );
 });

@@ -1,11 +1,14 @@
+import { jobTypes } from "../../src/jobs/registry.ts";
 import { readFile } from "node:fs/promises";
 import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { orderJobs } from "../../src/config/order-jobs.ts";
-import { documentSchema } from "../../src/config/schema/document.ts";
+import { documentSchemaOf } from "../../src/config/schema/document.ts";
 import { keyPaths } from "../../src/config/schema/walk.ts";
 import { load } from "./support.ts";
+
+const documentSchema = documentSchemaOf(jobTypes);
 
 const file = resolve("config.example.yaml");
 /** The example with every setting switched on that is commented out (# without a space behind it). */
@@ -13,7 +16,7 @@ const uncommented = async () => (await readFile(file, "utf8")).replaceAll(/^(\s*
 
 describe("config.example.yaml", () => {
   it("runs as it stands: sandbox, embedded database, its jobs, nothing in the environment", async () => {
-    const config = await loadConfig({ file, env: {} });
+    const config = await loadConfig({ jobTypes, file, env: {} });
     expect(config.warnings).toEqual([]);
     expect(config.service.baseUrl).toBe("sandbox");
     expect(config.warehouse.url).toBe("embedded");
@@ -72,7 +75,7 @@ describe("config.example.yaml", () => {
 
   it("shows each setting commented out at its default, or as an example", async () => {
     const [plain, all] = [
-      await loadConfig({ file, env: {} }),
+      await loadConfig({ jobTypes, file, env: {} }),
       await load(await uncommented(), {
         env: {
           CRM_URL: "postgresql://crm.internal/crm",
@@ -102,15 +105,13 @@ describe("config.example.yaml", () => {
         "impersonate_service_account",
         "api_endpoint",
         "maximum_bytes_billed",
-        "commit_every",
-        "commit_records",
         "dataset",
       ],
       "for asynchronous person search": ["user_api_key", "person_search_quota"],
       "for pages that others can reach": ["token"],
       "would contradict pid_from": ["service_pid"],
       "for retention": ["segment_membership_history", "segment_sync"],
-      "for searches and contact jobs": ["searches", "query", "size", "unlock", "max_billable", "job_ids"],
+      "for unlocks": ["unlock"],
     };
     expect(absent.toSorted()).toEqual(Object.values(absentOnPurpose).flat().toSorted());
   });

@@ -1,14 +1,17 @@
+import { jobTypes } from "../../src/jobs/registry.ts";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { stringify } from "yaml";
 import { loadConfig } from "../../src/config/load-config.ts";
-import { documentSchema } from "../../src/config/schema/document.ts";
+import { documentSchemaOf } from "../../src/config/schema/document.ts";
 import { keyPaths } from "../../src/config/schema/walk.ts";
 import { FixConfigurationError, type Problem } from "../../src/errors.ts";
 import { fine } from "./support.ts";
 import * as fc from "../support/fast-check.ts";
+
+const documentSchema = documentSchemaOf(jobTypes);
 
 /** What must never be told: as a value of the file, and as one of the environment. */
 const SECRETS = ["sk-Live-93f1c07", "hun ter2#4471'x", "pässwörd-550018"];
@@ -51,7 +54,7 @@ const anything = fc.letrec((tie) => ({
 async function offenceOf(file: string, text: string): Promise<string | null> {
   await writeFile(file, text);
   try {
-    const { warnings } = await loadConfig({ file, env });
+    const { warnings } = await loadConfig({ jobTypes, file, env });
     return tellsSecret(warnings);
   } catch (error) {
     if (!(error instanceof FixConfigurationError)) return `crashed: ${String(error)}`;

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { listFields, scalarFields } from "../../src/config/schema/inputs.ts";
-import { matchConditionFields } from "../../src/config/schema/jobs.ts";
+import { matchConditionFields } from "../../src/jobs/lookup/enrich.ts";
 import { endpointPaths } from "../../src/config/schema/service.ts";
 import * as enrich from "../../src/schemas/enrich.ts";
 import { lookupEndpoints } from "../../src/schemas/registry.ts";

@@ -16,7 +16,7 @@ describe("what one part says about another", () => {
     ],
     [
       fineBut("key: id", "key: id\n    sql: select 1"),
-      "10 inputs.customers.sql: stands beside table (keep one of the two)",
+      "10 inputs.customers.sql: conflicts with table (keep one of the two)",
     ],
     [
       fineBut("{ first_name: first_name, last_name: last_name, emails: [email] }", "{}"),
@@ -56,11 +56,11 @@ describe("what one part says about another", () => {
     ],
     [
       fineBut("last_name: last_name, ", ""),
-      "12 jobs.resolve_customers.input: names an input without what resolve needs: a name, and emails or phones (map first_name and last_name (or full_name), and emails or phones, in the fields of the input)",
+      "12 jobs.resolve_customers.input: names an input without the fields that resolve needs: a name, and emails or phones (map first_name and last_name (or full_name), and emails or phones, in the fields of the input)",
     ],
     [
       fineBut("emails: [email] }", "emails: [email], service_pid: pid }"),
-      "14 jobs.enrich_customers.pid_from: stands beside a mapped service_pid: there would be two PIDs to send (remove pid_from, or service_pid from the fields of the input)",
+      "14 jobs.enrich_customers.pid_from: conflicts with the mapped field service_pid (remove pid_from, or service_pid from the fields of the input)",
     ],
     [
       fineBut(
@@ -91,7 +91,7 @@ describe("what one part says about another", () => {
   others: { type: segment_push, name: Others, sql: select 1 }
   vips_again: { type: segment_push, name: VIP, sql: select 2 }
 `,
-      "17 jobs.vips_again.name: is that of jobs.vips.name, too: the service makes no second segment of one name (choose another name, or give one of the two a segment_id)",
+      "17 jobs.vips_again.name: is also that of jobs.vips: the service makes no second segment of one name (choose another name, or give one of the two a segment_id)",
     ],
     [
       fineBut("resolve_customers: {", "Resolve-Customers: {"),

@@ -1,4 +1,4 @@
-import { isLookupJob } from "../../src/config/job-kinds.ts";
+import { isLookupJob } from "../../src/jobs/lookup/lookup-types.ts";
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import { fine, fineBut, load } from "./support.ts";
@@ -17,10 +17,15 @@ describe("a fine configuration", () => {
         limits: {},
       },
       sandbox: { seed: 1, people: 1_000_000, inputRows: 15_000 },
-      warehouse: { type: "postgres", url: "embedded", schema: "person_data", opsSchema: "person_data_ops" },
+      warehouse: {
+        url: "embedded",
+        schema: "person_data",
+        opsSchema: "person_data_ops",
+        stateSchema: "person_data_state",
+        retryForMs: 300_000,
+      },
       confirmAbove: { records: 10_000, ratio: 0.2 },
       warnings: [],
-      unavailableJobs: [],
     });
     expect(config.inputs).toEqual({
       customers: {
@@ -220,14 +225,14 @@ jobs:
     expect(config.service.apiKey?.origin).toBe("environment variable KEY");
   });
 
-  it("warns of a job that uses the answers of one that is switched off", async () => {
+  it("warns of a job that uses the answers of a disabled one", async () => {
     const config = await load(fineBut("type: resolve,", "type: resolve, enabled: false,"));
     expect(config.warnings).toEqual([
       {
         path: "jobs.enrich_customers.pid_from",
         line: 14,
-        message: "names a job that is switched off: its answers stay as they are",
-        hint: "switch it on, or remove this line",
+        message: "names a disabled job: its answers stay as they are",
+        hint: "enable it, or remove this line",
       },
     ]);
   });

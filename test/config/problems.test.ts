@@ -22,7 +22,7 @@ describe("each wrong setting is told with its path, its line and a hint", () => 
     [`${fineBut("", "")}concurrency: 4\n`, "15 concurrency: is not a setting (there is service.concurrency)"],
     [
       `${fineBut("", "")}colour: red\n`,
-      "15 colour: is not a setting (the settings here are log_level, service, sandbox, budgets, warehouse, data_dir, spool, confirm_above, connections, inputs, privacy, retention, alerts, scheduler, http, jobs)",
+      "15 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, data_dir, spool, confirm_above, connections, inputs, privacy, retention, alerts, scheduler, http, budgets, jobs)",
     ],
     [
       fineBut("type: resolve,", "type: resolve, return_fields: [],"),
@@ -38,8 +38,8 @@ describe("each wrong setting is told with its path, its line and a hint", () => 
     ],
     // Missing
     [
-      fineBut("  type: postgres\n", ""),
-      "3 warehouse.type: is missing (it must be one of postgres, bigquery)",
+      fineBut("  url: embedded\n", ""),
+      "3 warehouse.url: is missing (it must be `embedded`, or the postgres:// address of a database, best by reference)",
     ],
     [
       fineBut("    key: id\n", ""),
@@ -203,7 +203,7 @@ budgets: { enrich: { per_day: none }, unlock: { per_month: 1 } }
       "3 service.api_key: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); a key that stood in this file should be changed)",
       `4 service.concurrency: must be a whole number from 1 to 64 ${DOCS}`,
       "7 warehouse.url: needs the environment variable WAREHOUSE_URL, which is not set (set it where this command is started)",
-      "8 warehouse.ops_schema: must differ from warehouse.schema (the ops schema holds no personal data, so that more people may read it)",
+      "8 warehouse.ops_schema: must differ from warehouse.schema (each schema has readers of its own: only schema holds personal data, and only the program needs state_schema)",
       "12 inputs.customers.key: is empty (give it a value, or remove the line)",
       "15 jobs.enrich_customers.input: names no input of this configuration (did you mean customers?)",
       `15 jobs.enrich_customers.refresh_after: ${DURATION}`,

@@ -1,3 +1,4 @@
+import { jobTypes } from "../../src/jobs/registry.ts";
 import { chmod, mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -91,7 +92,7 @@ describe("the key", () => {
 describe("a key in a file", () => {
   it("is relative to the configuration, trimmed, and read anew each time", async () => {
     const { file, keyFile } = await write("  key-1\n");
-    const { service, warnings } = await loadConfig({ file, env: {} });
+    const { service, warnings } = await loadConfig({ jobTypes, file, env: {} });
     expect(warnings).toEqual([]);
     expect(service.apiKey?.origin).toBe(`file ${keyFile}`);
     await expect(service.apiKey?.read()).resolves.toBe("key-1");
@@ -103,7 +104,7 @@ describe("a key in a file", () => {
 
   it("that others can read is used, with a warning", async () => {
     const { file } = await write("key-1\n", 0o644);
-    expect((await loadConfig({ file, env: {} })).warnings).toEqual([
+    expect((await loadConfig({ jobTypes, file, env: {} })).warnings).toEqual([
       {
         path: "service.api_key",
         line: 3,
@@ -119,7 +120,7 @@ describe("a key in a file", () => {
     ["k".repeat(70_000), "is larger than 64 KiB: no secret is that large"],
   ])("of the content %# is refused", async (content, reason) => {
     const { folder, file } = await write(content);
-    const { problems } = await refusalOf(loadConfig({ file, env: {} }));
+    const { problems } = await refusalOf(loadConfig({ jobTypes, file, env: {} }));
     expect(problems).toEqual([
       {
         path: "service.api_key",

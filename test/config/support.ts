@@ -1,3 +1,4 @@
+import { jobTypes } from "../../src/jobs/registry.ts";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +18,7 @@ export async function makeFolder(): Promise<string> {
 export async function load(text: string | Uint8Array, options: Partial<LoadOptions> = {}): Promise<Config> {
   const file = join(await makeFolder(), "config.yaml");
   await writeFile(file, text);
-  return loadConfig({ file, env: {}, ...options });
+  return loadConfig({ jobTypes, file, env: {}, ...options });
 }
 
 /** The error that this text is refused with. */

@@ -7,7 +7,7 @@ import * as fc from "../support/fast-check.ts";
 const answers: ConfigAnswers = {
   baseUrl: "https://api.example.com",
   apiKey: "${PERSON_SERVICE_API_KEY}",
-  warehouse: { type: "postgres", url: "${WAREHOUSE_URL}" },
+  warehouseUrl: "${WAREHOUSE_URL}",
   input: "customers",
   table: "crm.customers",
   key: ["tenant_id", "id"],
@@ -27,7 +27,7 @@ const jobsFor = async (fields: ConfigAnswers["fields"]) => {
     ...answers,
     baseUrl: "sandbox",
     apiKey: null,
-    warehouse: { type: "postgres", url: "embedded" } as const,
+    warehouseUrl: "embedded",
     cursor: null,
   };
   return (await load(renderConfig({ ...sandbox, fields }))).jobs.map((job) => job.name);
@@ -55,14 +55,6 @@ describe("the config.yaml that init writes", () => {
     const text = renderConfig({ ...answers, cursor: null }).replaceAll(/^(\s*)#(?=\S)/gm, "$1");
     const config = await load(text, { env });
     expect(config.inputs["customers"]).toMatchObject({ where: "country = 'US'", cursor: "updated_at" });
-  });
-
-  it("can be for a warehouse in BigQuery, whose commented settings fit, too", async () => {
-    const warehouse = { type: "bigquery", project: "my-project-1", location: "EU" } as const;
-    const text = renderConfig({ ...answers, warehouse });
-    expect((await load(text, { env })).warehouse).toMatchObject({ ...warehouse, credentialsFile: null });
-    const all = text.replaceAll(/^(\s*)#(?=\S)/gm, "$1");
-    expect((await load(all, { env })).warehouse).toMatchObject({ maximumBytesBilled: 1_000_000_000_000 });
   });
 
   it("has only the jobs that the mapped fields allow", async () => {

@@ -1,3 +1,4 @@
+import { jobTypes } from "../../src/jobs/registry.ts";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -7,7 +8,7 @@ import { fine, fineBut, makeFolder, problemsOf, refusal, refusalOf } from "./sup
 describe("a file that can't be read", () => {
   it("is missing: the message says where it was looked for and how to make one", async () => {
     const file = join(await makeFolder(), "nowhere.yaml");
-    const error = await refusalOf(loadConfig({ file, env: {} }));
+    const error = await refusalOf(loadConfig({ jobTypes, file, env: {} }));
     expect(error.code).toBe("no_configuration");
     expect(error.message).toBe(
       `no configuration at ${file}; make one with \`person-etl init\`, or pass --config`,
@@ -17,7 +18,7 @@ describe("a file that can't be read", () => {
   it("is a folder", async () => {
     const file = join(await makeFolder(), "folder");
     await mkdir(file);
-    const error = await refusalOf(loadConfig({ file, env: {} }));
+    const error = await refusalOf(loadConfig({ jobTypes, file, env: {} }));
     expect(error.code).toBe("unreadable_configuration");
     expect(error.message).toBe(`${file} is a folder`);
   });

@@ -1,4 +1,4 @@
-import type { LookupJobConfig } from "../../src/config/config.ts";
+import type { LookupJobConfig } from "../../src/jobs/lookup/lookup-type.ts";
 import { buildRequestBody } from "../../src/extract/request-body.ts";
 import { type BoundLookup, bindLookup } from "../../src/jobs/lookup/lookup-types.ts";
 import type { LookupRecord } from "../../src/load/lookup.ts";

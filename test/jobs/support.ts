@@ -1,9 +1,7 @@
-import type {
-  EnrichJobConfig,
-  InputConfig,
-  ResolveJobConfig,
-  ValidateEmailsJobConfig,
-} from "../../src/config/config.ts";
+import type { InputConfig } from "../../src/config/config.ts";
+import type { EnrichJobConfig } from "../../src/jobs/lookup/enrich.ts";
+import type { ResolveJobConfig } from "../../src/jobs/lookup/resolve.ts";
+import type { ValidateEmailsJobConfig } from "../../src/jobs/lookup/validate-emails.ts";
 import type { LookupCounts, LookupRecord, Outcome, PastRun } from "../../src/load/lookup.ts";
 import { zeroCounters } from "../../src/jobs/run-report.ts";
 

@@ -1,3 +1,4 @@
+import { jobTypes } from "../../src/jobs/registry.ts";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -152,7 +153,7 @@ export async function startWorld(
       const file = join(folder, "config.yaml");
       await writeFile(file, text);
       const env = { SERVICE_URL: world.serviceUrl, SERVICE_KEY: "test-key", WAREHOUSE_URL: database.url };
-      return loadConfig({ file, env });
+      return loadConfig({ jobTypes, file, env });
     },
     async services() {
       const config = await world.config();

@@ -1,9 +1,12 @@
+import { jobTypes } from "../../src/jobs/registry.ts";
 import { describe, expect, it, test } from "vitest";
-import { documentSchema } from "../../src/config/schema/document.ts";
+import { documentSchemaOf } from "../../src/config/schema/document.ts";
 import { keysOf, schemaAt } from "../../src/config/schema/walk.ts";
 import { retentionRules } from "../../src/schemas/retention.ts";
 import { tableNamed } from "../../src/schemas/registry.ts";
 import { load, fine } from "../config/support.ts";
+
+const documentSchema = documentSchemaOf(jobTypes);
 
 describe("what is kept for a time", () => {
   it("is what the configuration has a setting for", () => {

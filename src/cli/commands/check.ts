@@ -1,14 +1,13 @@
 import type { Command } from "commander";
 import type { Config } from "../../config/config.ts";
-import { isLookupJob } from "../../config/job-kinds.ts";
 import { orderJobs } from "../../config/order-jobs.ts";
-import { bindFeed } from "../../jobs/feed-types.ts";
-import { bindLookup } from "../../jobs/lookup/lookup-types.ts";
+import { jobTypeOf } from "../../jobs/registry.ts";
+import { sourcesOf } from "../../jobs/verify-inputs.ts";
 import { checkDataDir } from "../check-data-dir.ts";
 import { attempt, exitCodeOfFindings, type Finding, renderFindings } from "../check-finding.ts";
 import { checkSpool } from "../check-spool.ts";
 import { checkService } from "../check-service.ts";
-import { checkInput, checkPush, checkWarehouse } from "../check-warehouse.ts";
+import { checkSource, checkWarehouse } from "../check-warehouse.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { counted } from "../figures.ts";
@@ -29,8 +28,6 @@ export const addCheck: AddCommand = (program, act) => {
 async function check(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
   const { findings: ofWarehouse, db } = await checkWarehouse(context, config);
-  const jobs = orderJobs(config);
-  const inputs = new Set(jobs.filter(isLookupJob).map((job) => job.input));
   const findings: Finding[] = [...checkConfig(config)];
   findings.push(
     ...(await attempt("data_dir", () =>
@@ -41,9 +38,8 @@ async function check(context: Context): Promise<Outcome> {
     ...(await attempt("spool", () => checkSpool(config, db))),
     ...ofWarehouse,
   );
-  for (const input of inputs) findings.push(...(await checkInput(config, input, db)));
-  for (const job of jobs) {
-    if (job.type === "segment_push") findings.push(...(await checkPush(config, job, db)));
+  for (const source of sourcesOf(config, orderJobs(config))) {
+    findings.push(...(await checkSource(config, source, db)));
   }
   findings.push(...(await attempt("service", () => checkConfiguredService(context, config))));
   return outcomeOf(findings);
@@ -77,7 +73,7 @@ async function checkConfiguredService(context: Context, config: Config): Promise
   const { http } = await openService(context, config);
   const endpoints = new Map(
     orderJobs(config)
-      .flatMap((job) => (isLookupJob(job) ? [bindLookup(job).endpoint] : bindFeed(job).endpoints))
+      .flatMap((job) => jobTypeOf(job).endpoints)
       .map((endpoint) => [endpoint.name, endpoint] as const),
   );
   return await checkService(http, [...endpoints.values()], context.stop.signal);

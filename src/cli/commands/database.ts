@@ -21,10 +21,7 @@ async function database(context: Context): Promise<Outcome> {
     throw new FixConfigurationError("no_embedded_database", "This configuration has no embedded database.", [
       {
         path: "warehouse.url",
-        message:
-          config.warehouse.url === null
-            ? "isn't there: the warehouse is in BigQuery"
-            : `is the address of a Postgres of your own (${config.warehouse.url.origin})`,
+        message: `is the address of your own Postgres (${config.warehouse.url.origin})`,
         hint: "connect to it as you always do",
       },
     ]);

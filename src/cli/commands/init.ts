@@ -6,6 +6,7 @@ import { loadConfig } from "../../config/load-config.ts";
 import { locateConfig } from "../../config/settings.ts";
 import { type ConfigAnswers, renderConfig } from "../../config/template.ts";
 import { codeOf, FixConfigurationError } from "../../errors.ts";
+import { jobTypes } from "../../jobs/registry.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { answersOf, type InitFlags, isComplete } from "../init-answers.ts";
@@ -27,8 +28,6 @@ export const addInit: AddCommand = (program, act) => {
       "--warehouse-url-env <name>",
       "environment variable that holds the postgresql:// address (default: the embedded database)",
     )
-    .option("--bigquery-project <id>", "Google Cloud project of a warehouse in BigQuery")
-    .option("--bigquery-location <place>", "location of its datasets (default: US)")
     .option("--table <table>", "table of the input rows (`crm.customers`)")
     .option("--input <name>", "name of the input (default: the table's)")
     .option("--key <columns>", "key columns of the table, with commas between (default: id)")
@@ -65,7 +64,7 @@ async function writeConfig(
   const draft = `${file}.${randomBytes(4).toString("hex")}`;
   try {
     await writeFile(draft, text, { mode: 0o600, flag: "wx" });
-    await loadConfig({ file: draft, env: standIns(options.answers) });
+    await loadConfig({ file: draft, jobTypes, env: standIns(options.answers) });
     if (options.force) await rename(draft, file);
     else await link(draft, file);
   } catch (error) {
@@ -92,12 +91,10 @@ async function writeConfig(
 }
 
 /** Values for the variables that the file will name, which need not be set yet. */
-function standIns({ apiKey, warehouse }: ConfigAnswers): Record<string, string> {
+function standIns({ apiKey, warehouseUrl }: ConfigAnswers): Record<string, string> {
   return {
     ...(apiKey === null ? {} : { [nameIn(apiKey)]: "stand-in" }),
-    ...(warehouse.type === "postgres"
-      ? { [nameIn(warehouse.url)]: "postgresql://stand-in@localhost/stand-in" }
-      : {}),
+    [nameIn(warehouseUrl)]: "postgresql://stand-in@localhost/stand-in",
   };
 }
 

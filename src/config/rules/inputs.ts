@@ -1,11 +1,9 @@
 import type { Problems } from "../problems.ts";
-import { entriesOf, type Links } from "./links.ts";
-import { unknownName } from "./names.ts";
+import { entriesOf, type WrittenFile } from "../written-file.ts";
 
-/** What one input must have beyond the form of each of its settings. */
-export function checkInputs(links: Links, problems: Problems): void {
-  const connections = Object.keys(links.connections);
-  for (const [name, input] of entriesOf(links.inputs)) {
+/** Rules of one input beyond the form of each of its settings. */
+export function checkInputs({ inputs }: WrittenFile, problems: Problems): void {
+  for (const [name, input] of entriesOf(inputs)) {
     const path = ["inputs", name];
     if (input.table === undefined && input.sql === undefined) {
       problems.add([...path, "table"], {
@@ -14,10 +12,7 @@ export function checkInputs(links: Links, problems: Problems): void {
       });
     }
     if (input.table !== undefined && input.sql !== undefined) {
-      problems.add([...path, "sql"], { message: "stands beside table", hint: "keep one of the two" });
-    }
-    if (input.connection !== undefined && !connections.includes(input.connection)) {
-      problems.add([...path, "connection"], unknownName("connection", input.connection, connections));
+      problems.add([...path, "sql"], { message: "conflicts with table", hint: "keep one of the two" });
     }
     if (input.fields !== undefined && Object.keys(input.fields).length === 0) {
       problems.add([...path, "fields"], {

@@ -1,11 +1,10 @@
 import type { Problems } from "../problems.ts";
 import { isLoopback } from "../schema/addresses.ts";
-import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA } from "../schema/warehouse.ts";
-import type { Links } from "./links.ts";
+import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../schema/warehouse.ts";
+import type { WrittenFile } from "../written-file.ts";
 
-/** The service can be called with a key that stays secret. */
-export function checkService(links: Links, problems: Problems): void {
-  const { service } = links;
+/** The service needs a key, and a connection that keeps it secret. */
+export function checkService({ service }: WrittenFile, problems: Problems): void {
   if (!service?.base_url || service.base_url === "sandbox") return;
   if (service.api_key === undefined) {
     problems.add(["service", "api_key"], {
@@ -22,10 +21,10 @@ export function checkService(links: Links, problems: Problems): void {
   }
 }
 
-/** Pages that others can reach want a token: they tell how much is sent, and what it costs. */
-export function checkHttp(links: Links, problems: Problems): void {
-  const bind = links.http?.bind;
-  if (bind === undefined || links.http?.token !== undefined) return;
+/** Pages that other machines can reach need a token. */
+export function checkHttp({ http }: WrittenFile, problems: Problems): void {
+  const bind = http?.bind;
+  if (bind === undefined || http?.token !== undefined) return;
   const host = bind.includes(":") ? `[${bind}]` : bind;
   if (URL.canParse(`http://${host}/`) && isLoopback(new URL(`http://${host}/`))) return;
   problems.add(["http", "token"], {
@@ -34,13 +33,31 @@ export function checkHttp(links: Links, problems: Problems): void {
   });
 }
 
-/** People and operations stand in schemas of their own, so that rights on them can differ. */
-export function checkWarehouse(links: Links, problems: Problems): void {
-  const { schema = DEFAULT_SCHEMA, ops_schema: opsSchema = DEFAULT_OPS_SCHEMA } = links.warehouse ?? {};
-  if (schema === opsSchema) {
-    problems.add(["warehouse", "ops_schema"], {
-      message: "must differ from warehouse.schema",
-      hint: "the ops schema holds no personal data, so that more people may read it",
+/** The three schemas of the warehouse differ, so that rights on them can differ. */
+export function checkWarehouse({ warehouse }: WrittenFile, problems: Problems): void {
+  const schemas = [
+    ["schema", warehouse?.schema ?? DEFAULT_SCHEMA],
+    ["ops_schema", warehouse?.ops_schema ?? DEFAULT_OPS_SCHEMA],
+    ["state_schema", warehouse?.state_schema ?? DEFAULT_STATE_SCHEMA],
+  ] as const;
+  for (const [at, [key, name]] of schemas.entries()) {
+    const same = schemas.slice(0, at).find(([, other]) => other === name);
+    if (!same) continue;
+    problems.add(["warehouse", key], {
+      message: `must differ from warehouse.${same[0]}`,
+      hint: "each schema has readers of its own: only schema holds personal data, and only the program needs state_schema",
     });
   }
+}
+
+const PUBLISH_FORM = `warehouse: { url: embedded } (or \${WAREHOUSE_URL}) beside publish: { analytics: { type: bigquery, project: my-project, location: EU, dataset: person_data, ops_dataset: person_data_ops } }`;
+
+/** Refuses a warehouse that isn't Postgres; returns the tree without its settings, which would only be complained about. */
+export function refuseOtherWarehouses(tree: object, { warehouse }: WrittenFile, problems: Problems): object {
+  if (warehouse?.type === undefined || warehouse.type === "postgres") return tree;
+  problems.add(["warehouse", "type"], {
+    message: "must be postgres: other engines get a published copy",
+    hint: `write ${PUBLISH_FORM}`,
+  });
+  return { ...tree, warehouse: { url: "embedded" } };
 }

@@ -62,7 +62,7 @@ export function complaintOnPostgresUrl(address: string): Complaint | null {
   };
 }
 
-/** The address of the service, or `sandbox`. */
+/** The address of the service without a slash at its end, or `sandbox`. */
 export function serviceUrl() {
   return text(
     { expects: "`sandbox` or the https:// address of the service", hint: "without user, query or #" },
@@ -75,7 +75,7 @@ export function serviceUrl() {
       }
       return url.search !== "" || url.hash !== "";
     },
-  );
+  ).transform((value) => value.replace(/\/+$/, ""));
 }
 
 /** True when what is sent to this address never leaves the machine. */

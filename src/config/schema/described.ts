@@ -8,6 +8,19 @@ export interface Expectation {
   readonly hint?: string;
   /** The value is a secret: never expanded into the tree, never repeated. */
   readonly isSecret?: true;
+  /** The value is a length of time. */
+  readonly isDuration?: true;
+  /** The value names another part of the file. */
+  readonly names?: PartName;
+}
+
+/** A part of the file that a setting can name. */
+export interface PartName {
+  readonly part: "connection" | "input" | "job";
+  /** Type that the named job must have. */
+  readonly jobType?: string;
+  /** True if the setting uses the named job's answers, so both must read the same input. */
+  readonly usesAnswers?: true;
 }
 
 const expectations = z.registry<Expectation>();
@@ -86,9 +99,11 @@ export function listOf<S extends z.ZodType>(item: S, expects: string, least = 0)
   return described(schema, { expects });
 }
 
-/** One entry, or a list of at least one. */
-export function oneOrMore<S extends z.ZodType>(item: S) {
+/** One entry, or a list of at least one; the output is a list. */
+export function oneOrMore<S extends z.ZodType<string>>(item: S) {
   const one = expectationOf(item);
   const words = { ...one, expects: `${one?.expects ?? "an entry"}, or a list of at least one` };
-  return described(z.union([item, described(listOf(item, words.expects, 1), words)]), words);
+  return described(z.union([item, described(listOf(item, words.expects, 1), words)]), words).transform(
+    (value): readonly string[] => [value].flat(),
+  );
 }

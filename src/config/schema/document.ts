@@ -1,33 +1,59 @@
 import { z } from "zod";
+import { connections } from "./connections.ts";
 import { choice, text } from "./described.ts";
 import { inputs } from "./inputs.ts";
-import { job } from "./jobs.ts";
-import { alerts, budgets, confirmAbove, http, privacy, retention, scheduler, spool } from "./operations.ts";
+import { type CommonJob, type JobDeclaration, laterJob } from "./jobs.ts";
+import { alerts, budget, confirmAbove, http, privacy, retention, scheduler, spool } from "./operations.ts";
 import { sandbox, service } from "./service.ts";
-import { connection, warehouse } from "./warehouse.ts";
+import { type Settings, settings } from "./settings.ts";
+import type { Schema } from "./walk.ts";
+import { warehouse } from "./warehouse.ts";
 
 /** How much is logged, from most to nothing. */
 export const logLevels = ["trace", "debug", "info", "warn", "error", "silent"] as const;
 
-/** The whole file, by the file's own names; what ties one part to another is checked by `rules/`. */
-export const documentSchema = z.strictObject({
+/** Sections that don't depend on the job types. */
+const sections = {
   log_level: choice(logLevels).default("info"),
   service,
   sandbox: sandbox.prefault({}),
-  budgets: budgets.prefault({}),
   warehouse,
   data_dir: text({ expects: "a folder" }).default(".person-etl"),
   spool: spool.prefault({}),
   confirm_above: confirmAbove.prefault({}),
-  connections: z.record(z.string(), connection).default({}),
+  connections: connections.default({}),
   inputs: inputs.default({}),
   privacy: privacy.prefault({}),
   retention: retention.prefault({}),
   alerts: alerts.optional(),
   scheduler: scheduler.prefault({}),
   http: http.prefault({}),
-  jobs: z.record(z.string(), job),
-});
+};
 
-/** The file's content once the schema has passed it. */
-export type ConfigDocument = z.output<typeof documentSchema>;
+/** Job types of the interface that this version doesn't have. */
+export const laterJobTypes: readonly string[] = ["person_search", "audience_search", "contact_jobs"];
+
+/** The content of a file that the schema accepts. */
+export type ConfigDocument = Settings<typeof sections> & {
+  /** By job type; also `unlock`. */
+  readonly budgets: Readonly<Record<string, z.output<typeof budget>>>;
+  readonly jobs: Readonly<Record<string, CommonJob>>;
+};
+
+/** A schema of whole files, which explains and describes them too. */
+export type DocumentSchema = Schema & z.ZodType<ConfigDocument>;
+
+/** Builds the schema of the whole file; `rules/` check what ties one part to another. */
+export function documentSchemaOf(jobTypes: readonly JobDeclaration[]): DocumentSchema {
+  const [first = laterJob("none"), ...options] = [
+    ...jobTypes.map((type) => type.settings),
+    ...laterJobTypes.map(laterJob),
+  ];
+  const budgets = jobTypes.filter((type) => type.isBilled).map((type) => [type.type, budget.optional()]);
+  const schema = settings({
+    ...sections,
+    budgets: z.strictObject({ ...Object.fromEntries(budgets), unlock: budget.optional() }).prefault({}),
+    jobs: z.record(z.string(), z.discriminatedUnion("type", [first, ...options])),
+  });
+  return schema as DocumentSchema;
+}

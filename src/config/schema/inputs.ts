@@ -1,9 +1,9 @@
 import { z } from "zod";
-import type { InputField } from "../config.ts";
 import { choice, oneOrMore, ratio } from "./described.ts";
-import { columnName, duration, nameOf, sqlText, tableName } from "./values.ts";
+import { settings } from "./settings.ts";
+import { columnName, connectionName, duration, parseTableName, sqlText, tableName } from "./values.ts";
 
-/** Input fields that are one text each (interface 2.12, 2.14). */
+/** Input fields that are one text each, by the interface's own names (2.12, 2.14). */
 export const scalarFields = [
   "service_pid",
   "linkedin_url",
@@ -18,40 +18,72 @@ export const scalarFields = [
   "city",
   "state",
   "zipcode",
-] as const satisfies readonly InputField[];
+] as const;
 
 /** Input fields that are lists of texts. */
-export const listFields = ["emails", "phones"] as const satisfies readonly InputField[];
+export const listFields = ["emails", "phones"] as const;
+
+/** A field of an input record that a column can be mapped to. */
+export type InputField = (typeof scalarFields)[number] | (typeof listFields)[number];
 
 const columns = () => oneOrMore(columnName());
 
-/** `inputs.NAME.fields`: which column is sent as which field. */
-export const fields = z.strictObject({
-  ...shapeOf(scalarFields, () => columnName().optional()),
-  ...shapeOf(listFields, () => columns().optional()),
-});
+/** `inputs.NAME.fields`: columns by field; `emails` and `phones` have one or more, every other field exactly one. */
+const fields = z
+  .strictObject({
+    ...shapeOf(scalarFields, () => columnName().optional()),
+    ...shapeOf(listFields, () => columns().optional()),
+  })
+  .transform((byField) => {
+    const given = Object.entries(byField).flatMap(([field, names]) =>
+      names === undefined ? [] : [[field, [names].flat()] as const],
+    );
+    const columnsByField: Readonly<Partial<Record<InputField, readonly string[]>>> =
+      Object.fromEntries(given);
+    return columnsByField;
+  });
 
 function shapeOf<Name extends string, S>(names: readonly Name[], make: () => S): Record<Name, S> {
   return Object.fromEntries(names.map((name) => [name, make()])) as Record<Name, S>; // one entry per name
 }
 
-/** One of `inputs`. */
-export const input = z.strictObject({
+/** A table or view; names exactly as the database stores them. */
+export interface TableSource {
+  readonly kind: "table";
+  /** Null: found by the connection's search_path. */
+  readonly schema: string | null;
+  readonly table: string;
+}
+
+/** A query; without a semicolon at its end. */
+export interface SqlSource {
+  readonly kind: "sql";
+  readonly sql: string;
+}
+
+/** One of `inputs`; a rule makes sure that it has either a table or a query. */
+const input = settings({
   table: tableName().optional(),
   sql: sqlText("a SELECT statement").optional(),
-  connection: nameOf("a connection").optional(),
+  connection: connectionName().optional(),
   where: sqlText("a SQL condition").optional(),
+  /** Chooses which rows come first under a cap. */
   order_by: sqlText("a list of SQL expressions").optional(),
   key: columns(),
+  /** Column that moves when a row changes. */
   cursor: columnName().optional(),
-  cursor_overlap: duration("0s").default("1h"),
+  cursor_overlap: duration("0s").prefault("1h"),
   on_missing: choice(["keep", "flag", "erase"]).default("keep"),
+  /** Missing rows / known rows, 0 to 1; nobody is erased above it. */
   max_missing_ratio: ratio().default(0.1),
   fields,
+}).transform(({ table, sql, ...rest }) => {
+  const named = table === null ? null : parseTableName(table);
+  const source: TableSource | SqlSource = named
+    ? { kind: "table", ...named }
+    : { kind: "sql", sql: sql ?? "" };
+  return { ...rest, source };
 });
 
 /** `inputs`, by name. */
 export const inputs = z.record(z.string(), input);
-
-/** One of `inputs` once the schema has passed it. */
-export type InputDocument = z.output<typeof input>;

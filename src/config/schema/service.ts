@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { secret, serviceUrl } from "./addresses.ts";
 import { flag, positiveNumber, wholeNumber } from "./described.ts";
+import { settings } from "./settings.ts";
 
-/** Paths of the service's endpoints (interface section 4); the ones with an id in them stand below their prefix. */
+/** Paths of the service's endpoints (interface section 4), without ids. */
 export const endpointPaths = [
   "/v1/resolve",
   "/v2/validate_emails",
@@ -19,23 +20,34 @@ export const endpointPaths = [
   "/usage",
 ] as const;
 
-const limit = z.strictObject({ requests_per_second: positiveNumber() });
+const limit = settings({ requests_per_second: positiveNumber() });
+
+/** Rate caps by endpoint path; each replaces `requests_per_second` for its endpoint. */
+const limits = z
+  .strictObject(Object.fromEntries(endpointPaths.map((path) => [path, limit.optional()])))
+  .transform((byPath) =>
+    Object.fromEntries(
+      Object.entries(byPath).flatMap(([path, value]) =>
+        value === undefined ? [] : [[path, value] as const],
+      ),
+    ),
+  );
 
 /** `service`: which service is called, with which key, how fast. */
-export const service = z.strictObject({
+export const service = settings({
   base_url: serviceUrl(),
   api_key: secret().optional(),
+  /** Key of a user; asynchronous person search needs one. */
   user_api_key: secret().optional(),
+  /** Calls in flight, all jobs together. */
   concurrency: wholeNumber(1, 64).default(8),
   requests_per_second: positiveNumber().optional(),
-  limits: z
-    .strictObject(Object.fromEntries(endpointPaths.map((path) => [path, limit.optional()])))
-    .optional(),
+  limits: limits.prefault({}),
   allow_insecure: flag().default(false),
 });
 
-/** `sandbox`: the population behind `base_url: sandbox`. */
-export const sandbox = z.strictObject({
+/** `sandbox`: the population behind `base_url: sandbox`, and the sample input tables made from it. */
+export const sandbox = settings({
   seed: wholeNumber(0, 2 ** 32 - 1).default(1),
   people: wholeNumber(1, 100_000_000).default(1_000_000),
   input_rows: wholeNumber(1, 100_000_000).default(15_000),

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { parseCron } from "../../schedule/cron.ts";
-import { described, text } from "./described.ts";
+import { spellZone } from "../../schedule/zone.ts";
+import { described, type PartName, text } from "./described.ts";
 
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
 /** A hundred years: longer is a mistake. */
@@ -15,6 +16,9 @@ export function durationMs(duration: string): number | null {
   return milliseconds <= MAX_DURATION_MS ? milliseconds : null;
 }
 
+/** A length of time in milliseconds. */
+export type Milliseconds = number & z.core.$brand<"Milliseconds">;
+
 /** A length of time, `least` or more. */
 export function duration(least = "1s") {
   const leastMs = durationMs(least) ?? 0;
@@ -22,9 +26,10 @@ export function duration(least = "1s") {
     {
       expects: leastMs > 1000 ? `a duration of at least ${least}` : "a duration such as 30d",
       hint: "a whole number and a unit: s, m, h, d or w (45s, 15m, 12h, 30d, 2w)",
+      isDuration: true,
     },
     (value) => (durationMs(value) ?? -1) < leastMs,
-  );
+  ).transform((value) => (durationMs(value) ?? 0) as Milliseconds); // the brand only names the unit
 }
 
 /** Five cron fields. */
@@ -38,7 +43,7 @@ export function cronSchedule() {
   );
 }
 
-/** A time zone by its IANA name. */
+/** A time zone by its IANA name, in any case. */
 export function timezone() {
   return text(
     { expects: "an IANA time zone", hint: "for example UTC, Europe/Berlin or America/Chicago" },
@@ -50,7 +55,7 @@ export function timezone() {
         return true;
       }
     },
-  );
+  ).transform(spellZone);
 }
 
 /** A calendar day. */
@@ -66,7 +71,7 @@ export function uuid() {
   return described(z.string().regex(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i), {
     expects: "a UUID",
     hint: "as in 123e4567-e89b-12d3-a456-426614174000",
-  });
+  }).transform((value) => value.toLowerCase());
 }
 
 /** Name of a schema that is created and filled: lower case, so that plain SQL finds it. */
@@ -88,9 +93,21 @@ export function columnName() {
   );
 }
 
-/** Name of another part of this configuration. */
-export function nameOf(part: string) {
-  return text({ expects: `the name of ${part}` });
+/** Name of one of `inputs`. */
+export function inputName() {
+  return text({ expects: "the name of an input", names: { part: "input" } });
+}
+
+/** Name of one of `connections`. */
+export function connectionName() {
+  return text({ expects: "the name of a connection", names: { part: "connection" } });
+}
+
+/** Name of a job that runs first, of any type unless one is given. */
+export function jobName(of: Omit<PartName, "part"> = {}) {
+  const what =
+    of.jobType === undefined ? "a job" : `${/^[aeiou]/u.test(of.jobType) ? "an" : "a"} ${of.jobType} job`;
+  return text({ expects: `the name of ${what}`, names: { part: "job", ...of } });
 }
 
 /** A piece of SQL that is put inside a statement of ours. */

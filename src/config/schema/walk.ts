@@ -3,11 +3,12 @@ import { z } from "zod";
 /** Any schema. */
 export type Schema = z.core.$ZodType;
 
-/** The schema without the optional and default around it. */
+/** The schema without the optional, default and transform around it. */
 export function unwrap(schema: Schema): Schema {
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
     return unwrap(schema.def.innerType);
   }
+  if (schema instanceof z.ZodPipe) return unwrap(schema.def.in);
   return schema;
 }
 

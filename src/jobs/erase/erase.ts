@@ -9,7 +9,7 @@ import type { Problem } from "../../errors.ts";
 import { clearSpool, type ClearServices, type SpoolClearing } from "./clear-spool.ts";
 import type { LeftSegments } from "./leave-segments.ts";
 import { inputSourceOf } from "../lookup/lookup-spec.ts";
-import { throwProblems } from "../verify-inputs.ts";
+import { throwProblems } from "../read-source.ts";
 
 /** What an erasure works with. */
 export type EraseServices = ClearServices;

@@ -1,7 +1,10 @@
-import type { Config, LookupJobConfig } from "../../config/config.ts";
+import type { BudgetConfig, Config } from "../../config/config.ts";
 import type { LimitedBy } from "../../errors.ts";
 import type { BudgetPeriod, BudgetUse, RunUse, SendingLimits } from "../../load/lookup.ts";
 import { type Shard, shareOf } from "../shard.ts";
+import type { LookupJobConfig } from "./lookup-type.ts";
+
+const NO_BUDGET: BudgetConfig = { perDay: null, perMonth: null };
 
 /** All that the user allows a job to send. */
 export interface JobLimits extends SendingLimits {
@@ -28,7 +31,7 @@ export function limitsOf(
   const isOfCommand = maxRecords !== null && maxRecords <= (maxRecordsPerRun ?? maxRecords);
   const perRun = isOfCommand ? maxRecords : maxRecordsPerRun;
   return {
-    ...config.budgets[job.type],
+    ...(config.budgets[job.type] ?? NO_BUDGET),
     perRun,
     perShard: perRun === null ? null : shareOf(perRun, shard),
     perRunBy: isOfCommand ? "max_records" : "max_records_per_run",
@@ -45,7 +48,7 @@ export function nameOfLimit(limits: JobLimits, period: BudgetPeriod): LimitedBy 
 export type Used = Readonly<Record<BudgetPeriod, number>>;
 
 /** What counts in the budget of a type of job at present, and in the run. */
-export function usedOf(uses: readonly BudgetUse[], type: LookupJobConfig["type"], run: RunUse): Used {
+export function usedOf(uses: readonly BudgetUse[], type: string, run: RunUse): Used {
   const sum = (period: BudgetUse["period"]) =>
     uses.find((use) => use.budget === type && use.period === period)?.records ?? 0;
   return { month: sum("month"), day: sum("day"), ...run };

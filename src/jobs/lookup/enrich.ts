@@ -1,12 +1,45 @@
-import type { EnrichJobConfig } from "../../config/config.ts";
+import type { JobOf } from "../../config/config.ts";
+import { choice, flag, listOf, text } from "../../config/schema/described.ts";
+import { jobSettings } from "../../config/schema/jobs.ts";
+import { jobName } from "../../config/schema/values.ts";
 import type { PersonUpdate } from "../../load/lookup.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { enrichEndpoint, enrichFields, enrichListFields, enrichScalarFields } from "../../schemas/enrich.ts";
 import { extraCell, type FlatList, type FlatResult, flattenerOf } from "../../schemas/flatten.ts";
-import { personFields } from "../../schemas/person.ts";
+import { personChildren, personFields } from "../../schemas/person.ts";
 import { mergeExtra, pickExtra } from "./answer-extra.ts";
-import type { LookupJobType, ReadResult } from "./lookup-type.ts";
+import { type LookupJobType, lookupSettings, type ReadResult, withRefresh } from "./lookup-type.ts";
 import { readMatch } from "./resolve.ts";
+
+/** Values of `match_condition_fields` (interface 4.7). */
+export const matchConditionFields = [
+  "linkedin_url",
+  "gender",
+  "estimated_income_range",
+  "estimated_wealth_range",
+  "emails",
+  "personal_email",
+  "professional_email",
+  "phone",
+  "mobile_phone",
+  "home_ownership_status",
+] as const;
+
+const settings = jobSettings("enrich", {
+  ...lookupSettings,
+  /** The job whose PIDs are sent beside the mapped fields. */
+  pid_from: jobName({ jobType: "resolve", usesAnswers: true }).optional(),
+  /** The job whose `invalid` addresses are left out. */
+  valid_emails_from: jobName({ jobType: "validate_emails", usesAnswers: true }).optional(),
+  /** Empty: left out of the request. */
+  return_fields: listOf(text({ expects: "the name of a field" }), "a list of field names").default([]),
+  /** Empty: left out of the request. */
+  match_condition_fields: listOf(choice(matchConditionFields), "a list of field names").default([]),
+  include_premium_fields: flag().default(false),
+}).transform(withRefresh);
+
+/** A job that fetches the person of each input row. */
+export type EnrichJobConfig = JobOf<typeof settings>;
 
 const flattener = flattenerOf(enrichEndpoint.result);
 const answerCellAt = Object.keys(enrichFields).map((name) => flattener.fieldNames.indexOf(name));
@@ -53,12 +86,37 @@ function personOf(servicePid: string, flat: FlatResult, asked: ReadonlySet<strin
   };
 }
 
+/** Order and repetition mean nothing to the service. */
+function distinct(values: readonly string[]): readonly string[] {
+  return [...new Set(values)].toSorted();
+}
+
 function returnFieldsIn({ return_fields: asked }: Readonly<Record<string, unknown>>): readonly string[] {
   return Array.isArray(asked) ? asked.map(String) : [];
 }
 
 /** Fetches the person of each input row: `POST /v2/enrich` into `enrichment`, `person` and its children. */
 export const enrichJob: LookupJobType<EnrichJobConfig> = {
+  type: "enrich",
+  settings,
+  isBilled: true,
+  writes: [
+    "enrichment",
+    "match_history",
+    "person",
+    ...personChildren.map(({ name }) => name),
+    "person_pid_alias",
+  ],
+  complaints: ({ pid_from: pidFrom }, { inputFields }) =>
+    pidFrom !== undefined && inputFields?.includes("service_pid")
+      ? [
+          {
+            path: ["pid_from"],
+            message: "conflicts with the mapped field service_pid",
+            hint: "remove pid_from, or service_pid from the fields of the input",
+          },
+        ]
+      : [],
   endpoint: enrichEndpoint,
   inputFields: [...enrichScalarFields, ...enrichListFields],
   requestParameters: (job) => ({
@@ -66,6 +124,13 @@ export const enrichJob: LookupJobType<EnrichJobConfig> = {
     ...(job.returnFields.length > 0 ? { return_fields: job.returnFields } : {}),
     ...(job.includePremiumFields ? { include_premium_fields: true } : {}),
   }),
+  boughtWith: (job) => [
+    job.validEmailsFrom !== null,
+    job.pidFrom !== null,
+    distinct(job.returnFields),
+    distinct(job.matchConditionFields),
+    job.includePremiumFields,
+  ],
   pidFrom: (job) => job.pidFrom,
   validEmailsFrom: (job) => job.validEmailsFrom,
   readerOf: (parameters) => readerFor(returnFieldsIn(parameters)),

@@ -1,4 +1,4 @@
-import type { Config, LookupJobConfig } from "../../config/config.ts";
+import type { Config } from "../../config/config.ts";
 import type { LookupCounts } from "../../load/lookup.ts";
 import type { Cap } from "./caps.ts";
 import { durationText } from "../report/duration-text.ts";
@@ -9,6 +9,7 @@ import {
   estimateBillable,
   estimateSeconds,
 } from "./estimate.ts";
+import type { LookupJobConfig } from "./lookup-type.ts";
 import { bindLookup } from "./lookup-types.ts";
 
 /** What a run of a job will take. */
@@ -83,5 +84,5 @@ function reasonsText({ dueReasons }: LookupCounts): string {
 }
 
 function waitsFor(job: LookupJobConfig): string {
-  return (job.type === "enrich" ? job.pidFrom : null) ?? "another job";
+  return bindLookup(job).pidFrom ?? "another job";
 }

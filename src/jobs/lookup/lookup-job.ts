@@ -2,7 +2,7 @@ import { selectLookup } from "../../load/due/lookup-selection.ts";
 import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
 import { recordAttempts } from "../../load/ledger/record-attempts.ts";
 import { beginRun, endRun, lastRuns, recordDue } from "../../load/runs/runs.ts";
-import type { LookupJobConfig } from "../../config/config.ts";
+import type { LookupJobConfig } from "./lookup-type.ts";
 import { LockLostError } from "../../errors.ts";
 import type {
   Coverage,
@@ -19,6 +19,7 @@ import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } fr
 import { decideSending } from "./decide.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
 import { holdJob } from "../hold-job.ts";
+import type { JobResult } from "../job-type.ts";
 import { endOfError, type JobEnd, locked } from "../job-end.ts";
 import { openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
@@ -36,12 +37,6 @@ import { createTally, type Tally } from "./tally.ts";
 
 /** Runs read back for `confirm_above`: enough for some nights of many shards. */
 const PAST_RUNS = 500;
-
-/** How a job ended, and its counters. */
-export interface JobResult {
-  readonly end: JobEnd;
-  readonly counters: Counters;
-}
 
 interface WorkResult extends JobResult {
   readonly coverage: Coverage | null;

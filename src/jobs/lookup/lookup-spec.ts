@@ -1,9 +1,12 @@
-import type { ConnectionConfig, InputConfig, LookupJobConfig } from "../../config/config.ts";
+import type { Config, ConnectionConfig, InputConfig } from "../../config/config.ts";
+import type { LookupJobConfig } from "./lookup-type.ts";
 import type { InputConnection } from "../../load/inputs/input-source.ts";
 import type { InputShard, InputSource, LookupSpec } from "../../load/lookup.ts";
 import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
 import { type BoundLookup, bindLookup } from "./lookup-types.ts";
 import { hashParameters } from "./parameters.ts";
+import type { ReadSource } from "../job-type.ts";
+import { namesOurSchemas } from "../read-source.ts";
 import { type Shard, wholeInput } from "../shard.ts";
 
 /** What of a request changes which records are due; `maxRecords` is the tightest of all limits. */
@@ -40,6 +43,20 @@ export async function inputSourceOf(
   };
 }
 
+/** An input as something to verify. */
+export function readSourceOf(input: InputConfig, config: Config): ReadSource {
+  const { source, connection } = input;
+  return {
+    subject: `input ${input.name}`,
+    path: `inputs.${input.name}`,
+    isTable: source.kind === "table",
+    isPush: false,
+    isOverOurTables: source.kind === "sql" && connection === null && namesOurSchemas(config, source.sql),
+    connection: connection?.name ?? null,
+    open: () => inputSourceOf(input, Object.keys(input.fields)),
+  };
+}
+
 /** Another database as inputs are read from it. Reads its address. */
 export async function connectionOf(connection: ConnectionConfig): Promise<InputConnection> {
   return connection.type === "postgres"
@@ -64,7 +81,7 @@ export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): 
     refreshUnmatchedAfterMs: job.refreshUnmatchedAfterMs,
     pidFrom: bound.pidFrom,
     dropsInvalidEmails: bound.validEmailsFrom !== null,
-    parametersHash: hashParameters(job, fieldsAmong(job.input, bound.inputFields)),
+    parametersHash: hashParameters(job, fieldsAmong(job.input, bound.inputFields), bound.boughtWith),
     resend: request.resend,
     acceptParameters: request.acceptParameters,
     maxRecords: request.maxRecords,

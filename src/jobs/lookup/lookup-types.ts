@@ -1,47 +1,53 @@
-import type { LookupJobConfig } from "../../config/config.ts";
+import type { JobConfig } from "../../config/config.ts";
 import type { LookupType } from "../../load/lookup.ts";
 import { enrichJob } from "./enrich.ts";
-import type { LookupJobType, ReadResult } from "./lookup-type.ts";
+import type { LookupJobConfig, LookupJobType, ReadResult } from "./lookup-type.ts";
 import { resolveJob } from "./resolve.ts";
 import { validateEmailsJob } from "./validate-emails.ts";
+
+/** Every type of lookup; a new one adds its line. */
+export const lookupTypes: readonly LookupJobType[] = [resolveJob, validateEmailsJob, enrichJob];
 
 /** A job type's declaration, applied to one job. */
 export interface BoundLookup extends Pick<LookupJobType, "endpoint" | "inputFields"> {
   readonly requestParameters: Readonly<Record<string, unknown>>;
+  readonly boughtWith: readonly unknown[];
   readonly pidFrom: string | null;
   readonly validEmailsFrom: string | null;
   readonly read: ReadResult;
 }
 
-const typeOf: Readonly<Record<LookupType, Pick<LookupJobType, "endpoint" | "readerOf">>> = {
-  resolve: resolveJob,
-  validate_emails: validateEmailsJob,
-  enrich: enrichJob,
-};
-
-function bind<J extends LookupJobConfig>(type: LookupJobType<J>, job: J): BoundLookup {
-  return {
-    endpoint: type.endpoint,
-    inputFields: type.inputFields,
-    requestParameters: type.requestParameters(job),
-    pidFrom: type.pidFrom(job),
-    validEmailsFrom: type.validEmailsFrom(job),
-    read: type.readerOf(type.requestParameters(job)),
-  };
+function typeNamed(name: LookupType): LookupJobType {
+  const found = lookupTypes.find(({ type }) => type === name);
+  if (!found) throw new Error(`there is no lookup of type ${name}`);
+  return found;
 }
 
-/** How answers are read that were asked for with given parameters, whatever the configuration says today. */
+/** True for a job that sends the rows of an input. */
+export function isLookupJob(job: JobConfig): job is LookupJobConfig {
+  return lookupTypes.some(({ type }) => type === job.type);
+}
+
+/** Reads answers that were asked for with given parameters, whatever the configuration says by then. */
 export function lookupAsked(
   type: LookupType,
   parameters: Readonly<Record<string, unknown>>,
 ): Pick<BoundLookup, "endpoint" | "read"> {
-  const { endpoint, readerOf } = typeOf[type];
-  return { endpoint, read: readerOf(parameters) };
+  const found = typeNamed(type);
+  return { endpoint: found.endpoint, read: found.readerOf(parameters) };
 }
 
-/** Every type of job there is; a new one adds its line. */
+/** Applies the declaration of a job's type to the job. */
 export function bindLookup(job: LookupJobConfig): BoundLookup {
-  if (job.type === "resolve") return bind(resolveJob, job);
-  if (job.type === "validate_emails") return bind(validateEmailsJob, job);
-  return bind(enrichJob, job);
+  const type = typeNamed(job.type);
+  const requestParameters = type.requestParameters(job);
+  return {
+    endpoint: type.endpoint,
+    inputFields: type.inputFields,
+    requestParameters,
+    boughtWith: type.boughtWith(job),
+    pidFrom: type.pidFrom(job),
+    validEmailsFrom: type.validEmailsFrom(job),
+    read: type.readerOf(requestParameters),
+  };
 }

@@ -21,8 +21,11 @@ export function triedRecords(counters: RejectCounters): number {
  * What is told of a run that rejected unusually many records; null when it didn't. A job with a bound of its own fails beyond
  * that, and nothing else is unusual for it.
  */
-export function unusualRejects(job: JobConfig, counters: RejectCounters): string | null {
-  if (!("maxRejectRatio" in job) || job.maxRejectRatio !== null) return null;
+export function unusualRejects(
+  job: Pick<JobConfig, "name"> & { readonly maxRejectRatio?: number | null },
+  counters: RejectCounters,
+): string | null {
+  if (job.maxRejectRatio !== null) return null;
   const tried = triedRecords(counters);
   const { records_rejected: rejected } = counters;
   if (tried < FEW_RECORDS || rejected <= UNUSUAL_RATIO * tried) return null;

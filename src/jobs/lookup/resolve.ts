@@ -1,4 +1,6 @@
-import type { ResolveJobConfig } from "../../config/config.ts";
+import type { JobOf } from "../../config/config.ts";
+import { jobSettings } from "../../config/schema/jobs.ts";
+import { jobName } from "../../config/schema/values.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../schemas/flatten.ts";
 import {
   resolveEndpoint,
@@ -7,7 +9,16 @@ import {
   resolveScalarFields,
 } from "../../schemas/resolve.ts";
 import { pickExtra } from "./answer-extra.ts";
-import type { LookupJobType } from "./lookup-type.ts";
+import { type LookupJobType, lookupSettings, withRefresh } from "./lookup-type.ts";
+
+const settings = jobSettings("resolve", {
+  ...lookupSettings,
+  /** The job whose `invalid` addresses are left out. */
+  valid_emails_from: jobName({ jobType: "validate_emails", usesAnswers: true }).optional(),
+}).transform(withRefresh);
+
+/** A job that finds the PID of each input row. */
+export type ResolveJobConfig = JobOf<typeof settings>;
 
 const flattener = flattenerOf(resolveEndpoint.result);
 const cellAt = Object.keys(resolveFields).map((name) => flattener.fieldNames.indexOf(name));
@@ -20,11 +31,31 @@ export function readMatch(result: JsonObject): { readonly isMatch: boolean; read
   return { isMatch, pid: isMatch ? usable : null };
 }
 
+function isResolvable(fields: readonly string[]): boolean {
+  const has = (...names: string[]) => names.every((name) => fields.includes(name));
+  return (has("full_name") || has("first_name", "last_name")) && (has("emails") || has("phones"));
+}
+
 /** Finds the PID of each input row: `POST /v1/resolve` into `resolution`. */
 export const resolveJob: LookupJobType<ResolveJobConfig> = {
+  type: "resolve",
+  settings,
+  isBilled: true,
+  writes: ["resolution", "match_history"],
+  complaints: (_job, { inputFields }) =>
+    inputFields === null || isResolvable(inputFields)
+      ? []
+      : [
+          {
+            path: ["input"],
+            message: "names an input without the fields that resolve needs: a name, and emails or phones",
+            hint: "map first_name and last_name (or full_name), and emails or phones, in the fields of the input",
+          },
+        ],
   endpoint: resolveEndpoint,
   inputFields: [...resolveScalarFields, ...resolveListFields],
   requestParameters: () => ({}),
+  boughtWith: (job) => [job.validEmailsFrom !== null],
   pidFrom: () => null,
   validEmailsFrom: (job) => job.validEmailsFrom,
   readerOf: () => (result, drift) => {

@@ -4,7 +4,7 @@ import { findPeople } from "../../load/erasure/find-people.ts";
 import { randomUUID } from "node:crypto";
 import { LimitReachedError } from "../../errors.ts";
 import type { LookupSpec, RunRef } from "../../load/lookup.ts";
-import type { LookupJobConfig } from "../../config/config.ts";
+import type { LookupJobConfig } from "./lookup-type.ts";
 import { countText } from "./estimate.ts";
 import { endOfError, type JobEnd } from "../job-end.ts";
 import type { Counters } from "../run-report.ts";

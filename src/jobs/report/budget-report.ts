@@ -1,10 +1,10 @@
-import type { Config, LookupJobConfig } from "../../config/config.ts";
+import type { Config } from "../../config/config.ts";
 import type { BudgetUse } from "../../load/lookup.ts";
 
 /** What is left of a budget, in the documents of `plan --json` and `status --json`. */
 export interface BudgetReport {
   /** Type of the jobs that share it. */
-  readonly budget: LookupJobConfig["type"];
+  readonly budget: string;
   readonly period: "day" | "month";
   /** Most records in the present period (UTC). */
   readonly limit: number;
@@ -13,16 +13,14 @@ export interface BudgetReport {
   readonly left: number;
 }
 
-const TYPES = ["resolve", "validate_emails", "enrich"] as const;
-
 /** Every budget of the configuration, with what is left of it. */
 export function budgetReports(
   { budgets }: Pick<Config, "budgets">,
   uses: readonly BudgetUse[],
 ): readonly BudgetReport[] {
-  return TYPES.flatMap((budget) =>
+  return Object.entries(budgets).flatMap(([budget, { perDay, perMonth }]) =>
     (["day", "month"] as const).flatMap((period) => {
-      const limit = period === "day" ? budgets[budget].perDay : budgets[budget].perMonth;
+      const limit = period === "day" ? perDay : perMonth;
       if (limit === null) return [];
       const used = uses.find((use) => use.budget === budget && use.period === period)?.records ?? 0;
       return [{ budget, period, limit, used, left: Math.max(0, limit - used) }];

@@ -1,20 +1,14 @@
 import type { Db } from "../../load/db/db.ts";
 import { commitFeed, readCheckpoints } from "../../load/feeds/feeds.ts";
-import { checkInput, isCursorValue } from "../../load/inputs/check-input.ts";
 import { randomUUID } from "node:crypto";
-import type { z } from "zod";
-import type { JobConfig, LookupJobConfig } from "../../config/config.ts";
-import { isFeedJob } from "../../config/job-kinds.ts";
+import type { JobConfig } from "../../config/config.ts";
 import { FixConfigurationError, JobLockedError, type Problem } from "../../errors.ts";
 import type { CheckpointMove } from "../../load/feeds/feed-commit.ts";
-import { passCursor } from "../../load/due/pass-cursor.ts";
-import { bindFeed } from "../feed-types.ts";
 import { holdJob } from "../hold-job.ts";
 import { checkpointsLockedText } from "../lock-text.ts";
-import { inputSourceOf } from "../lookup/lookup-spec.ts";
+import { jobTypeOf } from "../registry.ts";
 import type { JobServices } from "../services.ts";
 import { shardText, wholeInput } from "../shard.ts";
-import { throwProblems } from "../verify-inputs.ts";
 
 /** The document of `checkpoint --json`. */
 export interface CheckpointReport {
@@ -32,59 +26,13 @@ export interface CheckpointReport {
 
 type Services = Pick<JobServices, "config" | "db" | "clock">;
 
-/** The checkpoints of one job: what is in them, and which there can be. */
-interface Checkpoints {
-  readonly meaning: string;
-  readonly cursor: z.ZodObject;
-  readonly example: object;
-  streams(services: Services): Promise<readonly string[]>;
-  /** Why there is no stream. */
-  readonly noStream: string;
-  /** What only the warehouse can tell of a cursor of the right shape. */
-  check(db: Db, cursor: unknown): Promise<readonly Problem[]>;
-}
-
-const OF_LOOKUPS =
-  "value: the highest cursor value of the input that was seen; full_at: when all rows were last compared; stands_for: the mapping that " +
-  "both belong to. It only narrows the search for changes; without it all rows are compared";
-
-function checkpointsOf(job: JobConfig): Checkpoints {
-  if (!isFeedJob(job)) return lookupCheckpoints(job);
-  const feed = bindFeed(job);
-  return {
-    meaning: feed.cursorDoc,
-    cursor: feed.cursor,
-    example: feed.exampleCursor,
-    streams: (services) => feed.streams(services),
-    noStream: "the job that makes its segment has not done so yet",
-    check: async () => [],
-  };
-}
-
-function lookupCheckpoints({ input }: LookupJobConfig): Checkpoints {
-  return {
-    meaning: OF_LOOKUPS,
-    cursor: passCursor,
-    example: { value: "2026-11-20T22:15:00Z" },
-    streams: async () => (input.cursor === null ? [] : [input.name]),
-    noStream: `its input ${input.name} has no \`cursor:\`, so that each run compares all rows`,
-    async check(db, cursor) {
-      const source = await inputSourceOf(input, Object.keys(input.fields));
-      throwProblems(await checkInput(db, source));
-      const { value } = passCursor.parse(cursor);
-      if (await isCursorValue(db, source, value)) return [];
-      return [{ path: "value", message: `is no value of the column ${input.cursor} of input ${input.name}` }];
-    },
-  };
-}
-
 /** Reads the checkpoints of a job; changes nothing. */
 export async function readCheckpointReport(db: Db | null, job: JobConfig): Promise<CheckpointReport> {
   const stored = db === null ? [] : await readCheckpoints(db, job.name);
   return {
     job: job.name,
     type: job.type,
-    meaning: checkpointsOf(job).meaning,
+    meaning: jobTypeOf(job).checkpoints.meaning,
     checkpoints: stored.map(({ stream, cursor, updatedAt, runId }) => ({
       stream,
       cursor,
@@ -96,7 +44,7 @@ export async function readCheckpointReport(db: Db | null, job: JobConfig): Promi
 
 /** The streams that a job goes by, as far as they are known: the only ones whose checkpoints can be set. */
 export function streamsOf(services: Services, job: JobConfig): Promise<readonly string[]> {
-  return checkpointsOf(job).streams(services);
+  return jobTypeOf(job).checkpoints.streams(job, services);
 }
 
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -111,16 +59,16 @@ export async function givenCheckpoint(
   stream: string,
   given: unknown,
 ): Promise<CheckpointMove> {
-  const kind = checkpointsOf(job);
+  const kind = jobTypeOf(job).checkpoints;
   const { db, clock } = services;
-  const streams = await kind.streams(services);
+  const streams = await kind.streams(job, services);
   const refuse = (what: string, problems: readonly Problem[]) =>
     new FixConfigurationError(
       "bad_checkpoint",
       `${what} Nothing was changed. A cursor of ${job.name} looks like ${JSON.stringify(kind.example)}: ${kind.meaning}.`,
       problems,
     );
-  if (streams.length === 0) throw refuse(`${job.name} has no checkpoint to set: ${kind.noStream}.`, []);
+  if (streams.length === 0) throw refuse(`${job.name} has no checkpoint to set: ${kind.noStream(job)}.`, []);
   if (!streams.includes(stream)) {
     throw refuse(`${job.name} doesn't go by a stream ${stream}; it has ${streams.join(", ")}.`, []);
   }
@@ -147,7 +95,8 @@ export async function givenCheckpoint(
         : [],
     ),
   ];
-  if (problems.length === 0 && read.success) problems.push(...(await kind.check(db, read.data)));
+  if (problems.length === 0 && read.success)
+    problems.push(...((await kind.check?.(job, db, read.data)) ?? []));
   if (problems.length > 0 || !read.success) {
     throw refuse(
       `${job.name} couldn't go on from this cursor${before.length > 0 ? "" : ", and there is none yet that it would complete"}.`,

@@ -1,8 +1,9 @@
-import type { Config, JobConfig, SegmentConfig } from "../../config/config.ts";
+import type { Config, JobConfig } from "../../config/config.ts";
 import { StopJobError } from "../../errors.ts";
 import type { StoredSegment } from "../../load/feeds/segments.ts";
 import type { CheckpointReport } from "./checkpoints.ts";
 import { segmentIdOf } from "../segments/feed-segments.ts";
+import { membersJobOf, type SegmentConfig } from "../segments/settings.ts";
 
 /** One segment that a job keeps the members of, in the document of `status --json`. */
 export interface SegmentReport {
@@ -26,8 +27,7 @@ export function segmentReports(
     readonly checkpoints: readonly CheckpointReport[];
   },
 ): readonly SegmentReport[] {
-  if (job.type !== "segment_members") return [];
-  return job.segments.flatMap((segment) => {
+  return (membersJobOf(job)?.segments ?? []).flatMap((segment) => {
     const id = readableId(config, segment, known.checkpoints);
     const stored = known.segments.find(({ segmentId }) => segmentId === id);
     if (!stored) return [];

@@ -1,4 +1,4 @@
-import type { SegmentPushJobConfig } from "../../config/config.ts";
+import type { SegmentPushJobConfig } from "./settings.ts";
 import { StopJobError } from "../../errors.ts";
 import { pageCall } from "../../extract/segment-page.ts";
 import { microsOf } from "../../schemas/convert.ts";

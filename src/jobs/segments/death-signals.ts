@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { DeathSignalsJobConfig } from "../../config/config.ts";
+import { type DeathSignalsJobConfig, deathSignalsSettings, NO_SEGMENT } from "./settings.ts";
 import { openResults, type RepeatableResults } from "../../extract/read-answer.ts";
 import { cursorInstant } from "../../load/inputs/cursor-values.ts";
 import { type Cell, jsonType } from "../../schemas/convert.ts";
@@ -13,13 +13,7 @@ import { DriftLog } from "../../schemas/drift.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
 import { text } from "../../schemas/field.ts";
 import { jsonText } from "../../schemas/json-text.ts";
-import {
-  forEachSegment,
-  foreseeSegments,
-  type KnownSegment,
-  segmentGone,
-  segmentStreams,
-} from "./feed-segments.ts";
+import { forEachSegment, type KnownSegment, segmentGone, segmentStreams } from "./feed-segments.ts";
 import { type FeedReject, upsertRejects } from "./feed-rejects.ts";
 import type { FeedContext, FeedJobType } from "../feed-type.ts";
 
@@ -164,15 +158,19 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
 
 /** Keeps the death signals of segments: `GET /v2/segments/signals/deaths`, one call each. */
 export const deathSignalsJob: FeedJobType<DeathSignalsJobConfig> = {
+  type: "death_signals",
+  settings: deathSignalsSettings,
+  isBilled: false,
   endpoints: [deathSignalsEndpoint],
-  cursorDoc:
-    "checked_at: when the segment was last read; it doesn't steer anything, since each run reads all signals",
-  cursor: z.object({ checked_at: cursorInstant }),
-  exampleCursor: { checked_at: "2026-11-21T04:00:00Z" },
-  streams: segmentStreams,
-  async forecast(context) {
-    const { segments, remarks } = await foreseeSegments(context, context.job.segments);
-    return { calls: segments.length, toSend: 0, remarks };
+  writes: ["death_signal", "segment_death_signal"],
+  checkpoints: {
+    meaning:
+      "checked_at: when the segment was last read; it doesn't steer anything, since each run reads all signals",
+    cursor: z.object({ checked_at: cursorInstant }),
+    example: { checked_at: "2026-11-21T04:00:00Z" },
+    streams: segmentStreams,
+    noStream: () => NO_SEGMENT,
   },
+  plannedCalls: ({ segments }) => ({ least: segments.length, more: "" }),
   run: (context) => forEachSegment(context, context.job.segments, (segment) => syncSegment(context, segment)),
 };

@@ -1,9 +1,10 @@
 import { readCheckpoints } from "../../load/feeds/feeds.ts";
-import type { Config, SegmentConfig, SegmentPushJobConfig } from "../../config/config.ts";
+import type { Config } from "../../config/config.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import type { StoredCheckpoint } from "../../load/feeds/feed-commit.ts";
 import { segmentOfPush } from "./push-checkpoint.ts";
-import type { FeedContext, ForecastContext } from "../feed-type.ts";
+import type { FeedContext } from "../feed-type.ts";
+import { pushJobOf, type SegmentConfig, type SegmentPushJobConfig } from "./settings.ts";
 
 /** A segment of a job, its id known. */
 export interface KnownSegment {
@@ -103,8 +104,9 @@ export function segmentIdOf(
 }
 
 function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfig {
-  const push = config.jobs.find((job) => job.name === name);
-  if (push?.type !== "segment_push") throw new Error(`${name} has passed as a segment_push job`);
+  const job = config.jobs.find((other) => other.name === name);
+  const push = job ? pushJobOf(job) : null;
+  if (!push) throw new Error(`${name} has passed as a segment_push job`);
   return push;
 }
 
@@ -112,7 +114,7 @@ function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfi
 function notMadeYet(config: Pick<Config, "jobs">, push: string): string {
   return pushOf(config, push).enabled
     ? `${push} has not made its segment yet; run it first`
-    : `${push} has not made its segment yet, and is switched off; switch it on and run it first`;
+    : `${push} has not made its segment yet, and is disabled; enable it and run it first`;
 }
 
 /** {@link segmentIdOf} by what the warehouse has stored. */
@@ -139,34 +141,4 @@ export async function segmentStreams(
 ): Promise<readonly string[]> {
   const ids = segments.map(async (segment) => (await storedIdOf(services, segment)) ?? []);
   return [...new Set((await Promise.all(ids)).flat())];
-}
-
-/** A segment of a job, as far as a forecast knows it. */
-export interface ForeseenSegment {
-  /** Null for one that a job before it in the same plan will make. */
-  readonly id: string | null;
-  readonly name: string;
-  /** Members that it will have then, where a job before it changes it; else null. */
-  readonly sizeToCome: number | null;
-}
-
-/** The segments that a run could look at, and what is to be said of the others. */
-export async function foreseeSegments(
-  { config, db, sizesToCome }: ForecastContext,
-  segments: readonly SegmentConfig[],
-): Promise<{ readonly segments: readonly ForeseenSegment[]; readonly remarks: readonly string[] }> {
-  const found: ForeseenSegment[] = [];
-  const remarks: string[] = [];
-  for (const segment of segments) {
-    const id = await storedIdOf({ config, db }, segment);
-    if (id !== null && found.some((known) => known.id === id)) continue;
-    const sizeToCome = segment.kind === "id" ? null : (sizesToCome.get(segment.job) ?? null);
-    if (segment.kind === "job" && id === null && sizeToCome === null) {
-      remarks.push(notMadeYet(config, segment.job));
-    } else {
-      const name = segment.name ?? (segment.kind === "id" ? segment.id : `the segment of ${segment.job}`);
-      found.push({ id, name, sizeToCome });
-    }
-  }
-  return { segments: found, remarks };
 }

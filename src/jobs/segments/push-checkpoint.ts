@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { SegmentPushJobConfig } from "../../config/config.ts";
+import type { SegmentPushJobConfig } from "./settings.ts";
 import { cursorInstant } from "../../load/inputs/cursor-values.ts";
 import type { StoredCheckpoint } from "../../load/feeds/feed-commit.ts";
 import { instantText } from "../../schemas/convert.ts";

@@ -1,6 +1,9 @@
-import type { SegmentPushJobConfig } from "../../config/config.ts";
-import { connectionOf } from "../lookup/lookup-spec.ts";
+import type { Config } from "../../config/config.ts";
 import type { InputSource } from "../../load/lookup.ts";
+import type { ReadSource } from "../job-type.ts";
+import { connectionOf } from "../lookup/lookup-spec.ts";
+import { namesOurSchemas } from "../read-source.ts";
+import type { SegmentPushJobConfig } from "./settings.ts";
 
 /** The query of a push job as an input whose key is the PID. Reads the connection's address. */
 export async function pushSourceOf({ name, sql, connection }: SegmentPushJobConfig): Promise<InputSource> {
@@ -13,5 +16,18 @@ export async function pushSourceOf({ name, sql, connection }: SegmentPushJobConf
     key: ["service_pid"],
     cursor: null,
     fields: {},
+  };
+}
+
+/** The query of a push job as something to verify. */
+export function pushReadSource(job: SegmentPushJobConfig, config: Config): ReadSource {
+  return {
+    subject: `query of ${job.name}`,
+    path: `jobs.${job.name}`,
+    isTable: false,
+    isPush: true,
+    isOverOurTables: job.connection === null && namesOurSchemas(config, job.sql),
+    connection: job.connection?.name ?? null,
+    open: () => pushSourceOf(job),
   };
 }

@@ -1,5 +1,4 @@
 import { memberCounts, openSweep } from "../../load/feeds/segment-sweep.ts";
-import type { SegmentMembersJobConfig } from "../../config/config.ts";
 import { pageCall } from "../../extract/segment-page.ts";
 import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
 import type { Cell } from "../../schemas/convert.ts";
@@ -8,7 +7,7 @@ import { segmentEndpoints } from "../../schemas/segments.ts";
 import { countText } from "../lookup/estimate.ts";
 import { forEachSegment, type KnownSegment, segmentGone, segmentStreams } from "./feed-segments.ts";
 import type { FeedContext, FeedJobType } from "../feed-type.ts";
-import { forecastMembers } from "./forecast-members.ts";
+import { NO_SEGMENT, type SegmentMembersJobConfig, segmentMembersSettings } from "./settings.ts";
 import {
   type MemberCheckpoint,
   memberCursor,
@@ -235,13 +234,23 @@ function booksOf(
 
 /** Keeps the members of segments: `GET /v2/segments/members`. */
 export const segmentMembersJob: FeedJobType<SegmentMembersJobConfig> = {
+  type: "segment_members",
+  settings: segmentMembersSettings,
+  isBilled: false,
   endpoints: [segmentEndpoints.members],
-  cursorDoc:
-    "swept_at: when all pages were last read; complete_at: begin of the last reading that showed everybody and left nothing " +
-    "unproven; unfinished: the page with which an interrupted one goes on. Without a checkpoint all pages are read",
-  cursor: memberCursor,
-  exampleCursor: { swept_at: "2026-11-21T04:00:00Z" },
-  streams: segmentStreams,
-  forecast: forecastMembers,
+  writes: ["segment", "segment_member", "segment_membership_history", "segment_sync"],
+  checkpoints: {
+    meaning:
+      "swept_at: when all pages were last read; complete_at: begin of the last reading that showed everybody and left nothing " +
+      "unproven; unfinished: the page with which an interrupted one goes on. Without a checkpoint all pages are read",
+    cursor: memberCursor,
+    example: { swept_at: "2026-11-21T04:00:00Z" },
+    streams: segmentStreams,
+    noStream: () => NO_SEGMENT,
+  },
+  plannedCalls: ({ segments }) => ({
+    least: segments.length,
+    more: "one for each further page of 5,000 members",
+  }),
   run: (context) => forEachSegment(context, context.job.segments, (segment) => syncSegment(context, segment)),
 };

@@ -1,6 +1,5 @@
 import { suppressedPids } from "../../load/erasure/keep-out-sql.ts";
 import { openPush } from "../../load/feeds/segment-push.ts";
-import type { SegmentPushJobConfig } from "../../config/config.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import { changeCall, readCreated } from "../../extract/segment-change.ts";
 import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
@@ -12,7 +11,6 @@ import { agree } from "../agree.ts";
 import { countText } from "../lookup/estimate.ts";
 import { upsertRejects } from "./feed-rejects.ts";
 import type { FeedContext, FeedJobType } from "../feed-type.ts";
-import { BATCH_PIDS, forecastPush, removesTooMany } from "./forecast-push.ts";
 import {
   againOf,
   cursorOfPush,
@@ -21,11 +19,20 @@ import {
   type PushedSegment,
   segmentOfPush,
 } from "./push-checkpoint.ts";
-import { pushSourceOf } from "./push-source.ts";
+import { pushReadSource, pushSourceOf } from "./push-source.ts";
+import {
+  NO_SEGMENT,
+  type SegmentPushJobConfig,
+  segmentPushComplaints,
+  segmentPushSettings,
+} from "./settings.ts";
 
 const { create, members, add, remove } = segmentEndpoints;
 
-/** Bytes of the PIDs of one call, each with two more: BigQuery takes 1 MB as a list. */
+/** PIDs of one call (section 8 advises 1,000 to 10,000). */
+const BATCH_PIDS = 10_000;
+
+/** Bytes of the PIDs of one call, each with two more. */
 const BATCH_BYTES = 500_000;
 
 type Context = FeedContext<SegmentPushJobConfig>;
@@ -229,7 +236,7 @@ function reconcile(
 /** Asks before more is removed than `max_remove_ratio` allows. */
 async function agreeToRemove(context: Context, { toRemove, own }: PushCounts): Promise<void> {
   const { job, request } = context;
-  if (!removesTooMany(job, { toRemove, own })) return;
+  if (toRemove <= job.maxRemoveRatio * own) return;
   const share = `${countText(toRemove, "member")} of the ${own} that it added`;
   await agree(context, job.name, request, {
     kind: "ask",
@@ -395,12 +402,21 @@ function throwIfTooMany(
 
 /** Makes a segment of what a query gives. */
 export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
+  type: "segment_push",
+  settings: segmentPushSettings,
+  isBilled: false,
+  complaints: segmentPushComplaints,
   endpoints: [create, members, add, remove],
-  cursorDoc:
-    "segment_id: the segment that was made; full_at: when everybody was last added again; again_since: while that is going on",
-  cursor: pushCursor,
-  exampleCursor: { segment_id: "123e4567-e89b-12d3-a456-426614174000", full_at: "2026-11-21T04:00:00Z" },
-  streams: async () => [PUSH_STREAM],
-  forecast: forecastPush,
+  writes: ["segment", "segment_push_member"],
+  checkpoints: {
+    meaning:
+      "segment_id: the segment that was made; full_at: when everybody was last added again; again_since: while that is going on",
+    cursor: pushCursor,
+    example: { segment_id: "123e4567-e89b-12d3-a456-426614174000", full_at: "2026-11-21T04:00:00Z" },
+    streams: async () => [PUSH_STREAM],
+    noStream: () => NO_SEGMENT,
+  },
+  reads: (job, config) => [pushReadSource(job, config)],
+  plannedCalls: () => ({ least: 1, more: "one for each 10,000 PIDs to add or to remove" }),
   run: pushAll,
 };

@@ -1,4 +1,4 @@
-import type { SegmentMembersJobConfig } from "../../config/config.ts";
+import type { SegmentMembersJobConfig } from "./settings.ts";
 import type { MemberCheckpoint } from "./member-checkpoint.ts";
 
 /** Pages of a segment that is read as a whole by each run. */

@@ -1,4 +1,7 @@
-import type { EndpointUsageJobConfig } from "../../config/config.ts";
+import type { JobOf } from "../../config/config.ts";
+import { choice } from "../../config/schema/described.ts";
+import { jobSettings } from "../../config/schema/jobs.ts";
+import { day } from "../../config/schema/values.ts";
 import { readEnvelope } from "../../extract/free-call.ts";
 import { openZone, type Zone } from "../../schedule/zone.ts";
 import { type Cell, instantAt, jsonType } from "../../schemas/convert.ts";
@@ -14,6 +17,15 @@ import { placeBuckets } from "./place-buckets.ts";
 import { planPass, usageCursor, type UsagePass } from "./usage-pass.ts";
 
 const { name: endpoint, method, path } = endpointUsageEndpoint;
+
+const settings = jobSettings("endpoint_usage", {
+  bucketing_size: choice(["hour", "day", "week", "month", "quarter", "year"]).default("day"),
+  /** First day, `YYYY-MM-DD`, inclusive. */
+  start_date: day(),
+});
+
+/** A job that keeps the usage of every endpoint; `timezone` is that of the buckets too. */
+export type EndpointUsageJobConfig = JobOf<typeof settings>;
 type Context = FeedContext<EndpointUsageJobConfig>;
 
 const record = flattenerOf(endpointUsageRecord);
@@ -221,22 +233,19 @@ async function run(context: Context): Promise<void> {
 
 /** Keeps the usage of every endpoint: totals, and buckets of one size in one time zone. */
 export const endpointUsageJob: FeedJobType<EndpointUsageJobConfig> = {
+  type: "endpoint_usage",
+  settings,
+  isBilled: false,
   endpoints: [endpointUsageEndpoint],
-  cursorDoc:
-    'stream `SIZE ZONE` (`day UTC`): {"from": "2026-01-01", "next": "2026-11-18"}, the first day ever read, and the first day of a bucket that was not final',
-  cursor: usageCursor,
-  exampleCursor: { from: "2026-01-01", next: "2026-11-18" },
-  streams: async (job) => [streamOf(job)],
-  // One call for the totals, and one for each window.
-  forecast({ job, clock, checkpoints }) {
-    const cursor = readCursor(
-      { job, checkpoints, request: { fullRefresh: false } },
-      streamOf(job),
-      usageCursor,
-    );
-    const today = dayAt(openZone(job.timezone), clock.now());
-    const { windows } = planPass(job.bucketingSize, job.startDate, cursor, today);
-    return { calls: 1 + windows.length, toSend: 0 };
+  writes: ["endpoint_usage", "endpoint_usage_bucket"],
+  checkpoints: {
+    meaning:
+      'stream `SIZE ZONE` (`day UTC`): {"from": "2026-01-01", "next": "2026-11-18"}, the first day ever read, and the first day of a bucket that was not final',
+    cursor: usageCursor,
+    example: { from: "2026-01-01", next: "2026-11-18" },
+    streams: async (job) => [streamOf(job)],
+    noStream: () => "",
   },
+  plannedCalls: () => ({ least: 2, more: "one for each further window of buckets" }),
   run,
 };

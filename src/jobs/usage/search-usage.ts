@@ -1,7 +1,8 @@
 import { readOrganization } from "../../load/db/identity.ts";
 import { firstOpenSearchDay } from "../../load/feeds/usage.ts";
 import { z } from "zod";
-import type { SearchUsageJobConfig } from "../../config/config.ts";
+import type { JobOf } from "../../config/config.ts";
+import { jobSettings } from "../../config/schema/jobs.ts";
 import { readEnvelope } from "../../extract/free-call.ts";
 import { cursorDay } from "../../load/inputs/cursor-values.ts";
 import { type Cell, instantAt } from "../../schemas/convert.ts";
@@ -18,6 +19,10 @@ import type { FeedContext, FeedJobType } from "../feed-type.ts";
 import { DAY_MS, dayNumber, dayText } from "./calendar.ts";
 
 const { name: endpoint, method, path } = searchUsageEndpoint;
+
+const settings = jobSettings("search_usage", {});
+type SearchUsageJobConfig = JobOf<typeof settings>;
+
 /** The job's only stream. */
 const STREAM = "history";
 
@@ -136,12 +141,19 @@ async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
 
 /** Keeps the organization's usage of person search: one call for the last 90 days. */
 export const searchUsageJob: FeedJobType<SearchUsageJobConfig> = {
+  type: "search_usage",
+  settings,
+  isBilled: false,
   endpoints: [searchUsageEndpoint],
-  cursorDoc:
-    'stream `history`: {"next": "2026-11-18"}, the first day that was not final. Informational: every run reads all 90 days',
-  cursor: cursorSchema,
-  exampleCursor: { next: "2026-11-18" },
-  streams: async () => [STREAM],
-  forecast: () => ({ calls: 1, toSend: 0 }),
+  writes: ["person_search_quota", "person_search_usage_daily"],
+  checkpoints: {
+    meaning:
+      'stream `history`: {"next": "2026-11-18"}, the first day that was not final. Informational: every run reads all 90 days',
+    cursor: cursorSchema,
+    example: { next: "2026-11-18" },
+    streams: async () => [STREAM],
+    noStream: () => "",
+  },
+  plannedCalls: () => ({ least: 1, more: "" }),
   run,
 };

@@ -1,9 +1,11 @@
 import { expect, test } from "vitest";
 import { lookupSpecOf, plainRequest } from "../../../src/jobs/lookup/lookup-spec.ts";
-import type { LookupJobConfig } from "../../../src/config/config.ts";
+import type { EnrichJobConfig } from "../../../src/jobs/lookup/enrich.ts";
+import type { LookupJobConfig } from "../../../src/jobs/lookup/lookup-type.ts";
+import type { ResolveJobConfig } from "../../../src/jobs/lookup/resolve.ts";
 import { customers, enrichJob, resolveJob, validateJob } from "../support.ts";
 
-async function hashOf(job: LookupJobConfig): Promise<string> {
+async function hashOf(job: LookupJobConfig | EnrichJobConfig | ResolveJobConfig): Promise<string> {
   return (await lookupSpecOf(job, plainRequest)).parametersHash;
 }
 
@@ -65,7 +67,7 @@ function remapped(fields: object): typeof customers {
 }
 
 test("the hash depends on every field that is sent and on every parameter", async () => {
-  const jobs: LookupJobConfig[] = [
+  const jobs: (LookupJobConfig | EnrichJobConfig | ResolveJobConfig)[] = [
     enrichJob,
     { ...enrichJob, input: remapped({ city: ["municipality"] }) },
     { ...enrichJob, input: remapped({ emails: ["work_email", "email"] }) },

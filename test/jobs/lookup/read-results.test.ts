@@ -3,7 +3,7 @@ import { receive, resultReader } from "../../../src/jobs/lookup/receive.ts";
 import { bindLookup } from "../../../src/jobs/lookup/lookup-types.ts";
 import { DriftLog } from "../../../src/schemas/drift.ts";
 import type { JsonObject } from "../../../src/schemas/flatten.ts";
-import type { LookupJobConfig } from "../../../src/config/config.ts";
+import type { LookupJobConfig } from "../../../src/jobs/lookup/lookup-type.ts";
 import type { PersonUpdate } from "../../../src/load/lookup.ts";
 import { personFields, personLists } from "../../../src/schemas/person.ts";
 import { enrichJob, recordOf, resolveJob, validateJob } from "../support.ts";

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { EnrichJobConfig, LookupJobConfig } from "../../../src/config/config.ts";
+import type { EnrichJobConfig } from "../../../src/jobs/lookup/enrich.ts";
+import type { LookupJobConfig } from "../../../src/jobs/lookup/lookup-type.ts";
 import { lookupSpecOf, plainRequest } from "../../../src/jobs/lookup/lookup-spec.ts";
 import type { LookupCounts, LookupSpec } from "../../../src/load/lookup.ts";
 import { openPostgresPlace } from "../../load/postgres-place.ts";

@@ -128,7 +128,7 @@ test("a stream that a job doesn't go by is refused, and those are told that it d
     ["searches", "days", "it has history."],
     ["usage", "day UTC", "it has week Europe/Berlin."],
     ["resolve", "people", "it has customers."],
-    ["validate", "others", "its input others has no `cursor:`, so that each run compares all rows."],
+    ["validate", "others", "its input others has no `cursor:`, so each run compares all rows."],
   ] as const;
   for (const [job, stream, end] of cases) {
     const [code, message] = await refusalOf(world, job, {}, stream);

@@ -2,7 +2,6 @@ import { expect, test } from "vitest";
 import { StopJobError, StopRunError } from "../../../src/errors.ts";
 import { createLimiter } from "../../../src/extract/limits.ts";
 import { moveCheckpoints } from "../../../src/jobs/report/checkpoints.ts";
-import { planJobs } from "../../../src/jobs/report/plan.ts";
 import type { RunReport } from "../../../src/jobs/run.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
 import type { Warehouse } from "../../support/bound-load.ts";
@@ -191,25 +190,6 @@ test("faults on the way cost requests, not members", async () => {
   expect(report.status).toBe("succeeded");
   expect(report.retries).toBeGreaterThan(2);
   await expectExact(world);
-});
-
-test("a plan counts the pages, all of them where a whole reading is due", async () => {
-  const world = await startMembers(11_000);
-  const plan = async (daysLater = 0) => {
-    const services = await world.services();
-    const clock = { ...services.clock, now: () => Date.now() + daysLater * 86_400_000 };
-    return (await planJobs({ ...services, clock }, [])).jobs;
-  };
-  expect(await plan()).toMatchObject([
-    { calls: 1, remarks: [expect.stringContaining("how many members VIP has")] },
-  ]);
-  await world.run();
-  expect(await plan()).toMatchObject([{ calls: 3, remarks: [], records_to_send: 0 }]);
-  await world.rows("UPDATE person_data.segment SET current_size = 1000000");
-  expect(await plan()).toMatchObject([{ calls: 1 }]);
-  expect(await plan(8)).toMatchObject([{ calls: 200 }]);
-  await world.rows("UPDATE person_data_ops.segment_sync SET removals_pending = 3");
-  expect(await plan()).toMatchObject([{ calls: 200 }]);
 });
 
 test("status shows how far each segment was read, and what removals are pending", async () => {

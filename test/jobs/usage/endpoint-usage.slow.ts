@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { planJobs } from "../../../src/jobs/report/plan.ts";
 import { startRecordingProxy } from "../lookup/recording-proxy.ts";
 import {
   COUNT_COLUMNS,
@@ -101,19 +100,6 @@ describe("buckets of usage", () => {
     expect(unused).toEqual([
       { total_requests: "0", num_input_records: "0", num_resolvable_records: "0", num_matches: "0" },
     ]);
-  });
-
-  test("take as many calls as the plan shows, at first and later", async () => {
-    const world = await startUsage({ from: "2026-01-01" }, "2026-11-10");
-    const plan = async () => {
-      const services = await world.services();
-      const clock = { ...services.clock, now: () => Date.parse("2026-11-10T12:00:00Z") };
-      return (await planJobs({ ...services, clock }, [])).jobs[0]?.calls;
-    };
-    expect(await plan()).toBe(5);
-    expect((await runUsage(world)).requests).toBe(5);
-    expect(await plan()).toBe(2);
-    expect((await runUsage(world)).requests).toBe(2);
   });
 
   test("start with the whole natural bucket that contains start_date", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
-import type { Config, SearchUsageJobConfig } from "../../../src/config/config.ts";
+import type { Config, JobConfig } from "../../../src/config/config.ts";
 import {
   givenCheckpoint,
   moveCheckpoints,
@@ -13,9 +13,9 @@ import { columnOf, type GetPlace, type Place } from "./place.ts";
 
 const base = { type: "search_usage", enabled: true, after: [], schedule: null, timezone: "UTC" } as const;
 /** Nobody runs it. */
-const free: SearchUsageJobConfig = { ...base, name: "moved_by_hand" };
+const free: JobConfig = { ...base, name: "moved_by_hand" };
 /** The suite does. */
-const busy: SearchUsageJobConfig = { ...base, name: "one" };
+const busy: JobConfig = { ...base, name: "one" };
 
 function servicesOf({ warehouse }: Place): Parameters<typeof moveCheckpoints>[0] {
   return {

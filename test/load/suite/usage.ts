@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { EndpointUsageJobConfig } from "../../../src/config/config.ts";
-import { endpointUsageJob } from "../../../src/jobs/usage/endpoint-usage.ts";
+import { type EndpointUsageJobConfig, endpointUsageJob } from "../../../src/jobs/usage/endpoint-usage.ts";
 import type { FeedContext } from "../../../src/jobs/feed-type.ts";
 import type { FeedCommit } from "../../../src/load/feeds/feed-commit.ts";
 import type { LedgerEntry } from "../../../src/load/lookup.ts";

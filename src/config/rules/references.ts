@@ -1,0 +1,107 @@
+import type { Reference } from "../part-references.ts";
+import type { Problems } from "../problems.ts";
+import type { WrittenJob } from "../schema/jobs.ts";
+import { entriesOf, entryNamed, isEnabled, type WrittenFile } from "../written-file.ts";
+import { unknownName } from "./names.ts";
+
+/** Every setting that names an input, a connection or a job names one that exists and fits. */
+export function checkReferences(
+  file: WrittenFile,
+  references: readonly Reference[],
+  problems: Problems,
+): void {
+  const known = {
+    input: Object.keys(file.inputs),
+    connection: Object.keys(file.connections),
+    job: Object.keys(file.jobs),
+  };
+  for (const reference of references) {
+    const { names, name } = reference;
+    if (names.part === "job" && names.jobType !== undefined) {
+      checkJobOfType(file, reference, names.jobType, problems);
+    } else if (!known[names.part].includes(name)) {
+      problems.add(placeOf(file, reference), unknownName(names.part, name, known[names.part]));
+    }
+  }
+}
+
+/** A single name may stand without a list around it; then its place is the setting itself. */
+function placeOf({ jobs }: WrittenFile, { path }: Reference): Reference["path"] {
+  const [section, job = "", setting = ""] = path;
+  const value = section === "jobs" ? entryNamed(jobs, String(job))?.[setting] : undefined;
+  return Array.isArray(value) && value.length === 1 && path.length === 4 ? path.slice(0, 3) : path;
+}
+
+function checkJobOfType(
+  file: WrittenFile,
+  { path, names, name }: Reference,
+  type: string,
+  problems: Problems,
+): void {
+  const job = entryNamed(file.jobs, String(path[1]));
+  const isOnInput = (other: WrittenJob) => names.usesAnswers !== true || other["input"] === job?.["input"];
+  const suitable = entriesOf(file.jobs).flatMap(([other, written]) =>
+    written["type"] === type && isOnInput(written) ? [other] : [],
+  );
+  const source = entryNamed(file.jobs, name);
+  if (!Object.hasOwn(file.jobs, name)) {
+    problems.add(path, unknownName(names.usesAnswers ? "job" : `${type} job`, name, suitable));
+  } else if (source?.["type"] !== undefined && source["type"] !== type) {
+    problems.add(path, { message: `must name a job of type ${type}`, hint: suitableHint(suitable) });
+  } else if (source && job && !isOnInput(source) && isKnownInput(file, source) && isKnownInput(file, job)) {
+    problems.add(path, {
+      message: "names a job on another input: their rows have nothing to do with each other",
+      hint: suitableHint(suitable),
+    });
+  }
+}
+
+function isKnownInput({ inputs }: WrittenFile, { input }: WrittenJob): boolean {
+  return typeof input === "string" && Object.hasOwn(inputs, input);
+}
+
+function suitableHint(names: readonly string[]): string {
+  return names.length === 0 ? "there is none on this input" : `on this input there is ${names.join(", ")}`;
+}
+
+/** Adds a problem for each cycle of jobs that wait for one another. */
+export function checkCycles(references: readonly Reference[], problems: Problems): void {
+  const waitsFor = new Map<string, string[]>();
+  for (const { path, names, name } of references) {
+    if (names.part !== "job") continue;
+    const job = String(path[1]);
+    waitsFor.set(job, [...(waitsFor.get(job) ?? []), name]);
+  }
+  const done = new Set<string>();
+
+  function visit(name: string, trail: readonly string[]): void {
+    const start = trail.indexOf(name);
+    if (start >= 0) {
+      problems.add(["jobs", name], {
+        message: `waits for itself: ${[...trail.slice(start), name].join(" → ")} (each after the next)`,
+        hint: "remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`",
+      });
+      return;
+    }
+    if (done.has(name)) return;
+    for (const other of waitsFor.get(name) ?? []) visit(other, [...trail, name]);
+    done.add(name);
+  }
+  for (const name of waitsFor.keys()) visit(name, []);
+}
+
+/** Warns of jobs that use the answers of a disabled job: rows without an answer wait until it is enabled. */
+export function warnOfDisabledSources(
+  { jobs }: WrittenFile,
+  references: readonly Reference[],
+  warnings: Problems,
+): void {
+  for (const { path, names, name } of references) {
+    const [user, source] = [entryNamed(jobs, String(path[1])), entryNamed(jobs, name)];
+    if (!names.usesAnswers || !user || !isEnabled(user) || !source || isEnabled(source)) continue;
+    warnings.add(path, {
+      message: "names a disabled job: its answers stay as they are",
+      hint: "enable it, or remove this line",
+    });
+  }
+}

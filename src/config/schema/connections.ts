@@ -1,0 +1,21 @@
+import { z } from "zod";
+import { postgresUrl } from "./addresses.ts";
+import { bigQueryLocation, bigQueryProject } from "./bigquery.ts";
+import { settings } from "./settings.ts";
+import { schemaName } from "./values.ts";
+
+/** A Postgres database. */
+const postgres = settings({ type: z.literal("postgres"), url: postgresUrl({ allowEmbedded: false }) });
+
+/** A BigQuery project, which pays for reading. */
+const bigquery = settings({
+  type: z.literal("bigquery"),
+  ...bigQueryProject,
+  /** Null: where the tables are. */
+  location: bigQueryLocation().optional(),
+  /** Dataset of tables that are named without one. */
+  dataset: schemaName().optional(),
+}).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
+
+/** `connections`: other databases that inputs are in, by name. */
+export const connections = z.record(z.string(), z.discriminatedUnion("type", [postgres, bigquery]));

@@ -1,0 +1,70 @@
+import type { Db } from "../load/db/db.ts";
+import type { z } from "zod";
+import type { Config, JobConfig } from "../config/config.ts";
+import type { JobDeclaration } from "../config/schema/jobs.ts";
+import type { Problem } from "../errors.ts";
+import type { InputSource } from "../load/lookup.ts";
+import type { JobEnd } from "./job-end.ts";
+import type { PlanContext, Planned } from "./report/job-plan.ts";
+import type { Counters } from "./run-report.ts";
+import type { JobServices, RunRequest } from "./services.ts";
+
+/** How a job ended, and its counters. */
+export interface JobResult {
+  readonly end: JobEnd;
+  readonly counters: Counters;
+}
+
+/** A call that `check` can try. */
+export interface Endpoint {
+  readonly name: string;
+  readonly method: "GET" | "POST";
+  readonly path: string;
+}
+
+/** A table or query that a job reads. */
+export interface ReadSource {
+  /** `input NAME`, or `query of JOB`. */
+  readonly subject: string;
+  /** Path in the configuration. */
+  readonly path: string;
+  /** True for a table or view, false for a query. */
+  readonly isTable: boolean;
+  /** True for a query of PIDs (`segment_push`). */
+  readonly isPush: boolean;
+  /** True for a query over the program's own tables. */
+  readonly isOverOurTables: boolean;
+  /** Null: the warehouse. */
+  readonly connection: string | null;
+  open(): Promise<InputSource>;
+}
+
+/** The checkpoints of a job type. */
+export interface JobCheckpoints<J extends JobConfig = JobConfig> {
+  /** Meaning of a cursor. */
+  readonly meaning: string;
+  readonly cursor: z.ZodObject;
+  /** A cursor that users may set. */
+  readonly example: object;
+  /** Streams of a job, as far as they are known. */
+  streams(job: J, services: Pick<JobServices, "config" | "db">): Promise<readonly string[]>;
+  /** Reason for a job without a stream. */
+  noStream(job: J): string;
+  /** Problems of a cursor of the right shape that only the warehouse can see. */
+  check?(job: J, db: Db, cursor: unknown): Promise<readonly Problem[]>;
+}
+
+/** A type of job: everything about it. */
+export interface JobType<J extends JobConfig = JobConfig> extends JobDeclaration {
+  readonly endpoints: readonly Endpoint[];
+  /** Tables of results, which each successful run makes fresh. */
+  readonly writes: readonly string[];
+  /** True if each shard of a run does a part; else the first one does all. */
+  readonly isSharded: boolean;
+  readonly checkpoints: JobCheckpoints<J>;
+  reads(job: J, config: Config): readonly ReadSource[];
+  /** Predicts what {@link run} would do, without a call. */
+  plan(services: PlanContext, job: J): Promise<Planned>;
+  /** Runs a job once. Throws only if it could not begin. */
+  run(services: JobServices, job: J, request: RunRequest): Promise<JobResult>;
+}

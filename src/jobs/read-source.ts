@@ -1,0 +1,46 @@
+import type { Db } from "../load/db/db.ts";
+import { checkInput } from "../load/inputs/check-input.ts";
+import type { Config } from "../config/config.ts";
+import { FixConfigurationError, messageOf, type Problem } from "../errors.ts";
+import type { InputSource } from "../load/lookup.ts";
+import type { ReadSource } from "./job-type.ts";
+
+/** True if a query names one of the program's schemas, whose tables the first run makes. */
+export function namesOurSchemas({ warehouse }: Pick<Config, "warehouse">, sql: string): boolean {
+  return [warehouse.schema, warehouse.opsSchema, warehouse.stateSchema].some((schema) =>
+    sql.includes(schema),
+  );
+}
+
+/** Problems of a source; changes nothing. */
+export async function inspectSource(
+  db: Db,
+  { path, isPush, ...read }: ReadSource,
+): Promise<readonly Problem[]> {
+  try {
+    const source = await read.open();
+    const found = await checkInput(db, source);
+    return isPush ? found.map((problem) => inQuery(problem, { path, source })) : found;
+  } catch (error) {
+    if (!(error instanceof FixConfigurationError)) throw error;
+    return error.problems.length > 0 ? error.problems : [{ path, message: messageOf(error) }];
+  }
+}
+
+/** Moves a problem of a push to its query, which alone decides the name of its column. */
+function inQuery(
+  problem: Problem,
+  { path, source }: { readonly path: string; readonly source: InputSource },
+): Problem {
+  const isColumn = problem.path === `inputs.${source.name}.key`;
+  const hint = isColumn
+    ? `${problem.hint ?? ""} Give the PIDs under that name: SELECT … AS service_pid.`
+    : null;
+  return { ...problem, path: `${path}.sql`, ...(hint === null ? {} : { hint }) };
+}
+
+/** Throws all problems together, if there are any. */
+export function throwProblems(problems: readonly Problem[]): void {
+  if (problems.length === 0) return;
+  throw new FixConfigurationError("inputs", "The inputs can't be read as configured.", problems);
+}

@@ -1,0 +1,27 @@
+import type { JobConfig } from "../config/config.ts";
+import { feedJob } from "./feed-job.ts";
+import type { JobType } from "./job-type.ts";
+import { lookupJob } from "./lookup/lookup-job-type.ts";
+import { lookupTypes } from "./lookup/lookup-types.ts";
+import { deathSignalsJob } from "./segments/death-signals.ts";
+import { segmentMembersJob } from "./segments/segment-members.ts";
+import { segmentPushJob } from "./segments/segment-push.ts";
+import { endpointUsageJob } from "./usage/endpoint-usage.ts";
+import { searchUsageJob } from "./usage/search-usage.ts";
+
+/** Every job type; a new one adds its line. */
+export const jobTypes: readonly JobType[] = [
+  ...lookupTypes.map(lookupJob),
+  feedJob(segmentMembersJob),
+  feedJob(segmentPushJob),
+  feedJob(deathSignalsJob),
+  feedJob(searchUsageJob),
+  feedJob(endpointUsageJob),
+];
+
+/** The declaration of a job's type. */
+export function jobTypeOf(job: JobConfig): JobType {
+  const found = jobTypes.find(({ type }) => type === job.type);
+  if (!found) throw new Error(`${job.name} has passed with the type ${job.type}`);
+  return found;
+}
