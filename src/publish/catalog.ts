@@ -44,5 +44,7 @@ export function buildCatalog(views: readonly View[], only: readonly string[] | n
     kept.push(view);
     known.add(view.name);
   }
-  return { tables: only === null ? [...tables, freshnessTable] : tables, views: kept };
+  const all = only === null ? [...tables, freshnessTable] : tables;
+  const dropped = only === null ? [] : [...declared, freshnessTable].filter(({ name }) => !names.has(name));
+  return { tables: all, views: kept, dropped };
 }

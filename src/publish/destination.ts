@@ -21,6 +21,8 @@ export interface Catalog {
   readonly tables: readonly PublishedTable[];
   /** Views in an order in which they can be created. */
   readonly views: readonly View[];
+  /** Declared tables that the destination may have held before and no longer does. */
+  readonly dropped: readonly Pick<PublishedTable, "name" | "room">[];
 }
 
 /** One try to publish one numbered batch. */
@@ -102,7 +104,7 @@ export interface Destination {
   readonly keysPerBatch: number;
   /** Verifies access, rights and settings without changing anything. Connection failures are findings too. */
   check(catalog: Catalog): Promise<readonly DestinationFinding[]>;
-  /** Creates what is missing: schemas, tables, added columns, comments with the PII class, views. */
+  /** Creates what is missing: schemas, tables, added columns, comments with the PII class, views. Drops `dropped`: people may be in it. */
   migrate(catalog: Catalog): Promise<void>;
   /** Reads the batch that it stands at; null if none was ever published or `migrate` hasn't run. */
   position(): Promise<Position | null>;

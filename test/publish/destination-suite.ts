@@ -239,6 +239,16 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
       ]);
     });
 
+    test("drops a table that it no longer holds", async () => {
+      const tables = catalog.tables.filter((table) => table.name !== "segment");
+      await destination.migrate({ ...catalog, tables, dropped: [tableIn(catalog, "segment")] });
+      const [measure] = await destination.measure([tableIn(catalog, "segment")]);
+      expect(measure).toEqual({ table: "segment", rows: 0n, syncedAtMicros: "0" });
+      await expect(place.rows(destination, "segment")).rejects.toThrow();
+      await destination.migrate(catalog);
+      expect(await place.rows(destination, "segment")).toEqual([]);
+    });
+
     test("grows a table by a new column", async () => {
       const grown = {
         ...catalog,

@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Publication } from "../../src/jobs/publish/publication.ts";
 import { publishDestination } from "../../src/jobs/publish/publish-destination.ts";
-import { openDuckDbPlace, rowsOfFile } from "./duckdb-place.ts";
+import { dropDestination } from "../../src/jobs/publish/drop-destination.ts";
+import { buildCatalog } from "../../src/publish/catalog.ts";
+import { createMemoryDestination, type MemoryDestination } from "./memory-destination.ts";
 import { openSourcePlace, type SourcePlace } from "./publication-place.ts";
 
 const insertPerson = `INSERT INTO person_data.person (service_pid, full_name) VALUES ($1, $2)
@@ -11,30 +13,32 @@ const insertEmail = `INSERT INTO person_data.person_email (service_pid, email_ty
 
 describe("a publication", () => {
   let source: SourcePlace;
-  let target: Awaited<ReturnType<typeof openDuckDbPlace>>;
+  let target: MemoryDestination;
   let publication: Publication;
 
-  const names = async (table: string, column: string) =>
-    (await rowsOfFile(target.path, table)).map((row) => row[column]);
-  const waiting = async () =>
-    (await source.sql("SELECT keys_waiting, batch_number FROM person_data_ops.publication"))[0];
+  const values = (table: string, column: string) =>
+    [...target.rows(table).values()].map((row) => row[column]).toSorted();
+  const view = async () => (await source.sql("SELECT * FROM person_data_ops.publication"))[0];
+  const waiting = async () => Number((await view())?.["keys_waiting"]);
+  const rejection = (work: Promise<unknown>) =>
+    work.then(
+      () => null,
+      (error: unknown) => error,
+    );
 
   beforeEach(async () => {
     source = await openSourcePlace();
-    target = await openDuckDbPlace();
-    publication = await source.publicationTo(target.destination);
+    target = createMemoryDestination();
+    publication = await source.publicationTo(target);
   });
-  afterEach(async () => {
-    await target.destination.close();
-    await source.close();
-  });
+  afterEach(() => source.close());
 
-  test("starts with every table as a whole, then follows each change", async () => {
+  test("starts with every table as a whole, then follows each change with its children", async () => {
     await source.sql(insertPerson, ["p1", "Ada"]);
     await source.sql(insertEmail, ["p1", 0, "ada@example.com"]);
     await publishDestination(publication);
-    expect(await names("person", "full_name")).toEqual(["Ada"]);
-    expect(await names("person_email", "email_address")).toEqual(["ada@example.com"]);
+    expect(values("person", "full_name")).toEqual(["Ada"]);
+    expect(values("person_email", "email_address")).toEqual(["ada@example.com"]);
 
     await source.sql(insertPerson, ["p2", "Bob"]);
     await source.sql("BEGIN");
@@ -42,10 +46,311 @@ describe("a publication", () => {
     await source.sql(insertEmail, ["p1", 0, "ada@example.net"]);
     await source.sql(insertPerson, ["p1", "Ada L."]);
     await source.sql("COMMIT");
-    expect(await waiting()).toMatchObject({ keys_waiting: "2" });
+    expect(await waiting()).toBe(2);
+    expect(await publishDestination(publication)).toMatchObject({ batches: 1, rows: 3 });
+    expect(values("person", "full_name")).toEqual(["Ada L.", "Bob"]);
+    expect(values("person_email", "email_address")).toEqual(["ada@example.net"]);
+    expect(await view()).toMatchObject({ keys_waiting: "0", batch_number: "3", lag_seconds: "0" });
+  });
+
+  test("publishes nothing where nothing has changed", async () => {
     await publishDestination(publication);
-    expect(await names("person", "full_name")).toEqual(["Ada L.", "Bob"]);
-    expect(await names("person_email", "email_address")).toEqual(["ada@example.net"]);
-    expect(await waiting()).toMatchObject({ keys_waiting: "0" });
+    expect(await publishDestination(publication)).toEqual({
+      destination: "memory",
+      batches: 0,
+      rows: 0,
+      tablesDiffering: null,
+    });
+  });
+
+  test("marks nothing without a destination", async () => {
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    const [count] = await source.sql("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'publish%'");
+    expect(count).toEqual({ count: "0" });
+  });
+
+  test("deletes what was deleted, by whichever statement, and follows changed keys", async () => {
+    for (const pid of ["p1", "p2", "p3", "p4"]) await source.sql(insertPerson, [pid, pid.toUpperCase()]);
+    await source.sql(insertEmail, ["p1", 0, "one@example.com"]);
+    await publishDestination(publication);
+    await source.sql(
+      "DELETE FROM person_data.person_email; DELETE FROM person_data.person WHERE service_pid = 'p1'",
+    );
+    await source.sql("UPDATE person_data.person SET service_pid = 'p9' WHERE service_pid = 'p2'");
+    await source.sql(
+      "WITH gone AS (DELETE FROM person_data.person WHERE service_pid = 'p3' RETURNING *) SELECT count(*) FROM gone",
+    );
+    await publishDestination(publication);
+    expect(values("person", "service_pid")).toEqual(["p4", "p9"]);
+    expect(values("person_email", "email_address")).toEqual([]);
+  });
+
+  test("publishes a truncated table as a whole, roots and children", async () => {
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await source.sql(insertEmail, ["p1", 0, "ada@example.com"]);
+    await publishDestination(publication);
+    await source.sql("TRUNCATE person_data.person_email");
+    await source.sql("TRUNCATE person_data.person");
+    await source.sql(insertPerson, ["p2", "Bob"]);
+    await publishDestination(publication);
+    expect(values("person", "full_name")).toEqual(["Bob"]);
+    expect(values("person_email", "email_address")).toEqual([]);
+  });
+
+  test("follows writers with other settings and without a right on the queue", async () => {
+    const key = ["job", "source", "Key ' \" \\ ü", "2026-01-02 03:04:05.678901+00"];
+    await publishDestination(publication);
+    await source.sql(
+      "CREATE ROLE publication_writer; GRANT USAGE ON SCHEMA person_data TO publication_writer; GRANT SELECT, INSERT, DELETE ON person_data.match_history TO publication_writer",
+    );
+    await source.sql(
+      "SET ROLE publication_writer; SET TimeZone = 'Asia/Kathmandu'; SET DateStyle = 'SQL, DMY'; SET search_path = pg_temp",
+    );
+    await source.sql(
+      "INSERT INTO person_data.match_history (job, source, source_key, valid_from) VALUES ($1, $2, $3, $4)",
+      key,
+    );
+    await publishDestination(publication);
+    expect([...target.rows("match_history").values()]).toMatchObject([
+      { source_key: key[2], valid_from: "2026-01-02T03:04:05.678901+00:00" },
+    ]);
+    await source.sql("DELETE FROM person_data.match_history");
+    await source.sql(
+      "RESET ROLE; SET TimeZone = 'UTC'; RESET DateStyle; DROP OWNED BY publication_writer; DROP ROLE publication_writer",
+    );
+    await publishDestination(publication);
+    expect(target.rows("match_history").size).toBe(0);
+  });
+
+  test("sees a writer whose snapshot is older than the destination", async () => {
+    await source.sql("BEGIN ISOLATION LEVEL REPEATABLE READ");
+    await source.sql("SELECT 1 FROM person_data.person");
+    await publishDestination(publication);
+    await source.sql(insertPerson, ["p1", "Late"]);
+    await source.sql("COMMIT");
+    await publishDestination(publication);
+    expect(values("person", "full_name")).toEqual(["Late"]);
+  });
+
+  test("publishes as null what no other engine can hold", async () => {
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await source.sql("UPDATE person_data.person SET dob = 'infinity'");
+    await source.sql(
+      `INSERT INTO person_data.person_address (service_pid, position, purchase_price, sqft, num_beds) VALUES ('p1', 0, 'NaN', 1e30, 2.50)`,
+    );
+    await publishDestination(publication);
+    expect([...target.rows("person").values()]).toMatchObject([{ dob: null }]);
+    expect([...target.rows("person_address").values()]).toMatchObject([
+      { purchase_price: null, sqft: null, num_beds: "2.5" },
+    ]);
+  });
+
+  test("repeats a batch whose confirmation was lost, once", async () => {
+    await publishDestination(publication);
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    target.onStep = (step) => {
+      if (step === "committed") throw new Error("crash");
+    };
+    expect(await rejection(publishDestination(publication))).toMatchObject({ message: "crash" });
+    target.onStep = () => {};
+    await source.sql(insertPerson, ["p1", "Ada L."]);
+    expect(await waiting()).toBe(2);
+    await publishDestination(publication);
+    expect(values("person", "full_name")).toEqual(["Ada L."]);
+    expect(target.committed.map(({ number }) => number)).toEqual([1, 2, 3, 4]);
+  });
+
+  test("a stale publisher can't bring an erased person back", async () => {
+    await publishDestination(publication);
+    await source.sql(insertPerson, ["p1", "Erased"]);
+    let resume = () => {};
+    let stalls = true;
+    const stalled = new Promise<void>((resolve) => {
+      resume = resolve;
+    });
+    target.onStep = async (step) => {
+      if (step !== "staged" || !stalls) return;
+      stalls = false;
+      await stalled;
+    };
+    const stale = publishDestination(publication);
+    await expect.poll(() => stalls).toBe(false);
+    const other = await source.publicationTo(target);
+    await source.sql("DELETE FROM person_data.person");
+    await publishDestination(other);
+    await publishDestination(other);
+    expect(values("person", "full_name")).toEqual([]);
+    resume();
+    await stale;
+    expect(values("person", "full_name")).toEqual([]);
+    await publishDestination(publication, { verify: true });
+  });
+
+  test("refuses a destination that was restored from a backup, until everything is published again", async () => {
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await publishDestination(publication);
+    const restore = target.snapshot();
+    await source.sql(insertPerson, ["p2", "Bob"]);
+    await publishDestination(publication);
+    restore();
+    expect(await rejection(publishDestination(publication))).toMatchObject({
+      name: "LimitReachedError",
+      code: "publication_refused",
+    });
+    await publishDestination(publication, { full: true });
+    expect(values("person", "full_name")).toEqual(["Ada", "Bob"]);
+  });
+
+  test("refuses to publish from a Postgres that was restored by one batch", async () => {
+    await publishDestination(publication);
+    const saved = await source.sql(
+      "SELECT claimed, claimed_id, confirmed, confirmed_id FROM person_data.destination",
+    );
+    await source.sql(insertPerson, ["p1", "Lost"]);
+    await publishDestination(publication);
+    await source.sql(`BEGIN; DELETE FROM person_data.person; DELETE FROM person_data.dirty_key; COMMIT`);
+    const { claimed, claimed_id: claimedId, confirmed, confirmed_id: confirmedId } = saved[0] ?? {};
+    await source.sql(
+      "UPDATE person_data.destination SET claimed = $1, claimed_id = $2, confirmed = $3, confirmed_id = $4",
+      [claimed, claimedId, confirmed, confirmedId],
+    );
+    await source.sql(insertPerson, ["p2", "New"]);
+    expect(await rejection(publishDestination(publication))).toMatchObject({ code: "publication_refused" });
+    expect(values("person", "full_name")).toEqual(["Lost"]);
+    await publishDestination(publication, { full: true });
+    expect(values("person", "full_name")).toEqual(["New"]);
+  });
+
+  test("refuses the destination of another configuration", async () => {
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await publishDestination(publication);
+    const other = await openSourcePlace();
+    try {
+      const theirs = await other.publicationTo(target);
+      expect(await rejection(publishDestination(theirs))).toMatchObject({ code: "publication_refused" });
+      expect(values("person", "full_name")).toEqual(["Ada"]);
+      await publishDestination(theirs, { full: true });
+      expect(values("person", "full_name")).toEqual([]);
+      await source.sql(insertPerson, ["p2", "Bob"]);
+      expect(await rejection(publishDestination(publication))).toMatchObject({ code: "publication_refused" });
+    } finally {
+      await other.close();
+    }
+  });
+
+  test("finds and repairs a child that was changed by hand", async () => {
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await source.sql(insertEmail, ["p1", 0, "ada@example.com"]);
+    await publishDestination(publication);
+    await source.sql(
+      "UPDATE person_data.person_email SET email_address = 'new@example.com', _synced_at = now()",
+    );
+    expect(await waiting()).toBe(0);
+    expect(await publishDestination(publication, { verify: true })).toMatchObject({
+      tablesDiffering: ["person_email"],
+    });
+    expect(values("person_email", "email_address")).toEqual(["new@example.com"]);
+    expect(await view()).toMatchObject({ tables_differing: "{}" });
+    expect(await publishDestination(publication, { verify: true })).toMatchObject({ tablesDiffering: [] });
+  });
+
+  test("keeps the changes while a destination is down, and reports that it is", async () => {
+    await publishDestination(publication);
+    const down = {
+      ...publication,
+      destination: { ...target, migrate: () => Promise.reject(new Error("down")) },
+    };
+    for (const pid of ["p1", "p2"]) {
+      await source.sql(insertPerson, [pid, pid]);
+      expect(await rejection(publishDestination(down))).toMatchObject({ message: "down" });
+    }
+    expect(await waiting()).toBe(2);
+    await publishDestination(publication);
+    expect(values("person", "full_name")).toEqual(["p1", "p2"]);
+  });
+
+  test("publishes many keys in bounded batches and then the freshness of that snapshot", async () => {
+    target = createMemoryDestination("memory", 100);
+    publication = await source.publicationTo(target);
+    await publishDestination(publication);
+    await source.sql(
+      "INSERT INTO person_data.person (service_pid) SELECT 'p' || i FROM generate_series(1, 250) AS i",
+    );
+    await source.sql(
+      "INSERT INTO person_data_ops.table_load (table_name, job, last_success_at, _synced_at, _run_id) VALUES ('person', 'j', '2026-01-01', now(), 'r')",
+    );
+    const before = target.committed.length;
+    await publishDestination(publication);
+    const batches = target.committed.slice(before).map(({ tables }) => tables.includes("table_freshness"));
+    expect(batches).toEqual([false, false, true]);
+    expect([...target.rows("table_freshness").values()]).toMatchObject([
+      { table_name: "person", last_success_at: "2026-01-01T00:00:00+00:00" },
+    ]);
+    expect(target.rows("person").size).toBe(250);
+  });
+
+  test("publishes a grown table anew", async () => {
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await publishDestination(publication);
+    const before = target.committed.length;
+    await source.sql(
+      "UPDATE person_data.destination_table SET columns = 'fewer' WHERE table_name = 'person'",
+    );
+    await publishDestination(publication);
+    expect(target.committed.slice(before).map(({ tables }) => tables)).toEqual([
+      ["person"],
+      ["table_freshness"],
+    ]);
+  });
+
+  test("holds only the tables that are listed, and follows no others", async () => {
+    await publishDestination({ ...publication, catalog: buildCatalog([], ["person", "person_email"]) });
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await source.sql(
+      "INSERT INTO person_data.segment (segment_id, _synced_at, _run_id) VALUES ('s', now(), 'r')",
+    );
+    expect(await waiting()).toBe(1);
+    await publishDestination({ ...publication, catalog: buildCatalog([], ["segment"]) });
+    expect(values("segment", "segment_id")).toEqual(["s"]);
+    await source.sql(insertPerson, ["p2", "Bob"]);
+    expect(await waiting()).toBe(0);
+  });
+
+  test("forgets a destination with its triggers and marks", async () => {
+    await publishDestination(publication);
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    expect(await dropDestination(publication.db, "memory")).toBe(true);
+    expect(await dropDestination(publication.db, "memory")).toBe(false);
+    await source.sql(insertPerson, ["p2", "Bob"]);
+    const [left] = await source.sql(
+      `SELECT (SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'publish%') AS triggers,
+        (SELECT count(*) FROM person_data.dirty_key) AS keys, (SELECT count(*) FROM person_data_ops.publication) AS destinations`,
+    );
+    expect(left).toEqual({ triggers: "0", keys: "0", destinations: "0" });
+  });
+
+  test("two destinations follow the same changes, each at its own pace", async () => {
+    const second = createMemoryDestination("second");
+    const other = await source.publicationTo(second);
+    await publishDestination(publication);
+    await publishDestination(other);
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await publishDestination(publication);
+    expect(second.rows("person").size).toBe(0);
+    await publishDestination(other);
+    expect(second.rows("person")).toEqual(target.rows("person"));
+  });
+
+  test("marks a batch that carries an erasure", async () => {
+    await publishDestination(publication);
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await publishDestination(publication);
+    expect(target.committed.at(-1)).toMatchObject({ erases: false });
+    await source.sql(
+      `INSERT INTO person_data.tombstone (tombstone_id, erased_at, erasure_id, _synced_at, _run_id)
+        VALUES (gen_random_uuid(), now(), gen_random_uuid(), now(), 'r')`,
+    );
+    await publishDestination(publication);
+    expect(target.committed.at(-1)).toMatchObject({ erases: true });
   });
 });

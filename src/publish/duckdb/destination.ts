@@ -155,9 +155,10 @@ function positionOf(state: TextRow): { readonly number: number; readonly id: str
 }
 
 /** Everything of a catalog that the file's tables, comments and views are made of, as text. */
-function describe({ tables, views }: Catalog): string {
+function describe({ tables, views, dropped }: Catalog): string {
   return JSON.stringify([
     tables,
+    dropped,
     views.map((view) => ({ ...view, text: view.select("duckdb", (name) => name) })),
   ]);
 }

@@ -59,11 +59,15 @@ export async function tableNames(session: DuckSession, schemas: SchemaNames): Pr
 }
 
 /** Creates schemas, tables, added columns, comments and views. */
-export function catalogStatements({ tables, views }: Catalog, schemas: SchemaNames): readonly string[] {
+export function catalogStatements(
+  { tables, views, dropped }: Catalog,
+  schemas: SchemaNames,
+): readonly string[] {
   const named = new Map([...tables, ...views].map((entry) => [entry.name, nameOf(schemas, entry)]));
   const ref = (name: string) => named.get(name) ?? quoteName(name);
   return [
     ...new Set(Object.values(schemas).map((schema) => `CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)}`)),
+    ...dropped.map((table) => `DROP TABLE IF EXISTS ${nameOf(schemas, table)}`),
     ...tables.flatMap((table) => tableStatements(table, ref(table.name))),
     ...views.flatMap((view) => [
       `CREATE OR REPLACE VIEW ${ref(view.name)} AS ${view.select("duckdb", ref)}`,

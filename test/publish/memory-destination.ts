@@ -1,0 +1,125 @@
+import { readFile } from "node:fs/promises";
+import { gunzipSync } from "node:zlib";
+import type { BatchRef, Destination, PublishedTable, StagedFiles } from "../../src/publish/destination.ts";
+import type { FileRow } from "./staged-files.ts";
+
+/** A destination in memory that reads the real files, and what a test may do to it. */
+export interface MemoryDestination extends Destination {
+  /** Rows of a table by the JSON text of their key. */
+  rows(table: string): ReadonlyMap<string, FileRow>;
+  /** Runs at a step of each batch; may throw as a crash does, or wait. */
+  onStep: (step: "staged" | "committing" | "committed", batch: BatchRef) => Promise<void> | void;
+  /** Batches that were committed, with their changes. */
+  readonly committed: readonly {
+    readonly number: number;
+    readonly tables: readonly string[];
+    readonly erases: boolean;
+  }[];
+  /** Sets it back to an earlier state, as a restored backup does. */
+  snapshot(): () => void;
+}
+
+const keyText = (row: FileRow, key: readonly string[]) => JSON.stringify(key.map((column) => row[column]));
+
+async function readRows({ files }: StagedFiles): Promise<readonly FileRow[]> {
+  const texts = await Promise.all(files.map(async (file) => gunzipSync(await readFile(file)).toString()));
+  return texts.flatMap((text) =>
+    text
+      .split("\n")
+      .filter((line) => line !== "")
+      .map((line): FileRow => JSON.parse(line)),
+  );
+}
+
+/** Microseconds of an instant in a file. */
+function microsOf(instant: unknown): bigint {
+  const [, seconds = "", fraction = ""] = /^(.{19})(?:\.(\d+))?/.exec(String(instant)) ?? [];
+  return BigInt(Date.parse(`${seconds}Z`)) * 1000n + BigInt(fraction.padEnd(6, "0") || "0");
+}
+
+/** An empty destination. Several publishers may share one. */
+export function createMemoryDestination(name = "memory", keysPerBatch = 1000): MemoryDestination {
+  let position: { number: number; id: string } | null = null;
+  let tables = new Map<string, Map<string, FileRow>>();
+  const staged = new Map<string, readonly FileRow[]>();
+  const committed: { number: number; tables: readonly string[]; erases: boolean }[] = [];
+  const stagingKey = (batch: BatchRef, table: string, content: string) =>
+    `${batch.attempt} ${table} ${content}`;
+  const tableOf = (table: PublishedTable) => {
+    const rows = tables.get(table.name) ?? new Map<string, FileRow>();
+    tables.set(table.name, rows);
+    return rows;
+  };
+  const destination: MemoryDestination = {
+    name,
+    description: "memory",
+    keysPerBatch,
+    committed,
+    onStep: () => {},
+    check: () => Promise.resolve([]),
+    migrate: () => Promise.resolve(),
+    position: () => Promise.resolve(position),
+    async stage(batch, files) {
+      const key = stagingKey(batch, files.table.name, files.content);
+      const rows = await readRows(files);
+      expectLines(files, rows);
+      staged.set(key, [...(staged.get(key) ?? []), ...rows]);
+    },
+    async commit(batch) {
+      await destination.onStep("staged", batch);
+      await destination.onStep("committing", batch);
+      if (position?.id === batch.id) return "present";
+      if ((position?.id ?? null) !== batch.follows) return "refused";
+      for (const { table, replaces, hasRows } of batch.changes) {
+        const rows = tableOf(table);
+        if (replaces === "all") rows.clear();
+        else {
+          const keys = staged.get(stagingKey(batch, table.root, "keys")) ?? [];
+          const gone = new Set(keys.map((key) => keyText(key, table.rootKey)));
+          for (const [key, row] of rows) if (gone.has(keyText(row, table.rootKey))) rows.delete(key);
+        }
+        const added = hasRows ? (staged.get(stagingKey(batch, table.name, "rows")) ?? []) : [];
+        for (const row of added) {
+          const key = keyText(row, table.key);
+          if (rows.has(key)) throw new Error(`two rows of ${table.name} with the key ${key}`);
+          rows.set(key, row);
+        }
+      }
+      position = { number: batch.number, id: batch.id };
+      committed.push({
+        number: batch.number,
+        tables: batch.changes.map(({ table }) => table.name),
+        erases: batch.erases,
+      });
+      await destination.onStep("committed", batch);
+      return "committed";
+    },
+    finish: () => Promise.resolve(),
+    measure: (asked) =>
+      Promise.resolve(
+        asked.map((table) => {
+          const rows = [...tableOf(table).values()];
+          const sum = rows.reduce(
+            (total, row) => total + ("_synced_at" in row ? microsOf(row["_synced_at"]) : 0n),
+            0n,
+          );
+          return { table: table.name, rows: BigInt(rows.length), syncedAtMicros: String(sum) };
+        }),
+      ),
+    explain: (error) => error,
+    close: () => Promise.resolve(),
+    rows: (table) => tables.get(table) ?? new Map(),
+    snapshot() {
+      const saved = { position, tables: new Map([...tables].map(([table, rows]) => [table, new Map(rows)])) };
+      return () => {
+        ({ position } = saved);
+        tables = new Map([...saved.tables].map(([table, rows]) => [table, new Map(rows)]));
+      };
+    },
+  };
+  return destination;
+}
+
+function expectLines({ table, lines }: StagedFiles, rows: readonly FileRow[]): void {
+  if (rows.length !== lines) throw new Error(`${table.name}: ${rows.length} lines instead of ${lines}`);
+}
