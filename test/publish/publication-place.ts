@@ -1,13 +1,10 @@
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
-import type pg from "pg";
 import { inject } from "vitest";
 import { createPublication } from "../../migrations/publication.ts";
 import type { Publication } from "../../src/jobs/publish/publication.ts";
-import { withRetries } from "../../src/load/db/recovery.ts";
-import { inTransaction, openPool } from "../../src/load/db/session.ts";
-import type { PublicationDb } from "../../src/load/publication/publication-db.ts";
+import { type Db, openDb } from "../../src/load/db/db.ts";
+import { keepForeignDatabases } from "../../src/load/inputs/foreign-database.ts";
 import { silentLog } from "../../src/log.ts";
 import { buildCatalog } from "../../src/publish/catalog.ts";
 import type { Destination } from "../../src/publish/destination.ts";
@@ -16,7 +13,7 @@ import { openPostgresPlace, type PostgresPlace } from "../load/postgres-place.ts
 /** A Postgres with the declared tables, ready to be published. */
 export interface SourcePlace {
   readonly place: PostgresPlace;
-  readonly db: PublicationDb;
+  readonly db: Db;
   /** Runs a statement as somebody at psql would. */
   sql(text: string, params?: readonly unknown[]): Promise<readonly Record<string, string | null>[]>;
   /** Everything that a publication needs. */
@@ -24,19 +21,16 @@ export interface SourcePlace {
   close(): Promise<void>;
 }
 
-/** Opens the publication's side of a database. */
-export function openPublicationDb(url: string): { readonly db: PublicationDb; readonly pool: pg.Pool } {
-  const pool = openPool(url, 6);
-  const names = { data: "person_data", ops: "person_data_ops" };
-  return {
-    pool,
-    db: {
-      names,
-      transaction: (work) => withRetries(delay, () => inTransaction(pool, work)),
-      snapshot: (work) => withRetries(delay, () => inTransaction(pool, work, { isSnapshot: true })),
-      explain: (error) => error,
-    },
-  };
+/** Opens a database as the program does. */
+export function openPublicationDb(url: string): Db {
+  return openDb({
+    url,
+    names: { data: "person_data", ops: "person_data_ops" },
+    readErasureSecret: () => Promise.resolve(null),
+    foreign: keepForeignDatabases(() => {
+      throw new Error("no other database");
+    }),
+  });
 }
 
 /** An empty warehouse of its own. */
@@ -45,7 +39,7 @@ export async function openSourcePlace(): Promise<SourcePlace> {
   for (const statement of createPublication('"person_data"', '"person_data_ops"'))
     await place.client.query(statement);
   await place.client.query("SET person_etl.run_id = 'test'");
-  const { db, pool } = openPublicationDb(place.url);
+  const db = openPublicationDb(place.url);
   return {
     place,
     db,
@@ -61,7 +55,7 @@ export async function openSourcePlace(): Promise<SourcePlace> {
       };
     },
     async close() {
-      await pool.end();
+      await db.close();
       await place.close();
     },
   };

@@ -70,7 +70,7 @@ export async function publishDestination(
     const { batches, rows } = drained;
     return { destination: destination.name, batches, rows, tablesDiffering };
   } catch (error) {
-    throw destination.explain(db.explain(error));
+    throw destination.explain(error);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

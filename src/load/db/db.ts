@@ -41,6 +41,8 @@ export interface Db {
   /** Runs work in one transaction; explains what fails. Also ends with the run's fence if a run is given. */
   transaction<Result>(work: Work<Result>): Promise<Result>;
   transaction<Result>(run: RunRef, work: Work<Result>, options?: RunOptions): Promise<Result>;
+  /** Runs work in one REPEATABLE READ transaction: all its statements see one snapshot. Repeated like any other. */
+  snapshot<Result>(work: Work<Result>): Promise<Result>;
   /** Runs work in a transaction that is rolled back. */
   preview<Result>(work: Work<Result>): Promise<Result>;
   /** Runs short work of a lock on a connection with time-outs; not repeated. */
@@ -114,6 +116,12 @@ export function openDb({ url, names, readErasureSecret, foreign }: DbOptions): D
     reservations: new PQueue({ concurrency: PARALLEL_RESERVATIONS }),
     storeRows: createRowStore(),
     transaction,
+    snapshot: (work) =>
+      explained(() =>
+        withRetries(delay, (attempt) =>
+          inTransaction(pool, (session) => work(session, attempt), { isSnapshot: true }),
+        ),
+      ),
     preview: (work) => explained(() => inTransaction(pool, (session) => work(session, 1), { keep: false })),
     lockTransaction: (work) => explained(() => inTransaction(lockPool, (session) => work(session, 1))),
     foreignOf: ({ connection }) => (connection ? foreign.of(connection) : null),
