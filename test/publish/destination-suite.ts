@@ -244,7 +244,6 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
       await destination.migrate({ ...catalog, tables, dropped: [tableIn(catalog, "segment")] });
       const [measure] = await destination.measure([tableIn(catalog, "segment")]);
       expect(measure).toEqual({ table: "segment", rows: 0n, syncedAtMicros: "0" });
-      await expect(place.rows(destination, "segment")).rejects.toThrow();
       await destination.migrate(catalog);
       expect(await place.rows(destination, "segment")).toEqual([]);
     });

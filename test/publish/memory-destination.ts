@@ -37,14 +37,15 @@ function microsOf(instant: unknown): bigint {
   return BigInt(Date.parse(`${seconds}Z`)) * 1000n + BigInt(fraction.padEnd(6, "0") || "0");
 }
 
+const stagingKey = (batch: BatchRef, table: string, content: string) =>
+  `${batch.attempt} ${table} ${content}`;
+
 /** An empty destination. Several publishers may share one. */
 export function createMemoryDestination(name = "memory", keysPerBatch = 1000): MemoryDestination {
   let position: { number: number; id: string } | null = null;
   let tables = new Map<string, Map<string, FileRow>>();
   const staged = new Map<string, readonly FileRow[]>();
   const committed: { number: number; tables: readonly string[]; erases: boolean }[] = [];
-  const stagingKey = (batch: BatchRef, table: string, content: string) =>
-    `${batch.attempt} ${table} ${content}`;
   const tableOf = (table: PublishedTable) => {
     const rows = tables.get(table.name) ?? new Map<string, FileRow>();
     tables.set(table.name, rows);

@@ -11,20 +11,21 @@ const insertPerson = `INSERT INTO person_data.person (service_pid, full_name) VA
 const insertEmail = `INSERT INTO person_data.person_email (service_pid, email_type, position, email_address)
   VALUES ($1, 'personal', $2, $3)`;
 
+const rejection = (work: Promise<unknown>) =>
+  work.then(
+    () => null,
+    (error: unknown) => error,
+  );
+
 describe("a publication", () => {
   let source: SourcePlace;
   let target: MemoryDestination;
   let publication: Publication;
 
   const values = (table: string, column: string) =>
-    [...target.rows(table).values()].map((row) => row[column]).toSorted();
+    [...target.rows(table).values()].map((row) => String(row[column])).toSorted((a, b) => a.localeCompare(b));
   const view = async () => (await source.sql("SELECT * FROM person_data_ops.publication"))[0];
   const waiting = async () => Number((await view())?.["keys_waiting"]);
-  const rejection = (work: Promise<unknown>) =>
-    work.then(
-      () => null,
-      (error: unknown) => error,
-    );
 
   beforeEach(async () => {
     source = await openSourcePlace();
@@ -163,11 +164,8 @@ describe("a publication", () => {
   test("a stale publisher can't bring an erased person back", async () => {
     await publishDestination(publication);
     await source.sql(insertPerson, ["p1", "Erased"]);
-    let resume = () => {};
     let stalls = true;
-    const stalled = new Promise<void>((resolve) => {
-      resume = resolve;
-    });
+    const { promise: stalled, resolve: resume } = Promise.withResolvers<void>();
     target.onStep = async (step) => {
       if (step !== "staged" || !stalls) return;
       stalls = false;
