@@ -63,7 +63,7 @@ function writeConfig(stage: Stage, schema: string): string {
   writeFileSync(
     file,
     `service: { base_url: "${stage.serviceUrl}", api_key: "\${BENCH_KEY}", concurrency: ${CALLS_IN_FLIGHT} }
-warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${schema}, ops_schema: ${schema}_ops }
+warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${schema}, ops_schema: ${schema}_ops, state_schema: ${schema}_state }
 data_dir: ${join(stage.folder, "data")}
 inputs:
   customers:

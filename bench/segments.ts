@@ -41,7 +41,7 @@ function writeConfig(stage: Stage): string {
   writeFileSync(
     file,
     `service: { base_url: "${stage.serviceUrl}", api_key: "\${BENCH_KEY}" }
-warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${NAME}, ops_schema: ${NAME}_ops }
+warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${NAME}, ops_schema: ${NAME}_ops, state_schema: ${NAME}_state }
 data_dir: ${join(stage.folder, "data")}
 inputs: {}
 jobs:

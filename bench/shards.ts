@@ -30,7 +30,7 @@ function writeConfig(stage: Stage, schema: string, processes: number): string {
   writeFileSync(
     file,
     `service: { base_url: "${stage.serviceUrl}", api_key: "\${BENCH_KEY}", concurrency: ${processes} }
-warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${schema}, ops_schema: ${schema}_ops }
+warehouse: { type: postgres, url: "\${BENCH_URL}", schema: ${schema}, ops_schema: ${schema}_ops, state_schema: ${schema}_state }
 data_dir: ${join(stage.folder, "data")}
 inputs:
   customers:

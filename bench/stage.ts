@@ -89,6 +89,7 @@ export async function setStage(
     url: databaseUrl,
     schema: "unused",
     opsSchema: "unused_ops",
+    stateSchema: "unused_state",
   });
   await runSql(databaseUrl, "DROP SCHEMA IF EXISTS crm CASCADE");
   await warehouse.createSampleTable(
@@ -146,9 +147,9 @@ async function postmasterOf(url: string): Promise<number | null> {
   return stat === null ? null : Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]);
 }
 
-/** Drops both schemas of one round. */
+/** Drops the schemas of one round. */
 export async function dropSchemas(url: string, name: string): Promise<void> {
-  await runSql(url, `DROP SCHEMA IF EXISTS ${name} CASCADE; DROP SCHEMA IF EXISTS ${name}_ops CASCADE`);
+  await runSql(url, `DROP SCHEMA IF EXISTS ${name}, ${name}_ops, ${name}_state CASCADE`);
 }
 
 /** Writes the request bodies that the job sends, one a line; returns how many records. */
@@ -200,7 +201,7 @@ export async function writeBodies(stage: Stage, file: string): Promise<number> {
 
 /** Opens a warehouse under a schema name of its own. */
 export function openNamed(url: string, name: string): Warehouse {
-  return openWarehouse({ url, schema: name, opsSchema: `${name}_ops` });
+  return openWarehouse({ url, schema: name, opsSchema: `${name}_ops`, stateSchema: `${name}_state` });
 }
 
 /** Writes every filled table of a warehouse to a file of ready rows; returns the list for `floor-copy.ts`, largest first. */
@@ -209,7 +210,7 @@ export async function exportTables(stage: Stage, name: string, floorName: string
   await client.connect();
   const files: { table: string; file: string; bytes: number }[] = [];
   for (const table of tables) {
-    const suffix = table.room === "ops" ? "_ops" : "";
+    const suffix = table.schema === "data" ? "" : `_${table.schema}`;
     const file = join(stage.folder, `${table.name}.copy`);
     const source = `${name}${suffix}.${table.name}`;
     await pipeline(client.query(copyTo(`COPY ${source} TO STDOUT`)), createWriteStream(file));

@@ -11,7 +11,9 @@ import {
   schemaAt,
   unwrap,
 } from "../src/config/schema/walk.ts";
+import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../src/config/schema/warehouse.ts";
 import { tables } from "../src/schemas/registry.ts";
+import { views } from "../src/schemas/views.ts";
 
 /** Pages of docs/reference that are made from the program itself, by file name. */
 export function referencePages(): Readonly<Record<string, string>> {
@@ -95,17 +97,20 @@ function defaultOf(schema: Schema): string {
   return text === "{}" ? "" : text;
 }
 
-/** Every table, with every column. */
+/** Default names of the schemas. */
+const schemaNames = { data: DEFAULT_SCHEMA, ops: DEFAULT_OPS_SCHEMA, state: DEFAULT_STATE_SCHEMA };
+
+/** Every table and view, with every column. */
 function tablesPage(): string {
-  const sections = tables.map((table) => {
+  const sections = [...tables, ...views].map((table) => {
     const rows = table.columns.map((column) => {
-      const isKey = table.key.includes(column.name);
+      const isKey = "key" in table && table.key.includes(column.name);
       const name = isKey ? `**\`${column.name}\`**` : `\`${column.name}\``;
       return `| ${name} | ${column.type} | ${column.pii} | ${cell(column.doc)} |`;
     });
     return [
       `## ${table.name}`,
-      `${table.doc} In schema \`${table.room === "data" ? "person_data" : "person_data_ops"}\`.`,
+      `${table.doc} In schema \`${schemaNames[table.schema]}\`.`,
       ["| column | type | personal | meaning |", "| --- | --- | --- | --- |", ...rows].join("\n"),
     ].join("\n\n");
   });

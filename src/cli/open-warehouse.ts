@@ -17,7 +17,7 @@ export interface OpenedWarehouse {
 /** Opens the configured warehouse, starting the embedded database if need be, and sees that it answers. */
 export async function openConfiguredWarehouse(context: Context, config: Config): Promise<OpenedWarehouse> {
   const { log, scope, stop } = context;
-  const { url, schema, opsSchema } = config.warehouse;
+  const { url, schema, opsSchema, stateSchema } = config.warehouse;
   if (url !== "embedded") {
     const db = openWarehouse(await targetOf(config));
     scope.defer("warehouse", () => db.close());
@@ -31,6 +31,7 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
     url: server.connectionString,
     schema,
     opsSchema,
+    stateSchema,
     ...erasureKeyOf(config),
   });
   scope.defer("warehouse", () => db.close());
@@ -43,9 +44,9 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
 /** How the configured warehouse is reached; not for the embedded one, which has no address before it is up. */
 async function targetOf(config: Config): Promise<WarehouseTarget> {
   const { warehouse } = config;
-  const { schema, opsSchema } = warehouse;
+  const { schema, opsSchema, stateSchema } = warehouse;
   const url = warehouse.url === "embedded" ? "" : await warehouse.url.read();
-  return { url, schema, opsSchema, ...erasureKeyOf(config) };
+  return { url, schema, opsSchema, stateSchema, ...erasureKeyOf(config) };
 }
 
 /** The configured warehouse without a look at it: for what needs no connection to it. */

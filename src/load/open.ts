@@ -15,6 +15,8 @@ export interface WarehouseTarget {
   readonly schema: string;
   /** Schema of runs and ledger. */
   readonly opsSchema: string;
+  /** Schema of the program's own tables. */
+  readonly stateSchema: string;
   /** Reads the key of erased people's hashes; absent where the warehouse keeps one itself. */
   readonly readErasureSecret?: () => Promise<string>;
 }
@@ -23,7 +25,7 @@ export interface WarehouseTarget {
 export function openWarehouse(target: WarehouseTarget): Db {
   return openDb({
     url: target.url,
-    names: { data: target.schema, ops: target.opsSchema },
+    names: { data: target.schema, ops: target.opsSchema, state: target.stateSchema },
     readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
     foreign: keepForeignDatabases(openForeignDatabase),
   });

@@ -6,7 +6,7 @@ import type { Catalog, PublishedTable } from "./destination.ts";
 /** Freshness of every table at the snapshot that a destination stands at; a view in Postgres, a table in destinations. */
 export const freshnessTable: PublishedTable = {
   name: "table_freshness",
-  room: "ops",
+  schema: "ops",
   doc: "Freshness of each table at the snapshot of the last batch that left no change waiting. Incremental readers read rows up to `safe_until`.",
   key: ["table_name"],
   root: "table_freshness",
@@ -19,22 +19,18 @@ export const freshnessTable: PublishedTable = {
   ],
 };
 
-function published(table: Table): PublishedTable {
-  const { name, room, doc, key, columns, parent } = table;
-  return { name, room, doc, key, columns, root: parent ?? name, rootKey: tableNamed(parent ?? name).key };
+function published({ name, schema, doc, key, columns, parent }: Table): readonly PublishedTable[] {
+  if (schema === "state") return [];
+  return [{ name, schema, doc, key, columns, root: parent ?? name, rootKey: tableNamed(parent ?? name).key }];
 }
 
 /** Names of all tables that can be published. */
-export const publishableNames: readonly string[] = declared
-  .filter(({ room }) => room === "data" || room === "ops")
-  .map(({ name }) => name);
+export const publishableNames: readonly string[] = declared.flatMap(published).map(({ name }) => name);
 
 /** Builds the catalog of a destination. `only` lists its tables; null stands for all. */
 export function buildCatalog(views: readonly View[], only: readonly string[] | null): Catalog {
   const names = new Set(only ?? publishableNames);
-  const tables = declared
-    .filter(({ name }) => names.has(name) && publishableNames.includes(name))
-    .map(published);
+  const tables = declared.filter(({ name }) => names.has(name)).flatMap(published);
   const known = new Set(tables.map(({ name }) => name));
   // Freshness of tables that aren't here would mislead.
   if (only === null) known.add(freshnessTable.name);
@@ -45,6 +41,9 @@ export function buildCatalog(views: readonly View[], only: readonly string[] | n
     known.add(view.name);
   }
   const all = only === null ? [...tables, freshnessTable] : tables;
-  const dropped = only === null ? [] : [...declared, freshnessTable].filter(({ name }) => !names.has(name));
+  const dropped =
+    only === null
+      ? []
+      : [...declared.flatMap(published), freshnessTable].filter(({ name }) => !names.has(name));
   return { tables: all, views: kept, dropped };
 }

@@ -1,10 +1,10 @@
-import type { Column, Room } from "../schemas/table.ts";
+import type { Column, PublishedSchema } from "../schemas/table.ts";
 import type { View } from "../schemas/view.ts";
 
 /** A table as destinations hold it. */
 export interface PublishedTable {
   readonly name: string;
-  readonly room: Room;
+  readonly schema: PublishedSchema;
   readonly doc: string;
   /** Primary key; destinations declare it in comments, not as a constraint. */
   readonly key: readonly string[];
@@ -22,7 +22,7 @@ export interface Catalog {
   /** Views in an order in which they can be created. */
   readonly views: readonly View[];
   /** Declared tables that the destination may have held before and no longer does. */
-  readonly dropped: readonly Pick<PublishedTable, "name" | "room">[];
+  readonly dropped: readonly Pick<PublishedTable, "name" | "schema">[];
 }
 
 /** One try to publish one numbered batch. */

@@ -30,7 +30,7 @@ export const answeredPeople: NamesPeople = {
 
 /** How the match of each input row changed over time. */
 export const matchHistory: Table = table("match_history", {
-  room: "data",
+  schema: "data",
   doc: "Every state of each input row's match, as answered; intervals never overlap.",
   key: ["job", "source", "source_key", "valid_from"],
   people: { pids: ["service_pid"], emails: ["source_key"], isOfInputRow: true },

@@ -40,7 +40,7 @@ const obituaryId = column("obituary_id", "text", "indirect", "Id of the obituary
 
 /** Every signal, whatever segment it was seen in. */
 export const deathSignal: Table = table("death_signal", {
-  room: "data",
+  schema: "data",
   doc: "Death signals (section 2.11), one row each whatever segments show it.",
   key: ["obituary_id", "service_pid"],
   people: { pids: ["service_pid"] },
@@ -58,7 +58,7 @@ export const deathSignal: Table = table("death_signal", {
 
 /** Which segments show a signal. */
 export const segmentDeathSignal: Table = table("segment_death_signal", {
-  room: "data",
+  schema: "data",
   doc: "Which segments show, or have shown, which death signals.",
   key: ["segment_id", "obituary_id", "service_pid"],
   people: { pids: ["service_pid"] },

@@ -82,7 +82,7 @@ export const enrichEndpoint: LookupEndpoint = {
 
 /** The last answer to each input row of an `enrich` job. */
 export const enrichment: Table = table("enrichment", {
-  room: "data",
+  schema: "data",
   doc: "The last answer of /v2/enrich to each input row (section 2.14); the person stands in `person`.",
   key: inputRowKey.map((c) => c.name),
   columns: [...inputRowKey, ...columnsOf(enrichFields), ...answerColumns],

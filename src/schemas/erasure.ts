@@ -2,7 +2,7 @@ import { column, type Table, table } from "./table.ts";
 
 /** Who was erased lately, so that copies of our tables can be cleaned as well. */
 export const tombstone: Table = table("tombstone", {
-  room: "data",
+  schema: "data",
   doc: "Who was erased lately: what copies of these tables have to remove too. Kept for `erasure_notice`.",
   key: ["tombstone_id"],
   people: "kept",
@@ -30,7 +30,7 @@ export const tombstone: Table = table("tombstone", {
 
 /** Input rows that were answered and have left their input. */
 export const missingInputRow: Table = table("missing_input_row", {
-  room: "data",
+  schema: "state",
   doc: "Input rows with answers that have left their input (`on_missing: flag` or `erase`); gone again once they are back.",
   key: ["source", "source_key"],
   people: { emails: ["source_key"], isOfInputRow: true },
@@ -43,7 +43,7 @@ export const missingInputRow: Table = table("missing_input_row", {
 
 /** Whom later runs keep out. */
 export const erasureSubject: Table = table("erasure_subject", {
-  room: "ops",
+  schema: "ops",
   doc: "Whom later runs neither send nor store: keyed hashes, which tell nothing without the key.",
   key: ["erasure_id", "kind", "subject_hash"],
   columns: [
@@ -63,9 +63,10 @@ export const erasureSubject: Table = table("erasure_subject", {
 
 /** The number of erasures, by which a load sees that one came between. */
 export const erasureEpoch: Table = table("erasure_epoch", {
-  room: "ops",
+  schema: "state",
   doc: "One row: how many erasures there were, and the key of their hashes where the configuration has none.",
   key: ["name"],
+  people: "nobody",
   columns: [
     column("name", "text", "none", "Always `erasure`."),
     column(

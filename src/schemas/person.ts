@@ -136,7 +136,7 @@ const position = column("position", "position", "none", "0-based index in the se
 
 /** One row a person. */
 export const person: Table = table("person", {
-  room: "data",
+  schema: "data",
   doc: "One row per enriched person (section 2.14); a later non-match changes nothing here.",
   key: ["service_pid"],
   people: { pids: ["service_pid"], clears: ["service_spouse_pid"] },
@@ -162,7 +162,7 @@ const child = (
   named: NamesPeople = {},
 ): Table =>
   table(name, {
-    room: "data",
+    schema: "data",
     doc,
     key: key.map((c) => c.name),
     columns: [...key, ...columns],
@@ -188,7 +188,7 @@ export const personChildren: readonly Table[] = [
   child("person_work_experience", "Jobs of a person.", [pid, position], columnsOf(workFields)),
   child("person_education_experience", "Studies of a person.", [pid, position], columnsOf(educationFields)),
   table("person_education_subject", {
-    room: "data",
+    schema: "data",
     doc: "Majors and minors of a person's studies.",
     key: ["service_pid", "education_position", "subject_type", "position"],
     parent: "person",
@@ -205,7 +205,7 @@ export const personChildren: readonly Table[] = [
 
 /** Which PID the service answered for a PID that was sent, where the two differ. */
 export const personPidAlias: Table = table("person_pid_alias", {
-  room: "data",
+  schema: "data",
   doc: "PIDs that the service answered with another PID.",
   key: ["sent_service_pid", "returned_service_pid"],
   people: { pids: ["sent_service_pid", "returned_service_pid"] },

@@ -15,8 +15,17 @@ import {
   segmentPushMember,
   segmentSync,
 } from "./segments.ts";
-import { callInDoubt, lookupState, personState } from "./state.ts";
-import type { Room, Table } from "./table.ts";
+import {
+  budgetUse,
+  callInDoubt,
+  jobLock,
+  jobParameters,
+  lookupState,
+  personState,
+  tableLoad,
+} from "./state.ts";
+import type { Schema, Table } from "./table.ts";
+import { views } from "./views.ts";
 import * as usage from "./usage.ts";
 import { emailValidation, inputEmail, validateEmailsEndpoint } from "./validate-emails.ts";
 
@@ -51,14 +60,14 @@ export const tables: readonly Table[] = [
   missingInputRow,
   ops.warehouseIdentity,
   ops.syncRun,
-  ops.jobLock,
+  jobLock,
   ops.checkpoint,
   ops.apiCall,
   ops.schemaDrift,
   ops.inputCoverage,
-  ops.tableLoad,
-  ops.jobParameters,
-  ops.budgetUse,
+  tableLoad,
+  jobParameters,
+  budgetUse,
   ops.syncGap,
   segmentSync,
   usage.personSearchUsageDaily,
@@ -71,23 +80,21 @@ export const tables: readonly Table[] = [
   erasureEpoch,
 ];
 
-/** The schema of each view. */
-const views: Readonly<Record<string, Room>> = {
-  identity_link: "data",
-  table_freshness: "ops",
-  usage_reconciliation: "ops",
-};
-
-const byName: ReadonlyMap<string, Table> = new Map(tables.map((table) => [table.name, table]));
+const tablesByName: ReadonlyMap<string, Table> = new Map(tables.map((table) => [table.name, table]));
+const schemas: ReadonlyMap<string, Schema> = new Map(
+  [...tables, ...views].map((one) => [one.name, one.schema]),
+);
 
 /** Looks up a declared table; throws if there is none of that name. */
 export function tableNamed(name: string): Table {
-  const found = byName.get(name);
+  const found = tablesByName.get(name);
   if (!found) throw new Error(`No table ${name} is declared.`);
   return found;
 }
 
 /** Looks up the schema of a declared table or view. */
-export function roomOf(name: string): Room {
-  return views[name] ?? tableNamed(name).room;
+export function schemaOf(name: string): Schema {
+  const found = schemas.get(name);
+  if (!found) throw new Error(`No table or view ${name} is declared.`);
+  return found;
 }

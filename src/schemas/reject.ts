@@ -2,7 +2,7 @@ import { column, type Table, table } from "./table.ts";
 
 /** Records that could not be processed; holds no values, a retry reads the input again. */
 export const reject: Table = table("reject", {
-  room: "data",
+  schema: "data",
   doc: "Records that could not be processed, and why; never their values.",
   key: ["reject_id"],
   // The key of a row may itself be an address or, of a job that pushes PIDs, a PID.

@@ -59,7 +59,7 @@ export const resolveEndpoint: LookupEndpoint = {
 
 /** The last answer to each input row of a `resolve` job. */
 export const resolution: Table = table("resolution", {
-  room: "data",
+  schema: "data",
   doc: "The last answer of /v1/resolve to each input row (section 2.12).",
   key: inputRowKey.map((c) => c.name),
   columns: [...inputRowKey, ...columnsOf(resolveFields), ...answerColumns],

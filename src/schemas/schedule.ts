@@ -2,9 +2,10 @@ import { column, type Table, table } from "./table.ts";
 
 /** Which slots of the jobs' schedules were run, by whom, and how that ended. */
 export const scheduleSlot: Table = table("schedule_slot", {
-  room: "ops",
+  schema: "state",
   doc: "Slots of the jobs' schedules: a slot's one row is what a scheduler claims before it runs the job.",
   key: ["job", "slot"],
+  people: "nobody",
   columns: [
     column("job", "text", "none", "The job."),
     column(
@@ -34,9 +35,10 @@ export const scheduleSlot: Table = table("schedule_slot", {
 
 /** What alerts were told of, so that each change is told once. */
 export const alertState: Table = table("alert_state", {
-  room: "ops",
+  schema: "state",
   doc: "State of everything that alerts speak of, and the state that was last told.",
   key: ["subject"],
+  people: "nobody",
   columns: [
     column("subject", "text", "none", "`job NAME`, `freshness NAME`, or `budget TYPE PERIOD`."),
     column("state", "text", "none", "`ok`, or a code.", true),

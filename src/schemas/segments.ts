@@ -22,7 +22,7 @@ const servicePid = column("service_pid", "text", "direct", "PID of the person.")
 
 /** The segments of the configuration. */
 export const segment: Table = table("segment", {
-  room: "data",
+  schema: "data",
   doc: "The segments that jobs read or fill.",
   key: ["segment_id"],
   people: "nobody",
@@ -49,7 +49,7 @@ export const segment: Table = table("segment", {
 
 /** Who is, or was, a member. */
 export const segmentMember: Table = table("segment_member", {
-  room: "data",
+  schema: "data",
   doc: "Everybody who was ever seen in a segment, and whether they still are.",
   key: ["segment_id", "service_pid"],
   people: { pids: ["service_pid"] },
@@ -71,7 +71,7 @@ export const segmentMember: Table = table("segment_member", {
 
 /** Every interval of membership, as seen. */
 export const segmentMembershipHistory: Table = table("segment_membership_history", {
-  room: "data",
+  schema: "data",
   doc: "Every interval of membership as it was seen; those of one person in one segment never overlap.",
   key: ["segment_id", "service_pid", "valid_from"],
   people: { pids: ["service_pid"] },
@@ -97,7 +97,7 @@ export const segmentMembershipHistory: Table = table("segment_membership_history
 
 /** What each run found of each segment. */
 export const segmentSync: Table = table("segment_sync", {
-  room: "ops",
+  schema: "ops",
   doc: "What each run found of each segment.",
   key: ["segment_id", "run_id"],
   columns: [
@@ -126,7 +126,7 @@ export const segmentSync: Table = table("segment_sync", {
 
 /** Who a job has put into its segment. */
 export const segmentPushMember: Table = table("segment_push_member", {
-  room: "data",
+  schema: "state",
   doc: "What each segment_push job knows of the people that its query gave.",
   people: { pids: ["service_pid"] },
   key: ["job", "segment_id", "service_pid"],

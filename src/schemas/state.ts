@@ -1,39 +1,47 @@
 import { inputRowKey } from "./answer.ts";
-import { column, type Table, table } from "./table.ts";
+import { column, type NamesPeople, type Table, table } from "./table.ts";
 
-/** What the program knows of each input row: what was sent, what came of it, when it is due again. */
-export const lookupState: Table = table("lookup_state", {
-  room: "data",
-  doc: "State per input row (for validate_emails per address): decides what is due. Kept for unmatched and rejected rows too.",
-  key: inputRowKey.map((c) => c.name),
-  people: { pids: ["sent_service_pid"], emails: ["source_key"], isOfInputRow: true },
-  columns: [
+const state = (
+  name: string,
+  doc: string,
+  key: readonly string[],
+  people: NamesPeople | "nobody",
+  columns: Table["columns"],
+): Table => table(name, { schema: "state", doc, key, people, columns });
+
+/** State of each input row: decides what is due. */
+export const lookupState = state(
+  "lookup_state",
+  "State of each input row (for validate_emails of each address), matched or not: decides what is due.",
+  inputRowKey.map((c) => c.name),
+  { pids: ["sent_service_pid"], emails: ["source_key"], isOfInputRow: true },
+  [
     ...inputRowKey,
     column("input_hash", "bytes", "indirect", "SHA-256 of the mapped fields.", true),
     column(
       "sent_hash",
       "bytes",
       "indirect",
-      "SHA-256 of what was sent (PID added, invalid addresses left out).",
+      "SHA-256 of the record sent (PID added, invalid addresses left out).",
     ),
     column("hash_version", "position", "none", "Version of the hash rule.", true),
     column("parameters_hash", "text", "none", "Hash of mapping and request parameters.", true),
-    column("sent_service_pid", "text", "direct", "PID that was sent along (`pid_from`)."),
+    column("sent_service_pid", "text", "direct", "PID sent with the record (`pid_from`)."),
     column("outcome", "text", "none", "`matched`, `unmatched` or `rejected`.", true),
-    column("attempts", "position", "none", "How often the row was answered or rejected.", true),
-    column("answered_at", "timestamptz", "none", "When the service completed the answering call."),
-    column("due_at", "timestamptz", "none", "From when on the answer counts as expired; null for never."),
+    column("attempts", "position", "none", "Number of answers and rejections.", true),
+    column("answered_at", "timestamptz", "none", "When the answering call completed."),
+    column("due_at", "timestamptz", "none", "When the answer expires; null for never."),
     column("call_id", "uuid", "none", "The call that answered (`api_call`)."),
   ],
-});
+);
 
-/** What is stored of each person, by field group: content hashes and the age of the answer they come from. */
-export const personState: Table = table("person_state", {
-  room: "data",
-  doc: "Per person and field group the hash of what is stored and when it was answered: unchanged groups aren't rewritten, older answers aren't applied.",
-  key: ["service_pid"],
-  people: { pids: ["service_pid"] },
-  columns: [
+/** Content hashes of each stored person, by field group. */
+export const personState = state(
+  "person_state",
+  "Hash and age of each field group of each person: unchanged groups are not rewritten, older answers are ignored.",
+  ["service_pid"],
+  { pids: ["service_pid"] },
+  [
     column("service_pid", "text", "direct", "PID of the person."),
     column(
       "group_hashes",
@@ -42,38 +50,98 @@ export const personState: Table = table("person_state", {
       "Content hash of each field group, 16 characters each, in the declared order.",
       true,
     ),
-    column(
-      "answered_at",
-      "timestamptz",
-      "none",
-      "Every group comes from an answer at least as new as this.",
-      true,
-    ),
+    column("answered_at", "timestamptz", "none", "Lower bound of the age of every group's answer.", true),
     column(
       "group_answered_at",
       "json",
       "none",
-      "Groups that come from a newer answer than `answered_at`: by name, microseconds since the epoch.",
+      "Groups answered later than `answered_at`: microseconds since the epoch by name.",
     ),
   ],
-});
+);
 
-/** Which records the calls carried of which it isn't known whether they were charged. */
-export const callInDoubt: Table = table("call_in_doubt", {
-  room: "data",
-  doc: "Calls under way, and those that ended (or were left by a crash) without telling whether they were charged: which records they carried.",
-  key: ["call_id"],
-  // Parts of hashes of whole records, which no value of a person can be looked up in; those of erased rows are cut out.
-  people: "nobody",
-  columns: [
+/** Records of calls that may have been billed. */
+export const callInDoubt = state(
+  "call_in_doubt",
+  "Records of calls in flight, and of calls that ended without a known outcome.",
+  ["call_id"],
+  // Truncated hashes of whole records can't be traced to a person's value; erasure cuts out those of erased rows.
+  "nobody",
+  [
     column("call_id", "uuid", "none", "The call (`api_call`)."),
     column("job", "text", "none", "The job.", true),
     column(
       "record_hashes",
       "bytes",
       "indirect",
-      "First 8 bytes of each record's `sent_hash`, one after the other.",
+      "First 8 bytes of each record's `sent_hash`, concatenated.",
       true,
     ),
   ],
-});
+);
+
+/** Owner of each job, or of a shard of it; the row stays after its release. */
+export const jobLock = state(
+  "job_lock",
+  "Owner of each job, or of a shard of it; held until released, or until it expires without heartbeats.",
+  ["job", "shard"],
+  "nobody",
+  [
+    column("job", "text", "none", "The job."),
+    column("shard", "text", "none", "`I/N`; `0/1` without shards."),
+    column("epoch", "integer", "none", "Raised for every owner; nothing commits under an older one.", true),
+    column("owner_token", "text", "none", "Suffix of `person-etl` in the owner's application_name.", true),
+    column("run_id", "text", "none", "The owner's run.", true),
+    column("host", "text", "none", "The owner's host.", true),
+    column("pid", "integer", "none", "The owner's process.", true),
+    column("machine", "text", "none", "Boot id and process namespace; null where unavailable."),
+    column("process_start", "text", "none", "Start of the process, in clock ticks of its system."),
+    column("acquired_at", "timestamptz", "none", "When it was acquired, by the warehouse's clock.", true),
+    column("heartbeat_at", "timestamptz", "none", "The owner's last heartbeat.", true),
+    column("expires_at", "timestamptz", "none", "When others may take over.", true),
+    column("released_at", "timestamptz", "none", "When it was released; null while held."),
+  ],
+);
+
+/** Records reserved of each budget and cap. */
+export const budgetUse = state(
+  "budget_use",
+  "Records reserved per budget and period: raised before each call, lowered if nothing was billed.",
+  ["budget", "period", "period_key"],
+  "nobody",
+  [
+    column("budget", "text", "none", "Job type of a budget; the job for the caps of a run."),
+    column("period", "text", "none", "`day`, `month` (UTC, by the warehouse's clock), `run` or `shard`."),
+    column("period_key", "text", "none", "`2026-11-21`, `2026-11`, the run id, or the run id and shard."),
+    column("records_reserved", "integer", "none", "Records reserved.", true),
+  ],
+);
+
+/** Loads of each table, which feed the view `table_freshness`. */
+export const tableLoad = state(
+  "table_load",
+  "When each job last changed each table, and last succeeded in loading it.",
+  ["table_name", "job"],
+  "nobody",
+  [
+    column("table_name", "text", "none", "The table."),
+    column("job", "text", "none", "The job."),
+    column("last_success_at", "timestamptz", "none", "End of the last run that succeeded."),
+    column("last_changed_at", "timestamptz", "none", "Last change of a row."),
+  ],
+);
+
+/** Parameters that each job's answers were bought with. */
+export const jobParameters = state(
+  "job_parameters",
+  "Mapping and request parameters that each job's answers were bought with, as last accepted.",
+  ["job"],
+  "nobody",
+  [
+    column("job", "text", "none", "The job."),
+    column("parameters_hash", "text", "none", "Hash of mapping and parameters.", true),
+    column("refresh_policy", "text", "none", "Refresh ages that `due_at` was computed with.", true),
+    column("accepted", "text", "none", "`first`, `resend` or `keep`.", true),
+    column("accepted_at", "timestamptz", "none", "When they were accepted.", true),
+  ],
+);

@@ -1,7 +1,10 @@
 import type { ColumnType, Fields, PiiClass } from "./field.ts";
 
-/** Which of the two schemas (datasets) a table lives in: `data` holds people, `ops` holds no personal data. */
-export type Room = "data" | "ops";
+/** Schema of a table: `data` holds people, `ops` runs and usage without personal data, `state` the program's own records. */
+export type Schema = "data" | "ops" | "state";
+
+/** Schemas that destinations get a copy of. */
+export type PublishedSchema = Exclude<Schema, "state">;
 
 /** One declared column. */
 export interface Column {
@@ -32,7 +35,7 @@ export interface NamesPeople {
 /** One declared table: the same in every warehouse. */
 export interface Table {
   readonly name: string;
-  readonly room: Room;
+  readonly schema: Schema;
   readonly doc: string;
   /** Primary key, in order; empty for a table of a single row. */
   readonly key: readonly string[];
@@ -65,7 +68,7 @@ const extra = column(
 );
 
 interface TableOptions {
-  readonly room: Room;
+  readonly schema: Schema;
   readonly doc: string;
   readonly key: readonly string[];
   readonly columns: readonly Column[];
@@ -75,29 +78,20 @@ interface TableOptions {
   readonly hasExtra?: boolean;
   /** May be left out in the ops schema only, which holds no personal data. */
   readonly people?: Table["people"];
-  /** Columns that later migrations added: a table grows at its end. */
-  readonly added?: readonly Column[];
 }
 
 /** Declares a table; adds `_extra` (where asked for), `_synced_at`, and `_run_id` unless it has a `run_id`. */
 export function table(name: string, options: TableOptions): Table {
   const hasRunId = !options.columns.some((c) => c.name === "run_id");
-  const { added = [] } = options;
   const keyed = options.columns.map((c) => (options.key.includes(c.name) ? { ...c, required: true } : c));
   return {
     name,
-    room: options.room,
+    schema: options.schema,
     doc: options.doc,
     key: options.key,
-    columns: [
-      ...keyed,
-      ...(options.hasExtra ? [extra] : []),
-      syncedAt,
-      ...(hasRunId ? [runId] : []),
-      ...added,
-    ],
+    columns: [...keyed, ...(options.hasExtra ? [extra] : []), syncedAt, ...(hasRunId ? [runId] : [])],
     parent: options.parent ?? null,
     hasRunId,
-    people: options.people ?? (options.room === "ops" ? "nobody" : null),
+    people: options.people ?? (options.schema === "ops" ? "nobody" : null),
   };
 }

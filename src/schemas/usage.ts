@@ -82,7 +82,7 @@ const endpoint: Column = column(
 
 /** Person search per UTC day. */
 export const personSearchUsageDaily: Table = table("person_search_usage_daily", {
-  room: "ops",
+  schema: "ops",
   doc: "Usage of person search by the whole organization, per UTC day (section 2.9).",
   key: ["org_id", "period_start"],
   columns: [orgId, ...columnsOf(searchDayKey), ...columnsOf(searchDayFields), isFinal, extra],
@@ -90,7 +90,7 @@ export const personSearchUsageDaily: Table = table("person_search_usage_daily", 
 
 /** Quota of person search, once per reading. */
 export const personSearchQuota: Table = table("person_search_quota", {
-  room: "ops",
+  schema: "ops",
   doc: "Quota of person search of the organization, once per reading (section 2.9).",
   key: ["org_id", "observed_at"],
   columns: [
@@ -103,7 +103,7 @@ export const personSearchQuota: Table = table("person_search_quota", {
 
 /** Usage of all time, by endpoint and day of the reading. */
 export const endpointUsage: Table = table("endpoint_usage", {
-  room: "ops",
+  schema: "ops",
   doc: "Usage of each endpoint of all time by the whole organization (section 2.10), one row per day on which it was read.",
   key: ["endpoint", "observed_date"],
   columns: [
@@ -116,7 +116,7 @@ export const endpointUsage: Table = table("endpoint_usage", {
 
 /** Usage in buckets of time. */
 export const endpointUsageBucket: Table = table("endpoint_usage_bucket", {
-  room: "ops",
+  schema: "ops",
   doc: "Usage of each endpoint by the whole organization, in buckets of time (section 2.10), zeros included.",
   key: ["endpoint", "bucketing_size", "timezone", "bucket_start"],
   columns: [

@@ -31,7 +31,7 @@ export const validateEmailsEndpoint: LookupEndpoint = {
 
 /** The last answer to each address. */
 export const emailValidation: Table = table("email_validation", {
-  room: "data",
+  schema: "data",
   doc: "The last answer of /v2/validate_emails to each address (section 2.13).",
   key: ["email_address"],
   people: { emails: ["email_address"] },
@@ -48,7 +48,7 @@ export const emailValidation: Table = table("email_validation", {
 
 /** Which addresses each input row has. */
 export const inputEmail: Table = table("input_email", {
-  room: "data",
+  schema: "data",
   doc: "The addresses of each input row, in the order of the mapping.",
   key: ["source", "source_key", "position"],
   people: { emails: ["source_key", "email_address"], isOfInputRow: true },

@@ -1,4 +1,4 @@
-import type { Column, Room } from "./table.ts";
+import type { Column, PublishedSchema } from "./table.ts";
 
 /** SQL dialects that a view is written in. */
 export type Dialect = "postgres" | "bigquery" | "duckdb";
@@ -6,7 +6,7 @@ export type Dialect = "postgres" | "bigquery" | "duckdb";
 /** One declared view: the same name, columns and meaning in every engine. */
 export interface View {
   readonly name: string;
-  readonly room: Room;
+  readonly schema: PublishedSchema;
   readonly doc: string;
   readonly columns: readonly Column[];
   /** Tables and views that it reads; it is created only where all of them are. */

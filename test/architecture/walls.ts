@@ -26,8 +26,11 @@ const rooms: readonly Room[] = [
   { name: "bigquery", holds: ["src/bigquery/"], mayImport: ["leaves"] },
   // A database server as a program beside us; to the warehouse it is a Postgres like any other.
   { name: "embedded", holds: ["src/load/embedded/"], mayImport: ["leaves"] },
-  // Frozen once released: what the declared tables say today must not change what a migration did.
-  { name: "migrations", holds: ["migrations/"], mayImport: ["src/load/db/run-statements.ts"] },
+  {
+    name: "migrations",
+    holds: ["migrations/"],
+    mayImport: ["schemas", "src/load/db/ddl.ts", "src/load/db/names.ts"],
+  },
   { name: "sandbox", holds: ["src/sandbox/"], mayImport: ["schemas", "leaves"] },
   { name: "spool", holds: ["src/spool/"], mayImport: ["leaves"] },
   {

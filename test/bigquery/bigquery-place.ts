@@ -22,7 +22,7 @@ function padded(text: string): string {
 /** Rows of a table in the form of the files, sorted by their text. */
 export async function rowsOfDatasets(place: FreshDatasets, name: string): Promise<readonly FileRow[]> {
   const table = [...tables, freshnessTable].find((t) => t.name === name);
-  const dataset = table?.room === "ops" ? place.ops : place.data;
+  const dataset = table?.schema === "ops" ? place.ops : place.data;
   const types = new Map<string, ColumnType>(table?.columns.map((c) => [c.name, c.type]));
   const rows = await place.session.rows<Record<string, unknown>>({
     text: `SELECT * FROM \`${dataset}\`.\`${name}\``,

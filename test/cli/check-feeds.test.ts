@@ -73,7 +73,7 @@ test("plan and status tell of segments in words", async () => {
   });
   await runCli(["migrate"], setting);
   await setting.query(`
-    INSERT INTO person_data.segment_push_member (job, segment_id, service_pid, state, is_own, run_id, _synced_at)
+    INSERT INTO person_data_state.segment_push_member (job, segment_id, service_pid, state, is_own, run_id, _synced_at)
       VALUES ('push', '${SEGMENT}', 'p-1', 'member', true, 'r', now());
     INSERT INTO person_data.segment (segment_id, current_size, _synced_at, _run_id) VALUES ('${SEGMENT}', 9, now(), 'r');
     INSERT INTO person_data_ops.segment_sync (segment_id, run_id, observed_at, current_size, known_members, added, removed,

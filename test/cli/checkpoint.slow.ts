@@ -55,7 +55,7 @@ test("checkpoints are shown with their meaning, moved and forgotten, on the user
     1,
   );
 
-  await setting.query(`UPDATE person_data_ops.job_lock SET released_at = NULL, host = 'elsewhere', machine = NULL, expires_at = now() + interval '1 hour'
+  await setting.query(`UPDATE person_data_state.job_lock SET released_at = NULL, host = 'elsewhere', machine = NULL, expires_at = now() + interval '1 hour'
     WHERE job = 'members'`);
   for (const args of [
     ["set", "members", cursor],
@@ -68,7 +68,7 @@ test("checkpoints are shown with their meaning, moved and forgotten, on the user
     );
     expect(document.error?.message).not.toContain("--wait");
   }
-  await setting.query("UPDATE person_data_ops.job_lock SET expires_at = now() WHERE job = 'members'");
+  await setting.query("UPDATE person_data_state.job_lock SET expires_at = now() WHERE job = 'members'");
   const reset = await runJson(["checkpoint", "reset", "members", "--yes"], setting);
   expect([reset.code, reset.document["checkpoints"]]).toEqual([0, []]);
   expect((await runJson(["run", "members", "--full-refresh"], setting)).code).toBe(0);

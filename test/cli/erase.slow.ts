@@ -51,7 +51,7 @@ async function pickSubject({ query }: Setting): Promise<Subject> {
 async function findTraces({ query, cwd }: Setting, { pid, texts }: Subject): Promise<readonly string[]> {
   const found: string[] = [];
   const tables = await query(`SELECT table_schema || '.' || table_name AS name FROM information_schema.tables
-    WHERE table_schema IN ('person_data', 'person_data_ops') AND table_name <> 'tombstone' ORDER BY 1`);
+    WHERE table_schema IN ('person_data', 'person_data_ops', 'person_data_state') AND table_name <> 'tombstone' ORDER BY 1`);
   const needles = [pid, ...texts];
   const isThere = needles.map((text) => `strpos(lower(t::text), lower('${text.replaceAll("'", "''")}')) > 0`);
   for (const { name } of tables) {

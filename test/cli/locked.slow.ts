@@ -49,7 +49,7 @@ async function repeatsAt(serviceUrl: string): Promise<unknown> {
   return contents.received_more_than_once;
 }
 
-const answered = "SELECT count(DISTINCT source_key)::int AS rows FROM person_data.lookup_state";
+const answered = "SELECT count(DISTINCT source_key)::int AS rows FROM person_data_state.lookup_state";
 
 describe.each([
   ["straight", (url: string) => url],
@@ -131,7 +131,7 @@ test.concurrent("a signal gives the job back, and ends the wait of another", asy
   first.child.kill("SIGINT");
   expect((await first.result).code).toBe(130);
   expect(
-    await setting.query("SELECT released_at IS NOT NULL AS released FROM person_data_ops.job_lock"),
+    await setting.query("SELECT released_at IS NOT NULL AS released FROM person_data_state.job_lock"),
   ).toEqual([{ released: true }]);
   expect(await setting.query("SELECT count(*)::int AS runs FROM person_data_ops.sync_run")).toEqual([
     { runs: 1 },

@@ -49,11 +49,11 @@ async function startSchedule(setting: Setting): Promise<{ readonly cli: RunningC
 }
 
 /** Makes the slot of this night a missed one: the job is watched for two days, and nothing has run. */
-const MISSED = `INSERT INTO person_data_ops.schedule_slot (job, slot, due_at, status, owner, attempts, claimed_at, expires_at, ended_at, _synced_at)
+const MISSED = `INSERT INTO person_data_state.schedule_slot (job, slot, due_at, status, owner, attempts, claimed_at, expires_at, ended_at, _synced_at)
   VALUES ('resolve_customers', 'first', now() - interval '2 days', 'watched', 'test', 0, now(), now(), now(), now())`;
 
 const slotsSql =
-  "SELECT job || ' ' || status FROM person_data_ops.schedule_slot WHERE slot <> 'first' ORDER BY due_at";
+  "SELECT job || ' ' || status FROM person_data_state.schedule_slot WHERE slot <> 'first' ORDER BY due_at";
 
 describe("schedule", () => {
   it("catches a missed night up once, tells it to Prometheus, and ends after SIGTERM", async () => {
@@ -138,7 +138,9 @@ describe("schedule", () => {
     cli.child.kill("SIGTERM");
     expect((await cli.result).code).toBe(143);
     expect(await column(setting, slotsSql)).toEqual(["resolve_customers claimed"]);
-    await setting.query("UPDATE person_data_ops.schedule_slot SET expires_at = now() WHERE ended_at IS NULL");
+    await setting.query(
+      "UPDATE person_data_state.schedule_slot SET expires_at = now() WHERE ended_at IS NULL",
+    );
     await setFaults(slow, "");
     const again = await startSchedule(setting);
     await again.cli.logged('"job":"resolve_customers","status":"succeeded"');

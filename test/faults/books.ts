@@ -66,7 +66,7 @@ export async function findExceeded(world: World): Promise<string[]> {
   const rows = await world.rows(`SELECT budget, records_reserved AS used, (SELECT sum(records_reserved)
       FROM person_data_ops.api_call AS c WHERE c.budget = u.budget
         AND to_char(c.reserved_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') = u.period_key) AS ledger
-    FROM person_data_ops.budget_use AS u WHERE period = 'day'`);
+    FROM person_data_state.budget_use AS u WHERE period = 'day'`);
   const most = new Map<string | null, number>(Object.entries(PER_DAY));
   const mostOf = (budget: string | null | undefined) => most.get(budget ?? null) ?? Number.POSITIVE_INFINITY;
   return rows

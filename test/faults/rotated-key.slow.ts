@@ -76,7 +76,7 @@ test("a key that is revoked while the job runs ends it; with another one the nex
   await setting.writeKey("second-key");
   const next = await runJson(["run"], setting);
   expect([next.code, next.document.status]).toEqual([0, "succeeded"]);
-  expect(await setting.query("SELECT count(*)::int AS rows FROM person_data.lookup_state")).toEqual([
+  expect(await setting.query("SELECT count(*)::int AS rows FROM person_data_state.lookup_state")).toEqual([
     { rows: ROWS },
   ]);
   expect(await billedTwice(setting.sandbox)).toBe(0);

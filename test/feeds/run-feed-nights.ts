@@ -168,7 +168,7 @@ async function comparePushed(stage: Stage, presence: Presence): Promise<readonly
     wantedFrom("person_data").replace("service_pid", "service_pid AS line"),
   );
   const known = await stage.setting.query(
-    `SELECT service_pid, is_own FROM person_data.segment_push_member WHERE state = 'member' AND segment_id = '${PUSHED}'`,
+    `SELECT service_pid, is_own FROM person_data_state.segment_push_member WHERE state = 'member' AND segment_id = '${PUSHED}'`,
   );
   const pids = known.map((row) => String(row["service_pid"]));
   const others = known.filter((row) => row["is_own"] !== true && row["is_own"] !== "t");

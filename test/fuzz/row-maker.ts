@@ -6,4 +6,5 @@ export const rowMaker: RowMaker = openWarehouse({
   url: "postgres://nobody@127.0.0.1:1/nowhere",
   schema: "person_data",
   opsSchema: "person_data_ops",
+  stateSchema: "person_data_state",
 });

@@ -16,6 +16,7 @@ async function openRunner(world: World, lifeMs: number, url = world.url) {
     url,
     schema: "person_data",
     opsSchema: "person_data_ops",
+    stateSchema: "person_data_state",
   });
   onTestFinished(() => warehouse.close());
   const services = await world.services();
@@ -67,11 +68,11 @@ test("heartbeats keep a job for as long as it takes, and its release ends them",
   });
   expect(signal.aborted).toBe(false);
   await release();
-  const heartbeat = "SELECT heartbeat_at FROM person_data_ops.job_lock";
+  const heartbeat = "SELECT heartbeat_at FROM person_data_state.job_lock";
   const last = await world.value(heartbeat);
   await delay(1000);
   expect(await world.value(heartbeat)).toBe(last);
-  expect(await world.value("SELECT released_at >= heartbeat_at FROM person_data_ops.job_lock")).toBe("t");
+  expect(await world.value("SELECT released_at >= heartbeat_at FROM person_data_state.job_lock")).toBe("t");
 });
 
 test("a job that somebody took over is told to stop at the next heartbeat", async () => {

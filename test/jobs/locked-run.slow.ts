@@ -11,7 +11,7 @@ const elsewhere = { host: "etl-2", pid: 4711, machine: null, processStart: null 
 
 /** Another process's way to the warehouse. */
 function openAnother(world: World): Warehouse {
-  const schemas = { schema: "person_data", opsSchema: "person_data_ops" };
+  const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
   const warehouse = openWarehouse({ url: world.url, ...schemas });
   onTestFinished(() => warehouse.close());
   return warehouse;
@@ -116,7 +116,7 @@ describe("a run that loses its job in the middle", () => {
     const written = async () => [
       await world.rows("SELECT run_id, status, error, records_sent FROM person_data_ops.sync_run"),
       await world.rows("SELECT count(*), max(xmin::text::bigint) FROM person_data.enrichment"),
-      await world.rows("SELECT count(*), max(xmin::text::bigint) FROM person_data.lookup_state"),
+      await world.rows("SELECT count(*), max(xmin::text::bigint) FROM person_data_state.lookup_state"),
       await world.rows("SELECT count(*), max(xmin::text::bigint) FROM person_data_ops.api_call"),
     ];
     const before = await written();
@@ -142,12 +142,14 @@ describe("a run that loses its job in the middle", () => {
     await running;
     await world.warehouse.releaseLock(theirs);
     expect((await world.run()).status).toBe("succeeded");
-    expect(await world.value("SELECT count(DISTINCT source_key) FROM person_data.lookup_state")).toBe("3000");
+    expect(await world.value("SELECT count(DISTINCT source_key) FROM person_data_state.lookup_state")).toBe(
+      "3000",
+    );
   });
 });
 
 async function held(world: World): Promise<readonly object[]> {
-  return world.rows("SELECT job, released_at IS NULL AS held FROM person_data_ops.job_lock ORDER BY job");
+  return world.rows("SELECT job, released_at IS NULL AS held FROM person_data_state.job_lock ORDER BY job");
 }
 
 describe("the lock of a job is given back", () => {
@@ -168,7 +170,7 @@ describe("the lock of a job is given back", () => {
   test("when it has failed", async () => {
     const world = await startWorld({ rows: 20, config: enrichOnly });
     await world.warehouse.migrate();
-    await world.rows("ALTER TABLE person_data.lookup_state RENAME TO elsewhere");
+    await world.rows("ALTER TABLE person_data_state.lookup_state RENAME TO elsewhere");
     expect((await world.run()).status).toBe("failed");
     expect(await held(world)).toEqual(released);
   });

@@ -111,6 +111,7 @@ export async function startWorld(
     url: database.url,
     schema: "person_data",
     opsSchema: "person_data_ops",
+    stateSchema: "person_data_state",
   });
   const closers: (() => Promise<void>)[] = [
     () => rm(folder, { recursive: true, force: true }),

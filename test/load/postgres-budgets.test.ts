@@ -1,14 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { Kysely, PostgresDialect } from "kysely";
-import { Pool } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { lookups } from "../../migrations/postgres/0001-lookups.ts";
-import { budgets } from "../../migrations/postgres/0003-budgets.ts";
 import { openWarehouse } from "../support/bound-load.ts";
 import type { LedgerEntry, RunRef } from "../../src/load/lookup.ts";
 import type { Warehouse } from "../support/bound-load.ts";
-import { createDatabase } from "../support/fresh-database.ts";
-import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
 import { reservationOf, usedOf } from "./suite/budgets.ts";
 import { callOf, runOf } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
@@ -25,7 +20,7 @@ afterAll(() => place.close());
 const spec = enrichSpec();
 
 function open(): Warehouse {
-  const schemas = { schema: "person_data", opsSchema: "person_data_ops" };
+  const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
   return openWarehouse({ url: place.url, ...schemas });
 }
 
@@ -38,10 +33,10 @@ function openAnother(): Warehouse {
 
 /** From now on the database itself refuses a counter above this; undone at the end of the test. */
 async function forbidAbove(records: number): Promise<void> {
-  await place.sql(`ALTER TABLE person_data_ops.budget_use ADD CONSTRAINT held
+  await place.sql(`ALTER TABLE person_data_state.budget_use ADD CONSTRAINT held
     CHECK (records_reserved BETWEEN 0 AND ${records})`);
   onTestFinished(async () => {
-    await place.sql("ALTER TABLE person_data_ops.budget_use DROP CONSTRAINT held");
+    await place.sql("ALTER TABLE person_data_state.budget_use DROP CONSTRAINT held");
   });
 }
 
@@ -123,7 +118,7 @@ describe("a budget that several processes share", () => {
   test("holds no counter back while it waits for one that another process makes", async () => {
     const run = runOf(spec, "run-1");
     await place.warehouse.reserveCall(runOf(spec, "run-0"), reservationOf(1));
-    await place.client.query(`BEGIN; INSERT INTO person_data_ops.budget_use
+    await place.client.query(`BEGIN; INSERT INTO person_data_state.budget_use
       (budget, period, period_key, records_reserved, _synced_at, _run_id)
       VALUES ('${run.job}', 'run', 'run-1', 0, now(), 'run-1')`);
     const pending = place.warehouse.reserveCall(run, reservationOf(10));
@@ -131,7 +126,7 @@ describe("a budget that several processes share", () => {
     while ((await valueOf(place, waiting)) === "0");
     // Else each would wait for the other.
     await place.client.query(
-      "SELECT FROM person_data_ops.budget_use WHERE period = 'day' FOR UPDATE NOWAIT; COMMIT",
+      "SELECT FROM person_data_state.budget_use WHERE period = 'day' FOR UPDATE NOWAIT; COMMIT",
     );
     expect(await pending).toEqual({ granted: 10, limitedBy: null });
     expect(await usedOf(place)).toMatchObject({ "enrich day": "11" });
@@ -141,7 +136,7 @@ describe("a budget that several processes share", () => {
     const run = runOf(spec, "run-1");
     await place.warehouse.reserveCall(run, reservationOf(1));
     // The row is held, so that the reservation waits; then its backend is terminated once.
-    await place.client.query("BEGIN; SELECT FROM person_data_ops.budget_use FOR UPDATE");
+    await place.client.query("BEGIN; SELECT FROM person_data_state.budget_use FOR UPDATE");
     const pending = place.warehouse.reserveCall(run, reservationOf(10, { perDay: 11 }));
     let ended = "0";
     while (ended === "0") {
@@ -242,7 +237,7 @@ test("under any interleaving a budget counts what was granted and not given back
             Number(
               await valueOf(
                 place,
-                "SELECT coalesce(sum(records_reserved), 0) FROM person_data_ops.budget_use WHERE period = 'day'",
+                "SELECT coalesce(sum(records_reserved), 0) FROM person_data_state.budget_use WHERE period = 'day'",
               ),
             ),
           ).toBe(used);
@@ -252,52 +247,4 @@ test("under any interleaving a budget counts what was granted and not given back
     ),
     { numRuns: 25 },
   );
-});
-
-/** A row of the ledger as the first version wrote it. */
-function oldCall(
-  endpoint: string,
-  startedAt: string,
-  matched: number | null,
-  isPossiblyBilled: boolean,
-): string {
-  return `(gen_random_uuid(), 'run-1', 'job', '${endpoint}', '${startedAt}', 1, 100, ${matched}, 0, ${isPossiblyBilled}, now())`;
-}
-
-test("a warehouse of an earlier version starts with what its ledger says was charged", async () => {
-  const database = await createDatabase();
-  const client = await connectAsText(database.url);
-  const pool = new Pool({ connectionString: database.url });
-  onTestFinished(async () => {
-    await client.end();
-    await pool.end();
-    await database.drop();
-  });
-  const db = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) });
-  await client.query("CREATE SCHEMA people; CREATE SCHEMA ops");
-  await lookups('"people"', '"ops"').up(db);
-  await client.query(`INSERT INTO ops.api_call (call_id, run_id, job, endpoint, started_at, attempt, records_sent,
-    records_matched, response_bytes, possibly_billed, _synced_at) VALUES
-    ${oldCall("POST /v2/enrich", "2026-11-20T23:59:59.999Z", 90, false)},
-    ${oldCall("POST /v2/enrich", "2026-11-21T00:00:00Z", 0, false)},
-    ${oldCall("POST /v2/enrich", "2026-11-21T01:00:00Z", null, true)},
-    ${oldCall("POST /v2/enrich", "2026-11-21T02:00:00Z", null, false)},
-    ${oldCall("POST /v2/validate_emails", "2026-12-01T00:00:00Z", 7, false)},
-    ${oldCall("POST /v1/resolve", "2026-12-01T00:00:00Z", 7, false)}`);
-  await budgets('"people"', '"ops"').up(db);
-  const { rows } = await client.query(
-    "SELECT budget, period_key, records_reserved FROM ops.budget_use ORDER BY 1, 2",
-  );
-  expect(rows).toEqual([
-    { budget: "enrich", period_key: "2026-11", records_reserved: "300" },
-    { budget: "enrich", period_key: "2026-11-20", records_reserved: "100" },
-    { budget: "enrich", period_key: "2026-11-21", records_reserved: "200" },
-    { budget: "resolve", period_key: "2026-12", records_reserved: "100" },
-    { budget: "resolve", period_key: "2026-12-01", records_reserved: "100" },
-    { budget: "validate_emails", period_key: "2026-12", records_reserved: "100" },
-    { budget: "validate_emails", period_key: "2026-12-01", records_reserved: "100" },
-  ]);
-  expect((await client.query("SELECT count(*) FROM ops.api_call WHERE settled_at IS NULL")).rows).toEqual([
-    { count: "0" },
-  ]);
 });

@@ -42,6 +42,7 @@ async function withOddSettings(work: (other: Place) => Promise<void>): Promise<v
     url: place.url,
     schema: "person_data",
     opsSchema: "person_data_ops",
+    stateSchema: "person_data_state",
   });
   try {
     await work({ ...place, warehouse });
@@ -82,7 +83,7 @@ describe("a key", () => {
       await place.sql(`INSERT INTO crm.typed VALUES (${value}, 'a@example.com')`);
       const spec = over({ relation: { table: ["crm", "typed"] }, key: ["k"], fields: { emails: ["email"] } });
       await runNight(place, spec, matchAll);
-      expect(await columnOf(place, "SELECT source_key FROM person_data.lookup_state")).toEqual([key]);
+      expect(await columnOf(place, "SELECT source_key FROM person_data_state.lookup_state")).toEqual([key]);
       await withOddSettings(async (other) => {
         expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
       });
@@ -99,7 +100,7 @@ describe("a key", () => {
     const spec = over({ relation: { table: ["crm", "typed"] }, key, fields: { emails: ["email"] } });
     const { counts } = await runNight(place, spec, matchAll);
     expect(gist(counts)).toMatchObject({ toSend: 1 });
-    const text = (await columnOf(place, "SELECT source_key FROM person_data.lookup_state"))[0];
+    const text = (await columnOf(place, "SELECT source_key FROM person_data_state.lookup_state"))[0];
     expect(JSON.parse(text ?? "")).toEqual([
       "1",
       "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
@@ -408,7 +409,7 @@ test("a selection that a crash of the server emptied says so instead of ending e
     "SELECT tablename FROM pg_tables WHERE tablename LIKE 'lookup\\_work%'",
   );
   // What recovery does to an unlogged table.
-  await place.sql(`TRUNCATE person_data.${table}`);
+  await place.sql(`TRUNCATE person_data_state.${table}`);
   await expect(recordsOf(selection)).rejects.toThrow("(0 of 1 records were read). Run the job again");
   await selection.close();
 });

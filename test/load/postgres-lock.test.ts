@@ -18,7 +18,7 @@ import { clear, columnOf, valueOf } from "./suite/place.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
 /** What the last statement before each COMMIT of a run is. */
-const FENCE = "SELECT FROM person_data_ops.job_lock WHERE job = 'locked_job' AND epoch = 1 FOR KEY SHARE";
+const FENCE = "SELECT FROM person_data_state.job_lock WHERE job = 'locked_job' AND epoch = 1 FOR KEY SHARE";
 
 function wish(runId: string, changes: Partial<LockRequest> = {}): LockRequest {
   const run = { runId, job: spec.job, jobType: spec.type, shard: "0/1" };
@@ -82,7 +82,7 @@ describe.each([
 
   /** Another process's way to the warehouse. */
   function openAnother(): Warehouse {
-    const schemas = { schema: "person_data", opsSchema: "person_data_ops" };
+    const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
     const another = openWarehouse({ url: place.url, ...schemas });
     onTestFinished(() => another.close());
     return another;
@@ -94,22 +94,22 @@ describe.each([
     await committing.query(`BEGIN; ${FENCE}`);
     expect(await warehouse.renewLock(run, 3_600_000)).toBe(true);
     await committing.query(
-      "INSERT INTO person_data_ops.table_load VALUES ('person', 'locked_job', NULL, now(), now(), 'old')",
+      "INSERT INTO person_data_state.table_load VALUES ('person', 'locked_job', NULL, now(), now(), 'old')",
     );
     const another = openAnother();
     const taken = takeOver(another, "new");
     expect(await endsWithin(300, taken)).toBe(false);
     await committing.query("COMMIT");
     expect(await taken).toMatchObject({ runId: "new", epoch: 2 });
-    expect(await columnOf(place, "SELECT _run_id FROM person_data_ops.table_load")).toEqual(["old"]);
+    expect(await columnOf(place, "SELECT _run_id FROM person_data_state.table_load")).toEqual(["old"]);
   });
 
   test("a fence that comes while the job is being taken over waits for that, and doesn't pass", async () => {
     const run = await hold(warehouse, "old");
     await warehouse.beginRun(run);
     const taking = await connect();
-    await taking.query(`BEGIN; SELECT FROM person_data_ops.job_lock WHERE job = 'locked_job' FOR UPDATE;
-      UPDATE person_data_ops.job_lock SET epoch = 2 WHERE job = 'locked_job'`);
+    await taking.query(`BEGIN; SELECT FROM person_data_state.job_lock WHERE job = 'locked_job' FOR UPDATE;
+      UPDATE person_data_state.job_lock SET epoch = 2 WHERE job = 'locked_job'`);
     const late = warehouse.recordDue(run, 7);
     expect(await endsWithin(300, late)).toBe(false);
     await taking.query("COMMIT");
@@ -122,7 +122,7 @@ describe.each([
     await warehouse.beginRun(run);
     const beating = await connect();
     await beating.query(
-      "BEGIN; UPDATE person_data_ops.job_lock SET heartbeat_at = now(), expires_at = now() + interval '1 hour'",
+      "BEGIN; UPDATE person_data_state.job_lock SET heartbeat_at = now(), expires_at = now() + interval '1 hour'",
     );
     expect(await endsWithin(30_000, warehouse.commitLookup(commitAbout(warehouse, run, "p-1")))).toBe(true);
     await beating.query("COMMIT");
@@ -197,7 +197,7 @@ describe.each([
     const old = await hold(warehouse, "old");
     const [name] = await columnOf(
       place,
-      "SELECT 'person-etl ' || owner_token FROM person_data_ops.job_lock WHERE job = 'locked_job'",
+      "SELECT 'person-etl ' || owner_token FROM person_data_state.job_lock WHERE job = 'locked_job'",
     );
     const [theirs, neighbour] = [await connect(), await connect()];
     await theirs.query(`BEGIN; SET LOCAL application_name = '${name}'; SELECT 1`);
@@ -245,11 +245,11 @@ test("the sessions of an owner whom this role may not touch don't hinder a takeo
   onTestFinished(() => place.close());
   const role = `taker_${new URL(place.url).pathname.slice(1)}`;
   await place.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'secret';
-    GRANT USAGE ON SCHEMA person_data, person_data_ops TO ${role};
-    GRANT ALL ON ALL TABLES IN SCHEMA person_data, person_data_ops TO ${role}`);
+    GRANT USAGE ON SCHEMA person_data, person_data_ops, person_data_state TO ${role};
+    GRANT ALL ON ALL TABLES IN SCHEMA person_data, person_data_ops, person_data_state TO ${role}`);
   onTestFinished(async () => void (await place.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`)));
   const run = await hold(place.warehouse, "old");
-  const [name] = await columnOf(place, "SELECT 'person-etl ' || owner_token FROM person_data_ops.job_lock");
+  const [name] = await columnOf(place, "SELECT 'person-etl ' || owner_token FROM person_data_state.job_lock");
   const stuck = await connectAsText(place.url);
   onTestFinished(() => stuck.end());
   await stuck.query(`BEGIN; SET LOCAL application_name = '${name}'; SELECT 1`);
@@ -260,6 +260,7 @@ test("the sessions of an owner whom this role may not touch don't hinder a takeo
     url: url.href,
     schema: "person_data",
     opsSchema: "person_data_ops",
+    stateSchema: "person_data_state",
   });
   onTestFinished(() => taker.close());
   expect(await takeOver(taker, "new")).toMatchObject({ epoch: 2 });

@@ -23,7 +23,12 @@ const spec = enrichSpec();
 const run = runOf(spec, "run-1");
 
 function openAnother(url = place.url, schema = "person_data"): Warehouse {
-  const warehouse = openWarehouse({ url, schema, opsSchema: `${schema}_ops` });
+  const warehouse = openWarehouse({
+    url,
+    schema,
+    opsSchema: `${schema}_ops`,
+    stateSchema: `${schema}_state`,
+  });
   onTestFinished(() => warehouse.close());
   return warehouse;
 }
@@ -65,7 +70,7 @@ async function contentOf(schema: string): Promise<Readonly<Record<string, readon
   for (const table of contentTables) {
     contents[table] = await columnOf(
       place,
-      `SELECT (to_jsonb(t) - '_synced_at' - '_record_synced_at' - '_run_id' - 'call_id')::text FROM ${schema}.${table} AS t
+      `SELECT (to_jsonb(t) - '_synced_at' - '_record_synced_at' - '_run_id' - 'call_id')::text FROM ${schema}${table.endsWith("_state") ? "_state" : ""}.${table} AS t
       ORDER BY 1`,
     );
   }
@@ -103,7 +108,7 @@ describe("loaders in parallel", () => {
     async (loaders, rounds) => {
       const sequential = openAnother(place.url, "sequential");
       await sequential.migrate();
-      await place.sql("DELETE FROM sequential_ops.job_lock");
+      await place.sql("DELETE FROM sequential_state.job_lock");
       await holdJobs(sequential);
       for (const table of contentTables) await place.sql(`DELETE FROM sequential.${table}`);
       for (let round = 0; round < rounds; round++) {
@@ -159,7 +164,7 @@ describe("loaders in parallel", () => {
       await Promise.all([place.warehouse.commitLookup(commit), other.commitLookup(later)]);
     }
     expect(await valueOf(place, "SELECT count(*) FROM person_data.enrichment")).toBe("100");
-    expect(await columnOf(place, "SELECT DISTINCT answered_at FROM person_data.lookup_state")).toEqual([
+    expect(await columnOf(place, "SELECT DISTINCT answered_at FROM person_data_state.lookup_state")).toEqual([
       "2026-11-21 04:00:02+00",
     ]);
     expect(await valueOf(place, "SELECT count(*) FROM person_data.match_history")).toBe("100");
@@ -208,12 +213,12 @@ describe("loaders in parallel", () => {
   });
 
   test("a row is safe to read only when no load that began earlier is still open", async () => {
-    await place.sql(`INSERT INTO person_data_ops.table_load VALUES ('person', 'x', NULL, NULL, now(), '')`);
+    await place.sql(`INSERT INTO person_data_state.table_load VALUES ('person', 'x', NULL, NULL, now(), '')`);
     const { warehouse } = place;
     await warehouse.beginRun(run);
     await warehouse.commitLookup(commitAbout(warehouse, [1], 0));
     const { pid, done, release } = await holdUp(
-      "SELECT * FROM person_data.person_state WHERE service_pid = 'p-001' FOR UPDATE",
+      "SELECT * FROM person_data_state.person_state WHERE service_pid = 'p-001' FOR UPDATE",
       () => warehouse.commitLookup(commitAbout(warehouse, [1], 1)),
     );
     await warehouse.commitLookup(commitAbout(warehouse, [2], 2));
@@ -269,7 +274,9 @@ describe("a commit whose connection is lost", () => {
       "p-002",
       "p-003",
     ]);
-    expect(await columnOf(place, "SELECT DISTINCT attempts FROM person_data.lookup_state")).toEqual(["1"]);
+    expect(await columnOf(place, "SELECT DISTINCT attempts FROM person_data_state.lookup_state")).toEqual([
+      "1",
+    ]);
     expect(await valueOf(place, "SELECT count(*) FROM person_data.match_history")).toBe("3");
     expect(
       await place.sql("SELECT requests, records_sent, rows_written FROM person_data_ops.sync_run"),
@@ -285,7 +292,7 @@ describe("a commit whose connection is lost", () => {
     await warehouse.commitLookup(commit);
     expect(door.cuts()).toBe(1);
     expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe("2");
-    expect(await columnOf(place, "SELECT attempts FROM person_data.lookup_state")).toEqual(["1", "1"]);
+    expect(await columnOf(place, "SELECT attempts FROM person_data_state.lookup_state")).toEqual(["1", "1"]);
     expect(await columnOf(place, "SELECT requests FROM person_data_ops.sync_run")).toEqual(["1"]);
   });
 

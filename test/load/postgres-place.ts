@@ -38,6 +38,7 @@ export async function openPostgresPlace(
   options: {
     readonly schema?: string;
     readonly opsSchema?: string;
+    readonly stateSchema?: string;
     readonly prepare?: string;
     /** The warehouse's way to the database; the tests' own session goes straight. */
     readonly through?: (url: string) => string;
@@ -51,6 +52,7 @@ export async function openPostgresPlace(
     url,
     schema: options.schema ?? "person_data",
     opsSchema: options.opsSchema ?? "person_data_ops",
+    stateSchema: options.stateSchema ?? "person_data_state",
   });
   await warehouse.migrate();
   return {
@@ -67,13 +69,13 @@ export async function openPostgresPlace(
     async tableNames() {
       const { rows } = await client.query<{ name: string }>(
         "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = $1 ORDER BY 1",
-        [options.schema ?? "person_data"],
+        [options.stateSchema ?? "person_data_state"],
       );
       return rows.map(({ name }) => name);
     },
     rowsText: async (table) =>
       JSON.stringify(
-        (await client.query(`SELECT * FROM "${options.schema ?? "person_data"}"."${table}"`)).rows,
+        (await client.query(`SELECT * FROM "${options.stateSchema ?? "person_data_state"}"."${table}"`)).rows,
       ),
     async close() {
       await warehouse.close();

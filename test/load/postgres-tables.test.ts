@@ -4,23 +4,27 @@ import { FixConfigurationError } from "../../src/errors.ts";
 import { openWarehouse } from "../support/bound-load.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { tables } from "../../src/schemas/registry.ts";
+import { views } from "../../src/schemas/views.ts";
 import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresPlace } from "./postgres-place.ts";
 import { holdJobs, matchAll, runNight } from "./suite/nights.ts";
 import { enrichSpec, makePeople } from "./suite/people.ts";
 
-/** Every migration, in order. */
-const MIGRATIONS = [
-  "0001-lookups",
-  "0002-job-lock",
-  "0003-budgets",
-  "0004-segments",
-  "0005-usage",
-  "0006-schedule",
-  "0007-erasure",
-  "0008-reconciliation",
-];
 import type { TextRow } from "./suite/place.ts";
+
+/** Every migration, in order. */
+const MIGRATIONS = ["0001-tables"];
+
+const SCHEMAS = ["person_data", "person_data_ops", "person_data_state"] as const;
+
+/** Tables without a declaration: the publication's queue, and the migrations themselves. */
+const NOT_DECLARED = [
+  "schema_migration",
+  "destination",
+  "destination_table",
+  "dirty_key",
+  "publication_batch",
+];
 
 const closers: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -39,8 +43,11 @@ async function connect(url: string): Promise<Client> {
   return client;
 }
 
-function open(url: string, schema = "person_data", opsSchema = "person_data_ops"): Warehouse {
-  const warehouse = openWarehouse({ url, schema, opsSchema });
+function open(
+  url: string,
+  [schema, opsSchema, stateSchema]: readonly [string, string, string] = SCHEMAS,
+): Warehouse {
+  const warehouse = openWarehouse({ url, schema, opsSchema, stateSchema });
   closers.push(() => warehouse.close());
   return warehouse;
 }
@@ -61,7 +68,7 @@ async function roleIn(database: FreshDatabase, rights: string) {
   return { url: url.href, role, name, admin };
 }
 
-/** Every column of the two schemas with type, nullability, place in the key and comment. */
+/** Every column of the schemas with type, nullability, place in the key and comment. */
 async function describeColumns(client: Client, schemas: readonly string[]): Promise<readonly TextRow[]> {
   const { rows } = await client.query<TextRow>(
     `SELECT n.nspname AS schema, c.relname AS table, a.attname AS column, format_type(a.atttypid, a.atttypmod) AS type,
@@ -70,9 +77,9 @@ async function describeColumns(client: Client, schemas: readonly string[]): Prom
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
     LEFT JOIN pg_index AS i ON i.indrelid = c.oid AND i.indisprimary
-    WHERE n.nspname = ANY($1) AND c.relkind = 'r' AND c.relname NOT LIKE 'schema_migration%'
+    WHERE n.nspname = ANY($1) AND c.relkind = 'r' AND c.relname <> ALL($2)
     ORDER BY n.nspname, c.relname, a.attnum`,
-    [schemas],
+    [schemas, NOT_DECLARED],
   );
   return rows;
 }
@@ -93,12 +100,17 @@ const typeNames: Readonly<Record<string, string>> = {
 };
 
 /** What the declared tables ask for, in the form of {@link describeColumns}. */
-function declaredColumns(data: string, ops: string): readonly TextRow[] {
+function declaredColumns([data, ops, state]: readonly [
+  string,
+  string,
+  string,
+] = SCHEMAS): readonly TextRow[] {
+  const names = { data, ops, state };
   const rows = tables.flatMap((table) =>
     table.columns.map((column) => {
       const place = table.key.indexOf(column.name);
       return {
-        schema: table.room === "data" ? data : ops,
+        schema: names[table.schema],
         table: table.name,
         column: column.name,
         type: typeNames[column.type] ?? null,
@@ -120,9 +132,9 @@ describe("migrations", () => {
     expect(await warehouse.isMigrated()).toBe(false);
     expect(await warehouse.migrate()).toEqual(MIGRATIONS);
     expect(await warehouse.isMigrated()).toBe(true);
-    const found = await describeColumns(await connect(url), ["person_data", "person_data_ops"]);
+    const found = await describeColumns(await connect(url), SCHEMAS);
     // An index counts its columns from 0, as the declared key does.
-    expect(found).toEqual(declaredColumns("person_data", "person_data_ops"));
+    expect(found).toEqual(declaredColumns());
     expect(found.every((row) => /pii: (none|indirect|direct|sensitive)$/.test(row["comment"] ?? ""))).toBe(
       true,
     );
@@ -154,7 +166,7 @@ describe("migrations", () => {
     const { url } = await freshDatabase();
     await open(url).migrate();
     const client = await connect(url);
-    await client.query("INSERT INTO person_data_ops.schema_migration VALUES ('9999-later', now()::text)");
+    await client.query("INSERT INTO person_data_state.schema_migration (name) VALUES ('9999-later')");
     expect(await open(url).migrate()).toEqual([]);
   });
 
@@ -171,63 +183,112 @@ describe("migrations", () => {
     const { url } = await freshDatabase();
     const ran = await Promise.all(Array.from({ length: 4 }, () => open(url).migrate()));
     expect(ran.flat()).toEqual(MIGRATIONS);
-    expect(await describeColumns(await connect(url), ["person_data", "person_data_ops"])).toEqual(
-      declaredColumns("person_data", "person_data_ops"),
-    );
+    expect(await describeColumns(await connect(url), SCHEMAS)).toEqual(declaredColumns());
   });
 
   test("printed and run by hand on an empty database make the same tables and views", async () => {
     const [printed, migrated] = [await freshDatabase(), await freshDatabase()];
     const client = await connect(printed.url);
-    await client.query(await open(printed.url).printDdl());
+    await client.query(open(printed.url).printDdl());
     await open(migrated.url).migrate();
     const other = await connect(migrated.url);
-    const schemas = ["person_data", "person_data_ops"];
-    expect(await describeColumns(client, schemas)).toEqual(await describeColumns(other, schemas));
+    expect(await describeColumns(client, SCHEMAS)).toEqual(await describeColumns(other, SCHEMAS));
     const views = `SELECT schemaname, viewname, definition FROM pg_views WHERE schemaname LIKE 'person_data%' ORDER BY 1, 2`;
     const indexes = `SELECT schemaname, indexname, indexdef FROM pg_indexes WHERE schemaname LIKE 'person_data%'
       AND tablename NOT LIKE 'schema_migration%' ORDER BY 1, 2`;
     expect((await client.query(views)).rows).toEqual((await other.query(views)).rows);
-    expect((await client.query(views)).rows).toHaveLength(3);
+    expect((await client.query(views)).rows).toHaveLength(4);
     expect((await client.query(indexes)).rows).toEqual((await other.query(indexes)).rows);
   });
 
-  test("can be printed without any database", async () => {
-    const ddl = await open("postgres://nobody@127.0.0.1:1/nothing").printDdl();
+  test("can be printed without any database", () => {
+    const ddl = open("postgres://nobody@127.0.0.1:1/nothing").printDdl();
     expect(ddl).toContain('CREATE TABLE "person_data"."person"');
     expect(ddl).not.toContain("schema_migration");
   });
 
   test.each([
-    ["capitals, blanks and quotes", 'People "2026"; --', "it's ops"],
-    ["63 bytes", "d".repeat(63), "o".repeat(63)],
-    ["dollars and percent signs", "$$data$$ %s %I", "$1"],
-    ["reserved words", "user", "select"],
-  ])("and nights work in schemas whose names have %s", async (_, schema, opsSchema) => {
-    const place = await openPostgresPlace({ schema, opsSchema, prepare: "CREATE SCHEMA crm" });
-    closers.push(() => place.close());
-    await holdJobs(place.warehouse);
-    await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-    const { sent } = await runNight(place, enrichSpec(), matchAll);
-    expect(sent).toEqual({ 1: { first_name: "Ann" } });
-    expect(await describeColumns(place.client, [schema, opsSchema])).toEqual(
-      declaredColumns(schema, opsSchema),
-    );
-    expect((await place.warehouse.jobStatus("enrich_people")).lastRun?.status).toBe("succeeded");
-  });
+    ["capitals, blanks and quotes", ['People "2026"; --', "it's ops", "the \\ state"]],
+    ["63 bytes", ["d".repeat(63), "o".repeat(63), "s".repeat(63)]],
+    ["dollars and percent signs", ["$$data$$ %s %I", "$1", "%"]],
+    ["reserved words", ["user", "select", "table"]],
+  ] satisfies [string, [string, string, string]][])(
+    "and nights work in schemas whose names have %s",
+    async (_, names) => {
+      const [schema, opsSchema, stateSchema] = names;
+      const place = await openPostgresPlace({ schema, opsSchema, stateSchema, prepare: "CREATE SCHEMA crm" });
+      closers.push(() => place.close());
+      await holdJobs(place.warehouse);
+      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      const { sent } = await runNight(place, enrichSpec(), matchAll);
+      expect(sent).toEqual({ 1: { first_name: "Ann" } });
+      expect(await describeColumns(place.client, names)).toEqual(declaredColumns(names));
+      expect((await place.warehouse.jobStatus("enrich_people")).lastRun?.status).toBe("succeeded");
+    },
+  );
 
   test("of two warehouses in one database stand side by side", async () => {
     const { url } = await freshDatabase();
     await open(url).migrate();
-    expect(await open(url, "other", "other_ops").isMigrated()).toBe(false);
-    expect(await open(url, "other", "other_ops").migrate()).toEqual(MIGRATIONS);
+    expect(await open(url, ["other", "other_ops", "other_state"]).isMigrated()).toBe(false);
+    expect(await open(url, ["other", "other_ops", "other_state"]).migrate()).toEqual(MIGRATIONS);
+  });
+
+  test("refuse the tables of version 1 and explain the alternatives", async () => {
+    const { url } = await freshDatabase();
+    const client = await connect(url);
+    await client.query(`CREATE SCHEMA person_data; CREATE SCHEMA person_data_ops;
+      CREATE TABLE person_data_ops.schema_migration (name varchar(255) PRIMARY KEY, "timestamp" varchar(255) NOT NULL);
+      INSERT INTO person_data_ops.schema_migration VALUES ('0001-lookups', '2026-11-01T00:00:00.000Z')`);
+    for (const attempt of [() => open(url).migrate(), () => open(url).isMigrated()]) {
+      await expect(attempt()).rejects.toMatchObject({
+        code: "version_1_tables",
+        message:
+          "The tables in person_data and person_data_ops were created by version 1, which cannot be upgraded.",
+        problems: [
+          {
+            path: "warehouse",
+            hint: expect.stringContaining("Choose new names for warehouse.schema, ops_schema"),
+          },
+        ],
+      });
+    }
+    expect((await client.query("SELECT FROM pg_namespace WHERE nspname = 'person_data_state'")).rows).toEqual(
+      [],
+    );
+    expect(await open(url, ["people", "ops", "state"]).migrate()).toEqual(MIGRATIONS);
+  });
+
+  test("leave every view with the declared columns, comments and pii classes", async () => {
+    const { url } = await freshDatabase();
+    await open(url).migrate();
+    const { rows } = await (await connect(url)).query<TextRow>(
+      `SELECT c.relname AS view, a.attname AS column, format_type(a.atttypid, a.atttypmod) AS type,
+        col_description(c.oid, a.attnum) AS comment, obj_description(c.oid, 'pg_class') AS view_comment
+      FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+      JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+      WHERE n.nspname = ANY($1) AND c.relkind = 'v' AND c.relname <> 'publication' ORDER BY c.relname, a.attnum`,
+      [SCHEMAS],
+    );
+    const declared = views
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+      .flatMap((view) =>
+        view.columns.map((column) => ({
+          view: view.name,
+          column: column.name,
+          type: typeNames[column.type],
+          comment: `${column.doc} pii: ${column.pii}`,
+          view_comment: view.doc,
+        })),
+      );
+    expect(rows).toEqual(declared);
   });
 
   test("aren't needed for a plan", async () => {
     const place = await openPostgresPlace({ prepare: "CREATE SCHEMA crm" });
     closers.push(() => place.close());
     await makePeople(place, [{ id: "1", first_name: "Ann", email: "a@example.com" }, { id: "2" }]);
-    const fresh = open(place.url, "not_there", "not_there_ops");
+    const fresh = open(place.url, ["not_there", "not_there_ops", "not_there_state"]);
     const specs = [
       enrichSpec({ dropsInvalidEmails: true }),
       enrichSpec({ pidFrom: "resolve_people" }),
@@ -287,6 +348,10 @@ describe("rights", () => {
           path: "warehouse",
           message: `schema person_data_ops does not exist, and ${role} may not create it.`,
         },
+        {
+          path: "warehouse",
+          message: `schema person_data_state does not exist, and ${role} may not create it.`,
+        },
       ],
     });
     const lines = await warehouse.check();
@@ -294,6 +359,7 @@ describe("rights", () => {
       ["warehouse", true],
       ["schema person_data", false],
       ["schema person_data_ops", false],
+      ["schema person_data_state", false],
     ]);
     expect(lines[1]).toMatchObject({
       message: `does not exist, and ${role} may not create it.`,
@@ -302,11 +368,12 @@ describe("rights", () => {
     expect(JSON.stringify(lines)).not.toContain("secret");
   });
 
-  test("a role that owns the two schemas needs none on the database", async () => {
+  test("a role that owns the three schemas needs none on the database", async () => {
     const database = await freshDatabase();
     const { url } = await roleIn(
       database,
-      "CREATE SCHEMA person_data AUTHORIZATION ROLE; CREATE SCHEMA person_data_ops AUTHORIZATION ROLE",
+      `CREATE SCHEMA person_data AUTHORIZATION ROLE; CREATE SCHEMA person_data_ops AUTHORIZATION ROLE;
+        CREATE SCHEMA person_data_state AUTHORIZATION ROLE`,
     );
     const warehouse = open(url);
     expect((await warehouse.check()).filter((line) => !line.ok)).toEqual([]);
@@ -318,7 +385,8 @@ describe("rights", () => {
     const database = await freshDatabase();
     const { url, role } = await roleIn(
       database,
-      "CREATE SCHEMA person_data; CREATE SCHEMA person_data_ops AUTHORIZATION ROLE; GRANT USAGE ON SCHEMA person_data TO ROLE",
+      `CREATE SCHEMA person_data; GRANT USAGE ON SCHEMA person_data TO ROLE;
+        CREATE SCHEMA person_data_ops AUTHORIZATION ROLE; CREATE SCHEMA person_data_state AUTHORIZATION ROLE`,
     );
     const lines = await open(url).check();
     expect(lines.filter((line) => !line.ok)).toEqual([
@@ -373,6 +441,7 @@ describe("check", () => {
       ["warehouse", true],
       ["schema person_data", true],
       ["schema person_data_ops", true],
+      ["schema person_data_state", true],
     ]);
     expect(lines[0]?.message).toMatch(/schemas person_data and person_data_ops answers \(Postgres \d+/);
     expect(lines[1]?.message).toBe("does not exist yet; it can be created.");

@@ -13,6 +13,7 @@ const warehouse = openWarehouse({
   url,
   schema: "person_data",
   opsSchema: "person_data_ops",
+  stateSchema: "person_data_state",
 });
 const reply = await warehouse.acquireLock({
   runId: "stopped",
@@ -24,7 +25,7 @@ const reply = await warehouse.acquireLock({
   process: { host: "laptop", pid: process.pid, machine: null, processStart: null },
 });
 if (reply.kind === "refused") throw new Error("the job is held by somebody else");
-const names = { data: "person_data", ops: "person_data_ops" };
+const names = { data: "person_data", ops: "person_data_ops", state: "person_data_state" };
 const [pool, lockPool] = [openPool(url, 1), openPool(url, 1)];
 try {
   await inRunTransaction({ pool, lockPool, names }, reply.run, async ({ client }) => {

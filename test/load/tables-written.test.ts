@@ -26,6 +26,6 @@ test("every table of results is kept by some job", () => {
     "sync_gap",
     "usage_reconciliation",
   ]);
-  const data = tables.filter(({ room }) => room === "data").map(({ name }) => name);
+  const data = tables.filter(({ schema }) => schema === "data").map(({ name }) => name);
   expect(data.filter((name) => !kept.has(name) && !byTheWay.has(name))).toEqual([]);
 });

@@ -155,7 +155,7 @@ export async function runNights(given: {
     ["enrich_customers", "Australia/Sydney"],
   ] as const) {
     const slots = await world.rows(
-      `SELECT slot, status, run_id FROM person_data_ops.schedule_slot WHERE job = '${job}' AND slot <> 'first' ORDER BY due_at`,
+      `SELECT slot, status, run_id FROM person_data_state.schedule_slot WHERE job = '${job}' AND slot <> 'first' ORDER BY due_at`,
     );
     // Sydney's first slot was over at the start, and its last comes a day early by our clock.
     const firstDayMs = startMs + (job === "enrich_customers" ? 24 * HOUR_MS : 0);

@@ -23,7 +23,7 @@ export async function rowsOfFile(path: string, name: string): Promise<readonly R
   const table = [...tables, freshnessTable].find((t) => t.name === name);
   const session = await openDuckDb(path, inject("runFolder"));
   try {
-    const schema = table?.room === "ops" ? "person_data_ops" : "person_data";
+    const schema = table?.schema === "ops" ? "person_data_ops" : "person_data";
     const types = new Map(table?.columns.map((c) => [c.name, c.type]));
     const columns = await session.rows(
       `SELECT column_name AS name FROM duckdb_columns() WHERE schema_name = '${schema}' AND table_name = '${name}' ORDER BY column_index`,

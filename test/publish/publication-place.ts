@@ -1,7 +1,6 @@
 import { mkdtemp } from "node:fs/promises";
 import { join } from "node:path";
 import { inject } from "vitest";
-import { createPublication } from "../../migrations/publication.ts";
 import type { Publication } from "../../src/jobs/publish/publication.ts";
 import { type Db, openDb } from "../../src/load/db/db.ts";
 import { keepForeignDatabases } from "../../src/load/inputs/foreign-database.ts";
@@ -25,7 +24,7 @@ export interface SourcePlace {
 export function openPublicationDb(url: string): Db {
   return openDb({
     url,
-    names: { data: "person_data", ops: "person_data_ops" },
+    names: { data: "person_data", ops: "person_data_ops", state: "person_data_state" },
     readErasureSecret: () => Promise.resolve(null),
     foreign: keepForeignDatabases(() => {
       throw new Error("no other database");
@@ -36,8 +35,6 @@ export function openPublicationDb(url: string): Db {
 /** An empty warehouse of its own. */
 export async function openSourcePlace(): Promise<SourcePlace> {
   const place = await openPostgresPlace();
-  for (const statement of createPublication('"person_data"', '"person_data_ops"'))
-    await place.client.query(statement);
   await place.client.query("SET person_etl.run_id = 'test'");
   const db = openPublicationDb(place.url);
   return {

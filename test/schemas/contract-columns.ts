@@ -1,6 +1,6 @@
 /** A table as the public contract states it: its key, then its further columns, in the contract's order. */
 export interface ContractTable {
-  readonly room: "data" | "ops";
+  readonly schema: "data" | "ops";
   readonly key: readonly string[];
   readonly columns: readonly string[];
   /** Rows come from an object of the interface. */
@@ -10,13 +10,13 @@ export interface ContractTable {
 const words = (text: string): readonly string[] => text.split(/\s+/u).filter((word) => word !== "");
 
 const data = (key: string, columns: string, hasExtra = false): ContractTable => ({
-  room: "data",
+  schema: "data",
   key: words(key),
   columns: words(columns),
   hasExtra,
 });
 const ops = (key: string, columns: string, hasExtra = false): ContractTable => ({
-  room: "ops",
+  schema: "ops",
   key: words(key),
   columns: words(columns),
   hasExtra,

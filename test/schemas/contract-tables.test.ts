@@ -30,7 +30,7 @@ describe("each table of the contract", () => {
   });
 
   test.each(contract)("%s lives in the contract's schema", (name, table) => {
-    expect(tableNamed(name).room).toBe(table.room);
+    expect(tableNamed(name).schema).toBe(table.schema);
   });
 
   test.each(contract)("%s has _extra where its rows come from an object of the interface", (name, table) => {
@@ -86,7 +86,7 @@ describe("every declared table", () => {
 
 test("no table of the ops schema has a column that names or may harm a person", () => {
   const personal = tables
-    .filter((table) => table.room === "ops")
+    .filter((table) => table.schema === "ops")
     .flatMap((table) => table.columns.filter((c) => c.pii !== "none").map((c) => `${table.name}.${c.name}`));
   expect(personal).toEqual([]);
 });

@@ -20,7 +20,7 @@ describe("how tables name people", () => {
   });
 
   test("the ops schema names nobody", () => {
-    const naming = tables.filter(({ room, people }) => room === "ops" && people !== "nobody");
+    const naming = tables.filter(({ schema, people }) => schema === "ops" && people !== "nobody");
     expect(naming.map(({ name }) => name)).toEqual([]);
   });
 

@@ -1,12 +1,13 @@
 import type { Client } from "pg";
 
 /**
- * What a schema's tables hold, in a form that two runs over the same people have in common: without our own ids and
+ * What the tables hold, in a form that two runs over the same people have in common: without our own ids and
  * without the values of times (but whether there is one), rows by the thing that they are about.
  */
 export type TableContents = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
 interface Column {
+  readonly schema: string;
   readonly table: string;
   readonly name: string;
   readonly type: string;
@@ -27,17 +28,30 @@ const SUBJECTS = ["source_key", "service_pid", "email_address", "sent_service_pi
 
 /** Tables and columns that are left out. */
 export interface ContentsOptions {
-  readonly schema?: string;
   readonly withoutTables?: readonly string[];
   readonly withoutColumns?: readonly string[];
 }
 
-async function readColumns(client: Client, schema: string): Promise<readonly Column[]> {
+/** Schemas whose tables are compared. */
+const SCHEMAS = ["person_data", "person_data_state"];
+/** Tables about processes, not about people. */
+const OF_PROCESSES: ReadonlySet<string> = new Set([
+  "schema_migration",
+  "job_lock",
+  "budget_use",
+  "job_parameters",
+  "table_load",
+  "schedule_slot",
+  "alert_state",
+  "erasure_epoch",
+]);
+
+async function readColumns(client: Client): Promise<readonly Column[]> {
   const { rows } = await client.query<Column>(
-    `SELECT c.table_name AS "table", c.column_name AS name, c.data_type AS type
+    `SELECT table_schema AS schema, c.table_name AS "table", c.column_name AS name, c.data_type AS type
        FROM information_schema.columns AS c JOIN information_schema.tables AS t USING (table_schema, table_name)
-      WHERE table_schema = $1 AND t.table_type = 'BASE TABLE' ORDER BY 1, c.ordinal_position`,
-    [schema],
+      WHERE table_schema = ANY($1) AND t.table_type = 'BASE TABLE' ORDER BY 1, 2, c.ordinal_position`,
+    [SCHEMAS],
   );
   return rows;
 }
@@ -48,10 +62,10 @@ function cellOf({ name, type }: Column): string {
   return `${quoted}::text`;
 }
 
-/** Reads every table of a schema. */
+/** Reads every table about people and input rows. */
 export async function readContents(client: Client, options: ContentsOptions = {}): Promise<TableContents> {
-  const schema = options.schema ?? "person_data";
-  const byTable = Map.groupBy(await readColumns(client, schema), ({ table }) => table);
+  const columns = (await readColumns(client)).filter(({ table }) => !OF_PROCESSES.has(table));
+  const byTable = Map.groupBy(columns, ({ table }) => table);
   const contents = new Map<string, Map<string, string>>();
   for (const [table, columns] of byTable) {
     if (options.withoutTables?.includes(table)) continue;
@@ -64,7 +78,7 @@ export async function readContents(client: Client, options: ContentsOptions = {}
     const { rows } = await client.query<{ key: string; content: string }>(
       `SELECT concat_ws(' ', ${key.map((name) => `"${name}"::text`).join(", ") || "''"}) AS key,
               string_agg(row, E'\\n' ORDER BY row COLLATE "C") AS content
-         FROM (SELECT *, jsonb_build_array(${cells.join(", ")})::text AS row FROM "${schema}"."${table}") AS r GROUP BY 1`,
+         FROM (SELECT *, jsonb_build_array(${cells.join(", ")})::text AS row FROM "${columns[0]?.schema}"."${table}") AS r GROUP BY 1`,
     );
     contents.set(table, new Map(rows.map((row) => [row.key, row.content])));
   }

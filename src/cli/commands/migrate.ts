@@ -57,7 +57,7 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
 async function printDdl(config: Config): Promise<Outcome> {
   const db = await openUnconnected(config);
   try {
-    const ddl = await setup.printDdl(db);
+    const ddl = setup.printDdl(db);
     return { document: { ddl }, text: ddl.trimEnd(), exitCode: 0 };
   } finally {
     await db.close();

@@ -8,7 +8,7 @@ import { copyRows } from "../db/copy.ts";
 import { dueAt } from "../due/due-at.ts";
 import type { LoadPlace } from "./load-place.ts";
 import type { Session } from "../db/session.ts";
-import { quoteIdentifier, quoteQualified, tableId } from "../db/names.ts";
+import { quoteIdentifier, tableText, tableId } from "../db/names.ts";
 
 const historyColumns = [
   "job",
@@ -144,7 +144,7 @@ async function insertFresh(
   if (rows.length === 0) return;
   const { session, names } = place;
   const into = (table: string, own: readonly string[], cells: readonly Cell[][]) =>
-    copyRows(session, quoteQualified([names.data, table]), own, cells);
+    copyRows(session, tableText(names, table), own, cells);
   await into(
     name,
     columns,
@@ -173,7 +173,7 @@ export async function stageRows(
   rows: readonly Cell[][],
 ): Promise<void> {
   const list = columns.map(quoteIdentifier).join(", ");
-  const source = quoteQualified([place.names.data, table]);
+  const source = tableText(place.names, table);
   await place.session.client.query(
     `CREATE TEMP TABLE ${stage} ON COMMIT DROP AS SELECT ${list} FROM ${source} LIMIT 0`,
   );
@@ -291,7 +291,7 @@ export async function stageStates(place: LoadPlace, rows: readonly Cell[][]): Pr
 
 /** COPYs states of rows that have none. */
 export async function insertStates(place: LoadPlace, rows: readonly Cell[][]): Promise<void> {
-  const target = quoteQualified([place.names.data, "lookup_state"]);
+  const target = tableText(place.names, "lookup_state");
   await copyRows(place.session, target, stateColumns, rows);
 }
 

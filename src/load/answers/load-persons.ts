@@ -5,7 +5,7 @@ import { copyEncoded, copyRows } from "../db/copy.ts";
 import { copyList } from "../db/copy-list.ts";
 import type { LoadPlace } from "./load-place.ts";
 import { mergePersons } from "./merge-persons.ts";
-import { quoteQualified, tableId } from "../db/names.ts";
+import { tableText, tableId } from "../db/names.ts";
 import { type EncodedPerson, groupNames, listGroups, scalarNames, UNKNOWN_HASH } from "./person-groups.ts";
 import { type PersonState, readPersonStates } from "./person-state.ts";
 import { createRowStore, joinRows } from "./row-store.ts";
@@ -68,7 +68,7 @@ function agesOf(person: EncodedPerson): Cell[] {
 async function insertPersons(place: LoadPlace, persons: readonly EncodedPerson[]): Promise<void> {
   if (persons.length === 0) return;
   const { session, names } = place;
-  const target = (table: string) => quoteQualified([names.data, table]);
+  const target = (table: string) => tableText(names, table);
   const blank = createRowStore();
   const noScalars = [...scalarNames, "_extra"].map(() => null);
   const scalars = joinRows(persons.map((p) => p.groups[0]?.rows ?? blank([[p.pid, ...noScalars]])));

@@ -3,7 +3,7 @@ import type { Cell } from "../../schemas/convert.ts";
 import { copyEncoded } from "../db/copy.ts";
 import { copyList } from "../db/copy-list.ts";
 import type { LoadPlace } from "./load-place.ts";
-import { quoteIdentifier, quoteQualified, tableId } from "../db/names.ts";
+import { quoteIdentifier, tableText, tableId } from "../db/names.ts";
 import { type EncodedPerson, type ListGroup, listGroups, scalarNames } from "./person-groups.ts";
 import { decideGroups, type PersonState, writePersonStates } from "./person-state.ts";
 import { encodeRows, joinRows } from "./row-store.ts";
@@ -77,7 +77,7 @@ async function updateColumns(
 ): Promise<readonly string[]> {
   const { session, names } = place;
   const person = tableId(names, "person");
-  const target = quoteQualified([names.data, "person"]);
+  const target = tableText(names, "person");
   const list = columns.map(quoteIdentifier);
   await session.client.query(
     `CREATE TEMP TABLE stage_person ON COMMIT DROP AS SELECT service_pid, ${list.join(", ")} FROM ${target} LIMIT 0`,

@@ -81,7 +81,8 @@ async function lookAround(
       hint: `As an administrator: GRANT TEMPORARY ON DATABASE ${quoteIdentifier(server.database)} TO ${quoteIdentifier(server.role)};`,
     });
   }
-  for (const schema of [names.data, names.ops]) lines.push(await checkSchema(session, schema, server));
+  for (const schema of [names.data, names.ops, names.state])
+    lines.push(await checkSchema(session, schema, server));
   return lines;
 }
 

@@ -1,6 +1,6 @@
 import { copyEncoded } from "./copy.ts";
 import type { LoadPlace } from "../answers/load-place.ts";
-import { quoteQualified } from "./names.ts";
+import { tableText } from "./names.ts";
 import type { EncodedGroup, ListGroup } from "../answers/person-groups.ts";
 import { countRows, joinRows, type StoredRows } from "../answers/row-store.ts";
 
@@ -30,7 +30,7 @@ async function copyInto(
 ): Promise<void> {
   const count = countRows(stored);
   if (count === 0) return;
-  const target = quoteQualified([place.names.data, table]);
+  const target = tableText(place.names, table);
   await copyEncoded(place.session, target, columns, joinRows(stored));
   place.touch(table, count);
 }

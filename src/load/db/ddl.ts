@@ -1,6 +1,7 @@
 import type { ColumnType } from "../../schemas/field.ts";
-import type { Table } from "../../schemas/table.ts";
-import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames } from "./names.ts";
+import type { Column, Table } from "../../schemas/table.ts";
+import type { View } from "../../schemas/view.ts";
+import { quoteIdentifier, quoteLiteral, type SchemaNames, tableText } from "./names.ts";
 
 /** Postgres's type of each declared type. */
 export const postgresTypes: Readonly<Record<ColumnType, string>> = {
@@ -17,24 +18,45 @@ export const postgresTypes: Readonly<Record<ColumnType, string>> = {
   bytes: "bytea",
 };
 
-/** `CREATE TABLE` of a declared table, with its primary key. */
-export function createTable(table: Table, names: SchemaNames): string {
-  const columns = table.columns.map(
-    (c) => `  ${quoteIdentifier(c.name)} ${postgresTypes[c.type]}${c.required ? " NOT NULL" : ""}`,
-  );
-  const key = table.key.length > 0 ? [`  PRIMARY KEY (${table.key.map(quoteIdentifier).join(", ")})`] : [];
-  const name = quoteQualified([names[table.room], table.name]);
-  return `CREATE TABLE ${name} (\n${[...columns, ...key].join(",\n")}\n)`;
+/** Defaults of columns that loads leave out of COPY; a load sets `person_etl.run_id` for its transaction. */
+const defaults: Readonly<Record<string, string>> = {
+  _synced_at: "now()",
+  _record_synced_at: "now()",
+  _run_id: "current_setting('person_etl.run_id', true)",
+};
+
+function columnDefinition({ name, type, required }: Column): string {
+  const parts = [quoteIdentifier(name), postgresTypes[type]];
+  if (required) parts.push("NOT NULL");
+  if (defaults[name] !== undefined) parts.push(`DEFAULT ${defaults[name]}`);
+  return parts.join(" ");
 }
 
-/** `COMMENT ON` statements of a declared table and its columns, each column with its pii class. */
-export function commentsOf(table: Table, names: SchemaNames): readonly string[] {
-  const name = quoteQualified([names[table.room], table.name]);
+/** `CREATE TABLE` of a declared table, with its primary key. */
+export function createTable(table: Table, names: SchemaNames, fillFactor?: number): string {
+  const key = table.key.length > 0 ? [`PRIMARY KEY (${table.key.map(quoteIdentifier).join(", ")})`] : [];
+  const lines = [...table.columns.map(columnDefinition), ...key].map((line) => `  ${line}`);
+  const storage = fillFactor === undefined ? "" : ` WITH (fillfactor = ${fillFactor})`;
+  return `CREATE TABLE ${tableText(names, table.name)} (\n${lines.join(",\n")}\n)${storage}`;
+}
+
+/** `COMMENT ON` statements of a declared table or view and its columns, each column with its pii class. */
+export function commentsOf(
+  relation: Table | View,
+  kind: "TABLE" | "VIEW",
+  names: SchemaNames,
+): readonly string[] {
+  const name = tableText(names, relation.name);
   return [
-    `COMMENT ON TABLE ${name} IS ${quoteLiteral(table.doc)}`,
-    ...table.columns.map(
+    `COMMENT ON ${kind} ${name} IS ${quoteLiteral(relation.doc)}`,
+    ...relation.columns.map(
       (c) =>
         `COMMENT ON COLUMN ${name}.${quoteIdentifier(c.name)} IS ${quoteLiteral(`${c.doc} pii: ${c.pii}`)}`,
     ),
   ];
+}
+
+/** `CREATE OR REPLACE VIEW` of a declared view; it may only append columns to one that exists. */
+export function createView(view: View, names: SchemaNames): string {
+  return `CREATE OR REPLACE VIEW ${tableText(names, view.name)} AS\n${view.select("postgres", (name) => tableText(names, name))}`;
 }

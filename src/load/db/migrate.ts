@@ -1,137 +1,127 @@
-import { type Dialect, Kysely, PostgresDialect, sql } from "kysely";
-import { type Migration, Migrator } from "kysely/migration";
+import { sql } from "kysely";
 import type pg from "pg";
-import { lookups } from "../../../migrations/postgres/0001-lookups.ts";
-import { jobLock } from "../../../migrations/postgres/0002-job-lock.ts";
-import { budgets } from "../../../migrations/postgres/0003-budgets.ts";
-import { segments } from "../../../migrations/postgres/0004-segments.ts";
-import { usage } from "../../../migrations/postgres/0005-usage.ts";
-import { schedule } from "../../../migrations/postgres/0006-schedule.ts";
-import { erasure } from "../../../migrations/postgres/0007-erasure.ts";
-import { reconciliation } from "../../../migrations/postgres/0008-reconciliation.ts";
+import { migrations } from "../../../migrations/all-migrations.ts";
 import { codeOf, FixConfigurationError, messageOf, StopRunError } from "../../errors.ts";
 import { tables } from "../../schemas/registry.ts";
+import { views } from "../../schemas/views.ts";
 import { checkWarehouse } from "./check.ts";
-import { commentsOf } from "./ddl.ts";
-import { quoteIdentifier, type SchemaNames } from "./names.ts";
-import { recordingDialect } from "./recording-dialect.ts";
-import { runStatements } from "./run-statements.ts";
+import { commentsOf, createView } from "./ddl.ts";
+import { quoteIdentifier, quoteQualified, type SchemaNames } from "./names.ts";
+import { inTransaction, type Session } from "./session.ts";
 
-/** Every migration by name, in order; forward only, each only adds. */
-function migrationsFor(names: SchemaNames): Record<string, Migration> {
-  const data = quoteIdentifier(names.data);
-  const ops = quoteIdentifier(names.ops);
-  return {
-    "0001-lookups": lookups(data, ops),
-    "0002-job-lock": jobLock(ops),
-    "0003-budgets": budgets(data, ops),
-    "0004-segments": segments(data, ops),
-    "0005-usage": usage(ops),
-    "0006-schedule": schedule(ops),
-    "0007-erasure": erasure(data, ops),
-    "0008-reconciliation": withComments(reconciliation(ops), names),
-  };
-}
-
-/** The newest migration leaves every table and column with its comment. */
-function withComments(newest: Migration, names: SchemaNames): Migration {
-  return {
-    async up(db) {
-      await newest.up(db);
-      const comments = tables.flatMap((table) => commentsOf(table, names));
-      await runStatements(db, comments);
-    },
-  };
-}
-
-/** Name of the table that remembers which migrations ran; in the ops schema. */
+/** Table of the migrations that ran, in the state schema. */
 const MIGRATION_TABLE = "schema_migration";
 
-/** Of whoever migrates a database; the number that Kysely's own lock has, so that earlier versions keep to it. */
+/** Advisory lock held while migrating. */
 const LOCK_ID = 3_853_314_791_062_309_107n;
 const LOCK_TIMEOUT = "10min";
 
-/**
- * A dialect that leaves out Kysely's lock. That one belongs to a session, and behind a pooler the session serves somebody else
- * before it is given back: then it stays, and the next process waits for an hour. Ours goes with its transaction.
- */
-function withoutLock(pool: pg.Pool): Dialect {
-  const dialect = new PostgresDialect({ pool });
-  const noLock = { acquireMigrationLock: async () => {}, releaseMigrationLock: async () => {} };
-  return {
-    createAdapter: () => Object.assign(dialect.createAdapter(), noLock),
-    createDriver: () => dialect.createDriver(),
-    createIntrospector: (db) => dialect.createIntrospector(db),
-    createQueryCompiler: () => dialect.createQueryCompiler(),
-  };
-}
+/** SQLSTATE of a lock wait that timed out. */
+const LOCK_NOT_AVAILABLE = "55P03";
+/** SQLSTATEs of two processes that create the same schema. */
+const ALREADY_EXISTS: ReadonlySet<string> = new Set(["42P06", "23505"]);
+
+const schemaNamesOf = (names: SchemaNames) => [names.data, names.ops, names.state];
 
 /** Creates or upgrades the tables; returns the names of migrations that ran. Safe to call from several processes. */
 export async function migrate(pool: pg.Pool, names: SchemaNames): Promise<readonly string[]> {
   try {
     if (await isUpToDate(pool, names)) return [];
-    for (const schema of [names.data, names.ops]) await ensureSchema(pool, schema);
-    // The dialect takes a pool as it is; ending it is the warehouse's business, so the instance isn't destroyed here.
-    const db = new Kysely<unknown>({ dialect: withoutLock(pool) });
-    // Otherwise who has waited would still see the tables as they were before.
-    return await db
-      .transaction()
-      .setIsolationLevel("read committed")
-      .execute(async (trx) => {
-        await takeLock(trx);
-        const migrator = new Migrator({
-          db: trx,
-          provider: { getMigrations: async () => migrationsFor(names) },
-          migrationTableSchema: names.ops,
-          migrationTableName: MIGRATION_TABLE,
-          migrationLockTableName: `${MIGRATION_TABLE}_lock`,
-        });
-        const { error, results } = await migrator.migrateToLatest();
-        if (error !== undefined) throw error;
-        return (results ?? [])
-          .filter((result) => result.status === "Success")
-          .map((result) => result.migrationName);
-      });
+    for (const schema of schemaNamesOf(names)) await ensureSchema(pool, schema);
+    return await inTransaction(pool, (session) => runMissing(session, names));
   } catch (error) {
-    throw await migrationError(pool, error, names);
+    throw await explainMissingRight(pool, error, names);
   }
 }
 
-async function takeLock(trx: Kysely<unknown>): Promise<void> {
-  await sql`SELECT set_config('lock_timeout', ${LOCK_TIMEOUT}, true)`.execute(trx);
+/** Runs the migrations that haven't run yet, then renews views and comments. */
+async function runMissing(session: Session, names: SchemaNames): Promise<readonly string[]> {
+  await takeLock(session);
+  const table = sql.id(names.state, MIGRATION_TABLE);
+  await session.change(
+    sql`CREATE TABLE IF NOT EXISTS ${table} (name text PRIMARY KEY, ran_at timestamptz NOT NULL DEFAULT now())`,
+  );
+  const ran = new Set(
+    (await session.rows<{ name: string }>(sql`SELECT name FROM ${table}`)).map(({ name }) => name),
+  );
+  const missing = migrations.filter(({ name }) => !ran.has(name));
+  for (const { name, statements } of missing) {
+    for (const statement of statements(names)) await session.change(sql.raw(statement));
+    await session.change(sql`INSERT INTO ${table} (name) VALUES (${name})`);
+  }
+  if (missing.length > 0) {
+    for (const statement of renewals(names)) await session.change(sql.raw(statement));
+  }
+  return missing.map(({ name }) => name);
+}
+
+/** Statements that every upgrade repeats. */
+function renewals(names: SchemaNames): readonly string[] {
+  return [
+    ...views.map((view) => createView(view, names)),
+    ...tables.flatMap((table) => commentsOf(table, "TABLE", names)),
+    ...views.flatMap((view) => commentsOf(view, "VIEW", names)),
+  ];
+}
+
+async function takeLock(session: Session): Promise<void> {
+  await session.change(sql`SELECT set_config('lock_timeout', ${LOCK_TIMEOUT}, true)`);
   try {
-    await sql`SELECT pg_advisory_xact_lock(${sql.lit(LOCK_ID)})`.execute(trx);
+    await session.change(sql`SELECT pg_advisory_xact_lock(${sql.lit(LOCK_ID)})`);
   } catch (error) {
     if (codeOf(error) !== LOCK_NOT_AVAILABLE) throw error;
     throw new StopRunError(
       "migration_locked",
-      `Somebody else has been bringing the tables up to date for ${LOCK_TIMEOUT}, or a session has kept the lock: end the one that ` +
-        "`SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted` shows, unless it is at work.",
+      `Another process has held the migration lock for ${LOCK_TIMEOUT}. If it is not migrating, end its session: ` +
+        "`SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted` finds it.",
       { cause: error },
     );
   }
-  await sql`SET LOCAL lock_timeout = DEFAULT`.execute(trx);
+  await session.change(sql`SET LOCAL lock_timeout = DEFAULT`);
 }
 
-/** SQLSTATE of a lock that was waited for too long. */
-const LOCK_NOT_AVAILABLE = "55P03";
-
-/** Whether all migrations of this version have run, be there later ones or not: then nobody has to be waited for. */
+/** True if every migration of this version has run, whatever later versions added. */
 async function isUpToDate(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
-  if (!(await hasTable(pool, names, MIGRATION_TABLE))) return false;
+  if (!(await isMigrated(pool, names))) return false;
   const { rows } = await pool.query<{ name: string }>(
-    `SELECT name FROM ${quoteIdentifier(names.ops)}.${quoteIdentifier(MIGRATION_TABLE)}`,
+    `SELECT name FROM ${quoteQualified([names.state, MIGRATION_TABLE])}`,
   );
   const ran = new Set(rows.map(({ name }) => name));
-  return Object.keys(migrationsFor(names)).every((name) => ran.has(name));
+  return migrations.every(({ name }) => ran.has(name));
 }
 
-/** SQLSTATEs of two processes that create the same schema. */
-const EXISTS_ALREADY: ReadonlySet<string> = new Set(["42P06", "23505"]);
+/** True if the first migration has run. Refuses tables of version 1. */
+export async function isMigrated(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
+  const has = async (schema: string) => {
+    const { rows } = await pool.query<{ exists: boolean }>("SELECT to_regclass($1) IS NOT NULL AS exists", [
+      quoteQualified([schema, MIGRATION_TABLE]),
+    ]);
+    return rows[0]?.exists === true;
+  };
+  if (await has(names.state)) return true;
+  if (await has(names.ops)) throw versionOneError(names);
+  return false;
+}
+
+function versionOneError(names: SchemaNames): FixConfigurationError {
+  return new FixConfigurationError(
+    "version_1_tables",
+    `The tables in ${names.data} and ${names.ops} were created by version 1, which cannot be upgraded.`,
+    [
+      {
+        path: "warehouse",
+        message: `names the schemas of version 1: ${names.data} and ${names.ops}`,
+        hint:
+          "Choose new names for warehouse.schema, ops_schema and state_schema; the old tables stay readable. Answers bought " +
+          "with version 1 are not carried over: the first run sends every record again, within budgets. Or drop the old schemas.",
+      },
+    ],
+  );
+}
 
 /**
- * Creates a schema unless it exists. `CREATE SCHEMA IF NOT EXISTS` alone won't do: it asks for the right to create one even
- * where an administrator has made it for us.
+ * Creates a schema unless it exists. `CREATE SCHEMA IF NOT EXISTS` alone asks for the right to create one even where an
+ * administrator has already created it.
  */
 async function ensureSchema(pool: pg.Pool, name: string): Promise<void> {
   const { rows } = await pool.query("SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1", [name]);
@@ -139,7 +129,7 @@ async function ensureSchema(pool: pg.Pool, name: string): Promise<void> {
   try {
     await pool.query(createSchema(name));
   } catch (error) {
-    if (!EXISTS_ALREADY.has(codeOf(error) ?? "")) throw error;
+    if (!ALREADY_EXISTS.has(codeOf(error) ?? "")) throw error;
   }
 }
 
@@ -148,7 +138,7 @@ function createSchema(name: string): string {
 }
 
 /** A missing right as an error that names the grants; any other error as it is. */
-async function migrationError(pool: pg.Pool, error: unknown, names: SchemaNames): Promise<Error> {
+async function explainMissingRight(pool: pg.Pool, error: unknown, names: SchemaNames): Promise<Error> {
   if (codeOf(error) !== "42501") {
     return error instanceof Error ? error : new Error(messageOf(error));
   }
@@ -162,53 +152,18 @@ async function migrationError(pool: pg.Pool, error: unknown, names: SchemaNames)
     }));
   return new FixConfigurationError(
     "no_right_to_create",
-    `Can't create the tables of ${names.data} and ${names.ops}: ${messageOf(error)}.`,
+    `Can't create the tables in ${schemaNamesOf(names).join(", ")}: ${messageOf(error)}.`,
     problems,
     { cause: error },
   );
 }
 
-/** Whether the first migration has run; a later one may still be missing. */
-export async function isMigrated(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
-  return hasTable(pool, names, "warehouse_identity");
-}
-
-/** Whether budgets are counted here: not before the next run of a warehouse that an earlier version made. */
-export async function hasBudgets(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
-  return hasTable(pool, names, "budget_use");
-}
-
-/** Whether slots and alert states are kept here. */
-export async function hasSchedule(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
-  return hasTable(pool, names, "schedule_slot");
-}
-
-/** Whether segments are kept here. */
-export async function hasSegments(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
-  return hasTable(pool, names, "segment_sync");
-}
-
-/** Whether usage is kept here. */
-export async function hasUsage(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
-  return hasTable(pool, names, "person_search_quota");
-}
-
-/** Whether erasures are remembered here: not before the next run of a warehouse that an earlier version made. */
-export async function hasErasures(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
-  return hasTable(pool, names, "erasure_epoch");
-}
-
-async function hasTable(pool: pg.Pool, names: SchemaNames, name: string): Promise<boolean> {
-  const { rows } = await pool.query<{ oid: string | null }>("SELECT to_regclass($1)::text AS oid", [
-    `${quoteIdentifier(names.ops)}.${quoteIdentifier(name)}`,
-  ]);
-  return (rows[0]?.oid ?? null) !== null;
-}
-
 /** The DDL of an empty warehouse, as `migrate --print` shows it. */
-export async function printDdl(names: SchemaNames): Promise<string> {
-  const statements = [createSchema(names.data), createSchema(names.ops)];
-  const recorder = new Kysely<unknown>({ dialect: recordingDialect(statements) });
-  for (const migration of Object.values(migrationsFor(names))) await migration.up(recorder);
+export function printDdl(names: SchemaNames): string {
+  const statements = [
+    ...schemaNamesOf(names).map(createSchema),
+    ...migrations.flatMap((migration) => migration.statements(names)),
+    ...renewals(names),
+  ];
   return `${statements.map((statement) => `${statement};`).join("\n\n")}\n`;
 }

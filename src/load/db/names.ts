@@ -1,20 +1,23 @@
 import { type RawBuilder, sql } from "kysely";
-import { roomOf } from "../../schemas/registry.ts";
+import { schemaOf } from "../../schemas/registry.ts";
+import type { Schema } from "../../schemas/table.ts";
 
-/** The two schemas of a warehouse. */
-export interface SchemaNames {
-  readonly data: string;
-  readonly ops: string;
-}
+/** Names of the warehouse's schemas. */
+export type SchemaNames = Readonly<Record<Schema, string>>;
 
 /** Qualified name of a declared table or view, quoted. */
 export function tableId(names: SchemaNames, name: string): RawBuilder<unknown> {
-  return sql.id(names[roomOf(name)], name);
+  return sql.id(names[schemaOf(name)], name);
+}
+
+/** {@link tableId} as text. */
+export function tableText(names: SchemaNames, name: string): string {
+  return quoteQualified([names[schemaOf(name)], name]);
 }
 
 /** Qualified name of a work table, which only lives as long as a run, quoted. */
 export function stateTableId(names: SchemaNames, name: string): RawBuilder<unknown> {
-  return sql.id(names.data, name);
+  return sql.id(names.state, name);
 }
 
 /** An identifier, quoted; for statements that are built as plain text. */

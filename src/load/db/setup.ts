@@ -22,7 +22,7 @@ export async function migrate(db: Db): Promise<readonly string[]> {
 }
 
 /** Returns the DDL that `migrate` would run on an empty database. */
-export function printDdl(db: Db): Promise<string> {
+export function printDdl(db: Db): string {
   return migrations.printDdl(db.names);
 }
 

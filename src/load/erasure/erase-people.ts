@@ -260,7 +260,7 @@ function workTables(
   return session.rows(sql`
     SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS owner
     FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = ${names.data} AND c.relkind = 'r' AND starts_with(c.relname, ${prefix}) ORDER BY 1`);
+    WHERE n.nspname = ${names.state} AND c.relkind = 'r' AND starts_with(c.relname, ${prefix}) ORDER BY 1`);
 }
 
 /** The segments in which people are, as feeds have seen them and pushes have put them. */

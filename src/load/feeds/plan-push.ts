@@ -21,7 +21,7 @@ export async function planPush(db: Db, plan: PushPlan): Promise<PlannedPush> {
   const isMade = await isMigrated(db);
   return db.preview(async (session) => {
     const suppression = isMade ? await readSuppression(session, names, db.readErasureSecret) : noSuppression;
-    const place = { foreign: db.foreignOf(plan.source), hasSegments: isMade, suppression };
+    const place = { foreign: db.foreignOf(plan.source), isMigrated: isMade, suppression };
     return countPlanned(session, names, plan, place);
   });
 }
@@ -33,7 +33,7 @@ async function countPlanned(
   place: {
     /** Null for a query over the warehouse itself. */
     readonly foreign: ForeignDatabase | null;
-    readonly hasSegments: boolean;
+    readonly isMigrated: boolean;
     readonly suppression: Suppression;
   },
 ): Promise<PlannedPush> {
@@ -43,7 +43,7 @@ async function countPlanned(
     source,
     againSince: momentOf(again),
     wanted: sql`pg_temp.push_wanted`,
-    state: place.hasSegments ? tableId(names, "segment_push_member") : NOBODY,
+    state: place.isMigrated ? tableId(names, "segment_push_member") : NOBODY,
   };
   const found = await stageWanted(session, push, "CREATE TEMP TABLE push_wanted", place.foreign);
   const { key } = place.suppression;

@@ -59,7 +59,7 @@ export async function openPush(db: Db, run: RunRef, options: PushOptions): Promi
     wanted: stateTableId(names, name),
     state: tableId(names, "segment_push_member"),
   };
-  const create = `CREATE UNLOGGED TABLE ${quoteQualified([names.data, name])}`;
+  const create = `CREATE UNLOGGED TABLE ${quoteQualified([names.state, name])}`;
   const stage = async (session: Session) => {
     const suppression = await readSuppression(session, names, db.readErasureSecret);
     const found = await stageWanted(session, push, create, foreign);

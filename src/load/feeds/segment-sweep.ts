@@ -16,7 +16,7 @@ import type {
 import type { RunRef } from "../lookup.ts";
 import { copyRows } from "../db/copy.ts";
 import { commitFeedWith, copyMany, dropErased, type FeedPlace } from "./feeds.ts";
-import { quoteQualified, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
+import { tableText, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
 const memberColumns = [
@@ -130,11 +130,9 @@ async function addNew(
         ["segment_membership_history", historyColumns, rows.map(({ history }) => history)],
       ] as const) {
         // A conflict is not worth trying again: it would come again.
-        await copyRows(session, quoteQualified([names.data, table]), columns, cells).catch(
-          (error: unknown) => {
-            throw codeOf(error) === "23505" ? new NotNewError() : error;
-          },
-        );
+        await copyRows(session, tableText(names, table), columns, cells).catch((error: unknown) => {
+          throw codeOf(error) === "23505" ? new NotNewError() : error;
+        });
         place.touch(table, cells.length);
       }
       return { added: members.length, suppressed: 0 };

@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
-import type { Column, Room } from "../../schemas/table.ts";
-import { quoteQualified, type SchemaNames } from "../db/names.ts";
+import type { Column, PublishedSchema } from "../../schemas/table.ts";
+import { quoteQualified, type SchemaNames, tableText } from "../db/names.ts";
 
 /** A table to publish; see the catalog of `src/publish`. */
 export interface PublishableTable {
   readonly name: string;
-  readonly room: Room;
+  readonly schema: PublishedSchema;
   readonly key: readonly string[];
   readonly columns: readonly Column[];
   readonly root: string;
@@ -17,12 +17,12 @@ export function stateText(
   names: SchemaNames,
   name: "destination" | "destination_table" | "dirty_key" | "publication_batch",
 ): string {
-  return quoteQualified([names.data, name]);
+  return quoteQualified([names.state, name]);
 }
 
 /** Qualified name of a published table, quoted. */
-export function sourceText(names: SchemaNames, table: Pick<PublishableTable, "name" | "room">): string {
-  return quoteQualified([names[table.room], table.name]);
+export function sourceText(names: SchemaNames, table: Pick<PublishableTable, "name">): string {
+  return tableText(names, table.name);
 }
 
 /** Tag of a destination in names of triggers, whose length is bounded. */

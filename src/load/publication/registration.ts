@@ -147,7 +147,7 @@ export async function leaveTable(
   session: Session,
   names: SchemaNames,
   name: string,
-  table: Pick<PublishableTable, "name" | "room">,
+  table: Pick<PublishableTable, "name">,
 ): Promise<void> {
   await session.change(sql`SET LOCAL lock_timeout = '1min'`);
   for (const statement of dropTriggers(names, table, name)) await session.change(sql.raw(statement));

@@ -3,7 +3,7 @@ import { type PublishableTable, sourceText, stateText, tagOf } from "./names.ts"
 
 /** Function that marks changed keys of a table; the trigger passes the destination. */
 function functionText(names: SchemaNames, table: PublishableTable): string {
-  return quoteQualified([names.data, `mark_${table.name}`]);
+  return quoteQualified([names.state, `mark_${table.name}`]);
 }
 
 const triggerKinds = ["insert", "update", "delete", "key", "truncate"] as const;
@@ -55,7 +55,7 @@ export function createTriggers(
 /** Drops the triggers of a destination on a table. */
 export function dropTriggers(
   names: SchemaNames,
-  table: Pick<PublishableTable, "name" | "room">,
+  table: Pick<PublishableTable, "name">,
   destination: string,
 ): readonly string[] {
   return triggerKinds.map(

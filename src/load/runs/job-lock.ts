@@ -78,7 +78,7 @@ export async function readHolders(
   job: string,
 ): Promise<readonly LockHolder[]> {
   const [table] = await session.rows<{ exists: boolean }>(sql`
-    SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = ${names.ops} AND tablename = 'job_lock') AS exists`);
+    SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = ${names.state} AND tablename = 'job_lock') AS exists`);
   if (!table?.exists) return [];
   const rows = await readRows(session, names, job);
   return rows.filter((row) => !row.isReleased).map(holderOf);

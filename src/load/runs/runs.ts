@@ -139,16 +139,8 @@ type RunRow = Readonly<Record<RunCounter, number>> & {
   readonly error: string | null;
 };
 
-/** A counter that a later migration added is 0 in a warehouse that no run has upgraded yet. */
-const countersRead = sql.join(
-  counterNames.map((name) =>
-    name === "records_received"
-      ? sql`coalesce((to_jsonb(sync_run) ->> 'records_received')::bigint, 0) AS records_received`
-      : sql.id(name),
-  ),
-);
 const runColumns = sql`run_id, job, shard, job_type, status, limited_by, started_at, finished_at, records_due, error,
-  ${countersRead}`;
+  ${sql.join(counterNames.map((name) => sql.id(name)))}`;
 
 function pastRunOf(row: RunRow): PastRun {
   return {
@@ -259,7 +251,7 @@ export async function dropOrphanedWorkTables(
   const rows = await session.rows<{ name: string; owner: string | null }>(sql`
     SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS owner
     FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = ${names.data} AND c.relkind = 'r' AND c.relname LIKE 'lookup\\_work\\_%' ORDER BY 1`);
+    WHERE n.nspname = ${names.state} AND c.relkind = 'r' AND c.relname LIKE 'lookup\\_work\\_%' ORDER BY 1`);
   for (const row of rows) {
     const [job, runId, shard] = JSON.parse(row.owner ?? "[]") as [string?, string?, string?];
     if (job !== spec.job) continue;

@@ -116,7 +116,7 @@ async function costOf({ client, names }: CheckContext, catalog: Catalog): Promis
 }
 
 async function storedTable(client: Client, names: DatasetNames, table: PublishedTable): Promise<StoredTable> {
-  const found = await tableOf(client, names[table.room], table.name);
+  const found = await tableOf(client, names[table.schema], table.name);
   return {
     bytes: Number(found?.numBytes ?? 0),
     rows: Number(found?.numRows ?? 0),

@@ -46,7 +46,7 @@ SELECT moved, id FROM ${positionTable(names)}`,
 
 function statementsOf(names: DatasetNames, batch: StagedBatch, change: TableChange): readonly string[] {
   const { table, replaces, hasRows } = change;
-  const target = tableName(names, table.room, table.name);
+  const target = tableName(names, table.schema, table.name);
   const columns = table.columns.map(({ name }) => quoteIdentifier(name)).join(", ");
   const values = table.columns.map(valueOf).join(", ");
   const insert = `INSERT INTO ${target} (${columns})\n  SELECT ${values} FROM ${stagingTable(names, batch, table, "rows")}`;
@@ -65,7 +65,7 @@ function valueOf({ name, type }: Column): string {
 function deleteOf(names: DatasetNames, batch: StagedBatch, { table }: TableChange): string {
   const root = { ...table, name: table.root };
   const keys = stagingTable(names, batch, root, "keys");
-  const target = tableName(names, table.room, table.name);
+  const target = tableName(names, table.schema, table.name);
   const [first, ...others] = table.rootKey;
   if (first !== undefined && others.length === 0) {
     const key = quoteIdentifier(first);

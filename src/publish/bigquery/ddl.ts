@@ -1,6 +1,6 @@
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../bigquery/names.ts";
 import type { ColumnType, PiiClass } from "../../schemas/field.ts";
-import type { Column, Room } from "../../schemas/table.ts";
+import type { Column, PublishedSchema } from "../../schemas/table.ts";
 import type { View } from "../../schemas/view.ts";
 import type { PublishedTable } from "../destination.ts";
 
@@ -52,8 +52,8 @@ export const CATALOG_LABEL = "catalog";
 export const POSITION_TABLE = "publication_position";
 
 /** Quotes a table of ours. */
-export function tableName(names: DatasetNames, room: Room, name: string): string {
-  return quoteQualified([names.project, names[room], name]);
+export function tableName(names: DatasetNames, schema: PublishedSchema, name: string): string {
+  return quoteQualified([names.project, names[schema], name]);
 }
 
 /** Quotes the table of the position. */
@@ -68,7 +68,7 @@ export function createTable(table: PublishedTable, names: DatasetNames): string 
     .filter((name) => table.columns.some((c) => c.name === name && !UNCLUSTERABLE.has(c.type)))
     .slice(0, MOST_CLUSTER_COLUMNS);
   return [
-    `CREATE TABLE IF NOT EXISTS ${tableName(names, table.room, table.name)} (`,
+    `CREATE TABLE IF NOT EXISTS ${tableName(names, table.schema, table.name)} (`,
     table.columns.map((c) => `  ${columnText(c, c.required === true)}`).join(",\n"),
     `)`,
     ...(time === undefined ? [] : [`PARTITION BY TIMESTAMP_TRUNC(${quoteIdentifier(time)}, DAY)`]),
@@ -81,7 +81,7 @@ export function createTable(table: PublishedTable, names: DatasetNames): string 
 /** `ALTER TABLE` that adds columns; rows that exist have null there. */
 export function addColumns(table: PublishedTable, columns: readonly Column[], names: DatasetNames): string {
   const added = columns.map((c) => `  ADD COLUMN IF NOT EXISTS ${columnText(c, false)}`);
-  return `ALTER TABLE ${tableName(names, table.room, table.name)}\n${added.join(",\n")}`;
+  return `ALTER TABLE ${tableName(names, table.schema, table.name)}\n${added.join(",\n")}`;
 }
 
 /** `CREATE TABLE` of the position, with the one row that every batch updates. */
@@ -94,14 +94,18 @@ export function createPosition(names: DatasetNames): string {
 }
 
 /** `CREATE OR REPLACE VIEW`. */
-export function createView(view: View, names: DatasetNames, rooms: ReadonlyMap<string, Room>): string {
-  const ref = (name: string) => tableName(names, rooms.get(name) ?? "data", name);
+export function createView(
+  view: View,
+  names: DatasetNames,
+  schemas: ReadonlyMap<string, PublishedSchema>,
+): string {
+  const ref = (name: string) => tableName(names, schemas.get(name) ?? "data", name);
   const columns = view.columns.map((c) => {
     const description = quoteLiteral(columnDescription(c));
     return `  ${quoteIdentifier(c.name)} OPTIONS (description = ${description})`;
   });
   return (
-    `CREATE OR REPLACE VIEW ${tableName(names, view.room, view.name)} (\n${columns.join(",\n")}\n)\n` +
+    `CREATE OR REPLACE VIEW ${tableName(names, view.schema, view.name)} (\n${columns.join(",\n")}\n)\n` +
     `OPTIONS (description = ${quoteLiteral(`${view.doc} pii: ${strictestPii(view.columns)}`)}) AS\n` +
     view.select("bigquery", ref)
   );

@@ -14,7 +14,7 @@ export async function measureTables(
     data: new Set(await listTables(session.client, names.data)),
     ops: new Set(await listTables(session.client, names.ops)),
   };
-  const present = tables.filter(({ room, name }) => existing[room].has(name));
+  const present = tables.filter(({ schema, name }) => existing[schema].has(name));
   const found = present.length === 0 ? [] : await session.rows<MeasuredRow>(measureQuery(names, present));
   const byName = new Map(found.map((row) => [row.table_name, row]));
   return tables.map(({ name }) => {
@@ -35,12 +35,12 @@ interface MeasuredRow {
 
 /** Query over tables that exist. */
 export function measureQuery(names: DatasetNames, tables: readonly PublishedTable[]) {
-  const parts = tables.map(({ room, name, columns }) => {
+  const parts = tables.map(({ schema, name, columns }) => {
     const isTimed = columns.some((c) => c.name === "_synced_at");
     // The sum of a billion instants is beyond INT64.
     const sum = isTimed ? "CAST(IFNULL(SUM(CAST(UNIX_MICROS(_synced_at) AS NUMERIC)), 0) AS STRING)" : "'0'";
     return `SELECT ${quoteLiteral(name)} AS table_name, COUNT(*) AS row_count, ${sum} AS synced_at_micros
-FROM ${tableName(names, room, name)}`;
+FROM ${tableName(names, schema, name)}`;
   });
   return { text: parts.join("\nUNION ALL\n") };
 }

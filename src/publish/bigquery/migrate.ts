@@ -3,7 +3,7 @@ import type { Client } from "../../bigquery/client.ts";
 import { isNotFound } from "../../bigquery/failure.ts";
 import { insertJob, runJob } from "../../bigquery/jobs.ts";
 import { LABELS } from "../../bigquery/session.ts";
-import type { Room } from "../../schemas/table.ts";
+import type { PublishedSchema } from "../../schemas/table.ts";
 import type { Catalog, PublishedTable } from "../destination.ts";
 import {
   addColumns,
@@ -34,11 +34,11 @@ export function statementsOf(
   catalog: Catalog,
   names: DatasetNames,
 ): readonly string[] {
-  const rooms = roomsOf(catalog);
+  const schemas = schemasOf(catalog);
   return [
     createPosition(names),
     ...tables.map((table) => createTable(table, names)),
-    ...catalog.views.map((view) => createView(view, names, rooms)),
+    ...catalog.views.map((view) => createView(view, names, schemas)),
   ];
 }
 
@@ -77,13 +77,15 @@ export async function migrateDatasets(
     data: new Set(await listTables(client, names.data)),
     ops: new Set(await listTables(client, names.ops)),
   };
-  const hasAll = [...catalog.tables, ...catalog.views].every(({ room, name }) => existing[room].has(name));
+  const hasAll = [...catalog.tables, ...catalog.views].every(({ schema, name }) =>
+    existing[schema].has(name),
+  );
   const positionPath = `/datasets/${names.ops}/tables/${POSITION_TABLE}`;
   if (hasAll && existing.ops.has(POSITION_TABLE)) {
     const { labels } = await client.send<TableResource>({ method: "GET", path: positionPath });
     if (labels?.[CATALOG_LABEL] === hash) return;
   }
-  const old = catalog.tables.filter(({ room, name }) => existing[room].has(name));
+  const old = catalog.tables.filter(({ schema, name }) => existing[schema].has(name));
   const added = (await Promise.all(old.map((table) => missingColumns(client, names, table)))).flat();
   const missing = catalog.tables.filter((table) => !old.includes(table));
   const script = [...added, ...statementsOf(missing, catalog, names)]
@@ -101,12 +103,12 @@ export async function migrateDatasets(
   });
 }
 
-function roomsOf(catalog: Catalog): ReadonlyMap<string, Room> {
-  return new Map([...catalog.tables, ...catalog.views].map(({ name, room }) => [name, room]));
+function schemasOf(catalog: Catalog): ReadonlyMap<string, PublishedSchema> {
+  return new Map([...catalog.tables, ...catalog.views].map(({ name, schema }) => [name, schema]));
 }
 
-function pathOf(names: DatasetNames, { room, name }: PublishedTable): string {
-  return `/datasets/${names[room]}/tables/${name}`;
+function pathOf(names: DatasetNames, { schema, name }: PublishedTable): string {
+  return `/datasets/${names[schema]}/tables/${name}`;
 }
 
 async function fieldsOf(client: Client, path: string): Promise<readonly Field[]> {

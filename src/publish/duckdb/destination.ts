@@ -132,7 +132,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       const known = await statements.tableNames(db, schemas);
       const measures: Measure[] = [];
       for (const table of tables) {
-        const [row] = known.has(`${schemas[table.room]}.${table.name}`)
+        const [row] = known.has(`${schemas[table.schema]}.${table.name}`)
           ? await db.rows(statements.measureQuery(table, schemas))
           : [];
         measures.push({

@@ -1,20 +1,18 @@
-import type { Room } from "../../schemas/table.ts";
+import type { PublishedSchema } from "../../schemas/table.ts";
 import type { Catalog, PublishedTable, StagedBatch, StagedFiles, TableChange } from "../destination.ts";
 import { convertStaged, duckTypes } from "./column-types.ts";
 import { quoteName, quoteText } from "./quote.ts";
 import type { DuckSession, TextRow } from "./session.ts";
 
-/** Schemas of the file, by room. */
-export type SchemaNames = Readonly<Record<Extract<Room, "data" | "ops">, string>>;
-
-/** Room of a published table: machinery tables are never published. */
-function schemaOf(schemas: SchemaNames, room: Room): string {
-  return schemas[room === "ops" ? "ops" : "data"];
-}
+/** Names of the file's schemas. */
+export type SchemaNames = Readonly<Record<PublishedSchema, string>>;
 
 /** Qualified name of a table or view, quoted. */
-function nameOf(schemas: SchemaNames, table: { readonly room: Room; readonly name: string }): string {
-  return `${quoteName(schemaOf(schemas, table.room))}.${quoteName(table.name)}`;
+function nameOf(
+  schemas: SchemaNames,
+  table: { readonly schema: PublishedSchema; readonly name: string },
+): string {
+  return `${quoteName(schemas[table.schema])}.${quoteName(table.name)}`;
 }
 
 /** Drops what an interrupted attempt has staged. */

@@ -49,11 +49,12 @@ async function eraseFromSegments(world: World, pid: string): Promise<void> {
 /** Tables of any name in which somebody stands, but for those that are left on purpose. */
 async function tracesAnywhere(world: World, pid: string): Promise<readonly string[]> {
   const names = await world.rows(`SELECT relname AS name FROM pg_class
-    WHERE relnamespace = 'person_data'::regnamespace AND relkind IN ('r', 'p')`);
+    WHERE relnamespace = 'person_data_state'::regnamespace AND relkind IN ('r', 'p')`);
   const place = {
     sql: (text: string) => world.rows(text),
     tableNames: async () => names.flatMap(({ name }) => name ?? []),
-    rowsText: async (table: string) => JSON.stringify(await world.rows(`SELECT * FROM person_data.${table}`)),
+    rowsText: async (table: string) =>
+      JSON.stringify(await world.rows(`SELECT * FROM person_data_state.${table}`)),
   };
   return await findTracesAnywhere(place, [pid]);
 }
@@ -97,10 +98,10 @@ test("whoever is erased stands in no list that a killed run has left behind", as
   expect((await world.run()).status).toBe("succeeded");
   const [pid = ""] = pids;
   // As killed runs of jobs that have left the configuration have left them.
-  await world.rows(`CREATE UNLOGGED TABLE person_data.push_wanted_0 (service_pid text COLLATE "C" PRIMARY KEY);
-    CREATE UNLOGGED TABLE person_data.segment_seen_0 (service_pid text NOT NULL)`);
+  await world.rows(`CREATE UNLOGGED TABLE person_data_state.push_wanted_0 (service_pid text COLLATE "C" PRIMARY KEY);
+    CREATE UNLOGGED TABLE person_data_state.segment_seen_0 (service_pid text NOT NULL)`);
   for (const table of ["push_wanted_0", "segment_seen_0"]) {
-    await world.rows(`INSERT INTO person_data.${table} SELECT pid FROM crm.vip`);
+    await world.rows(`INSERT INTO person_data_state.${table} SELECT pid FROM crm.vip`);
   }
   expect(await tracesAnywhere(world, pid)).toContain(`segment_seen_0: ${pid}`);
   await eraseFromSegments(world, pid);

@@ -27,7 +27,7 @@ const sentIn = (world: World) =>
   );
 const counted = (world: World, period: string) =>
   world.value(
-    `SELECT records_reserved FROM person_data_ops.budget_use WHERE budget = 'enrich' AND period = '${period}'`,
+    `SELECT records_reserved FROM person_data_state.budget_use WHERE budget = 'enrich' AND period = '${period}'`,
   );
 
 describe("a budget", () => {
@@ -134,7 +134,7 @@ describe("a budget", () => {
     const second = jobOf(await world.run({ yes: true }), "enrich_customers");
     expect(second.records_sent).toBeGreaterThan(0);
     expect(second.possibly_billed_twice).toBe(second.records_sent);
-    expect(await world.value("SELECT count(*) FROM person_data.call_in_doubt")).toBe("0");
+    expect(await world.value("SELECT count(*) FROM person_data_state.call_in_doubt")).toBe("0");
   });
 });
 

@@ -194,7 +194,7 @@ describe("a job that fails", () => {
 /** Records that count in the budget of enrich jobs today. */
 const counted = (world: World) =>
   world.value(
-    "SELECT records_reserved FROM person_data_ops.budget_use WHERE budget = 'enrich' AND period = 'day'",
+    "SELECT records_reserved FROM person_data_state.budget_use WHERE budget = 'enrich' AND period = 'day'",
   );
 
 describe("a limit of the service", () => {
@@ -219,7 +219,7 @@ describe("a limit of the service", () => {
       const rest = jobOf(await world.run(), "enrich_customers");
       expect(rest.status).toBe("succeeded");
       expect(rest.records_sent + job.records_sent).toBe(
-        Number(await world.value("SELECT count(DISTINCT sent_hash) FROM person_data.lookup_state")),
+        Number(await world.value("SELECT count(DISTINCT sent_hash) FROM person_data_state.lookup_state")),
       );
       expect((await ledgerOf(world)).contents.billed_more_than_once).toBe(0);
     },
@@ -300,7 +300,7 @@ describe("a warehouse that fails while answers come in", () => {
     await world.rows("ALTER TABLE person_data.elsewhere RENAME TO person_phone");
     expect(jobOf(await world.run(), "enrich_customers").status).toBe("succeeded");
     expect(await world.value("SELECT count(*) FROM person_data.enrichment")).toBe(
-      await world.value("SELECT count(*) FROM person_data.lookup_state WHERE outcome <> 'rejected'"),
+      await world.value("SELECT count(*) FROM person_data_state.lookup_state WHERE outcome <> 'rejected'"),
     );
   });
 });

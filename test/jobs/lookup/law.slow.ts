@@ -88,7 +88,7 @@ async function expectTrueCoverage(
   const [states] = await world.rows(`SELECT count(*) FILTER (WHERE outcome = 'matched') AS matched,
       count(*) FILTER (WHERE outcome = 'unmatched') AS unmatched, count(*) FILTER (WHERE outcome = 'rejected') AS rejected,
       count(*) FILTER (WHERE outcome <> 'rejected') AS answered
-    FROM person_data.lookup_state WHERE job = '${job}' AND (job <> 'validate_customers'
+    FROM person_data_state.lookup_state WHERE job = '${job}' AND (job <> 'validate_customers'
       OR source_key IN (SELECT email FROM crm.customers UNION SELECT work_email FROM crm.customers))`);
   const sum = { matched: 0, unmatched: 0, rejected: 0, answered: 0 };
   for (const coverage of known) for (const name of OUTCOMES) sum[name] += coverage[name];

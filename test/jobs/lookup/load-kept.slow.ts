@@ -45,9 +45,11 @@ async function contentOf(world: World, table: string): Promise<unknown> {
   const own = "_synced_at|_record_synced_at|_run_id|call_id|api_request_id|_at$|valid_from|group_answered_at";
   const columns = await world.value(
     `SELECT string_agg(quote_ident(column_name), ', ' ORDER BY ordinal_position) FROM information_schema.columns
-     WHERE table_schema = 'person_data' AND table_name = '${table}' AND column_name !~ '${own}'`,
+     WHERE table_schema LIKE 'person_data%' AND table_name = '${table}' AND column_name !~ '${own}'`,
   );
-  return world.rows(`SELECT ${columns} FROM person_data.${table} ORDER BY 1, 2, 3`);
+  return world.rows(
+    `SELECT ${columns} FROM ${table === "lookup_state" ? "person_data_state" : "person_data"}.${table} ORDER BY 1, 2, 3`,
+  );
 }
 
 /** The sandbox's own controls answer so. */
@@ -88,7 +90,7 @@ describe("answers that an earlier run received and could not load", () => {
     const loaded = await world.value("SELECT count(*) FROM person_data.enrichment WHERE _run_id = 'first'");
     expect(Number(loaded)).toBe(remainingBefore - Number(first?.["records_remaining"]));
     expect(
-      await world.value(`SELECT count(*) FROM person_data.lookup_state AS s JOIN person_data_ops.api_call AS c
+      await world.value(`SELECT count(*) FROM person_data_state.lookup_state AS s JOIN person_data_ops.api_call AS c
         USING (call_id) WHERE s._run_id <> c.run_id`),
     ).toBe("0");
 
@@ -106,7 +108,7 @@ describe("answers that an earlier run received and could not load", () => {
       jobs: enrich(", return_fields: [age, phones], refresh_after: 30d"),
     });
     expect(kept).toHaveLength(1);
-    const hash = await world.value("SELECT parameters_hash FROM person_data_ops.job_parameters");
+    const hash = await world.value("SELECT parameters_hash FROM person_data_state.job_parameters");
     // The job is gone: its answers stay, and are told of.
     world.configure(configOf("\n  resolve_customers: { type: resolve, input: customers }"));
     await world.run();
@@ -120,7 +122,7 @@ describe("answers that an earlier run received and could not load", () => {
     const report = await world.run({ runId: "second" });
     expect(await filesOf(world)).toEqual([]);
     const state = await world.rows(`SELECT DISTINCT parameters_hash, _run_id, call_id IS NOT NULL AS answered
-      FROM person_data.lookup_state WHERE job = 'enrich_customers' AND outcome <> 'rejected'`);
+      FROM person_data_state.lookup_state WHERE job = 'enrich_customers' AND outcome <> 'rejected'`);
     expect(state).toEqual([{ parameters_hash: hash, _run_id: "first", answered: "t" }]);
     // What wasn't asked for isn't known; so it isn't stored as none.
     expect(await world.value("SELECT count(*) FROM person_data.person_phone")).not.toBe("0");
@@ -169,7 +171,7 @@ describe("answers that an earlier run received and could not load", () => {
       { run_id: "first", possibly_billed: "t", unread: "t", calls: "1" },
     ]);
     expect(
-      await world.value("SELECT count(*) FROM person_data.lookup_state WHERE outcome <> 'rejected'"),
+      await world.value("SELECT count(*) FROM person_data_state.lookup_state WHERE outcome <> 'rejected'"),
     ).toBe(await world.value("SELECT count(*) FROM person_data.enrichment"));
     expect((await repeats(world)).received).toBeGreaterThan(50);
     expect((await repeats(world)).received).toBeLessThanOrEqual(1000);
@@ -193,7 +195,7 @@ describe("answers that an earlier run received and could not load", () => {
     const books = "SELECT * FROM person_data_ops.sync_run WHERE run_id = 'first'";
     const before = [
       await world.rows(books),
-      await world.rows("SELECT * FROM person_data.lookup_state ORDER BY 3"),
+      await world.rows("SELECT * FROM person_data_state.lookup_state ORDER BY 3"),
     ];
     await mkdir(dirname(file), { recursive: true });
     await rename(copy, file);
@@ -203,7 +205,7 @@ describe("answers that an earlier run received and could not load", () => {
     });
     expect([
       await world.rows(books),
-      await world.rows("SELECT * FROM person_data.lookup_state ORDER BY 3"),
+      await world.rows("SELECT * FROM person_data_state.lookup_state ORDER BY 3"),
     ]).toEqual(before);
     expect(await filesOf(world)).toEqual([]);
   });

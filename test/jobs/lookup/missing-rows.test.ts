@@ -10,9 +10,9 @@ test("on_missing: flag notes rows that left, after a complete pass only", async 
   await world.rows("DELETE FROM crm.customers WHERE id <= 5");
   await world.rows("UPDATE crm.customers SET city = 'Moved' WHERE id > 50");
   await world.run({ maxRecords: 2 });
-  expect(await world.value("SELECT count(*) FROM person_data.missing_input_row")).toBe("0");
+  expect(await world.value("SELECT count(*) FROM person_data_state.missing_input_row")).toBe("0");
   expect((await world.run()).status).toBe("succeeded");
-  expect(await world.value("SELECT count(*) FROM person_data.missing_input_row")).toBe("5");
+  expect(await world.value("SELECT count(*) FROM person_data_state.missing_input_row")).toBe("5");
   expect(
     await world.value("SELECT count(*) FROM person_data.enrichment WHERE source_key::int <= 5"),
   ).not.toBe("0");
@@ -29,28 +29,28 @@ test("on_missing: erase erases who left, but not who has another row, nor everyb
   const [one, two] = [await pidOf(1), await pidOf(2)];
   await world.rows("DELETE FROM crm.customers WHERE id <= 3");
   expect((await world.run()).status).toBe("succeeded");
-  expect(await world.value("SELECT count(*) FROM person_data.lookup_state WHERE source_key::int <= 3")).toBe(
-    "0",
-  );
+  expect(
+    await world.value("SELECT count(*) FROM person_data_state.lookup_state WHERE source_key::int <= 3"),
+  ).toBe("0");
   expect(await world.value(`SELECT count(*) FROM person_data.person WHERE service_pid = '${one}'`)).toBe("0");
   expect(await world.value(`SELECT count(*) FROM person_data.person WHERE service_pid = '${two}'`)).toBe(
     two === null ? "0" : "1",
   );
-  expect(await world.value("SELECT count(*) FROM person_data.missing_input_row")).toBe("0");
+  expect(await world.value("SELECT count(*) FROM person_data_state.missing_input_row")).toBe("0");
 
   for (const which of ["id > 30", "true"]) {
     await world.rows(`CREATE TABLE IF NOT EXISTS crm.saved AS SELECT * FROM crm.customers`);
     await world.rows(`DELETE FROM crm.customers WHERE ${which}`);
-    const before = await world.value("SELECT count(*) FROM person_data.lookup_state");
+    const before = await world.value("SELECT count(*) FROM person_data_state.lookup_state");
     const job = jobOf(await world.run({ yes: true }), "enrich_customers");
     expect([job.status, job.limited_by, job.error?.code]).toEqual([
       "limited",
       "missing_rows",
       "missing_rows",
     ]);
-    expect(await world.value("SELECT count(*) FROM person_data.lookup_state")).toBe(before);
+    expect(await world.value("SELECT count(*) FROM person_data_state.lookup_state")).toBe(before);
   }
   await world.rows("INSERT INTO crm.customers SELECT * FROM crm.saved");
   expect((await world.run()).status).toBe("succeeded");
-  expect(await world.value("SELECT count(*) FROM person_data.missing_input_row")).toBe("0");
+  expect(await world.value("SELECT count(*) FROM person_data_state.missing_input_row")).toBe("0");
 });

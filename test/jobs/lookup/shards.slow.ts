@@ -119,7 +119,7 @@ const respond: Responder = ({ address, json }) => {
 async function contents(): Promise<Readonly<Record<string, unknown>>> {
   const queries = {
     state:
-      "SELECT job, source_key, encode(sent_hash, 'hex'), outcome, sent_service_pid FROM person_data.lookup_state",
+      "SELECT job, source_key, encode(sent_hash, 'hex'), outcome, sent_service_pid FROM person_data_state.lookup_state",
     open: "SELECT job, source_key, code FROM person_data.reject WHERE resolved_at IS NULL",
     emails: "SELECT source_key, position, email_address FROM person_data.input_email",
     resolution: "SELECT job, source_key, service_pid FROM person_data.resolution",

@@ -354,7 +354,7 @@ test.each(["append", "mirror"])(
       const [table] = await world.rows(
         "SELECT tablename FROM pg_tables WHERE tablename LIKE 'push_wanted_%'",
       );
-      await world.rows(`TRUNCATE person_data.${table?.["tablename"]}`);
+      await world.rows(`TRUNCATE person_data_state.${table?.["tablename"]}`);
     };
     const services = during(world, (opened) => ({
       // After the counts, and what `max_remove_ratio` makes of them.

@@ -104,7 +104,7 @@ export function describeAnswers(getPlace: GetPlace): void {
           place,
           `SELECT ${place.rowVersion} FROM person_data.resolution UNION ALL
           SELECT ${place.rowVersion} FROM person_data.match_history UNION ALL
-          SELECT ${place.rowVersion} FROM person_data.lookup_state ORDER BY 1`,
+          SELECT ${place.rowVersion} FROM person_data_state.lookup_state ORDER BY 1`,
         );
       const before = await tell();
       await runNight(place, resolveSpec({ resend: true }), () => ({ pid: "p-old" }), { at: day(1) });
@@ -137,7 +137,9 @@ export function describeAnswers(getPlace: GetPlace): void {
           _run_id: run.runId,
         },
       ]);
-      expect(await place.sql("SELECT outcome, attempts, call_id FROM person_data.lookup_state")).toEqual([
+      expect(
+        await place.sql("SELECT outcome, attempts, call_id FROM person_data_state.lookup_state"),
+      ).toEqual([
         {
           outcome: "matched",
           attempts: "1",
@@ -279,7 +281,7 @@ export function describeAnswers(getPlace: GetPlace): void {
       expect(
         await place.sql("SELECT email_validation_status, previous_status FROM person_data.email_validation"),
       ).toEqual([{ email_validation_status: "unknown", previous_status: "valid" }]);
-      expect(await valueOf(place, "SELECT count(*) FROM person_data.lookup_state")).toBe("2");
+      expect(await valueOf(place, "SELECT count(*) FROM person_data_state.lookup_state")).toBe("2");
     });
   });
 }

@@ -37,7 +37,7 @@ export function reservationOf(
 /** Every counter above zero, and whether the ledger adds up to the same. */
 export async function usedOf(place: Place): Promise<Readonly<Record<string, string | null>>> {
   const rows = await place.sql(`SELECT budget || ' ' || period AS name, sum(records_reserved) AS records
-    FROM person_data_ops.budget_use GROUP BY 1 ORDER BY 1`);
+    FROM person_data_state.budget_use GROUP BY 1 ORDER BY 1`);
   return Object.fromEntries(rows.map((row) => [row["name"], row["records"] ?? null]));
 }
 
@@ -136,7 +136,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       await holdShard(warehouse, { ...run, shard: "1/4" });
       await grantOf(place, 3, {}, { ...run, shard: "1/4" });
       expect(
-        await place.sql(`SELECT budget, period, records_reserved FROM person_data_ops.budget_use
+        await place.sql(`SELECT budget, period, records_reserved FROM person_data_state.budget_use
           WHERE period IN ('day', 'month') ORDER BY 1, 2`),
       ).toEqual([
         { budget: "enrich", period: "day", records_reserved: "13" },
@@ -199,12 +199,16 @@ export function describeBudgets(getPlace: GetPlace): void {
     test("of another day or month doesn't count in this one", async () => {
       const place = getPlace();
       await grantOf(place, 10, {});
-      await place.sql(`UPDATE person_data_ops.budget_use SET period_key = '2025-01-31' WHERE period = 'day'`);
+      await place.sql(
+        `UPDATE person_data_state.budget_use SET period_key = '2025-01-31' WHERE period = 'day'`,
+      );
       expect(await grantOf(place, 10, { perDay: 10, perMonth: 20 })).toEqual({
         granted: 10,
         limitedBy: null,
       });
-      await place.sql(`UPDATE person_data_ops.budget_use SET period_key = '2025-01' WHERE period = 'month'`);
+      await place.sql(
+        `UPDATE person_data_state.budget_use SET period_key = '2025-01' WHERE period = 'month'`,
+      );
       expect(await grantOf(place, 10, { perDay: 20, perMonth: 10 })).toEqual({
         granted: 10,
         limitedBy: null,
@@ -228,7 +232,7 @@ export function describeBudgets(getPlace: GetPlace): void {
         const { warehouse } = place;
         const call = reservationOf(10);
         await warehouse.reserveCall(run, call);
-        expect(await valueOf(place, "SELECT count(*) FROM person_data.call_in_doubt")).toBe("1");
+        expect(await valueOf(place, "SELECT count(*) FROM person_data_state.call_in_doubt")).toBe("1");
         const entry = callOf({ callId: call.callId, recordsSent: 10, ...outcome });
         // Told twice, as after a COMMIT whose reply was lost.
         for (let i = 0; i < 2; i++) await warehouse.recordAttempts(run, [entry], { requests: 1 });
@@ -237,7 +241,7 @@ export function describeBudgets(getPlace: GetPlace): void {
           "enrich month": used,
           "enrich_people run": used,
         });
-        expect(await valueOf(place, "SELECT count(*) FROM person_data.call_in_doubt")).toBe(inDoubt);
+        expect(await valueOf(place, "SELECT count(*) FROM person_data_state.call_in_doubt")).toBe(inDoubt);
         expect(
           await place.sql(`SELECT settled_at IS NOT NULL AS is_settled, possibly_billed, records_reserved
           FROM person_data_ops.api_call`),
@@ -281,7 +285,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       const call = reservationOf(1);
       await place.warehouse.reserveCall(run, call);
       await place.sql(`UPDATE person_data_ops.api_call SET reserved_at = '2025-01-31 23:59:59.999999+00';
-        UPDATE person_data_ops.budget_use SET period_key = CASE period WHEN 'day' THEN '2025-01-31' ELSE '2025-01' END
+        UPDATE person_data_state.budget_use SET period_key = CASE period WHEN 'day' THEN '2025-01-31' ELSE '2025-01' END
         WHERE period <> 'run'`);
       await grantOf(place, 4, {});
       await place.warehouse.recordAttempts(
@@ -291,7 +295,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       );
       expect(
         await place.sql(
-          `SELECT period, records_reserved FROM person_data_ops.budget_use ORDER BY period_key LIMIT 2`,
+          `SELECT period, records_reserved FROM person_data_state.budget_use ORDER BY period_key LIMIT 2`,
         ),
       ).toEqual([
         { period: "month", records_reserved: "0" },
@@ -395,7 +399,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       await warehouse.commitLookup(commitOf(warehouse, spec, next, replies, { call }));
       await selection.close();
       expect(
-        await columnOf(place, "SELECT encode(record_hashes, 'hex') FROM person_data.call_in_doubt"),
+        await columnOf(place, "SELECT encode(record_hashes, 'hex') FROM person_data_state.call_in_doubt"),
       ).toEqual([records[0]?.sentHash.slice(0, 16)]);
       expect(
         await columnOf(
@@ -424,7 +428,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       const call = callOf({ recordsSent: 3, possiblyBilledTwice: 2 });
       const replies = records.map((record) => [record, null] as const);
       await warehouse.commitLookup(commitOf(warehouse, spec, run, replies, { call }));
-      expect(await valueOf(place, "SELECT count(*) FROM person_data.call_in_doubt")).toBe("0");
+      expect(await valueOf(place, "SELECT count(*) FROM person_data_state.call_in_doubt")).toBe("0");
       expect(await usedOf(place)).toMatchObject({ "enrich day": "2" });
     });
   });

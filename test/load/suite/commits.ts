@@ -5,7 +5,8 @@ import type { Drift } from "../../../src/schemas/drift.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
 import { begin, callOf, commitOf, countersOf, endOf, matchAll, rejectOf, runNight, runOf } from "./nights.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
-import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+import { columnOf, type GetPlace, type Place, valueOf, schemaNames } from "./place.ts";
+import { schemaOf } from "../../../src/schemas/registry.ts";
 
 const spec = enrichSpec();
 
@@ -33,7 +34,7 @@ async function countRows(place: Place): Promise<Readonly<Record<string, string |
   const tables = ["person", "person_state", "enrichment", "match_history", "lookup_state", "reject"];
   const counts = tables.map(async (table) => [
     table,
-    await valueOf(place, `SELECT count(*) FROM person_data.${table}`),
+    await valueOf(place, `SELECT count(*) FROM ${schemaNames[schemaOf(table)]}.${table}`),
   ]);
   return Object.fromEntries(await Promise.all(counts));
 }
@@ -110,7 +111,7 @@ export function describeCommits(getPlace: GetPlace): void {
         await countRows(place),
         await place.sql(`SELECT ${version}, * FROM person_data.person ORDER BY service_pid`),
         await place.sql(`SELECT ${version}, * FROM person_data.enrichment ORDER BY source_key`),
-        await place.sql(`SELECT ${version}, * FROM person_data.lookup_state ORDER BY source_key`),
+        await place.sql(`SELECT ${version}, * FROM person_data_state.lookup_state ORDER BY source_key`),
         await place.sql("SELECT * FROM person_data_ops.schema_drift"),
         await place.sql("SELECT requests, records_sent, rows_written FROM person_data_ops.sync_run"),
       ];
@@ -139,7 +140,10 @@ export function describeCommits(getPlace: GetPlace): void {
         ledger: [...first.ledger, ...second.ledger],
         answers: [...first.answers, ...second.answers],
       });
-      expect(await columnOf(place, "SELECT attempts FROM person_data.lookup_state")).toEqual(["1", "1"]);
+      expect(await columnOf(place, "SELECT attempts FROM person_data_state.lookup_state")).toEqual([
+        "1",
+        "1",
+      ]);
       expect(await columnOf(place, "SELECT service_pid FROM person_data.enrichment ORDER BY 1")).toEqual([
         "p-1",
         "p-other",
@@ -306,9 +310,9 @@ export function describeCommits(getPlace: GetPlace): void {
         },
       ]);
       expect(
-        await place.sql("SELECT source_key FROM person_data.lookup_state WHERE outcome = 'rejected'"),
+        await place.sql("SELECT source_key FROM person_data_state.lookup_state WHERE outcome = 'rejected'"),
       ).toEqual([{ source_key: "key 4" }]);
-      expect(await valueOf(place, "SELECT count(*) FROM person_data.lookup_state")).toBe("9");
+      expect(await valueOf(place, "SELECT count(*) FROM person_data_state.lookup_state")).toBe("9");
       expect(
         await place.sql(
           "SELECT records_sent, records_matched, records_rejected, requests, rows_written FROM person_data_ops.sync_run",

@@ -105,7 +105,9 @@ export function describeEqualRecords(getPlace: GetPlace): void {
           service_pid: "p-9",
         })),
       );
-      expect(await columnOf(place, "SELECT DISTINCT due_at FROM person_data.lookup_state")).toHaveLength(1);
+      expect(
+        await columnOf(place, "SELECT DISTINCT due_at FROM person_data_state.lookup_state"),
+      ).toHaveLength(1);
       expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 3, unchanged: 3 });
     });
 

@@ -15,9 +15,7 @@ import {
 } from "./nights.ts";
 import { addPeople, enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
 import { commitPersons, looseRecord, wholePerson } from "./person-updates.ts";
-import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
-
-const schemas = { data: "person_data", ops: "person_data_ops" };
+import { columnOf, type GetPlace, type Place, schemaNames, valueOf } from "./place.ts";
 
 /** Tables in which one of the texts stands, but for the tombstones, which are left on purpose. */
 export async function findTraces(
@@ -25,9 +23,11 @@ export async function findTraces(
   texts: readonly string[],
 ): Promise<readonly string[]> {
   const found: string[] = [];
-  for (const { name, room, people } of tables) {
+  for (const { name, schema, people } of tables) {
     if (people === "kept") continue;
-    const rows = JSON.stringify(await place.sql(`SELECT * FROM ${schemas[room]}.${name}`)).toLowerCase();
+    const rows = JSON.stringify(
+      await place.sql(`SELECT * FROM ${schemaNames[schema]}.${name}`),
+    ).toLowerCase();
     for (const text of texts) if (rows.includes(text.toLowerCase())) found.push(`${name}: ${text}`);
   }
   return found;

@@ -98,7 +98,7 @@ export function describeFeeds(getPlace: GetPlace): void {
         ),
       ).toBe(before);
       expect(await valueOf(place, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("4");
-      expect(await columnOf(place, "SELECT table_name FROM person_data_ops.table_load")).toEqual([
+      expect(await columnOf(place, "SELECT table_name FROM person_data_state.table_load")).toEqual([
         "person_pid_alias",
       ]);
     });

@@ -88,7 +88,7 @@ async function applyEdits(
   for (const k of plan.expired) {
     const row = known.get(k);
     if (!row || row.outcome === "rejected") continue;
-    await place.sql("UPDATE person_data.lookup_state SET due_at = '2001-01-01' WHERE source_key = $1", [
+    await place.sql("UPDATE person_data_state.lookup_state SET due_at = '2001-01-01' WHERE source_key = $1", [
       String(k),
     ]);
     row.expired = true;
@@ -174,8 +174,8 @@ async function compareStored(
   place: Place,
   known: ReadonlyMap<number, KnownRow>,
 ): Promise<readonly Comparison[]> {
-  const keyed = async (columns: string, rest: string) =>
-    (await place.sql(`SELECT source_key, ${columns} AS value FROM person_data.${rest}`))
+  const keyed = async (columns: string, rest: string, schema = "person_data") =>
+    (await place.sql(`SELECT source_key, ${columns} AS value FROM ${schema}.${rest}`))
       .map((row) => `${row["source_key"]}: ${row["value"]}`)
       .toSorted();
   const rows = [...known];
@@ -185,7 +185,10 @@ async function compareStored(
   );
   const isAnswered = `source_key IN (${["''", ...answered.map(([k]) => `'${k}'`)].join(", ")})`;
   return [
-    [await keyed("outcome", "lookup_state"), rows.map(([k, row]) => `${k}: ${row.outcome}`).toSorted()],
+    [
+      await keyed("outcome", "lookup_state", "person_data_state"),
+      rows.map(([k, row]) => `${k}: ${row.outcome}`).toSorted(),
+    ],
     [await keyed("service_pid", `enrichment WHERE ${isAnswered}`), pids.toSorted()],
     [await keyed("service_pid", `match_history WHERE valid_to IS NULL AND ${isAnswered}`), pids.toSorted()],
     [

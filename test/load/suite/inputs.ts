@@ -150,8 +150,8 @@ export function describeInputs(getPlace: GetPlace): void {
       await place.warehouse.planLookup(enrichSpec());
       await place.warehouse.planLookup(validateSpec());
       expect(await columnOf(place, "SELECT code FROM person_data.reject")).toEqual([]);
-      expect(await columnOf(place, "SELECT outcome FROM person_data.lookup_state")).toEqual([]);
-      expect(await columnOf(place, "SELECT job FROM person_data_ops.job_parameters")).toEqual([]);
+      expect(await columnOf(place, "SELECT outcome FROM person_data_state.lookup_state")).toEqual([]);
+      expect(await columnOf(place, "SELECT job FROM person_data_state.job_parameters")).toEqual([]);
     });
   });
 

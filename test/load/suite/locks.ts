@@ -8,7 +8,7 @@ import { tables } from "../../../src/schemas/registry.ts";
 import { callOf, commitOf, countersOf, runOf, tester } from "./nights.ts";
 import { enrichSpec, makePeople, people } from "./people.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
-import { columnOf, type GetPlace, type Place } from "./place.ts";
+import { columnOf, type GetPlace, type Place, schemaNames } from "./place.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
 
@@ -35,12 +35,11 @@ async function holdersOf({ warehouse }: Place): Promise<readonly LockHolder[]> {
 
 /** All that stands in our tables but the locks themselves, and the tables that are there. */
 async function everything(place: Place): Promise<Readonly<Record<string, unknown>>> {
-  const schemas = { data: "person_data", ops: "person_data_ops" };
   await place.prefetch?.();
   const contents: Record<string, unknown> = {};
   for (const table of tables.filter(({ name }) => name !== "job_lock")) {
     contents[table.name] = await place.sql(
-      `SELECT * FROM ${schemas[table.room]}.${table.name} AS t ORDER BY t`,
+      `SELECT * FROM ${schemaNames[table.schema]}.${table.name} AS t ORDER BY t`,
     );
   }
   return { ...contents, tables: await place.tableNames() };

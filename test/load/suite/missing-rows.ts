@@ -24,14 +24,14 @@ export function describeMissingRows(getPlace: GetPlace): void {
       expect(await noteMissing(place, enrichSpec())).toEqual({ inputRows: 3, known: 3, missing: 0 });
       await place.sql("DELETE FROM crm.people WHERE id IN ('2', '3')");
       expect(await noteMissing(place, enrichSpec())).toEqual({ inputRows: 1, known: 3, missing: 2 });
-      const noted = await place.sql("SELECT * FROM person_data.missing_input_row ORDER BY source_key");
+      const noted = await place.sql("SELECT * FROM person_data_state.missing_input_row ORDER BY source_key");
       expect(noted).toMatchObject([
         { source: "people", source_key: "2" },
         { source: "people", source_key: "3" },
       ]);
       await place.sql("INSERT INTO crm.people (id, email) VALUES ('3', 'cid@example.com')");
       expect(await noteMissing(place, enrichSpec())).toEqual({ inputRows: 2, known: 3, missing: 1 });
-      expect(await place.sql("SELECT * FROM person_data.missing_input_row")).toEqual(noted.slice(0, 1));
+      expect(await place.sql("SELECT * FROM person_data_state.missing_input_row")).toEqual(noted.slice(0, 1));
       expect(await place.warehouse.readMissingRows("people", 10)).toEqual(["2"]);
     });
 
@@ -45,7 +45,7 @@ export function describeMissingRows(getPlace: GetPlace): void {
       await place.sql("DELETE FROM crm.people");
       expect(await noteMissing(place, validateSpec())).toEqual({ inputRows: 0, known: 2, missing: 2 });
       expect(
-        await columnOf(place, "SELECT source_key FROM person_data.missing_input_row ORDER BY 1"),
+        await columnOf(place, "SELECT source_key FROM person_data_state.missing_input_row ORDER BY 1"),
       ).toEqual(["1", "2"]);
     });
   });

@@ -129,9 +129,9 @@ export function describePersons(getPlace: GetPlace): void {
       const { run } = await runNight(place, enrichSpec({ resend: true }), matchAnn, { at: SECOND });
       expect(differing(before, await tellChanges(place))).toEqual([]);
       expect(await tuples()).toEqual(tuplesBefore);
-      expect(await place.sql("SELECT answered_at, attempts, _run_id FROM person_data.lookup_state")).toEqual([
-        { answered_at: "2026-11-02 00:00:00.000001+00", attempts: "2", _run_id: run.runId },
-      ]);
+      expect(
+        await place.sql("SELECT answered_at, attempts, _run_id FROM person_data_state.lookup_state"),
+      ).toEqual([{ answered_at: "2026-11-02 00:00:00.000001+00", attempts: "2", _run_id: run.runId }]);
       expect(await columnOf(place, "SELECT request_completed_at FROM person_data.enrichment")).toEqual([
         "2026-11-02 00:00:00.000001+00",
       ]);

@@ -5,14 +5,14 @@ import { holdJobs, noteHeld } from "./nights.ts";
 /** A row as the database shows it: every value as text (booleans `true` and `false`), or null. */
 export type TextRow = Readonly<Record<string, string | null>>;
 
-/** A migrated warehouse under test with the schemas `person_data` and `person_data_ops`, and plain SQL on it. */
+/** A migrated warehouse under test with the default schemas, and plain SQL on it. */
 export interface Place {
   readonly warehouse: Warehouse;
   /** Runs a statement of the test's own; the session's time zone is UTC. */
   sql(text: string, params?: readonly unknown[]): Promise<readonly TextRow[]>;
-  /** Names of all tables in `person_data`, those that live only for a while included. */
+  /** Names of all tables in the state schema, including work tables. */
   tableNames(): Promise<readonly string[]>;
-  /** Rows of a table in `person_data`, whether it is declared or not, as text. */
+  /** Rows of a table in the state schema, declared or not, as text. */
   rowsText(table: string): Promise<string>;
   /** Expression over any row of ours that differs once the row was written anew, even with the values that it had. */
   readonly rowVersion: string;
@@ -34,11 +34,12 @@ export interface Place {
 /** Gives each test the place that its suite opened. */
 export type GetPlace = () => Place;
 
-const schemas = { data: "person_data", ops: "person_data_ops" };
+/** Schemas of a warehouse under test. */
+export const schemaNames = { data: "person_data", ops: "person_data_ops", state: "person_data_state" };
 
 /** Empties every table of ours, gives the test an empty schema `crm` for its inputs, and holds its jobs. */
 export async function clear(place: Place): Promise<void> {
-  const deletes = tables.map((table) => `DELETE FROM ${schemas[table.room]}.${table.name} WHERE true`);
+  const deletes = tables.map((table) => `DELETE FROM ${schemaNames[table.schema]}.${table.name} WHERE true`);
   await place.sql([...deletes, "DROP SCHEMA IF EXISTS crm CASCADE", "CREATE SCHEMA crm"].join("; "));
   await place.reset?.();
   if (place.locksBySql) await writeLocks(place);
@@ -59,7 +60,7 @@ export async function columnOf(place: Place, text: string): Promise<readonly (st
 /** What {@link holdJobs} leaves behind. */
 async function writeLocks(place: Place): Promise<void> {
   await place.sql(
-    `INSERT INTO person_data_ops.job_lock (job, shard, epoch, owner_token, run_id, host, pid, acquired_at, heartbeat_at,
+    `INSERT INTO person_data_state.job_lock (job, shard, epoch, owner_token, run_id, host, pid, acquired_at, heartbeat_at,
       expires_at, _synced_at)
     SELECT job, '0/1', 1, '', 'suite', 'test', 1, now(), now(), now() + interval '1 hour', now()
     FROM unnest($1::text[]) AS u(job)`,

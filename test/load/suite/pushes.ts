@@ -40,7 +40,7 @@ async function setVips(place: Place, pids: readonly (string | null)[]): Promise<
 }
 
 const members = `SELECT service_pid || ' ' || state || CASE WHEN is_own THEN ' own' ELSE '' END
-  FROM person_data.segment_push_member ORDER BY service_pid`;
+  FROM person_data_state.segment_push_member ORDER BY service_pid`;
 
 const said = { invalid: [], own: null, apiRequestId: null, rejectMessage: "Nobody." };
 

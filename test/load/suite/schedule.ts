@@ -82,7 +82,7 @@ export function describeSchedule(getPlace: GetPlace): void {
       await warehouse.claimSlots(claims, scheduler("dead"), LONG_MS);
       expect(await warehouse.claimSlots(claims, scheduler("two"), LONG_MS)).toEqual([]);
       await place.sql(
-        "UPDATE person_data_ops.schedule_slot SET expires_at = claimed_at WHERE owner = 'dead'",
+        "UPDATE person_data_state.schedule_slot SET expires_at = claimed_at WHERE owner = 'dead'",
       );
       const again = [claimOf("resolve", 21), claimOf("enrich", 22)];
       expect(await warehouse.claimSlots(again, scheduler("two"), LONG_MS)).toHaveLength(2);
@@ -91,7 +91,7 @@ export function describeSchedule(getPlace: GetPlace): void {
       expect(
         await columnOf(
           place,
-          "SELECT concat(job, ' ', slot, ' ', status, ' ', owner) FROM person_data_ops.schedule_slot ORDER BY 1",
+          "SELECT concat(job, ' ', slot, ' ', status, ' ', owner) FROM person_data_state.schedule_slot ORDER BY 1",
         ),
       ).toEqual([
         "enrich 2026-11-21T01:15 UTC missed dead",

@@ -172,7 +172,7 @@ export function describeSelection(getPlace: GetPlace): void {
       const place = getPlace();
       await makePeople(place, [ann]);
       await runNight(place, enrichSpec(), matchAll, { at: LONG_AGO });
-      expect(await columnOf(place, "SELECT due_at FROM person_data.lookup_state")).toEqual([null]);
+      expect(await columnOf(place, "SELECT due_at FROM person_data_state.lookup_state")).toEqual([null]);
       expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 1, unchanged: 1 });
     });
 
@@ -201,7 +201,7 @@ export function describeSelection(getPlace: GetPlace): void {
       const days = (
         await columnOf(
           place,
-          `SELECT (extract(epoch FROM due_at) - extract(epoch FROM answered_at)) / 86400 FROM person_data.lookup_state`,
+          `SELECT (extract(epoch FROM due_at) - extract(epoch FROM answered_at)) / 86400 FROM person_data_state.lookup_state`,
         )
       ).map(Number);
       expect(days).toHaveLength(40);
@@ -212,7 +212,7 @@ export function describeSelection(getPlace: GetPlace): void {
 
       await runNight(place, refreshed, matchAll, { at: FAR_AHEAD });
       expect(
-        await columnOf(place, "SELECT DISTINCT due_at - answered_at FROM person_data.lookup_state"),
+        await columnOf(place, "SELECT DISTINCT due_at - answered_at FROM person_data_state.lookup_state"),
       ).toEqual(["100 days"]);
     });
 
@@ -249,7 +249,8 @@ export function describeSelection(getPlace: GetPlace): void {
     test("a changed refresh_after keeps the spread of first answers, to the second", async () => {
       const place = getPlace();
       await makePeople(place, [ann, bob]);
-      const due = "SELECT date_trunc('second', due_at) FROM person_data.lookup_state ORDER BY source_key";
+      const due =
+        "SELECT date_trunc('second', due_at) FROM person_data_state.lookup_state ORDER BY source_key";
       await runNight(place, enrichSpec({ refreshAfterMs: 200 * DAY_MS }), matchAll, { at: FAR_AHEAD });
       const bought = await columnOf(place, due);
       await runNight(place, enrichSpec({ refreshAfterMs: 50 * DAY_MS }));
@@ -262,7 +263,7 @@ export function describeSelection(getPlace: GetPlace): void {
       const place = getPlace();
       await makePeople(place, [ann]);
       await runNight(place, refreshed, () => ({ code: "unprocessable_entity" }), { at: LONG_AGO });
-      expect(await valueOf(place, "SELECT due_at FROM person_data.lookup_state")).toBe(null);
+      expect(await valueOf(place, "SELECT due_at FROM person_data_state.lookup_state")).toBe(null);
       expect(gist((await runNight(place, refreshed)).counts)).toEqual({ read: 1, unchanged: 1 });
     });
   });

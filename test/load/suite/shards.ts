@@ -195,7 +195,7 @@ export function describeShards(getPlace: GetPlace): void {
         const { counts } = await runNight(place, shardOf(other, i, 2), matchAll);
         expect(counts.parametersChanged).toBe(1);
       }
-      expect(await columnOf(place, "SELECT parameters_hash FROM person_data_ops.job_parameters")).toEqual([
+      expect(await columnOf(place, "SELECT parameters_hash FROM person_data_state.job_parameters")).toEqual([
         "bought with these",
       ]);
     });
@@ -256,7 +256,7 @@ export function describeShards(getPlace: GetPlace): void {
       const fresh = () =>
         valueOf(
           place,
-          "SELECT min(last_success_at) FROM person_data_ops.table_load WHERE table_name = 'person'",
+          "SELECT min(last_success_at) FROM person_data_state.table_load WHERE table_name = 'person'",
         );
       await end(place, 1, 2, "failed");
       await end(place, 0, 2, "succeeded");

@@ -70,7 +70,7 @@ export function describeValidEmails(getPlace: GetPlace): void {
       await runNight(place, validate, byStatus);
       expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
       await place.sql(
-        "UPDATE person_data.lookup_state SET due_at = '2020-01-01' WHERE job = 'enrich_people'",
+        "UPDATE person_data_state.lookup_state SET due_at = '2020-01-01' WHERE job = 'enrich_people'",
       );
       const { sent, counts } = await runNight(place, spec, matchAll, { at: "2100-01-02T00:00:00+00:00" });
       expect(sent).toEqual({ 1: { first_name: "Ann" } });

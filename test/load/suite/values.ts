@@ -106,8 +106,8 @@ export function describeValues(getPlace: GetPlace): void {
       const tell = async () => [
         ...(await columnOf(place, "SELECT request_completed_at FROM person_data.enrichment")),
         ...(await columnOf(place, "SELECT valid_from FROM person_data.match_history")),
-        ...(await columnOf(place, "SELECT answered_at FROM person_data.lookup_state")),
-        ...(await columnOf(place, "SELECT answered_at FROM person_data.person_state")),
+        ...(await columnOf(place, "SELECT answered_at FROM person_data_state.lookup_state")),
+        ...(await columnOf(place, "SELECT answered_at FROM person_data_state.person_state")),
       ];
       await commitPersons(place, [wholePerson("p-1")], { answeredAt, keys: ["1"] });
       expect(await tell()).toEqual([stored, stored, stored, stored]);
@@ -116,7 +116,9 @@ export function describeValues(getPlace: GetPlace): void {
         answeredAt,
         spec: enrichSpec({ job: "another" }),
       });
-      expect(await columnOf(place, "SELECT answered_at FROM person_data.person_state")).toEqual([stored]);
+      expect(await columnOf(place, "SELECT answered_at FROM person_data_state.person_state")).toEqual([
+        stored,
+      ]);
     });
 
     test("days are days, and zone-less times stay zone-less", async () => {

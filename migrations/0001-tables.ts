@@ -1,0 +1,30 @@
+import { createPublication } from "./publication.ts";
+import { createTable } from "../src/load/db/ddl.ts";
+import { quoteIdentifier, type SchemaNames, tableText } from "../src/load/db/names.ts";
+import { tables } from "../src/schemas/registry.ts";
+
+/** Percentage of a page that inserts fill: the rest keeps frequent updates of a row on its page. */
+const fillFactors: Readonly<Record<string, number>> = {
+  resolution: 85,
+  enrichment: 85,
+  lookup_state: 85,
+  person_state: 85,
+  segment_push_member: 85,
+  job_lock: 50,
+  budget_use: 10,
+};
+
+/** Creates the declared tables and their indexes. */
+export function createTables(names: SchemaNames): readonly string[] {
+  const at = (name: string) => tableText(names, name);
+  return [
+    ...tables.map((table) => createTable(table, names, fillFactors[table.name])),
+    `CREATE INDEX reject_open ON ${at("reject")} (job, source, source_key) WHERE resolved_at IS NULL`,
+    `CREATE INDEX sync_run_by_job ON ${at("sync_run")} (job, started_at)`,
+    `CREATE INDEX api_call_by_time ON ${at("api_call")} (reserved_at)`,
+    `CREATE INDEX schedule_slot_by_time ON ${at("schedule_slot")} (job, due_at)`,
+    `CREATE INDEX erasure_subject_by_hash ON ${at("erasure_subject")} (subject_hash)`,
+    `INSERT INTO ${at("erasure_epoch")} (name, epoch, _synced_at, _run_id) VALUES ('erasure', 0, now(), '')`,
+    ...createPublication(quoteIdentifier(names.state), quoteIdentifier(names.ops)),
+  ];
+}

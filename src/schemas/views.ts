@@ -1,0 +1,116 @@
+import { column } from "./table.ts";
+import type { Dialect, View } from "./view.ts";
+
+/** Best present match of each input row. */
+const identityLink: View = {
+  name: "identity_link",
+  schema: "data",
+  doc: "Best present match of each input row: the highest score, then the newest match, then the first job by name.",
+  columns: [
+    column("source", "text", "none", "Input of the configuration."),
+    column("source_key", "text", "direct", "The input row's key as canonical text."),
+    column("service_pid", "text", "direct", "PID of the match."),
+    column("job", "text", "none", "Job that found the match."),
+    column("match_score", "numeric", "none", "Score of the match."),
+    column("matched_at", "timestamptz", "none", "When the row was last matched."),
+  ],
+  reads: ["resolution", "enrichment"],
+  select: (_, ref) => `SELECT source, source_key, service_pid, job, match_score, matched_at
+FROM (
+  SELECT *, row_number() OVER (PARTITION BY source, source_key ORDER BY match_score DESC NULLS LAST, matched_at DESC, job) AS place
+  FROM (
+    SELECT source, source_key, service_pid, job, match_score, last_matched_at AS matched_at
+    FROM ${ref("resolution")} WHERE is_match AND service_pid IS NOT NULL
+    UNION ALL
+    SELECT source, source_key, service_pid, job, match_score, last_matched_at AS matched_at
+    FROM ${ref("enrichment")} WHERE is_match AND service_pid IS NOT NULL) AS m) AS ranked
+WHERE place = 1`,
+};
+
+/** When each table was last loaded; in a destination a table of that name stands for it. */
+const tableFreshness: View = {
+  name: "table_freshness",
+  schema: "ops",
+  doc: "When each table was last loaded and changed; read rows changed up to `safe_until` incrementally.",
+  columns: [
+    column("table_name", "text", "none", "The table."),
+    column("last_success_at", "timestamptz", "none", "End of the last run that succeeded."),
+    column("last_changed_at", "timestamptz", "none", "Last change of a row."),
+    column("safe_until", "timestamptz", "none", "Every row with an older `_synced_at` is committed."),
+  ],
+  reads: ["sync_run", "table_load"],
+  // Rows that a run has not committed yet have a `_synced_at` after its safe_until.
+  select: (
+    _,
+    ref,
+  ) => `SELECT table_name, max(last_success_at) AS last_success_at, max(last_changed_at) AS last_changed_at,
+  coalesce((SELECT min(r.safe_until) FROM ${ref("sync_run")} AS r
+    WHERE r.status = 'running' AND r._synced_at > now() - interval '1 day'), now()) AS safe_until
+FROM ${ref("table_load")} GROUP BY table_name`,
+};
+
+/** UTC day of an instant. */
+const utcDay = (dialect: Dialect, instant: string) =>
+  dialect === "bigquery" ? `date(${instant}, 'UTC')` : `CAST(${instant} AT TIME ZONE 'UTC' AS date)`;
+
+/** Path of an endpoint without the method and the leading slash. */
+const pathOf = (dialect: Dialect) =>
+  dialect === "bigquery"
+    ? "regexp_replace(endpoint, r'^[A-Z]+ /?', '')"
+    : "regexp_replace(endpoint, '^[A-Z]+ /?', '')";
+
+const countOf = (outcome: string) => `sum(CASE WHEN outcome = '${outcome}' THEN 1 ELSE 0 END)`;
+/** A sum of integers as an integer. */
+const whole = (dialect: Dialect, sum: string) => (dialect === "bigquery" ? sum : `CAST(${sum} AS bigint)`);
+
+/** Our ledger next to the usage that the service reports. */
+const usageReconciliation: View = {
+  name: "usage_reconciliation",
+  schema: "ops",
+  doc: "Calls in our ledger next to the usage that the service reports, by endpoint and UTC day; the service counts the whole organization.",
+  columns: [
+    column("endpoint", "text", "none", "Path without its leading slash, as the service reports it."),
+    column("day", "date", "none", "UTC day."),
+    column("ours", "integer", "none", "Our answered calls; null for days whose calls `retention` removed."),
+    column("reported", "integer", "none", "Requests reported by the service; null if it reported none."),
+    column("not_ours", "integer", "none", "`reported` minus `ours`."),
+    column("ours_records", "integer", "none", "Records in our answered calls."),
+    column("reported_records", "integer", "none", "Input records reported by the service."),
+    column("ours_in_doubt", "integer", "none", "Our calls without a known outcome."),
+    column("is_final", "boolean", "none", "True once the service no longer changes the day."),
+    column("ours_refused", "integer", "none", "Our calls that the service refused."),
+  ],
+  reads: ["api_call", "endpoint_usage_bucket", "warehouse_identity"],
+  select: (
+    dialect,
+    ref,
+  ) => `SELECT endpoint, day, CASE WHEN is_kept THEN coalesce(answered, 0) END AS ours, reported,
+  reported - CASE WHEN is_kept THEN coalesce(answered, 0) END AS not_ours,
+  CASE WHEN is_kept THEN coalesce(records, 0) END AS ours_records, reported_records,
+  CASE WHEN is_kept THEN coalesce(in_doubt, 0) END AS ours_in_doubt, is_final,
+  CASE WHEN is_kept THEN coalesce(refused, 0) END AS ours_refused
+FROM (
+  SELECT coalesce(o.endpoint, r.endpoint) AS endpoint, coalesce(o.day, r.day) AS day, o.answered, o.records, o.in_doubt, o.refused,
+    r.total_requests AS reported, r.num_input_records AS reported_records, r.is_final,
+    coalesce(coalesce(o.day, r.day) > (SELECT max(${utcDay(dialect, "ledger_from")}) FROM ${ref("warehouse_identity")}), true) AS is_kept
+  FROM (
+    SELECT endpoint, day, ${whole(dialect, countOf("answered"))} AS answered,
+      ${whole(dialect, "sum(CASE WHEN outcome = 'answered' THEN records_sent ELSE 0 END)")} AS records,
+      ${whole(dialect, countOf("in_doubt"))} AS in_doubt, ${whole(dialect, countOf("refused"))} AS refused
+    FROM (
+      SELECT ${pathOf(dialect)} AS endpoint, records_sent,
+        ${utcDay(dialect, "coalesce(request_completed_at, started_at)")} AS day,
+        CASE WHEN http_status = 200 THEN 'answered'
+          WHEN http_status IS NULL AND NOT coalesce(is_sent, possibly_billed) THEN 'not_sent'
+          WHEN http_status = 503 OR http_status BETWEEN 300 AND 499 AND http_status <> 408 THEN 'refused'
+          ELSE 'in_doubt' END AS outcome
+      FROM ${ref("api_call")}) AS c
+    GROUP BY endpoint, day) AS o
+  FULL JOIN (
+    SELECT endpoint, ${utcDay(dialect, "bucket_start")} AS day, total_requests, num_input_records, is_final
+    FROM ${ref("endpoint_usage_bucket")} WHERE bucketing_size = 'day' AND timezone = 'UTC') AS r
+  ON o.endpoint = r.endpoint AND o.day = r.day) AS both_sides`,
+};
+
+/** Every declared view; a view comes after those that it reads. */
+export const views: readonly View[] = [identityLink, tableFreshness, usageReconciliation];
