@@ -242,7 +242,7 @@ describe("migrations", () => {
       INSERT INTO person_data_ops.schema_migration VALUES ('0001-lookups', '2026-11-01T00:00:00.000Z')`);
     for (const attempt of [() => open(url).migrate(), () => open(url).isMigrated()]) {
       await expect(attempt()).rejects.toMatchObject({
-        code: "version_1_tables",
+        code: "warehouse_too_old",
         message:
           "The tables in person_data and person_data_ops were created by version 1, which cannot be upgraded.",
         problems: [

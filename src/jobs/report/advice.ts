@@ -57,6 +57,10 @@ export const adviceByCode = {
     means: "The warehouse was filled from another service than the configured one.",
     next: "Use the configuration that belongs to it; if the service only moved, `person-etl migrate --accept-service HOST`.",
   },
+  warehouse_too_old: {
+    means: "Version 1 created the warehouse's tables; they cannot be upgraded.",
+    next: "Choose new names for warehouse.schema, ops_schema and state_schema, or drop the old schemas.",
+  },
   no_right_to_create: {
     means: "The warehouse's role may not create the tables.",
     next: "Grant what the problems name, or let an administrator run what `person-etl migrate --print` shows.",

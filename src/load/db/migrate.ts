@@ -105,7 +105,7 @@ export async function isMigrated(pool: pg.Pool, names: SchemaNames): Promise<boo
 
 function versionOneError(names: SchemaNames): FixConfigurationError {
   return new FixConfigurationError(
-    "version_1_tables",
+    "warehouse_too_old",
     `The tables in ${names.data} and ${names.ops} were created by version 1, which cannot be upgraded.`,
     [
       {
