@@ -202,14 +202,14 @@ describe("a publication", () => {
   test("refuses to publish from a Postgres that was restored by one batch", async () => {
     await publishDestination(publication);
     const saved = await source.sql(
-      "SELECT claimed, claimed_id, confirmed, confirmed_id FROM person_data.destination",
+      "SELECT claimed, claimed_id, confirmed, confirmed_id FROM person_data_state.destination",
     );
     await source.sql(insertPerson, ["p1", "Lost"]);
     await publishDestination(publication);
-    await source.sql(`BEGIN; DELETE FROM person_data.person; DELETE FROM person_data.dirty_key; COMMIT`);
+    await source.sql(`BEGIN; DELETE FROM person_data.person; DELETE FROM person_data_state.dirty_key; COMMIT`);
     const { claimed, claimed_id: claimedId, confirmed, confirmed_id: confirmedId } = saved[0] ?? {};
     await source.sql(
-      "UPDATE person_data.destination SET claimed = $1, claimed_id = $2, confirmed = $3, confirmed_id = $4",
+      "UPDATE person_data_state.destination SET claimed = $1, claimed_id = $2, confirmed = $3, confirmed_id = $4",
       [claimed, claimedId, confirmed, confirmedId],
     );
     await source.sql(insertPerson, ["p2", "New"]);
@@ -292,7 +292,7 @@ describe("a publication", () => {
     await publishDestination(publication);
     const before = target.committed.length;
     await source.sql(
-      "UPDATE person_data.destination_table SET columns = 'fewer' WHERE table_name = 'person'",
+      "UPDATE person_data_state.destination_table SET columns = 'fewer' WHERE table_name = 'person'",
     );
     await publishDestination(publication);
     expect(target.committed.slice(before).map(({ tables }) => tables)).toEqual([
@@ -322,7 +322,7 @@ describe("a publication", () => {
     await source.sql(insertPerson, ["p2", "Bob"]);
     const [left] = await source.sql(
       `SELECT (SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'publish%') AS triggers,
-        (SELECT count(*) FROM person_data.dirty_key) AS keys, (SELECT count(*) FROM person_data_ops.publication) AS destinations`,
+        (SELECT count(*) FROM person_data_state.dirty_key) AS keys, (SELECT count(*) FROM person_data_ops.publication) AS destinations`,
     );
     expect(left).toEqual({ triggers: "0", keys: "0", destinations: "0" });
   });
