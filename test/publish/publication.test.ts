@@ -206,7 +206,9 @@ describe("a publication", () => {
     );
     await source.sql(insertPerson, ["p1", "Lost"]);
     await publishDestination(publication);
-    await source.sql(`BEGIN; DELETE FROM person_data.person; DELETE FROM person_data_state.dirty_key; COMMIT`);
+    await source.sql(
+      `BEGIN; DELETE FROM person_data.person; DELETE FROM person_data_state.dirty_key; COMMIT`,
+    );
     const { claimed, claimed_id: claimedId, confirmed, confirmed_id: confirmedId } = saved[0] ?? {};
     await source.sql(
       "UPDATE person_data_state.destination SET claimed = $1, claimed_id = $2, confirmed = $3, confirmed_id = $4",
