@@ -10,19 +10,48 @@ const MAX_ATTEMPTS = 6;
 /** For a chunk over a slow line. */
 const CHUNK_TIMEOUT_MS = 600_000;
 
+/** A load job under an id of our own. */
+interface LoadJob {
+  readonly jobReference: JobReference & { readonly projectId: string };
+  readonly configuration: object;
+}
+
 /** Uploads a file for a load job, which starts once all bytes have arrived; a broken upload resumes where it stopped. */
-export async function uploadFile(client: Client, job: object, path: string): Promise<JobReference> {
+export async function uploadFile(client: Client, job: LoadJob, path: string): Promise<JobReference> {
   const file = await open(path, "r");
   try {
     const { size } = await file.stat();
-    return await sendChunks(client, await startUpload(client, job, size), file, size);
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await sendChunks(client, await startUpload(client, job, size), file, size);
+      } catch (error) {
+        if (!isGone(error) || attempt === MAX_ATTEMPTS) throw error;
+        // An upload that was complete, or expired: its job shows which.
+        const started = await findJob(client, job.jobReference);
+        if (started !== null) return started;
+      }
+    }
   } finally {
     await file.close();
   }
 }
 
+function isGone(error: unknown): boolean {
+  return error instanceof BigQueryFailure && (error.status === 404 || error.status === 410);
+}
+
+async function findJob(client: Client, { jobId, location }: JobReference): Promise<JobReference | null> {
+  try {
+    await client.send({ method: "GET", path: `/jobs/${jobId}`, query: { location } });
+    return { jobId, ...(location === undefined ? {} : { location }) };
+  } catch (error) {
+    if (isGone(error)) return null;
+    throw error;
+  }
+}
+
 /** Address of a new upload. */
-async function startUpload(client: Client, job: object, size: number): Promise<string> {
+async function startUpload(client: Client, job: LoadJob, size: number): Promise<string> {
   return patiently(async () => {
     const response = await client.fetch(`${client.uploadUrl}?uploadType=resumable`, {
       method: "POST",

@@ -1,42 +1,119 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, request as send, type ServerResponse } from "node:http";
+import { setTimeout as delay } from "node:timers/promises";
 import { atEnd } from "../../cli/support/at-end.ts";
 
-/** When of a request something happens: before it is passed on, while it is worked on, once it is answered. */
+/** Moment of a request: before it is passed on, while it is worked on, once it is answered. */
 export type Moment = "before" | "during" | "after";
 
-/** A way to an emulator that knows what goes through it. */
+/** How BigQuery ends a job that it had accepted. */
+export interface JobFailure {
+  /** Of the ids of jobs that fail. */
+  readonly jobs: RegExp;
+  /** Number of jobs that fail before one succeeds. */
+  readonly times: number;
+  readonly reason: string;
+  readonly message: string;
+}
+
+/** A way to the emulator on which things go wrong. */
 export interface RequestDoor {
   readonly url: string;
   /** Method and path of every request so far. */
   readonly seen: readonly string[];
-  /** Does this once, at the request of this number (0 is the next one), of which the client hears no more. */
+  /** Ids of the jobs that failed. */
+  readonly failed: readonly string[];
+  /** Runs `action` at the request of this number (0 is the next one), to which the client gets no response. */
   interrupt(at: number, moment: Moment, action: () => void): void;
+  /** Breaks the connection at the next request that matches (method and path). */
+  break(request: RegExp, moment: Moment): void;
+  /** Lets jobs fail, one way at a time. */
+  failJobs(failure: JobFailure): void;
+  /** Milliseconds that each job takes longer. */
+  slowDown(latencyMs: number): void;
 }
 
 interface Interruption {
-  readonly index: number;
+  readonly isMeant: (text: string, index: number) => boolean;
   readonly moment: Moment;
   readonly action: () => void;
 }
 
-/** Opens a door to `target`. What is passed on is worked on to its end, even if the client is gone. */
+const STATUS: Readonly<Record<string, number>> = { backendError: 503, rateLimitExceeded: 403 };
+
+/** Opens a door to `target`. A request that is passed on is worked on to its end, even if the client is gone. */
 export async function openRequestDoor(target: string): Promise<RequestDoor> {
   const { hostname, port } = new URL(target);
   const seen: string[] = [];
+  const failed: string[] = [];
   let interruption: Interruption | null = null;
+  let failure: JobFailure | null = null;
+  let latencyMs = 0;
 
-  function pass(request: IncomingMessage, response: ServerResponse): void {
-    const index = seen.length;
-    seen.push(`${request.method} ${request.url}`);
-    const isMeant = interruption?.index === index;
+  /** True if this job is to fail; it is then remembered as failed. */
+  function fails(jobId: string): boolean {
+    if (failure === null || !failure.jobs.test(jobId) || failure.times === 0) return false;
+    failure = { ...failure, times: failure.times - 1 };
+    failed.push(jobId);
+    return true;
+  }
+
+  /** Answers for jobs that fail, which the emulator never sees; false if the request is for another one. */
+  function answerFailed(request: IncomingMessage, body: string, response: ServerResponse): boolean {
+    const { method, url = "" } = request;
+    const { pathname } = new URL(url, target);
+    const answer = (status: number, content: object, headers = {}) => {
+      response.writeHead(status, { "content-type": "application/json", ...headers });
+      response.end(JSON.stringify(content));
+      return true;
+    };
+    const error = { reason: failure?.reason, message: failure?.message };
+    const job = (jobId: string, state: string) => ({
+      jobReference: { jobId, location: "europe-west3" },
+      status: { state, ...(state === "DONE" ? { errorResult: error } : {}) },
+    });
+    const asked = /\/(jobs|queries)\/([^/]+)$/.exec(pathname);
+    if (method === "GET" && asked?.[2] !== undefined && failed.includes(asked[2])) {
+      if (asked[1] === "jobs") return answer(200, job(asked[2], "DONE"));
+      return answer(STATUS[error.reason ?? ""] ?? 400, {
+        error: { message: error.message, errors: [error] },
+      });
+    }
+    const uploaded = /^\/failing-upload\/(.+)$/.exec(pathname)?.[1];
+    if (uploaded !== undefined) return answer(200, job(uploaded, "RUNNING"));
+    if (method !== "POST") return false;
+    // Requests of ours: a job, or a query without one.
+    const { jobReference } = JSON.parse(body === "" ? "{}" : body) as { jobReference?: { jobId: string } };
+    const jobId = jobReference?.jobId ?? (pathname.endsWith("/queries") ? `query_${seen.length}` : "");
+    if (!/\/(jobs|queries)$/.test(pathname) || !fails(jobId)) return false;
+    if (pathname.startsWith("/upload"))
+      return answer(200, {}, { location: `${ownUrl()}/failing-upload/${jobId}` });
+    return pathname.endsWith("/queries")
+      ? answer(200, { ...job(jobId, "RUNNING"), jobComplete: false })
+      : answer(200, job(jobId, "RUNNING"));
+  }
+
+  async function pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const text = `${request.method} ${request.url}`;
+    const index = seen.push(text) - 1;
+    const meant = interruption?.isMeant(text, index) ? interruption : null;
+    if (meant) interruption = null;
     const interruptAt = (moment: Moment): boolean => {
-      if (!isMeant || interruption?.moment !== moment) return false;
-      interruption.action();
+      if (meant?.moment !== moment) return false;
+      meant.action();
       request.socket.destroy();
       return true;
     };
+    request.on("error", () => {});
+    response.on("error", () => {});
     if (interruptAt("before")) return;
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const body = Buffer.concat(chunks);
+    const isJob = request.method === "POST" && /\/(jobs|queries)(\?|$)/.test(request.url ?? "");
+    if (isJob && latencyMs > 0) await delay(latencyMs);
+    const isJson = (request.headers["content-type"] ?? "").startsWith("application/json");
+    if (answerFailed(request, isJson ? body.toString() : "", response)) return;
     const { method, url: path, headers } = request;
     const upstream = send({ hostname, port, method, path, headers }, (answer) => {
       answer.on("error", () => {});
@@ -44,28 +121,44 @@ export async function openRequestDoor(target: string): Promise<RequestDoor> {
         answer.resume();
         return;
       }
-      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      const { location } = answer.headers;
+      const moved = location === undefined ? {} : { location: location.replace(target, ownUrl()) };
+      response.writeHead(answer.statusCode ?? 502, { ...answer.headers, ...moved });
       answer.pipe(response);
     });
     upstream.on("error", () => response.destroy());
-    response.on("error", () => {});
-    request.on("error", () => {});
-    request.on("end", () => interruptAt("during"));
-    request.pipe(upstream);
+    upstream.end(body);
+    interruptAt("during");
   }
 
-  const server = createServer(pass).listen(0, "127.0.0.1");
+  const server = createServer((request, response) => {
+    pass(request, response).catch(() => response.destroy());
+  }).listen(0, "127.0.0.1");
   await once(server, "listening");
   atEnd(() => {
     server.closeAllConnections();
     server.close();
   });
-  const address = server.address();
+  function ownUrl(): string {
+    const address = server.address();
+    return `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}`;
+  }
   return {
-    url: `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}`,
+    url: ownUrl(),
     seen,
+    failed,
     interrupt(at, moment, action) {
-      interruption = { index: seen.length + at, moment, action };
+      const wanted = seen.length + at;
+      interruption = { isMeant: (_, index) => index === wanted, moment, action };
+    },
+    break(request, moment) {
+      interruption = { isMeant: (text) => request.test(text), moment, action: () => {} };
+    },
+    failJobs(wanted) {
+      failure = wanted;
+    },
+    slowDown(ms) {
+      latencyMs = ms;
     },
   };
 }
