@@ -15,6 +15,7 @@ const full = buildCatalog([], null);
 const catalog: Catalog = {
   tables: full.tables.filter(({ name }) => ["person", "person_email"].includes(name)),
   views: [],
+  dropped: [],
 };
 const AT = "2026-11-21T04:00:00.000001+00:00";
 const personRow = (pid: string, fullName: string): FileRow => ({

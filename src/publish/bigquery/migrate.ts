@@ -62,7 +62,7 @@ export async function openDataset(client: Client, dataset: string, location: str
   return created.location;
 }
 
-/** Creates what is missing, unless a label says that this catalog is there already. */
+/** Creates what is missing and drops what is no longer published; a label of the datasets records the catalog they have. */
 export async function migrateDatasets(
   {
     client,
@@ -77,6 +77,8 @@ export async function migrateDatasets(
     data: new Set(await listTables(client, names.data)),
     ops: new Set(await listTables(client, names.ops)),
   };
+  const dropped = catalog.dropped.filter(({ schema, name }) => existing[schema].has(name));
+  for (const table of dropped) await client.send({ method: "DELETE", path: pathOf(names, table) });
   const hasAll = [...catalog.tables, ...catalog.views].every(({ schema, name }) =>
     existing[schema].has(name),
   );
@@ -107,7 +109,7 @@ function schemasOf(catalog: Catalog): ReadonlyMap<string, PublishedSchema> {
   return new Map([...catalog.tables, ...catalog.views].map(({ name, schema }) => [name, schema]));
 }
 
-function pathOf(names: DatasetNames, { schema, name }: PublishedTable): string {
+function pathOf(names: DatasetNames, { schema, name }: Pick<PublishedTable, "schema" | "name">): string {
   return `/datasets/${names[schema]}/tables/${name}`;
 }
 
