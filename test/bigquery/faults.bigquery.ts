@@ -49,11 +49,12 @@ const names = async () =>
     (row) => row.full_name,
   );
 
-async function publish(fullName: string): Promise<void> {
+/** Publishes a batch; returns its outcome and what the table holds then. */
+async function publish(fullName: string): Promise<readonly [string, readonly string[]]> {
   const batch = batchAfter(last);
-  expect(await publishRows(destination, catalog, batch, changeOf(fullName))).toBe("committed");
+  const outcome = await publishRows(destination, catalog, batch, changeOf(fullName));
   last = batch;
-  expect(await names()).toEqual([fullName]);
+  return [outcome, await names()];
 }
 
 test.each([
@@ -62,7 +63,7 @@ test.each([
   ["a commit that fails in BigQuery's backend", /^person_etl_commit_/, "jobBackendError"],
 ])("%s is repeated under another id", async (_, jobs, reason) => {
   door.failJobs({ jobs, times: 2, reason, message: "try again" });
-  await publish(reason);
+  expect(await publish(reason)).toEqual(["committed", [reason]]);
   expect(door.failed.map((id) => id.slice(id.lastIndexOf("_")))).toEqual(["_1", "_2"]);
 });
 
@@ -74,7 +75,7 @@ test("a commit that loses against the user's DML is repeated", async () => {
     message:
       "Transaction is aborted due to concurrent update against table test:d.person. Transaction ID: 6f1e",
   });
-  await publish("after the others");
+  expect(await publish("after the others")).toEqual(["committed", ["after the others"]]);
   expect(door.failed).toHaveLength(2);
 });
 
@@ -100,7 +101,7 @@ test.each(["before", "during", "after"] as const)(
   "a commit whose connection breaks %s the request is done once",
   async (moment) => {
     door.break(/^POST \/bigquery\/v2\/projects\/test\/jobs/, moment);
-    await publish(`broken ${moment}`);
+    expect(await publish(`broken ${moment}`)).toEqual(["committed", [`broken ${moment}`]]);
     expect(await destination.position()).toEqual({ number: last?.number, id: last?.id });
   },
 );
@@ -109,13 +110,13 @@ test.each(["before", "after"] as const)(
   "a load whose connection breaks %s the last bytes is done once",
   async (moment) => {
     door.break(/^PUT \/upload/, moment);
-    await publish(`bytes ${moment}`);
+    expect(await publish(`bytes ${moment}`)).toEqual(["committed", [`bytes ${moment}`]]);
   },
 );
 
 test("a job takes seconds, and publication bears it", async () => {
   door.slowDown(1_500);
-  await publish("slow");
+  expect(await publish("slow")).toEqual(["committed", ["slow"]]);
 });
 
 test("a broken upload of several chunks resumes where it stopped", async () => {
