@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { crashPoint } from "../../crash-point.ts";
-import { StopRunError } from "../../errors.ts";
+import { codeOf, JobLockedError, StopRunError } from "../../errors.ts";
 import {
   type ClaimedBatch,
   confirmBatch,
@@ -13,7 +13,7 @@ import {
 } from "../../load/publication/batch.ts";
 import { recordVerification, requestSnapshot, type SourceMeasure } from "../../load/publication/measures.ts";
 import { markTables, readDestination, restartDestination } from "../../load/publication/registration.ts";
-import type { BatchRef, TableChange } from "../../publish/destination.ts";
+import type { BatchRef, Destination, TableChange } from "../../publish/destination.ts";
 import { type Publication, refused } from "./publication.ts";
 import { followTables, register } from "./register.ts";
 import { stageTable } from "./stage-table.ts";
@@ -54,8 +54,7 @@ export async function publishDestination(
   await mkdir(folder, { recursive: true, mode: 0o700 });
   try {
     await destination.migrate(catalog);
-    const position = await destination.position();
-    await register(publication, position, full);
+    const position = await register(publication, full);
     await followTables(publication);
     if (full) {
       await db.transaction((session) => restartDestination(session, db.names, destination.name, position));
@@ -70,10 +69,21 @@ export async function publishDestination(
     const { batches, rows } = drained;
     return { destination: destination.name, batches, rows, tablesDiffering };
   } catch (error) {
-    throw destination.explain(error);
+    throw explain(destination, error);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** SQLSTATE of a row that another transaction changed after the snapshot. */
+const SERIALIZATION_FAILURE = "40001";
+
+function explain(destination: Destination, error: unknown): unknown {
+  if (codeOf(error) !== SERIALIZATION_FAILURE) return destination.explain(error);
+  return new JobLockedError(
+    `Another process is publishing to destination ${destination.name}. Try again when it has ended.`,
+    { cause: error },
+  );
 }
 
 /** Publishes batches until nothing waits. */

@@ -11,21 +11,23 @@ import { freshnessTable } from "../../publish/catalog.ts";
 import { tableNamed } from "../../schemas/registry.ts";
 import { type Publication, refused } from "./publication.ts";
 
-/** Records a new destination, and refuses one that stands at another batch than Postgres has recorded. */
-export async function register(
-  { db, destination: { name } }: Publication,
-  position: Position | null,
-  full: boolean,
-): Promise<void> {
-  const state = await db.transaction((session) => readDestination(session, db.names, name));
-  if (!state) {
+/** Records a new destination, and refuses one that stands at another batch than Postgres has recorded. Returns where it stands. */
+export async function register({ db, destination }: Publication, full: boolean): Promise<Position | null> {
+  const { name } = destination;
+  const read = () => db.transaction((session) => readDestination(session, db.names, name));
+  const before = await read();
+  const position = await destination.position();
+  if (!before) {
     if (position !== null && !full) throw refused(name);
     await db.transaction((session) => addDestination(session, db.names, name));
-    return;
+    return position;
   }
-  if (full) return;
   const at = position?.id ?? null;
-  if (at !== state.confirmedId && (at === null || at !== state.claimedId)) throw refused(name);
+  if (full || at === before.confirmedId || (at !== null && at === before.claimedId)) return position;
+  // Another publisher may have moved it between the two readings.
+  const after = await read();
+  if (after?.claimedId === before.claimedId) throw refused(name);
+  return position;
 }
 
 /** Follows the tables of the catalog from now on, and none that it no longer has. */
