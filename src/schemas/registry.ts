@@ -12,6 +12,7 @@ import {
   segment,
   segmentMember,
   segmentMembershipHistory,
+  segmentListed,
   segmentPushMember,
   segmentSync,
 } from "./segments.ts";
@@ -49,6 +50,7 @@ export const tables: readonly Table[] = [
   segment,
   segmentMember,
   segmentMembershipHistory,
+  segmentListed,
   segmentPushMember,
   deathSignal,
   segmentDeathSignal,

@@ -124,31 +124,39 @@ export const segmentSync: Table = table("segment_sync", {
   ],
 });
 
-/** Who a job has put into its segment. */
+/** PIDs that a push job compares with its segment. */
 export const segmentPushMember: Table = table("segment_push_member", {
   schema: "state",
-  doc: "What each segment_push job knows of the people that its query gave.",
+  doc: "State of each PID of a segment_push job.",
   people: { pids: ["service_pid"] },
   key: ["job", "segment_id", "service_pid"],
   columns: [
     column("job", "text", "none", "The job."),
     segmentId,
     servicePid,
+    column("is_wanted", "boolean", "none", "The query returns the PID.", true),
     column(
       "state",
       "text",
       "none",
-      "`member`; `invalid`: the service doesn't know the PID; `adding`, `removing`: a call about it is under way, or was left by a crash.",
+      "`absent`; `member`; `invalid`: the service doesn't know the PID; `unknown`: a call about it got no answer yet.",
       true,
     ),
     column(
       "is_own",
       "boolean",
       "none",
-      "The job itself made it a member, so that `mirror` may remove it.",
-      true,
+      "The job made it a member, so that `mirror` may remove it; null if in doubt.",
     ),
-    column("since", "timestamptz", "none", "A moment before the call under way, by the service's clock."),
-    column("run_id", "text", "none", "The run that last changed this row.", true),
+    column("run_id", "text", "none", "Run that last changed this row.", true),
   ],
+});
+
+/** Members listed by the reading under way. */
+export const segmentListed: Table = table("segment_listed", {
+  schema: "state",
+  doc: "Members that the current reading of a segment has listed; removed at its end.",
+  people: { pids: ["service_pid"] },
+  key: ["job", "segment_id", "service_pid"],
+  columns: [column("job", "text", "none", "The reading job."), segmentId, servicePid],
 });

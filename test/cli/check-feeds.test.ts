@@ -73,16 +73,17 @@ test("plan and status tell of segments in words", async () => {
   });
   await runCli(["migrate"], setting);
   await setting.query(`
-    INSERT INTO person_data_state.segment_push_member (job, segment_id, service_pid, state, is_own, run_id, _synced_at)
-      VALUES ('push', '${SEGMENT}', 'p-1', 'member', true, 'r', now());
+    INSERT INTO person_data_state.segment_push_member (job, segment_id, service_pid, is_wanted, state, is_own, run_id, _synced_at)
+      VALUES ('push', '${SEGMENT}', 'p-1', true, 'member', NULL, 'r', now());
     INSERT INTO person_data.segment (segment_id, current_size, _synced_at, _run_id) VALUES ('${SEGMENT}', 9, now(), 'r');
     INSERT INTO person_data_ops.segment_sync (segment_id, run_id, observed_at, current_size, known_members, added, removed,
       removals_pending, _synced_at) VALUES ('${SEGMENT}', 'r', '2026-11-20T04:00:00Z', 9, 12, 0, 0, 3, now());
     INSERT INTO person_data_ops.checkpoint (job, stream, cursor, updated_at, run_id, _synced_at)
       VALUES ('members', '${SEGMENT}', '{"swept_at": "2026-11-20T04:00:00Z"}', now(), 'r', now())`);
   const planned = await runCli(["plan"], setting);
-  expect(planned.stdout).toContain("push: free calls, one for each 10,000 PIDs to add or to remove.");
+  expect(planned.stdout).toContain("push: free calls, one for each further page of 5,000 members and for each 10,000 PIDs to add or to remove.");
   const { stdout } = await runCli(["status"], setting);
-  expect(stdout).toContain(`members: 3 members of VIP (${SEGMENT}) not seen at 2026-11-20T04:00:00`);
+  expect(stdout).toContain(`members: 3 members of VIP (${SEGMENT}) not listed at 2026-11-20T04:00:00`);
+  expect(stdout).toContain(`push: 1 member of ${SEGMENT} in doubt; the job never removes them`);
   expect(stdout).toMatch(/members +VIP +\{"swept_at":"2026-11-20T04:00:00Z"\} +just now/u);
 });

@@ -21,7 +21,7 @@ test("checkpoints are shown with their meaning, moved and forgotten, on the user
     job: "members",
     type: "segment_members",
     meaning: expect.stringContaining("swept_at"),
-    checkpoints: [{ stream, cursor: { unfinished: null, suppressed: 0 }, run_id: first.document["run_id"] }],
+    checkpoints: [{ stream, cursor: { suppressed: 0 }, run_id: first.document["run_id"] }],
   });
   expect((await runCli(["checkpoint", "show", "push"], setting)).stdout).toContain(String(stream));
 
@@ -31,12 +31,12 @@ test("checkpoints are shown with their meaning, moved and forgotten, on the user
   const moved = await runJson(["checkpoint", "set", "members", cursor, "--yes"], setting);
   expect([moved.code, moved.document["checkpoints"]]).toMatchObject([
     0,
-    [{ stream, cursor: { swept_at: "2020-01-01T00:00:00Z", complete_at: expect.any(String) } }],
+    [{ stream, cursor: { swept_at: "2020-01-01T00:00:00Z", suppressed: 0 } }],
   ]);
-  const added = await runJson(["checkpoint", "set", "push", '{"full_at":null}', "--yes"], setting);
+  const added = await runJson(["checkpoint", "set", "push", '{"read_at":null}', "--yes"], setting);
   expect([added.code, added.document["checkpoints"]]).toMatchObject([
     0,
-    [{ stream: "segment", cursor: { segment_id: stream, full_at: null } }],
+    [{ stream: "segment", cursor: { segment_id: stream, read_at: null } }],
   ]);
   // The segment is still known: nobody makes another one of its name.
   expect((await runJson(["run", "push"], setting)).document.status).toBe("succeeded");

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
+import type { SeenMember } from "../../src/load/feeds/segment-members.ts";
 import { openDoor } from "../support/door.ts";
 import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
 import { DAY, feedCommit, member, SEGMENT } from "./suite/feed-commits.ts";
@@ -24,28 +25,24 @@ test("a sweep each of whose COMMITs loses its reply counts as one without a loss
   onTestFinished(() => warehouse.close());
   const run = runOf({ job: "one", type: "enrich" });
   await warehouse.beginRun(run);
-  const first = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: null });
+  const page = (...members: readonly SeenMember[]) => ({ segmentId: SEGMENT, members, isListed: true });
   door.cutAtCommit();
-  expect(await first.add(feedCommit(run), [member("p1", 1), member("p2", 2), member("p3", 3)])).toEqual({
+  const first = page(member("p1", 1), member("p2", 2), member("p3", 3));
+  expect(await warehouse.addMembers(feedCommit(run), { ...first, isListed: false })).toEqual({
     rowsWritten: 6,
     added: 3,
     suppressed: 0,
   });
-  await first.close();
-
-  const second = await warehouse.openSweep(run, { segmentId: SEGMENT, completeAt: DAY(5) });
   door.cutAtCommit();
-  expect(
-    await second.add(feedCommit(run), [member("p1", 1), member("p3", 3), member("p4", 4)]),
-  ).toMatchObject({
+  const second = page(member("p1", 1), member("p3", 3), member("p4", 4));
+  expect(await warehouse.addMembers(feedCommit(run), second)).toMatchObject({ rowsWritten: 2, added: 1 });
+  door.cutAtCommit();
+  const spans = [{ after: DAY(1), before: DAY(3), seenAt: DAY(6) }];
+  expect(await warehouse.settleMembers(feedCommit(run), SEGMENT, spans)).toMatchObject({
     rowsWritten: 2,
-    added: 1,
+    removed: 1,
+    pending: 0,
   });
-  door.cutAtCommit();
-  expect(
-    await second.settle(feedCommit(run), [{ after: DAY(1), before: DAY(3), seenAt: DAY(6) }]),
-  ).toMatchObject({ rowsWritten: 2, removed: 1, pending: 0 });
-  await second.close();
   expect(door.cuts()).toBe(3);
   expect(await valueOf(place, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("10");
 });

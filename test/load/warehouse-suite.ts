@@ -17,6 +17,7 @@ import { describePersons } from "./suite/persons.ts";
 import { describePidFrom } from "./suite/pid-from.ts";
 import { clear, type GetPlace, type Place } from "./suite/place.ts";
 import { describePushes } from "./suite/pushes.ts";
+import { describeSegmentMembers } from "./suite/segment-members.ts";
 import { describeRejects } from "./suite/rejects.ts";
 import { describeRejectedRows } from "./suite/rejected-rows.ts";
 import { describeSchedule } from "./suite/schedule.ts";
@@ -55,6 +56,7 @@ const allParts: readonly SuitePart[] = [
   describeUsage,
   describeFeeds,
   describePushes,
+  describeSegmentMembers,
 ];
 
 /**

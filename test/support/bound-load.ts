@@ -23,9 +23,20 @@ import {
 import { findPeople } from "../../src/load/erasure/find-people.ts";
 import { checkErasureKey, suppressedPids } from "../../src/load/erasure/keep-out-sql.ts";
 import { commitFeed, readCheckpoints } from "../../src/load/feeds/feeds.ts";
-import { planPush } from "../../src/load/feeds/plan-push.ts";
-import { openPush } from "../../src/load/feeds/segment-push.ts";
-import { memberCounts, openSweep } from "../../src/load/feeds/segment-sweep.ts";
+import {
+  addMembers,
+  clearListed,
+  countMembers,
+  settleMembers,
+} from "../../src/load/feeds/segment-members.ts";
+import {
+  countPush,
+  finishBatch,
+  noteListedPids,
+  readWanted,
+  settlePush,
+  takeBatch,
+} from "../../src/load/feeds/segment-push.ts";
 import { readSegments } from "../../src/load/feeds/stored-segments.ts";
 import { firstOpenSearchDay, readGaps, readQuotas } from "../../src/load/feeds/usage.ts";
 import { checkInput, isCursorValue } from "../../src/load/inputs/check-input.ts";
@@ -58,6 +69,7 @@ import type { RunRef } from "../../src/load/ledger/books.ts";
 
 const functions = {
   acquireLock,
+  addMembers,
   beginRun,
   budgetUse: readBudgetUse,
   changeStates,
@@ -65,9 +77,12 @@ const functions = {
   checkErasureKey,
   checkInput,
   claimSlots,
+  clearListed,
   commitFeed,
   commitLookup,
+  countMembers,
   countPeople,
+  countPush,
   countRejects,
   createSampleTable,
   dropRejects,
@@ -75,6 +90,7 @@ const functions = {
   endRun,
   endSlots,
   findPeople,
+  finishBatch,
   firstOpenSearchDay,
   isCursorValue,
   isMigrated,
@@ -82,18 +98,15 @@ const functions = {
   lastRuns,
   ledgerDays: readLedgerDays,
   listRejects,
-  memberCounts,
   membershipsOf,
   migrate,
   newestSlots,
   noteCalls,
   noteErasure,
+  noteListedPids,
   noteMissingRows,
   openErasures: readOpenErasures,
-  openPush,
-  openSweep,
   planLookup,
-  planPush,
   preparePerson,
   printDdl,
   readCheckpoints,
@@ -104,6 +117,7 @@ const functions = {
   readQuotas,
   readSegments,
   readServiceHost,
+  readWanted,
   recordAttempts,
   recordDue,
   releaseLock,
@@ -115,8 +129,11 @@ const functions = {
   retryRejects,
   runUse: readRunUse,
   selectLookup,
+  settleMembers,
+  settlePush,
   suppressedPids,
   tableFreshness,
+  takeBatch,
   untellStates,
   watchJobs,
   writeServiceHost,

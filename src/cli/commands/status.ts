@@ -187,19 +187,26 @@ function remarks(report: JobStatusReport): string[] {
           `• ${job}: input rows of ${coverage.shards_counted} of ${coverage.shards} shards; the others have not ended yet`,
         ]
       : []),
-    ...segments.flatMap(({ segment_id: id, name, removals_pending: pending, observed_at: at }) =>
-      pending === null || pending === 0
-        ? []
-        : [
-            `• ${job}: ${counted(pending, "member")} of ${name === null ? id : `${name} (${id})`} not seen at ${at}, and not proven to be gone yet`,
-          ],
-    ),
+    ...segments.flatMap((segment) => segmentRemarks(job, segment)),
     ...(rejects.length === 0 ? [] : [`• ${job}: rejected ${rejects.join(", ")}`]),
     ...(waiting.calls === 0
       ? []
       : [
           `• ${job}: ${counted(waiting.calls, "received answer")} (${megabytes(waiting.bytes)}) to be loaded by the next run`,
         ]),
+  ];
+}
+
+function segmentRemarks(job: string, segment: JobStatusReport["segments"][number]): string[] {
+  const { segment_id: id, name, observed_at: at, removals_pending: pending, members_in_doubt: inDoubt } = segment;
+  const subject = name === null ? id : `${name} (${id})`;
+  return [
+    ...(pending === null || pending === 0
+      ? []
+      : [`• ${job}: ${counted(pending, "member")} of ${subject} not listed at ${at}; removal not confirmed yet`]),
+    ...(inDoubt === null || inDoubt === 0
+      ? []
+      : [`• ${job}: ${counted(inDoubt, "member")} of ${subject} in doubt; the job never removes them`]),
   ];
 }
 

@@ -1,6 +1,6 @@
 import { readServiceHost } from "../../load/db/identity.ts";
 import { isMigrated } from "../../load/db/setup.ts";
-import { readSegments } from "../../load/feeds/stored-segments.ts";
+import { readPushedMembers, readSegments } from "../../load/feeds/stored-segments.ts";
 import { readGaps, readQuotas } from "../../load/feeds/usage.ts";
 import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
 import { readLedgerDays } from "../../load/ledger/ledger-days.ts";
@@ -175,8 +175,9 @@ export async function readStatus({
   const waiting = await reportWaiting(config, db);
   const schedules = schedulesByJob(config);
   const nowMs = clock.now();
-  const [segments, ...checkpoints] = await Promise.all([
+  const [segments, pushed, ...checkpoints] = await Promise.all([
     readSegments(db),
+    readPushedMembers(db),
     ...config.jobs.map((job) => readCheckpointReport(isMade ? db : null, job)),
   ]);
   const jobs: JobStatusReport[] = [];
@@ -192,7 +193,7 @@ export async function readStatus({
         nowMs,
       }),
       checkpoints: checkpoints[i]?.checkpoints ?? [],
-      segments: segmentReports(config, job, { segments, checkpoints }),
+      segments: segmentReports(config, job, { segments, pushed, checkpoints }),
       waiting_answers: waiting.byJob.get(job.name) ?? { calls: 0, bytes: 0 },
     });
   }

@@ -2,18 +2,18 @@ import { readCheckpoints } from "../../load/feeds/feeds.ts";
 import type { Config } from "../../config/config.ts";
 import { LimitReachedError, StopJobError } from "../../errors.ts";
 import type { StoredCheckpoint } from "../../load/feeds/feed-commit.ts";
-import { segmentOfPush } from "./push-checkpoint.ts";
 import type { FeedContext } from "../feed-type.ts";
+import { readPushCheckpoint } from "./push-checkpoint.ts";
 import { pushJobOf, type SegmentConfig, type SegmentPushJobConfig } from "./settings.ts";
 
-/** A segment of a job, its id known. */
+/** A segment of a job whose id is known. */
 export interface KnownSegment {
   readonly id: string;
-  /** What the configuration calls it; null for nothing. */
+  /** Name in the configuration; null for none. */
   readonly name: string | null;
 }
 
-/** Codes of what may be wrong with one segment alone; all others end the job. */
+/** Codes of errors that concern one segment only; all others end the job. */
 const ABOUT_ONE_SEGMENT: ReadonlySet<string> = new Set([
   "segment_gone",
   "segment_unknown",
@@ -22,16 +22,12 @@ const ABOUT_ONE_SEGMENT: ReadonlySet<string> = new Set([
   "page_not_advancing",
   "request_refused",
   "unexpected_status",
-  "work_table_lost",
 ]);
 
-/** Segments in a row that get no answer: then it isn't about them. */
+/** Segments in a row without an answer that end the job. */
 const MAX_UNANSWERED = 3;
 
-/**
- * Does something with each segment of a job, once also where it is named twice. What hinders one doesn't hinder the others; in
- * the end it is thrown, all of it.
- */
+/** Works on each distinct segment of a job. A failure of one doesn't stop the others; all failures are thrown in the end. */
 export async function forEachSegment(
   context: FeedContext,
   segments: readonly SegmentConfig[],
@@ -53,7 +49,7 @@ export async function forEachSegment(
     } catch (error) {
       if (context.signal.aborted) throw error;
       if (error instanceof LimitReachedError && decisive) {
-        // A failure outranks a limit: what is wrong with the others mustn't be lost.
+        // A failure outranks a limit.
         throw new StopJobError(decisive.code, [...problems, error].map(({ message }) => message).join(" "));
       }
       if (!(error instanceof StopJobError)) throw error;
@@ -70,25 +66,25 @@ export async function forEachSegment(
   throw new StopJobError(decisive.code, problems.map(({ message }) => message).join(" "));
 }
 
-/** A problem whose message names the segment. */
+/** Adds the segment to the message of an error. */
 function about(id: string | null, error: StopJobError): StopJobError {
   if (id === null || error.message.includes(id)) return error;
   return new StopJobError(error.code, `Segment ${id}: ${error.message}`, { cause: error });
 }
 
-/** A segment that the service doesn't know (any more). */
+/** Error of a segment that the service does not have. */
 export function segmentGone(job: string, endpoint: string, id: string): StopJobError {
   return new StopJobError(
     "segment_gone",
-    `${job}: ${endpoint}: the service knows no segment ${id} (404): it was deleted, or belongs to another organization. ` +
-      "What is known of it stays, and nobody counts as removed for it. Take it out of the configuration, or correct its id.",
+    `${job}: ${endpoint}: the service has no segment ${id} (404): it was deleted, or belongs to another organization. ` +
+      "Its stored members stay as they are. Remove it from the configuration, or correct its id.",
   );
 }
 
 /**
- * The id of a segment; null for one that the job which fills it has not made yet. Throws a StopJobError where that job's
- * checkpoint can't be read.
- * @param checkpointsOf those of a job.
+ * Returns the id of a segment; null if its push job has not created it yet. Throws a StopJobError if that job's checkpoint can't be
+ * read.
+ * @param checkpointsOf returns the checkpoints of a job.
  */
 export function segmentIdOf(
   config: Pick<Config, "jobs">,
@@ -98,7 +94,7 @@ export function segmentIdOf(
   if (segment.kind === "id") return segment.id;
   return (
     pushOf(config, segment.job).segmentId ??
-    segmentOfPush(segment.job, checkpointsOf(segment.job))?.segmentId ??
+    readPushCheckpoint(segment.job, checkpointsOf(segment.job))?.segment_id ??
     null
   );
 }
@@ -106,18 +102,18 @@ export function segmentIdOf(
 function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfig {
   const job = config.jobs.find((other) => other.name === name);
   const push = job ? pushJobOf(job) : null;
-  if (!push) throw new Error(`${name} has passed as a segment_push job`);
+  if (!push) throw new Error(`${name} is not a segment_push job`);
   return push;
 }
 
-/** Why the segment of a push isn't known, and what to do; without a full stop. */
+/** Reason for a missing segment and the remedy, without a full stop. */
 function notMadeYet(config: Pick<Config, "jobs">, push: string): string {
   return pushOf(config, push).enabled
-    ? `${push} has not made its segment yet; run it first`
-    : `${push} has not made its segment yet, and is disabled; enable it and run it first`;
+    ? `${push} has not created its segment yet; run it first`
+    : `${push} has not created its segment yet and is disabled; enable it and run it first`;
 }
 
-/** {@link segmentIdOf} by what the warehouse has stored. */
+/** Returns {@link segmentIdOf} by the stored checkpoints. */
 async function storedIdOf(
   { config, db }: Pick<FeedContext, "config" | "db">,
   segment: SegmentConfig,
@@ -134,7 +130,7 @@ async function knownSegment(context: FeedContext, segment: SegmentConfig): Promi
   throw new StopJobError("segment_unknown", `${context.job.name}: ${notMadeYet(config, segment.job)}.`);
 }
 
-/** The streams of a job that reads segments: their ids. */
+/** Streams of a job that reads segments: their ids. */
 export async function segmentStreams(
   { segments }: { readonly segments: readonly SegmentConfig[] },
   services: Pick<FeedContext, "config" | "db">,

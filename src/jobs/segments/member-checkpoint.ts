@@ -1,31 +1,42 @@
 import { z } from "zod";
+import type { SegmentMembersJobConfig } from "./settings.ts";
 import { cursorInstant } from "../../load/inputs/cursor-values.ts";
 
 const COUNT = "must be a count: a whole number, 0 or more";
-const PAGE = 'must be a page, or null: {"next_page": 12}';
 
-/** What a segment_members job remembers of a segment. */
+/** Checkpoint of one segment. */
 export const memberCursor = z.object({
-  /** When the last sweep of all pages ended, by the service's clock; null for never. */
+  /** End of the last reading of all pages, by the service's clock; null for never. */
   swept_at: cursorInstant.nullable().default(null),
-  /** When the last sweep that showed everybody and left nothing unproven began; null for never. */
-  complete_at: cursorInstant.nullable().default(null),
-  /** Members whom that sweep saw and didn't store, because they were erased. */
+  /** Members that reading listed and did not store because they were erased. */
   suppressed: z.int(COUNT).min(0, COUNT).default(0),
-  /** A sweep that didn't come to its end, and the page with which it goes on; null for none. */
-  unfinished: z
-    .object({ next_page: z.int(PAGE).min(1, PAGE) }, PAGE)
-    .nullable()
-    .default(null),
 });
 
-/** What {@link memberCursor} reads. */
+/** Parsed {@link memberCursor}. */
 export type MemberCheckpoint = Readonly<z.output<typeof memberCursor>>;
 
-/** Nothing is known. */
+/** The checkpoint before the first reading. */
 export const neverSwept: MemberCheckpoint = memberCursor.parse({});
 
-/** Reads a stored cursor. One that isn't of this shape counts as none: then all pages are read. */
+/** Reads a stored cursor. An unreadable one counts as none: all pages are read. */
 export function readMemberCheckpoint(cursor: unknown): MemberCheckpoint {
   return memberCursor.safeParse(cursor).data ?? neverSwept;
+}
+
+/** Pages of a segment that every run reads completely. */
+const SWEEP_ALWAYS_PAGES = 50;
+
+/** True if all pages have to be read whatever the first ones show. */
+export function isSweepDue(
+  { fullSweepEveryMs }: Pick<SegmentMembersJobConfig, "fullSweepEveryMs">,
+  { swept_at: sweptAt }: Pick<MemberCheckpoint, "swept_at">,
+  { pages, atMs }: { readonly pages: number; readonly atMs: number },
+): boolean {
+  return pages <= SWEEP_ALWAYS_PAGES || isOver(sweptAt, fullSweepEveryMs, atMs);
+}
+
+/** True if a period that began at `since` (null: never) is over. A time in the future, set by a user or a wrong clock, is ignored. */
+export function isOver(since: string | null, everyMs: number, atMs: number): boolean {
+  const ageMs = atMs - Date.parse(since ?? "never");
+  return !(ageMs >= 0 && ageMs < everyMs);
 }

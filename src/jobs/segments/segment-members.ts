@@ -1,235 +1,222 @@
-import { memberCounts, openSweep } from "../../load/feeds/segment-sweep.ts";
 import { pageCall } from "../../extract/segment-page.ts";
+import {
+  type AddedMembers,
+  addMembers,
+  clearListed,
+  countMembers,
+  type ProvenSpan,
+  settleMembers,
+} from "../../load/feeds/segment-members.ts";
 import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
+import type { FeedContext, FeedJobType } from "../feed-type.ts";
 import { countText } from "../lookup/estimate.ts";
 import { forEachSegment, type KnownSegment, segmentGone, segmentStreams } from "./feed-segments.ts";
-import type { FeedContext, FeedJobType } from "../feed-type.ts";
-import { NO_SEGMENT, type SegmentMembersJobConfig, segmentMembersSettings } from "./settings.ts";
 import {
+  isSweepDue,
   type MemberCheckpoint,
   memberCursor,
   neverSwept,
   readMemberCheckpoint,
 } from "./member-checkpoint.ts";
-import { isSweepDue } from "./sweep-due.ts";
-import { type AnsweredPage, createMemberSweep, type SweepResult } from "./sweep-members.ts";
+import type { AnsweredPage } from "./proof.ts";
+import { NO_SEGMENT, type SegmentMembersJobConfig, segmentMembersSettings } from "./settings.ts";
+import { createSweep, type ReadPage } from "./sweep.ts";
 
 const { name: endpoint } = segmentEndpoints.members;
 
-/** Pages of members in one transaction. */
-const PAGES_PER_COMMIT = 6;
-
-/** Pages of a quiet check: new members of up to so many are known before everything is read. */
+/** Pages of a quiet check: further new members make it a sweep. */
 const QUIET_PAGES = 3;
-/** Readings in a row of pages with people of one moment that bring nobody to light before the others are given up. */
-const FRUITLESS_READINGS = 3;
 
 type Context = FeedContext<SegmentMembersJobConfig>;
 
-async function readPage(context: Context, id: string, page: number, drift: DriftLog): Promise<AnsweredPage> {
-  const reply = await context.call(pageCall(id, page, drift));
-  if (reply.kind === "refused") throw segmentGone(context.job.name, endpoint, id);
-  context.count({ records_received: reply.value.members.length });
-  return { page: reply.value, seenAt: reply.answeredAt };
+/** Result of a quiet check or a sweep. */
+interface Synced {
+  readonly isSweep: boolean;
+  readonly totalCount: number;
+  /** True if all pages stated the same size. */
+  readonly isSteady: boolean;
+  readonly removed: number;
+  readonly pending: number;
+  readonly suppressed: number;
+  /** Time of the newest response. */
+  readonly seenAt: string;
 }
 
-/** What a quiet check or a sweep left behind. */
-interface Synced extends SweepResult {
-  readonly isSweep: boolean;
+/** One segment to be synced. */
+interface Reading {
+  readonly segment: KnownSegment;
+  readonly read: ReadPage;
+  readonly first: AnsweredPage;
+  readonly before: MemberCheckpoint;
+  /** Members known before this run. */
+  readonly living: number;
+  /** Counts people who were no known members. */
+  readonly totals: { added: number };
 }
 
 async function syncSegment(context: Context, segment: KnownSegment): Promise<void> {
-  const { db, run, outage, log, job, request } = context;
-  const stored = readMemberCheckpoint(context.checkpoints.get(segment.id)?.cursor ?? null);
-  // What is known of who was no member stays known, though everything is read again.
-  const before = request.fullRefresh ? { ...neverSwept, complete_at: stored.complete_at } : stored;
+  const { db, run, outage, log, job, request, progress } = context;
   const drift = new DriftLog(endpoint);
-  const first = await readPage(context, segment.id, 1, drift);
-  const { living } = await outage.outlast(() => memberCounts(db, segment.id));
-  const handle = await outage.outlast(() =>
-    openSweep(db, run, { segmentId: segment.id, completeAt: before.complete_at }),
-  );
-  const sweep = createMemberSweep({
-    read: (page) => readPage(context, segment.id, page, drift),
-    pagesPerCommit: PAGES_PER_COMMIT,
-    add: (members, nextPage) =>
-      context.commitWith({}, (books) => {
-        const cursor = { ...before, unfinished: { next_page: nextPage ?? 1 } };
-        const checkpoints = nextPage === null ? [] : [{ stream: segment.id, cursor }];
-        return handle.add({ ...books, drift: [], upserts: [], checkpoints }, members);
-      }),
-    settle: (spans) =>
-      context.commitWith({}, (books) =>
-        handle.settle({ ...books, drift: [], upserts: [], checkpoints: [] }, spans),
-      ),
-  });
-  const synced = await readSegment(context, { before, first, living, segment, sweep, drift }).catch(
-    async (error: unknown) => {
-      // Other segments may follow; what can't be dropped now is dropped by the next sweep.
-      await handle.close().catch(() => {});
-      throw error;
-    },
-  );
-  await outage.outlast(() => handle.close());
-  const known = await outage.outlast(() => memberCounts(db, segment.id));
-  const isComplete = hasSeenAll(synced, known.living);
+  const read: ReadPage = async (page) => {
+    const reply = await context.call(pageCall(segment.id, page, drift));
+    if (reply.kind === "refused") throw segmentGone(job.name, endpoint, segment.id);
+    context.count({ records_received: reply.value.members.length });
+    return { ...reply.value, page, seenAt: reply.answeredAt };
+  };
+  const stored = context.checkpoints.get(segment.id)?.cursor ?? null;
+  const before = request.fullRefresh ? neverSwept : readMemberCheckpoint(stored);
+  const first = await read(1);
+  await outage.outlast(() => clearListed(db, run, segment.id));
+  const { living } = await outage.outlast(() => countMembers(db, segment.id));
+  const reading = { segment, read, first, before, living, totals: { added: 0 } };
+  const synced = (await checkQuietly(context, reading)) ?? (await sweepAll(context, reading));
+  const known = await outage.outlast(() => countMembers(db, segment.id));
+  const isComplete = isCompleteSweep(synced, known.living);
   await context.commit({
     drift: drift.entries(),
-    upserts: booksOf(run.runId, segment, synced, { living: known.living, isComplete }),
-    checkpoints: [{ stream: segment.id, cursor: checkpointAfter({ before, first }, synced, isComplete) }],
+    upserts: rowsAbout(run.runId, reading, synced, { living: known.living, isComplete }),
+    checkpoints: synced.isSweep
+      ? [{ stream: segment.id, cursor: { swept_at: synced.seenAt, suppressed: synced.suppressed } }]
+      : [],
   });
-  const { added, removed, pending, totalCount, isSweep } = synced;
+  await outage.outlast(() => clearListed(db, run, segment.id));
+  const { removed, pending, totalCount, isSweep } = synced;
+  const { added } = reading.totals;
   log.info(
     { job: job.name, segment_id: segment.id, size: totalCount, added, removed, pending, sweep: isSweep },
     "segment_synced",
   );
   if (pending > 0) {
-    const who = countText(pending, "member");
-    context.progress.note(job.name, `${who} of ${segment.id} not seen, and not proven to be gone yet`);
+    const subject = countText(pending, "member");
+    progress.note(job.name, `${subject} of ${segment.id} not listed; removal not confirmed yet`);
   }
   const missing = missingOf(synced, known.living);
   if (missing > 0) {
     log.warn({ job: job.name, segment_id: segment.id, size: totalCount, missing }, "segment_members_missing");
-    context.progress.note(
+    progress.note(
       job.name,
-      `${countText(missing, "member")} of the ${totalCount} of ${segment.id} on no page; the next run reads all of them again`,
+      `${countText(missing, "member")} of the ${totalCount} of ${segment.id} listed on no page; the next run reads all pages again`,
     );
   }
 }
 
-interface Begun {
-  readonly before: MemberCheckpoint;
-  readonly first: AnsweredPage;
-  readonly sweep: ReturnType<typeof createMemberSweep>;
+/** Stores the members of a page. */
+async function store(
+  context: Context,
+  { segment, totals }: Reading,
+  { members, seenAt }: AnsweredPage,
+  isListed: boolean,
+): Promise<AddedMembers> {
+  const rows = { segmentId: segment.id, members: members.map((member) => ({ ...member, seenAt })), isListed };
+  const stored = await context.commitWith({}, (books) =>
+    addMembers(context.db, { ...books, drift: [], upserts: [], checkpoints: [] }, rows),
+  );
+  totals.added += stored.added;
+  return stored;
 }
 
-/** Whether all pages have to be read whatever the first ones say. */
-function mustSweep({ job, request }: Context, { before, first }: Begun): boolean {
-  const { totalCount, members, listContinues } = first.page;
+/** Records the removals that spans prove. */
+function settle(context: Context, segmentId: string, spans: readonly ProvenSpan[]) {
+  return context.commitWith({}, (books) =>
+    settleMembers(
+      context.db,
+      { ...books, drift: [], upserts: [], checkpoints: [] },
+      segmentId,
+      spans,
+    ),
+  );
+}
+
+/** Compares the stated size with the known members and the newest pages; null if a sweep is due or the sizes differ. */
+async function checkQuietly(context: Context, reading: Reading): Promise<Synced | null> {
+  const { read, first, before, living, totals } = reading;
+  const { members, totalCount, listContinues } = first;
   const pages = listContinues && members.length > 0 ? Math.ceil(totalCount / members.length) : 1;
-  return request.fullRefresh || isSweepDue(job, before, { pages, atMs: Date.parse(first.seenAt) });
-}
-
-interface Reading extends Begun {
-  readonly living: number;
-  readonly segment: KnownSegment;
-  readonly drift: DriftLog;
-}
-
-async function readSegment(context: Context, reading: Reading): Promise<Synced> {
-  return (await checkQuietly(context, reading)) ?? (await sweepAll(context, reading));
-}
-
-/** Compares the size with what is known and the newest pages; null where that doesn't agree, or a sweep is due anyway. */
-async function checkQuietly(context: Context, begun: Reading): Promise<Synced | null> {
-  const { before, sweep, segment, drift } = begun;
-  let answer = begun.first;
-  let page = 1;
-  let { living } = begun;
-  let added = 0;
-  const isDue = mustSweep(context, begun);
-  for (;;) {
-    const { added: ofPage } = await sweep.begin(answer, page);
-    living += ofPage;
-    added += ofPage;
-    if (isDue || living + before.suppressed === answer.page.totalCount) break;
-    // Somebody known stands on the page: all new ones have been seen.
-    if (ofPage < answer.page.members.length || page >= QUIET_PAGES || !answer.page.listContinues) break;
-    page += 1;
-    answer = await readPage(context, segment.id, page, drift);
-  }
-  const { totalCount } = answer.page;
-  if (isDue || living + before.suppressed !== totalCount) return null;
-  return {
-    isSweep: false,
-    totalCount,
-    added,
-    removed: 0,
-    pending: 0,
-    suppressed: before.suppressed,
-    isSteady: true,
-    seenAt: answer.seenAt,
-  };
-}
-
-/** Reads all pages; where people are missing though nobody came or went, those again on which they may stand by now. */
-async function sweepAll(context: Context, { before, sweep, segment }: Reading): Promise<Synced> {
-  await sweep.readAll(before.unfinished?.next_page ?? 1);
-  for (let fruitless = 0; ; ) {
-    const synced = { ...(await sweep.settle()), isSweep: true };
-    const { living } = await context.outage.outlast(() => memberCounts(context.db, segment.id));
-    if (fruitless === FRUITLESS_READINGS || missingOf(synced, living) === 0) return synced;
-    const found = await sweep.readTies();
-    if (found === null) return synced;
-    fruitless = found > 0 ? 0 : fruitless + 1;
+  const atMs = Date.parse(first.seenAt);
+  if (context.request.fullRefresh || isSweepDue(context.job, before, { pages, atMs })) return null;
+  for (let answer = first; ; answer = await read(answer.page + 1)) {
+    const { added } = await store(context, reading, answer, false);
+    const { suppressed } = before;
+    if (living + totals.added + suppressed === answer.totalCount) {
+      const { totalCount: size, seenAt } = answer;
+      return { isSweep: false, totalCount: size, isSteady: true, removed: 0, pending: 0, suppressed, seenAt };
+    }
+    // A known member on the page: all new ones have been listed.
+    const hasMore = added === answer.members.length && answer.listContinues;
+    if (!hasMore || answer.page >= QUIET_PAGES) return null;
   }
 }
 
-/** People whom no page has shown, though all of them said the same size. */
+/** Reads all pages, stores the members and records proven removals. */
+async function sweepAll(context: Context, reading: Reading): Promise<Synced> {
+  const { segment, read, first, living } = reading;
+  const sweep = createSweep(read);
+  let [suppressed, removed, pending] = [0, 0, 0];
+  for await (const page of sweep.pages(first)) {
+    suppressed += (await store(context, reading, page, living > 0)).suppressed;
+  }
+  if (living > 0) {
+    const settled = await settle(context, segment.id, sweep.spans());
+    ({ removed, pending } = settled);
+    for await (const page of sweep.reread(settled.pendingAt)) await store(context, reading, page, true);
+  }
+  if (pending > 0) {
+    const settled = await settle(context, segment.id, sweep.spans());
+    removed += settled.removed;
+    ({ pending } = settled);
+  }
+  const { totalCount, seenAt } = sweep.latest() ?? first;
+  return { isSweep: true, totalCount, isSteady: sweep.isSteady(), removed, pending, suppressed, seenAt };
+}
+
+/** Members that no page listed although all pages stated the same size. */
 function missingOf({ isSweep, isSteady, suppressed, totalCount }: Synced, living: number): number {
   return isSweep && isSteady ? Math.max(totalCount - living - suppressed, 0) : 0;
 }
 
-/**
- * Whether all pages were read and showed everybody: who leaves meanwhile lets others slip to a page that was read already. Then
- * the size changes, or it isn't that of those who are known now.
- */
-function hasSeenAll({ isSweep, isSteady, pending, suppressed, totalCount }: Synced, living: number): boolean {
+/** True if the sweep listed every member and left no removal pending. */
+function isCompleteSweep(
+  { isSweep, isSteady, pending, suppressed, totalCount }: Synced,
+  living: number,
+): boolean {
   return isSweep && isSteady && pending === 0 && living + suppressed === totalCount;
 }
 
-function checkpointAfter(
-  { before, first }: Pick<Begun, "before" | "first">,
-  { isSweep, seenAt, suppressed }: Synced,
-  isComplete: boolean,
-): MemberCheckpoint {
-  if (!isSweep) return before;
-  const completeAt = isComplete ? first.seenAt : before.complete_at;
-  return { ...neverSwept, swept_at: seenAt, complete_at: completeAt, suppressed };
-}
-
-/** The rows about the reading itself. */
-function booksOf(
+/** Rows about the segment and this reading of it. */
+function rowsAbout(
   runId: string,
-  { id, name }: KnownSegment,
+  { segment: { id, name }, first, totals }: Reading,
   synced: Synced,
   { living, isComplete }: { readonly living: number; readonly isComplete: boolean },
 ): readonly FeedUpsert[] {
-  const { totalCount, seenAt, pending } = synced;
-  const segment: [string, Cell][] = [
-    ["segment_id", id],
-    ["current_size", String(totalCount)],
-    ["last_checked_at", seenAt],
-    ...(name === null ? [] : [["name", name] satisfies [string, Cell]]),
-    ...(isComplete ? [["last_complete_sync_at", seenAt] satisfies [string, Cell]] : []),
-  ];
-  const counts = [totalCount, living, synced.added, synced.removed, pending].map(String);
-  return [
-    {
-      table: "segment",
-      columns: segment.map(([column]) => column),
-      rows: [segment.map(([, cell]) => cell)],
-      isBookkeeping: true,
-    },
-    {
-      table: "segment_sync",
-      columns: [
-        "segment_id",
-        "run_id",
-        "observed_at",
-        "current_size",
-        "known_members",
-        "added",
-        "removed",
-        "removals_pending",
-      ],
-      rows: [[id, runId, seenAt, ...counts]],
-      isBookkeeping: true,
-    },
-  ];
+  const { totalCount, seenAt, removed, pending } = synced;
+  const segment: Readonly<Record<string, Cell>> = {
+    segment_id: id,
+    current_size: String(totalCount),
+    last_checked_at: seenAt,
+    ...(name === null ? {} : { name }),
+    // Whoever is added while the pages are read may be listed by the next reading only.
+    ...(isComplete ? { last_complete_sync_at: first.seenAt } : {}),
+  };
+  const sync: Readonly<Record<string, Cell>> = {
+    segment_id: id,
+    run_id: runId,
+    observed_at: seenAt,
+    current_size: String(totalCount),
+    known_members: String(living),
+    added: String(totals.added),
+    removed: String(removed),
+    removals_pending: String(pending),
+  };
+  return Object.entries({ segment, segment_sync: sync }).map(([table, row]) => ({
+    table,
+    columns: Object.keys(row),
+    rows: [Object.values(row)],
+    isBookkeeping: true,
+  }));
 }
 
 /** Keeps the members of segments: `GET /v2/segments/members`. */
@@ -241,8 +228,7 @@ export const segmentMembersJob: FeedJobType<SegmentMembersJobConfig> = {
   writes: ["segment", "segment_member", "segment_membership_history", "segment_sync"],
   checkpoints: {
     meaning:
-      "swept_at: when all pages were last read; complete_at: begin of the last reading that showed everybody and left nothing " +
-      "unproven; unfinished: the page with which an interrupted one goes on. Without a checkpoint all pages are read",
+      "swept_at: when all pages were last read; suppressed: erased members listed then. Without a checkpoint, all pages are read",
     cursor: memberCursor,
     example: { swept_at: "2026-11-21T04:00:00Z" },
     streams: segmentStreams,

@@ -13,8 +13,6 @@ import { namingTables, type NamingTable } from "./naming-tables.ts";
 import { addRowsOfPids, findAgain } from "./find-people.ts";
 import { forgetDoubts } from "../ledger/call-in-doubt.ts";
 import { quoteIdentifier, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
-import { PUSH_TABLES } from "../feeds/segment-push.ts";
-import { SWEEP_TABLES } from "../feeds/segment-sweep.ts";
 import { noteSubjects } from "./note-subjects.ts";
 import { isStagedEmail, isStagedPid, namesStaged, stagedPeople, stagePeople } from "./people-tables.ts";
 import type { Session } from "../db/session.ts";
@@ -145,7 +143,6 @@ async function removeStones(session: Session, names: SchemaNames, id: string): P
   });
   const removed: [string, number][] = [];
   await forgetRecords(session, names);
-  await forgetMembers(session, names);
   for (const naming of namingTables) {
     removed.push([naming.table.name, await removeFrom(session, names, naming, id)]);
   }
@@ -233,20 +230,6 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
       names,
       job,
       found.map(({ hash }) => hash),
-    );
-  }
-}
-
-/** Takes people out of what pushes and sweeps have listed, also where a killed one has left its list behind. */
-async function forgetMembers(session: Session, names: SchemaNames): Promise<void> {
-  const isTheirs = isStagedPid("t.service_pid");
-  for (const { name } of await workTables(session, names, PUSH_TABLES)) {
-    await session.change(sql`DELETE FROM ${stateTableId(names, name)} AS t WHERE ${isTheirs}`);
-  }
-  for (const { name } of await workTables(session, names, SWEEP_TABLES)) {
-    // Empty rows keep their place, by which the sweep knows that its list is whole.
-    await session.change(
-      sql`UPDATE ${stateTableId(names, name)} AS t SET service_pid = '' WHERE ${isTheirs}`,
     );
   }
 }

@@ -1,10 +1,21 @@
 import type { Db } from "../db/db.ts";
 import { isMigrated } from "../db/setup.ts";
 import { sql } from "kysely";
-import type { StoredSegment } from "./segments.ts";
 import { tableId } from "../db/names.ts";
 
-/** What is known of each segment, with the newest look at its members. */
+/** Stored state of a segment. */
+export interface StoredSegment {
+  readonly segmentId: string;
+  readonly name: string | null;
+  /** Size as last stated by the service; null if it has not been. */
+  readonly currentSize: number | null;
+  /** Time of the last look at its members; null, like the next two, for never. */
+  readonly observedAt: string | null;
+  readonly knownMembers: number | null;
+  readonly removalsPending: number | null;
+}
+
+/** Returns all segments with the result of their last reading; none before the first migration. */
 export async function readSegments(db: Db): Promise<readonly StoredSegment[]> {
   if (!(await isMigrated(db))) return [];
   const { names } = db;
@@ -18,4 +29,25 @@ export async function readSegments(db: Db): Promise<readonly StoredSegment[]> {
       ORDER BY segment_id, observed_at DESC, run_id DESC) AS y ON y.segment_id = s.segment_id
     ORDER BY s.segment_id`);
   });
+}
+
+/** Members that a push job added. */
+export interface PushedMembers {
+  readonly job: string;
+  readonly segmentId: string;
+  /** Members that the job alone added. */
+  readonly own: number;
+  /** Members of calls that may have found some of them in the segment; never removed. */
+  readonly inDoubt: number;
+}
+
+/** Counts the members of each push job; none before the first migration. */
+export async function readPushedMembers(db: Db): Promise<readonly PushedMembers[]> {
+  if (!(await isMigrated(db))) return [];
+  return db.transaction((session) =>
+    session.rows<PushedMembers>(sql`
+      SELECT job, segment_id AS "segmentId", count(*) FILTER (WHERE is_own) AS own,
+        count(*) FILTER (WHERE is_own IS NULL) AS "inDoubt"
+      FROM ${tableId(db.names, "segment_push_member")} WHERE state = 'member' GROUP BY 1, 2`),
+  );
 }

@@ -67,9 +67,10 @@ test("a cursor that a job couldn't go on from is refused, each thing that is wro
   const world = await startJobs(["resolve"]);
   const instant = "must be an instant with its zone, such as 2026-11-21T04:00:00Z";
   const wrong: readonly (readonly [string, unknown, readonly string[]])[] = [
-    ["push", { full_at: null }, ["segment_id must be the UUID of a segment"]],
+    ["push", { read_at: null }, ["segment_id must be the UUID of a segment"]],
     ["push", { segment_id: "x" }, ["segment_id must be the UUID of a segment"]],
-    ["push", { segment_id: SEGMENT, full_at: "2026-02-30T00:00:00Z" }, [`full_at ${instant}`]],
+    ["push", { segment_id: SEGMENT, read_at: "2026-02-30T00:00:00Z" }, [`read_at ${instant}`]],
+    ["push", { segment_id: SEGMENT, size: -1 }, ["size must be a count: a whole number, 0 or more"]],
     ["members", { swept_at: "5" }, [`swept_at ${instant}`]],
     ["members", { swept_at: "2026-01-01T00:00:00" }, [`swept_at ${instant}`]],
     [
@@ -80,14 +81,9 @@ test("a cursor that a job couldn't go on from is refused, each thing that is wro
     [
       "members",
       { swept: AT },
-      ["swept is no key of it; there is swept_at, complete_at, suppressed, unfinished"],
+      ["swept is no key of it; there is swept_at, suppressed"],
     ],
     ["members", { suppressed: -1 }, ["suppressed must be a count: a whole number, 0 or more"]],
-    [
-      "members",
-      { unfinished: { next_page: 0 } },
-      ['unfinished.next_page must be a page, or null: {"next_page": 12}'],
-    ],
     ["deaths", {}, [`checked_at ${instant}`]],
     ["searches", { next: "yesterday" }, ["next must be a day such as 2026-11-18"]],
     ["usage", { next: "2026-11-18" }, ["from must be a day such as 2026-11-18"]],
@@ -150,10 +146,10 @@ test("keys that aren't named stay as they are stored", async () => {
     return checkpoints.find((checkpoint) => checkpoint.stream === stream)?.cursor;
   };
   const push = await stored("push", "segment");
-  expect(push).toEqual({ segment_id: expect.any(String), full_at: expect.any(String) });
-  expect((await given(world, "push", { full_at: null })).cursor).toEqual({ ...Object(push), full_at: null });
+  expect(push).toEqual({ segment_id: expect.any(String), read_at: expect.any(String), size: expect.any(Number) });
+  expect((await given(world, "push", { read_at: null })).cursor).toEqual({ ...Object(push), read_at: null });
   const members = await stored("members", SEGMENT);
-  expect(members).toMatchObject({ complete_at: expect.any(String) });
+  expect(members).toMatchObject({ suppressed: 0 });
   expect((await given(world, "members", { swept_at: AT }, SEGMENT)).cursor).toEqual({
     ...Object(members),
     swept_at: AT,
@@ -162,10 +158,11 @@ test("keys that aren't named stay as they are stored", async () => {
   expect(resolved).toMatchObject({ stands_for: expect.any(String) });
   expect((await given(world, "resolve", { value: AT })).cursor).toEqual({ ...Object(resolved), value: AT });
   // One that is stored damaged can be mended.
-  await store(world, "push", "segment", { segment_id: SEGMENT, full_at: 5, other: 1 });
-  expect((await given(world, "push", { full_at: null })).cursor).toEqual({
+  await store(world, "push", "segment", { segment_id: SEGMENT, read_at: 5, other: 1 });
+  expect((await given(world, "push", { read_at: null })).cursor).toEqual({
     segment_id: SEGMENT,
-    full_at: null,
+    read_at: null,
+    size: null,
   });
 });
 
@@ -182,7 +179,7 @@ test("times of a service whose clock is ahead can be moved back, and given back"
 
 test("a push whose stored checkpoint can't be read fails before it makes another segment; those who read it are told, too", async () => {
   const world = await startJobs([]);
-  await store(world, "push", "segment", { full_at: null });
+  await store(world, "push", "segment", { read_at: null });
   const report = await world.run({ jobs: ["push"] });
   expect(jobOf(report, "push")).toMatchObject({
     status: "failed",
@@ -198,18 +195,18 @@ test("a push whose stored checkpoint can't be read fails before it makes another
   ]);
   // It is shown, for people to mend it.
   const shown = (await readStatus(await world.services())).jobs.find(({ job }) => job === "push");
-  expect(shown).toMatchObject({ checkpoints: [{ stream: "segment", cursor: { full_at: null } }] });
+  expect(shown).toMatchObject({ checkpoints: [{ stream: "segment", cursor: { read_at: null } }] });
   const again = jobOf(await world.run({ jobs: ["push"], fullRefresh: true }), "push");
   expect([again.error?.code, again.requests]).toEqual(["bad_checkpoint", 0]);
 });
 
 test("one that only spares reading counts as none: all is read, or compared, and it is mended", async () => {
   const world = await startJobs(["push", "members", "resolve"]);
-  await store(world, "members", SEGMENT, { swept_at: "last week", complete_at: 5 });
+  await store(world, "members", SEGMENT, { swept_at: "last week", suppressed: "5" });
   expect(jobOf(await world.run({ jobs: ["members"] }), "members").status).toBe("succeeded");
   expect(
     await world.value(
-      `SELECT cursor->>'complete_at' LIKE '20%' FROM person_data_ops.checkpoint WHERE stream = '${SEGMENT}'`,
+      `SELECT cursor->>'swept_at' LIKE '20%' FROM person_data_ops.checkpoint WHERE stream = '${SEGMENT}'`,
     ),
   ).toBe("t");
   // A row that can be resolved.

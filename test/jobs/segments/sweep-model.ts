@@ -1,11 +1,11 @@
-import type { MemberPage, PageMember } from "../../../src/extract/segment-page.ts";
-import type { AnsweredPage, SweepParts } from "../../../src/jobs/segments/sweep-members.ts";
-import type { ProvenSpan, SeenMember } from "../../../src/load/feeds/segments.ts";
+import type { PageMember } from "../../../src/extract/segment-page.ts";
+import type { AnsweredPage } from "../../../src/jobs/segments/proof.ts";
+import type { ProvenSpan } from "../../../src/load/feeds/segment-members.ts";
 import type { Random } from "../../support/seeded-random.ts";
 
 const START_MS = Date.parse("2026-01-01T00:00:00Z");
 
-/** The n-th moment of a model as an answer is read: 0 to 6 digits of a second, several moments within a millisecond. */
+/** The n-th moment of a model as a response states it: 0 to 6 digits of a second, several moments within a millisecond. */
 export function momentOf(n: number): string {
   const micros = Math.floor(n / 64) * 1_000_000 + (n % 64) * 125;
   const seconds = new Date(START_MS + Math.floor(micros / 1_000_000) * 1000).toISOString().slice(0, 19);
@@ -15,10 +15,10 @@ export function momentOf(n: number): string {
   return `${seconds}${digits === "" ? "" : `.${digits}`}+00:00`;
 }
 
-/** Moments that were read: they are few, and asked for again and again. */
+/** Cache: moments are few. */
 const numbers = new Map<string, number>();
 
-/** The inverse of {@link momentOf}, of either form. */
+/** Inverse of {@link momentOf} for both forms. */
 function numberOf(moment: string): number {
   const known = numbers.get(moment);
   if (known !== undefined) return known;
@@ -28,23 +28,22 @@ function numberOf(moment: string): number {
   return number;
 }
 
-/** A moment as warehouses give it back. */
+/** A moment as Postgres returns it. */
 const asStored = (moment: string): string => moment.replace("+00:00", "Z");
 
-/** How the members of one moment are ordered. */
+/** Order of the members of one moment. */
 export type Ties = "stable" | "until_changed" | "every_request";
 
-/** The service's side of one segment, changed at random between any two requests. */
+/** One segment at the service, changed at random between two requests. */
 export interface ModelSegment {
+  readonly pageSize: number;
   read(page: number): AnsweredPage;
-  /** Something that befalls the segment. */
+  /** Changes the segment at random. */
   churn(): void;
-  /** Nothing happens from now on. */
+  /** Stops all changes. */
   rest(): void;
-  /** From now on nothing happens but that some members leave and come back, again and again after so many requests. */
-  beat(period: number, dancers: "one" | "some" | "in_turn"): void;
   readonly living: ReadonlySet<string>;
-  /** Whether somebody was a member when the answer of that time was given. */
+  /** True for a member at the time of that response. */
   wasLivingAt(pid: string, seenAt: string): boolean;
   readonly requests: number;
 }
@@ -55,9 +54,16 @@ interface ModelMember {
   isLiving: boolean;
 }
 
-/** Makes a segment whose adds come in batches of one moment, some of them as long as a page or longer. */
-export function modelSegment(random: Random, options: { pageSize: number; ties: Ties }): ModelSegment {
-  const { pageSize, ties } = options;
+/**
+ * Makes a segment whose members are added in batches of one moment, some of them longer than a page.
+ * @param options `pace`: share of requests before which something changes. `isCounterLate`: the stated size may be an older one.
+ */
+export function modelSegment(
+  random: Random,
+  options: { pageSize: number; ties: Ties; pace?: number; isCounterLate?: boolean },
+): ModelSegment {
+  const { pageSize, ties, pace = 1, isCounterLate = false } = options;
+  let counted = 0;
   const members = new Map<string, ModelMember>();
   const living = new Set<string>();
   const lives = new Map<string, { from: number; to: number }[]>();
@@ -65,7 +71,6 @@ export function modelSegment(random: Random, options: { pageSize: number; ties: 
   let version = 0;
   let requests = 0;
   let isResting = false;
-  let dance: readonly { readonly member: ModelMember; readonly steps: readonly boolean[] }[] = [];
 
   function set(member: ModelMember, isLiving: boolean): void {
     if (member.isLiving === isLiving) return;
@@ -110,29 +115,16 @@ export function modelSegment(random: Random, options: { pageSize: number; ties: 
   }
 
   return {
+    pageSize,
     living,
     get requests() {
       return requests;
     },
     rest: () => {
       isResting = true;
-      dance = [];
-    },
-    beat(period, dancers) {
-      const count = dancers === "one" ? 1 : dancers === "some" ? 1 + random.below(3) : period;
-      const chosen = new Set(Array.from({ length: count }, () => pick(true)));
-      const isInOnce = random.chance(0.5);
-      dance = [...chosen].flatMap((member, turn) => {
-        const odd = dancers === "in_turn" ? turn : random.below(period);
-        const inOnce = dancers === "in_turn" ? isInOnce : random.chance(0.5);
-        const steps = Array.from({ length: period }, (_, step) => (step === odd) === inOnce);
-        return member ? [{ member, steps }] : [];
-      });
     },
     churn() {
-      if (dance.length > 0) time += 1;
-      for (const { member, steps } of dance) set(member, steps[requests % steps.length] ?? true);
-      if (isResting) return;
+      if (isResting || !random.chance(pace)) return;
       time += 1;
       for (let ops = random.below(4); ops > 0; ops--) {
         const kind = random.below(10);
@@ -152,8 +144,11 @@ export function modelSegment(random: Random, options: { pageSize: number; ties: 
       const listed = [...members.values()]
         .filter(({ isLiving }) => isLiving)
         .toSorted((a, b) => b.firstAt - a.firstAt || orderOf(a) - orderOf(b));
+      if (isResting || !isCounterLate || random.chance(0.5)) counted = listed.length;
       const slice = listed.slice((number - 1) * pageSize, number * pageSize);
-      const page: MemberPage = {
+      return {
+        page: number,
+        seenAt: momentOf(time),
         members: slice.map(
           ({ pid, firstAt }): PageMember => ({
             servicePid: pid,
@@ -161,11 +156,10 @@ export function modelSegment(random: Random, options: { pageSize: number; ties: 
             extra: null,
           }),
         ),
-        totalCount: listed.length,
-        listContinues: number * pageSize < listed.length,
+        totalCount: counted,
+        listContinues: number * pageSize < counted,
         isSound: true,
       };
-      return { page, seenAt: momentOf(time) };
     },
     wasLivingAt(pid, seenAt) {
       const at = numberOf(seenAt);
@@ -174,14 +168,14 @@ export function modelSegment(random: Random, options: { pageSize: number; ties: 
   };
 }
 
-/** What is known of a segment, kept as a warehouse would; lives from sweep to sweep. */
+/** Stored members of a segment, kept from sweep to sweep. */
 export interface ModelStore {
   readonly living: Set<string>;
   readonly firstAddedAt: Map<string, string>;
   readonly removals: { readonly pid: string; readonly seenAt: string }[];
 }
 
-/** Nothing is known. */
+/** A store without members. */
 export const emptyStore = (): ModelStore => ({ living: new Set(), firstAddedAt: new Map(), removals: [] });
 
 function covers({ after, before }: ProvenSpan, at: string): boolean {
@@ -190,40 +184,33 @@ function covers({ after, before }: ProvenSpan, at: string): boolean {
   );
 }
 
-/** The parts of one sweep over a model; `add` and `settle` are the words of the interface, written down plainly. */
-export function partsOf(segment: ModelSegment, store: ModelStore, pagesPerCommit: number): SweepParts {
-  const seen = new Set<string>();
-  return {
-    pagesPerCommit,
-    read: async (page) => segment.read(page),
-    async add(members: readonly SeenMember[]) {
-      let added = 0;
-      for (const { servicePid, firstAddedAt } of members) {
-        seen.add(servicePid);
-        if (!store.living.has(servicePid)) added += 1;
-        store.living.add(servicePid);
-        store.firstAddedAt.set(servicePid, firstAddedAt ?? "");
-      }
-      return { added, suppressed: 0, rowsWritten: 0 };
-    },
-    async settle(spans) {
-      let removed = 0;
-      const pending: string[] = [];
-      for (const pid of store.living) {
-        if (seen.has(pid)) continue;
-        const at = store.firstAddedAt.get(pid) ?? "";
-        const proofs = spans.filter((span) => covers(span, at)).map(({ seenAt }) => seenAt);
-        const [seenAt] = proofs.toSorted((a, b) => numberOf(a) - numberOf(b));
-        if (seenAt === undefined) {
-          pending.push(at);
-          continue;
-        }
-        store.living.delete(pid);
-        store.removals.push({ pid, seenAt });
-        removed += 1;
-      }
-      const pendingAt = [...new Set(pending)].map(asStored);
-      return { removed, pending: pending.length, pendingAt, rowsWritten: 0 };
-    },
-  };
+/** Stores the members of a page and notes them as seen. */
+export function takePage(store: ModelStore, seen: Set<string>, { members }: AnsweredPage): void {
+  for (const { servicePid, firstAddedAt } of members) {
+    seen.add(servicePid);
+    store.living.add(servicePid);
+    store.firstAddedAt.set(servicePid, firstAddedAt ?? "");
+  }
+}
+
+/** Records removals of members that were not seen and that a span proves; returns the moments of the others. */
+export function settle(
+  store: ModelStore,
+  seen: ReadonlySet<string>,
+  spans: readonly ProvenSpan[],
+): readonly string[] {
+  const pending: string[] = [];
+  for (const pid of store.living) {
+    if (seen.has(pid)) continue;
+    const at = store.firstAddedAt.get(pid) ?? "";
+    const proofs = spans.filter((span) => covers(span, at)).map(({ seenAt }) => seenAt);
+    const [seenAt] = proofs.toSorted((a, b) => numberOf(a) - numberOf(b));
+    if (seenAt === undefined) {
+      pending.push(at);
+      continue;
+    }
+    store.living.delete(pid);
+    store.removals.push({ pid, seenAt });
+  }
+  return [...new Set(pending)].map(asStored);
 }

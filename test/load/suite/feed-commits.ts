@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { FeedCommit } from "../../../src/load/feeds/feed-commit.ts";
-import type { SeenMember } from "../../../src/load/feeds/segments.ts";
+import type { SeenMember } from "../../../src/load/feeds/segment-members.ts";
 import type { RunRef } from "../../../src/load/lookup.ts";
 
 /** The segment of the tests. */

@@ -5,6 +5,7 @@ import { LockLostError } from "../../../src/errors.ts";
 import type { LockHolder, LockRequest, RunRef } from "../../../src/load/lookup.ts";
 import type { Warehouse } from "../../support/bound-load.ts";
 import { tables } from "../../../src/schemas/registry.ts";
+import { feedCommit, member } from "./feed-commits.ts";
 import { callOf, commitOf, countersOf, runOf, tester } from "./nights.ts";
 import { enrichSpec, makePeople, people } from "./people.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
@@ -54,8 +55,8 @@ type Deed = Exclude<
         : Name
       : never;
   }[keyof Warehouse],
-  // The lock itself, and what only reads the books.
-  "renewLock" | "releaseLock" | "runUse"
+  // The lock itself, what only reads the books, and what changes nothing in empty tables.
+  "renewLock" | "releaseLock" | "runUse" | "clearListed" | "takeBatch"
 >;
 
 /** Everything that is done for a run. */
@@ -81,31 +82,38 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
         [looseRecord("Bob"), { code: "unprocessable_entity" }],
       ]),
     ),
-  openPush: (warehouse, run) =>
-    warehouse.openPush(run, {
-      segmentId: "s-1",
-      again: null,
-      source: {
-        ...people,
-        key: ["service_pid"],
-        relation: { sql: "SELECT 'p-1' AS service_pid" },
-        fields: {},
-      },
+  readWanted: (warehouse, run) =>
+    warehouse.readWanted(run, "s-1", {
+      ...people,
+      key: ["service_pid"],
+      relation: { sql: "SELECT 'p-1' AS service_pid" },
+      fields: {},
     }),
-  openSweep: async (warehouse, run) => {
-    const sweep = await warehouse.openSweep(run, { segmentId: "s-1", completeAt: null });
-    const commit = {
-      run,
-      commitId: randomUUID(),
-      ledger: [callOf()],
-      drift: [],
-      counters: {},
-      upserts: [],
-      checkpoints: [],
-    };
-    const at = "2026-11-21T04:00:00+00:00";
-    return sweep.add(commit, [{ servicePid: "p-1", firstAddedAt: at, seenAt: at, extra: null }]);
-  },
+  noteListedPids: (warehouse, run) => warehouse.noteListedPids(run, "s-1", ["p-1"]),
+  finishBatch: (warehouse, run) =>
+    warehouse.finishBatch(feedCommit(run, { ledger: [callOf()] }), {
+      segmentId: "s-1",
+      change: "add",
+      pids: ["p-1"],
+      invalid: ["p-1"],
+      isOwn: false,
+      apiRequestId: null,
+      rejectMessage: "Unknown.",
+    }),
+  settlePush: (warehouse, run) =>
+    warehouse.settlePush(feedCommit(run, { ledger: [callOf()] }), {
+      segmentId: "s-1",
+      isComplete: true,
+      retriesInvalid: true,
+    }),
+  addMembers: (warehouse, run) =>
+    warehouse.addMembers(feedCommit(run, { ledger: [callOf()] }), {
+      segmentId: "s-1",
+      members: [member("p-1", 1)],
+      isListed: true,
+    }),
+  settleMembers: (warehouse, run) =>
+    warehouse.settleMembers(feedCommit(run, { ledger: [callOf()] }), "s-1", []),
   commitFeed: (warehouse, run) => {
     const gap = ["locked_job", "days", "2026-01-01T00:00:00+00:00", "2026-01-02T00:00:00+00:00"];
     const columns = ["job", "stream", "gap_start", "gap_end", "noticed_at"];

@@ -1,20 +1,21 @@
 import { describe, expect, test } from "vitest";
-import type { SegmentPush } from "../../../src/load/feeds/push.ts";
-import type { RunRef } from "../../../src/load/lookup.ts";
+import { clearListed } from "../../../src/load/feeds/segment-members.ts";
+import {
+  countPush,
+  finishBatch,
+  noteListedPids,
+  type PushAnswer,
+  type PushChange,
+  readWanted,
+  settlePush,
+  takeBatch,
+} from "../../../src/load/feeds/segment-push.ts";
+import type { RunRef } from "../../../src/load/ledger/books.ts";
 import { erase, findTracesAnywhere } from "./erasure.ts";
 import { feedCommit } from "./feed-commits.ts";
 import { callOf, runOf } from "./nights.ts";
 import { makePeople, people } from "./people.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
-
-const job = { job: "another", type: "enrich" } as const;
-const AT = "2026-11-21T04:00:00.123456+00:00";
-
-const commitOf = (run: RunRef) =>
-  feedCommit(run, {
-    ledger: [callOf({ endpoint: "POST /v2/segments/members/add" })],
-    counters: { requests: 1 },
-  });
 
 const source = {
   ...people,
@@ -23,239 +24,236 @@ const source = {
   fields: {},
 };
 
-async function openPush(
-  place: Place,
-  again: string | null = null,
-): Promise<{ push: SegmentPush; run: RunRef }> {
-  const run = runOf(job);
+const commitOf = (run: RunRef) =>
+  feedCommit(run, {
+    ledger: [callOf({ endpoint: "POST /v2/segments/members/add" })],
+    counters: { requests: 1 },
+  });
+
+/** The steps of a push into one segment, in the name of one run. */
+async function beginPush(place: Place, segmentId = "s-1") {
+  const { db } = place.warehouse;
+  const run = runOf({ job: "another", type: "enrich" });
   await place.warehouse.beginRun(run);
-  return { push: await place.warehouse.openPush(run, { segmentId: "s-1", source, again }), run };
+  return {
+    wanted: () => readWanted(db, run, segmentId, source),
+    count: () => countPush(db, { job: run.job, segmentId }),
+    /** Reads a segment with these members. */
+    async read(pids: readonly string[], more: { isComplete?: boolean; retriesInvalid?: boolean } = {}) {
+      await clearListed(db, run, segmentId);
+      await noteListedPids(db, run, segmentId, pids);
+      const reading = { segmentId, isComplete: true, retriesInvalid: false, ...more };
+      await settlePush(db, feedCommit(run), reading);
+      await clearListed(db, run, segmentId);
+    },
+    take: (change: PushChange, limit = 10, after = "") => takeBatch(db, run, segmentId, { change, after, limit }),
+    finish: (change: PushChange, pids: readonly string[], more: Partial<PushAnswer> = {}) =>
+      finishBatch(db, commitOf(run), {
+        segmentId,
+        change,
+        pids,
+        invalid: [],
+        isOwn: true,
+        apiRequestId: null,
+        rejectMessage: "Unknown.",
+        ...more,
+      }),
+  };
 }
 
 async function setVips(place: Place, pids: readonly (string | null)[]): Promise<void> {
-  await place.sql("DROP TABLE IF EXISTS crm.vip; CREATE TABLE crm.vip (pid text)");
-  for (const pid of pids) {
-    await place.sql(`INSERT INTO crm.vip (pid) VALUES (${pid === null ? "NULL" : `'${pid}'`})`);
-  }
+  const values = pids.map((pid) => (pid === null ? "(NULL)" : `('${pid}')`)).join();
+  await place.sql(
+    `DROP TABLE IF EXISTS crm.vip; CREATE TABLE crm.vip (pid text); INSERT INTO crm.vip (pid) VALUES ${values}`,
+  );
 }
 
-const members = `SELECT service_pid || ' ' || state || CASE WHEN is_own THEN ' own' ELSE '' END
+const state = `SELECT concat(service_pid, ' ', state, CASE is_own WHEN true THEN ' own' WHEN false THEN '' ELSE ' in doubt' END,
+    CASE WHEN NOT is_wanted THEN ' unwanted' END)
   FROM person_data_state.segment_push_member ORDER BY service_pid`;
 
-const said = { invalid: [], own: null, apiRequestId: null, rejectMessage: "Nobody." };
-
-/** Segments made of queries. */
+/** Segments filled by queries. */
 export function describePushes(getPlace: GetPlace): void {
   describe("a push", () => {
-    test("is the difference between a query and what is known, page by page, and rejects who is unknown", async () => {
+    test("counts the rows of its query, takes them batch by batch and rejects unknown PIDs", async () => {
       const place = getPlace();
-      await setVips(place, ["p-1", "p-2", "p-3", "p-3", null, "p-9"]);
-      const { push, run } = await openPush(place);
-      expect(push.uncertainSince).toBe(null);
-      expect(await push.count()).toEqual({
-        read: 6,
-        missing: 1,
-        duplicate: 1,
-        suppressed: 0,
-        unchanged: 0,
-        toAdd: 4,
-        toRemove: 0,
-        own: 0,
-      });
-      expect(await push.next("adding", "", 3)).toEqual(["p-1", "p-2", "p-3"]);
-      expect(await push.next("adding", "p-3", 3)).toEqual(["p-9"]);
-      await push.begin("adding", ["p-1", "p-2", "p-3", "p-9"], AT);
-      const outcome = { ...said, invalid: ["p-9"], own: new Set(["p-1", "p-2"]) };
-      await push.finish(commitOf(run), "adding", ["p-1", "p-2", "p-3", "p-9"], outcome);
-      await push.close();
-      expect(await columnOf(place, members)).toEqual([
+      await setVips(place, ["p-1", "p-2", "p-3", "p-3", null, " ", "p-9"]);
+      const push = await beginPush(place);
+      expect(await push.wanted()).toEqual({ read: 7, missing: 2, duplicate: 1, suppressed: 0, wanted: 4 });
+      expect(await push.count()).toEqual({ toAdd: 4, toRemove: 0, own: 0, unknown: 0 });
+      expect(await push.take("add", 3)).toEqual({ pids: ["p-1", "p-2", "p-3"], last: "p-3" });
+      expect(await columnOf(place, state)).toEqual([
+        "p-1 unknown in doubt",
+        "p-2 unknown in doubt",
+        "p-3 unknown in doubt",
+        "p-9 absent",
+      ]);
+      await push.finish("add", ["p-1", "p-2", "p-3"]);
+      expect(await push.take("add", 3, "p-3")).toEqual({ pids: ["p-9"], last: "p-9" });
+      await push.finish("add", ["p-9"], { invalid: ["p-9"] });
+      expect(await push.take("add")).toEqual({ pids: [], last: null });
+      expect(await columnOf(place, state)).toEqual([
         "p-1 member own",
         "p-2 member own",
-        "p-3 member",
+        "p-3 member own",
         "p-9 invalid",
       ]);
       expect(await columnOf(place, "SELECT source_key FROM person_data.reject")).toEqual(["p-9"]);
 
       await setVips(place, ["p-2", "p-4", "p-9"]);
-      const next = await openPush(place);
-      expect(await next.push.count()).toMatchObject({ unchanged: 2, toAdd: 1, toRemove: 1, own: 2 });
-      expect(await next.push.next("removing", "", 10)).toEqual(["p-1"]);
-      await next.push.begin("removing", ["p-1"], AT);
-      await next.push.finish(commitOf(next.run), "removing", ["p-1"], said);
-      await next.push.close();
-      expect(await columnOf(place, members)).toEqual(["p-2 member own", "p-3 member", "p-9 invalid"]);
+      const next = await beginPush(place);
+      expect(await next.wanted()).toMatchObject({ read: 3, wanted: 3 });
+      expect(await next.count()).toEqual({ toAdd: 1, toRemove: 2, own: 3, unknown: 0 });
+      expect(await next.take("remove")).toEqual({ pids: ["p-1", "p-3"], last: "p-3" });
+      await next.finish("remove", ["p-1", "p-3"]);
+      expect(await columnOf(place, state)).toEqual(["p-2 member own", "p-4 absent", "p-9 invalid"]);
     });
 
-    test("can be planned, which changes nothing", async () => {
-      const place = getPlace();
-      const plan = (segmentId: string | null = "s-1", again: string | null = null) =>
-        place.warehouse.planPush({ job: job.job, segmentId, source, again });
-      await setVips(place, ["p-1", "p-2", "p-3", "p-3", null]);
-      expect(await plan(null)).toMatchObject({
-        read: 5,
-        missing: 1,
-        duplicate: 1,
-        suppressed: 0,
-        unchanged: 0,
-        toAdd: 3,
-        toRemove: 0,
-        own: 0,
-        newcomers: 3,
-        uncertain: 0,
-      });
-      const { push, run } = await openPush(place);
-      const all = ["p-1", "p-2", "p-3"];
-      await push.begin("adding", all, AT);
-      expect(await plan()).toMatchObject({ toAdd: 3, newcomers: 3, uncertain: 3 });
-      await push.finish(commitOf(run), "adding", all, { ...said, own: new Set(["p-1", "p-2"]) });
-      await push.close();
-
-      await setVips(place, ["p-2", "p-4"]);
-      const before = [await place.tableNames(), await columnOf(place, members)];
-      expect(await plan()).toMatchObject({
-        read: 2,
-        unchanged: 1,
-        toAdd: 1,
-        newcomers: 1,
-        toRemove: 1,
-        own: 2,
-      });
-      expect(await plan("s-1", "now")).toMatchObject({ unchanged: 0, toAdd: 2, newcomers: 1, toRemove: 1 });
-      expect(await plan("s-2")).toMatchObject({ unchanged: 0, toAdd: 2, toRemove: 0, own: 0 });
-      expect([await place.tableNames(), await columnOf(place, members)]).toEqual(before);
-    });
-
-    test("that was left by a crash is told by those who came since", async () => {
+    test("owns nobody whom a reading found before the add", async () => {
       const place = getPlace();
       await setVips(place, ["p-1", "p-2"]);
-      const { push } = await openPush(place);
-      await push.begin("adding", ["p-1", "p-2"], AT);
-      const next = await openPush(place);
-      expect(Date.parse(next.push.uncertainSince ?? "")).toBe(Date.parse("2026-11-21T04:00:00.123Z"));
-      await next.push.settleUncertain(commitOf(next.run), new Set(["p-2", "p-7"]));
-      expect(await next.push.count()).toMatchObject({ unchanged: 1, toAdd: 1, own: 1 });
-      await next.push.close();
-      expect(await valueOf(place, members)).toBe("p-2 member own");
+      const push = await beginPush(place);
+      await push.wanted();
+      await push.read(["p-2", "p-7"]);
+      expect(await columnOf(place, state)).toEqual(["p-1 absent", "p-2 member"]);
+      const { pids } = await push.take("add");
+      await push.finish("add", pids);
+      await setVips(place, ["p-8"]);
+      await push.wanted();
+      expect(await push.count()).toMatchObject({ toAdd: 1, toRemove: 1, own: 1 });
+      expect(await columnOf(place, state)).toEqual(["p-1 member own unwanted", "p-8 absent"]);
+    });
+
+    test("leaves everybody of a call in doubt that added a member again, but unknown PIDs", async () => {
+      const place = getPlace();
+      await setVips(place, ["p-1", "p-2", "p-9"]);
+      const push = await beginPush(place);
+      await push.wanted();
+      const { pids } = await push.take("add");
+      await push.finish("add", pids, { isOwn: false, invalid: ["p-9"] });
+      expect(await columnOf(place, state)).toEqual(["p-1 member in doubt", "p-2 member in doubt", "p-9 invalid"]);
+      await setVips(place, ["p-2"]);
+      await push.wanted();
+      expect(await push.count()).toMatchObject({ toRemove: 0, own: 0 });
+      expect(await columnOf(place, state)).toEqual(["p-1 member in doubt unwanted", "p-2 member in doubt"]);
+    });
+
+    test("leaves PIDs of a lost add in doubt if the next reading lists them, and adds the others again", async () => {
+      const place = getPlace();
+      await setVips(place, ["p-1", "p-2"]);
+      const killed = await beginPush(place);
+      await killed.wanted();
+      await killed.take("add");
+      const next = await beginPush(place);
+      await next.wanted();
+      expect(await next.count()).toMatchObject({ toAdd: 0, unknown: 2 });
+      // A member may have moved to a page that was read before.
+      await next.read(["p-2"], { isComplete: false });
+      expect(await columnOf(place, state)).toEqual(["p-1 absent", "p-2 member in doubt"]);
+    });
+
+    test("removes again whom a lost removal left in the segment, and forgets the others", async () => {
+      const place = getPlace();
+      await setVips(place, ["p-1", "p-2", "p-3"]);
+      const push = await beginPush(place);
+      await push.wanted();
+      await push.take("add");
+      await push.finish("add", ["p-1", "p-2", "p-3"]);
+      await setVips(place, ["p-3"]);
+      await push.wanted();
+      expect(await push.take("remove")).toMatchObject({ pids: ["p-1", "p-2"] });
+      const next = await beginPush(place);
+      await next.wanted();
+      expect(await next.count()).toEqual({ toAdd: 0, toRemove: 0, own: 1, unknown: 2 });
+      await next.read(["p-1", "p-3"]);
+      expect(await next.count()).toEqual({ toAdd: 0, toRemove: 1, own: 2, unknown: 0 });
+      expect(await columnOf(place, state)).toEqual(["p-1 member own unwanted", "p-3 member own"]);
+    });
+
+    test("adds people again whom others removed, but only if the reading was complete", async () => {
+      const place = getPlace();
+      await setVips(place, ["p-1", "p-2"]);
+      const push = await beginPush(place);
+      await push.wanted();
+      await push.take("add");
+      await push.finish("add", ["p-1", "p-2"]);
+      await push.read(["p-1"], { isComplete: false });
+      expect(await push.count()).toMatchObject({ toAdd: 0, own: 2 });
+      await push.read(["p-1"]);
+      expect(await push.count()).toMatchObject({ toAdd: 1, own: 1 });
+      expect(await columnOf(place, state)).toEqual(["p-1 member own", "p-2 absent"]);
+    });
+
+    test("keeps segments apart, and PIDs that the service doesn't know until they are due again", async () => {
+      const place = getPlace();
+      await setVips(place, ["p-8", "p-9"]);
+      const push = await beginPush(place);
+      await push.wanted();
+      await push.take("add");
+      await push.finish("add", ["p-8", "p-9"], { invalid: ["p-8", "p-9"], apiRequestId: "req-1" });
+      const open = `SELECT source_key || ' ' || api_request_id FROM person_data.reject WHERE resolved_at IS NULL ORDER BY 1`;
+      expect(await columnOf(place, open)).toEqual(["p-8 req-1", "p-9 req-1"]);
+      await push.read(["p-8"]);
+      expect(await columnOf(place, open)).toEqual(["p-9 req-1"]);
+      expect(await push.count()).toMatchObject({ toAdd: 0 });
+      await push.read(["p-8"], { retriesInvalid: true });
+      expect(await push.take("add")).toMatchObject({ pids: ["p-9"] });
+      await push.finish("add", ["p-9"], { invalid: ["p-9"], apiRequestId: "req-2" });
+      expect(await columnOf(place, open)).toEqual(["p-9 req-1"]);
+      await push.read([], { isComplete: false, retriesInvalid: true });
+      await push.take("add");
+      await push.finish("add", ["p-9"]);
+      expect(await columnOf(place, open)).toEqual([]);
+      expect(await valueOf(place, "SELECT count(*) FROM person_data.reject")).toBe("2");
+
+      const other = await beginPush(place, "s-2");
+      await other.wanted();
+      expect(await other.count()).toEqual({ toAdd: 2, toRemove: 0, own: 0, unknown: 0 });
+      expect(await push.count()).toMatchObject({ toAdd: 0, own: 1 });
+    });
+
+    test("counts distinct listed members, erased ones included", async () => {
+      const place = getPlace();
+      await makePeople(place, []);
+      await erase(place, { pids: ["p-2"] });
+      const { db } = place.warehouse;
+      const run = runOf({ job: "another", type: "enrich" });
+      await place.warehouse.beginRun(run);
+      expect(await noteListedPids(db, run, "s-1", ["p-1", "p-2", "p-3"])).toBe(3);
+      expect(await noteListedPids(db, run, "s-1", ["p-3", "p-4"])).toBe(1);
+      expect(await findTracesAnywhere(place, ["p-2"])).toEqual([]);
     });
 
     test("neither sends nor keeps people who are erased while it is under way", async () => {
       const place = getPlace();
       await makePeople(place, []);
       await setVips(place, ["p-1", "p-2", "p-3", "p-4", "p-9"]);
-      const { push, run } = await openPush(place);
-      expect(await push.begin("adding", ["p-4", "p-9"], AT)).toEqual(["p-4", "p-9"]);
+      const push = await beginPush(place);
+      await push.wanted();
+      expect((await push.take("add", 10, "p-3")).pids).toEqual(["p-4", "p-9"]);
       await erase(place, { pids: ["p-2", "p-4", "p-9"] });
       expect(await findTracesAnywhere(place, ["p-2", "p-4", "p-9"])).toEqual([]);
-      await push.finish(commitOf(run), "adding", ["p-4", "p-9"], { ...said, invalid: ["p-9"] });
-      expect(await push.begin("adding", ["p-1", "p-2", "p-3"], AT)).toEqual(["p-1", "p-3"]);
-      await push.finish(commitOf(run), "adding", ["p-1", "p-3"], said);
-      expect(await push.next("adding", "", 10)).toEqual([]);
-      await place.warehouse.suppressedPids([]);
+      await push.finish("add", ["p-4", "p-9"], { invalid: ["p-9"] });
+      expect(await push.take("add")).toEqual({ pids: ["p-1", "p-3"], last: "p-3" });
+      await push.finish("add", ["p-1", "p-3"]);
       expect(await findTracesAnywhere(place, ["p-2", "p-4", "p-9"])).toEqual([]);
-      expect(await columnOf(place, members)).toEqual(["p-1 member own", "p-3 member own"]);
-      await push.close();
-
-      await setVips(place, ["p-3"]);
-      const next = await openPush(place);
-      expect(await next.push.next("removing", "", 10)).toEqual(["p-1"]);
-      await erase(place, { pids: ["p-1"] });
-      expect(await next.push.begin("removing", ["p-1"], AT)).toEqual([]);
-      // It is killed here: nobody closes it.
-      await erase(place, { pids: ["p-3"] });
-      expect(await findTracesAnywhere(place, ["p-1", "p-3"])).toEqual([]);
+      expect(await columnOf(place, state)).toEqual(["p-1 member own", "p-3 member own"]);
+      await setVips(place, ["p-2", "p-3"]);
+      expect(await push.wanted()).toMatchObject({ read: 2, suppressed: 1, wanted: 1 });
+      expect(await columnOf(place, state)).toEqual(["p-1 member own unwanted", "p-3 member own"]);
     });
 
-    test("adds everybody again where that is wanted, and keeps whose own they are", async () => {
+    test("sends nobody whose row an erasure has not deleted yet", async () => {
       const place = getPlace();
+      await makePeople(place, []);
       await setVips(place, ["p-1", "p-2"]);
-      const { push, run } = await openPush(place);
-      await push.begin("adding", ["p-1", "p-2"], AT);
-      await push.finish(commitOf(run), "adding", ["p-1", "p-2"], { ...said, own: new Set(["p-1"]) });
-      const again = await openPush(place, "now");
-      expect(await again.push.count()).toMatchObject({ unchanged: 0, toAdd: 2 });
-      expect(await again.push.next("adding", "", 10)).toEqual([]);
-      expect(await again.push.next("again", "", 10)).toEqual(["p-1", "p-2"]);
-      await again.push.begin("adding", ["p-1", "p-2"], AT);
-      await again.push.finish(commitOf(again.run), "adding", ["p-1", "p-2"], said);
-      await again.push.close();
-      expect(await columnOf(place, members)).toEqual(["p-1 member own", "p-2 member"]);
-    });
-
-    test("that adds everybody again goes on where it was stopped, and sends again what was under way", async () => {
-      const place = getPlace();
-      await setVips(place, ["p-1", "p-2", "p-3", "p-8", "p-9"]);
-      const { push, run } = await openPush(place, "now");
-      expect(await push.next("adding", "", 10)).toEqual(["p-1", "p-2", "p-3", "p-8", "p-9"]);
-      await push.begin("adding", ["p-1", "p-2", "p-3", "p-8", "p-9"], AT);
-      const unknown = { ...said, invalid: ["p-8", "p-9"] };
-      await push.finish(commitOf(run), "adding", ["p-1", "p-2", "p-3", "p-8", "p-9"], unknown);
-      expect(await push.count()).toMatchObject({ unchanged: 5, toAdd: 0 });
-      await push.close();
-
-      const again = await openPush(place, "now");
-      const { againSince } = again.push;
-      expect(Date.parse(againSince ?? "")).toBeGreaterThan(Date.parse(push.againSince ?? ""));
-      expect(await again.push.next("adding", "", 10)).toEqual(["p-8", "p-9"]);
-      expect(await again.push.next("again", "", 10)).toEqual(["p-1", "p-2", "p-3"]);
-      await again.push.begin("adding", ["p-8"], AT);
-      await again.push.finish(commitOf(again.run), "adding", ["p-8"], { ...said, invalid: ["p-8"] });
-      await again.push.begin("adding", ["p-1"], AT);
-      await again.push.finish(commitOf(again.run), "adding", ["p-1"], said);
-      await again.push.begin("adding", ["p-2"], AT);
-      await again.push.close();
-
-      await place.sql("INSERT INTO crm.vip (pid) VALUES ('p-4')");
-      const next = await openPush(place, againSince);
-      expect(Date.parse(next.push.againSince ?? "")).toBe(Date.parse(againSince ?? ""));
-      expect(next.push.uncertainSince).toBe(null);
-      expect(await next.push.count()).toMatchObject({ unchanged: 2, toAdd: 4 });
-      expect(await next.push.next("adding", "", 10)).toEqual(["p-4", "p-9"]);
-      expect(await next.push.next("again", "", 10)).toEqual(["p-2", "p-3"]);
-      await next.push.close();
-
-      const ahead = await openPush(place, "2999-01-01T00:00:00+00:00");
-      expect(Date.parse(ahead.push.againSince ?? "")).toBeLessThan(Date.parse("2999-01-01"));
-      await ahead.push.close();
-    });
-
-    test("resolves the reject of who has become known, and tells which call refused the others", async () => {
-      const place = getPlace();
-      await setVips(place, ["p-8", "p-9"]);
-      for (const [i, invalid] of [["p-8", "p-9"], ["p-9"], []].entries()) {
-        const { push, run } = await openPush(place, "now");
-        await push.begin("adding", ["p-8", "p-9"], AT);
-        const outcome = { ...said, invalid, apiRequestId: `req-${i}` };
-        await push.finish(commitOf(run), "adding", ["p-8", "p-9"], outcome);
-        await push.close();
-        const open =
-          "SELECT source_key || ' ' || api_request_id FROM person_data.reject WHERE resolved_at IS NULL";
-        expect(await columnOf(place, `${open} ORDER BY 1`)).toEqual(invalid.map((pid) => `${pid} req-0`));
-      }
-      expect(await valueOf(place, "SELECT count(*) FROM person_data.reject")).toBe("2");
-    });
-
-    test("keeps whose own those are who were to be removed, then added again, when a crash came", async () => {
-      const place = getPlace();
-      await setVips(place, ["p-1", "p-2"]);
-      const { push, run } = await openPush(place);
-      await push.begin("adding", ["p-1", "p-2"], AT);
-      await push.finish(commitOf(run), "adding", ["p-1", "p-2"], said);
-      await push.begin("removing", ["p-1", "p-2"], AT);
-      await push.close();
-      const back = await openPush(place);
-      expect(await back.push.next("adding", "", 10)).toEqual(["p-1", "p-2"]);
-      await back.push.begin("adding", ["p-1", "p-2"], AT);
-      await back.push.close();
-
-      await setVips(place, ["p-1"]);
-      const next = await openPush(place);
-      await next.push.settleUncertain(commitOf(next.run), new Set());
-      expect(await next.push.next("adding", "", 10)).toEqual(["p-1"]);
-      expect(await next.push.next("removing", "", 10)).toEqual(["p-2"]);
-      await next.push.begin("adding", ["p-1"], AT);
-      await next.push.finish(commitOf(next.run), "adding", ["p-1"], { ...said, own: new Set() });
-      await next.push.close();
-      expect(await columnOf(place, members)).toEqual(["p-1 member own", "p-2 removing own"]);
+      const push = await beginPush(place);
+      await erase(place, { pids: ["p-2"] });
+      // As a load writes it that began before the erasure.
+      await place.sql(`INSERT INTO person_data_state.segment_push_member
+          (job, segment_id, service_pid, is_wanted, state, is_own, run_id, _synced_at)
+        SELECT 'another', 's-1', pid, true, 'absent', false, 'old', now() FROM crm.vip`);
+      expect(await push.take("add")).toEqual({ pids: ["p-1"], last: "p-2" });
     });
   });
 }

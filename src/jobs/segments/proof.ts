@@ -1,0 +1,143 @@
+import { hash } from "node:crypto";
+import type { MemberPage } from "../../extract/segment-page.ts";
+import type { ProvenSpan } from "../../load/feeds/segment-members.ts";
+import { type Cell, microsOf } from "../../schemas/convert.ts";
+
+/** A page of members with the time of its response. */
+export interface AnsweredPage extends MemberPage {
+  /** Page number, from 1. */
+  readonly page: number;
+  /** Time at which the service completed the response. */
+  readonly seenAt: string;
+}
+
+/** Properties of a page that prove absences; holds no members. */
+export interface PageFacts {
+  readonly page: number;
+  readonly size: number;
+  /** `first_added_at` of the first and the last item; null for an empty page. */
+  readonly newest: Cell;
+  readonly oldest: Cell;
+  readonly totalCount: number;
+  /** True if no member is older than the items of this page. */
+  readonly isLast: boolean;
+  readonly isSound: boolean;
+  /** Equal for responses with the same members and size, in any order of ties. */
+  readonly digest: string;
+  readonly seenAt: string;
+}
+
+/** @param pageSize number of items on a full page. */
+export function factsOf(answer: AnsweredPage, pageSize: number): PageFacts {
+  const { page, members, totalCount, listContinues, isSound, seenAt } = answer;
+  const pids = members.map(({ servicePid }) => servicePid).toSorted();
+  return {
+    page,
+    size: members.length,
+    newest: members[0]?.firstAddedAt ?? null,
+    oldest: members.at(-1)?.firstAddedAt ?? null,
+    totalCount,
+    // A full page may have a successor: the service counts members apart from listing them.
+    isLast:
+      !listContinues && members.length < pageSize && (page - 1) * pageSize + members.length === totalCount,
+    isSound,
+    digest: hash("sha256", JSON.stringify([totalCount, listContinues, pids])),
+    seenAt,
+  };
+}
+
+/**
+ * Span of `first_added_at` that one response covers completely. Both ends are exclusive: members of the same moment may be on the
+ * neighboring pages.
+ */
+export function spanOf(page: PageFacts): ProvenSpan | null {
+  return page.isSound ? spanBetween(page, page, page.seenAt) : null;
+}
+
+/** Null where an end is neither a member nor the end of the list. */
+function spanBetween(first: PageFacts, last: PageFacts, seenAt: string): ProvenSpan | null {
+  if (!last.isLast && last.oldest === null) return null;
+  if (first.page > 1 && first.newest === null) return null;
+  return {
+    after: last.isLast ? null : last.oldest,
+    before: first.page === 1 ? null : first.newest,
+    seenAt,
+  };
+}
+
+/** Consecutive pages, both ends inclusive. */
+export interface PageRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Pages that bracket members of the given moments together, where no single page does. Overlapping ranges are merged.
+ * @param pages all pages of a reading, in order.
+ */
+export function rangesAround(moments: readonly Cell[], pages: readonly PageFacts[]): readonly PageRange[] {
+  const last = pages.at(-1)?.page ?? 1;
+  const edges = pages.flatMap(({ page, newest, oldest }) =>
+    newest === null || oldest === null ? [] : [{ page, newest: microsOf(newest), oldest: microsOf(oldest) }],
+  );
+  const ranges = moments.map((moment): PageRange => {
+    if (moment === null) return { from: 1, to: last };
+    const at = microsOf(moment);
+    const newer = edges.findLast(({ newest }) => newest > at)?.page ?? 1;
+    const older = edges.find(({ oldest }) => oldest < at)?.page ?? last;
+    return { from: Math.min(newer, older), to: Math.max(newer, older) };
+  });
+  const merged: PageRange[] = [];
+  for (const range of ranges.toSorted((a, b) => a.from - b.from)) {
+    const before = merged.at(-1);
+    if (before && range.from <= before.to) {
+      merged[merged.length - 1] = { from: before.from, to: Math.max(before.to, range.to) };
+    } else merged.push(range);
+  }
+  return merged;
+}
+
+/**
+ * Span that two identical readings of the same pages cover; null if they differ, or show a member twice.
+ * @param keys of the members of the second reading, by page.
+ */
+export function spanOfReadings(
+  first: readonly PageFacts[],
+  second: readonly PageFacts[],
+  keys: readonly Float64Array[],
+): ProvenSpan | null {
+  const [begin, end] = [second[0], second.at(-1)];
+  if (!begin || !end || first.length !== second.length) return null;
+  const isSame = second.every(
+    ({ page, digest, totalCount, isSound }, i) =>
+      isSound &&
+      page === first[i]?.page &&
+      digest === first[i].digest &&
+      totalCount === begin.totalCount &&
+      follows(second[i], second[i - 1]),
+  );
+  if (!isSame || hasTwice(keys)) return null;
+  // The end of the first reading lies between two responses that show the absence.
+  return spanBetween(begin, end, first.at(-1)?.seenAt ?? end.seenAt);
+}
+
+function follows(page: PageFacts | undefined, before: PageFacts | undefined): boolean {
+  if (!page || !before || page.newest === null || before.oldest === null) return true;
+  return microsOf(page.newest) <= microsOf(before.oldest);
+}
+
+/** 48-bit hashes of the members of a page. A collision leaves a removal pending. */
+export function keysOf({ members }: MemberPage): Float64Array {
+  return Float64Array.from(members, ({ servicePid }) => hash("sha1", servicePid, "buffer").readUIntBE(0, 6));
+}
+
+function hasTwice(keys: readonly Float64Array[]): boolean {
+  const all = new Float64Array(keys.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const ofPage of keys) {
+    all.set(ofPage, at);
+    at += ofPage.length;
+  }
+  all.sort();
+  return all.some((key, i) => i > 0 && key === all[i - 1]);
+}
