@@ -14,6 +14,8 @@ beforeAll(async () => {
 beforeEach(() => clear(place));
 afterAll(() => place.close());
 
+const page = (...members: readonly SeenMember[]) => ({ segmentId: SEGMENT, members, isListed: true });
+
 test("a sweep each of whose COMMITs loses its reply counts as one without a loss", async () => {
   const door = await openDoor(place.url, { isOpen: true });
   const warehouse = openWarehouse({
@@ -25,7 +27,6 @@ test("a sweep each of whose COMMITs loses its reply counts as one without a loss
   onTestFinished(() => warehouse.close());
   const run = runOf({ job: "one", type: "enrich" });
   await warehouse.beginRun(run);
-  const page = (...members: readonly SeenMember[]) => ({ segmentId: SEGMENT, members, isListed: true });
   door.cutAtCommit();
   const first = page(member("p1", 1), member("p2", 2), member("p3", 3));
   expect(await warehouse.addMembers(feedCommit(run), { ...first, isListed: false })).toEqual({

@@ -198,12 +198,20 @@ function remarks(report: JobStatusReport): string[] {
 }
 
 function segmentRemarks(job: string, segment: JobStatusReport["segments"][number]): string[] {
-  const { segment_id: id, name, observed_at: at, removals_pending: pending, members_in_doubt: inDoubt } = segment;
+  const {
+    segment_id: id,
+    name,
+    observed_at: at,
+    removals_pending: pending,
+    members_in_doubt: inDoubt,
+  } = segment;
   const subject = name === null ? id : `${name} (${id})`;
   return [
     ...(pending === null || pending === 0
       ? []
-      : [`• ${job}: ${counted(pending, "member")} of ${subject} not listed at ${at}; removal not confirmed yet`]),
+      : [
+          `• ${job}: ${counted(pending, "member")} of ${subject} not listed at ${at}; removal not confirmed yet`,
+        ]),
     ...(inDoubt === null || inDoubt === 0
       ? []
       : [`• ${job}: ${counted(inDoubt, "member")} of ${subject} in doubt; the job never removes them`]),

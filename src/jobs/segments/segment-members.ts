@@ -121,12 +121,7 @@ async function store(
 /** Records the removals that spans prove. */
 function settle(context: Context, segmentId: string, spans: readonly ProvenSpan[]) {
   return context.commitWith({}, (books) =>
-    settleMembers(
-      context.db,
-      { ...books, drift: [], upserts: [], checkpoints: [] },
-      segmentId,
-      spans,
-    ),
+    settleMembers(context.db, { ...books, drift: [], upserts: [], checkpoints: [] }, segmentId, spans),
   );
 }
 

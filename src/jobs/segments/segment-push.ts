@@ -24,7 +24,12 @@ import { isOver } from "./member-checkpoint.ts";
 import type { AnsweredPage } from "./proof.ts";
 import { PUSH_STREAM, type PushCheckpoint, pushCursor, readPushCheckpoint } from "./push-checkpoint.ts";
 import { pushReadSource, pushSourceOf } from "./push-source.ts";
-import { NO_SEGMENT, type SegmentPushJobConfig, segmentPushComplaints, segmentPushSettings } from "./settings.ts";
+import {
+  NO_SEGMENT,
+  type SegmentPushJobConfig,
+  segmentPushComplaints,
+  segmentPushSettings,
+} from "./settings.ts";
 import { readPages, type ReadPage } from "./sweep.ts";
 
 const { create, members, add, remove } = segmentEndpoints;
@@ -158,7 +163,8 @@ async function compare(
   };
   const first = await read(1);
   const isDue = request.fullRefresh || isOver(before.read_at, job.fullSweepEveryMs, Date.parse(first.seenAt));
-  const isDifferent = counts.toAdd > 0 || counts.unknown > 0 || (job.mode === "mirror" && counts.toRemove > 0);
+  const isDifferent =
+    counts.toAdd > 0 || counts.unknown > 0 || (job.mode === "mirror" && counts.toRemove > 0);
   if (!isDue && !isDifferent && before.size === first.totalCount) return { counts, checkpoint: before };
   const isComplete = await readSegment(context, segmentId, read, first);
   await context.commitWith({}, (books) =>
@@ -280,20 +286,22 @@ async function changeMembers(
     const { value: answer, apiRequestId, mayBeDone } = reply;
     const invalid = change === "add" ? invalidOf(batch, answer.invalid) : [];
     const pidsSent = batch;
-    await context.commitWith(count(pushed, change, { sent: batch.length, invalid: invalid.length, answer }), (books) =>
-      finishBatch(
-        context.db,
-        { ...books, drift: drift.entries(), upserts: [], checkpoints: [] },
-        {
-          segmentId,
-          change,
-          pids: pidsSent,
-          invalid,
-          isOwn: madeAllMembers(answer, mayBeDone),
-          apiRequestId,
-          rejectMessage: `${target.name}: the service doesn't know this PID.`,
-        },
-      ),
+    await context.commitWith(
+      count(pushed, change, { sent: batch.length, invalid: invalid.length, answer }),
+      (books) =>
+        finishBatch(
+          context.db,
+          { ...books, drift: drift.entries(), upserts: [], checkpoints: [] },
+          {
+            segmentId,
+            change,
+            pids: pidsSent,
+            invalid,
+            isOwn: madeAllMembers(answer, mayBeDone),
+            apiRequestId,
+            rejectMessage: `${target.name}: the service doesn't know this PID.`,
+          },
+        ),
     );
     context.progress.advance(context.job.name, batch.length, { rejected: invalid.length });
   }
@@ -308,7 +316,11 @@ export function madeAllMembers({ redundant }: Pick<ChangeAnswer, "redundant">, m
 function count(
   pushed: Pushed,
   change: PushChange,
-  { sent, invalid, answer }: { readonly sent: number; readonly invalid: number; readonly answer: ChangeAnswer },
+  {
+    sent,
+    invalid,
+    answer,
+  }: { readonly sent: number; readonly invalid: number; readonly answer: ChangeAnswer },
 ) {
   pushed.done += sent;
   pushed.size = answer.newSize;
@@ -377,7 +389,8 @@ export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
   endpoints: [create, members, add, remove],
   writes: ["segment", "segment_push_member"],
   checkpoints: {
-    meaning: "segment_id: the segment; read_at: when it was last read completely; size: members after the last run",
+    meaning:
+      "segment_id: the segment; read_at: when it was last read completely; size: members after the last run",
     cursor: pushCursor,
     example: { segment_id: "123e4567-e89b-12d3-a456-426614174000" },
     streams: async () => [PUSH_STREAM],

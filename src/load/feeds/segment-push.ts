@@ -151,7 +151,11 @@ export interface PushReading {
 }
 
 /** Compares the listed PIDs with what is stored, and settles calls without an answer. */
-export async function settlePush(db: Db, commit: FeedCommit, reading: PushReading): Promise<{ readonly rowsWritten: number }> {
+export async function settlePush(
+  db: Db,
+  commit: FeedCommit,
+  reading: PushReading,
+): Promise<{ readonly rowsWritten: number }> {
   const { run } = commit;
   const { segmentId, isComplete, retriesInvalid } = reading;
   const target = { job: run.job, segmentId };
@@ -240,7 +244,10 @@ export async function finishBatch(
   const { rowsWritten } = await commitFeedWith(db, commit, async (place) => {
     const ofBatch = sql`${ofTarget({ job: run.job, segmentId })} AND p.service_pid = ANY(${[...pids]}::text[])`;
     if (change === "remove") {
-      place.touch("segment_push_member", await place.session.change(sql`DELETE FROM ${state} AS p WHERE ${ofBatch}`));
+      place.touch(
+        "segment_push_member",
+        await place.session.change(sql`DELETE FROM ${state} AS p WHERE ${ofBatch}`),
+      );
       return null;
     }
     const isInvalid = sql`p.service_pid = ANY(${[...invalid]}::text[])`;

@@ -78,11 +78,7 @@ test("a cursor that a job couldn't go on from is refused, each thing that is wro
       { swept_at: "2999-01-01T00:00:00Z" },
       ["swept_at lies in the future, by the clock here and by what is stored"],
     ],
-    [
-      "members",
-      { swept: AT },
-      ["swept is no key of it; there is swept_at, suppressed"],
-    ],
+    ["members", { swept: AT }, ["swept is no key of it; there is swept_at, suppressed"]],
     ["members", { suppressed: -1 }, ["suppressed must be a count: a whole number, 0 or more"]],
     ["deaths", {}, [`checked_at ${instant}`]],
     ["searches", { next: "yesterday" }, ["next must be a day such as 2026-11-18"]],
@@ -146,7 +142,11 @@ test("keys that aren't named stay as they are stored", async () => {
     return checkpoints.find((checkpoint) => checkpoint.stream === stream)?.cursor;
   };
   const push = await stored("push", "segment");
-  expect(push).toEqual({ segment_id: expect.any(String), read_at: expect.any(String), size: expect.any(Number) });
+  expect(push).toEqual({
+    segment_id: expect.any(String),
+    read_at: expect.any(String),
+    size: expect.any(Number),
+  });
   expect((await given(world, "push", { read_at: null })).cursor).toEqual({ ...Object(push), read_at: null });
   const members = await stored("members", SEGMENT);
   expect(members).toMatchObject({ suppressed: 0 });

@@ -12,7 +12,13 @@ const config = (more = "mode: mirror, max_remove_ratio: 1") =>
   vip_members: { type: segment_members, segments: [{ job: vip_push }] }`);
 
 /** People of the sandbox, and a table of who is to be pushed. */
-async function startPush({ config: text = config(), ...sandbox }: { config?: string; membersPerPage?: number } = {}) {
+async function startPush({
+  config: text = config(),
+  ...sandbox
+}: {
+  config?: string;
+  membersPerPage?: number;
+} = {}) {
   const world = await startWorld({ rows: 0, people: 3000, config: text, ...sandbox });
   await world.control("/segments", { name: "everybody", members: 400 });
   // What the sandbox's controls answer.
@@ -467,9 +473,15 @@ test("a member who moved to another page while the segment was read stays", asyn
   await push(world);
   const id = (await segmentOf(world))?.segment_id ?? "";
   // A member of the first page leaves after it was read: another one moves there from the second page.
-  const { members } = (await world.control(`/segments/${id}/members`)) as { members: { service_pid: string }[] };
+  const { members } = (await world.control(`/segments/${id}/members`)) as {
+    members: { service_pid: string }[];
+  };
   const leaver = members.at(-1)?.service_pid ?? "";
-  await world.control("/page_hooks", { segment_id: id, after: [{ page: 1, remove: [leaver] }], ties: "stable" });
+  await world.control("/page_hooks", {
+    segment_id: id,
+    after: [{ page: 1, remove: [leaver] }],
+    ties: "stable",
+  });
   await setVips(world, pids.slice(0, 16));
   expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 1 });
   await setVips(world, []);

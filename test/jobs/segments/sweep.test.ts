@@ -92,10 +92,10 @@ async function sweepScript(script: readonly AnsweredPage[], again: readonly numb
     if (answer?.page !== page) throw new Error(`Page ${page} was read, expected ${answer?.page}.`);
     return answer;
   }, 2);
-  let pages = 0;
-  for await (const _page of sweep.pages()) pages += 1;
+  const pages: number[] = [];
+  for await (const { page } of sweep.pages()) pages.push(page);
   const single = sweep.spans();
-  for await (const _page of sweep.reread(again.map(momentOf))) pages += 1;
+  for await (const { page } of sweep.reread(again.map(momentOf))) pages.push(page);
   return { single, together: sweep.spans().slice(single.length), pages };
 }
 
@@ -110,7 +110,7 @@ test("a page covers what lies strictly between its members, the first page all n
   expect(await sweepScript(script)).toEqual({
     single: [span(8, null, 1), span(5, 6, 2), span(null, 2, 3)],
     together: [],
-    pages: 3,
+    pages: [1, 2, 3],
   });
 });
 
@@ -120,7 +120,7 @@ test("a full page is not the last one by its word: the next one has to be empty,
   expect(await sweepScript([...script, ...end], [2])).toEqual({
     single: [span(8, null, 1), span(5, 6, 2)],
     together: [span(null, 6, 3)],
-    pages: 5,
+    pages: [1, 2, 3, 2, 3],
   });
   // One member was added and the counter is late: the oldest member is on page 3.
   const late = [pageOf(1, [9, 8], 4), pageOf(2, [6, 5], 4), pageOf(3, [2], 4)];
@@ -131,7 +131,7 @@ test("members at the edge of two pages are proven by reading both once more", as
   const [first, second] = [pageOf(1, [9, 8], 3), pageOf(2, [5], 3)];
   expect(await sweepScript([first, second, first, second], [6])).toMatchObject({
     together: [span(null, null, 2)],
-    pages: 4,
+    pages: [1, 2, 1, 2],
   });
 });
 
@@ -161,6 +161,8 @@ test("a page that contradicts itself covers nothing", async () => {
 });
 
 test("pages that announce others without end stop the job", async () => {
-  const endless = (page: number): AnsweredPage => ({ ...pageOf(page, [9, 8], 3), listContinues: true });
-  await expect(sweepScript([1, 2, 3, 4, 5].map(endless))).rejects.toMatchObject({ code: "page_not_advancing" });
+  const script = [1, 2, 3, 4, 5].map((page) => ({ ...pageOf(page, [9, 8], 3), listContinues: true }));
+  await expect(sweepScript(script)).rejects.toMatchObject({
+    code: "page_not_advancing",
+  });
 });

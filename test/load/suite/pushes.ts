@@ -46,7 +46,8 @@ async function beginPush(place: Place, segmentId = "s-1") {
       await settlePush(db, feedCommit(run), reading);
       await clearListed(db, run, segmentId);
     },
-    take: (change: PushChange, limit = 10, after = "") => takeBatch(db, run, segmentId, { change, after, limit }),
+    take: (change: PushChange, limit = 10, after = "") =>
+      takeBatch(db, run, segmentId, { change, after, limit }),
     finish: (change: PushChange, pids: readonly string[], more: Partial<PushAnswer> = {}) =>
       finishBatch(db, commitOf(run), {
         segmentId,
@@ -131,7 +132,11 @@ export function describePushes(getPlace: GetPlace): void {
       await push.wanted();
       const { pids } = await push.take("add");
       await push.finish("add", pids, { isOwn: false, invalid: ["p-9"] });
-      expect(await columnOf(place, state)).toEqual(["p-1 member in doubt", "p-2 member in doubt", "p-9 invalid"]);
+      expect(await columnOf(place, state)).toEqual([
+        "p-1 member in doubt",
+        "p-2 member in doubt",
+        "p-9 invalid",
+      ]);
       await setVips(place, ["p-2"]);
       await push.wanted();
       expect(await push.count()).toMatchObject({ toRemove: 0, own: 0 });

@@ -97,11 +97,13 @@ export function describeSegmentMembers(getPlace: GetPlace): void {
         { after: DAY(2), before: null, seenAt: DAY(6) },
       ];
       expect(await reading.settle(spans)).toMatchObject({ removed: 0, pending: 2 });
-      expect(await reading.settle([...spans, { after: null, before: DAY(2), seenAt: DAY(6) }])).toMatchObject({
-        removed: 1,
-        pending: 1,
-        pendingAt: ["2026-11-02T00:00:00Z"],
-      });
+      expect(await reading.settle([...spans, { after: null, before: DAY(2), seenAt: DAY(6) }])).toMatchObject(
+        {
+          removed: 1,
+          pending: 1,
+          pendingAt: ["2026-11-02T00:00:00Z"],
+        },
+      );
     });
 
     test("whom a complete reading should have shown are members since they were seen", async () => {
