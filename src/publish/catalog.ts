@@ -36,7 +36,8 @@ export function buildCatalog(views: readonly View[], only: readonly string[] | n
   if (only === null) known.add(freshnessTable.name);
   const kept: View[] = [];
   for (const view of views) {
-    if (!view.reads.every((name) => known.has(name))) continue;
+    // A table of the same name stands for a view that only Postgres can compute.
+    if (known.has(view.name) || !view.reads.every((name) => known.has(name))) continue;
     kept.push(view);
     known.add(view.name);
   }

@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { createTable, createView } from "../../src/publish/bigquery/ddl.ts";
+import { buildCatalog } from "../../src/publish/catalog.ts";
+import { views } from "../../src/schemas/views.ts";
+import { type BigQueryDestinationPlace, openBigQueryPlace } from "./bigquery-place.ts";
+
+const catalog = buildCatalog(views, null);
+let place: BigQueryDestinationPlace;
+beforeAll(async () => {
+  place = await openBigQueryPlace();
+  await place.destination.migrate(catalog);
+});
+afterAll(() => place.close());
+
+interface TableResource {
+  readonly type: string;
+  readonly description?: string;
+  readonly clustering?: { readonly fields: readonly string[] };
+  readonly timePartitioning?: { readonly field: string };
+  readonly expirationTime?: string;
+  readonly schema: {
+    readonly fields: readonly {
+      readonly name: string;
+      readonly type: string;
+      readonly mode?: string;
+      readonly description?: string;
+    }[];
+  };
+}
+
+const tableOf = (dataset: string, name: string) =>
+  place.datasets.client.send<TableResource>({ method: "GET", path: `/datasets/${dataset}/tables/${name}` });
+
+test("every view has its declared columns, and can be read", async () => {
+  expect(catalog.views.map(({ name }) => name)).toContain("identity_link");
+  for (const view of catalog.views) {
+    const dataset = view.schema === "ops" ? place.datasets.ops : place.datasets.data;
+    const text = `SELECT ${view.columns.map((c) => c.name).join(", ")} FROM \`${dataset}\`.\`${view.name}\``;
+    expect([view.name, await place.datasets.session.rows({ text })]).toEqual([view.name, []]);
+    expect((await tableOf(dataset, view.name)).type).toBe("VIEW");
+  }
+});
+
+test("columns have BigQuery's types and comments with their PII class, and tables no expiration", async () => {
+  const person = await tableOf(place.datasets.data, "person");
+  const fields = new Map(person.schema.fields.map((field) => [field.name, field]));
+  expect(fields.get("service_pid")).toMatchObject({ type: "STRING", mode: "REQUIRED" });
+  expect(fields.get("dob")).toMatchObject({ type: "DATE", mode: "NULLABLE" });
+  expect(fields.get("_synced_at")).toMatchObject({ type: "TIMESTAMP", mode: "REQUIRED" });
+  expect(fields.get("_extra")).toMatchObject({ type: "JSON" });
+  expect(fields.get("service_pid")?.description).toMatch(/ pii: direct$/);
+  expect(person.description).toMatch(/ pii: sensitive$/);
+  expect(person.clustering?.fields).toEqual(["service_pid"]);
+  expect(person.expirationTime).toBeUndefined();
+  const calls = await tableOf(place.datasets.ops, "api_call");
+  expect(calls.timePartitioning?.field).toBe("started_at");
+});
+
+test("DDL quotes every name and text", () => {
+  const names = { project: "my-project", data: "d`x", ops: "o" };
+  const table = {
+    name: "odd",
+    schema: "data" as const,
+    doc: `It's "odd" \\ \n`,
+    key: ["select"],
+    columns: [
+      { name: "select", type: "text" as const, pii: "none" as const, doc: "A `name`.", required: true },
+    ],
+    root: "odd",
+    rootKey: ["select"],
+  };
+  expect(createTable(table, names)).toBe(`CREATE TABLE IF NOT EXISTS \`my-project\`.\`d\\\`x\`.\`odd\` (
+  \`select\` STRING NOT NULL OPTIONS (description = 'A \`name\`. pii: none')
+)
+CLUSTER BY \`select\`
+OPTIONS (description = 'It\\'s \\"odd\\" \\\\ \\n pii: none', labels = [("application", "person-etl"), ("pii", "none")])`);
+  const [view] = catalog.views;
+  expect(
+    view &&
+      createView(
+        view,
+        names,
+        new Map([
+          ["resolution", "data"],
+          ["enrichment", "data"],
+        ]),
+      ),
+  ).toContain("FROM `my-project`.`d\\`x`.`resolution`");
+});
