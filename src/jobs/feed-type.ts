@@ -9,9 +9,8 @@ import type {
 } from "../load/feeds/feed-commit.ts";
 import type { CounterDelta, LedgerEntry, RunRef } from "../load/lookup.ts";
 import type { Drift } from "../schemas/drift.ts";
+import type { JobContext } from "./job.ts";
 import type { JobType } from "./job-type.ts";
-import type { Outage } from "./outage.ts";
-import type { JobServices, RunRequest } from "./services.ts";
 
 /** Rows of one commit of a feed; attempts and counters are added to them. */
 export interface FeedRows {
@@ -31,16 +30,14 @@ export interface FeedBooks {
   readonly counters: CounterDelta;
 }
 
-/** Services of a feed's run. */
+/** A feed's run. */
 export interface FeedContext<J extends JobConfig = JobConfig>
-  extends Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress"> {
-  readonly job: J;
-  readonly run: RunRef;
-  readonly request: RunRequest;
+  extends Pick<
+    JobContext<J>,
+    "config" | "db" | "clock" | "log" | "signal" | "progress" | "job" | "run" | "request" | "outage"
+  > {
   /** Checkpoints at the run's start, by stream; `--full-refresh` reads everything again all the same. */
   readonly checkpoints: ReadonlyMap<string, StoredCheckpoint>;
-  /** Waits out a warehouse that can't be reached. */
-  readonly outage: Outage;
   /** Makes a free call; its attempts are part of the next commit. Throws when the job has to stop. */
   call<T>(call: FreeCall<T>): Promise<FreeReply<T>>;
   /** Commits rows together with all attempts since the last commit. */

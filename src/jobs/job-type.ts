@@ -4,16 +4,9 @@ import type { Config, JobConfig } from "../config/config.ts";
 import type { JobDeclaration } from "../config/schema/jobs.ts";
 import type { Problem } from "../errors.ts";
 import type { InputSource } from "../load/lookup.ts";
-import type { JobEnd } from "./job-end.ts";
+import type { JobContext, Worked } from "./job.ts";
 import type { PlanContext, Planned } from "./report/job-plan.ts";
-import type { Counters } from "./run-report.ts";
-import type { JobServices, RunRequest } from "./services.ts";
-
-/** How a job ended, and its counters. */
-export interface JobResult {
-  readonly end: JobEnd;
-  readonly counters: Counters;
-}
+import type { JobServices } from "./services.ts";
 
 /** A call that `check` can try. */
 export interface Endpoint {
@@ -65,6 +58,6 @@ export interface JobType<J extends JobConfig = JobConfig> extends JobDeclaration
   reads(job: J, config: Config): readonly ReadSource[];
   /** Predicts what {@link run} would do, without a call. */
   plan(services: PlanContext, job: J): Promise<Planned>;
-  /** Runs a job once. Throws only if it could not begin. */
-  run(services: JobServices, job: J, request: RunRequest): Promise<JobResult>;
+  /** Does the work of one run; the shell in `job.ts` does the rest. */
+  run(context: JobContext<J>): Promise<Worked>;
 }

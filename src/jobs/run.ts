@@ -1,9 +1,7 @@
-import { beginRun, endRun } from "../load/runs/runs.ts";
 import type { JobConfig } from "../config/config.ts";
-import { holdJob } from "./hold-job.ts";
 import { selectJobs } from "./job-selection.ts";
 import { endOfError, interrupted, type JobEnd, locked, skipped } from "./job-end.ts";
-import type { JobResult } from "./job-type.ts";
+import { type JobResult, runJob } from "./job.ts";
 import { prepareRun } from "./prepare.ts";
 import { jobTypeOf } from "./registry.ts";
 import { type JobReport, type RunReport, statusOf, zeroCounters } from "./run-report.ts";
@@ -48,7 +46,7 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
 
 type Ends = ReadonlyMap<string, JobEnd>;
 
-/** Runs a job, unless something stands against it; logs how it ended. */
+/** Runs a job, or records why it is left out; logs its end. */
 async function runOne(
   services: JobServices,
   job: JobConfig,
@@ -57,10 +55,20 @@ async function runOne(
 ): Promise<JobResult> {
   let result: JobResult;
   try {
-    const hindrance = hindranceOf(services, job, request, ends);
-    result = hindrance
-      ? await leaveOut(services, job, request, hindrance)
-      : await jobTypeOf(job).run(services, job, request);
+    const type = jobTypeOf(job);
+    const shard = type.isSharded ? request.shard : wholeInput;
+    const skip = skipReason(services, job, request, ends);
+    if (!skip) {
+      const start = { job, request, shard, writes: type.writes };
+      result = await runJob(services, start, (context) => type.run(context));
+    } else {
+      if (skip.status !== "locked") {
+        // Records the skipped job, unless another process runs it and records it itself.
+        const start = { job, request: { ...request, wait: false }, shard, writes: [] };
+        await runJob(services, start, async () => ({ end: skip }));
+      }
+      result = { end: skip, counters: zeroCounters };
+    }
   } catch (error) {
     result = { end: endOfError(error), counters: zeroCounters };
   }
@@ -72,33 +80,8 @@ async function runOne(
   return result;
 }
 
-/** Notes a job that is not begun, unless another process runs it and keeps its books. */
-async function leaveOut(
-  services: JobServices,
-  job: JobConfig,
-  { runId, shard }: RunRequest,
-  end: JobEnd,
-): Promise<JobResult> {
-  const left = { end, counters: zeroCounters };
-  const { status, limitedBy, error } = end;
-  if (status === "locked") return left;
-  const part = jobTypeOf(job).isSharded ? shard : wholeInput;
-  const wanted = { runId, job: job.name, jobType: job.type, shard: shardText(part) };
-  const hold = await holdJob(services, wanted, { wait: false });
-  if (hold.kind === "refused") return left;
-  const { run, release } = hold.held;
-  const runEnd = { status, limitedBy, error: error?.message ?? null, counters: zeroCounters };
-  try {
-    await beginRun(services.db, run);
-    await endRun(services.db, run, runEnd, null);
-  } finally {
-    await release();
-  }
-  return left;
-}
-
-/** Why a job is not begun; null when nothing stands against it. */
-function hindranceOf(
+/** Reason for leaving a job out; null if it can run. */
+function skipReason(
   services: JobServices,
   job: JobConfig,
   { failedBefore = [] }: RunRequest,

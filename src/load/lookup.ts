@@ -350,6 +350,8 @@ export interface RunEnd {
   readonly error: string | null;
   /** Final values, written over what the commits added up. */
   readonly counters: Readonly<Record<RunCounter, number>>;
+  /** Tables of results that a success makes fresh. */
+  readonly tables: readonly string[];
 }
 
 /** The last run of a job, for `confirm_above` and `status`. */

@@ -20,7 +20,8 @@ async function openRunner(world: World, lifeMs: number, url = world.url) {
   });
   onTestFinished(() => warehouse.close());
   const services = await world.services();
-  return { ...services, config: { ...services.config, lockLifeMs: lifeMs }, warehouse, clock: systemClock };
+  const config = { ...services.config, lockLifeMs: lifeMs };
+  return { ...services, config, warehouse, db: warehouse.db, clock: systemClock };
 }
 
 async function hold(runner: Awaited<ReturnType<typeof openRunner>>, runId: string): Promise<HeldJob> {

@@ -1,42 +1,47 @@
 import type { LookupCounts, PastRun } from "../../load/lookup.ts";
 import { type BillableEstimate, billableText, countText } from "./estimate.ts";
-import { precedentOf } from "./precedent.ts";
-import type { Shard } from "../shard.ts";
+import { type Shard, shardText } from "../shard.ts";
 
-/** What the decision whether to send looks at. */
+/** Facts for the decision whether to send. */
 export interface SendCase {
   readonly counts: LookupCounts;
   readonly billable: BillableEstimate;
-  /** Newest first, without the present one. */
-  readonly pastRuns: readonly PastRun[];
-  /** `pastRuns` was cut off: there are older ones. */
-  readonly hasOlderRuns: boolean;
+  /** See {@link lastSendingRun}. */
+  readonly lastRun: Pick<PastRun, "status" | "recordsDue"> | null;
   /** `records` is the shard's part. */
   readonly confirmAbove: { readonly records: number; readonly ratio: number };
-  readonly shard: Shard;
   readonly resend: boolean;
   readonly acceptParameters: "resend" | "keep" | null;
 }
 
-/** Whether to send what is due. */
+/** Decision whether to send. */
 export type SendDecision =
   | { readonly kind: "send" }
-  /** The user has to agree first. */
+  /** The user has to confirm first. */
   | { readonly kind: "ask"; readonly reason: string }
-  /** The user has to say first what to do about rows bought with other parameters. */
+  /** The user has to decide first about rows bought with other parameters. */
   | { readonly kind: "stop"; readonly message: string };
 
-/** Decides whether what is due is sent, or the user is asked first. */
+/** Newest run of the same shard that got as far as sending; null if there is none. @param pastRuns newest first. */
+export function lastSendingRun(pastRuns: readonly PastRun[], shard: Shard): PastRun | null {
+  const own = shardText(shard);
+  const found = pastRuns.find(
+    (run) => run.shard === own && (run.status === "succeeded" || run.counters.records_sent > 0),
+  );
+  return found ?? null;
+}
+
+/** Decides whether due records are sent, or the user is asked first. */
 export function decideSending(given: SendCase): SendDecision {
   const { counts, billable } = given;
   if (counts.parametersChanged > 0 && given.acceptParameters === null) {
     return {
       kind: "stop",
       message:
-        `the mapping or the request's parameters have changed since ${countText(counts.parametersChanged, "row")} ` +
-        `got an answer; nothing was sent. Say --accept-parameters resend to buy the answers again ` +
-        `(with all else that is due ${sizeText(counts, billable)}), or --accept-parameters keep to keep them and use ` +
-        `the new parameters for what becomes due from now on.`,
+        `the mapping or the request parameters changed after ${countText(counts.parametersChanged, "row")} ` +
+        `got an answer; nothing was sent. Pass --accept-parameters resend to buy these answers again ` +
+        `(with everything else due: ${sizeText(counts, billable)}), or --accept-parameters keep to keep them and use ` +
+        `the new parameters from now on.`,
     };
   }
   if (counts.toSend === 0) return { kind: "send" };
@@ -51,7 +56,7 @@ export function decideSending(given: SendCase): SendDecision {
   return {
     kind: "ask",
     reason:
-      `more is due than confirm_above allows, ${countText(counts.due, "row")} or ${share} % of the input: ` +
+      `more is due than confirm_above allows: ${countText(counts.due, "row")}, ${share} % of the input; ` +
       sizeText(counts, billable),
   };
 }
@@ -60,11 +65,9 @@ function sizeText(counts: LookupCounts, billable: BillableEstimate): string {
   return `${countText(counts.toSend, "record")} to send, ${billableText(billable)} of them billed`;
 }
 
-function isUnusual({ counts, pastRuns, hasOlderRuns, confirmAbove, shard }: SendCase): boolean {
+function isUnusual({ counts, lastRun, confirmAbove }: SendCase): boolean {
   if (counts.due <= confirmAbove.records || counts.due / counts.read <= confirmAbove.ratio) return false;
-  const precedent = precedentOf(pastRuns, shard);
-  // Without a run that got as far as sending this is the first one, unless it lies beyond what was read.
-  if (precedent === "none") return hasOlderRuns || counts.answeredBefore > 0;
-  if (precedent === "first_pass") return hasOlderRuns;
-  return precedent.unfinishedDue === null || counts.due > precedent.unfinishedDue + confirmAbove.records;
+  // Without a run of this shard, answers show that it isn't the job's first.
+  if (lastRun === null) return counts.answeredBefore > 0;
+  return lastRun.status === "succeeded" || counts.due > lastRun.recordsDue + confirmAbove.records;
 }

@@ -2,7 +2,7 @@ import { checkInput, isCursorValue } from "../../load/inputs/check-input.ts";
 import { passCursor } from "../../load/due/pass-cursor.ts";
 import type { JobType } from "../job-type.ts";
 import { throwProblems } from "../read-source.ts";
-import { runLookupJob } from "./lookup-job.ts";
+import { runLookup } from "./lookup-job.ts";
 import { planLookup } from "./plan-lookup.ts";
 import { inputSourceOf, readSourceOf } from "./lookup-spec.ts";
 import type { LookupJobConfig, LookupJobType } from "./lookup-type.ts";
@@ -15,7 +15,7 @@ export function lookupJob(lookup: LookupJobType): JobType {
     isSharded: true,
     reads: ({ input }, config) => [readSourceOf(input, config)],
     plan: planLookup,
-    run: runLookupJob,
+    run: runLookup,
     checkpoints: {
       meaning:
         "value: the highest cursor value of the input that was seen; full_at: when all rows were last compared; stands_for: the mapping that " +

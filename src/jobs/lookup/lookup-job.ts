@@ -1,120 +1,54 @@
 import { selectLookup } from "../../load/due/lookup-selection.ts";
 import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
 import { recordAttempts } from "../../load/ledger/record-attempts.ts";
-import { beginRun, endRun, lastRuns, recordDue } from "../../load/runs/runs.ts";
+import { recordDue } from "../../load/runs/runs.ts";
+import type { Db } from "../../load/db/db.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
-import { LockLostError } from "../../errors.ts";
-import type {
-  Coverage,
-  LookupCounts,
-  LookupSelection,
-  LookupSpec,
-  PastRun,
-  RunRef,
-} from "../../load/lookup.ts";
+import type { LookupCounts, LookupSelection, LookupSpec, RunRef } from "../../load/lookup.ts";
 import { type AnswerKeeper, createAnswerKeeper } from "./answer-keeper.ts";
 import type { Spool } from "../../spool/spool.ts";
 import { agree } from "../agree.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
-import { decideSending } from "./decide.ts";
+import { decideSending, lastSendingRun } from "./decide.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
-import { holdJob } from "../hold-job.ts";
-import type { JobResult } from "../job-type.ts";
-import { endOfError, type JobEnd, locked } from "../job-end.ts";
+import type { JobContext, Worked } from "../job.ts";
+import { endOfError, type JobEnd } from "../job-end.ts";
 import { openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
 import { keptText } from "./kept-text.ts";
 import { loadKept } from "./load-kept.ts";
 import { lookupSpecOf } from "./lookup-spec.ts";
 import { bindLookup } from "./lookup-types.ts";
-import { createOutage, type Outage } from "../outage.ts";
-import { type Counters, zeroCounters } from "../run-report.ts";
+import type { Counters } from "../run-report.ts";
 import { sendDue } from "./send-due.ts";
-import type { JobServices, RunRequest } from "../services.ts";
 import { settleMissing } from "./settle-missing.ts";
-import { shardText } from "../shard.ts";
 import { createTally, type Tally } from "./tally.ts";
 
-/** Runs read back for `confirm_above`: enough for some nights of many shards. */
-const PAST_RUNS = 500;
+/** A lookup's run with its spec. */
+type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };
 
-interface WorkResult extends JobResult {
-  readonly coverage: Coverage | null;
-  /** Checkpoint to store if nothing is left. */
-  readonly checkpoint: LookupSelection["checkpoint"];
+/** Does a lookup's work, from the selection to the missing rows. */
+export async function runLookup(context: JobContext<LookupJobConfig>): Promise<Worked> {
+  const task = { ...context, spec: await lookupSpecOf(context.job, context.request) };
+  const worked = await sendSelected(task);
+  const end = await settleMissing(task, { ...task, end: worked.end, counters: context.totals.counters() });
+  return { ...worked, end };
 }
 
-interface Task {
-  readonly job: LookupJobConfig;
-  readonly request: RunRequest;
-  readonly run: RunRef;
-  readonly spec: LookupSpec;
-  readonly pastRuns: readonly PastRun[];
-  readonly outage: Outage;
-}
-
-/** Runs one job once and keeps the books, unless another process runs it. Throws only when it could not begin. */
-export async function runLookupJob(
-  services: JobServices,
-  job: LookupJobConfig,
-  request: RunRequest,
-): Promise<JobResult> {
-  const { runId, shard } = request;
-  const wanted = { runId, job: job.name, jobType: job.type, shard: shardText(shard) };
-  const hold = await holdJob(services, wanted, request);
-  if (hold.kind === "refused") return { end: locked("locked", hold.message), counters: zeroCounters };
-  const { run, signal, release } = hold.held;
-  try {
-    return await runHeld({ ...services, signal }, job, request, run);
-  } finally {
-    await release();
-  }
-}
-
-async function runHeld(
-  services: JobServices,
-  job: LookupJobConfig,
-  request: RunRequest,
-  run: RunRef,
-): Promise<JobResult> {
-  const { db } = services;
-  const spec = await lookupSpecOf(job, request);
-  // Before this run is noted: one that goes on under the same id has to see its predecessor.
-  const pastRuns = await lastRuns(db, job.name, PAST_RUNS);
-  await beginRun(db, run);
-  const outage = outageOf(services, job);
-  const done = await work(services, { job, request, run, spec, pastRuns, outage });
-  const { counters, coverage, checkpoint } = done;
-  const end = await settleMissing(services, { job, run, spec, end: done.end, counters });
-  const { status, limitedBy, error } = end;
-  // The books are with the process that has taken the job over.
-  if (status === "locked") return { end, counters };
-  try {
-    const runEnd = { status, limitedBy, error: error?.message ?? null, counters };
-    await outage.outlast(() => endRun(db, run, runEnd, coverage, checkpoint));
-  } catch (failure) {
-    if (failure instanceof LockLostError) return { end: endOfError(failure), counters };
-    // A warehouse that can't even note the end is of no use to the jobs that follow.
-    return { end: { ...(status === "failed" ? end : endOfError(failure)), stopsRun: true }, counters };
-  }
-  return { end, counters };
-}
-
-/** From the selection to its end; whatever is thrown on the way becomes the end. */
-async function work(services: JobServices, task: Task): Promise<WorkResult> {
-  const { job, request, run, outage } = task;
-  const limits = limitsOf(services.config, job, request.maxRecords, request.shard);
+/** Selects and sends; whatever is thrown on the way becomes the end. */
+async function sendSelected(task: Task): Promise<Worked> {
+  const { job, request, run, outage, totals } = task;
+  const limits = limitsOf(task.config, job, request.maxRecords, request.shard);
   let cap: Cap | null;
   let spool: Spool | null = null;
   let selection: LookupSelection;
   try {
-    spool = await openJobSpool(services.config, services.db, run);
-    await loadKept(services, { ...task, spool });
-    cap = tightestCap(limits, await readUsed(services, task));
-    selection = await selectLookup(services.db, { ...task.spec, maxRecords: cap?.records ?? null }, run);
+    spool = await openJobSpool(task.config, task.db, run);
+    await loadKept(task, { ...task, spool });
+    cap = tightestCap(limits, await readUsed(task));
+    selection = await selectLookup(task.db, { ...task.spec, maxRecords: cap?.records ?? null }, run);
   } catch (error) {
-    const end = tellKept(services, job, endOfError(error), spool && textOf(job, spool));
-    return { end, counters: zeroCounters, coverage: null, checkpoint: null };
+    return { end: reportKept(task, endOfError(error), spool && textOf(job, spool)) };
   }
   const keeper = keeperOf(task, spool);
   const { parametersChanged } = selection.counts;
@@ -123,7 +57,7 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
   tally.add({ rows_written: selection.rowsWritten });
   let thrown: { readonly error: unknown } | null = null;
   try {
-    await send(services, task, { selection, tally, keeper, limits, cap });
+    await send(task, { selection, tally, keeper, limits, cap });
   } catch (error) {
     thrown = { error };
   }
@@ -132,13 +66,12 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
   } catch (error) {
     thrown ??= { error };
   }
-  // What the loss of the lock made fail on the way is no failure of its own.
-  if (services.signal.reason instanceof LockLostError) thrown = { error: services.signal.reason };
   const counters = tally.counters();
+  totals.addRecorded(counters);
   const judged = judgeEnd({
     job: job.name,
     thrown,
-    isStopped: services.signal.aborted,
+    isStopped: task.signal.aborted,
     counts,
     counters,
     open: tally.open,
@@ -146,23 +79,17 @@ async function work(services: JobServices, task: Task): Promise<WorkResult> {
     cap,
     maxRejectRatio: job.maxRejectRatio,
   });
-  const end = tellKept(services, job, judged, keeper.tellKept());
   return {
-    end,
-    counters,
+    end: reportKept(task, judged, keeper.tellKept()),
     coverage: parametersChanged > 0 ? null : tally.coverage(task.spec.input.name),
     checkpoint: selection.checkpoint,
   };
 }
 
-/** The counts of a selection that did nothing of what it found, for want of the user's word. */
+/** Counts while the run waits for confirmation: everything due is reported as remaining. */
 function untouched(counts: LookupCounts): LookupCounts {
   const remaining = counts.read - counts.unchanged - counts.waiting - counts.suppressed - counts.toSend;
   return { ...counts, rejectedBeforeSending: 0, reused: 0, remaining };
-}
-
-function outageOf({ config, clock, log, signal }: JobServices, job: LookupJobConfig): Outage {
-  return createOutage({ clock, log, signal, retryForMs: config.warehouse.retryForMs, job: job.name });
 }
 
 function keeperOf(task: Task, spool: Spool): AnswerKeeper {
@@ -178,20 +105,15 @@ function textOf({ name }: LookupJobConfig, { folder, calls }: Spool): string | n
   return calls === 0 ? null : keptText(name, folder, { calls, records: null });
 }
 
-/** Adds to an end what the user has to know about answers that are on disk still. */
-function tellKept(
-  { log, progress }: JobServices,
-  job: LookupJobConfig,
-  end: JobEnd,
-  kept: string | null,
-): JobEnd {
+/** Adds to an end what the user has to know about answers that are still on disk. */
+function reportKept({ log, progress, job }: Task, end: JobEnd, kept: string | null): JobEnd {
   if (kept === null) return end;
   log.info({ job: job.name, kept }, "answers_kept");
   if (!end.error) progress.note(job.name, kept);
   return end.error ? { ...end, error: { ...end.error, message: `${end.error.message} ${kept}` } } : end;
 }
 
-/** What was selected, and what may be sent of it. */
+/** The selection, and what may be sent of it. */
 interface Selected {
   readonly selection: LookupSelection;
   readonly tally: Tally;
@@ -200,20 +122,19 @@ interface Selected {
   readonly cap: Cap | null;
 }
 
-/** What this run and the budget of its type have used, in this run's earlier lives as well. */
-async function readUsed({ db }: JobServices, { job, run }: Task): Promise<Used> {
+/** Use of this run, earlier attempts at it included, and of the budget of its type. */
+async function readUsed({ db, job, run }: Task): Promise<Used> {
   return usedOf(await readBudgetUse(db), job.type, await readRunUse(db, run));
 }
 
-async function send(services: JobServices, task: Task, of: Selected): Promise<void> {
-  const { config, db, progress, signal } = services;
-  const { job, request, run, spec, pastRuns, outage } = task;
-  const { selection, tally, cap } = of;
+async function send(task: Task, selected: Selected): Promise<void> {
+  const { config, db, progress, signal, job, request, run, spec, pastRuns, outage } = task;
+  const { selection, tally, cap } = selected;
   const { counts } = selection;
   await recordDue(db, run, counts.due);
-  await noteFound(services, run, tally.counters());
+  await recordFound(db, run, tally.counters());
   const forecast = forecastOf(config, job, counts, { cap });
-  services.log.info(
+  task.log.info(
     { job: job.name, records_due: counts.due, records_to_send: counts.toSend, calls: forecast.calls },
     "planned",
   );
@@ -221,27 +142,25 @@ async function send(services: JobServices, task: Task, of: Selected): Promise<vo
   const decision = decideSending({
     counts,
     billable: forecast.billable,
-    pastRuns,
-    hasOlderRuns: pastRuns.length === PAST_RUNS,
+    lastRun: lastSendingRun(pastRuns, request.shard),
     confirmAbove: config.confirmAbove,
-    shard: request.shard,
     resend: request.resend,
     acceptParameters: request.acceptParameters,
   });
-  await agree(services, job.name, request, decision);
+  await agree(task, job.name, request, decision);
   if (counts.toSend === 0 || signal.aborted) return;
   const bound = bindLookup(job);
   progress.start(job.name, counts.toSend, bound.endpoint.name);
   try {
-    await sendDue(services, { run, spec, bound, outage, ...of });
+    await sendDue(task, { run, spec, bound, outage, ...selected });
   } finally {
     progress.end(job.name);
   }
 }
 
-/** Notes what the selection found and did, so that the books of a run that is killed tell it. */
-async function noteFound(services: JobServices, run: RunRef, counters: Counters): Promise<void> {
-  // What becomes of the rest is not known yet.
+/** Records what the selection found and did, for a run that is killed. */
+async function recordFound(db: Db, run: RunRef, counters: Counters): Promise<void> {
+  // The rest is not known yet.
   const { records_remaining: _remaining, ...found } = counters;
-  await recordAttempts(services.db, run, [], found);
+  await recordAttempts(db, run, [], found);
 }

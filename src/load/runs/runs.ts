@@ -3,7 +3,6 @@ import { sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 import type { PassCheckpoint } from "../due/pass-cursor.ts";
-import { tablesWrittenBy } from "../tables-written.ts";
 import type { Coverage, JobStatus, LookupSpec, PastRun, RunEnd, RunRef, TableFreshness } from "../lookup.ts";
 import { readHolders } from "./job-lock.ts";
 import { type SchemaNames, stateTableId, tableId } from "../db/names.ts";
@@ -80,7 +79,7 @@ async function writeEnd(
       INSERT INTO ${tableId(names, "table_load")} AS t
         (table_name, job, last_success_at, last_changed_at, _synced_at, _run_id)
       SELECT name, ${run.job}, ${wholeAt}::timestamptz, NULL, now(), ${run.runId}
-      FROM unnest(${[...tablesWrittenBy(run.jobType)]}::text[]) AS u(name)
+      FROM unnest(${[...end.tables]}::text[]) AS u(name)
       ON CONFLICT (table_name, job) DO UPDATE SET
         last_success_at = greatest(t.last_success_at, excluded.last_success_at), _synced_at = now(), _run_id = excluded._run_id`);
   }

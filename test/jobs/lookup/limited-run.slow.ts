@@ -72,7 +72,7 @@ describe("the user's word", () => {
       error: { code: "confirmation" },
     });
     expect(stopped.jobs[0]?.error?.message).toMatch(
-      /^enrich_customers: more is due than confirm_above allows, \d+ rows or \d\d % of the input: .* run again with --yes to agree\.$/,
+      /^enrich_customers: more is due than confirm_above allows: \d+ rows, \d\d % of the input; .* run again with --yes to agree\.$/,
     );
     expect(stopped.jobs.map(unaccountedRows)).toEqual([0]);
 
@@ -137,7 +137,7 @@ describe("changed parameters", () => {
       requests: 0,
     });
     expect(stopped.jobs[0]?.error?.message).toContain(
-      `the mapping or the request's parameters have changed since ${answered} rows got an answer; nothing was sent`,
+      `the mapping or the request parameters changed after ${answered} rows got an answer; nothing was sent`,
     );
     expect(stopped.jobs.map(unaccountedRows)).toEqual([0]);
   });

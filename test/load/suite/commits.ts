@@ -190,7 +190,7 @@ export function describeCommits(getPlace: GetPlace): void {
       const final = countersOf({ records_read: 4, records_sent: 3, records_remaining: 1, requests: 5 });
       await warehouse.endRun(
         run,
-        { status: "limited", limitedBy: "max_records", error: null, counters: final },
+        { status: "limited", limitedBy: "max_records", error: null, counters: final, tables: [] },
         coverage,
       );
       expect(

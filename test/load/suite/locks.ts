@@ -127,7 +127,7 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
   endRun: (warehouse, run) =>
     warehouse.endRun(
       run,
-      { status: "succeeded", limitedBy: null, error: null, counters: countersOf({}) },
+      { status: "succeeded", limitedBy: null, error: null, counters: countersOf({}), tables: [] },
       { source: "people", inputRows: 1, answered: 1, matched: 1, unmatched: 0, rejected: 0, due: 0 },
     ),
 };

@@ -234,6 +234,7 @@ export function endOf(counts: LookupCounts): RunEnd {
     status: counts.remaining > 0 ? "limited" : "succeeded",
     limitedBy: counts.remaining > 0 ? "max_records" : null,
     error: null,
+    tables: ["enrichment", "match_history", "person"],
     counters: countersOf({
       records_read: counts.read,
       records_unchanged: counts.unchanged,

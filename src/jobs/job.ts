@@ -1,0 +1,111 @@
+import type { JobConfig } from "../config/config.ts";
+import { LockLostError } from "../errors.ts";
+import type { Coverage, LookupSelection, PastRun, RunRef } from "../load/lookup.ts";
+import { recordAttempts } from "../load/ledger/record-attempts.ts";
+import { beginRun, endRun, lastRuns } from "../load/runs/runs.ts";
+import { holdJob } from "./hold-job.ts";
+import { endOfError, type JobEnd, locked } from "./job-end.ts";
+import { createOutage, type Outage } from "./outage.ts";
+import { type Counters, zeroCounters } from "./run-report.ts";
+import { createTotals, type RunTotals } from "./run-totals.ts";
+import type { JobServices, RunRequest } from "./services.ts";
+import { type Shard, shardText } from "./shard.ts";
+
+/** Past runs read back: enough for some nights of many shards. */
+const PAST_RUNS = 500;
+
+/** A job's run while it holds the lock; `signal` is also aborted when the lock is lost. */
+export interface JobContext<J extends JobConfig = JobConfig> extends JobServices {
+  readonly job: J;
+  readonly request: RunRequest;
+  readonly run: RunRef;
+  readonly outage: Outage;
+  readonly totals: RunTotals;
+  /** Runs of the job before this one, newest first. A run with the same id is among them. */
+  readonly pastRuns: readonly PastRun[];
+}
+
+/** Result of a job's work. */
+export interface Worked {
+  readonly end: JobEnd;
+  readonly coverage?: Coverage | null;
+  /** Stored if nothing is left. */
+  readonly checkpoint?: LookupSelection["checkpoint"];
+}
+
+/** How a job ended, and its counters. */
+export interface JobResult {
+  readonly end: JobEnd;
+  readonly counters: Counters;
+}
+
+/** A job that is about to run. */
+export interface JobStart<J extends JobConfig> {
+  readonly job: J;
+  readonly request: RunRequest;
+  /** The part of the input that it does. */
+  readonly shard: Shard;
+  /** Tables of results that a success makes fresh. */
+  readonly writes: readonly string[];
+}
+
+/**
+ * Runs a job of any type once: takes the lock, records start, totals and end, and waits out outages.
+ * Throws only if the job could not begin.
+ */
+export async function runJob<J extends JobConfig>(
+  services: JobServices,
+  start: JobStart<J>,
+  work: (context: JobContext<J>) => Promise<Worked>,
+): Promise<JobResult> {
+  const { job, request, shard } = start;
+  const wanted = { runId: request.runId, job: job.name, jobType: job.type, shard: shardText(shard) };
+  const hold = await holdJob(services, wanted, request);
+  if (hold.kind === "refused") return { end: locked("locked", hold.message), counters: zeroCounters };
+  const { run, signal, release } = hold.held;
+  try {
+    return await runHeld({ ...services, signal }, start, run, work);
+  } finally {
+    await release();
+  }
+}
+
+async function runHeld<J extends JobConfig>(
+  services: JobServices,
+  { job, request, writes }: JobStart<J>,
+  run: RunRef,
+  work: (context: JobContext<J>) => Promise<Worked>,
+): Promise<JobResult> {
+  const { db, config, clock, log, signal } = services;
+  const { retryForMs } = config.warehouse;
+  const pastRuns = await lastRuns(db, job.name, PAST_RUNS);
+  await beginRun(db, run);
+  const outage = createOutage({ clock, log, signal, retryForMs, job: job.name });
+  const totals = createTotals();
+  const worked = await work({ ...services, job, request, run, outage, totals, pastRuns }).catch(
+    (error: unknown): Worked => ({ end: endOfError(error) }),
+  );
+  // What fails after the lock is lost is no failure of its own.
+  const end = signal.reason instanceof LockLostError ? endOfError(signal.reason) : worked.end;
+  const result = () => ({ end, counters: totals.counters() });
+  // The totals belong to the process that has taken the job over.
+  if (end.status === "locked") return result();
+  const { status, limitedBy, error } = end;
+  try {
+    const { ledger, counters } = totals.take();
+    if (ledger.length > 0) await outage.outlast(() => recordAttempts(db, run, ledger, counters));
+    const runEnd = {
+      status,
+      limitedBy,
+      error: error?.message ?? null,
+      counters: totals.counters(),
+      tables: writes,
+    };
+    await outage.outlast(() => endRun(db, run, runEnd, worked.coverage ?? null, worked.checkpoint ?? null));
+  } catch (failure) {
+    if (failure instanceof LockLostError) return { ...result(), end: endOfError(failure) };
+    // A warehouse that can't record the end is of no use to the jobs that follow.
+    return { ...result(), end: { ...(status === "failed" ? end : endOfError(failure)), stopsRun: true } };
+  }
+  return result();
+}
