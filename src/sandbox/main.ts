@@ -1,44 +1,49 @@
 import { parseArgs } from "node:util";
 import { FixConfigurationError, messageOf } from "../errors.ts";
-import { parseFaults, type Sandbox, type SandboxOptions, startSandbox } from "./start-sandbox.ts";
+import {
+  DEFAULT_PEOPLE,
+  parseFaults,
+  type Sandbox,
+  type SandboxOptions,
+  startSandbox,
+} from "./start-sandbox.ts";
 
 /**
- * The sandbox as a program of its own: prints `{"url": …, "port": …}` on one line once it answers, and runs until
- * SIGINT, SIGTERM or, with `--exit-with-parent`, the end of its standard input.
+ * The sandbox as a program: prints `{"url": …, "port": …}` once it answers, and runs until SIGINT, SIGTERM or, with
+ * `--exit-with-parent`, the end of its standard input.
  */
 
 const USAGE =
   "usage: main.ts [--port N] [--host H] [--seed N] [--people N] [--api-key KEY] [--faults PLAN] [--latency-ms N] [--no-contents] [--no-gzip] [--state FILE] [--exit-with-parent]";
+const text = { type: "string" } as const;
+const flag = { type: "boolean", default: false } as const;
 
 function readOptions(args: readonly string[]): SandboxOptions & { readonly exitsWithParent: boolean } {
   const { values } = parseArgs({
     args: [...args],
     options: {
-      port: { type: "string" },
-      host: { type: "string" },
-      seed: { type: "string" },
-      people: { type: "string" },
-      "api-key": { type: "string" },
-      faults: { type: "string" },
-      "latency-ms": { type: "string" },
-      "no-contents": { type: "boolean", default: false },
-      "no-gzip": { type: "boolean", default: false },
-      state: { type: "string" },
-      "exit-with-parent": { type: "boolean", default: false },
+      port: text,
+      host: text,
+      seed: text,
+      people: text,
+      "api-key": text,
+      faults: text,
+      "latency-ms": text,
+      "no-contents": flag,
+      "no-gzip": flag,
+      state: text,
+      "exit-with-parent": flag,
     },
   });
   const wholeNumber = (name: "port" | "seed" | "people" | "latency-ms", otherwise: number): number => {
-    const text = values[name];
-    if (text === undefined) return otherwise;
-    if (!/^\d+$/.test(text)) {
-      throw new FixConfigurationError("bad_usage", `--${name} takes a whole number.`);
-    }
-    return Number(text);
+    const value = values[name] ?? String(otherwise);
+    if (/^\d+$/.test(value)) return Number(value);
+    throw new FixConfigurationError("bad_usage", `--${name} takes a whole number.`);
   };
   return {
     port: wholeNumber("port", 0),
     seed: wholeNumber("seed", 1),
-    ...(values.people === undefined ? {} : { people: wholeNumber("people", 0) }),
+    people: wholeNumber("people", DEFAULT_PEOPLE),
     ...(values.host === undefined ? {} : { host: values.host }),
     ...(values["api-key"] === undefined ? {} : { apiKey: values["api-key"] }),
     faults: parseFaults(values.faults ?? ""),
@@ -65,11 +70,7 @@ try {
   process.stdout.write(`${JSON.stringify({ url: sandbox.url, port: sandbox.port })}\n`);
 } catch (error) {
   const problems = error instanceof FixConfigurationError ? error.problems : [];
-  const lines = [
-    messageOf(error),
-    ...problems.map((problem) => `  ${problem.path}: ${problem.message}`),
-    USAGE,
-  ];
-  process.stderr.write(`${lines.join("\n")}\n`);
+  const lines = problems.map((problem) => `  ${problem.path}: ${problem.message}`);
+  process.stderr.write(`${[messageOf(error), ...lines, USAGE].join("\n")}\n`);
   process.exitCode = 2;
 }

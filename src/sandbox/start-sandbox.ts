@@ -8,9 +8,7 @@ import { serveRequest } from "./http/serve-request.ts";
 import { createLedger } from "./ledger.ts";
 import { MAX_PEOPLE } from "./population/identifiers.ts";
 import { createPeople } from "./population/people.ts";
-import { MEMBERS_PER_PAGE } from "./routes/segment-members.ts";
 import { createSegments } from "./segments/segments.ts";
-import { createStatedDeaths } from "./segments/stated-deaths.ts";
 import { createUsage } from "./usage/usage.ts";
 import { keepState } from "./state.ts";
 import type { World } from "./world.ts";
@@ -19,32 +17,34 @@ import { createWorldClock } from "./world-clock.ts";
 export { parseFaults } from "./faults/plan.ts";
 export type { FaultPlan, FaultRule } from "./faults/plan.ts";
 
-/** People in the population unless told otherwise. */
+/** Default size of the population. */
 export const DEFAULT_PEOPLE = 1_000_000;
+/** Members of one page (section 8). */
+const MEMBERS_PER_PAGE = 5000;
 
-/** How a sandbox is set up; everything has a default. */
+/** Options of a sandbox; all have a default. */
 export interface SandboxOptions {
   /** 0 (the default) takes a free port. */
   readonly port?: number;
   /** 127.0.0.1 by default: the sandbox's controls need no key. */
   readonly host?: string;
-  /** Chooses the population and the faults' chances; 1 by default. */
+  /** Seed of the population and of faults; 1 by default. */
   readonly seed?: number;
   /** Size of the population, {@link DEFAULT_PEOPLE} by default. */
   readonly people?: number;
-  /** The only key accepted; without it any key but those that start with `revoked`. */
+  /** The only valid key; by default any key that doesn't start with `revoked`. */
   readonly apiKey?: string;
-  /** Faults that are on from the start. */
+  /** Initial faults. */
   readonly faults?: FaultPlan;
-  /** Waited before every answer. */
+  /** Delay of every answer. */
   readonly latencyMs?: number;
-  /** Elements of a page of a segment's members, as section 8 says unless told otherwise; for tests of many pages. */
+  /** Members per page, {@link MEMBERS_PER_PAGE} by default; for tests of many pages. */
   readonly membersPerPage?: number;
-  /** Whether the ledger counts how often each record's content was billed (default true; 12 bytes a record). */
+  /** Counts in the ledger how often each record's content was billed (true by default). */
   readonly countsContents?: boolean;
-  /** Whether answers are compressed for clients that take gzip (default true; costs more CPU than making them). */
+  /** Compresses answers for clients that accept gzip (true by default). */
   readonly compresses?: boolean;
-  /** Where segments, and what was served, outlive the process; without it they don't. */
+  /** File that keeps segments and usage for the next process. */
   readonly stateFile?: string;
   readonly log?: Log;
 }
@@ -61,14 +61,9 @@ export interface Sandbox {
 function createWorld(options: SandboxOptions): World {
   const seed = options.seed ?? 1;
   const count = options.people ?? DEFAULT_PEOPLE;
-  const problems = [
-    ...(Number.isSafeInteger(seed) ? [] : [{ path: "seed", message: "The seed has to be a whole number." }]),
-    ...(Number.isInteger(count) && count >= 1 && count <= MAX_PEOPLE
-      ? []
-      : [{ path: "people", message: `The population has 1 to ${MAX_PEOPLE} people.` }]),
-  ];
-  if (problems.length > 0) {
-    throw new FixConfigurationError("bad_sandbox_options", "The sandbox can't be set up so.", problems);
+  if (!Number.isSafeInteger(seed) || !Number.isInteger(count) || count < 1 || count > MAX_PEOPLE) {
+    const message = `The sandbox needs an integer as seed, and 1 to ${MAX_PEOPLE} people.`;
+    throw new FixConfigurationError("bad_sandbox_options", message);
   }
   const people = createPeople(seed, count);
   const clock = createWorldClock();
@@ -77,7 +72,7 @@ function createWorld(options: SandboxOptions): World {
     people,
     clock,
     segments: createSegments({ seed, people, clock }),
-    deaths: createStatedDeaths(),
+    deaths: { byPid: new Map(), hidden: new Set() },
     usage: createUsage(seed, clock),
     ledger: createLedger({ countsContents: options.countsContents ?? true }),
     faults: createFaults(options.faults ?? [], seed),

@@ -1,38 +1,25 @@
-import { dayOf } from "./population/calendar.ts";
+import { DAY_MS, dayOf } from "./population/calendar.ts";
 
-/** The sandbox's time: real time plus days by which it was moved. */
+/** The sandbox's time: real time, moved by some days. */
 export interface WorldClock {
   /** Milliseconds since the epoch. */
   nowMs(): number;
-  /** Day number (see `population/calendar.ts`) for which answers are given. */
+  /** Day number (see `population/calendar.ts`). */
   today(): number;
-  /** Moves the clock by days (fractions and negative ones too) from where it stands. */
-  move(days: number): void;
-  /** Days by which it was moved in all. */
-  readonly movedDays: number;
-  reset(): void;
+  movedDays: number;
 }
 
 /** Makes a clock that shows real time until it is moved. */
 export function createWorldClock(): WorldClock {
-  let movedDays = 0;
-  const nowMs = () => Date.now() + movedDays * 86_400_000;
-  return {
-    nowMs,
-    today: () => dayOf(nowMs()),
-    move(days) {
-      movedDays += days;
-    },
-    get movedDays() {
-      return movedDays;
-    },
-    reset() {
-      movedDays = 0;
-    },
+  const clock: WorldClock = {
+    movedDays: 0,
+    nowMs: () => Date.now() + clock.movedDays * DAY_MS,
+    today: () => dayOf(clock.nowMs()),
   };
+  return clock;
 }
 
-/** How an endpoint writes instants (section 2.1): `Z`, an offset, or no zone at all. */
+/** Form of instants (section 2.1): `Z`, an offset, or no zone. */
 export type StampStyle = "z" | "offset" | "zoneless";
 const ENDINGS = { z: "Z", offset: "+00:00", zoneless: "" } satisfies Record<StampStyle, string>;
 

@@ -3,18 +3,25 @@ import type { Faults } from "./faults/decide.ts";
 import type { Ledger } from "./ledger.ts";
 import type { People } from "./population/people.ts";
 import type { Segments } from "./segments/segments.ts";
-import type { StatedDeaths } from "./segments/stated-deaths.ts";
 import type { Usage } from "./usage/usage.ts";
 import type { WorldClock } from "./world-clock.ts";
 
-/** What the organization may still have enriched, and which 402 says that it may not (section 7.2). */
+/** Remaining capacity of the organization, and the 402 that refuses more (section 7.2). */
 export interface Capacity {
   /** Records left; null without a limit. Goes down with what is billed. */
   recordsLeft: number | null;
   code: "insufficient_record_capacity" | "insufficient_credits";
 }
 
-/** Everything that a running sandbox is made of; passed to every route. */
+/** Death signals set by the controls. */
+export interface StatedDeaths {
+  /** JSON texts of signals by PID number and id. */
+  readonly byPid: Map<number, Map<string, string>>;
+  /** Ids of signals of the population that are removed or replaced. */
+  readonly hidden: Set<string>;
+}
+
+/** State of a running sandbox; passed to every route. */
 export interface World {
   readonly seed: number;
   readonly people: People;

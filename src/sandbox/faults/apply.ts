@@ -4,7 +4,7 @@ import { SOUND_WIRE, type Wire } from "../http/send.ts";
 import type { FiredFault } from "./decide.ts";
 import type { LooseRecord } from "./fault.ts";
 
-/** Milliseconds that the fired faults wait before anything else. */
+/** Sum of the milliseconds that faults wait before anything else. */
 export function delayOf(fired: readonly FiredFault[]): number {
   return fired.reduce(
     (sum, { fault, value }) => sum + (fault.stage === "delay" ? fault.delayMs(value) : 0),
@@ -12,12 +12,12 @@ export function delayOf(fired: readonly FiredFault[]): number {
   );
 }
 
-/** Whether one of them breaks the connection before the request is carried out. */
+/** True if a fault breaks the connection before the request is carried out. */
 export function breaksConnection(fired: readonly FiredFault[]): boolean {
   return fired.some(({ fault }) => fault.stage === "connection");
 }
 
-/** The error answer of the first fired fault that has one, and that fault's name. */
+/** Error answer of the first fault that has one, and that fault's name. */
 export function refusalOf(
   fired: readonly FiredFault[],
   records: readonly unknown[],
@@ -29,33 +29,21 @@ export function refusalOf(
   return null;
 }
 
-/** Names of the fired faults that had anything to do with an outcome; `refusedBy` is the one that refused. */
+/** Names of the faults that affected an outcome; `refusedBy` is the one that refused. */
 export function namesOf(
   fired: readonly FiredFault[],
   outcome: Outcome,
   refusedBy: string | null,
 ): readonly string[] {
-  const applied = fired.filter(({ name, fault }) => {
-    switch (fault.stage) {
-      case "delay":
-      case "connection":
-        return true;
-      case "refusal":
-        return name === refusedBy;
-      case "shape":
-        return outcome.kind === "refusal";
-      case "results":
-      case "record":
-      case "wire":
-        return outcome.kind === "results";
-      default:
-        return false;
-    }
+  const applied = fired.filter(({ name, fault: { stage } }) => {
+    if (stage === "delay" || stage === "connection") return true;
+    if (stage === "refusal") return name === refusedBy;
+    return (stage === "shape") === (outcome.kind === "refusal");
   });
   return applied.map(({ name }) => name);
 }
 
-/** Results after every fired fault that changes them. */
+/** Results after every fault that changes them. */
 export function distort(fired: readonly FiredFault[], results: Results): Results {
   if (!fired.some(({ fault }) => fault.stage === "results" || fault.stage === "record")) return results;
   let texts = textsOf(results.results);
@@ -76,7 +64,7 @@ export function distort(fired: readonly FiredFault[], results: Results): Results
   return { ...results, results: listOf(texts) };
 }
 
-/** What happens to the answer on its way. */
+/** Damage of an answer on its way. */
 export function wireOf(fired: readonly FiredFault[]): Wire {
   return fired.reduce(
     (wire, { fault, value }) => (fault.stage === "wire" ? { ...wire, ...fault.damage(value) } : wire),
@@ -84,11 +72,10 @@ export function wireOf(fired: readonly FiredFault[]): Wire {
   );
 }
 
-/** The shape of an error answer. */
+/** Shape of an error answer. */
 export function shapeOf(fired: readonly FiredFault[]): ErrorShape {
-  const shape: ErrorShape = { form: "current", deprecatedFields: false };
-  return fired.reduce(
+  return fired.reduce<ErrorShape>(
     (sum, { fault }) => (fault.stage === "shape" ? { ...sum, ...fault.shape } : sum),
-    shape,
+    { form: "current", deprecatedFields: false },
   );
 }

@@ -1,7 +1,7 @@
 import type { Dice } from "./dice.ts";
 import type { Fault, LooseRecord } from "./fault.ts";
 
-/** Fields that a caller needs to know whose result it is; no distortion touches them. */
+/** Fields that identify a result; no distortion touches them. */
 const IDENTITY: ReadonlySet<string> = new Set([
   "record_id",
   "service_pid",
@@ -12,10 +12,27 @@ const IDENTITY: ReadonlySet<string> = new Set([
   "period_start",
 ]);
 
+/** An instant with its zone. */
+const ZONED = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
+
+/** Makes a fault that changes a share of the results. */
+const record = (doc: string, share: number, distort: (record: LooseRecord, dice: Dice) => void): Fault => ({
+  doc,
+  stage: "record",
+  share,
+  distort,
+});
+
+/** Makes a fault that rewrites every instant. */
+const eachInstant = (doc: string, change: (text: string) => string): Fault =>
+  record(doc, 1, (result) =>
+    changeEach(result, (value) => (typeof value === "string" && ZONED.test(value) ? change(value) : value)),
+  );
+
 const isRecord = (value: unknown): value is LooseRecord =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** The objects of a result: itself first, then the elements of its lists. */
+/** Objects of a result: itself first, then the elements of its lists. */
 function objectsIn(record: LooseRecord): readonly LooseRecord[] {
   return [
     record,
@@ -23,7 +40,7 @@ function objectsIn(record: LooseRecord): readonly LooseRecord[] {
   ];
 }
 
-/** Calls `change` for every member that isn't identity, in the record and in the elements of its lists. */
+/** Changes every member that doesn't identify the result, in the record and in the elements of its lists. */
 function changeEach(record: LooseRecord, change: (value: unknown, name: string) => unknown): void {
   for (const object of objectsIn(record)) {
     for (const [name, value] of Object.entries(object)) {
@@ -32,7 +49,7 @@ function changeEach(record: LooseRecord, change: (value: unknown, name: string) 
   }
 }
 
-/** One member that isn't identity and that `fits`, or null. */
+/** Picks a member that fits and doesn't identify the result, or null. */
 function pickMember(
   record: LooseRecord,
   dice: Dice,
@@ -46,7 +63,7 @@ function pickMember(
   return members[dice.below(members.length)] ?? null;
 }
 
-/** A value of another JSON type than the given one. */
+/** Picks a value of another JSON type. */
 function anotherType(value: unknown, dice: Dice): unknown {
   const choices: readonly unknown[] = ["sandbox text", 12.5, true, { sandbox: 1 }, ["sandbox"]];
   const others = choices.filter(
@@ -63,8 +80,7 @@ function corruptText(record: LooseRecord, dice: Dice, inserted: string): void {
   member.object[member.name] = text.slice(0, at) + inserted + text.slice(at);
 }
 
-/** A JSON number spelled exactly so. */
-const rawNumber = (text: string): unknown => JSON.rawJSON(text);
+const isFraction = (value: unknown): boolean => typeof value === "number" && !Number.isInteger(value);
 const HUGE = ["9007199254740993", "9223372036854775807", "123456789012345678901234567890"] as const;
 const OWNER_SPELLINGS: readonly (readonly unknown[])[] = [
   ["true", "false"],
@@ -72,165 +88,77 @@ const OWNER_SPELLINGS: readonly (readonly unknown[])[] = [
   [1, 0],
 ];
 
-/** An instant with its zone. */
-const ZONED = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
-
-/** The same instant in UTC, with as many digits as it had. */
-function inUtc(text: string): string {
-  const fraction = ZONED.exec(text)?.[2] ?? "";
-  return `${new Date(Date.parse(text)).toISOString().slice(0, 19)}${fraction}Z`;
-}
-
-/** Faults that change what results hold; all of them leave `record_id`, `service_pid` and `is_match` alone. */
+/** Faults that change the content of results; none touches `record_id`, `service_pid` and `is_match`. */
 export const DISTORTION_FAULTS = {
-  unknown_fields: {
-    doc: "fields that the interface doesn't name, in the result and in the elements of its lists",
-    stage: "record",
-    share: 0.3,
-    distort(record, dice) {
-      const additions: readonly unknown[] = [
-        "new text",
-        17.25,
-        false,
-        null,
-        { nested: { deep: [1, "two"] } },
-        ["a", null],
-      ];
-      for (const object of objectsIn(record)) {
-        if (object === record || dice.chance(0.5))
+  unknown_fields: record(
+    "fields that the interface doesn't name, in the result and in the elements of its lists",
+    0.3,
+    (result, dice) => {
+      const additions = ["new text", 17.25, false, null, { nested: { deep: [1, "two"] } }, ["a", null]];
+      for (const object of objectsIn(result)) {
+        if (object === result || dice.chance(0.5))
           object["sandbox_new_field"] = additions[dice.below(additions.length)];
       }
     },
-  },
-  wrong_types: {
-    doc: "one field of another JSON type than documented, lists included",
-    stage: "record",
-    share: 0.1,
-    distort(record, dice) {
-      const member = pickMember(record, dice, () => true);
+  ),
+  wrong_types: record(
+    "one field of another JSON type than documented, lists included",
+    0.1,
+    (result, dice) => {
+      const member = pickMember(result, dice, () => true);
       if (member) member.object[member.name] = anotherType(member.value, dice);
     },
-  },
-  wrong_elements: {
-    doc: "a list with an element that isn't an object",
-    stage: "record",
-    share: 0.1,
-    distort(record, dice) {
-      const lists = Object.values(record).filter((value) => Array.isArray(value));
-      const list = lists[dice.below(lists.length)];
-      list?.splice(dice.below(list.length + 1), 0, ["sandbox", 7, null][dice.below(3)]);
-    },
-  },
-  nul_text: {
-    doc: "a NUL character (U+0000) in a text",
-    stage: "record",
-    share: 0.1,
-    distort: (record, dice) => corruptText(record, dice, "\u0000"),
-  },
-  lone_surrogates: {
-    doc: "half a surrogate pair in a text",
-    stage: "record",
-    share: 0.1,
-    distort: (record, dice) => corruptText(record, dice, dice.chance(0.5) ? "\ud83d" : "\ude80"),
-  },
-  null_lists: {
-    doc: "null in place of empty lists",
-    stage: "record",
-    share: 1,
-    distort: (record) =>
-      changeEach(record, (value) => (Array.isArray(value) && value.length === 0 ? null : value)),
-  },
-  exponent_numbers: {
-    doc: "numbers spelled like 1.25e5",
-    stage: "record",
-    share: 0.5,
-    distort: (record) =>
-      changeEach(record, (value) => (typeof value === "number" ? rawNumber(value.toExponential()) : value)),
-  },
-  decimal_strings: {
-    doc: "numbers that aren't whole, as decimal strings",
-    stage: "record",
-    share: 0.5,
-    distort: (record) =>
-      changeEach(record, (value) =>
-        typeof value === "number" && !Number.isInteger(value) ? String(value) : value,
-      ),
-  },
-  utc_times: {
-    doc: "instants with another offset than Z in UTC, with Z",
-    stage: "record",
-    share: 1,
-    distort: (record) =>
-      changeEach(record, (value) => (typeof value === "string" && ZONED.test(value) ? inUtc(value) : value)),
-  },
-  zoneless_times: {
-    doc: "instants as they stand, but without their zone",
-    stage: "record",
-    share: 1,
-    distort: (record) =>
-      changeEach(record, (value) =>
-        typeof value === "string" && ZONED.test(value) ? value.replace(/(?:Z|[+-]\d\d:\d\d)$/, "") : value,
-      ),
-  },
-  local_z_times: {
-    doc: "instants as they stand, with Z in place of their offset",
-    stage: "record",
-    share: 1,
-    distort: (record) =>
-      changeEach(record, (value) =>
-        typeof value === "string" && ZONED.test(value) ? value.replace(/[+-]\d\d:\d\d$/, "Z") : value,
-      ),
-  },
-  slash_endpoints: {
-    doc: "endpoints with a slash before them",
-    stage: "record",
-    share: 1,
-    distort(record) {
-      if (typeof record["endpoint"] === "string") record["endpoint"] = `/${record["endpoint"]}`;
-    },
-  },
-  sparse_buckets: {
-    doc: "no buckets without requests",
-    stage: "record",
-    share: 1,
-    distort(record) {
-      const { buckets } = record;
-      if (Array.isArray(buckets))
-        record["buckets"] = buckets.filter((bucket) => Reflect.get(Object(bucket), "total_requests") !== 0);
-    },
-  },
-  huge_integers: {
-    doc: "a whole number above 2 ** 53, sometimes above 2 ** 63",
-    stage: "record",
-    share: 0.1,
-    distort(record, dice) {
-      const member = pickMember(record, dice, (value) => Number.isInteger(value));
-      if (member) member.object[member.name] = rawNumber(HUGE[dice.below(HUGE.length)] ?? HUGE[0]);
-    },
-  },
-  long_decimals: {
-    doc: "a number with more digits than a double holds",
-    stage: "record",
-    share: 0.1,
-    distort(record, dice) {
-      const member = pickMember(
-        record,
-        dice,
-        (value) => typeof value === "number" && !Number.isInteger(value),
-      );
-      if (member) member.object[member.name] = rawNumber("412345.12345678901234567");
-    },
-  },
-  owner_spellings: {
-    doc: '`is_current_owner` as "true"/"false", "Y"/"N" or 1/0',
-    stage: "record",
-    share: 1,
-    distort(record, dice) {
-      const [yes, no] = OWNER_SPELLINGS[dice.below(OWNER_SPELLINGS.length)] ?? [];
-      changeEach(record, (value, name) => {
-        if (name !== "is_current_owner" || typeof value !== "boolean") return value;
-        return value ? yes : no;
-      });
-    },
-  },
+  ),
+  wrong_elements: record("a list with an element that isn't an object", 0.1, (result, dice) => {
+    const lists = Object.values(result).filter((value) => Array.isArray(value));
+    const list = lists[dice.below(lists.length)];
+    list?.splice(dice.below(list.length + 1), 0, ["sandbox", 7, null][dice.below(3)]);
+  }),
+  nul_text: record("a NUL character (U+0000) in a text", 0.1, (result, dice) =>
+    corruptText(result, dice, "\u0000"),
+  ),
+  lone_surrogates: record("half a surrogate pair in a text", 0.1, (result, dice) =>
+    corruptText(result, dice, dice.chance(0.5) ? "\ud83d" : "\ude80"),
+  ),
+  null_lists: record("null instead of empty lists", 1, (result) =>
+    changeEach(result, (value) => (Array.isArray(value) && value.length === 0 ? null : value)),
+  ),
+  exponent_numbers: record("numbers spelled like 1.25e5", 0.5, (result) =>
+    changeEach(result, (value) => (typeof value === "number" ? JSON.rawJSON(value.toExponential()) : value)),
+  ),
+  decimal_strings: record("fractional numbers as decimal strings", 0.5, (result) =>
+    changeEach(result, (value) => (isFraction(value) ? String(value) : value)),
+  ),
+  utc_times: eachInstant("instants with another offset than Z in UTC, with Z", (text) => {
+    const fraction = ZONED.exec(text)?.[2] ?? "";
+    return `${new Date(Date.parse(text)).toISOString().slice(0, 19)}${fraction}Z`;
+  }),
+  zoneless_times: eachInstant("instants without their zone", (text) =>
+    text.replace(/(?:Z|[+-]\d\d:\d\d)$/, ""),
+  ),
+  local_z_times: eachInstant("instants with Z instead of their offset", (text) =>
+    text.replace(/[+-]\d\d:\d\d$/, "Z"),
+  ),
+  slash_endpoints: record("endpoints with a leading slash", 1, (result) => {
+    if (typeof result["endpoint"] === "string") result["endpoint"] = `/${result["endpoint"]}`;
+  }),
+  sparse_buckets: record("no buckets without requests", 1, (result) => {
+    const { buckets } = result;
+    if (Array.isArray(buckets))
+      result["buckets"] = buckets.filter((bucket) => Reflect.get(Object(bucket), "total_requests") !== 0);
+  }),
+  huge_integers: record("an integer above 2 ** 53, sometimes above 2 ** 63", 0.1, (result, dice) => {
+    const member = pickMember(result, dice, Number.isInteger);
+    if (member) member.object[member.name] = JSON.rawJSON(HUGE[dice.below(HUGE.length)] ?? HUGE[0]);
+  }),
+  long_decimals: record("a number with more digits than a double has", 0.1, (result, dice) => {
+    const member = pickMember(result, dice, isFraction);
+    if (member) member.object[member.name] = JSON.rawJSON("412345.12345678901234567");
+  }),
+  owner_spellings: record('`is_current_owner` as "true"/"false", "Y"/"N" or 1/0', 1, (result, dice) => {
+    const [yes, no] = OWNER_SPELLINGS[dice.below(OWNER_SPELLINGS.length)] ?? [];
+    changeEach(result, (value, name) =>
+      name === "is_current_owner" && typeof value === "boolean" ? (value ? yes : no) : value,
+    );
+  }),
 } satisfies Record<string, Fault>;

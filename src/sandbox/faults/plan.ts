@@ -2,39 +2,29 @@ import { z } from "zod";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
 import { FAULTS } from "./catalog.ts";
 
-/** When one fault happens. */
-export interface FaultRule {
-  /** A name of the catalog. */
-  readonly fault: string;
-  /** Share of the requests, 0 to 1. */
-  readonly rate: number;
-  /** What the fault takes: seconds, milliseconds, a number of records, a text. */
-  readonly value?: string | undefined;
-  /** Only requests to this path (`/v2/enrich`), which may be shortened to its end (`enrich`). */
-  readonly endpoint?: string | undefined;
-  /** First request (from 1, counted per rule since the plan was set) that it may hit. */
-  readonly from?: number | undefined;
-  /** Last request that it may hit. */
-  readonly to?: number | undefined;
-  /** Seed of its chances; the sandbox's own where it is left out. */
-  readonly seed?: number | undefined;
-}
-
-/** The faults that are switched on. */
-export type FaultPlan = readonly FaultRule[];
-
-/** A plan as JSON, as the admin interface takes it. */
+/** A plan as JSON, as the controls take it. */
 export const faultPlanSchema = z.array(
   z.strictObject({
+    /** A name of the catalog. */
     fault: z.string().refine((name) => name in FAULTS, { error: "is not a fault of the catalog" }),
+    /** Share of the requests. */
     rate: z.number().min(0).max(1).default(1),
+    /** Seconds, milliseconds, a number of records or a text, by the fault. */
     value: z.coerce.string().optional(),
+    /** Only requests to this path (`/v2/enrich`) or its end (`enrich`). */
     endpoint: z.string().optional(),
+    /** First and last request that it may hit, counted per rule since the plan was set. */
     from: z.int().min(1).optional(),
     to: z.int().min(1).optional(),
+    /** Seed of its chances; the sandbox's by default. */
     seed: z.int().optional(),
   }),
 );
+
+/** Faults in force. */
+export type FaultPlan = z.output<typeof faultPlanSchema>;
+/** A fault and the requests that it hits. */
+export type FaultRule = FaultPlan[number];
 
 const RULE =
   /^(?<fault>\w+)(?:=(?<value>[^:@#]*))?(?::(?<rate>\d*\.?\d+))?(?:@(?<endpoint>[^#]+))?(?:#(?<from>\d+)(?<range>-(?<to>\d+)?)?)?$/;

@@ -31,30 +31,24 @@ export function outOfCredits(remaining: number): Refusal {
   });
 }
 
-/** Whether any text of a record holds `part`. */
-function holds(value: unknown, part: string): boolean {
-  if (typeof value === "string") return value.includes(part);
-  return (
-    typeof value === "object" && value !== null && Object.values(value).some((inner) => holds(inner, part))
-  );
-}
-
-function pathTo(value: unknown, part: string): readonly string[] {
-  if (typeof value !== "object" || value === null) return [];
-  for (const [key, inner] of Object.entries(value)) {
-    if (holds(inner, part)) return [key, ...pathTo(inner, part)];
+/** Path to the first text that contains `part`; null if there is none. */
+function pathTo(value: unknown, part: string): readonly string[] | null {
+  if (typeof value === "string") return value.includes(part) ? [] : null;
+  for (const [key, inner] of Object.entries(Object(value))) {
+    const rest = pathTo(inner, part);
+    if (rest) return [key, ...rest];
   }
-  return [];
+  return null;
 }
 
-/** Refuses the whole batch when one of its records holds the value (default `Poison`). */
+/** Refuses the whole batch if one of its records contains the value (default `Poison`). */
 function poison(doc: string, refusal: (part: string, records: readonly unknown[]) => Refusal): Fault {
   return {
     doc,
     stage: "refusal",
     refuse(value, records) {
       const part = value ?? "Poison";
-      return records.some((record) => holds(record, part)) ? refusal(part, records) : null;
+      return pathTo(records, part) ? refusal(part, records) : null;
     },
   };
 }
@@ -62,12 +56,12 @@ function poison(doc: string, refusal: (part: string, records: readonly unknown[]
 const invalid = (details?: Refusal["details"]) =>
   refuse(422, "unprocessable_entity", "The request could not be processed.", details ? { details } : {});
 
-/** Faults that answer an error in place of results; nothing is billed. */
+/** Faults that answer an error; nothing is billed. */
 export const REFUSAL_FAULTS = {
   "429": always("429 with `Retry-After` in seconds (the value, default 1)", (value) =>
     tooFast({ "retry-after": String(numberOr(value, 1)) }),
   ),
-  "429_date": always("429 with `Retry-After` as an HTTP date, so many seconds away (default 1)", (value) =>
+  "429_date": always("429 with `Retry-After` as an HTTP date (the value in seconds, default 1)", (value) =>
     tooFast({ "retry-after": httpDate(numberOr(value, 1)) }),
   ),
   "429_bare": always("429 without `Retry-After`", () => tooFast()),
@@ -87,7 +81,7 @@ export const REFUSAL_FAULTS = {
     "402 `insufficient_credits` with `records_remaining` (the value, default 0)",
     (value) => outOfCredits(numberOr(value, 0)),
   ),
-  revoked: always("401, as for a key that was revoked", () =>
+  revoked: always("401, as for a revoked key", () =>
     refuse(401, "unauthorized", "The API key is invalid, revoked or missing."),
   ),
   forbidden: always("403 `forbidden`, as for a route the key may not call", () =>
@@ -97,7 +91,7 @@ export const REFUSAL_FAULTS = {
     refuse(302, null, "Moved.", { headers: { location: "http://elsewhere.invalid/v2/enrich" } }),
   ),
   "413": {
-    doc: "413 for more records than the value (default 100), as for bodies that are too large",
+    doc: "413 for more records than the value (default 100)",
     stage: "refusal",
     refuse: (value, records) =>
       records.length > numberOr(value, 100)
@@ -122,21 +116,20 @@ export const REFUSAL_FAULTS = {
     },
   },
   poison: poison(
-    "422 whose details name every record that holds the value (default `Poison`)",
+    "422 whose details name every record that contains the value (default `Poison`)",
     (part, records) =>
       invalid(
-        records.flatMap((record, i) =>
-          holds(record, part)
-            ? [{ loc: ["body", "records", String(i), ...pathTo(record, part)], type: "value_error" }]
-            : [],
-        ),
+        records.flatMap((record, i) => {
+          const path = pathTo(record, part);
+          return path ? [{ loc: ["body", "records", String(i), ...path], type: "value_error" }] : [];
+        }),
       ),
   ),
   poison_blind: poison(
-    "422 without details for a batch with a record that holds the value (default `Poison`)",
+    "422 without details for a batch with a record that contains the value (default `Poison`)",
     () => invalid(),
   ),
-  poison_500: poison("500 for a batch with a record that holds the value (default `Poison`)", () =>
+  poison_500: poison("500 for a batch with a record that contains the value (default `Poison`)", () =>
     refuse(500, null, "Unexpected server error."),
   ),
 } satisfies Record<string, Fault>;

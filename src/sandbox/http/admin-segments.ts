@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { FixConfigurationError } from "../../errors.ts";
 import { microsOf } from "../../schemas/convert.ts";
@@ -5,43 +6,43 @@ import { HOME_ORGANIZATION } from "../organization.ts";
 import type { Segment } from "../segments/segments.ts";
 import type { World } from "../world.ts";
 import { stampText } from "../world-clock.ts";
-import type { Control } from "./control.ts";
 
-const pids = z.array(z.string());
-const moment = z.iso.datetime({ offset: true });
+/** A request to a control. */
+export interface ControlCall {
+  /** Parsed body; `{}` without one. */
+  readonly body: unknown;
+  /** Rest of the path after the control's name. */
+  readonly rest: string;
+  readonly query: URLSearchParams;
+}
+
+/** Returns plain data to answer with, or null for 404. */
+export type Control = (world: World, call: ControlCall) => unknown;
+
+const count = z.int().min(0).default(0);
+const pids = z.array(z.string()).default([]);
+const moment = z.iso.datetime({ offset: true }).optional();
 
 const newSegment = z.strictObject({
   segment_id: z.uuid().optional(),
   name: z.string().min(1),
   description: z.string().nullable().default(null),
   organization: z.string().default(HOME_ORGANIZATION),
-  /** Members to begin with: so many people of the population, from the first one on. */
-  members: z.int().min(0).default(0),
-  first_person: z.int().min(0).default(0),
-  /** They come in batches of one moment each, the last one `at` (by default now). */
+  /** First members: this many people of the population, from `first_person` on. */
+  members: count,
+  first_person: count,
+  /** They are added in batches of one moment each, the last one `at` (now by default). */
   batch: z.int().min(1).default(10_000),
   seconds_between_batches: z.number().positive().default(60),
-  at: moment.optional(),
+  at: moment,
 });
-const change = z.strictObject({
-  segment_id: z.string(),
-  add: pids.default([]),
-  remove: pids.default([]),
-  at: moment.optional(),
-});
+const change = z.strictObject({ segment_id: z.string(), add: pids, remove: pids, at: moment });
 const hooks = z.strictObject({
   segment_id: z.string(),
-  /** Changes by the request for a page, counted from now on, after which they happen. */
-  after: z
-    .array(z.strictObject({ page: z.int().min(1), add: pids.default([]), remove: pids.default([]) }))
-    .default([]),
+  /** Changes after a request for a page, counted from now on. */
+  after: z.array(z.strictObject({ page: z.int().min(1), add: pids, remove: pids })).default([]),
   churn: z
-    .strictObject({
-      seed: z.int().default(1),
-      adds: z.int().min(0).default(0),
-      readds: z.int().min(0).default(0),
-      removes: z.int().min(0).default(0),
-    })
+    .strictObject({ seed: z.int().default(1), adds: count, readds: count, removes: count })
     .nullable()
     .default(null),
   ties: z.enum(["stable", "until_changed", "every_request"]).default("until_changed"),
@@ -56,7 +57,7 @@ const microsecondsOf = (text: string | undefined): number | undefined =>
 
 const stampOf = (us: number): string => stampText(Math.floor(us / 1000), us % 1000, "z");
 
-/** The segment of any organization. */
+/** Finds a segment of any organization. */
 function segmentOf(world: World, segmentId: string): Segment {
   const wanted = segmentId.toLowerCase();
   const found = world.segments.all().find((segment) => segment.segmentId === wanted);
@@ -71,7 +72,7 @@ function describe({ segmentId, name, description, organization, members, hooks: 
     description,
     organization,
     current_size: members.size,
-    ever_members: members.known,
+    ever_members: members.ever.length,
     pages_served: served,
   };
 }
@@ -81,13 +82,8 @@ function createSegment(world: World, body: unknown): unknown {
   if (wanted.members > world.people.count) {
     throw new FixConfigurationError("too_many_members", `There are ${world.people.count} people.`);
   }
-  const { segment_id: segmentId, name, description, organization } = wanted;
-  const segment = world.segments.create({
-    organization,
-    name,
-    description,
-    ...(segmentId === undefined ? {} : { segmentId }),
-  });
+  const { segment_id: segmentId = randomUUID(), name, description, organization } = wanted;
+  const segment = world.segments.create({ segmentId, organization, name, description });
   if (!segment) throw new FixConfigurationError("name_taken", "There is a segment of that name or id.");
   const day = world.clock.today();
   const endUs = microsecondsOf(wanted.at) ?? Math.floor(world.clock.nowMs()) * 1000;
@@ -128,7 +124,7 @@ function setHooks(world: World, body: unknown): unknown {
   return describe(segment);
 }
 
-/** A segment, or with `/members` everybody who was ever in it, in the order in which they first came. */
+/** All segments, one of them, or with `/members` its present and former members in the order of their first addition. */
 function readSegments(world: World, rest: string, query: URLSearchParams): unknown {
   if (rest === "") return { segments: world.segments.all().map(describe) };
   const [segmentId = "", part] = rest.split("/");
@@ -137,7 +133,7 @@ function readSegments(world: World, rest: string, query: URLSearchParams): unkno
   const { offset, limit } = paging.parse(Object.fromEntries(query));
   return {
     ...describe(segment),
-    members: segment.members.ever(offset, limit).map((member) => ({
+    members: segment.members.ever.slice(offset, offset + limit).map((member) => ({
       service_pid: world.segments.pidText(member.pid),
       first_added_at: stampOf(member.firstAddedUs),
       last_added_at: stampOf(member.lastAddedUs),
@@ -151,7 +147,7 @@ const stated = z.strictObject({
   remove: z.array(z.string()).default([]),
 });
 
-/** States signals as they are to be reported (those of the same id are replaced), or lets some disappear. */
+/** Sets signals, replacing those of the same id, and removes others. */
 function stateDeaths(world: World, body: unknown): unknown {
   const { set, remove } = stated.parse(body);
   const { byPid, hidden } = world.deaths;

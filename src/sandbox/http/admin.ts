@@ -1,15 +1,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
-import { type FaultPlan, faultPlanSchema, parseFaults } from "../faults/plan.ts";
+import { faultPlanSchema, parseFaults } from "../faults/plan.ts";
 import { chooseFields } from "../population/person-fields.ts";
-import { contentOf } from "../routes/record-content.ts";
+import { contentOf } from "../routes/lookups.ts";
 import type { World } from "../world.ts";
-import { SEGMENT_CONTROLS } from "./admin-segments.ts";
-import type { Control } from "./control.ts";
+import { type Control, SEGMENT_CONTROLS } from "./admin-segments.ts";
 import { readBody } from "./receive.ts";
 
-/** Where the sandbox's own controls live, beside the service's paths. */
+/** Path of the sandbox's controls. */
 export const ADMIN_PREFIX = "/_sandbox";
 
 const everyField = chooseFields(null);
@@ -22,10 +21,6 @@ const capacityBody = z.strictObject({
 });
 const faultsBody = z.strictObject({ faults: z.union([z.string(), faultPlanSchema]) });
 const contentBody = z.strictObject({ endpoint: z.string(), record: z.unknown() });
-
-function readPlan(faults: string | FaultPlan): FaultPlan {
-  return typeof faults === "string" ? parseFaults(faults) : faults;
-}
 
 const clockOf = (world: World) => ({
   now: new Date(world.clock.nowMs()).toISOString(),
@@ -49,21 +44,22 @@ const CONTROLS: Readonly<Record<string, Control>> = {
   },
   "POST /reset": (world) => {
     world.ledger.reset();
-    world.clock.reset();
+    world.clock.movedDays = 0;
     world.faults.reset();
     world.capacity.recordsLeft = null;
     world.segments.reset();
-    world.usage.served.reset();
+    world.usage.reset();
     world.deaths.byPid.clear();
     world.deaths.hidden.clear();
     return clockOf(world);
   },
   "POST /faults": (world, { body }) => {
-    world.faults.set(readPlan(faultsBody.parse(body).faults));
+    const { faults } = faultsBody.parse(body);
+    world.faults.set(typeof faults === "string" ? parseFaults(faults) : faults);
     return { faults: world.faults.plan };
   },
   "POST /clock": (world, { body }) => {
-    world.clock.move(clockBody.parse(body).days);
+    world.clock.movedDays += clockBody.parse(body).days;
     return clockOf(world);
   },
   "POST /capacity": (world, { body }) => {
@@ -81,7 +77,7 @@ const CONTROLS: Readonly<Record<string, Control>> = {
   },
 };
 
-/** Answers one of the sandbox's own paths; these need no key and are not in the ledger. */
+/** Answers a control; controls need no key and are not in the ledger. */
 export async function serveAdmin(
   world: World,
   request: IncomingMessage,

@@ -1,24 +1,22 @@
 import type { ResultList } from "./result-list.ts";
 
-/** What a route, a check or a fault decides; nothing here touches the wire. */
-
 /** An error answer (section 7). */
 export interface Refusal {
   readonly kind: "refusal";
   readonly status: number;
-  /** Stable code of section 7.2; null for the answers that have none. */
+  /** Stable code of section 7.2, if it has one. */
   readonly code: string | null;
   readonly message: string;
   /** A list of `{loc, type}` for validation failures, an object for capacity failures. */
   readonly details?: readonly RefusedField[] | Readonly<Record<string, number>>;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Answered instead of JSON. */
+  /** Body instead of JSON. */
   readonly html?: string;
 }
 
-/** One thing wrong with a request. */
+/** One problem of a request. */
 export interface RefusedField {
-  /** Where, from `body` on. */
+  /** Path from `body` or `query` on. */
   readonly loc: readonly string[];
   /** `missing`, `string_type`, `string_too_long`, … */
   readonly type: string;
@@ -28,18 +26,20 @@ export interface RefusedField {
 export interface Results {
   readonly kind: "results";
   readonly results: ResultList;
-  readonly matched: number;
-  readonly billed: number;
-  /** Records that the service calls usable; absent: all of the request. */
+  /** 0 by default. */
+  readonly matched?: number;
+  /** 0 by default. */
+  readonly billed?: number;
+  /** Usable records; all of the request by default. */
   readonly resolvable?: number;
   /**
-   * What stands before and after the list, given the request's id and the time of its completion, both as JSON texts.
-   * Absent: the envelope of section 2.1.
+   * Text before and after the list, given the members for the request's id and completion. The envelope of section 2.1 by
+   * default.
    */
   readonly wrap?: (id: string, completed: string) => readonly [before: string, after: string];
 }
 
-/** What comes of a request. */
+/** Outcome of a request. */
 export type Outcome = Refusal | Results;
 
 /** Makes an error answer. */
@@ -52,14 +52,14 @@ export function refuse(
   return { kind: "refusal", status, code, message, ...more };
 }
 
-/** Which of the documented shapes an error body takes (section 7.1). */
+/** One of the documented shapes of an error body (section 7.1). */
 export interface ErrorShape {
   readonly form: "current" | "legacy" | "status_code";
   /** Adds the deprecated `statusCode` and `body`. */
   readonly deprecatedFields: boolean;
 }
 
-/** The JSON body of an error answer. */
+/** JSON body of an error answer. */
 export function errorBody(refusal: Refusal, apiRequestId: string, shape: ErrorShape): string {
   const { status, code, message, details } = refusal;
   const forms = {

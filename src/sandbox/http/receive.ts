@@ -5,10 +5,10 @@ import { type Refusal, refuse } from "./outcome.ts";
 
 const decompress = promisify(gunzip);
 
-/** Largest body taken, compressed and decompressed. */
-export const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** Maximum size of a body, compressed and decompressed. */
+const MAX_BODY_BYTES = 32 * 1024 * 1024;
 
-/** Reads a body to its end; null when it is larger than {@link MAX_BODY_BYTES} (the rest is drained). */
+/** Reads a body to its end; null if it is too large. */
 export async function readBody(request: IncomingMessage): Promise<Buffer | null> {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -20,7 +20,7 @@ export async function readBody(request: IncomingMessage): Promise<Buffer | null>
   return bytes > MAX_BODY_BYTES ? null : Buffer.concat(chunks);
 }
 
-/** Parses a body as JSON, after unpacking it if it came compressed. */
+/** Parses a body as JSON, decompressed if necessary. */
 export async function parseBody(
   request: IncomingMessage,
   bytes: Buffer | null,

@@ -4,7 +4,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { breaksConnection, delayOf, distort, namesOf, refusalOf, shapeOf, wireOf } from "../faults/apply.ts";
 import type { FiredFault } from "../faults/decide.ts";
 import { outOfCapacity, outOfCredits } from "../faults/refusals.ts";
-import { ROUTES } from "../routes/table.ts";
+import { endpointUsageRoute } from "../routes/endpoint-usage.ts";
+import { lookupRoutes } from "../routes/lookups.ts";
+import { personSearchUsageRoute } from "../routes/person-search-usage.ts";
+import { segmentRoutes } from "../routes/segments.ts";
 import type { Route, RouteCall } from "../routes/route.ts";
 import type { World } from "../world.ts";
 import { stampText } from "../world-clock.ts";
@@ -13,14 +16,22 @@ import { errorBody, type Outcome, refuse, type Refusal, type Results } from "./o
 import { parseBody, readBody } from "./receive.ts";
 import { send, SOUND_WIRE } from "./send.ts";
 
-/** A request on its way through the checks. */
+/** Every path of the sandbox; all others answer 404 `not_found`, also v1 paths of v2-only endpoints. */
+const ROUTES: ReadonlyMap<string, Route> = new Map(
+  [...lookupRoutes, ...segmentRoutes, endpointUsageRoute, personSearchUsageRoute].map((route) => [
+    route.path,
+    route,
+  ]),
+);
+
+/** A request and what is known of it. */
 interface Exchange {
   readonly request: IncomingMessage;
   readonly path: string;
   readonly query: URLSearchParams;
   readonly fired: readonly FiredFault[];
   readonly body: Buffer | null;
-  /** Records of the request, once they are read. */
+  /** Number of records, once they are read. */
   records: number;
   /** Name of the fault that refused it. */
   refusedBy: string | null;
@@ -40,7 +51,7 @@ function checkCapacity(world: World, route: Route, records: number): Refusal | n
   return code === "insufficient_credits" ? outOfCredits(recordsLeft) : outOfCapacity(recordsLeft, records);
 }
 
-/** Decides what to answer, in the order in which a gateway, its checks and the service would. */
+/** Decides the answer, in the order of a gateway, its checks and the service. */
 async function decide(world: World, exchange: Exchange): Promise<Outcome> {
   const { request, path, fired } = exchange;
   const badKey = checkKey(world, request);
@@ -57,7 +68,7 @@ async function decide(world: World, exchange: Exchange): Promise<Outcome> {
     query: exchange.query,
     body: parsed.value,
   };
-  const records = route.recordsOf(call);
+  const records = route.recordsOf?.(call) ?? [];
   exchange.records = records.length;
   const fault = refusalOf(fired, records);
   exchange.refusedBy = fault?.name ?? null;
@@ -66,11 +77,11 @@ async function decide(world: World, exchange: Exchange): Promise<Outcome> {
   const outcome = route.answer(world, call);
   if (outcome.kind === "refusal") return outcome;
   if (route.needsCapacity && world.capacity.recordsLeft !== null)
-    world.capacity.recordsLeft -= outcome.billed;
+    world.capacity.recordsLeft -= outcome.billed ?? 0;
   return distort(fired, outcome);
 }
 
-/** The envelope of a success answer around its results. */
+/** Puts the envelope around the results. */
 function envelope(world: World, route: Route | undefined, results: Results, apiRequestId: string): Buffer {
   const micros = Number(process.hrtime.bigint() % 1000n);
   const id = `"api_request_id":"${apiRequestId}"`;
@@ -83,7 +94,7 @@ function envelope(world: World, route: Route | undefined, results: Results, apiR
   return Buffer.concat([Buffer.from(start), results.results.bytes, Buffer.from(end)]);
 }
 
-/** Answers one request of the service's own paths and writes it into the ledger. */
+/** Answers one request and records it in the ledger. */
 export async function serveRequest(
   world: World,
   request: IncomingMessage,
@@ -111,18 +122,18 @@ export async function serveRequest(
     return;
   }
   const outcome = await decide(world, exchange);
-  if (outcome.kind === "results") {
-    const { matched, resolvable = exchange.records } = outcome;
-    const organization = organizationOf(request.headers["x-api-key"]);
-    const counts = { requests: 1, records: exchange.records, resolvable, matched };
-    // As usage names it, without the first slash.
-    world.usage.served.count(organization, path.slice(1), world.clock.nowMs(), counts);
-  }
+  const { records } = exchange;
   const status = outcome.kind === "refusal" ? outcome.status : 200;
-  const { matched, billed } = outcome.kind === "refusal" ? { matched: 0, billed: 0 } : outcome;
+  const { matched = 0, billed = 0, resolvable = records } = outcome.kind === "refusal" ? {} : outcome;
+  if (status === 200) {
+    const organization = organizationOf(request.headers["x-api-key"]);
+    const counts = { requests: 1, records, resolvable, matched };
+    // Usage names endpoints without the first slash.
+    world.usage.count(organization, path.slice(1), world.clock.nowMs(), counts);
+  }
   const faults = namesOf(fired, outcome, exchange.refusedBy);
-  world.ledger.record({ number, endpoint, status, records: exchange.records, matched, billed, faults });
-  world.log.debug({ endpoint, status, records: exchange.records, matched, faults }, "sandbox_request");
+  world.ledger.record({ number, endpoint, status, records, matched, billed, faults });
+  world.log.debug({ endpoint, status, records, matched, faults }, "sandbox_request");
   await sendOutcome(world, exchange, response, outcome);
 }
 
@@ -134,19 +145,17 @@ async function sendOutcome(
 ): Promise<void> {
   const apiRequestId = randomUUID();
   const { compresses } = world;
-  const json = { "content-type": "application/json", date: new Date(world.clock.nowMs()).toUTCString() };
+  const date = new Date(world.clock.nowMs()).toUTCString();
   if (outcome.kind === "results") {
     const body = envelope(world, ROUTES.get(path), outcome, apiRequestId);
-    await send(request, response, { status: 200, headers: json, body, compresses }, wireOf(fired));
+    const headers = { "content-type": "application/json", date };
+    await send(request, response, { status: 200, headers, body, compresses }, wireOf(fired));
     return;
   }
   const { status, html } = outcome;
-  const text = html ?? errorBody(outcome, apiRequestId, shapeOf(fired));
-  const headers = {
-    ...outcome.headers,
-    ...json,
-    ...(html === undefined ? {} : { "content-type": "text/html" }),
-  };
-  // Damage on the way is for answers that were billed.
-  await send(request, response, { status, headers, body: Buffer.from(text), compresses }, SOUND_WIRE);
+  const body = Buffer.from(html ?? errorBody(outcome, apiRequestId, shapeOf(fired)));
+  const type = html === undefined ? "application/json" : "text/html";
+  const headers = { ...outcome.headers, "content-type": type, date };
+  // Only results are damaged on the way: they were billed.
+  await send(request, response, { status, headers, body, compresses }, SOUND_WIRE);
 }

@@ -2,89 +2,63 @@ import { yearOf } from "./calendar.ts";
 import type { Families } from "./family.ts";
 import { type HashKey, below, chance, hash, pick } from "./hash.ts";
 import type { Identifiers } from "./identifiers.ts";
+import { listText } from "./list-text.ts";
 import { cities } from "./places.ts";
 import { STREAM } from "./streams.ts";
 
-/** What people studied. */
+/** Studies of a population. */
 export interface Education {
   /** JSON text of a person's `education_experience`, newest first. */
   historyText(index: number): string;
 }
 
-/** In the order in which they are reached: level, age at the start, years that it takes, words for it as JSON text. */
+/** Levels in their order: age at the start, years, and JSON text of their description. */
 const LEVELS = [
-  { name: "high_school", age: 14, years: 4, words: JSON.stringify("High School Diploma") },
-  { name: "bachelors", age: 18, years: 4, words: JSON.stringify("Bachelor of Science (B.S.)") },
-  { name: "masters", age: 23, years: 2, words: JSON.stringify('Master\'s degree, with "distinction"') },
-  { name: "doctorate", age: 26, years: 5, words: JSON.stringify("Doctor of Philosophy – Ph.D.") },
-] as const;
-
+  { name: "high_school", age: 14, years: 4, words: '"High School Diploma"' },
+  { name: "bachelors", age: 18, years: 4, words: '"Bachelor of Science (B.S.)"' },
+  { name: "masters", age: 23, years: 2, words: '"Master\'s degree, with \\"distinction\\""' },
+  { name: "doctorate", age: 26, years: 5, words: '"Doctor of Philosophy – Ph.D."' },
+];
 const SUBJECTS =
-  "Accounting,Biology,Business Administration,Chemistry,Civil Engineering,Communications,Computer Science,Criminal Justice,Economics,Education,Electrical Engineering,English Literature,Finance,Fine Arts,History,Marketing,Mathematics,Mechanical Engineering,Music,Nursing,Philosophy,Physics,Political Science,Psychology,Sociology,Spanish & Portuguese,Theology,Urban Studies,Études françaises,国際関係".split(
+  "Accounting,Biology,Business Administration,Chemistry,Computer Science,Criminal Justice,Economics,Education,Electrical Engineering,English Literature,Finance,Fine Arts,History,Mathematics,Music,Nursing,Physics,Psychology,Spanish & Portuguese,Études françaises,国際関係".split(
     ",",
   );
 
-interface School {
-  /** JSON text of the two `institution_…` members. */
-  readonly members: string;
+/** JSON text of the two `institution_…` members. */
+function institutionText(name: string): string {
+  const slug = name.toLowerCase().replace(/[^a-z]+/g, "-");
+  return `"institution_name":"${name}","institution_linkedin_url":"https://www.linkedin.com/school/${slug}"`;
 }
 
-function schoolsOf(kind: (city: string, state: string) => string): readonly School[] {
-  return cities.map((city) => {
-    const name = kind(city.name, city.state);
-    const slug = name
-      .normalize("NFKD")
-      .toLowerCase()
-      .replace(/[^a-z]+/g, "-");
-    const fields = {
-      institution_name: name,
-      institution_linkedin_url: `https://www.linkedin.com/school/${slug}`,
-    };
-    return { members: JSON.stringify(fields).slice(1, -1) };
-  });
+const SCHOOLS = cities.map(({ name, state }) => institutionText(`${name} High School (${state})`));
+const COLLEGES = cities.map(({ name, state }) => institutionText(`University of ${state} at ${name}`));
+
+/** JSON text of a list of subjects. */
+function subjectsText(bits: number, count: number): string {
+  return JSON.stringify(Array.from({ length: count }, (_, i) => SUBJECTS[(bits + i * 7) % SUBJECTS.length]));
 }
 
-/** JSON text of so many subjects. */
-function subjects(bits: number, count: number): string {
-  let text = "[";
-  for (let i = 0; i < count; i++) {
-    text += `${i === 0 ? "" : ","}"${SUBJECTS[(bits + i * 7) % SUBJECTS.length]}"`;
-  }
-  return `${text}]`;
-}
-
-/** The studies of a population. */
+/** Makes the studies of a population. */
 export function createEducation(key: HashKey, identifiers: Identifiers, families: Families): Education {
-  const highSchools = schoolsOf((city, state) => `${city} High School (${state})`);
-  const colleges = schoolsOf((city, state) => `University of ${state} at ${city}`);
   const ask = (index: number, study: number, question: number) =>
     hash(key, index, STREAM.studies + study * 16 + question);
-
-  const studyText = (index: number, study: number, rank: number, birthYear: number): string => {
+  const studyText = (index: number, study: number, count: number): string => {
     const level = LEVELS[study];
-    if (!level) throw new Error("Studies are numbered by their level.");
+    if (!level) return "";
+    const has = (question: number, share: number) => chance(ask(index, study, question), share);
     const bits = ask(index, study, 0);
-    const school = pick(study === 0 ? highSchools : colleges, bits);
-    const levelText = chance(ask(index, study, 1), 0.1) ? "null" : `"${level.name}"`;
-    const information = chance(ask(index, study, 2), 0.5) ? level.words : "null";
-    const majors = study === 0 ? "[]" : subjects(bits, chance(bits, 0.5) ? 1 : 2);
-    const minors = study === 0 || !chance(ask(index, study, 3), 0.45) ? "[]" : subjects(bits >>> 8, 1);
-    const startYear = birthYear + level.age;
-    const dates = chance(ask(index, study, 4), 0.2)
+    const isSchool = study === 0;
+    const school = pick(isSchool ? SCHOOLS : COLLEGES, bits);
+    const startYear = yearOf(families.birthDayOf(index)) + level.age;
+    const dates = has(4, 0.2)
       ? '"education_start_date":null,"education_end_date":null'
       : `"education_start_date":"${startYear}","education_end_date":"${startYear + level.years}-06"`;
-    return `{"experience_rank":${rank},"service_experience_id":"${identifiers.opaqueId("e-", STREAM.studyId, index, study)}",${school.members},"education_information":${information},"education_level":${levelText},"education_majors":${majors},"education_minors":${minors},${dates}}`;
+    return `{"experience_rank":${count - study},"service_experience_id":"${identifiers.opaqueId("e-", STREAM.studyId, index, study)}",${school},"education_information":${has(2, 0.5) ? level.words : "null"},"education_level":${has(1, 0.1) ? "null" : `"${level.name}"`},"education_majors":${subjectsText(bits, isSchool ? 0 : 1 + (bits & 1))},"education_minors":${subjectsText(bits >>> 8, !isSchool && has(3, 0.45) ? 1 : 0)},${dates}}`;
   };
-
   return {
     historyText(index) {
       const count = below(ask(index, 9, 0), 10) % (LEVELS.length + 1);
-      const birthYear = yearOf(families.birthDayOf(index));
-      let text = "[";
-      for (let study = count - 1; study >= 0; study--) {
-        text += (text === "[" ? "" : ",") + studyText(index, study, count - study, birthYear);
-      }
-      return `${text}]`;
+      return listText(Array.from({ length: count }, (_, i) => studyText(index, count - 1 - i, count)));
     },
   };
 }

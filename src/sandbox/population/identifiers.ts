@@ -1,80 +1,69 @@
 import { type HashKey, hash } from "./hash.ts";
 import { feistel } from "./permutation.ts";
 
-/** The largest population: identifiers have room for this many people. */
+/** Largest population that identifiers have room for. */
 export const MAX_PEOPLE = 2 ** 27;
-/** Identifiers of one kind that a person (or a household) can have in all. */
+/** Identifiers of one kind per person or household. */
 export const SLOTS = 8;
 
-/** A person's `index` and one of the `SLOTS` numbers that tell the person's identifiers of one kind apart. */
+/** One identifier of a person: `slot` is 0 to {@link SLOTS} - 1. */
 export interface Slot {
   readonly index: number;
   readonly slot: number;
 }
 
-/** Kinds of identifiers; each has a scrambling of its own. */
-const KINDS = { email: 1, phone: 2, linkedin: 3, address: 4, pid: 5 } as const;
 /** Kinds of identifiers that hide a {@link Slot}. */
-export type SlotKind = Exclude<keyof typeof KINDS, "pid">;
+export type SlotKind = "email" | "phone" | "linkedin" | "address";
 
-/** Thirty-two characters that can't be mistaken for each other; case doesn't matter. */
+/** Characters that can't be mistaken for each other. */
 const ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789";
-const VALUES = new Map(ALPHABET.split("").map((character, value) => [character, value]));
 /** Length of {@link codeText}. */
 export const CODE_LENGTH = 6;
 
-/** Six characters for a number below 2 ** 30. */
+/** Spells a number below 2 ** 30 as six characters. */
 export function codeText(value: number): string {
   let text = "";
   for (let shift = 25; shift >= 0; shift -= 5) text += ALPHABET[(value >>> shift) & 31];
   return text;
 }
 
-/** The number behind six characters (lower case), or null. */
+/** Reads six characters (lower case); null for other texts. */
 export function codeValue(text: string): number | null {
   if (text.length !== CODE_LENGTH) return null;
-  let value = 0;
-  for (const character of text) {
-    const digit = VALUES.get(character);
-    if (digit === undefined) return null;
-    value = value * 32 + digit;
-  }
-  return value;
+  const digits = Array.from(text, (character) => ALPHABET.indexOf(character));
+  return digits.includes(-1) ? null : digits.reduce((value, digit) => value * 32 + digit, 0);
 }
 
-const hexTable = (digits: number): readonly string[] =>
-  Array.from({ length: 16 ** digits }, (_, value) => value.toString(16).padStart(digits, "0"));
-const HEX_2 = hexTable(2);
-const HEX_3 = hexTable(3);
+const BYTES = Array.from({ length: 256 }, (_, value) => value.toString(16).padStart(2, "0"));
 
 /** Eight hexadecimal digits of a 32-bit number. */
-export function hex(word: number): string {
-  return `${HEX_3[word >>> 20]}${HEX_3[(word >>> 8) & 4095]}${HEX_2[word & 255]}`;
+function hex(word: number): string {
+  return `${BYTES[word >>> 24]}${BYTES[(word >>> 16) & 255]}${BYTES[(word >>> 8) & 255]}${BYTES[word & 255]}`;
 }
 
-/** The identifiers of one population, all of which lead back to whom they belong. */
+/** Identifiers of one population; each leads back to its owner without memory. */
 export interface Identifiers {
   /** A number below 2 ** 30 that hides a slot. */
   hide(kind: SlotKind, index: number, slot: number): number;
-  /** The slot that a number hides; any number hides one, so the caller has to compare what it finds. */
+  /** Slot that a number hides. Any number hides one: the caller compares what it finds. */
   reveal(kind: SlotKind, value: number): Slot;
-  /** `p-` and 32 hexadecimal digits. `generation` counts how often the person got a new PID, 0 to 15. */
+  /** `p-` and 32 hexadecimal digits; `generation` is the number of earlier PIDs of the person, 0 to 15. */
   pid(index: number, generation: number): string;
-  /** Whose PID that is or was (any letter case), or null when it is nobody's. */
+  /** Present or former owner of a PID (any letter case); null if it is nobody's. */
   ownerOfPid(pid: string): { readonly index: number; readonly generation: number } | null;
-  /** An opaque id such as `h-1f…` of something that belongs to an index; `slot` 0 to 15 tells several apart. */
+  /** An opaque id such as `h-1f…` of something that belongs to an index; `slot` is 0 to 15. */
   opaqueId(prefix: string, stream: number, index: number, slot: number): string;
 }
 
 /** Makes the identifiers of a population of `people`. */
 export function createIdentifiers(key: HashKey, people: number): Identifiers {
   const bySlot = {
-    email: feistel(key, 30, KINDS.email),
-    phone: feistel(key, 30, KINDS.phone),
-    linkedin: feistel(key, 30, KINDS.linkedin),
-    address: feistel(key, 30, KINDS.address),
-  } satisfies Record<SlotKind, unknown>;
-  const pids = feistel(key, 32, KINDS.pid);
+    email: feistel(key, 30, 1),
+    phone: feistel(key, 30, 2),
+    linkedin: feistel(key, 30, 3),
+    address: feistel(key, 30, 4),
+  };
+  const pids = feistel(key, 32, 5);
   const pidOf = (number: number) =>
     `p-${hex(pids.apply(number))}${hex(hash(key, number, 101))}${hex(hash(key, number, 102))}${hex(hash(key, number, 103))}`;
   return {

@@ -1,62 +1,48 @@
+import type { enrichListFields, enrichScalarFields } from "../../schemas/enrich.ts";
 import { hash } from "./hash.ts";
+import type { Slot } from "./identifiers.ts";
 import { comparableName } from "./names.ts";
 import type { FullName, People } from "./people.ts";
 import { STREAM } from "./streams.ts";
 
-/** What a caller knows about somebody: an input record of resolve or enrich, checked by its zod schema. */
-export interface SentPerson {
-  readonly record_id?: string;
-  readonly service_pid?: string | null;
-  readonly linkedin_url?: string | null;
-  readonly first_name?: string | null;
-  readonly middle_name?: string | null;
-  readonly last_name?: string | null;
-  readonly full_name?: string | null;
-  readonly name_suffix?: string | null;
-  readonly emails?: readonly string[] | null;
-  readonly phones?: readonly string[] | null;
-  readonly full_address?: string | null;
-  readonly address_line_1?: string | null;
-  readonly address_line_2?: string | null;
-  readonly city?: string | null;
-  readonly state?: string | null;
-  readonly zipcode?: string | null;
-}
+/** Input record of resolve or enrich. */
+export type SentPerson = {
+  readonly [field in "record_id" | (typeof enrichScalarFields)[number]]?: string | null;
+} & { readonly [field in (typeof enrichListFields)[number]]?: readonly string[] | null };
 
-/** A person found, with the additive points of section 4.7. */
+/** A match with its additive points (section 4.7), rounded to two decimals. */
 export interface PersonMatch {
   readonly index: number;
-  /** Rounded to two decimals, at least {@link MIN_SCORE}. */
   readonly score: number;
 }
 
 /** Matches below are not returned. */
-export const MIN_SCORE = 50;
-/** Points of a full name that agrees; less for an initial or for one part only. */
+const MIN_SCORE = 50;
+/** Points of each part of a name. */
 const NAME_POINTS = { last: 35, first: 25, initial: 12 };
-/** Points that an identifier gives beside a name, before its own deviation. */
+/** Points of an identifier beside a name. */
 const EMAIL_POINTS = 24;
 const PHONE_POINTS = 17;
 const ADDRESS_POINTS = 22;
 const LINKEDIN_POINTS = 70;
 const PID_POINTS = 100;
-/** An e-mail address or phone alone is enough where no name is sent (reverse lookup, enrich only). */
+/** Points of an e-mail address or phone without a name (reverse lookup, enrich only). */
 const REVERSE_POINTS = 38;
 
-/** Whether a text holds anything. */
+/** True for a text that isn't blank. */
 export function filled(text: string | null | undefined): text is string {
   return typeof text === "string" && text.trim() !== "";
 }
 
-/** Whether the record has a first and a last name, or a full name. */
+/** True with a first and a last name, or a full name. */
 export function hasName(sent: SentPerson): boolean {
   return filled(sent.full_name) || (filled(sent.first_name) && filled(sent.last_name));
 }
 
-/** Whether the record has an address that can be looked up: a full one, or a line with a city and state or a zip code. */
+/** True with a full address, or a line with a city and state or a zip code. */
 export function hasAddress(sent: SentPerson): boolean {
-  const located = (filled(sent.city) && filled(sent.state)) || filled(sent.zipcode);
-  return filled(sent.full_address) || (filled(sent.address_line_1) && located);
+  const isLocated = (filled(sent.city) && filled(sent.state)) || filled(sent.zipcode);
+  return filled(sent.full_address) || (filled(sent.address_line_1) && isLocated);
 }
 
 function sameName(sent: string, known: string): boolean {
@@ -65,73 +51,54 @@ function sameName(sent: string, known: string): boolean {
 
 function namePoints(sent: SentPerson, name: FullName): number {
   if (filled(sent.first_name) && filled(sent.last_name)) {
-    let points = sameName(sent.last_name, name.last) ? NAME_POINTS.last : 0;
-    if (sameName(sent.first_name, name.first)) points += NAME_POINTS.first;
-    else if (comparableName(sent.first_name).slice(0, 1) === comparableName(name.first).slice(0, 1)) {
-      points += NAME_POINTS.initial;
-    }
-    return points;
+    const isSameInitial = comparableName(sent.first_name)[0] === comparableName(name.first)[0];
+    const firstPoints = sameName(sent.first_name, name.first) ? NAME_POINTS.first : NAME_POINTS.initial;
+    return (isSameInitial ? firstPoints : 0) + (sameName(sent.last_name, name.last) ? NAME_POINTS.last : 0);
   }
   if (!filled(sent.full_name)) return 0;
   const full = sent.full_name;
   const forms = [name.full, `${name.first} ${name.last}`, `${name.last} ${name.first}`];
   if (forms.some((form) => sameName(full, form))) return NAME_POINTS.last + NAME_POINTS.first;
-  const words = comparableName(full);
-  return words.includes(comparableName(name.last)) ? NAME_POINTS.last : 0;
+  return comparableName(full).includes(comparableName(name.last)) ? NAME_POINTS.last : 0;
 }
 
-/** Between 0 and 5 points, two decimals, that depend on how strongly an identifier belongs to somebody. */
-function deviation(people: People, index: number, slot: number): number {
+/** 0 to 5 points by how strongly an identifier belongs to somebody. */
+function deviation(people: People, { index, slot }: Slot): number {
   return (hash(people.key, index, STREAM.person + 90 + slot) % 500) / 100;
 }
 
 interface Candidate {
-  readonly points: number;
-  /** Identifiers that led here: `e` and `p` with a slot, `l`, `i`, `a`. */
-  readonly slots: string;
+  points: number;
+  /** Identifiers that led here, each once: `e0`, `p1`, `l`, `i`, `a`. */
+  readonly kinds: Set<string>;
 }
 
-/** The candidates of a record by the identifiers that it holds, with the points that these give. */
-function findCandidates(people: People, sent: SentPerson, day: number): Map<number, Candidate> {
+/** Finds the candidates of a record by its identifiers, with the points of these. */
+function findCandidates(people: People, sent: SentPerson, day: number): ReadonlyMap<number, Candidate> {
   const candidates = new Map<number, Candidate>();
-  const add = (index: number, kind: string, points: number): void => {
-    const known = candidates.get(index) ?? { points: 0, slots: "" };
-    if (known.slots.includes(kind)) return; // the same identifier twice counts once
-    candidates.set(index, { points: known.points + points, slots: `${known.slots}${kind} ` });
+  const add = (index: number | null | undefined, kind: string, points: number): void => {
+    if (index === null || index === undefined) return;
+    const candidate = candidates.get(index) ?? { points: 0, kinds: new Set() };
+    candidates.set(index, candidate);
+    if (!candidate.kinds.has(kind)) candidate.points += points;
+    candidate.kinds.add(kind);
   };
-  for (const email of sent.emails ?? []) {
-    const found = people.contacts.findByEmail(email, day);
-    if (found)
-      add(
-        found.index,
-        `e${found.slot}`,
-        EMAIL_POINTS - found.slot + deviation(people, found.index, found.slot),
-      );
-  }
-  for (const phone of sent.phones ?? []) {
-    const found = people.contacts.findByPhone(phone);
-    if (found)
-      add(
-        found.index,
-        `p${found.slot}`,
-        PHONE_POINTS - found.slot + deviation(people, found.index, found.slot),
-      );
-  }
+  const addSlot = (found: Slot | null, kind: string, points: number): void => {
+    if (found) add(found.index, `${kind}${found.slot}`, points - found.slot + deviation(people, found));
+  };
+  for (const email of sent.emails ?? []) addSlot(people.contacts.findByEmail(email, day), "e", EMAIL_POINTS);
+  for (const phone of sent.phones ?? []) addSlot(people.contacts.findByPhone(phone), "p", PHONE_POINTS);
   if (filled(sent.linkedin_url)) {
-    const found = people.contacts.findByLinkedin(sent.linkedin_url);
-    if (found) add(found.index, "l", LINKEDIN_POINTS);
+    add(people.contacts.findByLinkedin(sent.linkedin_url)?.index, "l", LINKEDIN_POINTS);
   }
-  if (filled(sent.service_pid)) {
-    const index = people.findByPid(sent.service_pid, day);
-    if (index !== null) add(index, "i", PID_POINTS);
-  }
+  if (filled(sent.service_pid)) add(people.findByPid(sent.service_pid, day), "i", PID_POINTS);
   if (hasName(sent) && hasAddress(sent)) {
     for (const index of membersAt(people, sent)) add(index, "a", ADDRESS_POINTS);
   }
   return candidates;
 }
 
-/** Who lives or lived at the address of a record. */
+/** Present and former residents at the address of a record. */
 function membersAt(people: People, sent: SentPerson): readonly number[] {
   let [line = "", city = "", stateAndZip = ""] = (sent.full_address ?? "")
     .split(",")
@@ -150,7 +117,7 @@ function membersAt(people: People, sent: SentPerson): readonly number[] {
   return family.filter((index) => index < people.count && people.families.householdOf(index) === household);
 }
 
-/** The best match of a record, or null; `reverse` also finds by e-mail address or phone where no name is sent. */
+/** Best match of a record, or null; `reverse` also finds by e-mail address or phone without a name. */
 export function matchPerson(
   people: People,
   sent: SentPerson,
@@ -158,11 +125,11 @@ export function matchPerson(
   options: { readonly reverse: boolean },
 ): PersonMatch | null {
   let best: PersonMatch | null = null;
-  const named = hasName(sent);
-  for (const [index, { points, slots }] of findCandidates(people, sent, day)) {
-    const byName = named ? namePoints(sent, people.nameOf(index)) : 0;
-    const reverse = options.reverse && !named && /[ep]/.test(slots) ? REVERSE_POINTS : 0;
-    const score = Math.round((byName + points + reverse) * 100) / 100;
+  const isNamed = hasName(sent);
+  for (const [index, { points, kinds }] of findCandidates(people, sent, day)) {
+    const isReverse = options.reverse && !isNamed && [...kinds].some((kind) => /^[ep]/.test(kind));
+    const extra = isNamed ? namePoints(sent, people.nameOf(index)) : isReverse ? REVERSE_POINTS : 0;
+    const score = Math.round((points + extra) * 100) / 100;
     if (score >= MIN_SCORE && score > (best?.score ?? 0)) best = { index, score };
   }
   return best;

@@ -8,7 +8,7 @@ import { type HashKey, below, chance, hash, hashKey, pick } from "./hash.ts";
 import { createIdentifiers, type Identifiers, MAX_PEOPLE } from "./identifiers.ts";
 import { STREAM } from "./streams.ts";
 
-/** A person's name, spelled as this person spells it. */
+/** A person's name as this person spells it. */
 export interface FullName {
   readonly first: string;
   readonly middle: string | null;
@@ -17,7 +17,7 @@ export interface FullName {
   readonly full: string;
 }
 
-/** A synthetic population: a pure function of seed and index, of any size, without memory. */
+/** A synthetic population: a pure function of seed and index, without memory. */
 export interface People {
   readonly key: HashKey;
   readonly count: number;
@@ -28,18 +28,18 @@ export interface People {
   readonly education: Education;
   readonly identifiers: Identifiers;
   nameOf(index: number): FullName;
-  /** The PID that answers carry on that day; a few people get a new one when records are merged. */
+  /** PID in answers of that day; a few people get a new one when records are merged. */
   pidOf(index: number, day: number): string;
-  /** Whose PID that is, or was before a merge; null for PIDs that don't exist on that day. */
+  /** Owner of a PID, also of one from before a merge; null for PIDs that don't exist on that day. */
   findByPid(pid: string, day: number): number | null;
 }
 
-const SUFFIXES = ["Jr.", "Sr.", "II", "III", "IV", "MD", "Ph.D."] as const;
-/** Share of the people whose record is merged once, within {@link MERGED_WITHIN_DAYS} after the base day. */
+const SUFFIXES = ["Jr.", "Sr.", "II", "III", "IV", "MD", "Ph.D."];
+/** Share of the people who are merged once, within {@link MERGED_WITHIN_DAYS} after the base day. */
 const MERGED_SHARE = 1 / 200;
 const MERGED_WITHIN_DAYS = 1500;
 
-/** Makes the population of a seed; `count` people, 1 to {@link MAX_PEOPLE}. */
+/** Makes the population of a seed, of 1 to {@link MAX_PEOPLE} people. */
 export function createPeople(seed: number, count: number): People {
   if (!Number.isInteger(count) || count < 1 || count > MAX_PEOPLE) {
     throw new RangeError(`A population has 1 to ${MAX_PEOPLE} people.`);
@@ -47,45 +47,39 @@ export function createPeople(seed: number, count: number): People {
   const key = hashKey(seed);
   const identifiers = createIdentifiers(key, count);
   const families = createFamilies(key, count);
-  const addresses = createAddresses(key, count, identifiers, families);
   const careers = createCareers(key, identifiers, families);
-  const contacts = createContacts(key, count, identifiers, families, careers);
-  const education = createEducation(key, identifiers, families);
   const ask = (index: number, question: number) => hash(key, index, STREAM.name + question);
 
   const generationOf = (index: number, day: number): number => {
     if (!chance(ask(index, 0), MERGED_SHARE)) return 0;
     return BASE_DAY + below(ask(index, 1), MERGED_WITHIN_DAYS) <= day ? 1 : 0;
   };
-  const middleOf = (index: number, origin: ReturnType<Families["originNamesOf"]>): string | null => {
-    if (origin.familyFirst !== null || chance(ask(index, 2), 0.4)) return null;
+  const middleOf = (index: number): string | null => {
+    const { men, women, familyFirst } = families.originNamesOf(index);
+    if (familyFirst !== null || chance(ask(index, 2), 0.4)) return null;
     if (chance(ask(index, 3), 0.6)) return `${String.fromCharCode(65 + below(ask(index, 4), 26))}.`;
-    const lists = families.genderOf(index) === "male" ? origin.men : origin.women;
-    return pick(lists[families.generationOf(index)] ?? [], ask(index, 5)).text;
+    return pick(families.isMale(index) ? men : women, ask(index, 5)).text;
   };
 
   return {
     key,
     count,
     families,
-    addresses,
     careers,
-    contacts,
-    education,
     identifiers,
+    addresses: createAddresses(key, count, identifiers, families),
+    contacts: createContacts(key, count, identifiers, families, careers),
+    education: createEducation(key, identifiers, families),
     nameOf(index) {
-      const origin = families.originNamesOf(index);
+      const { familyFirst } = families.originNamesOf(index);
       const spelling = chance(ask(index, 6), 0.04) ? "decomposed" : "text";
       const first = families.firstNameOf(index)[spelling];
       const last = families.lastNameOf(index)[spelling];
-      const middle = middleOf(index, origin);
+      const middle = middleOf(index);
       const suffix = chance(ask(index, 7), 0.03) ? pick(SUFFIXES, ask(index, 8)) : null;
-      const gap = origin.familyFirst === "joined" ? "" : " ";
-      let full = origin.familyFirst === null ? first : last + gap + first;
-      if (middle !== null) full += ` ${middle}`;
-      if (origin.familyFirst === null) full += ` ${last}`;
-      if (suffix !== null) full += ` ${suffix}`;
-      return { first, middle, last, suffix, full };
+      const names =
+        familyFirst === null ? [first, middle, last, suffix] : [last + familyFirst + first, suffix];
+      return { first, middle, last, suffix, full: names.filter((name) => name !== null).join(" ") };
     },
     pidOf: (index, day) => identifiers.pid(index, generationOf(index, day)),
     findByPid(pid, day) {

@@ -1,56 +1,35 @@
 import { type HashKey, hash } from "./hash.ts";
 
-/** A one-to-one scrambling of the whole numbers below `2 ** bits`. */
+/** A one-to-one mapping of the whole numbers below `2 ** bits`. */
 export interface Permutation {
-  /** How many numbers it scrambles: 0 (inclusive) to `size` (exclusive). */
-  readonly size: number;
   apply(value: number): number;
   invert(value: number): number;
 }
 
-const ROUNDS = 4;
-
-/** A balanced Feistel network over an even number of bits, at most 32; `stream` tells permutations of one key apart. */
+/** Balanced Feistel network over an even number of bits, at most 32; each `stream` is another permutation. */
 export function feistel(key: HashKey, bits: number, stream: number): Permutation {
-  const half = bits / 2;
-  if (!Number.isInteger(half) || bits < 2 || bits > 32)
-    throw new Error("feistel needs an even number of bits, 2 to 32.");
-  const halfSize = 2 ** half;
-  const mask = halfSize - 1;
-  const round = (value: number, number: number) => hash(key, value, stream * ROUNDS + number) & mask;
-  return {
-    size: 2 ** bits,
-    apply(value) {
-      let left = Math.floor(value / halfSize);
-      let right = value & mask;
-      for (let i = 0; i < ROUNDS; i++) {
-        const next = left ^ round(right, i);
-        left = right;
-        right = next;
-      }
-      return left * halfSize + right;
-    },
-    invert(value) {
-      let left = Math.floor(value / halfSize);
-      let right = value & mask;
-      for (let i = ROUNDS - 1; i >= 0; i--) {
-        const previous = right ^ round(left, i);
-        right = left;
-        left = previous;
-      }
-      return left * halfSize + right;
-    },
+  const half = 2 ** (bits / 2);
+  const run = (value: number, rounds: readonly number[]): number => {
+    let left = Math.floor(value / half);
+    let right = value % half;
+    for (const round of rounds) {
+      const next = (left ^ hash(key, right, stream * 4 + round)) & (half - 1);
+      left = right;
+      right = next;
+    }
+    return right * half + left;
   };
+  return { apply: (value) => run(value, [0, 1, 2, 3]), invert: (value) => run(value, [3, 2, 1, 0]) };
 }
 
-/** A one-to-one scrambling of the whole numbers below any `size` (cycle walking: at most 4 tries on average). */
+/** Permutes the whole numbers below any `size`, in at most 4 tries on average. */
 export function shuffleBelow(key: HashKey, size: number, stream: number): (value: number) => number {
   let bits = 2;
   while (2 ** bits < size) bits += 2;
-  const inner = feistel(key, bits, stream);
+  const permutation = feistel(key, bits, stream);
   return (value) => {
-    let moved = inner.apply(value);
-    while (moved >= size) moved = inner.apply(moved);
+    let moved = permutation.apply(value);
+    while (moved >= size) moved = permutation.apply(moved);
     return moved;
   };
 }

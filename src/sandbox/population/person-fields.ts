@@ -1,14 +1,16 @@
+import type { matchConditionFields } from "../../schemas/enrich.ts";
 import type { personFields, personLists } from "../../schemas/person.ts";
 import { ageOn, dayText } from "./calendar.ts";
 import { below, chance, hash, pick } from "./hash.ts";
 import type { FullName, People } from "./people.ts";
+import { listText } from "./list-text.ts";
 import { STREAM } from "./streams.ts";
 
-/** A field of an enriched person (section 2.14), `service_pid` apart. */
+/** A field of an enriched person (section 2.14) without `service_pid`. */
 export type PersonField = keyof typeof personFields | keyof typeof personLists;
 
-/** What several fields of one person on one day have in common. */
-export interface Subject {
+/** One person on one day, with facts that several fields share. */
+interface Subject {
   readonly people: People;
   readonly index: number;
   readonly day: number;
@@ -16,147 +18,113 @@ export interface Subject {
   readonly household: number;
 }
 
-/** JSON text of one field's value. */
+/** Returns the JSON text of one field's value. */
 type FieldWriter = (subject: Subject) => string;
 
-/** JSON text of a text that holds neither quotes nor backslashes nor control characters. */
+/** JSON text of a text without quotes, backslashes and control characters. */
 const quoted = (text: string | null): string => (text === null ? "null" : `"${text}"`);
-/** One question about a person, answered by 32 random-looking bits. */
+/** 32 random bits for one question about a person. */
 const ask = ({ people, index }: Subject, question: number): number =>
   hash(people.key, index, STREAM.person + 10 + question);
-/** Unknown for the given share of the people. */
-const knownBut = (subject: Subject, question: number, unknownShare: number): boolean =>
-  !chance(ask(subject, question), unknownShare);
+/** Writes null for a share of the people. */
+const mostly =
+  (question: number, unknownShare: number, write: FieldWriter): FieldWriter =>
+  (subject) =>
+    chance(ask(subject, question), unknownShare) ? "null" : write(subject);
+/** True for a share of the people. */
+const flag =
+  (question: number, share: number): FieldWriter =>
+  (subject) =>
+    String(chance(ask(subject, question), share));
+const oneOf =
+  (values: readonly string[], question: number): FieldWriter =>
+  (subject) =>
+    quoted(pick(values, ask(subject, question)));
 
-const INCOMES = [
-  "<$25,000",
-  "$25,000-$49,999",
-  "$50,000-$74,999",
-  "$75,000-$99,999",
-  "$100,000-$149,999",
-  "$150,000-$249,999",
-  "$250,000+",
-];
-const WEALTH = [
-  "<$10,000",
-  "$10,000-$99,999",
-  "$100,000-$249,999",
-  "$250,000-$499,999",
-  "$500,000-$999,999",
-  "$1,000,000+",
-];
+const INCOMES =
+  "<$25,000;$25,000-$49,999;$50,000-$99,999;$100,000-$149,999;$150,000-$249,999;$250,000+".split(";");
+const WEALTH = "<$10,000;$10,000-$99,999;$100,000-$499,999;$500,000-$999,999;$1,000,000+".split(";");
 const SINGLE = ["Single", "Divorced", "Widowed"];
 
-/** Makes the text of a list of e-mail addresses; of three or more the second sometimes shares the first one's rank. */
-function emailsText(emails: readonly string[], equalRanks: boolean): string {
-  let text = "[";
-  for (let i = 0; i < emails.length; i++) {
-    const rank = equalRanks && i === 1 ? 1 : i + 1;
-    text += `${i === 0 ? "" : ","}{"email_rank":${rank},"email_address":"${emails[i]}"}`;
-  }
-  return `${text}]`;
+/** Rank by position; the first two are equal if `isTied`. */
+const rankAt = (i: number, isTied: boolean): number => (isTied && i === 1 ? 1 : i + 1);
+
+function emailsText(emails: readonly string[], isTied: boolean): string {
+  const texts = emails.map((email, i) => `{"email_rank":${rankAt(i, isTied)},"email_address":"${email}"}`);
+  return listText(texts);
 }
 
 function phonesText(subject: Subject): string {
-  const equalRanks = chance(ask(subject, 30), 0.03);
-  let text = "[";
-  let i = 0;
-  for (const phone of subject.people.contacts.phones(subject.index)) {
-    const rank = equalRanks && i === 1 ? 1 : i + 1;
-    text += `${i === 0 ? "" : ","}{"phone_rank":${rank},"phone_type":${quoted(phone.type)},"phone_number":"${phone.number}"}`;
-    i += 1;
-  }
-  return `${text}]`;
+  const isTied = chance(ask(subject, 30), 0.03);
+  const texts = subject.people.contacts
+    .phones(subject.index)
+    .map(
+      ({ type, number }, i) =>
+        `{"phone_rank":${rankAt(i, isTied)},"phone_type":${quoted(type)},"phone_number":"${number}"}`,
+    );
+  return listText(texts);
 }
 
-function relativesText(subject: Subject): string {
-  const { people, index, day } = subject;
-  let text = "[";
-  for (const relative of people.families.relativesOf(index)) {
-    const { first, last } = people.nameOf(relative.index);
-    const sublabel = chance(hash(people.key, relative.index, STREAM.person + 2), 0.25)
-      ? null
-      : relative.sublabel;
-    text += `${text === "[" ? "" : ","}{"relative_service_pid":"${people.pidOf(relative.index, day)}","relative_first_name":"${first}","relative_last_name":"${last}","relationship_label":"${relative.label}","relationship_sublabel":${quoted(sublabel)}}`;
-  }
-  return `${text}]`;
+function relativesText({ people, index, day }: Subject): string {
+  const texts = people.families.relativesOf(index).map(({ index: other, label, sublabel }) => {
+    const { first, last } = people.nameOf(other);
+    const isVague = chance(hash(people.key, other, STREAM.person + 2), 0.25);
+    return `{"relative_service_pid":"${people.pidOf(other, day)}","relative_first_name":"${first}","relative_last_name":"${last}","relationship_label":"${label}","relationship_sublabel":${quoted(isVague ? null : sublabel)}}`;
+  });
+  return listText(texts);
 }
 
 function linkedinTitleText(subject: Subject): string {
   const job = subject.people.careers.currentJob(subject.index, subject.day);
   if (!job || subject.people.contacts.linkedinUrl(subject.index) === null) return "null";
-  return JSON.stringify(knownBut(subject, 31, 0.5) ? job.title : `${job.title} | ${job.company.industry}`);
+  const isShort = !chance(ask(subject, 31), 0.5);
+  return JSON.stringify(isShort ? job.title : `${job.title} | ${job.company.industry}`);
 }
 
-/** How the text of every field is made, in the interface's order. */
+/** Writer of every field, in the interface's order. */
 const WRITERS = {
   full_name: ({ name }) => quoted(name.full),
   first_name: ({ name }) => quoted(name.first),
   middle_name: ({ name }) => quoted(name.middle),
   last_name: ({ name }) => quoted(name.last),
   name_suffix: ({ name }) => quoted(name.suffix),
-  gender: (subject) =>
-    knownBut(subject, 0, 0.03)
-      ? subject.people.families.genderOf(subject.index) === "male"
-        ? '"Male"'
-        : '"Female"'
-      : "null",
-  dob: (subject) =>
-    knownBut(subject, 1, 0.25) ? quoted(dayText(subject.people.families.birthDayOf(subject.index))) : "null",
-  age: (subject) =>
-    knownBut(subject, 2, 0.1)
-      ? String(ageOn(subject.people.families.birthDayOf(subject.index), subject.day))
-      : "null",
-  marital_status: (subject) => {
-    if (!knownBut(subject, 3, 0.2)) return "null";
-    const married = subject.people.families.spouseOf(subject.index) !== null;
-    return quoted(married ? "Married" : pick(SINGLE, ask(subject, 4)));
-  },
+  gender: mostly(0, 0.03, ({ people, index }) => (people.families.isMale(index) ? '"Male"' : '"Female"')),
+  dob: mostly(1, 0.25, ({ people, index }) => quoted(dayText(people.families.birthDayOf(index)))),
+  age: mostly(2, 0.1, ({ people, index, day }) => String(ageOn(people.families.birthDayOf(index), day))),
+  marital_status: mostly(3, 0.2, (subject) =>
+    subject.people.families.spouseOf(subject.index) === null ? oneOf(SINGLE, 4)(subject) : '"Married"',
+  ),
   service_household_id: ({ people, household }) =>
     quoted(people.identifiers.opaqueId("h-", STREAM.householdId, household, 0)),
   service_spouse_pid: ({ people, index, day }) => {
     const spouse = people.families.spouseOf(index);
     return spouse === null ? "null" : quoted(people.pidOf(spouse, day));
   },
-  number_of_children: (subject) => (knownBut(subject, 5, 0.3) ? String(below(ask(subject, 6), 5)) : "null"),
-  is_retired: (subject) =>
-    knownBut(subject, 7, 0.1) ? String(subject.people.careers.isRetired(subject.index)) : "null",
-  estimated_income_range: (subject) =>
-    knownBut(subject, 8, 0.12) ? quoted(pick(INCOMES, ask(subject, 9))) : "null",
-  estimated_wealth_range: (subject) =>
-    knownBut(subject, 10, 0.2) ? quoted(pick(WEALTH, ask(subject, 11))) : "null",
-  home_ownership_status: (subject) => {
-    if (!knownBut(subject, 12, 0.15)) return "null";
-    const { people, household, day } = subject;
+  number_of_children: mostly(5, 0.3, (subject) => String(below(ask(subject, 6), 5))),
+  is_retired: mostly(7, 0.1, ({ people, index, day }) => String(people.careers.isRetired(index, day))),
+  estimated_income_range: mostly(8, 0.12, oneOf(INCOMES, 9)),
+  estimated_wealth_range: mostly(10, 0.2, oneOf(WEALTH, 11)),
+  home_ownership_status: mostly(12, 0.15, ({ people, household, day }) => {
     const slot = people.addresses.staysOf(household, day)[0]?.slot ?? 0;
     return people.addresses.isOwned(household, slot) ? '"Owned"' : '"Rented"';
-  },
-  has_bankruptcy_records: (subject) =>
-    knownBut(subject, 13, 0.3) ? String(chance(ask(subject, 14), 0.03)) : "null",
-  has_judgment_records: (subject) =>
-    knownBut(subject, 15, 0.3) ? String(chance(ask(subject, 16), 0.05)) : "null",
+  }),
+  has_bankruptcy_records: mostly(13, 0.3, flag(14, 0.03)),
+  has_judgment_records: mostly(15, 0.3, flag(16, 0.05)),
   linkedin_url: ({ people, index }) => quoted(people.contacts.linkedinUrl(index)),
   linkedin_title: linkedinTitleText,
-  linkedin_industry: (subject) => {
-    const job = subject.people.careers.currentJob(subject.index, subject.day);
-    return job && knownBut(subject, 17, 0.35) ? quoted(job.company.industry) : "null";
-  },
-  linkedin_profile_pic_url: (subject) =>
-    knownBut(subject, 18, 0.55)
-      ? quoted(
-          `https://media.example/${subject.people.identifiers.opaqueId("", STREAM.contact + 90, subject.index, 0)}.jpg`,
-        )
-      : "null",
-  is_likely_remote_worker: (subject) =>
-    knownBut(subject, 19, 0.4) ? String(chance(ask(subject, 20), 0.2)) : "null",
-  facebook_url: (subject) =>
-    knownBut(subject, 21, 0.6)
-      ? quoted(`https://www.facebook.com/${subject.people.contacts.profileSlug(subject.index)}`)
-      : "null",
-  twitter_url: (subject) =>
-    knownBut(subject, 22, 0.85)
-      ? quoted(`https://twitter.com/${subject.people.contacts.profileSlug(subject.index)}`)
-      : "null",
+  linkedin_industry: mostly(17, 0.35, ({ people, index, day }) =>
+    quoted(people.careers.currentJob(index, day)?.company.industry ?? null),
+  ),
+  linkedin_profile_pic_url: mostly(18, 0.55, ({ people, index }) =>
+    quoted(`https://media.example/${people.identifiers.opaqueId("", STREAM.contact + 90, index, 0)}.jpg`),
+  ),
+  is_likely_remote_worker: mostly(19, 0.4, flag(20, 0.2)),
+  facebook_url: mostly(21, 0.6, ({ people, index }) =>
+    quoted(`https://www.facebook.com/${people.contacts.profileSlug(index)}`),
+  ),
+  twitter_url: mostly(22, 0.85, ({ people, index }) =>
+    quoted(`https://twitter.com/${people.contacts.profileSlug(index)}`),
+  ),
   personal_emails: (subject) =>
     emailsText(subject.people.contacts.personalEmails(subject.index), chance(ask(subject, 23), 0.04)),
   professional_emails: ({ people, index, day }) =>
@@ -168,23 +136,17 @@ const WRITERS = {
   education_experience: ({ people, index }) => people.education.historyText(index),
 } satisfies Record<PersonField, FieldWriter>;
 
-interface WrittenField {
-  readonly name: string;
-  /** `,"name":` */
-  readonly start: string;
-  readonly write: FieldWriter;
-}
-
-const ALL: readonly WrittenField[] = Object.entries(WRITERS).map(([name, write]) => ({
+/** Fields with their writers; `start` is `,"name":`. */
+const ALL = Object.entries<FieldWriter>(WRITERS).map(([name, write]) => ({
   name,
   start: `,"${name}":`,
   write,
 }));
 
-/** The names of every person field, in the interface's order. */
-export const personFieldNames: readonly string[] = ALL.map((field) => field.name);
+/** Names of every person field, in the interface's order. */
+export const personFieldNames: readonly string[] = ALL.map(({ name }) => name);
 
-/** A choice of fields, ready to be written. */
+/** A choice of fields. */
 export interface FieldChoice {
   /** JSON members of a person, each after a comma. */
   text(people: People, index: number, day: number): string;
@@ -192,32 +154,53 @@ export interface FieldChoice {
   readonly unmatchedText: string;
 }
 
-const LISTS: ReadonlySet<string> = new Set<keyof typeof personLists>([
-  "personal_emails",
-  "professional_emails",
-  "phones",
-  "relatives",
-  "address_history",
-  "work_experience",
-  "education_experience",
-]);
+const isList = (name: string): boolean => /(?:emails|phones|relatives|history|experience)$/.test(name);
 
-/** Chooses the fields of those names (unknown ones are ignored), or all. */
+/** Chooses the fields of these names, or all; unknown names are ignored. */
 export function chooseFields(names: readonly string[] | null): FieldChoice {
-  const chosen = names === null ? ALL : ALL.filter((field) => names.includes(field.name));
+  const chosen = names === null ? ALL : ALL.filter(({ name }) => names.includes(name));
   return {
     text(people, index, day) {
-      const subject: Subject = {
-        people,
-        index,
-        day,
-        name: people.nameOf(index),
-        household: people.families.householdOf(index),
-      };
+      const name = people.nameOf(index);
+      const subject = { people, index, day, name, household: people.families.householdOf(index) };
       let text = "";
-      for (const field of chosen) text += field.start + field.write(subject);
+      for (const { start, write } of chosen) text += start + write(subject);
       return text;
     },
-    unmatchedText: chosen.map((field) => field.start + (LISTS.has(field.name) ? "[]" : "null")).join(""),
+    unmatchedText: chosen.map(({ name, start }) => start + (isList(name) ? "[]" : "null")).join(""),
   };
+}
+
+/** A value of `match_condition_fields`. */
+type Condition = (typeof matchConditionFields)[number];
+
+/** True if one of the fields has a value. */
+function hasAny(...names: readonly PersonField[]) {
+  const choices = names.map((name) => chooseFields([name]));
+  return (people: People, index: number, day: number): boolean =>
+    choices.some((choice) => choice.text(people, index, day) !== choice.unmatchedText);
+}
+
+/** The interface leaves match conditions open; in the sandbox the person must have what is named. */
+const CONDITIONS: Record<Condition, ReturnType<typeof hasAny>> = {
+  linkedin_url: hasAny("linkedin_url"),
+  gender: hasAny("gender"),
+  estimated_income_range: hasAny("estimated_income_range"),
+  estimated_wealth_range: hasAny("estimated_wealth_range"),
+  home_ownership_status: hasAny("home_ownership_status"),
+  emails: hasAny("personal_emails", "professional_emails"),
+  personal_email: hasAny("personal_emails"),
+  professional_email: hasAny("professional_emails"),
+  phone: hasAny("phones"),
+  mobile_phone: (people, index) => people.contacts.phones(index).some(({ type }) => type === "mobile"),
+};
+
+/** True if a person meets every condition of a request. */
+export function meetsConditions(
+  people: People,
+  index: number,
+  day: number,
+  conditions: readonly Condition[],
+): boolean {
+  return conditions.every((condition) => CONDITIONS[condition](people, index, day));
 }

@@ -4,8 +4,8 @@ import { type Refusal, refuse } from "../http/outcome.ts";
 import { listOf } from "../http/result-list.ts";
 import { dayOf } from "../population/calendar.ts";
 import { BUCKETING_SIZES, type BucketingSize, fillBuckets } from "../usage/buckets.ts";
-import { addCounts, type CountedCalls, type Counts, noCounts } from "../usage/counts.ts";
 import { type LocalTime, localTime } from "../usage/local-time.ts";
+import { type CountedCalls, type Counts, sumOf } from "../usage/counts.ts";
 import { COUNTED_ENDPOINTS } from "../usage/usage.ts";
 import type { World } from "../world.ts";
 import { stampText } from "../world-clock.ts";
@@ -55,10 +55,11 @@ function countsText({ requests, records, resolvable, matched }: Readonly<Counts>
   };
 }
 
-/** Whole local days from a first to a last one, as instants. */
+const dayOfText = (text: string) => dayOf(Date.parse(`${text}T00:00:00Z`));
+
+/** Instants of whole local days. */
 function rangeOf(local: LocalTime, start: string, end: string): { fromMs: number; toMs: number } {
-  const [first, last] = [start, end].map((text) => dayOf(Date.parse(`${text}T00:00:00Z`)));
-  return { fromMs: local.startOfDay(first ?? 0), toMs: local.startOfDay((last ?? 0) + 1) };
+  return { fromMs: local.startOfDay(dayOfText(start)), toMs: local.startOfDay(dayOfText(end) + 1) };
 }
 
 function lastText(calls: readonly CountedCalls[]): string | null {
@@ -66,14 +67,10 @@ function lastText(calls: readonly CountedCalls[]): string | null {
   return calls.length === 0 ? null : stampText(Math.floor(last), Math.floor(last) % 997, "z");
 }
 
-/** `GET /usage`: what the organization used, in all or by buckets. */
+/** `GET /usage`: usage of the organization, in total or by buckets. */
 export const endpointUsageRoute: Route = {
   method: "GET",
   path: "/usage",
-  stamp: "z",
-  resultsLast: false,
-  needsCapacity: false,
-  recordsOf: () => [],
   check: ({ query }) => check(query),
   answer(world: World, { organization, query }) {
     const [start, end] = [query.get("start_date"), query.get("end_date")];
@@ -85,8 +82,7 @@ export const endpointUsageRoute: Route = {
     const { fromMs, toMs } = range ?? { fromMs: world.usage.beginMs, toMs: Number.POSITIVE_INFINITY };
     const results = COUNTED_ENDPOINTS.map((endpoint) => {
       const calls = world.usage.calls(organization, endpoint, fromMs, toMs);
-      const total = noCounts();
-      for (const { counts } of calls) addCounts(total, counts);
+      const total = sumOf(calls);
       const buckets = range && [...fillBuckets(size, local, range, calls)];
       return {
         endpoint,
@@ -103,11 +99,6 @@ export const endpointUsageRoute: Route = {
     const reported = results
       .filter((result) => isUnusedWanted || result.total_requests > 0)
       .toSorted((a, b) => b.num_matches - a.num_matches || a.endpoint.localeCompare(b.endpoint));
-    return {
-      kind: "results",
-      results: listOf(reported.map((result) => JSON.stringify(result))),
-      matched: 0,
-      billed: 0,
-    };
+    return { kind: "results", results: listOf(reported.map((result) => JSON.stringify(result))) };
   },
 };

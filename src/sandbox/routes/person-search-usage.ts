@@ -1,18 +1,16 @@
 import { z } from "zod";
 import { checkAgainst, parametersOf } from "../http/check-request.ts";
 import { listOf } from "../http/result-list.ts";
-import { dayText } from "../population/calendar.ts";
-import { hex } from "../population/identifiers.ts";
+import { DAY_MS, dayText } from "../population/calendar.ts";
 import { hashText } from "../population/hash.ts";
-import { addCounts, noCounts } from "../usage/counts.ts";
+import { sumOf } from "../usage/counts.ts";
 import type { World } from "../world.ts";
 import type { Route } from "./route.ts";
 
-/** Records that an organization may have delivered per UTC day. */
+/** Maximum records delivered to an organization per UTC day. */
 export const DAILY_RECORD_LIMIT = 10_000;
-/** What its searches are counted under: requests are searches, resolvable ones parsed queries, records those delivered. */
+/** Subject of its counts: requests are searches, records are those delivered. */
 export const PERSON_SEARCH = "person-search/v0/search";
-const DAY_MS = 86_400_000;
 
 const request = z.strictObject({
   days: z
@@ -24,16 +22,14 @@ const request = z.strictObject({
 });
 
 function organizationId(seed: number, organization: string): string {
-  const [a, b] = hashText(`${seed} ${organization}`);
-  const digits = hex(a) + hex(b);
+  const digits = hashText(`${seed} ${organization}`)
+    .map((word) => word.toString(16).padStart(8, "0"))
+    .join("");
   return `${digits.slice(0, 8)}-${digits.slice(8, 12)}-4${digits.slice(13, 16)}-8000-${digits.slice(0, 12)}`;
 }
 
 function dailyRow(world: World, organization: string, day: number) {
-  const sum = noCounts();
-  for (const { counts } of world.usage.calls(organization, PERSON_SEARCH, day * DAY_MS, (day + 1) * DAY_MS)) {
-    addCounts(sum, counts);
-  }
+  const sum = sumOf(world.usage.calls(organization, PERSON_SEARCH, day * DAY_MS, (day + 1) * DAY_MS));
   return {
     period_start: dayText(day),
     records_delivered: sum.records,
@@ -42,14 +38,10 @@ function dailyRow(world: World, organization: string, day: number) {
   };
 }
 
-/** `GET /person-search/v0/usage`: today's quota and the last UTC days, the oldest first. */
+/** `GET /person-search/v0/usage`: today's quota, and the last UTC days in order. */
 export const personSearchUsageRoute: Route = {
   method: "GET",
   path: "/person-search/v0/usage",
-  stamp: "z",
-  resultsLast: false,
-  needsCapacity: false,
-  recordsOf: () => [],
   check: ({ query }) => checkAgainst(request, parametersOf(query), "query"),
   answer(world, { organization, query }) {
     const days = Number(query.get("days") ?? 30);
@@ -65,8 +57,6 @@ export const personSearchUsageRoute: Route = {
     return {
       kind: "results",
       results: listOf(rows.map((row) => JSON.stringify(row))),
-      matched: 0,
-      billed: 0,
       wrap: () => [`${quota.slice(0, -1)},"history":[`, "]}"],
     };
   },

@@ -2,12 +2,12 @@ import type { Outcome, Refusal } from "../http/outcome.ts";
 import type { World } from "../world.ts";
 import type { StampStyle } from "../world-clock.ts";
 
-/** A request that passed the key and has a path of the service. */
+/** A request whose key and path were accepted. */
 export interface RouteCall {
-  /** Organization of the key; what belongs to another one is not found. */
+  /** Organization of the key; resources of another one are not found. */
   readonly organization: string;
   readonly query: URLSearchParams;
-  /** The parsed body; null for GET. */
+  /** Parsed body; null for GET. */
   readonly body: unknown;
 }
 
@@ -15,23 +15,22 @@ export interface RouteCall {
 export interface Route {
   readonly method: "GET" | "POST";
   readonly path: string;
-  /** How `request_completed_at` is written. */
-  readonly stamp: StampStyle;
-  /** The envelope's members in this endpoint's order. */
-  readonly resultsLast: boolean;
-  /** Refused with 402 when the organization's capacity can't cover the records (section 4.7 names it for enrich only). */
-  readonly needsCapacity: boolean;
-  /** What the request is about, for the ledger and for faults; nothing where it can't be told. */
-  recordsOf(call: RouteCall): readonly unknown[];
-  /** Refuses what is malformed; null lets it pass. */
+  /** Form of `request_completed_at`; `z` by default. */
+  readonly stamp?: StampStyle;
+  /** True if `results` is the envelope's last member. */
+  readonly resultsLast?: boolean;
+  /** Refused with 402 if the capacity can't cover the records (section 4.7 names it for enrich only). */
+  readonly needsCapacity?: boolean;
+  /** Records of a request, for the ledger and for faults; none by default. */
+  recordsOf?(call: RouteCall): readonly unknown[];
+  /** Refuses malformed requests; null lets one pass. */
   check(call: RouteCall): Refusal | null;
   /** Carries out a request that passed its check. */
   answer(world: World, call: RouteCall): Outcome;
 }
 
-/** The list under a member of a parsed body; empty where there is none. */
+/** List under a member of a parsed body; empty if there is none. */
 export function listIn(body: unknown, member: string): readonly unknown[] {
-  if (typeof body !== "object" || body === null) return [];
-  const list: unknown = Reflect.get(body, member);
+  const list: unknown = typeof body === "object" && body !== null ? Reflect.get(body, member) : null;
   return Array.isArray(list) ? list : [];
 }

@@ -1,28 +1,66 @@
-/** A change of members between two requests for pages. */
+import { throwDice } from "../faults/dice.ts";
+import type { World } from "../world.ts";
+import type { Segment } from "./segments.ts";
+
+/** Change of members between two requests for pages: PIDs. */
 export interface MemberChange {
   readonly add: readonly string[];
   readonly remove: readonly string[];
 }
 
-/** Random changes after every request for a page. */
+/** Random changes after every request for a page: numbers of new, former and present members. */
 export interface Churn {
   readonly seed: number;
-  /** People who never were members, former members and living ones, each so many per page. */
   readonly adds: number;
   readonly readds: number;
   readonly removes: number;
 }
 
-/** What is to happen to one segment when pages of it are read. */
+/** Changes of one segment while its pages are read. */
 export interface PageHooks {
   /** Requests for pages that were answered since the hooks were set. */
   served: number;
-  /** Changes by the number of the request (from 1) after which they happen. */
+  /** Changes by the number of the request (from 1) that they follow. */
   readonly after: Map<number, MemberChange>;
   churn: Churn | null;
 }
 
-/** Nothing happens between two pages. */
-export function createPageHooks(): PageHooks {
-  return { served: 0, after: new Map(), churn: null };
+/** Draws per person looked for. */
+const DRAWS = 50;
+
+/** Random change after a request: a pure function of the churn's seed, the request and the members. */
+function chooseChange(world: World, { members, hooks }: Segment): MemberChange {
+  const { people, segments, clock } = world;
+  if (!hooks.churn) return { add: [], remove: [] };
+  const { seed, adds, readds, removes } = hooks.churn;
+  const dice = throwDice(seed, hooks.served, 0);
+  const choose = (count: number, draw: () => number | null): readonly string[] => {
+    const found = new Set<number>();
+    for (let draws = 0; found.size < count && draws < count * DRAWS; draws++) {
+      const pid = draw();
+      if (pid !== null) found.add(pid);
+    }
+    return Array.from(found, segments.pidText);
+  };
+  const ofKind = (isMember: boolean) => members.ever.filter((member) => member.isMember === isMember);
+  const [present, former] = [ofKind(true), ofKind(false)];
+  const drawNew = (): number | null => {
+    const pid = segments.pidNumber(people.pidOf(dice.below(people.count), clock.today()));
+    return pid === null || members.knows(pid) ? null : pid;
+  };
+  return {
+    remove: choose(removes, () => present[dice.below(present.length)]?.pid ?? null),
+    add: [...choose(readds, () => former[dice.below(former.length)]?.pid ?? null), ...choose(adds, drawNew)],
+  };
+}
+
+/** Counts a page that was read, and makes the changes that follow it. */
+export function pageServed(world: World, segment: Segment): void {
+  const { hooks } = segment;
+  hooks.served += 1;
+  for (const change of [hooks.after.get(hooks.served), chooseChange(world, segment)]) {
+    if (!change) continue;
+    if (change.remove.length > 0) world.segments.remove(segment, change.remove);
+    if (change.add.length > 0) world.segments.add(segment, change.add);
+  }
 }

@@ -1,12 +1,11 @@
-import { randomUUID } from "node:crypto";
 import { hashKey, hashText } from "../population/hash.ts";
 import { MAX_PEOPLE } from "../population/identifiers.ts";
 import type { People } from "../population/people.ts";
 import type { WorldClock } from "../world-clock.ts";
 import { createMemberStore, type MemberStore } from "./member-store.ts";
-import { createPageHooks, type PageHooks } from "./page-hooks.ts";
+import type { PageHooks } from "./page-hooks.ts";
 
-/** A segment of section 2.2, with its members. */
+/** A segment of section 2.2 with its members. */
 export interface Segment {
   readonly segmentId: string;
   readonly organization: string;
@@ -16,50 +15,41 @@ export interface Segment {
   readonly hooks: PageHooks;
 }
 
-/** What is asked of a change: PIDs as texts. */
+/** Outcome of a change. */
 export interface ChangeResult {
   /** Each unknown PID once, as it was sent. */
   readonly invalid: readonly string[];
   readonly changed: number;
-  /** Valid ones that the change left as they were. */
+  /** Valid PIDs that the change left as they were. */
   readonly redundant: number;
 }
 
 /**
- * The segments of all organizations, in memory. A PID is kept as a number: its generation times {@link MAX_PEOPLE}, plus
- * the person's index; so a person who got another PID is a member under the one that was added.
+ * Segments of all organizations. A PID is kept as a number: its generation times {@link MAX_PEOPLE} plus the person's index, so
+ * a person who got another PID is a member under the one that was added.
  */
 export interface Segments {
-  /** Null where the organization has a segment of that name. */
+  /** Null if the organization has a segment of that name, or the id is taken. */
   create(segment: {
     readonly organization: string;
     readonly name: string;
     readonly description: string | null;
-    readonly segmentId?: string;
+    readonly segmentId: string;
   }): Segment | null;
-  /** Null where there is none, or none of this organization. */
+  /** Null for a segment that doesn't exist or belongs to another organization. */
   find(organization: string, segmentId: string): Segment | null;
-  /** Deletes a segment; it is unknown from then on. */
   delete(segmentId: string): boolean;
   all(): readonly Segment[];
-  /** Adds at `atUs`, by default now; everybody of one call at one moment. */
+  /** Adds everybody at one moment, now by default (microseconds). */
   add(segment: Segment, pids: readonly string[], atUs?: number): ChangeResult;
   remove(segment: Segment, pids: readonly string[]): ChangeResult;
-  /** PID of a member. */
-  pidText(pid: number): string;
+  pidText(this: void, pid: number): string;
   /** Number of a PID that exists today; null for any other. */
-  pidNumber(pid: string): number | null;
+  pidNumber(this: void, pid: string): number | null;
   reset(): void;
 }
 
-/** The parts of the world that segments are made of. */
-interface Surroundings {
-  readonly seed: number;
-  readonly people: People;
-  readonly clock: WorldClock;
-}
-
-/** A moment to add at that is later than all before it, unless the clock was moved back. */
+/** Returns moments of which each is later than the one before, unless the clock was moved back. */
 function createMoments(clock: WorldClock): () => number {
   let last = 0;
   return () => {
@@ -71,7 +61,15 @@ function createMoments(clock: WorldClock): () => number {
 }
 
 /** Makes a world without segments. */
-export function createSegments({ seed, people, clock }: Surroundings): Segments {
+export function createSegments({
+  seed,
+  people,
+  clock,
+}: {
+  readonly seed: number;
+  readonly people: People;
+  readonly clock: WorldClock;
+}): Segments {
   const byId = new Map<string, Segment>();
   const nextMoment = createMoments(clock);
   const pidNumber = (pid: string): number | null => {
@@ -91,15 +89,16 @@ export function createSegments({ seed, people, clock }: Surroundings): Segments 
     }
     return { invalid: [...invalid], changed, redundant };
   };
-  const segments: Segments = {
-    create({ organization, name, description, segmentId: wantedId = randomUUID() }) {
+  return {
+    create({ organization, name, description, segmentId: wantedId }) {
       const segmentId = wantedId.toLowerCase();
       const isTaken = [...byId.values()].some(
         (other) => other.organization === organization && other.name === name,
       );
       if (isTaken || byId.has(segmentId)) return null;
-      const members = createMemberStore(hashKey(seed + (hashText(segmentId)[0] ?? 0)));
-      const segment = { segmentId, organization, name, description, members, hooks: createPageHooks() };
+      const members = createMemberStore(hashKey(seed + hashText(segmentId)[0]));
+      const hooks = { served: 0, after: new Map(), churn: null };
+      const segment = { segmentId, organization, name, description, members, hooks };
       byId.set(segmentId, segment);
       return segment;
     },
@@ -109,13 +108,10 @@ export function createSegments({ seed, people, clock }: Surroundings): Segments 
     },
     delete: (segmentId) => byId.delete(segmentId.toLowerCase()),
     all: () => [...byId.values()],
-    add(segment, pids, atUs = nextMoment()) {
-      return change(pids, (pid) => segment.members.add(pid, atUs));
-    },
+    add: (segment, pids, atUs = nextMoment()) => change(pids, (pid) => segment.members.add(pid, atUs)),
     remove: (segment, pids) => change(pids, (pid) => segment.members.remove(pid)),
     pidText: (pid) => people.identifiers.pid(pid % MAX_PEOPLE, Math.floor(pid / MAX_PEOPLE)),
     pidNumber,
     reset: () => byId.clear(),
   };
-  return segments;
 }

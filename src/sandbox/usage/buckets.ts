@@ -1,4 +1,4 @@
-import { addCounts, type CountedCalls, type Counts, noCounts } from "./counts.ts";
+import { type CountedCalls, type Counts, sumOf } from "./counts.ts";
 import { type LocalTime, QUARTER_MS } from "./local-time.ts";
 
 /** Sizes of section 4.5. */
@@ -6,17 +6,16 @@ export const BUCKETING_SIZES = ["hour", "day", "week", "month", "quarter", "year
 /** One of {@link BUCKETING_SIZES}. */
 export type BucketingSize = (typeof BUCKETING_SIZES)[number];
 
-const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 
-/** The first local day of the bucket that a local day lies in; weeks begin on Monday. */
+/** First local day of the bucket that a local day lies in; weeks start on Monday. */
 function firstDayOf(size: Exclude<BucketingSize, "hour">, day: number): number {
   if (size === "day") return day;
   // Day 0 was a Thursday.
   if (size === "week") return day - ((((day + 3) % 7) + 7) % 7);
-  const date = new Date(day * DAY_MS);
+  const date = new Date(day * 24 * HOUR_MS);
   const month = { month: date.getUTCMonth(), quarter: Math.floor(date.getUTCMonth() / 3) * 3, year: 0 }[size];
-  return Date.UTC(date.getUTCFullYear(), month, 1) / DAY_MS;
+  return Date.UTC(date.getUTCFullYear(), month, 1) / (24 * HOUR_MS);
 }
 
 /**
@@ -31,30 +30,20 @@ function startOf(size: BucketingSize, local: LocalTime, atMs: number): number {
   return startMs;
 }
 
-/** Every bucket between two instants by its start, in order, the first and last one cut off where the range ends. */
+/** Every bucket between two instants by its start, in order; the range cuts the first and the last one. */
 export function fillBuckets(
   size: BucketingSize,
   local: LocalTime,
   range: { readonly fromMs: number; readonly toMs: number },
   calls: readonly CountedCalls[],
 ): ReadonlyMap<number, Counts> {
+  const byStart = Map.groupBy(calls, ({ atMs }) => startOf(size, local, atMs));
   const buckets = new Map<number, Counts>();
-  // A quarter of an hour lies in one bucket; from day on, a day does.
-  if (size === "hour") {
-    for (let atMs = range.fromMs; atMs < range.toMs; atMs += QUARTER_MS) {
-      const start = startOf(size, local, atMs);
-      if (!buckets.has(start)) buckets.set(start, noCounts());
-    }
-  } else {
-    const lastDay = local.dayAt(range.toMs - 1);
-    for (let day = local.dayAt(range.fromMs); day <= lastDay; day++) {
-      const start = local.startOfDay(firstDayOf(size, day));
-      if (!buckets.has(start)) buckets.set(start, noCounts());
-    }
-  }
-  for (const { atMs, counts } of calls) {
-    const bucket = buckets.get(startOf(size, local, atMs));
-    if (bucket) addCounts(bucket, counts);
+  // Each quarter of an hour lies in one bucket; noon does, too.
+  const stepMs = size === "hour" ? QUARTER_MS : 12 * HOUR_MS;
+  for (let atMs = range.fromMs; atMs < range.toMs; atMs += stepMs) {
+    const start = startOf(size, local, atMs);
+    if (!buckets.has(start)) buckets.set(start, sumOf(byStart.get(start) ?? []));
   }
   return buckets;
 }

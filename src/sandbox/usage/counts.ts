@@ -1,25 +1,33 @@
-/** What a service counts about calls (section 2.10). */
+/** Counts of calls (section 2.10). */
 export interface Counts {
-  requests: number;
-  records: number;
-  resolvable: number;
-  matched: number;
+  readonly requests: number;
+  readonly records: number;
+  readonly resolvable: number;
+  readonly matched: number;
 }
 
-/** Nothing counted yet. */
-export const noCounts = (): Counts => ({ requests: 0, records: 0, resolvable: 0, matched: 0 });
-
-/** Adds to a sum in place; `times` -1 takes away. */
-export function addCounts(sum: Counts, more: Readonly<Counts>, times = 1): void {
-  sum.requests += more.requests * times;
-  sum.records += more.records * times;
-  sum.resolvable += more.resolvable * times;
-  sum.matched += more.matched * times;
-}
-
-/** Calls at one moment, as they are counted at the moment of asking. */
+/** Calls at one moment. */
 export interface CountedCalls {
   /** Milliseconds since the epoch. */
   readonly atMs: number;
-  readonly counts: Readonly<Counts>;
+  readonly counts: Counts;
+}
+
+/** Changes each count. */
+export function mapCounts(counts: Counts, change: (count: number, name: keyof Counts) => number): Counts {
+  return {
+    requests: change(counts.requests, "requests"),
+    records: change(counts.records, "records"),
+    resolvable: change(counts.resolvable, "resolvable"),
+    matched: change(counts.matched, "matched"),
+  };
+}
+
+/** Sums counts. */
+export function sumOf(calls: readonly CountedCalls[]): Counts {
+  const none = { requests: 0, records: 0, resolvable: 0, matched: 0 };
+  return calls.reduce<Counts>(
+    (sum, { counts }) => mapCounts(sum, (count, name) => count + counts[name]),
+    none,
+  );
 }

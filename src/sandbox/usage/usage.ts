@@ -1,11 +1,17 @@
-import { dayOf } from "../population/calendar.ts";
+import { DAY_MS, dayOf } from "../population/calendar.ts";
+import { hashKey, hashText } from "../population/hash.ts";
 import type { WorldClock } from "../world-clock.ts";
-import type { CountedCalls } from "./counts.ts";
+import { type CountedCalls, type Counts, sumOf } from "./counts.ts";
 import { QUARTER_MS } from "./local-time.ts";
-import { createOtherUsers, FIRST_DAY_OF_USE, type OtherUsers } from "./other-users.ts";
-import { createServedCalls, type ServedCalls } from "./served-calls.ts";
+import { callsOfOthers, FIRST_DAY_OF_USE } from "./other-users.ts";
 
-/** Paths that the service counts, as `GET /usage` names them (section 2.10); the last two are used by nobody else. */
+/** Calls that the sandbox served in one quarter of an hour, at the time of the last one. */
+export interface ServedQuarter extends CountedCalls {
+  readonly organization: string;
+  readonly subject: string;
+}
+
+/** Endpoints in `GET /usage` (section 2.10); nobody but the caller uses the last two. */
 export const COUNTED_ENDPOINTS = [
   "v1/resolve",
   "v2/resolve",
@@ -22,44 +28,51 @@ export const COUNTED_ENDPOINTS = [
 ] as const;
 const UNUSED: ReadonlySet<string> = new Set(["v1/get_li_contact_info", "v2/infer_record_country"]);
 
-/** How much an organization used the service, as it is known now: its own calls here, and a history of other users. */
+/** Usage by organization: calls to this sandbox, and a made-up history of other users. */
 export interface Usage {
-  readonly served: ServedCalls;
-  /** Calls of a subject from one instant (inclusive) to another (exclusive), none of them in the future. */
+  /** Counts a call to the sandbox. */
+  count(organization: string, subject: string, atMs: number, counts: Readonly<Counts>): void;
+  /** Calls of a subject from one instant (inclusive) to another (exclusive), as they are known now. */
   calls(organization: string, subject: string, fromMs: number, toMs: number): readonly CountedCalls[];
-  /** Nobody used the service before that instant. */
+  /** All calls to the sandbox. */
+  served(): readonly ServedQuarter[];
+  reset(): void;
+  /** Nobody used the service before. */
   readonly beginMs: number;
 }
 
-const DAY_MS = 86_400_000;
-
 /** Makes the usage of all organizations. */
 export function createUsage(seed: number, clock: WorldClock): Usage {
-  const served = createServedCalls();
-  const others = new Map<string, OtherUsers>();
-  const othersOf = (organization: string): OtherUsers => {
-    const users = others.get(organization) ?? createOtherUsers(seed, organization);
-    others.set(organization, users);
-    return users;
-  };
+  const quarters = new Map<string, ServedQuarter>();
   return {
-    served,
+    count(organization, subject, atMs, counts) {
+      const name = JSON.stringify([organization, subject, Math.floor(atMs / QUARTER_MS)]);
+      const known = quarters.get(name);
+      const call = { atMs, counts };
+      quarters.set(name, {
+        organization,
+        subject,
+        atMs: Math.max(atMs, known?.atMs ?? atMs),
+        counts: sumOf(known ? [known, call] : [call]),
+      });
+    },
     calls(organization, subject, fromMs, toMs) {
       const nowMs = clock.nowMs();
       const endMs = Math.min(toMs, nowMs + 1);
-      const found = [...served.between(organization, subject, fromMs, endMs)];
-      if (UNUSED.has(subject)) return found;
-      const users = othersOf(organization);
-      const lastDay = dayOf(endMs - 1);
+      // Others are counted once a quarter, so that two readings in a row are equal.
+      const countedMs = Math.floor(nowMs / QUARTER_MS) * QUARTER_MS;
+      const found: CountedCalls[] = [...quarters.values()].filter(
+        (call) => call.organization === organization && call.subject === subject,
+      );
+      const lastDay = UNUSED.has(subject) ? -1 : dayOf(endMs - 1);
+      const key = hashKey(seed * 7919 + hashText(`${organization} ${subject}`)[0]);
       for (let day = Math.max(dayOf(fromMs), FIRST_DAY_OF_USE); day <= lastDay; day++) {
-        // Others are counted every quarter of an hour, so that what is read twice in a row is the same.
-        const countedMs = Math.floor(nowMs / QUARTER_MS) * QUARTER_MS;
-        for (const calls of users.callsOn(subject, day, countedMs)) {
-          if (calls.atMs >= fromMs && calls.atMs < endMs) found.push(calls);
-        }
+        found.push(...callsOfOthers(key, day, countedMs));
       }
-      return found;
+      return found.filter(({ atMs }) => atMs >= fromMs && atMs < endMs);
     },
+    served: () => [...quarters.values()],
+    reset: () => quarters.clear(),
     beginMs: FIRST_DAY_OF_USE * DAY_MS,
   };
 }
