@@ -106,18 +106,9 @@ export interface LookupCounts {
 /** Outcome of an input row, as its state keeps it. */
 export type Outcome = "matched" | "unmatched" | "rejected";
 
-/** One input row behind a distinct record. */
-export interface InputRow {
-  readonly sourceKey: string;
-  /** SHA-256, hex. */
-  readonly inputHash: string;
-  /** Outcome of the last answer; null when there is none, and then the warehouse holds no row for it. */
-  readonly priorOutcome: Outcome | null;
-}
-
-/** One distinct record to send, and every input row that it stands for. */
+/** One distinct record to send. The input rows it stands for are in the selection's work table. */
 export interface LookupRecord {
-  /** Unique in the run; holds no personal data. */
+  /** Number of the record in the work table; holds no personal data. */
   readonly recordId: string;
   /** The record as JSON text, without `record_id`; for validate_emails the address as a JSON string. */
   readonly json: string;
@@ -127,9 +118,6 @@ export interface LookupRecord {
   readonly sentHash: string;
   /** PID that is sent along, for `pid_from`. */
   readonly sentPid: string | null;
-  readonly rows: readonly InputRow[];
-  /** How many times the record occurs in the input; differs from `rows.length` for validate_emails only. */
-  readonly occurrences: number;
   /** A call that carried it ended, or was left by a crash, without telling whether it was charged. Absent for no. */
   readonly mayBeBilled?: boolean;
 }
@@ -144,12 +132,14 @@ export interface LookupSelection {
   readonly rowsWritten: number;
   /** Checkpoint to store once everything due was answered; null for a shard. */
   readonly checkpoint: PassCheckpoint | null;
+  /** Name of the table with the input rows behind each record; part of every commit. */
+  readonly workTable: string;
   /**
    * Pages of distinct records, ordered by content hash.
    * @param within does the reading of each page, which may be repeated.
    */
   records(within?: Patience): AsyncIterable<readonly LookupRecord[]>;
-  /** Drops the work table; idempotent. */
+  /** Drops the work tables; keeps the rows that answers not committed yet need. Idempotent. */
   close(): Promise<void>;
 }
 
@@ -323,6 +313,8 @@ export interface LookupCommit {
   /** The run that asked, where another one loads its answers: rows, ledger and counters are that run's. */
   readonly onBehalfOf?: Pick<RunRef, "runId" | "shard">;
   readonly spec: LoadSpec;
+  /** Name of the table with the input rows behind each record. */
+  readonly workTable: string;
   readonly ledger: readonly LedgerEntry[];
   readonly answers: readonly LookupAnswer[];
   readonly rejects: readonly LookupReject[];
@@ -330,15 +322,26 @@ export interface LookupCommit {
   readonly counters: CounterDelta;
 }
 
-/** What a commit did. */
+/** Input rows that moved from one outcome to another. */
+export interface RowMove {
+  readonly prior: Outcome | null;
+  readonly outcome: Outcome;
+  /** Rows with a state of their own; for validate_emails addresses. */
+  readonly rows: number;
+  /** Times that their records occur in the input. */
+  readonly occurrences: number;
+}
+
+/** Effects of a commit. */
 export interface CommitResult {
   readonly rowsWritten: number;
+  readonly moves: readonly RowMove[];
   /** Ids of answered records that the warehouse refused and that were rejected instead (`not_loadable`). */
   readonly notLoadable: readonly string[];
 }
 
-/** Who commits, and how the answers are kept. */
-export type CommitHead = Pick<LookupCommit, "run" | "onBehalfOf" | "spec">;
+/** Who commits, and how the answers are stored. */
+export type CommitHead = Pick<LookupCommit, "run" | "onBehalfOf" | "spec" | "workTable">;
 
 /** What one call leaves behind. */
 export type LookupPart = Omit<LookupCommit, keyof CommitHead>;

@@ -1,3 +1,4 @@
+import { recordsOf } from "../support/keyed-records.ts";
 import { Client } from "pg";
 import { fastClock } from "../extract/scripted-service.ts";
 import type { Clock } from "../../src/clock.ts";
@@ -68,16 +69,14 @@ function noting(warehouse: Warehouse, rowKeys: Map<string, readonly string[]>): 
       return {
         ...selection,
         async *records() {
-          for await (const page of selection.records()) {
-            for (const record of page) {
-              const id = record.address ?? record.recordId;
-              rowKeys.set(
-                `${spec.job} ${id}`,
-                record.rows.map((row) => row.sourceKey),
-              );
-            }
-            yield page;
+          for (const record of await recordsOf(warehouse.db, selection)) {
+            const id = record.address ?? record.recordId;
+            rowKeys.set(
+              `${spec.job} ${id}`,
+              record.rows.map((row) => row.sourceKey),
+            );
           }
+          yield* selection.records();
         },
       };
     },

@@ -2,7 +2,8 @@ import type { InputConfig } from "../../src/config/config.ts";
 import type { EnrichJobConfig } from "../../src/jobs/lookup/enrich.ts";
 import type { ResolveJobConfig } from "../../src/jobs/lookup/resolve.ts";
 import type { ValidateEmailsJobConfig } from "../../src/jobs/lookup/validate-emails.ts";
-import type { LookupCounts, LookupRecord, Outcome, PastRun } from "../../src/load/lookup.ts";
+import type { KeyedRecord } from "../support/keyed-records.ts";
+import type { LookupCounts, Outcome, PastRun } from "../../src/load/lookup.ts";
 import { zeroCounters } from "../../src/jobs/run-report.ts";
 
 /** An input with every kind of field. */
@@ -113,11 +114,11 @@ export function pastRun(run: Partial<PastRun> & { readonly sent?: number }): Pas
 }
 
 /** A distinct record with one row for each prior outcome. */
-export function recordOf(recordId: string, ...priors: (Outcome | null)[]): LookupRecord {
+export function recordOf(recordId: string, ...priors: (Outcome | null)[]): KeyedRecord {
   const rows = (priors.length === 0 ? [null] : priors).map((priorOutcome, i) => ({
     sourceKey: `${recordId}.${i}`,
     inputHash: "00",
     priorOutcome,
   }));
-  return { recordId, json: "{}", sentHash: "00", sentPid: null, rows, occurrences: rows.length };
+  return { recordId, json: "{}", sentHash: "00", sentPid: null, rows };
 }

@@ -1,9 +1,10 @@
+import { recordsOf } from "../support/keyed-records.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
 import type { InputSource, LookupSpec } from "../../src/load/lookup.ts";
 import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
-import { gist, holdJobs, matchAll, recordsOf, runNight, runOf } from "./suite/nights.ts";
+import { gist, holdJobs, matchAll, runNight, runOf } from "./suite/nights.ts";
 import { enrichSpec, people, resolveSpec, validateSpec } from "./suite/people.ts";
 import { clear, columnOf, type Place } from "./suite/place.ts";
 
@@ -410,7 +411,9 @@ test("a selection that a crash of the server emptied says so instead of ending e
   );
   // What recovery does to an unlogged table.
   await place.sql(`TRUNCATE person_data_state.${table}`);
-  await expect(recordsOf(selection)).rejects.toThrow("(0 of 1 records were read). Run the job again");
+  await expect(recordsOf(warehouse.db, selection)).rejects.toThrow(
+    "(0 of 1 records were read). Run the job again",
+  );
   await selection.close();
 });
 

@@ -266,7 +266,7 @@ describe("a commit whose connection is lost", () => {
     await place.sql("SELECT pg_terminate_backend($1)", [pid]);
     await release();
     // Three persons, 2 + 3 + 0 phones, three studies with two subjects each, three enrichments and intervals.
-    expect(await done).toEqual({ rowsWritten: 23, notLoadable: [] });
+    expect(await done).toMatchObject({ rowsWritten: 23, notLoadable: [] });
     expect(await columnOf(place, "SELECT service_pid FROM person_data.person ORDER BY 1")).toEqual([
       "p-001",
       "p-002",

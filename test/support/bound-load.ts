@@ -65,6 +65,7 @@ import {
 } from "../../src/load/runs/schedule-slots.ts";
 import type { PassCheckpoint } from "../../src/load/due/pass-cursor.ts";
 import type { Coverage, RunEnd } from "../../src/load/lookup.ts";
+import { commitLoose } from "./keyed-records.ts";
 import type { RunRef } from "../../src/load/ledger/books.ts";
 
 const functions = {
@@ -155,7 +156,7 @@ export interface Warehouse extends Bound {
   close(): Promise<void>;
 }
 
-/** Fills in the database. The checkpoint of a run's selection is stored at the run's end, as its job does. */
+/** Fills in the database. Commits of loose records get a work table; the checkpoint of a run's selection is stored at the run's end, as its job does. */
 export function bindLoad(db: Db): Warehouse {
   const checkpoints = new Map<string, PassCheckpoint | null>();
   const bound = Object.fromEntries(
@@ -175,6 +176,7 @@ export function bindLoad(db: Db): Warehouse {
       checkpoints.set(JSON.stringify([run.runId, run.job, run.shard]), selection.checkpoint);
       return selection;
     },
+    commitLookup: (commit) => commitLoose(db, commit, bound.commitLookup),
     endRun: (run: RunRef, end: RunEnd, coverage: Coverage | null = null) =>
       endRun(
         db,

@@ -1,4 +1,3 @@
-import { lastRuns } from "../../load/runs/runs.ts";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Config } from "../../config/config.ts";
 import { removeDamaged } from "../../spool/remove-damaged.ts";
@@ -25,7 +24,6 @@ export interface SpoolClearing {
 /** How long to wait for processes that load their own answers. */
 const WAIT_MS = 30_000;
 const POLL_MS = 250;
-const PAST_RUNS = 500;
 
 /**
  * Loads the received answers that wait in this data_dir for this warehouse, so that no file is left that could name somebody
@@ -60,8 +58,7 @@ async function loadContent(services: ClearServices, { job, shard }: SpoolContent
     const { retryForMs } = config.warehouse;
     const outage = createOutage({ clock, log, signal, retryForMs, job });
     const spool = await openJobSpool(config, db, run);
-    const pastRuns = await lastRuns(db, job, PAST_RUNS);
-    await loadKept({ ...services, signal }, { run, spool, outage, pastRuns });
+    await loadKept({ ...services, signal }, { run, spool, outage });
   } finally {
     await release();
   }

@@ -10,6 +10,7 @@ const FORM = 1;
 export interface Asked {
   readonly run: RunRef;
   readonly spec: LoadSpec;
+  readonly workTable: string;
   readonly bound: Pick<BoundLookup, "requestParameters">;
 }
 
@@ -21,6 +22,8 @@ export interface KeptHeader {
   readonly form: typeof FORM;
   readonly run: Omit<RunRef, "epoch">;
   readonly spec: LoadSpec;
+  /** Name of the table with the input rows behind the records. */
+  readonly workTable: string;
   /** What stood in the request beside the records. */
   readonly parameters: Readonly<Record<string, unknown>>;
   readonly call: Pick<AnsweredCall<unknown>, "callId" | "attempt" | "startedAtMs" | "milliseconds"> & {
@@ -33,7 +36,10 @@ export interface KeptHeader {
 }
 
 /** Describes a call for its way through the disk. */
-export function headerOf({ run, spec, bound }: Asked, call: AnsweredCall<LookupRecord>): KeptHeader {
+export function headerOf(
+  { run, spec, workTable, bound }: Asked,
+  call: AnsweredCall<LookupRecord>,
+): KeptHeader {
   const { entries } = call.batch;
   const { runId, job, jobType, shard } = run;
   const { refreshAfterMs, refreshUnmatchedAfterMs, parametersHash } = spec;
@@ -50,6 +56,7 @@ export function headerOf({ run, spec, bound }: Asked, call: AnsweredCall<LookupR
       refreshUnmatchedAfterMs,
       parametersHash,
     },
+    workTable,
     parameters: bound.requestParameters,
     call: { callId, attempt, startedAtMs, milliseconds, contentEncoding: reply.contentEncoding },
     records: entries.map((entry) => entry.item),

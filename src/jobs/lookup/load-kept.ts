@@ -2,7 +2,7 @@ import { preparePerson } from "../../load/answers/person-groups.ts";
 import { StopJobError } from "../../errors.ts";
 import { settleKept } from "../../extract/settle-kept.ts";
 import type { CommitHead, LookupPart } from "../../load/lookup.ts";
-import type { PastRun, RunRef } from "../../load/lookup.ts";
+import type { RunRef } from "../../load/lookup.ts";
 import type { Spool, SpooledCall } from "../../spool/spool.ts";
 import { countAttempts } from "../call-counters.ts";
 import { sumOf } from "../../load/ledger/books.ts";
@@ -25,7 +25,6 @@ export interface LoadTask {
   readonly run: RunRef;
   readonly spool: Spool;
   readonly outage: Outage;
-  readonly pastRuns: readonly PastRun[];
 }
 
 interface Loadable {
@@ -43,7 +42,6 @@ export async function loadKept(services: LoadServices, task: LoadTask): Promise<
   const { run, spool, outage } = task;
   const calls = await spool.leftovers();
   if (calls.length === 0) return;
-  const remaining = createRemaining(task.pastRuns);
   let records = 0;
   const pool = openCommitPool<Loadable, { readonly call: SpooledCall; readonly records: number }>({
     db,
@@ -63,7 +61,7 @@ export async function loadKept(services: LoadServices, task: LoadTask): Promise<
     for (const call of calls) {
       if (signal.aborted) throw stopReason(signal);
       const header = await readCall(services, task, call);
-      if (header) await pool.push({ call, ...commitOf(run, header, remaining) });
+      if (header) await pool.push({ call, ...commitOf(run, header) });
     }
   } finally {
     await pool.drain();
@@ -113,36 +111,17 @@ async function readCall(
 
 function commitOf(
   run: RunRef,
-  { run: asker, spec, received }: ReadCall,
-  remaining: ReturnType<typeof createRemaining>,
+  { run: asker, spec, workTable, received }: ReadCall,
 ): Pick<Loadable, "head" | "part"> {
   const { ledger, answers, rejects, drift } = received;
   // For a run that goes on under its id these rows are unchanged ones: its books have begun anew.
-  const counters =
-    keyOf(run) === keyOf(asker)
-      ? {}
-      : sumOf([countAttempts(ledger), countSettled(received), remaining.take(asker, received)]);
+  const counters = keyOf(run) === keyOf(asker) ? {} : sumOf([countAttempts(ledger), countSettled(received)]);
   return {
-    head: { run, onBehalfOf: asker, spec },
+    head: { run, onBehalfOf: asker, spec, workTable },
     part: { ledger, answers, rejects, drift, counters },
   };
 }
 
 function keyOf({ runId, shard }: Pick<RunRef, "runId" | "shard">): string {
   return JSON.stringify([runId, shard]);
-}
-
-/** Rows that runs of the past have told of as remaining: what is loaded for such a run remains no longer. */
-function createRemaining(pastRuns: readonly PastRun[]) {
-  const rowsByRun = new Map(pastRuns.map((past) => [keyOf(past), past.counters.records_remaining]));
-  return {
-    take(run: Pick<RunRef, "runId" | "shard">, { answers }: Pick<Received, "answers">) {
-      const rows = answers.reduce((sum, { record }) => sum + record.occurrences, 0);
-      const left = rowsByRun.get(keyOf(run)) ?? 0;
-      // A run that has not been closed has told of none yet.
-      if (rows === 0 || left < rows) return {};
-      rowsByRun.set(keyOf(run), left - rows);
-      return { records_remaining: -rows };
-    },
-  };
 }

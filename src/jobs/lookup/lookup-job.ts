@@ -50,7 +50,7 @@ async function sendSelected(task: Task): Promise<Worked> {
   } catch (error) {
     return { end: reportKept(task, endOfError(error), spool && textOf(job, spool)) };
   }
-  const keeper = keeperOf(task, spool);
+  const keeper = keeperOf(task, spool, selection.workTable);
   const { parametersChanged } = selection.counts;
   const counts = parametersChanged > 0 ? untouched(selection.counts) : selection.counts;
   const tally = createTally(counts);
@@ -92,11 +92,11 @@ function untouched(counts: LookupCounts): LookupCounts {
   return { ...counts, rejectedBeforeSending: 0, reused: 0, remaining };
 }
 
-function keeperOf(task: Task, spool: Spool): AnswerKeeper {
+function keeperOf(task: Task, spool: Spool, workTable: string): AnswerKeeper {
   const { job, run, spec, outage } = task;
   return createAnswerKeeper({
     spool,
-    asked: { run, spec, bound: bindLookup(job) },
+    asked: { run, spec, workTable, bound: bindLookup(job) },
     outage,
   });
 }

@@ -44,7 +44,7 @@ interface Sent extends Settled {
 export async function sendDue(services: JobServices, task: SendTask): Promise<void> {
   const { db, progress } = services;
   const { run, tally, bound, spec } = task;
-  const head = { run, spec };
+  const head = { run, spec, workTable: task.selection.workTable };
 
   const pool = openCommitPool<Loadable, Sent>({
     db,
@@ -58,10 +58,11 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       counters,
     }),
     keep: ({ ledger, ...settled }) => ({ ledger, ...withoutContent(settled) }),
-    async committed(calls, { rowsWritten, notLoadable }) {
+    async committed(calls, { rowsWritten, moves, notLoadable }) {
       await task.keeper.release(calls.flatMap((call) => call.ledger.map(({ callId }) => callId)));
       const refused = new Set(notLoadable);
       for (const call of calls) tally.settle(withRefused(call, refused));
+      tally.move(moves);
       tally.add({ rows_written: rowsWritten });
       const done = calls.reduce((sum, call) => sum + call.answers.length + call.rejects.length, 0);
       const { records_matched: matched, records_rejected: rejected } = tally.counters();

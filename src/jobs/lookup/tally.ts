@@ -6,6 +6,7 @@ import type {
   LookupRecord,
   LookupReject,
   Outcome,
+  RowMove,
 } from "../../load/lookup.ts";
 import type { RunCounter } from "../../schemas/ops.ts";
 import { type Counters, zeroCounters } from "../run-report.ts";
@@ -33,6 +34,8 @@ export interface Tally {
   send(records: readonly LookupRecord[]): void;
   /** Takes note of what became of records that were sent, once each, when it is committed. */
   settle(settled: Settled): void;
+  /** Adds up what a commit did to input rows. */
+  move(moves: readonly RowMove[]): void;
   /** Forgets records and counts of a call whose answer waits on disk: they count when it is loaded. */
   takeBack(settled: Settled, counted: CounterDelta): void;
   /** Takes note of whatever else is counted. */
@@ -62,20 +65,8 @@ export function withRefused(settled: Settled, recordIds: ReadonlySet<string>): S
   };
 }
 
-type Row = LookupRecord["rows"][number];
-
-const blankRow = (priorOutcome: Outcome | null): Row => ({ sourceKey: "", inputHash: "", priorOutcome });
-
-/** One row each, as most records have: all of them share these. */
-const singleRows: ReadonlyMap<Outcome | null, readonly Row[]> = new Map(
-  ([null, "matched", "unmatched", "rejected"] as const).map((prior) => [prior, [blankRow(prior)]]),
-);
-
-function recordWithoutContent({ recordId, rows, occurrences }: LookupRecord): LookupRecord {
-  const [first] = rows;
-  const shared = rows.length === 1 && first ? singleRows.get(first.priorOutcome) : undefined;
-  const blank = shared ?? rows.map(({ priorOutcome }) => blankRow(priorOutcome));
-  return { recordId, json: "", sentHash: "", sentPid: null, rows: blank, occurrences };
+function recordWithoutContent({ recordId }: LookupRecord): LookupRecord {
+  return { recordId, json: "", sentHash: "", sentPid: null };
 }
 
 /** What a tally needs of settled records: none of what they say. */
@@ -93,7 +84,6 @@ export function countSettled(settled: Settled) {
   const records = recordsOf(settled);
   return {
     records_sent: records.length,
-    records_duplicate: records.reduce((sum, { occurrences }) => sum + occurrences - 1, 0),
     records_matched: settled.answers.filter(({ outcome }) => outcome === "matched").length,
     records_rejected: settled.rejects.length,
   } satisfies CounterDelta;
@@ -117,19 +107,10 @@ export function createTally(counts: LookupCounts): Tally {
   };
   /** Sent, and nothing came of them yet: at most what is in flight. */
   const open = new Set<string>();
-  /** Rows behind all records sent. */
-  let rowsBehindSent = 0;
+  /** Input rows behind the records that were answered or rejected, beyond one each. */
+  let duplicates = 0;
   let unanswered: Unanswered | null = null;
   let rowsDue = counts.states.due;
-
-  function move(record: LookupRecord, outcome: Outcome): void {
-    open.delete(record.recordId);
-    rowsDue -= record.rows.length;
-    for (const { priorOutcome } of record.rows) {
-      if (priorOutcome !== null) states[priorOutcome] -= 1;
-      states[outcome] += 1;
-    }
-  }
 
   function add(delta: CounterDelta): void {
     // The cast restores what Object.entries forgets: the keys of a delta are counters.
@@ -137,9 +118,9 @@ export function createTally(counts: LookupCounts): Tally {
   }
 
   function counters(): Counters {
-    const duplicate = counts.reused + rowsBehindSent - added.records_sent;
+    const duplicate = counts.reused + duplicates;
     const leftOut = counts.unchanged + counts.waiting + counts.suppressed + counts.rejectedBeforeSending;
-    const ended = leftOut + counts.reused + rowsBehindSent;
+    const ended = leftOut + duplicate + added.records_sent;
     return { ...added, records_duplicate: duplicate, records_remaining: counts.read - ended };
   }
 
@@ -157,27 +138,32 @@ export function createTally(counts: LookupCounts): Tally {
         if (open.has(record.recordId)) continue;
         open.add(record.recordId);
         added.records_sent += 1;
-        rowsBehindSent += record.occurrences;
       }
     },
     takeBack(settled, counted) {
       for (const record of recordsOf(settled)) {
         if (!open.delete(record.recordId)) continue;
         added.records_sent -= 1;
-        rowsBehindSent -= record.occurrences;
       }
       add(Object.fromEntries(Object.entries(counted).map(([name, count]) => [name, -count])));
     },
     settle(settled) {
-      for (const { record, outcome } of settled.answers) move(record, outcome);
-      for (const { record } of settled.rejects) move(record, "rejected");
-      for (const record of settled.setAside) open.delete(record.recordId);
+      for (const record of recordsOf(settled)) open.delete(record.recordId);
+      duplicates -= settled.answers.length + settled.rejects.length;
       if (settled.setAside.length > 0) {
         const records = (unanswered?.records ?? 0) + settled.setAside.length;
         unanswered = { records, because: settled.setAsideBecause ?? "" };
       }
       const { records_matched, records_rejected } = countSettled(settled);
       add({ records_matched, records_rejected });
+    },
+    move(moves) {
+      for (const { prior, outcome, rows, occurrences } of moves) {
+        rowsDue -= rows;
+        if (prior !== null) states[prior] -= rows;
+        states[outcome] += rows;
+        duplicates += occurrences;
+      }
     },
     coverage(source) {
       return {
@@ -210,10 +196,7 @@ export function findLeak(counters: Counters, counts: LookupCounts): string | nul
   if (ended !== c.records_read) return `${c.records_read} rows were read, but ${ended} are accounted for`;
   // Every record that was not sent leaves at least its own row.
   const atLeast = counts.remaining + counts.toSend - c.records_sent;
-  const isWholeSent = c.records_sent === counts.toSend;
-  if (c.records_sent <= counts.toSend && c.records_remaining >= atLeast) {
-    if (!isWholeSent || c.records_remaining === atLeast) return null;
-  }
+  if (c.records_sent <= counts.toSend && c.records_remaining >= atLeast) return null;
   return (
     `${c.records_sent} of ${counts.toSend} records were sent and ${c.records_remaining} rows remain, ` +
     `${counts.remaining} of them beyond the cap`

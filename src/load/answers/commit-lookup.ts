@@ -1,22 +1,25 @@
+import { sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
 import { codeOf } from "../../errors.ts";
-import type { CommitResult, LookupAnswer, LookupCommit, LookupReject } from "../lookup.ts";
+import type { CommitResult, LookupAnswer, LookupCommit, LookupReject, RowMove } from "../lookup.ts";
+import type { CounterDelta } from "../ledger/books.ts";
 import { forgetDoubts } from "../ledger/call-in-doubt.ts";
 import { giveBack } from "../ledger/give-back.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
 import { keepOut } from "../erasure/keep-out-sql.ts";
 import { loadAnswers } from "./load-answers.ts";
 import { loadPersons } from "./load-persons.ts";
-import type { LoadPlace } from "./load-place.ts";
+import type { LookupPlace } from "./load-place.ts";
 import { loadRejects } from "./load-rejects.ts";
 import { loadValidations } from "./load-validations.ts";
 import type { Db } from "../db/db.ts";
 import { isDataFault } from "../db/recovery.ts";
+import { stateTableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readSuppression, requireSameEpoch } from "../erasure/suppressed-sql.ts";
 
 /**
- * Commits a group of calls: all of it or nothing. Conflicts with another loader are tried again as a merge; a record
+ * Commits a group of calls: all of it or nothing. Conflicts with another loader are retried; a record
  * whose values the database refuses is found by halving and rejected, its neighbours load.
  */
 export async function commitLookup(db: Db, commit: LookupCommit): Promise<CommitResult> {
@@ -35,21 +38,20 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
   const asker = { ...commit.run, ...commit.onBehalfOf };
   const load = db.openLoads.begin();
   try {
-    const work = async (session: Session, attempt: number): Promise<CommitResult> => {
-      // Another loader was first: what was new may be known now.
-      const mode = attempt === 1 ? "insert" : "merge";
+    const work = async (session: Session): Promise<CommitResult> => {
       load.startedAt(session.now);
       const written = new Map<string, number>();
-      const place: LoadPlace = {
+      const place: LookupPlace = {
         session,
         names,
         runId: asker.runId,
+        rows: stateTableId(names, commit.workTable),
         touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
       };
       const newCalls = await settleLedger(session, names, asker, commit.ledger);
       // An answer whose call is in the ledger is loaded already: the reply to an earlier COMMIT was lost.
       const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
-      if (isLoaded) return { rowsWritten: 0, notLoadable: [] };
+      if (isLoaded) return { rowsWritten: 0, moves: await findMoves(place, commit), notLoadable: [] };
       const known = new Set(commit.ledger.map((entry) => entry.callId));
       const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
       const suppression = await readSuppression(session, names, db.readErasureSecret);
@@ -59,8 +61,8 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
         : received;
       if (spec.type === "enrich") await loadPersons(place, answers);
       if (answers.length > 0) {
-        const loadTyped = spec.type === "validate_emails" ? loadValidations : loadAnswers;
-        await loadTyped(place, spec, answers, mode);
+        if (spec.type === "validate_emails") await loadValidations(place, spec, answers);
+        else await loadAnswers(place, { ...spec, type: spec.type }, answers);
       }
       await loadRejects(place, spec, rejects);
       await upsertDrift(session, names, asker, commit.drift);
@@ -76,8 +78,10 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
       }
       await giveBack(session, names, asker, commit.ledger);
       const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
+      const moves = await findMoves(place, received);
       const counters = {
         ...commit.counters,
+        ...countMoves(commit, moves),
         rows_written: (commit.counters.rows_written ?? 0) + rowsWritten,
       };
       // A run that is over has nothing under way.
@@ -85,7 +89,7 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
       await addCounters(session, names, asker, counters, safeUntil);
       await requireSameEpoch(session, names, suppression);
       crashPoint("before_commit");
-      return { rowsWritten, notLoadable: [] };
+      return { rowsWritten, moves, notLoadable: [] };
     };
     const result = await db.transaction(commit.run, work, { rowsRunId: asker.runId });
     crashPoint("after_commit");
@@ -93,6 +97,37 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
   } finally {
     load.end();
   }
+}
+
+/** Counts the input rows behind settled records by outcome, those of erased people included. */
+async function findMoves(
+  { session, rows }: LookupPlace,
+  { answers, rejects }: Pick<LookupCommit, "answers" | "rejects">,
+): Promise<readonly RowMove[]> {
+  const outcomes = [
+    ...answers.map(({ record, outcome }) => ({ ord: record.recordId, outcome })),
+    ...rejects.map(({ record }) => ({ ord: record.recordId, outcome: "rejected" })),
+  ];
+  if (outcomes.length === 0) return [];
+  return session.rows<RowMove>(sql`
+    SELECT w.prior, o.outcome, count(*) AS rows, sum(w.occurrences)::bigint AS occurrences
+    FROM json_to_recordset(${JSON.stringify(outcomes)}::json) AS o(ord bigint, outcome text)
+    JOIN ${rows} AS w USING (ord) GROUP BY 1, 2`);
+}
+
+/** Counters of the rows behind settled records. Where another run asked, fewer of its rows remain. */
+function countMoves(
+  { answers, rejects, onBehalfOf, run, counters }: LookupCommit,
+  moves: readonly RowMove[],
+): CounterDelta {
+  const occurrences = moves.reduce((sum, move) => sum + move.occurrences, 0);
+  const isResumed = onBehalfOf?.runId === run.runId && onBehalfOf.shard === run.shard;
+  // For a run that resumes under its id these rows are unchanged ones: its counters began anew.
+  if (occurrences === 0 || isResumed) return {};
+  return {
+    records_duplicate: occurrences - answers.length - rejects.length,
+    ...(onBehalfOf ? { records_remaining: (counters.records_remaining ?? 0) - occurrences } : {}),
+  };
 }
 
 /** Halves a commit that the database refuses until the records at fault stand alone, and rejects those. */
@@ -108,13 +143,13 @@ async function isolate(db: Db, commit: LookupCommit, error: unknown): Promise<Co
       records_rejected: (commit.counters.records_rejected ?? 0) + 1,
       records_matched: (commit.counters.records_matched ?? 0) - matched,
     };
-    const { rowsWritten } = await commitLookup(db, {
+    const result = await commitLookup(db, {
       ...commit,
       answers: [],
       rejects: [...commit.rejects, ...rejects],
       counters,
     });
-    return { rowsWritten, notLoadable: answers.map(({ record }) => record.recordId) };
+    return { ...result, notLoadable: answers.map(({ record }) => record.recordId) };
   }
   const middle = Math.ceil(answers.length / 2);
   const first = await commitLookup(db, { ...rest, answers: answers.slice(0, middle) });
@@ -123,6 +158,7 @@ async function isolate(db: Db, commit: LookupCommit, error: unknown): Promise<Co
   const last = await commitLookup(db, { ...commit, answers: [] });
   return {
     rowsWritten: first.rowsWritten + second.rowsWritten + last.rowsWritten,
+    moves: [...first.moves, ...second.moves, ...last.moves],
     notLoadable: [...first.notLoadable, ...second.notLoadable],
   };
 }

@@ -1,11 +1,18 @@
+import type { RawBuilder } from "kysely";
 import type { SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
-/** Where and for whom rows are written. */
+/** Target of a load's rows. */
 export interface LoadPlace {
   readonly session: Session;
   readonly names: SchemaNames;
   readonly runId: string;
-  /** Notes a table whose rows changed. */
+  /** Counts rows of a table that changed. */
   touch(table: string, rows: number): void;
+}
+
+/** Target of the rows that answers of lookups become. */
+export interface LookupPlace extends LoadPlace {
+  /** Table with the input rows behind each record. */
+  readonly rows: RawBuilder<unknown>;
 }

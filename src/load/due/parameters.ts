@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { type ParametersDecision, refreshPolicy } from "./parameters-decision.ts";
 import type { LookupSpec } from "../lookup.ts";
 import { type ClassifyContext, classifiedRows } from "./classify.ts";
-import { raw } from "../inputs/input.ts";
+import { dueAt } from "./due-at.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
@@ -68,9 +68,6 @@ export async function keepAnswers(
       AND outcome <> 'rejected'`);
 }
 
-/** The share of the refresh age by which a first answer expires early, 0 to 1, from the hash of what was sent. */
-const SPREAD = "(('x' || encode(substring(sent_hash FROM 1 FOR 4), 'hex'))::bit(32)::bigint / 4294967296.0)";
-
 /** When the configured refresh ages changed since `due_at` was computed, computes it again. */
 export async function applyRefreshPolicy(
   session: Session,
@@ -83,11 +80,13 @@ export async function applyRefreshPolicy(
     UPDATE ${parameters} SET refresh_policy = ${policy}, _synced_at = now()
     WHERE job = ${spec.job} AND refresh_policy <> ${policy}`);
   if (changed === 0) return;
-  const unmatchedMs = spec.refreshUnmatchedAfterMs ?? spec.refreshAfterMs;
+  const due = dueAt(spec, {
+    answeredAt: "answered_at",
+    outcome: "outcome",
+    sentHash: "sent_hash",
+    isFirst: "attempts = 1 AND sent_hash IS NOT NULL",
+  });
   await session.change(sql`
-    UPDATE ${tableId(names, "lookup_state")} SET _synced_at = now(), due_at = answered_at
-      + CASE WHEN outcome = 'matched' THEN ${spec.refreshAfterMs}::float8 ELSE ${unmatchedMs}::float8 END
-      * CASE WHEN attempts = 1 AND sent_hash IS NOT NULL THEN 1 - 0.2 * ${raw(SPREAD)} ELSE 1 END
-      * interval '1 millisecond'
+    UPDATE ${tableId(names, "lookup_state")} SET _synced_at = now(), due_at = ${due}
     WHERE job = ${spec.job} AND source = ${spec.input.name} AND outcome <> 'rejected'`);
 }

@@ -13,11 +13,11 @@ import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
 import { touchTables } from "../ledger/ledger.ts";
 import { syncInputEmails } from "./input-emails.ts";
-import { type SchemaNames, stateTableId } from "../db/names.ts";
+import type { SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { Suppression } from "../erasure/suppression.ts";
 import { suppressedSql } from "../erasure/suppressed-sql.ts";
-import { fillWorkTable } from "./work-table.ts";
+import { fillWorkTables, type WorkTables } from "./work-table.ts";
 
 /** Where a selection runs. */
 export interface SelectContext {
@@ -41,11 +41,11 @@ export interface Selected {
 
 /**
  * Classifies the whole input inside the running transaction and freezes what is due: unusable rows are rejected, fresh
- * answers to equal content reused, the rest grouped by content into `workTable`. Without a work table it only counts.
+ * answers to equal content reused, the rest grouped by content into the work tables. Without those it only counts.
  */
 export async function selectDue(
   context: SelectContext,
-  freeze: { readonly run: RunRef; readonly workTable: string } | null,
+  freeze: { readonly run: RunRef; readonly tables: WorkTables } | null,
 ): Promise<Selected> {
   const { session, names, spec } = context;
   const isSharded = spec.shard !== null;
@@ -90,12 +90,7 @@ export async function selectDue(
       ? await reuseAnswers(session, names, spec, frozen.run, touch)
       : await takeReusable(session, names, spec);
   if (frozen) touch("reject", await rejectUnusable(session, names, spec, frozen.run));
-  const work = await fillWorkTable(
-    session,
-    names,
-    spec,
-    frozen ? { table: stateTableId(names, frozen.workTable), run: frozen.run } : null,
-  );
+  const work = await fillWorkTables(session, names, spec, frozen);
   const changed = [...written].filter(([, rows]) => rows > 0);
   if (freeze) {
     await touchTables(

@@ -1,19 +1,38 @@
-import { type RawBuilder, sql } from "kysely";
-import type { WorkSize } from "./lookup-counts.ts";
-import type { LookupRecord, LookupSpec, Outcome, RunRef } from "../lookup.ts";
-import { HASH_BYTES, hashesInDoubt } from "../ledger/call-in-doubt.ts";
-import { quoteLiteral, type SchemaNames } from "../db/names.ts";
+import { createHash } from "node:crypto";
+import { sql } from "kysely";
+import { quoteLiteral, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import { HASH_BYTES, hashesInDoubt } from "../ledger/call-in-doubt.ts";
+import type { LookupRecord, LookupSpec, RunRef } from "../lookup.ts";
+import type { WorkSize } from "./lookup-counts.ts";
 
-/**
- * Groups the due rows of `due_row` by content into the work table, in the order of the hash. Under a cap the groups
- * whose first row ranks lowest are kept. Unlogged: a crash of the server empties it, which the reader notices.
- */
-export async function fillWorkTable(
+/** Prefix of tables with distinct records to send. */
+export const RECORDS = "lookup_work_";
+/** Prefix of tables with the input rows behind the records. */
+export const ROWS = "lookup_row_";
+
+/** Days after which an answer of a crashed run is no longer expected. */
+const ROWS_KEPT_DAYS = 30;
+
+/** Names of the two work tables of a selection. */
+export interface WorkTables {
+  readonly records: string;
+  readonly rows: string;
+}
+
+/** Names the work tables of a run. A run that resumes under its id holds another epoch, and gets others. */
+export function workTablesOf({ runId, job, shard, epoch }: RunRef): WorkTables {
+  const name = JSON.stringify([runId, job, shard, epoch]);
+  const suffix = createHash("sha256").update(name).digest("hex").slice(0, 24);
+  return { records: `${RECORDS}${suffix}`, rows: `${ROWS}${suffix}` };
+}
+
+/** Groups the due rows of `due_row` by content. Under a cap, keeps the groups whose first row ranks lowest. */
+export async function fillWorkTables(
   session: Session,
   names: SchemaNames,
   spec: LookupSpec,
-  into: { readonly table: RawBuilder<unknown>; readonly run: RunRef } | null,
+  into: { readonly tables: WorkTables; readonly run: RunRef } | null,
 ): Promise<WorkSize> {
   const cap = spec.maxRecords;
   const grouped = sql`
@@ -29,31 +48,45 @@ export async function fillWorkTable(
       FROM (SELECT occurrences FROM (${grouped}) AS g ORDER BY rank NULLS LAST, sent_hash LIMIT ${cap}) AS k`);
     kept = { groups: capped?.groups ?? 0, rows: capped?.rows ?? 0 };
   }
-  if (into) {
-    const { table, run } = into;
-    // A run that goes on under its id after a crash finds the one that it left.
-    await session.change(sql`DROP TABLE IF EXISTS ${table}`);
-    await session.change(sql`CREATE UNLOGGED TABLE ${table} (ord bigint PRIMARY KEY, sent_hash text NOT NULL,
-      record text NOT NULL, pid text, source_keys text[] NOT NULL, input_hashes text[] NOT NULL, priors text[] NOT NULL,
-      occurrences bigint NOT NULL, in_doubt boolean NOT NULL)`);
-    // The comment tells whose table it is, so that one that a crash leaves behind can be dropped.
-    const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard]));
-    await session.change(sql`COMMENT ON TABLE ${table} IS ${sql.raw(owner)}`);
-    await session.change(sql`
-      INSERT INTO ${table}
-      SELECT row_number() OVER (ORDER BY sent_hash), encode(sent_hash, 'hex'), record, pid, source_keys, input_hashes,
-        priors, occurrences,
-        substring(sent_hash FROM 1 FOR ${HASH_BYTES}::int) IN (${hashesInDoubt(names, spec.job)})
-      FROM (
-        SELECT sent_hash, min(record COLLATE "C") AS record, min(pid COLLATE "C") AS pid, min(rank) AS rank,
-          array_agg(source_key ORDER BY source_key COLLATE "C") AS source_keys,
-          array_agg(encode(input_hash, 'hex') ORDER BY source_key COLLATE "C") AS input_hashes,
-          array_agg(coalesce(prior, '') ORDER BY source_key COLLATE "C") AS priors,
-          sum(occurrences)::bigint AS occurrences
-        FROM pg_temp.due_row WHERE class NOT LIKE 'reject:%' GROUP BY sent_hash
-        ORDER BY min(rank) NULLS LAST, sent_hash LIMIT ${cap}) AS kept`);
-  }
+  if (into) await freeze(session, names, spec, into);
   return { groups, rows, keptGroups: kept.groups, keptRows: kept.rows };
+}
+
+async function freeze(
+  session: Session,
+  names: SchemaNames,
+  spec: LookupSpec,
+  { tables, run }: { readonly tables: WorkTables; readonly run: RunRef },
+): Promise<void> {
+  const records = stateTableId(names, tables.records);
+  const rows = stateTableId(names, tables.rows);
+  // The reply to the COMMIT of an earlier try may have been lost.
+  await session.change(sql`DROP TABLE IF EXISTS ${records}, ${rows}`);
+  await session.change(sql`CREATE TABLE ${records} (ord bigint PRIMARY KEY, sent_hash bytea NOT NULL,
+    record text NOT NULL, pid text, in_doubt boolean NOT NULL)`);
+  // A row without a key was that of somebody who was erased since.
+  await session.change(sql`CREATE TABLE ${rows} (ord bigint NOT NULL, source_key text, input_hash bytea NOT NULL,
+    prior text, occurrences bigint NOT NULL)`);
+  // The comment names the owner, so that tables left by a crash can be dropped.
+  const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard]));
+  await session.change(sql`COMMENT ON TABLE ${records} IS ${sql.raw(owner)}`);
+  await session.change(sql`COMMENT ON TABLE ${rows} IS ${sql.raw(owner)}`);
+  await session.change(sql`
+    INSERT INTO ${records}
+    SELECT row_number() OVER (ORDER BY sent_hash), sent_hash, record, pid,
+      substring(sent_hash FROM 1 FOR ${HASH_BYTES}::int) IN (${hashesInDoubt(names, spec.job)})
+    FROM (
+      SELECT sent_hash, min(record COLLATE "C") AS record, min(pid COLLATE "C") AS pid
+      FROM pg_temp.due_row WHERE class NOT LIKE 'reject:%' GROUP BY sent_hash
+      ORDER BY min(rank) NULLS LAST, sent_hash LIMIT ${spec.maxRecords}) AS kept`);
+  await session.change(sql`
+    INSERT INTO ${rows}
+    SELECT w.ord, d.source_key, d.input_hash, d.prior, d.occurrences
+    FROM pg_temp.due_row AS d JOIN ${records} AS w ON w.sent_hash = d.sent_hash
+    WHERE d.class NOT LIKE 'reject:%' ORDER BY w.ord`);
+  await session.change(sql`CREATE INDEX ON ${rows} (ord)`);
+  // Without statistics the planner reads the whole table for each commit.
+  await session.change(sql`ANALYZE ${rows}`);
 }
 
 interface WorkRow {
@@ -61,46 +94,105 @@ interface WorkRow {
   readonly sent_hash: string;
   readonly record: string;
   readonly pid: string | null;
-  readonly source_keys: string[];
-  readonly input_hashes: string[];
-  readonly priors: string[];
-  readonly occurrences: number;
   readonly in_doubt: boolean;
 }
 
-function priorOf(text: string | undefined): Outcome | null {
-  return text === "matched" || text === "unmatched" || text === "rejected" ? text : null;
+/** One page of distinct records. */
+export interface WorkPage {
+  readonly records: readonly LookupRecord[];
+  readonly lastOrd: number;
+  /** Records read, those of erased people included. */
+  readonly read: number;
 }
 
-/**
- * A page of distinct records after `afterOrd`, the last `ord` of it, and how many it read: those of people who were erased
- * since have left empty rows.
- */
+/** Reads a page of distinct records after `afterOrd`. */
 export async function readWorkPage(
   session: Session,
-  table: RawBuilder<unknown>,
+  names: SchemaNames,
   spec: LookupSpec,
-  page: { readonly afterOrd: number; readonly size: number },
-): Promise<{ readonly records: readonly LookupRecord[]; readonly lastOrd: number; readonly read: number }> {
+  page: { readonly tables: WorkTables; readonly afterOrd: number; readonly size: number },
+): Promise<WorkPage> {
   const rows = await session.rows<WorkRow>(sql`
-    SELECT ord, sent_hash, record, pid, source_keys, input_hashes, priors, occurrences,
-      in_doubt
-    FROM ${table} WHERE ord > ${page.afterOrd} ORDER BY ord LIMIT ${page.size}`);
+    SELECT ord, encode(sent_hash, 'hex') AS sent_hash, record, pid, in_doubt
+    FROM ${stateTableId(names, page.tables.records)} WHERE ord > ${page.afterOrd} ORDER BY ord LIMIT ${page.size}`);
   const isAddresses = spec.type === "validate_emails";
-  const present = rows.filter((row) => row.source_keys.length > 0);
-  const records = present.map((row) => ({
-    recordId: String(row.ord),
-    json: row.record,
-    ...(isAddresses ? { address: row.source_keys[0] ?? "" } : {}),
-    sentHash: row.sent_hash,
-    sentPid: row.pid,
-    rows: row.source_keys.map((sourceKey, i) => ({
-      sourceKey,
-      inputHash: row.input_hashes[i] ?? "",
-      priorOutcome: priorOf(row.priors[i]),
-    })),
-    occurrences: row.occurrences,
-    ...(row.in_doubt ? { mayBeBilled: true } : {}),
-  }));
+  const records = rows
+    .filter((row) => row.record !== "")
+    .map((row) => ({
+      recordId: String(row.ord),
+      json: row.record,
+      ...(isAddresses ? { address: addressOf(row.record) } : {}),
+      sentHash: row.sent_hash,
+      sentPid: row.pid,
+      ...(row.in_doubt ? { mayBeBilled: true } : {}),
+    }));
   return { records, lastOrd: rows.at(-1)?.ord ?? page.afterOrd, read: rows.length };
+}
+
+/** The address that a record is; the selection wrote it as a JSON string. */
+function addressOf(json: string): string {
+  return String(JSON.parse(json));
+}
+
+/** Drops the records of a run that is over, and their rows unless an answer may still need them. */
+export async function dropWorkTables(
+  session: Session,
+  names: SchemaNames,
+  run: Pick<RunRef, "runId" | "job">,
+  { records, rows }: Partial<WorkTables>,
+): Promise<void> {
+  if (records !== undefined) await session.change(sql`DROP TABLE IF EXISTS ${stateTableId(names, records)}`);
+  if (rows === undefined) return;
+  const [open] = await session.rows(sql`
+    SELECT FROM ${tableId(names, "api_call")} WHERE run_id = ${run.runId} AND job = ${run.job}
+      AND settled_at IS NULL AND reserved_at > now() - make_interval(days => ${ROWS_KEPT_DAYS}) LIMIT 1`);
+  if (!open) await session.change(sql`DROP TABLE IF EXISTS ${stateTableId(names, rows)}`);
+}
+
+/** A work table, and who made it. */
+export interface OwnedTable {
+  readonly name: string;
+  readonly job: string;
+  readonly runId: string;
+  readonly shard: string;
+}
+
+/** Lists work tables with a prefix. */
+export async function listWorkTables(
+  session: Session,
+  names: SchemaNames,
+  prefix: string,
+): Promise<readonly OwnedTable[]> {
+  const rows = await session.rows<{ name: string; owner: string | null }>(sql`
+    SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS owner
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = ${names.state} AND c.relkind = 'r' AND starts_with(c.relname, ${prefix}) ORDER BY 1`);
+  return rows.map(({ name, owner }) => {
+    // The comment is ours: job, run and shard.
+    const [job = "", runId = "", shard = "0/1"] = JSON.parse(owner ?? "[]") as [string?, string?, string?];
+    return { name, job, runId, shard };
+  });
+}
+
+/** Drops the work tables of this job's runs that are over. */
+export async function dropOrphanedWorkTables(
+  session: Session,
+  names: SchemaNames,
+  job: string,
+): Promise<void> {
+  for (const prefix of [RECORDS, ROWS]) {
+    for (const table of await listWorkTables(session, names, prefix)) {
+      if (table.job !== job) continue;
+      const [running] = await session.rows(sql`
+        SELECT FROM ${tableId(names, "sync_run")}
+        WHERE run_id = ${table.runId} AND job = ${job} AND shard = ${table.shard} AND status = 'running'`);
+      if (running) continue;
+      await dropWorkTables(
+        session,
+        names,
+        table,
+        prefix === ROWS ? { rows: table.name } : { records: table.name },
+      );
+    }
+  }
 }

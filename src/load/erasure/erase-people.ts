@@ -12,6 +12,7 @@ import {
 import { namingTables, type NamingTable } from "./naming-tables.ts";
 import { addRowsOfPids, findAgain } from "./find-people.ts";
 import { forgetDoubts } from "../ledger/call-in-doubt.ts";
+import { listWorkTables, RECORDS, ROWS } from "../due/work-table.ts";
 import { quoteIdentifier, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import { noteSubjects } from "./note-subjects.ts";
 import { isStagedEmail, isStagedPid, namesStaged, stagedPeople, stagePeople } from "./people-tables.ts";
@@ -210,19 +211,29 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
     SELECT DISTINCT s.job, encode(s.sent_hash, 'hex') AS hash FROM ${tableId(names, "lookup_state")} AS s
     WHERE s.sent_hash IS NOT NULL AND (${isStagedEmail("s.source_key")}
       OR (s.source, s.source_key) IN (SELECT source, source_key FROM pg_temp.erased_row))`);
-  for (const { name, owner } of await workTables(session, names, "lookup_work_")) {
-    // The table says by its comment whose it is.
-    const [job = ""] = JSON.parse(owner ?? "[]") as [string?];
-    const work = stateTableId(names, name);
-    const isTheirs = sql`(${isStagedPid("t.pid")} OR EXISTS (SELECT FROM unnest(t.source_keys) AS k(k)
-      WHERE k IN (SELECT source_key FROM pg_temp.erased_row) OR ${isStagedEmail("k")}))`;
-    const sent = await session.rows<{ hash: string }>(
-      sql`SELECT t.sent_hash AS hash FROM ${work} AS t WHERE ${isTheirs}`,
+  const records = new Set((await listWorkTables(session, names, RECORDS)).map(({ name }) => name));
+  for (const { name, job } of await listWorkTables(session, names, ROWS)) {
+    const rows = stateTableId(names, name);
+    const theirs = sql`SELECT r.ord FROM ${rows} AS r
+      WHERE r.source_key IN (SELECT source_key FROM pg_temp.erased_row) OR ${isStagedEmail("r.source_key")}`;
+    const recordsName = name.replace(ROWS, RECORDS);
+    let erased = theirs;
+    if (records.has(recordsName)) {
+      const work = stateTableId(names, recordsName);
+      const isTheirs = sql`(${isStagedPid("t.pid")} OR t.ord IN (${theirs}))`;
+      const sent = await session.rows<{ hash: string }>(
+        sql`SELECT encode(t.sent_hash, 'hex') AS hash FROM ${work} AS t WHERE ${isTheirs}`,
+      );
+      hashes.push(...sent.map(({ hash }) => ({ job, hash })));
+      // Empty rows keep their place, by which the run that reads them knows that the list is whole.
+      await session.change(
+        sql`UPDATE ${work} AS t SET sent_hash = '', record = '', pid = NULL WHERE ${isTheirs}`,
+      );
+      erased = sql`SELECT t.ord FROM ${work} AS t WHERE t.record = ''`;
+    }
+    await session.change(
+      sql`UPDATE ${rows} SET source_key = NULL, input_hash = '' WHERE ord IN (${erased}) AND source_key IS NOT NULL`,
     );
-    hashes.push(...sent.map(({ hash }) => ({ job, hash })));
-    // Empty rows keep their place, by which the run that reads them knows that the list is whole.
-    await session.change(sql`UPDATE ${work} AS t SET sent_hash = '', record = '', pid = NULL, source_keys = '{}',
-      input_hashes = '{}', priors = '{}' WHERE ${isTheirs}`);
   }
   for (const [job, found] of Map.groupBy(hashes, (one) => one.job)) {
     await forgetDoubts(
@@ -232,18 +243,6 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
       found.map(({ hash }) => hash),
     );
   }
-}
-
-/** Tables of the data schema that live only as long as a run does, and what their comment says of whose they are. */
-function workTables(
-  session: Session,
-  names: SchemaNames,
-  prefix: string,
-): Promise<readonly { readonly name: string; readonly owner: string | null }[]> {
-  return session.rows(sql`
-    SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS owner
-    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = ${names.state} AND c.relkind = 'r' AND starts_with(c.relname, ${prefix}) ORDER BY 1`);
 }
 
 /** The segments in which people are, as feeds have seen them and pushes have put them. */

@@ -1,11 +1,11 @@
 import type { Db } from "../db/db.ts";
 import { isMigrated } from "../db/setup.ts";
-import { readSuppression } from "./suppressed-sql.ts";
-import { sql } from "kysely";
+import { readSuppression, suppressedSql } from "./suppressed-sql.ts";
+import { type RawBuilder, sql } from "kysely";
 import { judge, type Learnt, type PersonSays, toldByAnswer, toldByReject } from "./keep-out.ts";
 import { type ErasureKey, subjectHash } from "./subject-hash.ts";
 import type { LoadSpec, LookupAnswer, LookupReject } from "../lookup.ts";
-import type { LoadPlace } from "../answers/load-place.ts";
+import type { LoadPlace, LookupPlace } from "../answers/load-place.ts";
 import { noteSubjects } from "./note-subjects.ts";
 import { addressesOf, namedBy, withoutNamed } from "./named-people.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
@@ -20,18 +20,29 @@ export interface KeptResults {
 
 /** Leaves out of answers and rejects who was erased, and remembers what else the erased turn out to be known by. */
 export async function keepOut(
-  place: LoadPlace,
+  place: LookupPlace,
   key: ErasureKey,
   spec: LoadSpec,
   { answers, rejects }: KeptResults,
 ): Promise<KeptResults> {
-  const told = [
-    ...answers.map((answer) => toldByAnswer(spec, answer, saysOf(personOf(answer)))),
-    ...rejects.map((reject) => toldByReject(spec, reject)),
-  ];
-  const { isOut, erasedPids, learnt } = await judge(key, told, (hashes) =>
-    findErased(place.session, place.names, hashes),
-  );
+  const records = [...answers, ...rejects].map(({ record }) => record.recordId);
+  const judgeWith = (keys: ReadonlyMap<string, readonly string[]>) =>
+    judge(
+      key,
+      [
+        ...answers.map((answer) =>
+          toldByAnswer(spec, answer, saysOf(personOf(answer)), keys.get(answer.record.recordId) ?? []),
+        ),
+        ...rejects.map((reject) => toldByReject(spec, reject, keys.get(reject.record.recordId) ?? [])),
+      ],
+      (hashes) => findErased(place.session, place.names, hashes),
+    );
+  const isErased = suppressedSql(place.names, key).sourceKey(spec.input.name, "w.source_key");
+  let verdict = await judgeWith(await readKeys(place, spec, records, isErased));
+  const out = records.filter((_, i) => verdict.isOut[i]);
+  // Only the rows of erased people are read: a record may stand for millions.
+  if (out.length > 0) verdict = await judgeWith(await readKeys(place, spec, out, sql`true`));
+  const { isOut, erasedPids, learnt } = verdict;
   await remember(place, key, learnt);
   return {
     answers: answers
@@ -44,6 +55,22 @@ export async function keepOut(
       }),
     rejects: rejects.filter((_, i) => !isOut[answers.length + i]),
   };
+}
+
+/** Reads the keys of input rows behind records, by record. */
+async function readKeys(
+  { session, rows }: LookupPlace,
+  spec: LoadSpec,
+  records: readonly string[],
+  isMeant: RawBuilder<unknown>,
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  // Their key is the address, which the record has.
+  if (spec.type === "validate_emails") return new Map();
+  const found = await session.rows<{ ord: string; source_key: string }>(sql`
+    SELECT w.ord::text AS ord, w.source_key FROM ${rows} AS w
+    WHERE w.ord = ANY(${[...records]}::bigint[]) AND w.source_key IS NOT NULL AND ${isMeant}`);
+  const byRecord = Map.groupBy(found, ({ ord }) => ord);
+  return new Map([...byRecord].map(([ord, keys]) => [ord, keys.map((row) => row.source_key)]));
 }
 
 /** They are kept out from now on, and their tombstones have them removed: they may be stored already. */

@@ -44,11 +44,16 @@ const emailOf = (address: string): Subject => ({ kind: "email", address });
 const pidOf = (pid: string): Subject => ({ kind: "pid", pid });
 
 /** What an answer says. @param person null where the answer has none. */
-export function toldByAnswer(spec: LoadSpec, answer: LookupAnswer, person: PersonSays | null): Told {
+export function toldByAnswer(
+  spec: LoadSpec,
+  answer: LookupAnswer,
+  person: PersonSays | null,
+  sourceKeys: readonly string[],
+): Told {
   const pids = [answer.servicePid, person?.pid ?? null].flatMap((pid) => pid ?? []);
   return {
     subjects: [
-      ...recordSubjects(spec, answer.record),
+      ...recordSubjects(spec, answer.record, sourceKeys),
       ...[...new Set(pids)].map(pidOf),
       ...(person?.addresses ?? []).map(emailOf),
     ],
@@ -59,18 +64,20 @@ export function toldByAnswer(spec: LoadSpec, answer: LookupAnswer, person: Perso
 }
 
 /** What a reject says. */
-export function toldByReject(spec: LoadSpec, { record }: LookupReject): Told {
-  return { subjects: recordSubjects(spec, record), pid: null, named: [], isAnswer: false };
+export function toldByReject(spec: LoadSpec, { record }: LookupReject, sourceKeys: readonly string[]): Told {
+  return { subjects: recordSubjects(spec, record, sourceKeys), pid: null, named: [], isAnswer: false };
 }
 
-/** What a record says of the person who is asked about. */
-export function recordSubjects(spec: LoadSpec, record: LookupRecord): readonly Subject[] {
-  if (spec.type === "validate_emails") return record.rows.map(({ sourceKey }) => emailOf(sourceKey));
+/** Subjects that a record names. @param sourceKeys input rows behind the record */
+function recordSubjects(
+  spec: LoadSpec,
+  record: LookupRecord,
+  sourceKeys: readonly string[],
+): readonly Subject[] {
+  if (spec.type === "validate_emails") return [emailOf(record.address ?? "")];
   const { emails, service_pid: pid } = readRecord(record.json);
   return [
-    ...record.rows.map(
-      ({ sourceKey }): Subject => ({ kind: "source_key", source: spec.input.name, sourceKey }),
-    ),
+    ...sourceKeys.map((sourceKey): Subject => ({ kind: "source_key", source: spec.input.name, sourceKey })),
     ...emails.map(emailOf),
     ...[record.sentPid, pid].flatMap((one) => (one === null ? [] : pidOf(one))),
   ];

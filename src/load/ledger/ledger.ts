@@ -96,7 +96,7 @@ export async function addCounters(
 ): Promise<string | null> {
   const set = counterNames
     .filter((name) => (delta[name] ?? 0) !== 0)
-    .map((name) => sql`${sql.id(name)} = ${sql.id(name)} + ${delta[name] ?? 0}`);
+    .map((name) => sql`${sql.id(name)} = greatest(0, ${sql.id(name)} + ${delta[name] ?? 0})`);
   const [row] = await session.rows<{ at: string }>(sql`
     UPDATE ${tableId(names, "sync_run")}
     SET ${sql.join([...set, sql`safe_until = greatest(safe_until, ${safeUntil}::timestamptz)`, sql`_synced_at = clock_timestamp()`])}

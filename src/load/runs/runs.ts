@@ -3,9 +3,9 @@ import { sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 import type { PassCheckpoint } from "../due/pass-cursor.ts";
-import type { Coverage, JobStatus, LookupSpec, PastRun, RunEnd, RunRef, TableFreshness } from "../lookup.ts";
+import type { Coverage, JobStatus, PastRun, RunEnd, RunRef, TableFreshness } from "../lookup.ts";
 import { readHolders } from "./job-lock.ts";
-import { type SchemaNames, stateTableId, tableId } from "../db/names.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
 import { writeCheckpoint } from "../due/checkpoint-sql.ts";
 import type { Session } from "../db/session.ts";
 
@@ -239,24 +239,4 @@ export async function tableFreshness(db: Db): Promise<readonly TableFreshness[]>
       safe_until AS "safeUntil"
     FROM ${tableId(names, "table_freshness")} ORDER BY table_name`);
   });
-}
-
-/** Drops work tables of runs that are over; a running run's stays. */
-export async function dropOrphanedWorkTables(
-  session: Session,
-  names: SchemaNames,
-  spec: LookupSpec,
-): Promise<void> {
-  const rows = await session.rows<{ name: string; owner: string | null }>(sql`
-    SELECT c.relname AS name, obj_description(c.oid, 'pg_class') AS owner
-    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
-    WHERE n.nspname = ${names.state} AND c.relkind = 'r' AND c.relname LIKE 'lookup\\_work\\_%' ORDER BY 1`);
-  for (const row of rows) {
-    const [job, runId, shard] = JSON.parse(row.owner ?? "[]") as [string?, string?, string?];
-    if (job !== spec.job) continue;
-    const [running] = await session.rows(sql`
-      SELECT FROM ${tableId(names, "sync_run")}
-      WHERE run_id = ${runId ?? ""} AND job = ${spec.job} AND shard = ${shard ?? "0/1"} AND status = 'running'`);
-    if (!running) await session.change(sql`DROP TABLE IF EXISTS ${stateTableId(names, row.name)}`);
-  }
 }

@@ -1,18 +1,9 @@
+import { recordsOf } from "../../support/keyed-records.ts";
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { KnownBy, RowsByTable } from "../../../src/load/erasure/people.ts";
 import { tables } from "../../../src/schemas/registry.ts";
-import {
-  begin,
-  callOf,
-  commitOf,
-  gist,
-  matchAll,
-  recordsOf,
-  type Responder,
-  runNight,
-  runOf,
-} from "./nights.ts";
+import { begin, callOf, commitOf, gist, matchAll, type Responder, runNight, runOf } from "./nights.ts";
 import { addPeople, enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
 import { commitPersons, looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace, type Place, schemaNames, valueOf } from "./place.ts";
@@ -394,7 +385,7 @@ export function describeErasure(getPlace: GetPlace): void {
       const run = await begin(warehouse, spec, randomUUID());
       const selection = await warehouse.selectLookup(spec, run);
       await erase(place, { rows: [{ source: "people", sourceKey: "key-ann" }] });
-      const records = await recordsOf(selection);
+      const records = await recordsOf(warehouse.db, selection);
       expect(records.map((record) => record.rows.map((row) => row.sourceKey))).toEqual([["key-bob"]]);
       await selection.close();
     });

@@ -1,3 +1,4 @@
+import { recordsOf } from "../../support/keyed-records.ts";
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
@@ -296,9 +297,8 @@ export function describeLocks(getPlace: GetPlace): void {
       await warehouse.beginRun(fresh);
       const selection = await warehouse.selectLookup(spec, fresh);
       const read = async (of: typeof selection) => {
-        const keys = [];
-        for await (const page of of.records()) keys.push(...page.map((record) => record.rows[0]?.sourceKey));
-        return keys;
+        const records = await recordsOf(warehouse.db, of);
+        return records.map((record) => record.rows[0]?.sourceKey);
       };
       await expect(read(staleSelection)).rejects.toThrow(LockLostError);
       await expect(staleSelection.close()).rejects.toThrow(LockLostError);

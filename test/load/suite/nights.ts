@@ -7,13 +7,13 @@ import type {
   LookupCounts,
   LookupRecord,
   LookupReject,
-  LookupSelection,
   LookupSpec,
   PersonUpdate,
   RunEnd,
   RunRef,
 } from "../../../src/load/lookup.ts";
 import type { Warehouse } from "../../support/bound-load.ts";
+import { type KeyedRecord, LOOSE, recordsOf } from "../../support/keyed-records.ts";
 import type { Cell } from "../../../src/schemas/convert.ts";
 import { type RunCounter, runCounters } from "../../../src/schemas/ops.ts";
 import type { Place } from "./place.ts";
@@ -33,7 +33,7 @@ export type Reply =
   | { readonly code: string };
 
 /** The service of a night. */
-export type Responder = (record: LookupRecord) => Reply;
+export type Responder = (record: KeyedRecord) => Reply;
 
 /**
  * The locks that the tests hold: epoch by shard by job. A job has shards of one division at a time, as in the program.
@@ -200,6 +200,7 @@ export function commitOf(
   return {
     run,
     spec,
+    workTable: LOOSE,
     ledger: [call],
     answers: replies.flatMap(([record, reply]) =>
       reply !== null && "code" in reply
@@ -212,13 +213,6 @@ export function commitOf(
     drift: [],
     counters: {},
   };
-}
-
-/** Every record of a selection. */
-export async function recordsOf(selection: LookupSelection): Promise<readonly LookupRecord[]> {
-  const records: LookupRecord[] = [];
-  for await (const page of selection.records()) records.push(...page);
-  return records;
 }
 
 /** Counters of a run that ended. */
@@ -254,7 +248,7 @@ export interface Night {
   readonly counts: LookupCounts;
   /** What was sent, parsed, by the keys of the rows that it stands for (`1` or `1,2`). */
   readonly sent: Readonly<Record<string, unknown>>;
-  readonly records: readonly LookupRecord[];
+  readonly records: readonly KeyedRecord[];
 }
 
 /** The counts without those that are zero and without what the states say: what a test compares with a literal. */
@@ -302,12 +296,13 @@ export async function runNight(
     );
     return { run, counts, sent: {}, records: [] };
   }
-  const records = await recordsOf(selection);
+  const records = await recordsOf(warehouse.db, selection);
   expect(records).toHaveLength(counts.toSend);
   if (records.length > 0) {
     const replies = records.map((record) => [record, respond(record)] as const);
     const outcome = options.at === undefined ? {} : { answeredAt: options.at };
-    await warehouse.commitLookup(commitOf(warehouse, spec, run, replies, outcome));
+    const commit = commitOf(warehouse, spec, run, replies, outcome);
+    await warehouse.commitLookup({ ...commit, workTable: selection.workTable });
   }
   await selection.close();
   const { rows: inputRows, matched, unmatched, rejected } = counts.states;

@@ -1,4 +1,6 @@
-import type { LookupRecord, LookupSpec, PersonUpdate } from "../../../src/load/lookup.ts";
+import { createHash } from "node:crypto";
+import type { KeyedRecord } from "../../support/keyed-records.ts";
+import type { LookupSpec, PersonUpdate } from "../../../src/load/lookup.ts";
 import { DriftLog } from "../../../src/schemas/drift.ts";
 import { enrichEndpoint } from "../../../src/schemas/enrich.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../../src/schemas/flatten.ts";
@@ -32,15 +34,14 @@ export function partialPerson(pid: string, fields: JsonObject): PersonUpdate {
 }
 
 /** A record that no selection has to find first, for commits alone; its content is its key. */
-export function looseRecord(key: string, changes: Partial<LookupRecord> = {}): LookupRecord {
+export function looseRecord(key: string, changes: Partial<KeyedRecord> = {}): KeyedRecord {
   const hash = Buffer.from(key).toString("hex").padEnd(64, "0").slice(0, 64);
   return {
-    recordId: key,
+    recordId: BigInt(`0x${createHash("sha256").update(key).digest("hex").slice(0, 15)}`).toString(),
     json: JSON.stringify({ first_name: key }),
     sentHash: hash,
     sentPid: null,
     rows: [{ sourceKey: key, inputHash: hash, priorOutcome: null }],
-    occurrences: 1,
     ...changes,
   };
 }

@@ -1,3 +1,4 @@
+import { recordsOf } from "../../support/keyed-records.ts";
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { LookupSpec } from "../../../src/load/lookup.ts";
@@ -9,7 +10,6 @@ import {
   gist,
   matchAll,
   type Night,
-  recordsOf,
   runNight,
   runOf,
   seizeShard,
@@ -290,7 +290,7 @@ export function describeShards(getPlace: GetPlace): void {
       await seizeShard(place.warehouse, runOf(shardOf(spec, 0, 2)));
       await freeze(shardOf(spec, 0, 2), randomUUID());
       expect(await workTables()).toHaveLength(2);
-      expect((await recordsOf(living)).length).toBe(living.counts.toSend);
+      expect((await recordsOf(place.warehouse.db, living)).length).toBe(living.counts.toSend);
 
       await place.sql("UPDATE person_data_ops.sync_run SET status = 'failed' WHERE shard = '0/2'");
       await freeze(shardOf(spec, 1, 2), shared);

@@ -1,0 +1,70 @@
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Db } from "../../src/load/db/db.ts";
+import { stateTableId } from "../../src/load/db/names.ts";
+import type {
+  CommitResult,
+  LookupCommit,
+  LookupRecord,
+  LookupSelection,
+  Outcome,
+} from "../../src/load/lookup.ts";
+
+/** One input row behind a record. */
+export interface KeyedRow {
+  readonly sourceKey: string;
+  /** SHA-256, hex. */
+  readonly inputHash: string;
+  readonly priorOutcome: Outcome | null;
+}
+
+/** A record with the input rows behind it, which only the database knows otherwise. */
+export interface KeyedRecord extends LookupRecord {
+  readonly rows: readonly KeyedRow[];
+}
+
+/** Work table of commits whose records no selection found. */
+export const LOOSE = "loose";
+
+/** Every record of a selection, with its input rows. */
+export async function recordsOf(db: Db, selection: LookupSelection): Promise<readonly KeyedRecord[]> {
+  const records: LookupRecord[] = [];
+  for await (const page of selection.records()) records.push(...page);
+  const rows = await db.transaction((session) =>
+    session.rows<KeyedRow & { readonly ord: string }>(sql`
+      SELECT ord::text AS ord, source_key AS "sourceKey", encode(input_hash, 'hex') AS "inputHash", prior AS "priorOutcome"
+      FROM ${stateTableId(db.names, selection.workTable)} ORDER BY ord, source_key COLLATE "C"`),
+  );
+  const byRecord = Map.groupBy(rows, ({ ord }) => ord);
+  return records.map((record) => ({
+    ...record,
+    rows: (byRecord.get(record.recordId) ?? []).map(({ ord: _, ...row }) => row),
+  }));
+}
+
+/** Commits; gives records that no selection found a work table for as long as that takes. */
+export async function commitLoose(
+  db: Db,
+  commit: LookupCommit,
+  commitWith: (commit: LookupCommit) => Promise<CommitResult>,
+): Promise<CommitResult> {
+  if (commit.workTable !== LOOSE) return commitWith(commit);
+  const workTable = `lookup_row_${randomUUID()}`;
+  const table = stateTableId(db.names, workTable);
+  const rows = [...commit.answers, ...commit.rejects].flatMap(({ record }) =>
+    // Loose records are keyed.
+    (record as KeyedRecord).rows.map((row) => ({ ord: record.recordId, ...row })),
+  );
+  await db.transaction(async (session) => {
+    await session.change(sql`CREATE TABLE ${table} AS
+      SELECT DISTINCT ord, "sourceKey" AS source_key, decode("inputHash", 'hex') AS input_hash, "priorOutcome" AS prior,
+        1::bigint AS occurrences
+      FROM json_to_recordset(${JSON.stringify(rows)}::json)
+        AS r(ord bigint, "sourceKey" text, "inputHash" text, "priorOutcome" text)`);
+  });
+  try {
+    return await commitWith({ ...commit, workTable });
+  } finally {
+    await db.transaction((session) => session.change(sql`DROP TABLE ${table}`));
+  }
+}
