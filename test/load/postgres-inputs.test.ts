@@ -396,7 +396,7 @@ test("a connection that nothing answers at is told by its name, also for a plan"
   await expect(place.warehouse.planLookup(enrichSpec({ input }))).rejects.toMatchObject(refusal);
 });
 
-test("a selection that a crash of the server emptied says so instead of ending early", async () => {
+test("an emptied work table stops the job instead of ending it early", async () => {
   const { warehouse } = place;
   await place.sql(
     "CREATE TABLE crm.people (id int, first_name text, last_name text, email text, phone text)",
@@ -409,11 +409,8 @@ test("a selection that a crash of the server emptied says so instead of ending e
     place,
     "SELECT tablename FROM pg_tables WHERE tablename LIKE 'lookup\\_work%'",
   );
-  // What recovery does to an unlogged table.
   await place.sql(`TRUNCATE person_data_state.${table}`);
-  await expect(recordsOf(warehouse.db, selection)).rejects.toThrow(
-    "(0 of 1 records were read). Run the job again",
-  );
+  await expect(recordsOf(warehouse.db, selection)).rejects.toThrow("(0 of 1 were read). Run the job again");
   await selection.close();
 });
 

@@ -94,9 +94,14 @@ export async function addCounters(
   delta: CounterDelta,
   safeUntil: string | null,
 ): Promise<string | null> {
+  const sum = (name: RunCounter) => sql`${sql.id(name)} + ${delta[name] ?? 0}`;
   const set = counterNames
     .filter((name) => (delta[name] ?? 0) !== 0)
-    .map((name) => sql`${sql.id(name)} = greatest(0, ${sql.id(name)} + ${delta[name] ?? 0})`);
+    // A run that was not closed has reported no rows as remaining.
+    .map(
+      (name) =>
+        sql`${sql.id(name)} = ${name === "records_remaining" ? sql`greatest(0, ${sum(name)})` : sum(name)}`,
+    );
   const [row] = await session.rows<{ at: string }>(sql`
     UPDATE ${tableId(names, "sync_run")}
     SET ${sql.join([...set, sql`safe_until = greatest(safe_until, ${safeUntil}::timestamptz)`, sql`_synced_at = clock_timestamp()`])}
