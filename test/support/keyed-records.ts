@@ -38,7 +38,11 @@ export async function recordsOf(db: Db, selection: LookupSelection): Promise<rea
   const byRecord = Map.groupBy(rows, ({ ord }) => ord);
   return records.map((record) => ({
     ...record,
-    rows: (byRecord.get(record.recordId) ?? []).map(({ ord: _, ...row }) => row),
+    rows: (byRecord.get(record.recordId) ?? []).map(({ sourceKey, inputHash, priorOutcome }) => ({
+      sourceKey,
+      inputHash,
+      priorOutcome,
+    })),
   }));
 }
 

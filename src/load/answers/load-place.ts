@@ -8,7 +8,7 @@ export interface LoadPlace {
   readonly names: SchemaNames;
   readonly runId: string;
   /** Counts rows of a table that changed. */
-  touch(table: string, rows: number): void;
+  readonly touch: (table: string, rows: number) => void;
 }
 
 /** Target of the rows that answers of lookups become. */

@@ -65,7 +65,7 @@ export interface AnswerTable {
   /** Columns of an answer, without those of the input row and the bookkeeping ones. */
   readonly columns: readonly string[];
   /** Cells in the order of the columns. */
-  cellsOf(answer: LookupAnswer): readonly Cell[];
+  readonly cellsOf: (answer: LookupAnswer) => readonly Cell[];
 }
 
 /** Removes what is staged, so that the transaction can stage more. */
