@@ -34,6 +34,7 @@ import {
   finishBatch,
   noteListedPids,
   readWanted,
+  returnBatch,
   settlePush,
   takeBatch,
 } from "../../src/load/feeds/segment-push.ts";
@@ -128,6 +129,7 @@ const functions = {
   renewSlots,
   reserveCall,
   retryRejects,
+  returnBatch,
   runUse: readRunUse,
   selectLookup,
   settleMembers,

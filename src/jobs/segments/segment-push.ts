@@ -10,6 +10,7 @@ import {
   type PushChange,
   type PushCounts,
   readWanted,
+  returnBatch,
   settlePush,
   takeBatch,
 } from "../../load/feeds/segment-push.ts";
@@ -245,70 +246,64 @@ async function changeListed(
   pushed: Pushed,
 ): Promise<boolean> {
   const { request, db, run, outage } = context;
+  let size = BATCH_PIDS;
   let after = "";
   for (;;) {
-    const left = Math.min(BATCH_PIDS, (request.maxRecords ?? Number.POSITIVE_INFINITY) - pushed.done);
-    if (left <= 0) {
+    const limit = Math.min(size, (request.maxRecords ?? Number.POSITIVE_INFINITY) - pushed.done);
+    if (limit <= 0) {
       const counts = await outage.outlast(() => countPush(db, { job: run.job, segmentId }));
       return (change === "add" ? counts.toAdd : counts.toRemove) === 0;
     }
-    const from = after;
-    const { pids, last } = await outage.outlast(() =>
-      takeBatch(db, run, segmentId, { change, after: from, limit: left }),
-    );
+    const begin = { change, after, limit };
+    const { pids, last } = await outage.outlast(() => takeBatch(db, run, segmentId, begin));
     if (last === null) return true;
-    await changeMembers(context, segmentId, change, { pids, pushed });
-    after = last;
+    if (pids.length === 0 || (await sendBatch(context, segmentId, { change, pids, pushed }))) after = last;
+    else {
+      await outage.outlast(() => returnBatch(db, run, segmentId, { change, pids }));
+      size = Math.ceil(pids.length / 2);
+    }
   }
 }
 
-/** Sends PIDs, in halves where the service refuses a call as too large. */
-async function changeMembers(
+/** Makes one call and records its answer; returns false if the service refuses it as too large. */
+async function sendBatch(
   context: Context,
   segmentId: string,
-  change: PushChange,
-  { pids, pushed }: { readonly pids: readonly string[]; readonly pushed: Pushed },
-): Promise<void> {
+  batch: { readonly change: PushChange; readonly pids: readonly string[]; readonly pushed: Pushed },
+): Promise<boolean> {
+  const { change, pids, pushed } = batch;
   const target = change === "add" ? add : remove;
-  const waiting = pids.length === 0 ? [] : [pids];
-  for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
-    const drift = new DriftLog(target.name);
-    const reply = await context.call({
-      ...changeCall(target, segmentId, batch, drift),
-      expects: batch.length > 1 ? [404, 413] : [404],
-    });
-    if (reply.kind === "refused") {
-      if (reply.status === 404) throw gone(context, target.name, segmentId, pushed.done > 0);
-      const middle = Math.ceil(batch.length / 2);
-      waiting.unshift(batch.slice(0, middle), batch.slice(middle));
-      continue;
-    }
-    const { value: answer, apiRequestId, mayBeDone } = reply;
-    const invalid = change === "add" ? invalidOf(batch, answer.invalid) : [];
-    const pidsSent = batch;
-    await context.commitWith(
-      count(pushed, change, { sent: batch.length, invalid: invalid.length, answer }),
-      (books) =>
-        finishBatch(
-          context.db,
-          { ...books, drift: drift.entries(), upserts: [], checkpoints: [] },
-          {
-            segmentId,
-            change,
-            pids: pidsSent,
-            invalid,
-            isOwn: madeAllMembers(answer, mayBeDone),
-            apiRequestId,
-            rejectMessage: `${target.name}: the service doesn't know this PID.`,
-          },
-        ),
-    );
-    context.progress.advance(context.job.name, batch.length, { rejected: invalid.length });
+  const drift = new DriftLog(target.name);
+  const reply = await context.call({
+    ...changeCall(target, segmentId, pids, drift),
+    expects: pids.length > 1 ? [404, 413] : [404],
+  });
+  if (reply.kind === "refused") {
+    if (reply.status === 404) throw gone(context, target.name, segmentId, pushed.done > 0);
+    return false;
   }
+  const { value: answer, apiRequestId, mayBeDone } = reply;
+  const invalid = change === "add" ? invalidOf(pids, answer.invalid) : [];
+  const finished = {
+    segmentId,
+    change,
+    pids,
+    invalid,
+    isOwn: madeAllMembers(answer, mayBeDone),
+    apiRequestId,
+    rejectMessage: `${target.name}: the service doesn't know this PID.`,
+  };
+  await context.commitWith(
+    count(pushed, change, { sent: pids.length, invalid: invalid.length, answer }),
+    (books) =>
+      finishBatch(context.db, { ...books, drift: drift.entries(), upserts: [], checkpoints: [] }, finished),
+  );
+  context.progress.advance(context.job.name, pids.length, { rejected: invalid.length });
+  return true;
 }
 
 /** True if no valid PID of an add was a member before it. An earlier attempt without an answer may have added them. */
-export function madeAllMembers({ redundant }: Pick<ChangeAnswer, "redundant">, mayBeDone: boolean): boolean {
+function madeAllMembers({ redundant }: Pick<ChangeAnswer, "redundant">, mayBeDone: boolean): boolean {
   return redundant === 0 && !mayBeDone;
 }
 

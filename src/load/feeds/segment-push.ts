@@ -219,6 +219,21 @@ export function takeBatch(
   });
 }
 
+/** Undoes {@link takeBatch} for a call that the service refused. */
+export function returnBatch(
+  db: Db,
+  run: RunRef,
+  segmentId: string,
+  { change, pids }: { readonly change: PushChange; readonly pids: readonly string[] },
+): Promise<void> {
+  return db.transaction(run, async (session) => {
+    await session.change(sql`
+      UPDATE ${stateOf(db)} AS p SET state = ${change === "add" ? "absent" : "member"}, is_own = ${change === "remove"},
+        run_id = ${run.runId}, _synced_at = now()
+      WHERE ${ofTarget({ job: run.job, segmentId })} AND p.state = 'unknown' AND p.service_pid = ANY(${[...pids]}::text[])`);
+  });
+}
+
 /** The service's answer to a call. */
 export interface PushAnswer {
   readonly segmentId: string;

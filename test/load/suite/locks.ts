@@ -57,7 +57,7 @@ type Deed = Exclude<
       : never;
   }[keyof Warehouse],
   // The lock itself, what only reads the books, and what changes nothing in empty tables.
-  "renewLock" | "releaseLock" | "runUse" | "clearListed" | "takeBatch"
+  "renewLock" | "releaseLock" | "runUse" | "clearListed" | "takeBatch" | "returnBatch"
 >;
 
 /** Everything that is done for a run. */

@@ -7,6 +7,7 @@ import {
   type PushAnswer,
   type PushChange,
   readWanted,
+  returnBatch,
   settlePush,
   takeBatch,
 } from "../../../src/load/feeds/segment-push.ts";
@@ -48,6 +49,7 @@ async function beginPush(place: Place, segmentId = "s-1") {
     },
     take: (change: PushChange, limit = 10, after = "") =>
       takeBatch(db, run, segmentId, { change, after, limit }),
+    give: (change: PushChange, pids: readonly string[]) => returnBatch(db, run, segmentId, { change, pids }),
     finish: (change: PushChange, pids: readonly string[], more: Partial<PushAnswer> = {}) =>
       finishBatch(db, commitOf(run), {
         segmentId,
@@ -108,6 +110,21 @@ export function describePushes(getPlace: GetPlace): void {
       expect(await next.take("remove")).toEqual({ pids: ["p-1", "p-3"], last: "p-3" });
       await next.finish("remove", ["p-1", "p-3"]);
       expect(await columnOf(place, state)).toEqual(["p-2 member own", "p-4 absent", "p-9 invalid"]);
+    });
+
+    test("takes the PIDs of a refused call again", async () => {
+      const place = getPlace();
+      await setVips(place, ["p-1", "p-2"]);
+      const push = await beginPush(place);
+      await push.wanted();
+      await push.give("add", (await push.take("add")).pids);
+      expect(await columnOf(place, state)).toEqual(["p-1 absent", "p-2 absent"]);
+      await push.take("add");
+      await push.finish("add", ["p-1", "p-2"]);
+      await setVips(place, ["p-2"]);
+      await push.wanted();
+      await push.give("remove", (await push.take("remove")).pids);
+      expect(await columnOf(place, state)).toEqual(["p-1 member own unwanted", "p-2 member own"]);
     });
 
     test("owns nobody whom a reading found before the add", async () => {
