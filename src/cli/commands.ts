@@ -6,6 +6,7 @@ import { addErase } from "./commands/erase.ts";
 import { addInit } from "./commands/init.ts";
 import { addMigrate } from "./commands/migrate.ts";
 import { addPlan } from "./commands/plan.ts";
+import { addPublish } from "./commands/publish.ts";
 import { addRejects } from "./commands/rejects.ts";
 import { addRun } from "./commands/run.ts";
 import { addSandbox } from "./commands/sandbox.ts";
@@ -21,6 +22,7 @@ const COMMANDS: readonly AddCommand[] = [
   addPlan,
   addRun,
   addSchedule,
+  addPublish,
   addStatus,
   addCheckpoint,
   addRejects,

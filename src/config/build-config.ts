@@ -1,5 +1,5 @@
 import { dirname, resolve } from "node:path";
-import type { Config, ConnectionConfig, InputConfig, JobConfig } from "./config.ts";
+import type { Config, ConnectionConfig, DestinationConfig, InputConfig, JobConfig } from "./config.ts";
 import type { Reference } from "./part-references.ts";
 import type { Secrets } from "./resolve-secrets.ts";
 import { laterJobTypes, type ConfigDocument } from "./schema/document.ts";
@@ -38,6 +38,9 @@ export function buildConfig(
     privacy: { ...document.privacy, erasureKey: secrets.erasureKey },
     alerts: alerts && secrets.webhook && { ...alerts, webhook: secrets.webhook },
     http: { ...document.http, token: secrets.httpToken },
+    publish: Object.entries(document.publish).map(([name, entry]) =>
+      buildDestination(name, entry, surroundings),
+    ),
     connections,
     inputs,
     jobs: jobs.map(([name, job]): JobConfig => {
@@ -71,6 +74,18 @@ function buildConnection(
   const url = secrets.connectionUrls.get(name);
   if (!url) throw new Error(`connection ${name} has passed without an address`);
   return { name, type: "postgres", url };
+}
+
+function buildDestination(
+  name: string,
+  destination: ConfigDocument["publish"][string],
+  { file }: Surroundings,
+): DestinationConfig {
+  if (destination.type === "duckdb") {
+    return { ...destination, name, path: resolve(dirname(file), destination.path) };
+  }
+  const { credentials, ...rest } = destination;
+  return { name, ...rest, credentialsFile: credentialsFileOf(credentials, file) };
 }
 
 /** Absolute path of a key file; null for Application Default Credentials. */

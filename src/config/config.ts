@@ -5,6 +5,7 @@ import type { ConfigDocument, logLevels } from "./schema/document.ts";
 import type { inputs } from "./schema/inputs.ts";
 import type { CommonJob } from "./schema/jobs.ts";
 import type { alerts, budget, scheduler } from "./schema/operations.ts";
+import type { publish } from "./schema/publish.ts";
 import type { SecretReference } from "./secret.ts";
 
 export type { InputField, SqlSource, TableSource } from "./schema/inputs.ts";
@@ -29,6 +30,24 @@ export interface WarehouseConfig extends Omit<ConfigDocument["warehouse"], "type
   /** `embedded`, or a reference to the postgres:// address, which may hold a password. */
   readonly url: SecretReference | "embedded";
 }
+
+type DestinationDocument = z.output<typeof publish>[string];
+
+/** A copy of the tables in another engine. */
+export type DestinationConfig = BigQueryDestinationConfig | DuckDbDestinationConfig;
+
+/** Two datasets in BigQuery. */
+export interface BigQueryDestinationConfig
+  extends Omit<Extract<DestinationDocument, { type: "bigquery" }>, "credentials"> {
+  readonly name: string;
+  /** Path of a service account's key; null for Application Default Credentials. */
+  readonly credentialsFile: string | null;
+}
+
+/** A DuckDB file, by its absolute path. */
+export type DuckDbDestinationConfig = Extract<DestinationDocument, { type: "duckdb" }> & {
+  readonly name: string;
+};
 
 type ConnectionDocument = z.output<typeof connections>[string];
 
@@ -119,6 +138,8 @@ export interface Config
   /** Null: no alerts. */
   readonly alerts: AlertsConfig | null;
   readonly http: HttpConfig;
+  /** In the order of the file. */
+  readonly publish: readonly DestinationConfig[];
   readonly connections: Readonly<Record<string, ConnectionConfig>>;
   readonly inputs: Readonly<Record<string, InputConfig>>;
   /** Every job, disabled ones included, in the file's order. */

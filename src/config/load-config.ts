@@ -12,6 +12,7 @@ import { findReferences } from "./part-references.ts";
 import { checkInputs } from "./rules/inputs.ts";
 import { checkAvailability, checkJobs } from "./rules/jobs.ts";
 import { checkNames } from "./rules/names.ts";
+import { checkPublish } from "./rules/publish.ts";
 import { checkHttp, checkService, checkWarehouse, refuseOtherWarehouses } from "./rules/places.ts";
 import { checkCycles, checkReferences, warnOfDisabledSources } from "./rules/references.ts";
 import { documentSchemaOf } from "./schema/document.ts";
@@ -56,6 +57,7 @@ export async function loadConfig({ file, jobTypes, env, overrides = {} }: LoadOp
   checkService(written, problems);
   checkWarehouse(written, problems);
   checkHttp(written, problems);
+  checkPublish(written, problems);
   checkInputs(written, problems);
   checkJobs(written, jobTypes, problems);
   checkReferences(written, references, problems);

@@ -14,9 +14,17 @@ const service = z.object({
 });
 const warehouse = z.object({ type: word, schema: word, ops_schema: word, state_schema: word });
 
+const destination = z.object({
+  path: word,
+  project: word,
+  dataset: word,
+  tables: z.array(z.string()).optional().catch(undefined),
+});
+
 const file = z.object({
   service: service.optional().catch(undefined),
   warehouse: warehouse.optional().catch(undefined),
+  publish: z.record(z.string(), destination.optional().catch(undefined)).catch({}).default({}),
   connections: mapping.catch({}).default({}),
   inputs: z.record(z.string(), input.optional().catch(undefined)).catch({}).default({}),
   jobs: z.record(z.string(), mapping.optional().catch(undefined)).catch({}).default({}),

@@ -42,7 +42,7 @@ describe("each wall", () => {
     ["src/schemas/person.ts", "src/schemas/field.ts", "src/load/db/db.ts"],
     ["src/schemas/convert.ts", "src/raw-json.ts", "src/extract/answer-body.ts"],
     ["src/schemas/drift.ts", "src/errors.ts", "src/jobs/run.ts"],
-    ["src/config/load-config.ts", "src/errors.ts", "src/schemas/registry.ts"],
+    ["src/config/load-config.ts", "src/schemas/registry.ts", "src/load/db/db.ts"],
     ["src/extract/lookup.ts", "src/schemas/endpoint.ts", "src/load/db/db.ts"],
     ["src/extract/retry.ts", "src/clock.ts", "src/jobs/run.ts"],
     ["src/extract/http-client.ts", "src/log.ts", "src/config/load-config.ts"],

@@ -106,6 +106,7 @@ describe("config.example.yaml", () => {
         "api_endpoint",
         "maximum_bytes_billed",
         "dataset",
+        "ops_dataset",
       ],
       "for asynchronous person search": ["user_api_key", "person_search_quota"],
       "for pages that others can reach": ["token"],

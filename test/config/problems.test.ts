@@ -22,7 +22,7 @@ describe("each wrong setting is told with its path, its line and a hint", () => 
     [`${fineBut("", "")}concurrency: 4\n`, "15 concurrency: is not a setting (there is service.concurrency)"],
     [
       `${fineBut("", "")}colour: red\n`,
-      "15 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, data_dir, spool, confirm_above, connections, inputs, privacy, retention, alerts, scheduler, http, budgets, jobs)",
+      "15 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, publish, data_dir, spool, confirm_above, connections, inputs, privacy, retention, alerts, scheduler, http, budgets, jobs)",
     ],
     [
       fineBut("type: resolve,", "type: resolve, return_fields: [],"),

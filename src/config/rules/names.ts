@@ -5,7 +5,7 @@ import type { WrittenFile } from "../written-file.ts";
 const NAME = /^[a-z][a-z0-9_]{0,62}$/;
 
 /** Names that the user chose: they become values of columns (`source`, `job`) and metric labels. */
-export function checkNames({ connections, inputs, jobs }: WrittenFile, problems: Problems): void {
+export function checkNames({ publish, connections, inputs, jobs }: WrittenFile, problems: Problems): void {
   const check = (path: Path, section: object) => {
     for (const name of Object.keys(section).filter((n) => !NAME.test(n))) {
       problems.add([...path, name], {
@@ -14,6 +14,7 @@ export function checkNames({ connections, inputs, jobs }: WrittenFile, problems:
       });
     }
   };
+  check(["publish"], publish);
   check(["connections"], connections);
   check(["inputs"], inputs);
   check(["jobs"], jobs);

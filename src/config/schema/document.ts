@@ -4,6 +4,7 @@ import { choice, text } from "./described.ts";
 import { inputs } from "./inputs.ts";
 import { type CommonJob, type JobDeclaration, laterJob } from "./jobs.ts";
 import { alerts, budget, confirmAbove, http, privacy, retention, scheduler, spool } from "./operations.ts";
+import { publish } from "./publish.ts";
 import { sandbox, service } from "./service.ts";
 import { type Settings, settings } from "./settings.ts";
 import type { Schema } from "./walk.ts";
@@ -18,6 +19,7 @@ const sections = {
   service,
   sandbox: sandbox.prefault({}),
   warehouse,
+  publish: publish.default({}),
   data_dir: text({ expects: "a folder" }).default(".person-etl"),
   spool: spool.prefault({}),
   confirm_above: confirmAbove.prefault({}),

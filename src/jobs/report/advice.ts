@@ -225,6 +225,34 @@ export const adviceByCode = {
     means: "The warehouse refused an answer.",
     next: "See `person-etl rejects list`; the call's id finds it in `api_call`.",
   },
+  publication_refused: {
+    means: "The destination doesn't stand at the batch that was last published: it or the warehouse was restored, or shared.",
+    next: "Find out which; then `person-etl publish NAME --full`, which publishes everything again.",
+  },
+  destination_refused: {
+    means: "The place of a destination can't be used as the configuration says.",
+    next: "Correct what the problems name, then `person-etl check`.",
+  },
+  destination_full: {
+    means: "A destination has no space left.",
+    next: "Free some and publish again; everything that waits is kept.",
+  },
+  destination_failed: {
+    means: "A destination refused a statement.",
+    next: "Publish again; if it persists, `person-etl publish NAME --full`.",
+  },
+  destination_busy: {
+    means: "A destination can't be compared while another process publishes to it.",
+    next: "Try again when the other process has ended.",
+  },
+  destination_differs: {
+    means: "Tables of a destination differ from Postgres even after they were published again.",
+    next: "Find out what else writes to it, then `person-etl publish NAME --full`.",
+  },
+  unknown_destination: {
+    means: "A destination was named that the configuration, or the warehouse, doesn't have.",
+    next: "Use a name of `publish:`; `status` lists those that are still recorded.",
+  },
   disk_full: {
     means: "The disk is full.",
     next: "Free some space and run again; what was committed is kept.",

@@ -1,0 +1,99 @@
+import type { Command } from "commander";
+import type { Config } from "../../config/config.ts";
+import { FixConfigurationError } from "../../errors.ts";
+import { dropDestination } from "../../jobs/publish/drop-destination.ts";
+import { publishExitCode, type PublishResult } from "../../jobs/publish/publisher.ts";
+import { migrate } from "../../load/db/setup.ts";
+import type { AddCommand } from "../command.ts";
+import type { Context } from "../context.ts";
+import { count, counted } from "../figures.ts";
+import { openConfig } from "../open-config.ts";
+import { openPublisher } from "../open-publisher.ts";
+import { openConfiguredWarehouse } from "../open-warehouse.ts";
+import type { Outcome } from "../outcome.ts";
+
+interface PublishFlags {
+  readonly verify?: boolean;
+  readonly full?: boolean;
+  readonly drop?: string;
+}
+
+/** `publish`: brings destinations up to date. */
+export const addPublish: AddCommand = (program, act) => {
+  program
+    .command("publish")
+    .description("bring the destinations of `publish:` up to date now")
+    .argument("[names...]", "destinations of the configuration")
+    .option("--verify", "compare every table, and publish those that differ again")
+    .option("--full", "publish everything again")
+    .option("--drop <name>", "forget a destination that is no longer configured")
+    .action((names: string[], flags: PublishFlags, command: Command) =>
+      act(command, (context) => publish(context, names, flags), { destinations: [] }),
+    );
+};
+
+async function publish(context: Context, names: readonly string[], flags: PublishFlags): Promise<Outcome> {
+  const config = await openConfig(context);
+  const { db } = await openConfiguredWarehouse(context, config);
+  if (flags.drop !== undefined) {
+    refuseConfigured(config, flags.drop);
+    await migrate(db);
+    if (!(await dropDestination(db, flags.drop))) throw unknownDestination(flags.drop, "--drop");
+    return {
+      document: { dropped: flags.drop },
+      text: `✓ ${flags.drop} is forgotten; its own tables stay as they are.`,
+      exitCode: 0,
+    };
+  }
+  const known = config.publish.map(({ name }) => name);
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown !== undefined) throw unknownDestination(unknown, "publish");
+  if (known.length === 0) throw unknownDestination(null, "publish");
+  await migrate(db);
+  const publisher = openPublisher(config, db, { log: context.log, signal: context.stop.signal });
+  context.scope.defer("destinations", () => publisher.close());
+  context.tell("Publishing …");
+  const results = await publisher.publish(names.length > 0 ? names : known, {
+    verify: flags.verify === true,
+    full: flags.full === true,
+  });
+  return {
+    document: { destinations: results },
+    text: results.map((result) => renderResult(result)).join("\n"),
+    exitCode: context.stop.exitCode() ?? publishExitCode(results),
+  };
+}
+
+/** One line per destination. */
+export function renderResult(result: PublishResult): string {
+  const { destination, status, batches, rows, tables_differing: differing, seconds, error } = result;
+  if (status !== "published") return `✗ ${destination}: ${error?.message ?? status}`;
+  const what =
+    batches === 0
+      ? "is up to date"
+      : `${counted(rows, "row")} published in ${counted(batches, "batch", "batches")}, ${seconds.toFixed(1)} s`;
+  if (differing === null) return `✓ ${destination}: ${what}`;
+  const compared =
+    differing.length === 0
+      ? "every table equals Postgres"
+      : `${count(differing.length)} differed and were published again: ${differing.join(", ")}`;
+  return `✓ ${destination}: ${what}; ${compared}`;
+}
+
+function refuseConfigured({ publish: destinations }: Config, name: string): void {
+  if (!destinations.some((destination) => destination.name === name)) return;
+  throw new FixConfigurationError("usage", `${name} is still configured.`, [
+    { path: `publish.${name}`, message: "is configured", hint: "remove it from the configuration first" },
+  ]);
+}
+
+function unknownDestination(name: string | null, path: string): FixConfigurationError {
+  const message = name === null ? "No destination is configured." : `There is no destination ${name}.`;
+  return new FixConfigurationError("unknown_destination", message, [
+    {
+      path,
+      message: name === null ? "has no entry" : `names no destination: ${name}`,
+      hint: "for example publish: { local: { type: duckdb, path: people.duckdb } }",
+    },
+  ]);
+}

@@ -1,0 +1,95 @@
+import { codeOf, JobLockedError, LimitReachedError, messageOf } from "../../errors.ts";
+import type { Publication } from "./publication.ts";
+import { publishDestination, type PublishOptions } from "./publish-destination.ts";
+
+/** Result of publishing to one destination, as `publish --json` prints it. */
+export interface PublishResult {
+  readonly destination: string;
+  readonly status: "published" | "failed" | "refused" | "locked" | "interrupted";
+  readonly batches: number;
+  readonly rows: number;
+  /** Tables that differed from Postgres and were republished; null unless they were compared. */
+  readonly tables_differing: readonly string[] | null;
+  readonly seconds: number;
+  readonly error?: { readonly code: string | null; readonly message: string };
+}
+
+/** Publishes to the configured destinations, one publication at a time. */
+export interface Publisher {
+  /** Names of the destinations, in the order of the configuration. */
+  readonly names: readonly string[];
+  /** Publishes to the named destinations, or to all; a failure of one doesn't keep the others from it. */
+  publish(names?: readonly string[], options?: PublishOptions): Promise<readonly PublishResult[]>;
+  close(): Promise<void>;
+}
+
+/** Makes a publisher; connects to nothing before the first publication. */
+export function createPublisher(publications: readonly Publication[]): Publisher {
+  const names = publications.map(({ destination }) => destination.name);
+  let last: Promise<unknown> = Promise.resolve();
+  return {
+    names,
+    publish(wanted = names, options = {}) {
+      const chosen = publications.filter(({ destination }) => wanted.includes(destination.name));
+      const results = last.then(() => publishAll(chosen, options));
+      last = results;
+      return results;
+    },
+    async close() {
+      await last;
+      await Promise.all(publications.map(({ destination }) => destination.close()));
+    },
+  };
+}
+
+async function publishAll(
+  publications: readonly Publication[],
+  options: PublishOptions,
+): Promise<readonly PublishResult[]> {
+  const results: PublishResult[] = [];
+  for (const publication of publications) results.push(await publishOne(publication, options));
+  return results;
+}
+
+async function publishOne(publication: Publication, options: PublishOptions): Promise<PublishResult> {
+  const startedAtMs = performance.now();
+  const { destination, log, signal } = publication;
+  const secondsSinceStart = () => Math.round(performance.now() - startedAtMs) / 1000;
+  try {
+    const { batches, rows, tablesDiffering } = await publishDestination(publication, options);
+    return {
+      destination: destination.name,
+      status: "published",
+      batches,
+      rows,
+      tables_differing: tablesDiffering,
+      seconds: secondsSinceStart(),
+    };
+  } catch (error) {
+    const status = signal?.aborted ? "interrupted" : statusOf(error);
+    const described = { code: codeOf(error), message: messageOf(error) };
+    log.warn({ destination: destination.name, status, code: described.code }, "publication_failed");
+    return {
+      destination: destination.name,
+      status,
+      batches: 0,
+      rows: 0,
+      tables_differing: null,
+      seconds: secondsSinceStart(),
+      error: described,
+    };
+  }
+}
+
+function statusOf(error: unknown): PublishResult["status"] {
+  if (error instanceof LimitReachedError) return "refused";
+  return error instanceof JobLockedError ? "locked" : "failed";
+}
+
+/** Exit code of `publish`: a failure outranks a lock, a lock outranks a refusal. */
+export function publishExitCode(results: readonly PublishResult[]): number {
+  const has = (status: PublishResult["status"]) => results.some((result) => result.status === status);
+  if (has("failed")) return 1;
+  if (has("locked")) return 4;
+  return has("refused") ? 3 : 0;
+}
