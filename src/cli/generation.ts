@@ -7,6 +7,8 @@ import { checkServiceHost } from "../jobs/service-host.ts";
 import { measureHttp, type CallObserver } from "../operate/measured-http.ts";
 import type { Context } from "./context.ts";
 import { openConfig } from "./open-config.ts";
+import type { Publisher } from "../jobs/publish/publisher.ts";
+import { openPublisher } from "./open-publisher.ts";
 import { openService } from "./open-service.ts";
 import { openConfiguredWarehouse } from "./open-warehouse.ts";
 import { createSampleTables } from "./sample-tables.ts";
@@ -17,6 +19,8 @@ export interface Generation {
   readonly config: Config;
   /** With a limiter of its own for each run, which knows nothing of the troubles of the last one. */
   readonly services: () => JobServices;
+  /** Destinations of this configuration. */
+  readonly publisher: Publisher;
   close(): Promise<void>;
 }
 
@@ -44,8 +48,12 @@ export async function openGeneration(context: Context, observer: CallObserver): 
       progress: context.progress,
     };
     await prepareRun(shared, jobs);
+    const publisher = openPublisher(config, db, { log: context.log, signal: context.stop.signal });
+    scope.defer("destinations", () => publisher.close());
+    publisher.startIntervals(systemClock);
     return {
       config,
+      publisher,
       services: () => ({ ...shared, limiter: createLimiter() }),
       close: () => scope.close(),
     };

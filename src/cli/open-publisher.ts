@@ -1,26 +1,21 @@
 import { join } from "node:path";
 import type { Config, DestinationConfig } from "../config/config.ts";
-import type { Publication } from "../jobs/publish/publication.ts";
-import { createPublisher, type Publisher } from "../jobs/publish/publisher.ts";
+import { createPublisher, type Publisher, type ScheduledPublication } from "../jobs/publish/publisher.ts";
 import type { Db } from "../load/db/db.ts";
 import type { Log } from "../log.ts";
 import { buildCatalog } from "../publish/catalog.ts";
 import { type DestinationTarget, openDestination } from "../publish/open.ts";
 import { views } from "../schemas/views.ts";
 
+/** A configured destination, and what it holds. */
+type OpenDestination = Pick<ScheduledPublication, "destination" | "catalog" | "everyMs">;
+
 /** Opens the configured destinations; each connects at its first use. */
-export function openPublications(
-  config: Config,
-  db: Db,
-  { log, signal }: { readonly log: Log; readonly signal?: AbortSignal },
-): readonly Publication[] {
+export function openDestinations(config: Config): readonly OpenDestination[] {
   return config.publish.map((destination) => ({
-    db,
-    log,
-    ...(signal ? { signal } : {}),
     destination: openDestination(targetOf(destination, config)),
     catalog: buildCatalog(views, destination.tables),
-    folder: join(folderOf(config), destination.name),
+    everyMs: destination.everyMs,
   }));
 }
 
@@ -30,7 +25,14 @@ export function openPublisher(
   db: Db,
   options: { readonly log: Log; readonly signal?: AbortSignal },
 ): Publisher {
-  return createPublisher(openPublications(config, db, options));
+  return createPublisher(
+    openDestinations(config).map((opened) => ({
+      ...opened,
+      ...options,
+      db,
+      folder: join(folderOf(config), opened.destination.name),
+    })),
+  );
 }
 
 function folderOf({ dataDir }: Config): string {

@@ -1,8 +1,10 @@
 import { basename, dirname } from "node:path";
 import type { Config } from "../config/config.ts";
+import type { PublishResult } from "../jobs/publish/publisher.ts";
 import type { JobReport, RunReport, Status } from "../jobs/run-report.ts";
 import { exampleQueries, identifier } from "./example-queries.ts";
 import { count, counted, duration } from "./figures.ts";
+import { renderPublication } from "./render-publication.ts";
 import { type Column, renderTable } from "./text-table.ts";
 import { programName } from "./version.ts";
 
@@ -54,13 +56,15 @@ export function renderRunSummary(
   report: RunReport,
   surroundings: {
     readonly config: Config;
+    /** Empty without destinations. */
+    readonly publications: readonly PublishResult[];
     readonly seconds: number;
     readonly warehouse: string;
     readonly howToConnect: readonly string[];
     readonly widthColumns: number | null;
   },
 ): string {
-  const { config, seconds, warehouse, howToConnect, widthColumns } = surroundings;
+  const { config, publications, seconds, warehouse, howToConnect, widthColumns } = surroundings;
   const figures = FIGURES.filter(({ isWorthShowing }) => !isWorthShowing || report.jobs.some(isWorthShowing));
   const isTrial = config.service.baseUrl === "sandbox" || config.warehouse.url === "embedded";
   const sections = [
@@ -71,6 +75,7 @@ export function renderRunSummary(
       widthColumns,
     ),
     [...report.jobs.flatMap((job) => remark(job) ?? []), ...rejectRemark(report, config)].join("\n"),
+    publications.map((result) => renderPublication(result)).join("\n"),
     ["Where to look", ...indent([warehouse, ...howToConnect])].join("\n"),
     ...(isTrial ? [queries(config), nextSteps(config)] : []),
   ];

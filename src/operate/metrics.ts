@@ -104,10 +104,30 @@ function statusGauges(gauge: MakeGauge): { readonly set: (report: StatusReport) 
     "org",
   ]);
   const quotaLimit = gauge("search_quota_records_limit", "The service's own limit per day.", ["org"]);
+  const keysWaiting = gauge("publication_keys_waiting", "Changed keys that a destination lacks.", [
+    "destination",
+  ]);
+  const lag = gauge("publication_lag_seconds", "Age of the oldest change that a destination lacks.", [
+    "destination",
+  ]);
+  const publishedAt = gauge("publication_timestamp_seconds", "Time of the last published batch.", [
+    "destination",
+  ]);
   const all = [lastSuccess, nextSlot, fresh, held, due, answered, rejects, spoolBytes, spoolCalls];
   return {
-    set({ jobs, budgets, quotas }) {
-      for (const one of [...all, budgetLimit, budgetUsed, budgetLeft, quotaLeft, quotaLimit]) one.reset();
+    set({ jobs, budgets, quotas, publications }) {
+      for (const one of [
+        ...all,
+        keysWaiting,
+        lag,
+        publishedAt,
+        budgetLimit,
+        budgetUsed,
+        budgetLeft,
+        quotaLeft,
+        quotaLimit,
+      ])
+        one.reset();
       for (const { job, coverage, ...report } of jobs.filter(({ enabled }) => enabled)) {
         const at = (instant: string | null, of: Gauge) =>
           instant === null ? undefined : of.set({ job }, Date.parse(instant) / 1000);
@@ -126,6 +146,16 @@ function statusGauges(gauge: MakeGauge): { readonly set: (report: StatusReport) 
         budgetLimit.set({ budget, period }, limit);
         budgetUsed.set({ budget, period }, used);
         budgetLeft.set({ budget, period }, left);
+      }
+      for (const {
+        destination,
+        keys_waiting: keys,
+        lag_seconds: seconds,
+        last_published_at: at,
+      } of publications) {
+        keysWaiting.set({ destination }, keys);
+        lag.set({ destination }, seconds);
+        if (at !== null) publishedAt.set({ destination }, Date.parse(at) / 1000);
       }
       for (const { org_id: org, limit, left } of quotas) {
         if (limit !== null) quotaLimit.set({ org }, limit);

@@ -27,7 +27,14 @@ async function headlineOf(...jobs: readonly Partial<JobReport>[]): Promise<strin
     file: join(folder, "config.yaml"),
     env: { PERSON_SERVICE_API_KEY: "k", WAREHOUSE_URL: "postgres://localhost/x" },
   });
-  const surroundings = { config, seconds: 1, warehouse: "here", howToConnect: [], widthColumns: null };
+  const surroundings = {
+    config,
+    publications: [],
+    seconds: 1,
+    warehouse: "here",
+    howToConnect: [],
+    widthColumns: null,
+  };
   return renderRunSummary(report, surroundings).split("\n")[0];
 }
 

@@ -5,6 +5,7 @@ import { jobTypeOf } from "../../jobs/registry.ts";
 import { sourcesOf } from "../../jobs/verify-inputs.ts";
 import { checkDataDir } from "../check-data-dir.ts";
 import { attempt, exitCodeOfFindings, type Finding, renderFindings } from "../check-finding.ts";
+import { checkDestinations } from "../check-destinations.ts";
 import { checkSpool } from "../check-spool.ts";
 import { checkService } from "../check-service.ts";
 import { checkSource, checkWarehouse } from "../check-warehouse.ts";
@@ -20,7 +21,7 @@ export const addCheck: AddCommand = (program, act) => {
   program
     .command("check")
     .description(
-      "verify configuration, key, endpoints, warehouse, rights, columns of inputs and queries, and data_dir; changes nothing",
+      "verify configuration, key, endpoints, warehouse, rights, columns of inputs and queries, destinations, and data_dir; changes nothing",
     )
     .action((_flags: object, command: Command) => act(command, check, { checks: [] }));
 };
@@ -41,6 +42,7 @@ async function check(context: Context): Promise<Outcome> {
   for (const source of sourcesOf(config, orderJobs(config))) {
     findings.push(...(await checkSource(config, source, db)));
   }
+  findings.push(...(await checkDestinations(config)));
   findings.push(...(await attempt("service", () => checkConfiguredService(context, config))));
   return outcomeOf(findings);
 }

@@ -2,15 +2,15 @@ import type { Command } from "commander";
 import type { Config } from "../../config/config.ts";
 import { FixConfigurationError } from "../../errors.ts";
 import { dropDestination } from "../../jobs/publish/drop-destination.ts";
-import { publishExitCode, type PublishResult } from "../../jobs/publish/publisher.ts";
+import { publishExitCode } from "../../jobs/publish/publisher.ts";
 import { migrate } from "../../load/db/setup.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { count, counted } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openPublisher } from "../open-publisher.ts";
 import { openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
+import { renderPublication } from "../render-publication.ts";
 
 interface PublishFlags {
   readonly verify?: boolean;
@@ -59,25 +59,9 @@ async function publish(context: Context, names: readonly string[], flags: Publis
   });
   return {
     document: { destinations: results },
-    text: results.map((result) => renderResult(result)).join("\n"),
+    text: results.map((result) => renderPublication(result)).join("\n"),
     exitCode: context.stop.exitCode() ?? publishExitCode(results),
   };
-}
-
-/** One line per destination. */
-export function renderResult(result: PublishResult): string {
-  const { destination, status, batches, rows, tables_differing: differing, seconds, error } = result;
-  if (status !== "published") return `✗ ${destination}: ${error?.message ?? status}`;
-  const what =
-    batches === 0
-      ? "is up to date"
-      : `${counted(rows, "row")} published in ${counted(batches, "batch", "batches")}, ${seconds.toFixed(1)} s`;
-  if (differing === null) return `✓ ${destination}: ${what}`;
-  const compared =
-    differing.length === 0
-      ? "every table equals Postgres"
-      : `${count(differing.length)} differed and were published again: ${differing.join(", ")}`;
-  return `✓ ${destination}: ${what}; ${compared}`;
 }
 
 function refuseConfigured({ publish: destinations }: Config, name: string): void {

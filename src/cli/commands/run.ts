@@ -10,6 +10,7 @@ import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { openConfig } from "../open-config.ts";
+import { openPublisher } from "../open-publisher.ts";
 import { openService } from "../open-service.ts";
 import { openConfiguredWarehouse, type OpenedWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
@@ -101,6 +102,11 @@ async function runIn(
   await checkServiceHost(config, db);
   if (config.service.baseUrl === "sandbox") await createSampleTables(config, jobs, db, context);
   const { http, limiter } = await openService(context, config);
+  const publisher = openPublisher(config, db, { log, signal: stop.signal });
+  context.scope.defer("destinations", () => publisher.close());
+  // Of several shards one publishes: a destination has one publisher at a time.
+  const isPublishing = shard.index === 0;
+  if (isPublishing) publisher.startIntervals(systemClock);
   const report = await runJobs(
     {
       config,
@@ -128,9 +134,11 @@ async function runIn(
   );
   const { concludeRun } = await import("../../operate/conclude.ts");
   await concludeRun({ config, db, clock: systemClock, log }, report, { isWhole: shard.index === 0 });
+  const publications = isPublishing && !stop.signal.aborted ? await publisher.publish() : [];
   return {
-    document: report,
+    document: publications.length === 0 ? report : { ...report, publications },
     text: renderRunSummary(report, {
+      publications,
       config,
       seconds: (performance.now() - startedAtMs) / 1000,
       warehouse: db.description,

@@ -78,6 +78,7 @@ async function schedule(context: Context): Promise<Outcome> {
       metrics.observeRun(report);
       overview.forget();
       await overview.conclude(services, report);
+      await present.publisher.publish();
     },
     afterFailure: overview.tellOfFailure,
     idle: (services) => overview.watch(services),

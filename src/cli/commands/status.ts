@@ -9,7 +9,7 @@ import {
 } from "../../jobs/report/status.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { ago, ahead, count, counted, megabytes, percent } from "../figures.ts";
+import { ago, ahead, count, counted, duration, megabytes, percent } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { isStillToBeMade, openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
@@ -52,6 +52,7 @@ function renderStatus(report: StatusReport, nowMs: number, widthColumns: number 
     report.budgets.length === 0 ? "" : renderBudgets(report, widthColumns),
     [...quotas(report), ...gaps(report)].join("\n"),
     report.days.length === 0 ? "" : renderDays(report, widthColumns),
+    report.publications.length === 0 ? "" : renderPublications(report, nowMs, widthColumns),
     report.tables.length === 0 ? "" : renderTables(report, nowMs, widthColumns),
   ]
     .filter((part) => part !== "")
@@ -252,6 +253,34 @@ function renderTables({ tables }: StatusReport, nowMs: number, widthColumns: num
       ago(table.last_success_at, nowMs),
       ago(table.last_changed_at, nowMs),
       table.safe_until ?? "",
+    ]),
+    widthColumns,
+  );
+}
+
+function renderPublications(
+  { publications }: StatusReport,
+  nowMs: number,
+  widthColumns: number | null,
+): string {
+  return renderTable(
+    [
+      { name: "destination" },
+      { name: "batch", isNumber: true },
+      { name: "published" },
+      { name: "keys waiting", isNumber: true },
+      { name: "lag", isNumber: true },
+      { name: "compared" },
+      { name: "differed" },
+    ],
+    publications.map((row) => [
+      row.is_configured ? row.destination : `${row.destination} (not configured: publish --drop)`,
+      count(row.batch_number),
+      ago(row.last_published_at, nowMs),
+      count(row.keys_waiting),
+      row.lag_seconds === 0 ? "" : duration(row.lag_seconds),
+      ago(row.last_verified_at, nowMs),
+      row.tables_differing?.join(", ") ?? "",
     ]),
     widthColumns,
   );

@@ -1,3 +1,4 @@
+import type { Clock } from "../../clock.ts";
 import { codeOf, JobLockedError, LimitReachedError, messageOf } from "../../errors.ts";
 import type { Publication } from "./publication.ts";
 import { publishDestination, type PublishOptions } from "./publish-destination.ts";
@@ -20,14 +21,24 @@ export interface Publisher {
   readonly names: readonly string[];
   /** Publishes to the named destinations, or to all; a failure of one doesn't keep the others from it. */
   publish(names?: readonly string[], options?: PublishOptions): Promise<readonly PublishResult[]>;
+  /** Publishes to each destination at its own interval from now on, until `close`; the publisher logs failures. */
+  startIntervals(clock: Clock): void;
   close(): Promise<void>;
 }
 
+/** A destination to publish to, and how often while jobs run. */
+export interface ScheduledPublication extends Publication {
+  /** Null for never on its own. */
+  readonly everyMs: number | null;
+}
+
 /** Makes a publisher; connects to nothing before the first publication. */
-export function createPublisher(publications: readonly Publication[]): Publisher {
+export function createPublisher(publications: readonly ScheduledPublication[]): Publisher {
   const names = publications.map(({ destination }) => destination.name);
   let last: Promise<unknown> = Promise.resolve();
-  return {
+  const intervals: Promise<void>[] = [];
+  const closed = new AbortController();
+  const publisher: Publisher = {
     names,
     publish(wanted = names, options = {}) {
       const chosen = publications.filter(({ destination }) => wanted.includes(destination.name));
@@ -35,11 +46,37 @@ export function createPublisher(publications: readonly Publication[]): Publisher
       last = results;
       return results;
     },
+    startIntervals(clock) {
+      for (const { destination, everyMs } of publications) {
+        if (everyMs !== null)
+          intervals.push(repeat(publisher, destination.name, everyMs, clock, closed.signal));
+      }
+    },
     async close() {
+      closed.abort();
+      await Promise.all(intervals);
       await last;
       await Promise.all(publications.map(({ destination }) => destination.close()));
     },
   };
+  return publisher;
+}
+
+async function repeat(
+  publisher: Publisher,
+  name: string,
+  everyMs: number,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  for (;;) {
+    try {
+      await clock.sleep(everyMs, signal);
+    } catch {
+      return;
+    }
+    await publisher.publish([name]);
+  }
 }
 
 async function publishAll(

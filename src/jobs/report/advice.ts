@@ -226,7 +226,8 @@ export const adviceByCode = {
     next: "See `person-etl rejects list`; the call's id finds it in `api_call`.",
   },
   publication_refused: {
-    means: "The destination doesn't stand at the batch that was last published: it or the warehouse was restored, or shared.",
+    means:
+      "The destination doesn't stand at the batch that was last published: it or the warehouse was restored, or shared.",
     next: "Find out which; then `person-etl publish NAME --full`, which publishes everything again.",
   },
   destination_refused: {

@@ -2,6 +2,7 @@ import { readServiceHost } from "../../load/db/identity.ts";
 import { isMigrated } from "../../load/db/setup.ts";
 import { readPushedMembers, readSegments } from "../../load/feeds/stored-segments.ts";
 import { readGaps, readQuotas } from "../../load/feeds/usage.ts";
+import { type PublicationStatus, readPublicationStatus } from "../../load/publication/publication-status.ts";
 import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
 import { readLedgerDays } from "../../load/ledger/ledger-days.ts";
 import { jobStatus, tableFreshness } from "../../load/runs/runs.ts";
@@ -42,6 +43,12 @@ export interface HolderReport {
   readonly expires_at: string;
   /** No sign of life for too long: the next run takes the job over. */
   readonly is_expired: boolean;
+}
+
+/** A destination in the document of `status --json`. */
+export interface PublicationReport extends PublicationStatus {
+  /** False for one that was removed from the configuration and not dropped: its changes are still kept. */
+  readonly is_configured: boolean;
 }
 
 /** One job in the document of `status --json`. */
@@ -152,6 +159,8 @@ export interface StatusReport {
   readonly days: readonly LedgerDayReport[];
   /** Empty before the first run. */
   readonly tables: readonly TableFreshnessReport[];
+  /** Copies in other engines, those included that are no longer configured. */
+  readonly publications: readonly PublicationReport[];
   /** Received answers in this data_dir that no run of this configuration loads, or that are damaged. */
   readonly answers_left_behind: readonly {
     readonly folder: string;
@@ -175,6 +184,7 @@ export async function readStatus({
   const waiting = await reportWaiting(config, db);
   const schedules = schedulesByJob(config);
   const nowMs = clock.now();
+  const configured = config.publish.map(({ name }) => name);
   const [segments, pushed, ...checkpoints] = await Promise.all([
     readSegments(db),
     readPushedMembers(db),
@@ -220,6 +230,9 @@ export async function readStatus({
     budgets,
     days: days.map(dayReport),
     tables: isMade ? (await tableFreshness(db)).map(freshnessReport) : [],
+    publications: isMade
+      ? (await readPublicationStatus(db)).map((row) => publicationReport(row, configured))
+      : [],
     answers_left_behind: waiting.remarks.map(({ path, message, hint = "" }) => ({
       folder: path,
       message,
@@ -250,6 +263,7 @@ export function statusBeforeFirstRun(config: JobServices["config"], nowMs: numbe
     budgets: budgetOutlooks(config, budgetReports(config, []), [], nowMs),
     days: [],
     tables: [],
+    publications: [],
     answers_left_behind: [],
   };
 }
@@ -349,4 +363,8 @@ function freshnessReport(table: TableFreshness): TableFreshnessReport {
     last_changed_at: table.lastChangedAt,
     safe_until: table.safeUntil,
   };
+}
+
+function publicationReport(status: PublicationStatus, configured: readonly string[]): PublicationReport {
+  return { ...status, is_configured: configured.includes(status.destination) };
 }

@@ -1,0 +1,18 @@
+import type { PublishResult } from "../jobs/publish/publisher.ts";
+import { count, counted } from "./figures.ts";
+
+/** One line per destination. */
+export function renderPublication(result: PublishResult): string {
+  const { destination, status, batches, rows, tables_differing: differing, seconds, error } = result;
+  if (status !== "published") return `✗ ${destination}: ${error?.message ?? status}`;
+  const what =
+    batches === 0
+      ? "is up to date"
+      : `${counted(rows, "row")} published in ${counted(batches, "batch", "batches")}, ${seconds.toFixed(1)} s`;
+  if (differing === null) return `✓ ${destination}: ${what}`;
+  const compared =
+    differing.length === 0
+      ? "every table equals Postgres"
+      : `${count(differing.length)} differed and were published again: ${differing.join(", ")}`;
+  return `✓ ${destination}: ${what}; ${compared}`;
+}

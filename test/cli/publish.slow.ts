@@ -1,0 +1,131 @@
+import { stat } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { publishableNames } from "../../src/publish/catalog.ts";
+import { rowsOfFile } from "../publish/duckdb-place.ts";
+import { rowsQuery } from "../publish/postgres-rows.ts";
+import { runCli, runJson } from "./support/cli.ts";
+import { configText, makeSetting, runQuery, type Setting } from "./support/setting.ts";
+
+const PUBLISH = "publish:\n  local: { type: duckdb, path: copies/people.duckdb }\n";
+
+async function makePublished(): Promise<Setting & { readonly path: string }> {
+  const setting = await makeSetting({ rows: 120 });
+  await writeFile(join(setting.cwd, "config.yaml"), `${configText({ rows: 120 })}${PUBLISH}`);
+  await mkdir(join(setting.cwd, "copies"));
+  return { ...setting, path: join(setting.cwd, "copies/people.duckdb") };
+}
+
+const sortRows = (rows: readonly unknown[]) =>
+  rows.map((row) => JSON.stringify(row)).toSorted((a, b) => (a < b ? -1 : 1));
+
+/** Every published table equals Postgres, value by value. */
+async function expectEqual({ url, path }: { readonly url: string; readonly path: string }): Promise<number> {
+  let count = 0;
+  for (const table of publishableNames) {
+    const here = await runQuery(url, rowsQuery(table));
+    const there = await rowsOfFile(path, table);
+    expect([table, sortRows(there)]).toEqual([
+      table,
+      sortRows(here.map(({ row }) => JSON.parse(String(row)))),
+    ]);
+    count += there.length;
+  }
+  return count;
+}
+
+test("a run publishes what it has changed, value by value, and reports it", async () => {
+  const setting = await makePublished();
+  const checked = await runJson(["check"], setting);
+  expect(checked.document["checks"]).toContainEqual(
+    expect.objectContaining({ subject: "publish.local", status: "ok" }),
+  );
+  const first = await runJson(["run"], setting);
+  expect([first.code, first.document["publications"]]).toMatchObject([
+    0,
+    [{ destination: "local", status: "published" }],
+  ]);
+  expect(await expectEqual(setting)).toBeGreaterThan(1000);
+  expect((await stat(setting.path)).mode & 0o777).toBe(0o600);
+
+  const second = await runCli(["run"], setting);
+  expect(second.stdout).toContain("✓ local: ");
+  await setting.query(
+    "UPDATE person_data.person_email SET email_address = 'x', _synced_at = now() WHERE position = 0",
+  );
+  const verified = await runJson(["publish", "--verify"], setting);
+  expect([verified.code, verified.document["destinations"]]).toMatchObject([
+    0,
+    [{ tables_differing: ["person_email"] }],
+  ]);
+  await expectEqual(setting);
+  const status = await runJson(["status"], setting);
+  expect(status.document["publications"]).toMatchObject([
+    { destination: "local", keys_waiting: 0, is_configured: true },
+  ]);
+  expect((await runCli(["status"], setting)).stdout).toContain("keys waiting");
+});
+
+test("a publication killed at any step is repeated by the next one", async () => {
+  const setting = await makePublished();
+  await runJson(["run"], setting);
+  for (const step of ["claimed", "staged", "committed", "confirmed"]) {
+    await setting.query(
+      `UPDATE person_data.person SET full_name = '${step}', _synced_at = now(); DELETE FROM person_data.resolution WHERE source_key IN (SELECT source_key FROM person_data.resolution ORDER BY 1 LIMIT 5)`,
+    );
+    const env = { ...setting.env, PERSON_ETL_CRASH_AT: `publication_${step}` };
+    const killed = await runCli(["publish"], { ...setting, env });
+    expect([step, killed.code]).toEqual([step, null]);
+    const { code, document } = await runJson(["publish", "--verify"], setting);
+    expect([step, code, document["destinations"]]).toMatchObject([step, 0, [{ tables_differing: [] }]]);
+    await expectEqual(setting);
+  }
+});
+
+test("a destination that is down fails no run, is reported, and catches up", async () => {
+  const setting = await makePublished();
+  await writeFile(
+    join(setting.cwd, "config.yaml"),
+    `${configText({ rows: 120 })}${PUBLISH.replace("copies", "gone")}`,
+  );
+  const run = await runJson(["run"], setting);
+  expect([run.code, run.document["publications"]]).toMatchObject([
+    0,
+    [{ status: "failed", error: { code: "destination_refused" } }],
+  ]);
+  const refused = await runJson(["publish"], setting);
+  expect([refused.code, refused.document["destinations"]]).toMatchObject([1, [{ status: "failed" }]]);
+  expect((await runJson(["check"], setting)).document["checks"]).toContainEqual(
+    expect.objectContaining({ subject: "publish.local", status: "wrong" }),
+  );
+  await mkdir(join(setting.cwd, "gone"));
+  expect((await runJson(["publish"], setting)).code).toBe(0);
+  await expectEqual({ ...setting, path: join(setting.cwd, "gone/people.duckdb") });
+});
+
+test("publish refuses what it doesn't know, exits 3 until --full, and forgets by --drop", async () => {
+  const setting = await makePublished();
+  await runJson(["run"], setting);
+  const unknown = await runJson(["publish", "elsewhere"], setting);
+  expect([unknown.code, unknown.document.error?.code]).toEqual([2, "unknown_destination"]);
+  const kept = await runJson(["publish", "--drop", "local"], setting);
+  expect([kept.code, kept.document.error?.code]).toEqual([2, "usage"]);
+
+  await setting.query(
+    "UPDATE person_data_state.destination SET claimed_id = gen_random_uuid(), confirmed_id = gen_random_uuid()",
+  );
+  const refused = await runJson(["publish"], setting);
+  expect([refused.code, refused.document["destinations"]]).toMatchObject([
+    3,
+    [{ error: { code: "publication_refused" } }],
+  ]);
+  expect((await runJson(["run"], setting)).code).toBe(0);
+  expect((await runJson(["publish", "--full"], setting)).code).toBe(0);
+  await expectEqual(setting);
+
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ rows: 120 }));
+  const dropped = await runJson(["publish", "--drop", "local"], setting);
+  expect([dropped.code, dropped.document]).toEqual([0, { dropped: "local" }]);
+  expect(await setting.query("SELECT tgname FROM pg_trigger WHERE tgname LIKE 'publish%'")).toEqual([]);
+});
