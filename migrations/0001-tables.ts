@@ -24,7 +24,7 @@ export function createTables(names: SchemaNames): readonly string[] {
     `CREATE INDEX api_call_by_time ON ${at("api_call")} (reserved_at)`,
     `CREATE INDEX schedule_slot_by_time ON ${at("schedule_slot")} (job, due_at)`,
     `CREATE INDEX erasure_subject_by_hash ON ${at("erasure_subject")} (subject_hash)`,
-    `INSERT INTO ${at("erasure_epoch")} (name, epoch, _synced_at, _run_id) VALUES ('erasure', 0, now(), '')`,
+    `INSERT INTO ${at("erasure_key")} (name, epoch, _synced_at, _run_id) VALUES ('erasure', 0, now(), '')`,
     ...createPublication(quoteIdentifier(names.state), quoteIdentifier(names.ops)),
   ];
 }

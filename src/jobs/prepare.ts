@@ -3,10 +3,9 @@ import { migrate } from "../load/db/setup.ts";
 import { dropTombstones } from "../load/erasure/erase-people.ts";
 import { checkErasureKey } from "../load/erasure/keep-out-sql.ts";
 import type { JobConfig } from "../config/config.ts";
-import { finishErasures } from "./erase/erase.ts";
+import { type EraseServices, finishErasures } from "./erase/erase.ts";
 import { throwProblems } from "./read-source.ts";
 import { inspectInputs, verifyAfterMigrating } from "./verify-inputs.ts";
-import type { JobServices } from "./services.ts";
 import { reportWaiting } from "./lookup/waiting-answers.ts";
 import { checkServiceHost, serviceHostOf } from "./service-host.ts";
 
@@ -14,10 +13,7 @@ import { checkServiceHost, serviceHostOf } from "./service-host.ts";
  * Everything before the first call: verifies inputs and service, then creates or upgrades the tables. Only queries over
  * our own tables, which may not be there yet, are verified after that.
  */
-export async function prepareRun(
-  services: Pick<JobServices, "config" | "db" | "log">,
-  jobs: readonly JobConfig[],
-): Promise<void> {
+export async function prepareRun(services: EraseServices, jobs: readonly JobConfig[]): Promise<void> {
   const { config, db, log } = services;
   const { problems, afterMigrating } = await inspectInputs(config, db, jobs);
   throwProblems(problems);

@@ -1,30 +1,17 @@
 import { column, type Table, table } from "./table.ts";
 
-/** Who was erased lately, so that copies of our tables can be cleaned as well. */
+/** Lists who was erased lately, so that copies of the tables can delete them too. */
 export const tombstone: Table = table("tombstone", {
   schema: "data",
-  doc: "Who was erased lately: what copies of these tables have to remove too. Kept for `erasure_notice`.",
+  doc: "Who was erased lately: rows that copies of these tables have to delete too. Kept for `erasure_notice`.",
   key: ["tombstone_id"],
   people: "kept",
   columns: [
     column("tombstone_id", "uuid", "none", "Id of the tombstone."),
-    column("service_pid", "text", "direct", "PID that was erased; null where the row names something else."),
+    column("service_pid", "text", "direct", "Erased PID; null if the row names an input row."),
     column("source", "text", "none", "Input of the erased row."),
     column("source_key", "text", "direct", "Key of the erased row."),
-    column("erased_at", "timestamptz", "none", "From when on the person is kept out.", true),
-    column(
-      "email_address",
-      "text",
-      "direct",
-      "E-mail address whose rows are being removed; such a tombstone goes when that is done.",
-    ),
-    column("erasure_id", "uuid", "none", "The erasure (`erasure_subject`).", true),
-    column(
-      "removed_at",
-      "timestamptz",
-      "none",
-      "When the last of the person's rows was removed; null while that is under way.",
-    ),
+    column("erased_at", "timestamptz", "none", "When the erasure was requested.", true),
   ],
 });
 
@@ -38,33 +25,42 @@ export const missingInputRow: Table = table("missing_input_row", {
     column("source", "text", "none", "Input of the configuration."),
     column("source_key", "text", "direct", "The input row's key as canonical text."),
     column("missing_since", "timestamptz", "none", "When a run first missed the row.", true),
+    column("missed_runs", "position", "none", "Number of different runs that missed the row.", true),
+    column("last_run_id", "text", "none", "The last run that missed it.", true),
   ],
 });
 
-/** Whom later runs keep out. */
+/** Lists people whom later runs keep out. */
 export const erasureSubject: Table = table("erasure_subject", {
   schema: "ops",
-  doc: "Whom later runs neither send nor store: keyed hashes, which tell nothing without the key.",
+  doc: "People whom later runs neither send nor store, as keyed hashes.",
   key: ["erasure_id", "kind", "subject_hash"],
   columns: [
-    column("erasure_id", "uuid", "none", "The erasure; all that one person is known by has the same."),
+    column("erasure_id", "uuid", "none", "The erasure; everything one person is known by shares it."),
     column("kind", "text", "none", "`pid`, `email` or `source_key`."),
     column("subject_hash", "bytes", "none", "HMAC-SHA256 of kind and value."),
+    column("key_id", "text", "none", "Id of the key the hash was made with.", true),
     column(
       "requested_at",
       "timestamptz",
       "none",
-      "When it was erased, or found to belong to the erased.",
+      "When the erasure was requested, or the subject found.",
       true,
     ),
-    column("rows_removed", "integer", "none", "Rows that the whole erasure removed from all tables.", true),
+    column(
+      "completed_at",
+      "timestamptz",
+      "none",
+      "When every table and destination was free of the person; null while pending.",
+    ),
+    column("rows_removed", "integer", "none", "Rows the whole erasure removed from all tables.", true),
   ],
 });
 
-/** The number of erasures, by which a load sees that one came between. */
-export const erasureEpoch: Table = table("erasure_epoch", {
+/** Holds the key of erasure hashes. */
+export const erasureKey: Table = table("erasure_key", {
   schema: "state",
-  doc: "One row: how many erasures there were, and the key of their hashes where the configuration has none.",
+  doc: "One row: the key of erasure hashes, and the number of erasures so far.",
   key: ["name"],
   people: "nobody",
   columns: [
@@ -73,15 +69,38 @@ export const erasureEpoch: Table = table("erasure_epoch", {
       "epoch",
       "integer",
       "none",
-      "Raised with every erasure; a load that saw an older one begins anew.",
+      "Number of erasures; a reservation that sees a new one checks its records.",
       true,
     ),
-    column("key_id", "text", "none", "Recognizes the key of the hashes; null before the first erasure."),
+    column("key_id", "text", "none", "Id of the key; null before the first erasure."),
+    column("made_key", "text", "none", "The key itself, hex, if it was made here; null if it is configured."),
+  ],
+});
+
+/** Lists erasures that aren't done. */
+export const erasureRequest: Table = table("erasure_request", {
+  schema: "state",
+  doc: "Erasures that aren't done: who is to be removed, and which runs have to end first.",
+  key: ["request_id"],
+  people: "kept",
+  columns: [
+    column("request_id", "uuid", "none", "Id of the request."),
     column(
-      "made_key",
-      "text",
+      "erasure_id",
+      "uuid",
       "none",
-      "The key itself, hex, where it was made here; null where the configuration has it.",
+      "The erasure (`erasure_subject`); loads may add requests to one.",
+      true,
     ),
+    column("people", "json", "direct", "PIDs, addresses and input rows to remove.", true),
+    column("waits_for", "json", "none", "Job locks that were held when the request was made.", true),
+    column(
+      "is_final",
+      "boolean",
+      "none",
+      "True once the rows were removed after all those runs had ended.",
+      true,
+    ),
+    column("requested_at", "timestamptz", "none", "When it was made.", true),
   ],
 });

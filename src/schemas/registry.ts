@@ -2,7 +2,7 @@ import { matchHistory } from "./answer.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { deathSignal, segmentDeathSignal } from "./death-signals.ts";
 import { enrichEndpoint, enrichment } from "./enrich.ts";
-import { erasureEpoch, erasureSubject, missingInputRow, tombstone } from "./erasure.ts";
+import { erasureKey, erasureRequest, erasureSubject, missingInputRow, tombstone } from "./erasure.ts";
 import * as ops from "./ops.ts";
 import { person, personChildren, personPidAlias } from "./person.ts";
 import { reject } from "./reject.ts";
@@ -79,7 +79,8 @@ export const tables: readonly Table[] = [
   scheduleSlot,
   alertState,
   erasureSubject,
-  erasureEpoch,
+  erasureKey,
+  erasureRequest,
 ];
 
 const tablesByName: ReadonlyMap<string, Table> = new Map(tables.map((table) => [table.name, table]));

@@ -1,3 +1,4 @@
+import { completeErasure, readOpenErasures, requestErasure } from "../../src/load/erasure/requests.ts";
 import type { Db } from "../../src/load/db/db.ts";
 import { openWarehouse as open, type WarehouseTarget } from "../../src/load/open.ts";
 import { commitLookup } from "../../src/load/answers/commit-lookup.ts";
@@ -11,13 +12,11 @@ import {
 import { createSampleTable } from "../../src/load/db/sample-table.ts";
 import { checkDatabase, isMigrated, migrate, printDdl } from "../../src/load/db/setup.ts";
 import { planLookup, selectLookup } from "../../src/load/due/lookup-selection.ts";
-import { noteMissingRows, readMissingRows } from "../../src/load/due/missing-rows.ts";
+import { noteMissingRows, readGoneRows } from "../../src/load/due/missing-rows.ts";
 import {
   countPeople,
   dropTombstones,
   membershipsOf,
-  noteErasure,
-  readOpenErasures,
   removeErased,
 } from "../../src/load/erasure/erase-people.ts";
 import { findPeople } from "../../src/load/erasure/find-people.ts";
@@ -70,6 +69,9 @@ import { commitLoose } from "./keyed-records.ts";
 import type { RunRef } from "../../src/load/ledger/books.ts";
 
 const functions = {
+  readGoneRows,
+  completeErasure,
+  requestErasure,
   acquireLock,
   addMembers,
   beginRun,
@@ -104,7 +106,6 @@ const functions = {
   migrate,
   newestSlots,
   noteCalls,
-  noteErasure,
   noteListedPids,
   noteMissingRows,
   openErasures: readOpenErasures,
@@ -114,7 +115,6 @@ const functions = {
   readCheckpoints,
   readGaps,
   readIdentity,
-  readMissingRows,
   readOrganization,
   readQuotas,
   readSegments,

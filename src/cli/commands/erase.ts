@@ -1,23 +1,24 @@
-import { migrate } from "../../load/db/setup.ts";
-import { dropTombstones } from "../../load/erasure/erase-people.ts";
-import { checkErasureKey } from "../../load/erasure/keep-out-sql.ts";
 import type { Command } from "commander";
+import { text } from "node:stream/consumers";
 import { systemClock } from "../../clock.ts";
 import { LimitReachedError } from "../../errors.ts";
-import type { SpoolClearing } from "../../jobs/erase/clear-spool.ts";
 import {
-  carryOutErasure,
+  erasePeople,
   type ErasurePlan,
-  type ErasureResult,
   type EraseServices,
   finishErasures,
   planErasure,
+  settleErasure,
   sumOf,
   verifySearch,
+  type WaitingFor,
 } from "../../jobs/erase/erase.ts";
 import { leaveSegments, type LeftSegments } from "../../jobs/erase/leave-segments.ts";
 import { checkServiceHost } from "../../jobs/service-host.ts";
-import type { KnownBy } from "../../load/lookup.ts";
+import { migrate } from "../../load/db/setup.ts";
+import { dropTombstones } from "../../load/erasure/erase-people.ts";
+import { checkErasureKey } from "../../load/erasure/keep-out-sql.ts";
+import type { KnownBy, RowsByTable } from "../../load/erasure/people.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -35,6 +36,7 @@ interface EraseFlags {
   readonly email: readonly string[];
   readonly sourceKey: readonly string[];
   readonly dryRun?: boolean;
+  readonly evenIfUnknown?: boolean;
   readonly removeFromSegments?: boolean;
   readonly yes?: boolean;
 }
@@ -42,53 +44,56 @@ interface EraseFlags {
 const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
 const none: readonly string[] = [];
 
-/** `erase`: removes people from every table and file, and keeps them out. */
+/** `erase`: removes people from every table, file and destination, and keeps them out. */
 export const addErase: AddCommand = (program, act) => {
   program
     .command("erase")
-    .description("remove people from every table and file, and keep them out of all later runs")
-    .option("--pid <pid>", "the person of this PID (may be repeated)", collect, none)
-    .option("--email <address>", "whoever has this address (may be repeated)", collect, none)
-    .option("--source-key <source/key>", "whoever this input row is about (may be repeated)", collect, none)
-    .option("--dry-run", "tell what would be removed, and remove nothing")
+    .description("remove people from every table, file and destination, and keep them out of all later runs")
+    .option("--pid <pid>", "the person with this PID (repeatable; - reads standard input)", collect, none)
+    .option(
+      "--email <address>",
+      "everyone with this address (repeatable; - reads standard input)",
+      collect,
+      none,
+    )
+    .option(
+      "--source-key <source/key>",
+      "the person in this input row (repeatable; - reads standard input)",
+      collect,
+      none,
+    )
+    .option("--dry-run", "show what would be removed; remove nothing")
+    .option("--even-if-unknown", "exit with 0 even if nobody is found")
     .option("--remove-from-segments", "remove them from the service's segments too")
-    .option("--yes", "answer the question with yes")
+    .option("--yes", "skip the confirmation")
     .action((flags: EraseFlags, command: Command) =>
       act(command, (context) => erase(context, flags), { status: "failed" }),
     );
 };
 
 async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
-  const named = namedBy(flags);
   const config = await openConfig(context);
+  const named = await namedBy(flags, config.inputs);
   const { db } = await openConfiguredWarehouse(context, config);
   await checkServiceHost(config, db);
   await verifySearch({ config, db });
   await migrate(db);
   await checkErasureKey(db);
   const { log, progress, stop } = context;
-  const services: EraseServices = {
-    config,
-    db,
-    clock: systemClock,
-    log,
-    signal: stop.signal,
-    progress,
-  };
+  const services: EraseServices = { config, db, clock: systemClock, log, signal: stop.signal, progress };
   if (flags.dryRun !== true) await finishErasures(services);
   const plan = await planErasure(services, named);
-  for (const { source } of named.rows) {
-    if (config.inputs[source] || sumOf(plan.rows) > 0) continue;
-    throw new UsageError(
-      `--source-key names no input of the configuration (${Object.keys(config.inputs).join(", ")}), and no row of any table.`,
-    );
-  }
-  if (flags.dryRun === true) return outcomeOf(plan, null);
-  await agree(context, flags, plan);
+  if (flags.dryRun === true) return planned(plan);
+  await confirm(context, flags, plan);
   const leave = flags.removeFromSegments === true ? await openLeave(context, services, plan) : null;
-  const result = await carryOutErasure(services, plan.found, leave);
+  // Before the rows go, since they name the segments; and after the request, in case a push added somebody again.
+  const leftBefore = leave && (await leave());
+  const { erasureId, rows } = await erasePeople(services, plan.found);
+  const leftAfter = leave && (await leave());
+  const waiting = await settleErasure(services, erasureId);
   await dropTombstones(db, config.privacy.erasureNoticeMs);
-  return outcomeOf(plan, result);
+  const left = leftBefore && leftAfter && addLeft(leftBefore, leftAfter);
+  return outcomeOf(plan, { erasureId, rows, waiting, left }, flags.evenIfUnknown === true);
 }
 
 async function openLeave(
@@ -100,87 +105,130 @@ async function openLeave(
   return () => leaveSegments({ ...services, http, limiter, random: Math.random }, found.people.pids);
 }
 
-function namedBy({ pid, email, sourceKey }: EraseFlags): KnownBy {
-  if (pid.length + email.length + sourceKey.length === 0) {
-    throw new UsageError("Name whom to erase: --pid, --email or --source-key. See person-etl erase --help.");
-  }
-  for (const value of [...pid, ...email]) {
-    if (value.trim() === "") throw new UsageError("--pid and --email need a value.");
-  }
-  return { pids: pid, emails: email, rows: sourceKey.map(parseSourceKey) };
+function addLeft(first: LeftSegments, second: LeftSegments): LeftSegments {
+  return { segments: Math.max(first.segments, second.segments), removed: first.removed + second.removed };
 }
 
-async function agree({ ask }: Context, { yes }: EraseFlags, { found, rows }: ErasurePlan): Promise<void> {
+/** Reads the flags; a value of `-` stands for the lines of standard input. */
+async function namedBy(
+  { pid, email, sourceKey }: EraseFlags,
+  inputs: Readonly<Record<string, { readonly key: readonly string[] }>>,
+): Promise<KnownBy> {
+  const lists = [pid, email, sourceKey];
+  if (lists.every((values) => values.length === 0)) {
+    throw new UsageError("Name the person: --pid, --email or --source-key. See person-etl erase --help.");
+  }
+  if (lists.filter((values) => values.includes("-")).length > 1) {
+    throw new UsageError("Only one of --pid, --email and --source-key can read standard input.");
+  }
+  const [pids = [], emails = [], keys = []] = await Promise.all(lists.map(withStandardInput));
+  if ([...pids, ...emails].some((value) => value.trim() === "")) {
+    throw new UsageError("--pid and --email need a value.");
+  }
+  return { pids, emails, rows: keys.map((key) => parseSourceKey(key, inputs)) };
+}
+
+async function withStandardInput(values: readonly string[]): Promise<readonly string[]> {
+  if (!values.includes("-")) return values;
+  const lines = (await text(process.stdin)).split(/\r?\n/).filter((line) => line !== "");
+  if (lines.length === 0) throw new UsageError("Standard input is empty.");
+  return [...values.filter((value) => value !== "-"), ...lines];
+}
+
+async function confirm({ ask }: Context, { yes }: EraseFlags, { found, rows }: ErasurePlan): Promise<void> {
   if (yes === true) return;
   const what = `This removes ${peopleText(found.people)}, ${counted(sumOf(rows), "row")}, for good and keeps them out of all later runs`;
   if (!ask) {
     throw new LimitReachedError(
       "confirmation",
-      `${what}. Nothing was removed; run again with --yes to agree.`,
+      `${what}. Nothing was removed; run again with --yes to confirm.`,
     );
   }
-  if (isYes(await ask(`${what}. Go on? [y/N] `))) return;
-  throw new LimitReachedError("confirmation", `${what}. Nothing was removed, as you said no.`);
+  if (isYes(await ask(`${what}. Continue? [y/N] `))) return;
+  throw new LimitReachedError("confirmation", `${what}. Nothing was removed: not confirmed.`);
 }
 
 function peopleText({ pids, emails, rows }: KnownBy): string {
   return (
-    `whoever is known by ${counted(pids.length, "PID")}, ${counted(emails.length, "address", "addresses")} and ` +
+    `everyone known by ${counted(pids.length, "PID")}, ${counted(emails.length, "address", "addresses")} and ` +
     counted(rows.length, "input row")
   );
 }
 
-function outcomeOf({ found: { people }, rows }: ErasurePlan, result: ErasureResult | null): Outcome {
-  const left = result?.left ?? null;
-  const removed = result?.rows ?? rows;
-  const spool = result?.spool;
-  const document = {
-    status: result === null ? "planned" : "succeeded",
-    erasure_id: result?.erasureId ?? null,
+interface Erased {
+  readonly erasureId: string;
+  readonly rows: RowsByTable;
+  readonly waiting: readonly WaitingFor[];
+  readonly left: LeftSegments | null;
+}
+
+function countsOf({ found: { people } }: ErasurePlan, rows: RowsByTable) {
+  return {
     pids: people.pids.length,
     email_addresses: people.emails.length,
     input_rows: people.rows.length,
-    rows: removed,
-    rows_removed: sumOf(removed),
-    ...(left ? { segments_left: left.segments, memberships_removed: left.removed } : {}),
-    ...(spool
-      ? {
-          loaded_calls: spool.loadedCalls,
-          removed_files: spool.removedFiles,
-          waiting_answers: spool.waiting,
-        }
-      : {}),
+    rows,
+    rows_removed: sumOf(rows),
   };
-  return { document, text: render(document, people, { waiting: spool?.waiting ?? [], left }), exitCode: 0 };
 }
 
-function render(
-  document: { readonly erasure_id: string | null; readonly rows: Readonly<Record<string, number>> },
-  people: KnownBy,
-  { waiting, left }: { readonly waiting: SpoolClearing["waiting"]; readonly left: LeftSegments | null },
-): string {
-  const isPlan = document.erasure_id === null;
-  const who = peopleText(people);
-  const rows = Object.entries(document.rows);
-  return [
-    isPlan
-      ? `This would erase ${who}. Nothing was removed.`
-      : `✓ Erased ${who}; no later run sends or stores them (erasure ${document.erasure_id ?? ""}).`,
-    rows.length === 0
-      ? "No table has a row of them."
-      : renderTable(
-          [{ name: "table" }, { name: isPlan ? "rows to remove" : "rows removed", isNumber: true }],
-          rows.map(([table, number]) => [table, count(number)]),
-          null,
-        ),
+function planned(plan: ErasurePlan): Outcome {
+  const text = [
+    `This would erase ${peopleText(plan.found.people)}. Nothing was removed.`,
+    tableOf(plan.rows, "rows to remove"),
+  ];
+  return {
+    document: { status: "planned", erasure_id: null, ...countsOf(plan, plan.rows), rows_removed: 0 },
+    text: text.join("\n\n"),
+    exitCode: 0,
+  };
+}
+
+function outcomeOf(
+  plan: ErasurePlan,
+  { erasureId, rows, waiting, left }: Erased,
+  evenIfUnknown: boolean,
+): Outcome {
+  const status = !plan.isKnown ? "unknown" : waiting.length > 0 ? "pending" : "done";
+  const who = peopleText(plan.found.people);
+  const headline = {
+    unknown: `Nobody found. Noted for the future: no later run sends or stores ${who} (erasure ${erasureId}).`,
+    pending: `Erased ${who} here, but the erasure is still pending (erasure ${erasureId}). The next run, or erase, finishes it.`,
+    done: `✓ Erased ${who}; no later run sends or stores them (erasure ${erasureId}).`,
+  }[status];
+  const text = [
+    headline,
+    ...(plan.isKnown ? [tableOf(rows, "rows removed")] : []),
     ...(left
       ? [
-          `The service has removed ${counted(left.removed, "membership")} of ${counted(left.segments, "segment")}.`,
+          `The service removed ${counted(left.removed, "membership")} from ${counted(left.segments, "segment")}.`,
         ]
       : []),
-    ...waiting.map(
-      ({ job, calls }) =>
-        `! ${job} is running and keeps ${counted(calls, "received answer")} on disk; it loads them without the erased.`,
-    ),
-  ].join("\n\n");
+    ...waiting.map((one) => `! Waiting for ${waitingText(one)}.`),
+  ];
+  const document = {
+    status,
+    erasure_id: erasureId,
+    ...countsOf(plan, rows),
+    waiting_for: waiting,
+    ...(left ? { segments_left: left.segments, memberships_removed: left.removed } : {}),
+  };
+  const exitCode = status === "unknown" ? (evenIfUnknown ? 0 : 1) : status === "pending" ? 3 : 0;
+  return { document, text: text.join("\n\n"), exitCode };
+}
+
+function waitingText({ kind, name }: WaitingFor): string {
+  if (kind === "run") return `the run of ${name} to end`;
+  if (kind === "destination") return `destination ${name} to be published`;
+  return `a run of ${name} to load the answers it received`;
+}
+
+function tableOf(rows: RowsByTable, heading: string): string {
+  const entries = Object.entries(rows);
+  if (entries.length === 0) return "No table has a row of them.";
+  return renderTable(
+    [{ name: "table" }, { name: heading, isNumber: true }],
+    entries.map(([table, number]) => [table, count(number)]),
+    null,
+  );
 }

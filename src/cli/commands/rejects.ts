@@ -1,3 +1,4 @@
+import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
 import { isMigrated } from "../../load/db/setup.ts";
 import { countRejects, dropRejects, retryRejects } from "../../load/runs/rejects.ts";
@@ -93,21 +94,21 @@ function addChange(rejects: Command, act: Act, wanted: Change): void {
     );
 }
 
-function filterOf({ job, code, sourceKey }: FilterFlags): RejectFilter {
-  return { jobs: job, codes: code, rows: sourceKey.map(parseSourceKey) };
+function filterOf({ job, code, sourceKey }: FilterFlags, { inputs }: Config): RejectFilter {
+  return { jobs: job, codes: code, rows: sourceKey.map((key) => parseSourceKey(key, inputs)) };
 }
 
-/** The warehouse; null where no run has made it yet. */
-async function openRejects(context: Context): Promise<Db | null> {
-  const config = await openConfig(context);
+/** Opens the database; null before the first run. */
+async function openRejects(context: Context, config: Config): Promise<Db | null> {
   if (await isStillToBeMade(config)) return null;
   const { db } = await openConfiguredWarehouse(context, config);
   return (await isMigrated(db)) ? db : null;
 }
 
 async function list(context: Context, flags: ListFlags): Promise<Outcome> {
-  const filter = filterOf(flags);
-  const db = await openRejects(context);
+  const config = await openConfig(context);
+  const filter = filterOf(flags, config);
+  const db = await openRejects(context, config);
   const report = await readRejects(db, filter, { all: flags.all === true, limit: flags.limit });
   return { document: report, text: renderList(report, context.widthColumns), exitCode: 0 };
 }
@@ -149,8 +150,9 @@ function renderList({ rejects, groups, records }: RejectReport, widthColumns: nu
 }
 
 async function change(context: Context, flags: ChangeFlags, wanted: Change): Promise<Outcome> {
-  const filter = filterOf(flags);
-  const db = await openRejects(context);
+  const config = await openConfig(context);
+  const filter = filterOf(flags, config);
+  const db = await openRejects(context, config);
   const groups = db ? await countRejects(db, filter, { all: false }) : [];
   const rejects = groups.reduce((sum, group) => sum + group.rejects, 0);
   if (!db || rejects === 0) {

@@ -1,103 +1,122 @@
-import { countPeople, noteErasure, readOpenErasures, removeErased } from "../../load/erasure/erase-people.ts";
-import { findPeople } from "../../load/erasure/find-people.ts";
-import { checkInput } from "../../load/inputs/check-input.ts";
-import { randomUUID } from "node:crypto";
-import type { FoundPeople, KnownBy, RowsByTable } from "../../load/erasure/people.ts";
-import type { InputSource } from "../../load/lookup.ts";
 import { crashPoint } from "../../crash-point.ts";
 import type { Problem } from "../../errors.ts";
-import { clearSpool, type ClearServices, type SpoolClearing } from "./clear-spool.ts";
-import type { LeftSegments } from "./leave-segments.ts";
+import { countPeople, removeErased } from "../../load/erasure/erase-people.ts";
+import { findPeople } from "../../load/erasure/find-people.ts";
+import type { FoundPeople, KnownBy, RowsByTable } from "../../load/erasure/people.ts";
+import {
+  completeErasure,
+  readExpiredLocks,
+  readOpenErasures,
+  requestErasure,
+} from "../../load/erasure/requests.ts";
+import { checkInput } from "../../load/inputs/check-input.ts";
+import type { InputSource } from "../../load/inputs/input-source.ts";
+import { removeDamaged } from "../../spool/remove-damaged.ts";
+import { surveySpool } from "../../spool/survey-spool.ts";
+import { holdJob } from "../hold-job.ts";
+import { spoolNameOf, spoolRoot } from "../lookup/job-spool.ts";
 import { inputSourceOf } from "../lookup/lookup-spec.ts";
 import { throwProblems } from "../read-source.ts";
+import type { JobServices } from "../services.ts";
 
-/** What an erasure works with. */
-export type EraseServices = ClearServices;
+/** Services of an erasure. */
+export type EraseServices = Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress">;
 
-/** Whom an erasure would be about, and what it would remove. */
+/** People an erasure would be about, and the rows it would remove. */
 export interface ErasurePlan {
   readonly found: FoundPeople;
   /** Rows removed or changed, by table. */
   readonly rows: RowsByTable;
+  /** True if a table or an input has a row of them. */
+  readonly isKnown: boolean;
 }
 
-/** What an erasure has done. */
-export interface ErasureResult {
-  readonly erasureId: string;
-  readonly rows: RowsByTable;
-  readonly spool: SpoolClearing;
-  /** Null where the people were to stay in the service's segments. */
-  readonly left: LeftSegments | null;
+/** Something an erasure waits for. */
+export interface WaitingFor {
+  /** `run`, `destination` or `received_answers`. */
+  readonly kind: string;
+  /** Job, or name of the destination. */
+  readonly name: string;
 }
 
-/** Sees that people can be looked for in every input; throws all problems at once. Touches nothing. */
+/** Checks that people can be looked for in every input; throws all problems at once. */
 export async function verifySearch({ config, db }: Pick<EraseServices, "config" | "db">): Promise<void> {
   const problems: Problem[] = [];
-  for (const input of Object.values(config.inputs)) {
-    problems.push(...(await checkInput(db, await inputSourceOf(input, Object.keys(input.fields)))));
-  }
+  for (const source of await inputsOf({ config })) problems.push(...(await checkInput(db, source)));
   throwProblems(problems);
 }
 
-/** Follows what the user names to all that the people are known by; changes nothing. */
+async function inputsOf({ config }: Pick<EraseServices, "config">): Promise<readonly InputSource[]> {
+  return Promise.all(
+    Object.values(config.inputs).map((input) => inputSourceOf(input, Object.keys(input.fields))),
+  );
+}
+
+/** Follows what the user names to everything the people are known by; changes nothing. */
 export async function planErasure(
   { config, db }: Pick<EraseServices, "config" | "db">,
   named: KnownBy,
 ): Promise<ErasurePlan> {
-  const inputs: InputSource[] = [];
-  for (const input of Object.values(config.inputs)) {
-    inputs.push(await inputSourceOf(input, Object.keys(input.fields)));
-  }
-  const found = await findPeople(db, named, inputs);
-  return { found, rows: await countPeople(db, found.people) };
+  const found = await findPeople(db, named, await inputsOf({ config }));
+  const rows = await countPeople(db, found.people);
+  return { found, rows, isKnown: found.isKnown || sumOf(rows) > 0 };
 }
 
 /**
- * Erases people: notes them first, which every later load respects, then loads what waits on disk without them, and then
- * removes their rows. What a crash interrupts goes on with the next `erase` or `run`.
- *
- * `leave` has the service remove them from its segments: before anything else, since nobody knows in which ones they are once
- * their rows are gone, and again when they are noted, since until then a push could put them back.
+ * Requests an erasure, which every later selection, reservation and load respects, and removes the rows. Runs under way
+ * may store some of them again; whoever finishes open erasures later removes those too. Takes no job's lock.
  */
-export async function carryOutErasure(
-  services: EraseServices,
+export async function erasePeople(
+  { db, log }: Pick<EraseServices, "db" | "log">,
   found: FoundPeople,
-  leave: (() => Promise<LeftSegments>) | null = null,
-): Promise<ErasureResult> {
-  const { db, log } = services;
-  const left = leave && (await leave());
-  const erasureId = randomUUID();
-  await noteErasure(db, erasureId, found);
+): Promise<{ readonly erasureId: string; readonly rows: RowsByTable }> {
+  const { people, seed, sparesOthers } = found;
+  const erasureId = await requestErasure(db, { people, seed, sparesOthers });
   crashPoint("after_erasure_noted");
-  log.info({ erasure_id: erasureId }, "erasure_noted");
-  const leftAgain = leave && (await settled(leave()));
-  const cleared = await settled(clearSpool(services));
+  log.info({ erasure_id: erasureId }, "erasure_requested");
   const rows = await removeErased(db, erasureId);
   crashPoint("after_erasure");
   log.info({ erasure_id: erasureId, rows: sumOf(rows) }, "erased");
-  // The tables are clean also where the disk is not.
-  if (cleared.status === "rejected") throw cleared.reason;
-  if (leftAgain?.status === "rejected") throw leftAgain.reason;
-  return { erasureId, rows, spool: cleared.value, left: left && leftAgain && sumLeft(left, leftAgain.value) };
+  return { erasureId, rows };
 }
 
-/** Goes on with erasures that were noted and did not end; returns how many. */
-export async function finishErasures({ db, log }: Pick<EraseServices, "db" | "log">): Promise<number> {
-  const open = await readOpenErasures(db);
-  for (const id of open) {
-    const rows = await removeErased(db, id);
-    log.info({ erasure_id: id, rows: sumOf(rows) }, "erasure_finished");
+/** Removes the rows of open erasures once more, and completes those that wait for nothing. */
+export async function finishErasures(services: EraseServices): Promise<void> {
+  const { db, log } = services;
+  for (const id of await readOpenErasures(db)) {
+    const rows = sumOf(await removeErased(db, id));
+    const waiting = await settleErasure(services, id);
+    if (waiting.length === 0) log.info({ erasure_id: id, rows }, "erasure_completed");
+    else log.info({ erasure_id: id, rows, waiting_for: waiting }, "erasure_pending");
   }
-  return open.length;
 }
 
-function sumLeft(first: LeftSegments, again: LeftSegments): LeftSegments {
-  return { segments: Math.max(first.segments, again.segments), removed: first.removed + again.removed };
+/**
+ * Completes an erasure unless something has to happen first; returns what it waits for. Takes over runs that are gone,
+ * so that none of them is waited for forever.
+ */
+export async function settleErasure(services: EraseServices, id: string): Promise<readonly WaitingFor[]> {
+  const { db } = services;
+  const expired = await readExpiredLocks(db, id);
+  for (const { job, jobType, shard } of expired) {
+    const hold = await holdJob(services, { runId: "erase", job, jobType, shard }, { wait: false });
+    if (hold.kind === "held") await hold.held.release();
+  }
+  if (expired.length > 0) await removeErased(db, id);
+  const answers = await receivedAnswers(services);
+  if (answers.length > 0) return answers;
+  return completeErasure(db, id);
 }
 
-async function settled<Result>(work: Promise<Result>): Promise<PromiseSettledResult<Result>> {
-  const [outcome] = await Promise.allSettled([work]);
-  return outcome;
+/** Received answers on this disk that no run has loaded yet; removes damaged files, which nobody can read. */
+async function receivedAnswers({ config, db }: EraseServices): Promise<readonly WaitingFor[]> {
+  const warehouse = await spoolNameOf(db);
+  const { contents, damaged } = await surveySpool(spoolRoot(config));
+  for (const one of damaged) {
+    if (one.warehouse === warehouse) await removeDamaged(one.folder);
+  }
+  const jobs = contents.filter((one) => one.warehouse === warehouse).map(({ job }) => job);
+  return [...new Set(jobs)].map((name) => ({ kind: "received_answers", name }));
 }
 
 /** Rows of all tables. */

@@ -1,7 +1,8 @@
-import { noteMissingRows, readMissingRows } from "../../load/due/missing-rows.ts";
-import { noteErasure, removeErased } from "../../load/erasure/erase-people.ts";
+import { noteMissingRows, readGoneRows, takeGoneRows } from "../../load/due/missing-rows.ts";
+import { removeErased } from "../../load/erasure/erase-people.ts";
+import { requestInRun } from "../../load/erasure/requests.ts";
+import { inputSourceOf } from "./lookup-spec.ts";
 import { findPeople } from "../../load/erasure/find-people.ts";
-import { randomUUID } from "node:crypto";
 import { LimitReachedError } from "../../errors.ts";
 import type { LookupSpec, RunRef } from "../../load/lookup.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
@@ -23,8 +24,8 @@ export interface EndedPass {
 const CHUNK = 10_000;
 
 /**
- * Does what `on_missing` says with the rows that have left the input, after a complete pass only. Answers how the job ends then:
- * with an error of its own where so many are gone that the input itself must be in doubt.
+ * Applies `on_missing` to rows that left the input, after a complete pass only. `erase` acts once a row was missing in
+ * complete passes of three different runs. Returns how the job ends.
  */
 export async function settleMissing(services: JobServices, pass: EndedPass): Promise<JobEnd> {
   const { job, spec, end, counters } = pass;
@@ -39,7 +40,10 @@ export async function settleMissing(services: JobServices, pass: EndedPass): Pro
   }
 }
 
-async function settle({ db, log, progress }: JobServices, { job, run, spec }: EndedPass): Promise<void> {
+async function settle(
+  { config, db, log, progress }: JobServices,
+  { job, run, spec }: EndedPass,
+): Promise<void> {
   const { name, onMissing, maxMissingRatio } = job.input;
   const { inputRows, known, missing } = await noteMissingRows(db, run, spec);
   if (missing === 0) return;
@@ -54,28 +58,31 @@ async function settle({ db, log, progress }: JobServices, { job, run, spec }: En
   if (inputRows === 0 || missing > maxMissingRatio * known) {
     throw new LimitReachedError(
       "missing_rows",
-      `${job.name}: ${missing} of ${known} known rows have left ${name}, more than inputs.${name}.max_missing_ratio ` +
-        `(${maxMissingRatio}) allows, so nobody was erased. Is the input complete? If it is, raise the ratio for one run; ` +
+      `${job.name}: ${missing} of ${known} known rows left ${name}, more than inputs.${name}.max_missing_ratio ` +
+        `(${maxMissingRatio}) allows. Nobody was erased. If the input is complete, raise the ratio for one run; ` +
         "an empty input erases nobody.",
     );
   }
-  let rows = 0;
-  for (;;) {
-    const keys = await readMissingRows(db, name, CHUNK);
-    if (keys.length === 0) break;
-    const gone = keys.map((sourceKey) => ({ source: name, sourceKey }));
-    // Somebody who has another row there is still wanted.
-    const found = await findPeople(db, { pids: [], emails: [], rows: gone }, [], {
-      spareOthers: true,
-    });
-    const erasureId = randomUUID();
-    await noteErasure(db, erasureId, found);
-    const removed = await removeErased(db, erasureId);
-    rows += Object.values(removed).reduce((sum, count) => sum + count, 0);
-    log.info({ job: job.name, erasure_id: erasureId, input_rows: keys.length }, "missing_rows_erased");
-  }
-  progress.note(
-    job.name,
-    `${job.name}: erased what was known of ${countText(missing, "row")} that left ${name}, ${countText(rows, "table row")}.`,
+  let erased = 0;
+  const inputs = await Promise.all(
+    Object.values(config.inputs).map((input) => inputSourceOf(input, Object.keys(input.fields))),
   );
+  for (;;) {
+    const keys = await readGoneRows(db, run, name, CHUNK);
+    if (keys.length === 0) break;
+    const rows = keys.map((sourceKey) => ({ source: name, sourceKey }));
+    // Somebody another row still names stays.
+    const found = await findPeople(db, { pids: [], emails: [], rows }, inputs, { spareOthers: true });
+    const erasureId = await db.transaction(run, async (session) => {
+      const taken = await takeGoneRows(session, db.names, run, rows);
+      return taken === rows.length ? requestInRun(session, db, found) : null;
+    });
+    // Some are back: the next run looks again.
+    if (erasureId === null) break;
+    await removeErased(db, erasureId);
+    erased += rows.length;
+    log.info({ job: job.name, erasure_id: erasureId, input_rows: rows.length }, "missing_rows_erased");
+  }
+  if (erased === 0) return;
+  progress.note(job.name, `${job.name}: erased ${countText(erased, "row")} that left ${name}.`);
 }

@@ -16,7 +16,7 @@ import type { Db } from "../db/db.ts";
 import { isDataFault } from "../db/recovery.ts";
 import { stateTableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { readSuppression, requireSameEpoch } from "../erasure/suppressed-sql.ts";
+import { readSuppression } from "../erasure/suppressed-sql.ts";
 
 /**
  * Commits a group of calls: all of it or nothing. Conflicts with another loader are retried; a record
@@ -87,7 +87,6 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
       // A run that is over has nothing under way.
       const safeUntil = commit.onBehalfOf ? null : db.openLoads.safeUntil(load);
       await addCounters(session, names, asker, counters, safeUntil);
-      await requireSameEpoch(session, names, suppression);
       crashPoint("before_commit");
       return { rowsWritten, moves, notLoadable: [] };
     };

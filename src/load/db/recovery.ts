@@ -1,18 +1,10 @@
 import { codeOf } from "../../errors.ts";
-import { ERASED_MEANWHILE } from "../erasure/suppression.ts";
 
 /**
- * Codes after which the same commit can succeed as a merge: another loader was first, or in the way, or an erasure; or a run has
+ * Codes after which the same commit can succeed as a merge: another loader was first, or in the way; or a run has
  * dropped its work table meanwhile, in which an erasure wanted to look (42P01).
  */
-const CONFLICTS: ReadonlySet<string> = new Set([
-  "23505",
-  "40001",
-  "40P01",
-  "42P01",
-  "55P03",
-  ERASED_MEANWHILE,
-]);
+const CONFLICTS: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "42P01", "55P03"]);
 
 /** SQLSTATE classes and system errors of a connection or a server that went away. */
 const LOST = /^(08...|57P0[1-5]|53300|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOENT)$/;

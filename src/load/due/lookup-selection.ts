@@ -1,8 +1,8 @@
 import { StopJobError } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
 import { isMigrated } from "../db/setup.ts";
-import { readSuppression, requireSameEpoch } from "../erasure/suppressed-sql.ts";
-import { againIfErased, noSuppression } from "../erasure/suppression.ts";
+import { readSuppression } from "../erasure/suppressed-sql.ts";
+import { noSuppression } from "../erasure/suppression.ts";
 import type { LookupCounts, LookupRecord, LookupSelection, LookupSpec, Patience, RunRef } from "../lookup.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
 import {
@@ -41,22 +41,18 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
   const tables = workTablesOf(run);
   // In its own transaction: other shards that look for orphans would wait until this selection is made.
   await db.transaction(run, (session) => dropOrphanedWorkTables(session, names, spec.job));
-  const selected = await againIfErased(() =>
-    db.transaction(run, async (session) => {
-      const suppression = await readSuppression(session, names, db.readErasureSecret);
-      const context = {
-        session,
-        names,
-        spec,
-        foreign: db.foreignOf(spec.input),
-        isMigrated: true,
-        suppression,
-      };
-      const found = await selectDue(context, { run, tables });
-      await requireSameEpoch(session, names, suppression);
-      return found;
-    }),
-  );
+  const selected = await db.transaction(run, async (session) => {
+    const suppression = await readSuppression(session, names, db.readErasureSecret);
+    const context = {
+      session,
+      names,
+      spec,
+      foreign: db.foreignOf(spec.input),
+      isMigrated: true,
+      suppression,
+    };
+    return selectDue(context, { run, tables });
+  });
   return selectionOf(db, { run, spec, tables }, selected);
 }
 

@@ -1,10 +1,7 @@
 import type { Db } from "../db/db.ts";
 import type { RunRef } from "../ledger/books.ts";
-import { againIfErased } from "../erasure/suppression.ts";
-import { readSuppression } from "../erasure/suppressed-sql.ts";
-import { requireSameEpoch } from "../erasure/suppressed-sql.ts";
 import { sql } from "kysely";
-import type { MissingRows, WatchedInput } from "../erasure/people.ts";
+import type { MissingRows, RowKey, WatchedInput } from "../erasure/people.ts";
 import type { ForeignDatabase } from "../inputs/foreign-database.ts";
 import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
@@ -16,16 +13,8 @@ import type { Session } from "../db/session.ts";
  * back. Nothing of the rows but their keys is read.
  */
 export function noteMissingRows(db: Db, run: RunRef, watched: WatchedInput): Promise<MissingRows> {
-  const { names } = db;
   const from = { foreign: db.foreignOf(watched.input), runId: run.runId };
-  return againIfErased(() =>
-    db.transaction(run, async (session) => {
-      const seen = await readSuppression(session, names, db.readErasureSecret);
-      const missing = await compareKeys(session, names, watched, from);
-      await requireSameEpoch(session, names, seen);
-      return missing;
-    }),
-  );
+  return db.transaction(run, (session) => compareKeys(session, db.names, watched, from));
 }
 
 async function compareKeys(
@@ -53,22 +42,41 @@ async function compareKeys(
   await session.change(sql`DELETE FROM ${missing} AS m WHERE m.source = ${input.name}
     AND EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = m.source_key)`);
   await session.change(sql`
-    INSERT INTO ${missing} (source, source_key, missing_since, _synced_at, _run_id)
-    SELECT ${input.name}, k.source_key, now(), now(), ${from.runId} FROM pg_temp.known_key AS k
-    WHERE NOT EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = k.source_key) ON CONFLICT DO NOTHING`);
+    INSERT INTO ${missing} AS m (source, source_key, missing_since, missed_runs, last_run_id, _synced_at, _run_id)
+    SELECT ${input.name}, k.source_key, now(), 1, ${from.runId}, now(), ${from.runId} FROM pg_temp.known_key AS k
+    WHERE NOT EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = k.source_key)
+    ON CONFLICT (source, source_key) DO UPDATE SET missed_runs = m.missed_runs + 1, last_run_id = excluded.last_run_id,
+      _synced_at = now(), _run_id = excluded._run_id WHERE m.last_run_id <> excluded.last_run_id`);
   const [counts] = await session.rows<MissingRows>(sql`
     SELECT (SELECT count(*) FROM pg_temp.input_key) AS "inputRows", (SELECT count(*) FROM pg_temp.known_key) AS known,
       (SELECT count(*) FROM ${missing} WHERE source = ${input.name}) AS missing`);
   return counts ?? { inputRows: 0, known: 0, missing: 0 };
 }
 
-/** Keys that have left an input, at most so many. */
-export async function readMissingRows(db: Db, source: string, limit: number): Promise<readonly string[]> {
-  const { names } = db;
-  return db.transaction(async (session) => {
+/** Different runs that have to miss a row before `on_missing: erase` acts. */
+const RUNS_BEFORE_ERASURE = 3;
+
+/** Returns up to `limit` keys that were missing in complete passes of three different runs, this one included. */
+export function readGoneRows(db: Db, run: RunRef, source: string, limit: number): Promise<readonly string[]> {
+  return db.transaction(run, async (session) => {
     const rows = await session.rows<{ source_key: string }>(sql`
-    SELECT source_key FROM ${tableId(names, "missing_input_row")} WHERE source = ${source}
-    ORDER BY source_key LIMIT ${limit}`);
+      SELECT source_key FROM ${tableId(db.names, "missing_input_row")}
+      WHERE source = ${source} AND missed_runs >= ${RUNS_BEFORE_ERASURE} AND last_run_id = ${run.runId}
+      ORDER BY source_key LIMIT ${limit}`);
     return rows.map((row) => row.source_key);
   });
+}
+
+/** Forgets missing rows that are about to be erased; returns how many were still missing. */
+export function takeGoneRows(
+  session: Session,
+  names: SchemaNames,
+  run: RunRef,
+  rows: readonly RowKey[],
+): Promise<number> {
+  return session.change(sql`
+    DELETE FROM ${tableId(names, "missing_input_row")} AS m
+    USING json_to_recordset(${JSON.stringify(rows)}::json) AS g(source text, "sourceKey" text)
+    WHERE m.source = g.source AND m.source_key = g."sourceKey" AND m.missed_runs >= ${RUNS_BEFORE_ERASURE}
+      AND m.last_run_id = ${run.runId}`);
 }

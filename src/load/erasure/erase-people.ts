@@ -1,24 +1,16 @@
 import type { Db } from "../db/db.ts";
-import { isMigrated } from "../db/setup.ts";
 import { type RawBuilder, sql } from "kysely";
-import type { FoundPeople, KnownBy, RowsByTable } from "./people.ts";
-import {
-  type ErasureKey,
-  erasureKeyOf,
-  makeErasureSecret,
-  normalizedEmail,
-  type Subject,
-} from "./subject-hash.ts";
+import type { KnownBy, RowsByTable } from "./people.ts";
 import { namingTables, type NamingTable } from "./naming-tables.ts";
-import { addRowsOfPids, findAgain } from "./find-people.ts";
+import { findAgain } from "./find-people.ts";
 import { forgetDoubts } from "../ledger/call-in-doubt.ts";
 import { listWorkTables, RECORDS, ROWS } from "../due/work-table.ts";
 import { quoteIdentifier, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import { noteSubjects } from "./note-subjects.ts";
-import { isStagedEmail, isStagedPid, namesStaged, stagedPeople, stagePeople } from "./people-tables.ts";
+import { isStagedEmail, isStagedPid, namesStaged, stagePeople, unstagePeople } from "./people-tables.ts";
 import type { Session } from "../db/session.ts";
-import { type EpochRow, keyOfEpoch, type ReadErasureSecret } from "./suppression.ts";
-import { makeEpochRow } from "./suppressed-sql.ts";
+import { markFinal, readRequests, type RequestedPeople, subjectsOf } from "./requests.ts";
+import { readSuppression } from "./suppressed-sql.ts";
 
 /** Rows that name these people, by table. */
 export async function countPeople(db: Db, people: KnownBy): Promise<RowsByTable> {
@@ -40,124 +32,52 @@ export async function countPeople(db: Db, people: KnownBy): Promise<RowsByTable>
   });
 }
 
-/** Raises the number of erasures, after the commits under way, and keeps these people out. Until it ends nobody commits. */
-export async function noteErasure(db: Db, id: string, found: FoundPeople): Promise<void> {
-  const { names } = db;
-  await db.transaction(async (session) => {
-    const key = await raiseEpoch(session, names, db.readErasureSecret, id);
-    // A row that was answered since the search would keep its state for ever: no PID stands in it.
-    const people = await findAgain(session, names, found);
-    await noteSubjects(session, names, key, { erasureId: id, runId: id }, subjectsOf(people));
-  });
-}
-
-/** Makes commits that are under way begin anew, and others wait for the end of this transaction. Returns the key of erasures. */
-async function raiseEpoch(
-  session: Session,
-  names: SchemaNames,
-  readSecret: ReadErasureSecret,
-  id: string,
-): Promise<ErasureKey> {
-  const epoch = tableId(names, "erasure_epoch");
-  await makeEpochRow(session, names);
-  const [row] = await session.rows<EpochRow>(sql`SELECT epoch, key_id, made_key FROM ${epoch} FOR UPDATE`);
-  if (!row) throw new Error("The row of erasure_epoch is gone.");
-  const configured = row.key_id === null ? await readSecret() : null;
-  const made = row.key_id === null && configured === null ? makeErasureSecret() : row.made_key;
-  const key = (await keyOfEpoch(row, readSecret)) ?? erasureKeyOf(configured ?? made ?? "");
-  await session.change(sql`
-    UPDATE ${epoch} SET epoch = epoch + 1, key_id = ${key.id}, made_key = ${made}, _synced_at = now(), _run_id = ${id}`);
-  return key;
-}
-
 /**
- * Follows what loads have found to belong to an erasure since it was noted: rows that were answered with such a PID before
- * are the person's too, and loads that didn't know of it begin anew.
+ * Removes the rows of an erasure's people from every table and work list; idempotent. Final once every run that was
+ * under way at the request has ended. Returns the rows removed or changed, by table.
  */
-async function noteFoundByLoads(
-  session: Session,
-  names: SchemaNames,
-  readSecret: ReadErasureSecret,
-  id: string,
-): Promise<void> {
-  const found = sql<{
-    pid: string | null;
-  }>`SELECT service_pid AS pid FROM ${tableId(names, "tombstone")}
-    WHERE erasure_id = ${id}::uuid AND removed_at IS NULL AND _run_id <> ${id}`;
-  if ((await session.rows(sql`${found} LIMIT 1`)).length === 0) return;
-  const key = await raiseEpoch(session, names, readSecret, id);
-  const pids = await session.rows(found);
-  const named = { pids: pids.flatMap(({ pid }) => pid ?? []), emails: [], rows: [] };
-  await stagePeople(session, named);
-  await addRowsOfPids(session, names);
-  const { rows } = await stagedPeople(session);
-  await noteSubjects(
-    session,
-    names,
-    key,
-    { erasureId: id, runId: id },
-    subjectsOf({ ...named, pids: [], rows }),
-  );
-}
-
-function subjectsOf({ pids, emails, rows }: KnownBy): readonly Subject[] {
-  return [
-    ...pids.map((pid): Subject => ({ kind: "pid", pid })),
-    ...emails.map((email): Subject => ({ kind: "email", address: normalizedEmail(email) })),
-    ...rows.map((row): Subject => ({ kind: "source_key", ...row })),
-  ];
-}
-
-/** Erasures whose rows have not all been removed. */
-export async function readOpenErasures(db: Db): Promise<readonly string[]> {
-  if (!(await isMigrated(db))) return [];
+export function removeErased(db: Db, id: string): Promise<RowsByTable> {
   const { names } = db;
   return db.transaction(async (session) => {
-    const rows = await session.rows<{ id: string }>(sql`
-    SELECT erasure_id::text AS id FROM ${tableId(names, "tombstone")} WHERE removed_at IS NULL
-    GROUP BY erasure_id ORDER BY min(erased_at), erasure_id`);
-    return rows.map(({ id }) => id);
+    const requests = await readRequests(session, names, id);
+    const removed = new Map<string, number>();
+    for (const { people } of requests) {
+      for (const [table, rows] of await removePeople(session, db, id, people)) {
+        removed.set(table, (removed.get(table) ?? 0) + rows);
+      }
+    }
+    const total = [...removed.values()].reduce((sum, rows) => sum + rows, 0);
+    if (total > 0) {
+      await session.change(sql`UPDATE ${tableId(names, "erasure_subject")}
+        SET rows_removed = rows_removed + ${total}, _synced_at = now() WHERE erasure_id = ${id}::uuid`);
+    }
+    await markFinal(
+      session,
+      names,
+      requests.filter(({ isLast }) => isLast).map(({ requestId }) => requestId),
+    );
+    return Object.fromEntries([...removed].filter(([, rows]) => rows > 0));
   });
 }
 
-/** Removes what the tombstones of an erasure name, from every declared table and from the lists of what is to be sent. */
-export async function removeErased(db: Db, id: string): Promise<RowsByTable> {
+async function removePeople(
+  session: Session,
+  db: Db,
+  id: string,
+  people: RequestedPeople,
+): Promise<readonly (readonly [string, number])[]> {
   const { names } = db;
-  await db.transaction((session) => noteFoundByLoads(session, names, db.readErasureSecret, id));
-  return db.transaction((session) => removeStones(session, names, id));
-}
-
-async function removeStones(session: Session, names: SchemaNames, id: string): Promise<RowsByTable> {
-  const tombstone = tableId(names, "tombstone");
-  const stones = await session.rows<{
-    pid: string | null;
-    email: string | null;
-    source: string;
-    key: string | null;
-  }>(sql`
-    SELECT service_pid AS pid, email_address AS email, source, source_key AS key FROM ${tombstone}
-    WHERE erasure_id = ${id}::uuid`);
-  await stagePeople(session, {
-    pids: stones.flatMap(({ pid }) => pid ?? []),
-    emails: stones.flatMap(({ email }) => email ?? []),
-    rows: stones.flatMap(({ source, key }) => (key === null ? [] : [{ source, sourceKey: key }])),
-  });
-  const removed: [string, number][] = [];
+  const found = await findAgain(session, names, people);
+  const { key } = await readSuppression(session, names, db.readErasureSecret);
+  if (key) await noteSubjects(session, names, key, { erasureId: id, runId: id }, subjectsOf(found));
   await forgetRecords(session, names);
+  const removed: (readonly [string, number])[] = [];
   for (const naming of namingTables) {
     removed.push([naming.table.name, await removeFrom(session, names, naming, id)]);
   }
   await movePersons(session, names, id);
-  const total = removed.reduce((sum, [, rows]) => sum + rows, 0);
-  await session.change(sql`UPDATE ${tableId(names, "erasure_subject")}
-    SET rows_removed = rows_removed + ${total}, _synced_at = now() WHERE erasure_id = ${id}::uuid`);
-  // Copies are told PIDs and keys; addresses are kept no longer than they are needed.
-  await session.change(
-    sql`DELETE FROM ${tombstone} WHERE erasure_id = ${id}::uuid AND email_address IS NOT NULL`,
-  );
-  await session.change(sql`UPDATE ${tombstone} SET removed_at = now(), _synced_at = now()
-    WHERE erasure_id = ${id}::uuid AND removed_at IS NULL`);
-  return Object.fromEntries(removed.filter(([, rows]) => rows > 0));
+  await unstagePeople(session);
+  return removed;
 }
 
 /** Removes the rows of a table, clears what names people in others, and tells how many rows that concerned. */
@@ -260,11 +180,10 @@ export async function membershipsOf(
   });
 }
 
-/** Removes tombstones that have done their service. */
-export async function dropTombstones(db: Db, olderThanMs: number): Promise<number> {
-  const { names } = db;
-  return db.transaction(async (session) => {
-    return session.change(sql`DELETE FROM ${tableId(names, "tombstone")}
-    WHERE removed_at IS NOT NULL AND greatest(erased_at, removed_at) <= now() - ${olderThanMs} * interval '1 millisecond'`);
-  });
+/** Removes tombstones that copies have had time to follow; returns how many. */
+export function dropTombstones(db: Db, olderThanMs: number): Promise<number> {
+  return db.transaction((session) =>
+    session.change(sql`DELETE FROM ${tableId(db.names, "tombstone")}
+      WHERE erased_at <= now() - ${olderThanMs} * interval '1 millisecond'`),
+  );
 }

@@ -55,45 +55,59 @@ async function find(
   sparesOthers: boolean,
 ): Promise<FoundPeople> {
   await stagePeople(session, named);
-  await searchInputs(session, inputs);
+  const inputRows = sparesOthers ? 0 : await searchInputs(session, inputs);
   const seed = await stagedPeople(session);
-  await followStaged(session, names, sparesOthers);
-  await addAddressesOfRows(session, inputs);
-  if (sparesOthers) await spareEmails(session, names);
-  return { people: await stagedPeople(session), seed, sparesOthers };
+  const added = await followStaged(session, names, sparesOthers);
+  if (sparesOthers) {
+    await spareEmails(session, names);
+    await spareNamedByInputs(session, inputs);
+  } else {
+    await addAddressesOfRows(session, inputs);
+  }
+  const people = await stagedPeople(session);
+  return { people, seed, sparesOthers, isKnown: inputRows + added > 0 };
 }
 
-/** What is stored by now of people who were found, beside what was found then. */
+/** Adds what was stored of people since they were found. Leaves them staged. */
 export async function findAgain(
   session: Session,
   names: SchemaNames,
-  { people, seed, sparesOthers }: FoundPeople,
+  { people, seed, sparesOthers }: Omit<FoundPeople, "isKnown">,
 ): Promise<KnownBy> {
   await stagePeople(session, seed);
   await followStaged(session, names, sparesOthers);
   // An input says the same of the same rows, and is not read again while others wait.
   await addRows(session, rowsQuery(people.rows));
   await addEmails(session, sql`SELECT unnest(${[...people.emails]}::text[])`);
-  if (sparesOthers) await spareEmails(session, names);
-  else await addPids(session, sql`SELECT unnest(${[...people.pids]}::text[])`);
+  await addPids(session, sql`SELECT unnest(${[...people.pids]}::text[])`);
+  if (sparesOthers) {
+    // Only the inputs, which were read for `people`, say whom other rows name.
+    await session.change(
+      sql`DELETE FROM pg_temp.erased_email WHERE NOT email = ANY(${[...people.emails]}::text[])`,
+    );
+    await session.change(
+      sql`DELETE FROM pg_temp.erased_pid WHERE NOT pid = ANY(${[...people.pids]}::text[])`,
+    );
+  }
   return stagedPeople(session);
 }
 
-/** Adds all that the staged people are known by here, but for addresses in inputs. */
-async function followStaged(session: Session, names: SchemaNames, sparesOthers: boolean): Promise<void> {
+/** Adds everything the staged people are known by in the tables; returns how much is new. */
+async function followStaged(session: Session, names: SchemaNames, sparesOthers: boolean): Promise<number> {
+  let added = 0;
   const table = (name: string) => tableId(names, name);
-  await addRows(
+  added += await addRows(
     session,
     sql`SELECT source, source_key FROM ${table("input_email")} WHERE ${isStagedEmail("email_address")}`,
   );
   for (const answers of ["resolution", "enrichment"]) {
-    await addPids(
+    added += await addPids(
       session,
       sql`SELECT unnest(ARRAY[a.service_pid, a.last_matched_service_pid]) FROM ${table(answers)} AS a
         JOIN pg_temp.erased_row AS r ON r.source = a.source AND r.source_key = a.source_key`,
     );
   }
-  await addPids(
+  added += await addPids(
     session,
     sql`SELECT service_pid FROM ${table("person_email")} WHERE ${isStagedEmail("email_address")}`,
   );
@@ -101,16 +115,17 @@ async function followStaged(session: Session, names: SchemaNames, sparesOthers: 
   await addAliases(session, names);
   if (sparesOthers) await sparePids(session, names);
   else await addRowsOfPids(session, names);
-  await addEmails(
+  added += await addEmails(
     session,
     sql`SELECT ${raw(normalizedAddress("email_address"))} FROM ${table("person_email")}
       WHERE ${isStagedPid("service_pid")}`,
   );
-  await addEmails(
+  added += await addEmails(
     session,
     sql`SELECT ${raw(normalizedAddress("e.email_address"))} FROM ${table("input_email")} AS e
       JOIN pg_temp.erased_row AS r ON r.source = e.source AND r.source_key = e.source_key`,
   );
+  return added;
 }
 
 /** Adds the rows that have been answered with a staged PID. */
@@ -155,16 +170,34 @@ async function spareEmails(session: Session, names: SchemaNames): Promise<void> 
       AND NOT EXISTS (SELECT FROM pg_temp.erased_pid AS p WHERE p.pid = e.service_pid)`);
 }
 
-/** Adds the rows of the inputs that hold a staged key, address or PID, and what else they say. */
-async function searchInputs(session: Session, inputs: readonly SearchedInput[]): Promise<void> {
+/** Adds the rows of the inputs that hold a staged key, address or PID; returns how many. */
+async function searchInputs(session: Session, inputs: readonly SearchedInput[]): Promise<number> {
   const staged = await stagedPeople(session);
+  let rows = 0;
   for (const { input, find } of inputs) {
     const found = await find(staged);
+    rows += found.length;
     const keys: RowKey[] = found.flatMap(({ sourceKey }) =>
       sourceKey === null ? [] : [{ source: input.name, sourceKey }],
     );
     await addRows(session, rowsQuery(keys));
     await addPids(session, sql`SELECT unnest(${found.flatMap(({ pids }) => pids)}::text[])`);
+  }
+  return rows;
+}
+
+/** Leaves out PIDs and addresses that another row of an input has. */
+async function spareNamedByInputs(session: Session, inputs: readonly SearchedInput[]): Promise<void> {
+  const staged = await stagedPeople(session);
+  const gone = new Set(staged.rows.map(({ source, sourceKey }) => JSON.stringify([source, sourceKey])));
+  for (const { input, find } of inputs) {
+    const found = await find({ ...staged, rows: [] });
+    const others = found.filter(({ sourceKey }) => !gone.has(JSON.stringify([input.name, sourceKey])));
+    const emails = others.flatMap((row) => row.emails.map(normalizedEmail));
+    await session.change(sql`DELETE FROM pg_temp.erased_email WHERE email = ANY(${emails}::text[])`);
+    await session.change(
+      sql`DELETE FROM pg_temp.erased_pid WHERE pid = ANY(${others.flatMap(({ pids }) => pids)}::text[])`,
+    );
   }
 }
 

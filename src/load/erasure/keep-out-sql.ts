@@ -3,7 +3,9 @@ import { isMigrated } from "../db/setup.ts";
 import { readSuppression, suppressedSql } from "./suppressed-sql.ts";
 import { type RawBuilder, sql } from "kysely";
 import { judge, type Learnt, type PersonSays, toldByAnswer, toldByReject } from "./keep-out.ts";
-import { type ErasureKey, subjectHash } from "./subject-hash.ts";
+import type { KnownBy } from "./people.ts";
+import { addRequest } from "./requests.ts";
+import { type ErasureKey, type Subject, subjectHash } from "./subject-hash.ts";
 import type { LoadSpec, LookupAnswer, LookupReject } from "../lookup.ts";
 import type { LoadPlace, LookupPlace } from "../answers/load-place.ts";
 import { noteSubjects } from "./note-subjects.ts";
@@ -73,7 +75,7 @@ async function readKeys(
   return new Map([...byRecord].map(([ord, keys]) => [ord, keys.map((row) => row.source_key)]));
 }
 
-/** They are kept out from now on, and their tombstones have them removed: they may be stored already. */
+/** Keeps them out from now on, and has their rows removed: some may be stored already. */
 async function remember(
   { session, names, runId }: LoadPlace,
   key: ErasureKey,
@@ -82,8 +84,21 @@ async function remember(
   const byErasure = Map.groupBy(learnt, (one) => one.erasureId);
   for (const [erasureId, ones] of [...byErasure].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
     const subjects = ones.map(({ subject }) => subject);
-    await noteSubjects(session, names, key, { erasureId, runId }, subjects);
+    const added = await noteSubjects(session, names, key, { erasureId, runId }, subjects);
+    if (added === 0) continue;
+    const people = peopleOf(subjects);
+    await addRequest(session, names, erasureId, { people, seed: people, sparesOthers: false });
   }
+}
+
+function peopleOf(subjects: readonly Subject[]): KnownBy {
+  return {
+    pids: subjects.flatMap((one) => (one.kind === "pid" ? one.pid : [])),
+    emails: subjects.flatMap((one) => (one.kind === "email" ? one.address : [])),
+    rows: subjects.flatMap((one) =>
+      one.kind === "source_key" ? { source: one.source, sourceKey: one.sourceKey } : [],
+    ),
+  };
 }
 
 /** Prepared persons come from this warehouse's own preparePerson. */

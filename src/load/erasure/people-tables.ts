@@ -16,6 +16,12 @@ export async function stagePeople(session: Session, people: KnownBy): Promise<vo
   await addRows(session, rowsQuery(people.rows));
 }
 
+/** Drops the temporary tables before other people are staged in the same transaction. */
+export async function unstagePeople(session: Session): Promise<void> {
+  await session.client.query("DROP TABLE erased_pid, erased_email, erased_row");
+  await session.client.query("DROP TABLE IF EXISTS moved_person");
+}
+
 /** Input rows as a query. */
 export function rowsQuery(rows: readonly RowKey[]): RawBuilder<unknown> {
   return sql`SELECT r.source, r."sourceKey"

@@ -13,14 +13,16 @@ export interface KnownBy {
   readonly rows: readonly RowKey[];
 }
 
-/** People whom {@link ErasureWarehouse.findPeople} has found. */
+/** People an erasure is about. */
 export interface FoundPeople {
-  /** All that they are known by. Addresses in the form in which they are compared. */
+  /** Everything they are known by. Addresses in the form in which they are compared. */
   readonly people: KnownBy;
-  /** What named them, and what the inputs say of that: from here they are followed again when they are noted. */
+  /** What named them: from here they are followed again when their rows are removed. */
   readonly seed: KnownBy;
-  /** Whether PIDs and addresses that other input rows have as well are left out. */
+  /** True if PIDs and addresses that other input rows have as well are left out. */
   readonly sparesOthers: boolean;
+  /** True if a table or an input has a row of them. */
+  readonly isKnown: boolean;
 }
 
 /** What a job knows rows of. */

@@ -2,7 +2,6 @@ import { type RawBuilder, sql } from "kysely";
 import { BLANKS } from "../inputs/input-fields.ts";
 import { type ErasureKey, sourceKeyPrefix } from "./subject-hash.ts";
 import {
-  ErasedMeanwhileError,
   type EpochRow,
   keyOfEpoch,
   noSuppression,
@@ -12,44 +11,16 @@ import {
 import { quoteLiteral, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
-/** What has been erased so far; read before anything that {@link requireSameEpoch} vouches for. */
+/** Reads the number of erasures and their key. */
 export async function readSuppression(
   session: Session,
   names: SchemaNames,
   readSecret: ReadErasureSecret,
 ): Promise<Suppression> {
   const [row] = await session.rows<EpochRow>(
-    sql`SELECT epoch, key_id, made_key FROM ${tableId(names, "erasure_epoch")}`,
+    sql`SELECT epoch, key_id, made_key FROM ${tableId(names, "erasure_key")}`,
   );
   return row ? { epoch: row.epoch, key: await keyOfEpoch(row, readSecret) } : noSuppression;
-}
-
-/**
- * Among the last statements of everything that stores people: throws when somebody was erased since, and keeps an erasure
- * waiting until the COMMIT is done. It is read this late, because an erasure that waited for whole loads, of which there is
- * always one, would wait for ever.
- */
-export async function requireSameEpoch(
-  session: Session,
-  names: SchemaNames,
-  { epoch }: Suppression,
-): Promise<void> {
-  const table = tableId(names, "erasure_epoch");
-  const look = () => session.rows(sql`SELECT FROM ${table} WHERE epoch = ${epoch} FOR KEY SHARE`);
-  if ((await look()).length > 0) return;
-  // The row is made by the migration; who has removed it can't have erased anybody.
-  if (epoch === 0) {
-    await makeEpochRow(session, names);
-    if ((await look()).length > 0) return;
-  }
-  throw new ErasedMeanwhileError();
-}
-
-/** Makes the row of `erasure_epoch` where it is missing. */
-export async function makeEpochRow(session: Session, names: SchemaNames): Promise<void> {
-  await session.change(sql`
-    INSERT INTO ${tableId(names, "erasure_epoch")} (name, epoch, key_id, made_key, _synced_at, _run_id)
-    VALUES ('erasure', 0, NULL, NULL, now(), '') ON CONFLICT DO NOTHING`);
 }
 
 const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";

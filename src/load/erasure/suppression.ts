@@ -1,4 +1,4 @@
-import { codeOf, FixConfigurationError } from "../../errors.ts";
+import { FixConfigurationError } from "../../errors.ts";
 import { type ErasureKey, erasureKeyOf } from "./subject-hash.ts";
 
 /** Reads the key of the configuration; null where it has none. */
@@ -14,26 +14,14 @@ export interface Suppression {
 /** Nobody was erased. */
 export const noSuppression: Suppression = { epoch: 0, key: null };
 
-/** Code of work that has to begin anew, because somebody was erased while it was done. */
-export const ERASED_MEANWHILE = "erased_meanwhile";
-
-/** Ends work that has to begin anew. */
-export class ErasedMeanwhileError extends Error {
-  override readonly name = "ErasedMeanwhileError";
-  readonly code = ERASED_MEANWHILE;
-  constructor() {
-    super("Somebody was erased while this was done.");
-  }
-}
-
-/** The row of `erasure_epoch`. */
+/** The row of `erasure_key`. */
 export interface EpochRow {
   readonly epoch: number;
   readonly key_id: string | null;
   readonly made_key: string | null;
 }
 
-/** The key that an erasure has been made with; throws unless it is the one at hand. */
+/** Returns the key of the stored hashes; throws if it is not available. */
 export async function keyOfEpoch(row: EpochRow, readSecret: ReadErasureSecret): Promise<ErasureKey | null> {
   if (row.key_id === null) return null;
   const secret = (await readSecret()) ?? row.made_key;
@@ -41,11 +29,11 @@ export async function keyOfEpoch(row: EpochRow, readSecret: ReadErasureSecret): 
   if (key?.id === row.key_id) return key;
   const hint =
     row.made_key === null
-      ? "set it to the key that was there when people were erased"
-      : "remove it: this warehouse has kept a key of its own since its first erasure";
+      ? "set it to the key that people were erased with"
+      : "remove it: this warehouse made its own key at its first erasure";
   throw new FixConfigurationError(
     "erasure_key_mismatch",
-    "The warehouse remembers erased people by hashes of another key, so this run couldn't tell them from others.",
+    "The hashes of erased people were made with another key, so this run could not keep those people out.",
     [
       {
         path: "privacy.erasure_key",
@@ -54,15 +42,4 @@ export async function keyOfEpoch(row: EpochRow, readSecret: ReadErasureSecret): 
       },
     ],
   );
-}
-
-/** Does work anew for as long as erasures come between. */
-export async function againIfErased<Result>(work: () => Promise<Result>): Promise<Result> {
-  for (;;) {
-    try {
-      return await work();
-    } catch (error) {
-      if (codeOf(error) !== ERASED_MEANWHILE) throw error;
-    }
-  }
 }

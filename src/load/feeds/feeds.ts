@@ -17,8 +17,8 @@ import { noteOrganization } from "../db/identity.ts";
 import type { LoadPlace } from "../answers/load-place.ts";
 import { quoteIdentifier, tableId } from "../db/names.ts";
 import { dropSuppressed } from "../erasure/drop-suppressed.ts";
-import { againIfErased, type Suppression } from "../erasure/suppression.ts";
-import { readSuppression, requireSameEpoch, suppressedSql } from "../erasure/suppressed-sql.ts";
+import type { Suppression } from "../erasure/suppression.ts";
+import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
 import type { Db } from "../db/db.ts";
 import { isMigrated } from "../db/setup.ts";
 import type { Session } from "../db/session.ts";
@@ -74,7 +74,7 @@ export async function commitFeedWith<Result>(
   commit: FeedCommit,
   work: FeedWork<Result>,
 ): Promise<FeedDone<Result>> {
-  return againIfErased(() => commitOnce(db, commit, work));
+  return commitOnce(db, commit, work);
 }
 
 async function commitOnce<Result>(
@@ -115,7 +115,6 @@ async function commitOnce<Result>(
       const aside = commit.upserts.filter((of, i) => of.isBookkeeping && changedBy(results[i]) > 0);
       await touchTables(session, names, run, [...new Set([...changed, ...aside.map(({ table }) => table)])]);
       for (const move of commit.checkpoints) await moveCheckpoint(place, run, move);
-      await requireSameEpoch(session, names, suppression);
       const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
       const counters = { ...commit.counters, rows_written: rowsWritten };
       const safeUntil = db.openLoads.safeUntil(load);

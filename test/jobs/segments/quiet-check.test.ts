@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { carryOutErasure, planErasure } from "../../../src/jobs/erase/erase.ts";
+import { erasePeople, planErasure } from "../../../src/jobs/erase/erase.ts";
 import { expectExact, pidsOf, SEGMENT, startMembers, truthOf } from "./members-world.ts";
 import { jobOf, type World } from "../world.ts";
 
@@ -66,7 +66,7 @@ test("erased people who are still in the segment count as known", async () => {
   await world.run();
   const services = await world.services();
   const { found } = await planErasure(services, { pids: pidsOf(100, 103), emails: [], rows: [] });
-  await carryOutErasure(services, found);
+  await erasePeople(services, found);
   expect(await syncOnce(world)).toMatchObject({
     requests: PAGES,
     rows_written: 0,

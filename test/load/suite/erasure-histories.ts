@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { findTraces } from "./erasure.ts";
 import { runNight } from "./nights.ts";
@@ -84,8 +83,7 @@ async function erase(
     emails: [...addresses].toSorted(),
     rows: [...keys].toSorted((a, b) => a - b).map((row) => ({ source: "people", sourceKey: `row-${row}` })),
   });
-  const id = randomUUID();
-  await warehouse.noteErasure(id, found);
+  const id = await warehouse.requestErasure(found);
   await warehouse.removeErased(id);
   for (const row of keys) {
     model.erasedRows.add(row);

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { KnownBy, RowsByTable } from "../../../src/load/erasure/people.ts";
 import { tables } from "../../../src/schemas/registry.ts";
-import { begin, callOf, commitOf, gist, matchAll, type Responder, runNight, runOf } from "./nights.ts";
+import { begin, callOf, commitOf, gist, matchAll, type Responder, runNight, runOf, tester } from "./nights.ts";
 import { addPeople, enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
 import { commitPersons, looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace, type Place, schemaNames, valueOf } from "./place.ts";
@@ -47,8 +47,7 @@ export async function erase(
   named: Partial<KnownBy>,
 ): Promise<{ readonly id: string; readonly people: KnownBy; readonly removed: RowsByTable }> {
   const found = await warehouse.findPeople({ ...nobody, ...named }, [people]);
-  const id = randomUUID();
-  await warehouse.noteErasure(id, found);
+  const id = await warehouse.requestErasure(found);
   return { id, people: found.people, removed: await warehouse.removeErased(id) };
 }
 
@@ -178,17 +177,16 @@ export function describeErasure(getPlace: GetPlace): void {
     test("leaves tombstones, and subjects that are nothing but hashes", async () => {
       const place = getPlace();
       await makeCouple(place);
-      const { id } = await erase(place, { pids: ["p-ann"] });
+      await erase(place, { pids: ["p-ann"] });
       expect(
-        await place.sql(`SELECT service_pid, source, source_key, email_address, erasure_id, removed_at IS NOT NULL AS is_removed
-          FROM person_data.tombstone ORDER BY service_pid, source_key, email_address`),
-      ).toEqual(
-        [
-          { service_pid: "p-ann", source: null, source_key: null, email_address: null },
-          { service_pid: "p-ann-old", source: null, source_key: null, email_address: null },
-          { service_pid: null, source: "people", source_key: "key-ann", email_address: null },
-        ].map((stone) => ({ ...stone, erasure_id: id, is_removed: "true" })),
-      );
+        await place.sql(
+          `SELECT service_pid, source, source_key FROM person_data.tombstone ORDER BY service_pid, source_key`,
+        ),
+      ).toEqual([
+        { service_pid: "p-ann", source: null, source_key: null },
+        { service_pid: "p-ann-old", source: null, source_key: null },
+        { service_pid: null, source: "people", source_key: "key-ann" },
+      ]);
       expect(
         await place.sql(`SELECT kind, count(*) AS subjects, min(rows_removed) AS removed
           FROM person_data_ops.erasure_subject GROUP BY kind ORDER BY kind`),
@@ -201,22 +199,37 @@ export function describeErasure(getPlace: GetPlace): void {
       expect(await place.warehouse.dropTombstones(0)).toBe(3);
     });
 
-    test("that was noted and not ended is open until its rows are removed, and can be repeated", async () => {
+    test("is pending until every run that was under way has ended and the rows were removed once more", async () => {
       const place = getPlace();
       const { warehouse } = place;
       await makeCouple(place);
+      const held = await warehouse.acquireLock({
+        ...runOf({ job: "under_way", type: "enrich" }),
+        process: tester,
+        lifeMs: 60_000,
+        dead: [],
+      });
+      if (held.kind !== "held") throw new Error("refused");
+      await place.sql("UPDATE person_data_state.job_lock SET released_at = now() WHERE job <> 'under_way'");
       const found = await warehouse.findPeople({ ...nobody, pids: ["p-ann"] }, [people]);
-      const id = randomUUID();
-      await warehouse.noteErasure(id, found);
-      expect(await warehouse.openErasures()).toEqual([id]);
-      expect(await warehouse.dropTombstones(0)).toBe(0);
+      const id = await warehouse.requestErasure(found);
       expect(await warehouse.removeErased(id)).toMatchObject({ person: 2 });
-      expect(await warehouse.removeErased(id)).toEqual({});
+      expect(await warehouse.completeErasure(id)).toEqual([{ kind: "run", name: "under_way" }]);
+      expect(await warehouse.openErasures()).toEqual([id]);
+      // A load of that run has not seen the request.
+      await place.sql(`INSERT INTO person_data.person_pid_alias VALUES
+        ('p-ann', 'p-ann-new', '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z', 'late')`);
+      await warehouse.releaseLock(held.run);
+      expect(await warehouse.removeErased(id)).toMatchObject({ person_pid_alias: 1 });
+      expect(await warehouse.completeErasure(id)).toEqual([]);
       expect(await warehouse.openErasures()).toEqual([]);
       expect(await findTraces(place, ofAnn)).toEqual([]);
-      expect(await valueOf(place, "SELECT max(rows_removed) FROM person_data_ops.erasure_subject")).toBe(
-        "22",
-      );
+      expect(
+        await columnOf(
+          place,
+          "SELECT DISTINCT completed_at IS NOT NULL FROM person_data_ops.erasure_subject",
+        ),
+      ).toEqual(["true"]);
     });
 
     test("of somebody of whom nothing is stored keeps the person out all the same", async () => {
@@ -240,8 +253,7 @@ export function describeErasure(getPlace: GetPlace): void {
       await makePeople(place, rows);
       const found = await warehouse.findPeople({ ...nobody, ...named }, [people]);
       await runNight(place, enrichSpec(), answer);
-      const id = randomUUID();
-      await warehouse.noteErasure(id, found);
+      const id = await warehouse.requestErasure(found);
       await warehouse.removeErased(id);
       expect(await findTraces(place, ["p-ann", "key-ann", "ann@home", "ann@other"])).toEqual([]);
       const { sent } = await runNight(place, enrichSpec({ resend: true }), answer);

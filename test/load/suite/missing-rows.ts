@@ -31,8 +31,27 @@ export function describeMissingRows(getPlace: GetPlace): void {
       ]);
       await place.sql("INSERT INTO crm.people (id, email) VALUES ('3', 'cid@example.com')");
       expect(await noteMissing(place, enrichSpec())).toEqual({ inputRows: 2, known: 3, missing: 1 });
-      expect(await place.sql("SELECT * FROM person_data_state.missing_input_row")).toEqual(noted.slice(0, 1));
-      expect(await place.warehouse.readMissingRows("people", 10)).toEqual(["2"]);
+      const since = noted.map((row) => ({ source_key: row["source_key"], missing_since: row["missing_since"] }));
+      expect(
+        await place.sql("SELECT source_key, missing_since FROM person_data_state.missing_input_row"),
+      ).toEqual(since.slice(0, 1));
+    });
+
+    test("are gone for good once complete passes of three different runs have missed them", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await makePeople(place, [{ id: "1", email: "ann@example.com" }, { id: "2" }]);
+      await runNight(place, enrichSpec(), matchAll);
+      await place.sql("DELETE FROM crm.people WHERE id = '2'");
+      const gone: (readonly string[])[] = [];
+      for (let night = 1; night <= 3; night++) {
+        const run = await begin(warehouse, enrichSpec(), randomUUID());
+        await warehouse.noteMissingRows(run, enrichSpec());
+        // Further jobs of the same night count once.
+        await warehouse.noteMissingRows(run, enrichSpec());
+        gone.push(await warehouse.readGoneRows(run, "people", 10));
+      }
+      expect(gone).toEqual([[], [], ["2"]]);
     });
 
     test("are known to a job that validates addresses by the rows that had them", async () => {
