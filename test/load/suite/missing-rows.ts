@@ -31,7 +31,10 @@ export function describeMissingRows(getPlace: GetPlace): void {
       ]);
       await place.sql("INSERT INTO crm.people (id, email) VALUES ('3', 'cid@example.com')");
       expect(await noteMissing(place, enrichSpec())).toEqual({ inputRows: 2, known: 3, missing: 1 });
-      const since = noted.map((row) => ({ source_key: row["source_key"], missing_since: row["missing_since"] }));
+      const since = noted.map((row) => ({
+        source_key: row["source_key"],
+        missing_since: row["missing_since"],
+      }));
       expect(
         await place.sql("SELECT source_key, missing_since FROM person_data_state.missing_input_row"),
       ).toEqual(since.slice(0, 1));
