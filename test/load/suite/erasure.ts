@@ -3,7 +3,17 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { KnownBy, RowsByTable } from "../../../src/load/erasure/people.ts";
 import { tables } from "../../../src/schemas/registry.ts";
-import { begin, callOf, commitOf, gist, matchAll, type Responder, runNight, runOf, tester } from "./nights.ts";
+import {
+  begin,
+  callOf,
+  commitOf,
+  gist,
+  matchAll,
+  type Responder,
+  runNight,
+  runOf,
+  tester,
+} from "./nights.ts";
 import { addPeople, enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
 import { commitPersons, looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace, type Place, schemaNames, valueOf } from "./place.ts";
