@@ -3,18 +3,18 @@ import type { DriftLog } from "../schemas/drift.ts";
 import { isJsonObject } from "../schemas/flatten.ts";
 import { type FreeCall, readEnvelope } from "./free-call.ts";
 
-/** What the service says of a change of members. */
+/** Answer to a change of members. */
 export interface ChangeAnswer {
-  /** PIDs that it doesn't know. */
+  /** PIDs that the service doesn't know. */
   readonly invalid: readonly string[];
-  /** People who are members now and were none before, or the other way round; null where it doesn't say. */
+  /** Number of people added or removed; null if not stated. */
   readonly changed: number | null;
-  /** People who were members before they were added; null where it doesn't say. */
+  /** Number of added people who were members before; null if not stated. */
   readonly redundant: number | null;
   readonly newSize: number | null;
 }
 
-/** The call by which members are added or removed. */
+/** Builds the call that adds or removes members. */
 export function changeCall(
   { name, method, path }: { readonly name: string; readonly method: "POST"; readonly path: string },
   segmentId: string,
@@ -32,7 +32,7 @@ export function changeCall(
   };
 }
 
-/** Reads an answer of the calls that add or remove members; null where it is none. */
+/** Parses the response to a change; null if it is none. */
 export function readChange(bytes: Buffer, drift: DriftLog): ChangeAnswer | null {
   const results = readEnvelope(bytes, drift)?.["results"];
   if (!isJsonObject(results)) return null;
@@ -46,11 +46,11 @@ export function readChange(bytes: Buffer, drift: DriftLog): ChangeAnswer | null 
   };
 }
 
-/** Reads the id of a segment that was created; null where there is none. */
+/** Parses the id of a created segment; null if there is none. */
 export function readCreated(bytes: Buffer, drift: DriftLog): string | null {
   const envelope = readEnvelope(bytes, drift);
   const results = envelope?.["results"];
   const id = envelope?.["segment_id"] ?? (isJsonObject(results) ? results["segment_id"] : null);
-  // As configured ids are kept: the same segment mustn't stand in the tables twice.
+  // Configured ids are lower case, too: one segment has one spelling in the tables.
   return typeof id === "string" && id !== "" ? id.toLowerCase() : null;
 }

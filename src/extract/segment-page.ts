@@ -5,12 +5,12 @@ import { jsonText } from "../schemas/json-text.ts";
 import { segmentEndpoints } from "../schemas/segments.ts";
 import { type FreeCall, readEnvelope } from "./free-call.ts";
 
-/** One element of a page. */
+/** One item of a page. */
 export interface PageMember {
   readonly servicePid: string;
-  /** Instant; null where there was none that could be read. */
+  /** Instant; null if missing or unreadable. */
   readonly firstAddedAt: Cell;
-  /** What was sent beyond the declared fields, as JSON text; null for nothing. */
+  /** Undeclared fields as JSON text; null for none. */
   readonly extra: Cell;
 }
 
@@ -18,18 +18,15 @@ export interface PageMember {
 export interface MemberPage {
   readonly members: readonly PageMember[];
   readonly totalCount: number;
-  /** There are pages after this one. */
+  /** True if the service announces another page. */
   readonly listContinues: boolean;
-  /**
-   * Every element has a PID and a time, none is there twice, and they are in order: only then the absence of somebody says
-   * anything.
-   */
+  /** True if every item has a PID and a time, no PID is there twice, and the times are in order. Other pages prove no absence. */
   readonly isSound: boolean;
 }
 
 const { members: endpoint } = segmentEndpoints;
 
-/** The call that reads one page of the members. @param page from 1 */
+/** Builds the call that reads one page of members. @param page from 1 */
 export function pageCall(segmentId: string, page: number, drift: DriftLog): FreeCall<MemberPage> {
   return {
     endpoint: endpoint.name,
@@ -41,7 +38,7 @@ export function pageCall(segmentId: string, page: number, drift: DriftLog): Free
   };
 }
 
-/** Reads an answer of `GET /v2/segments/members`; null where it isn't one of that page. */
+/** Parses a response of `GET /v2/segments/members`; null if it is not of that page. */
 export function readMemberPage(bytes: Buffer, page: number, drift: DriftLog): MemberPage | null {
   const envelope = readEnvelope(bytes, drift);
   const results = envelope?.["results"];
@@ -58,13 +55,13 @@ export function readMemberPage(bytes: Buffer, page: number, drift: DriftLog): Me
     if (member) members.push(member);
     if (!member || member.firstAddedAt === null) isWhole = false;
   }
-  // Where it doesn't say whether it continues, another page is asked for until one is empty.
+  // Without `list_continues`, pages are read until one is empty.
   const listContinues = typeof continues === "boolean" ? continues : list.length > 0;
   return { members, totalCount, listContinues, isSound: isWhole && isInOrder(members) };
 }
 
 function readMember(item: JsonObject, drift: DriftLog): PageMember | null {
-  // Every attempt to add somebody moves `last_added_at`, also one that changes nothing: it isn't kept.
+  // Left out: every attempt to add a member changes `last_added_at`, even without effect.
   const { service_pid: pid, first_added_at: addedAt, last_added_at: _lastAddedAt, ...rest } = item;
   if (typeof pid !== "string" || pid === "") {
     drift.note("unexpected_type", "service_pid", typeof pid);
@@ -88,7 +85,7 @@ function isInOrder(members: readonly PageMember[]): boolean {
   let lastUs = Number.POSITIVE_INFINITY;
   let lastText: Cell = null;
   for (const { firstAddedAt } of members) {
-    // Most members share their moment with the one before.
+    // Most members have the same time as the previous one.
     if (firstAddedAt === lastText) continue;
     const us = firstAddedAt === null ? Number.NaN : microsOf(firstAddedAt);
     if (!(us <= lastUs)) return false;

@@ -11,26 +11,26 @@ export const deathSignalsEndpoint = {
 /** Scalar fields of a signal (section 2.11) beside its key. */
 export const deathSignalFields: Fields = {
   date_of_death: date("sensitive", "Day of death; may be filled or corrected later."),
-  publication_last_update_date: date("none", "When the publication was last updated."),
-  first_observed_at: timestamptz("none", "When the service first observed the signal; null for older ones."),
+  publication_last_update_date: date("none", "Last update of the publication."),
+  first_observed_at: timestamptz("none", "First observation by the service; null for older signals."),
 };
 
-/** The keys of `signal_metadata` that the interface names; each becomes a column `signal_…`. */
+/** Keys of `signal_metadata` named by the interface; each becomes a column `signal_…`. */
 export const signalMetadataFields: Fields = {
   source: text("none", "`obituary_database`, `ssdi` or `public_records`."),
-  obituary_url: text("direct", "Where the obituary stands."),
+  obituary_url: text("direct", "Address of the obituary."),
   publication_name: text("none", "Name of the publication."),
   confidence_score: numeric("none", "From 0 to 1."),
   funeral_home: text("indirect", "The funeral home."),
   city: text("indirect", "City."),
   state: text("indirect", "State."),
   age_at_death: numeric("sensitive", "Age at death."),
-  survivors: json("sensitive", "Who survives the person."),
+  survivors: json("sensitive", "Survivors of the person."),
   service_date: text("indirect", "Date of the service, as sent."),
-  memorial_donation_url: text("indirect", "Where to donate."),
+  memorial_donation_url: text("indirect", "Address for donations."),
 };
 
-/** A column of a key of the metadata. */
+/** Column of a key of the metadata. */
 export function signalColumn(key: string): string {
   return `signal_${key}`;
 }
@@ -38,10 +38,10 @@ export function signalColumn(key: string): string {
 const servicePid = column("service_pid", "text", "direct", "PID of the person.");
 const obituaryId = column("obituary_id", "text", "indirect", "Id of the obituary; stable.");
 
-/** Every signal, whatever segment it was seen in. */
+/** Signals of all segments. */
 export const deathSignal: Table = table("death_signal", {
   schema: "data",
-  doc: "Death signals (section 2.11), one row each whatever segments show it.",
+  doc: "Death signals (section 2.11), one row each however many segments report it.",
   key: ["obituary_id", "service_pid"],
   people: { pids: ["service_pid"] },
   columns: [
@@ -51,23 +51,23 @@ export const deathSignal: Table = table("death_signal", {
     ...columnsOf(
       Object.fromEntries(Object.entries(signalMetadataFields).map(([key, f]) => [signalColumn(key), f])),
     ),
-    column("signal_metadata", "json", "sensitive", "The metadata as sent, whole."),
+    column("signal_metadata", "json", "sensitive", "All metadata as sent."),
   ],
   hasExtra: true,
 });
 
-/** Which segments show a signal. */
+/** Signals by segment. */
 export const segmentDeathSignal: Table = table("segment_death_signal", {
   schema: "data",
-  doc: "Which segments show, or have shown, which death signals.",
+  doc: "Death signals that segments report or have reported.",
   key: ["segment_id", "obituary_id", "service_pid"],
   people: { pids: ["service_pid"] },
   columns: [
     column("segment_id", "text", "none", "The segment."),
     obituaryId,
     servicePid,
-    column("first_seen_at", "timestamptz", "none", "When the segment first showed the signal.", true),
-    column("is_present", "boolean", "none", "Whether its last answer still showed it.", true),
-    column("removed_seen_at", "timestamptz", "none", "When it was first missing; null while present."),
+    column("first_seen_at", "timestamptz", "none", "First response that reported the signal.", true),
+    column("is_present", "boolean", "none", "True if the last response reported it.", true),
+    column("removed_seen_at", "timestamptz", "none", "First response without it; null while present."),
   ],
 });

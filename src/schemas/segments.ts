@@ -1,11 +1,11 @@
 import { timestamptz } from "./field.ts";
 import { column, type Table, table } from "./table.ts";
 
-/** Fields of one element of `items` (section 2.3) beside the PID. */
+/** Fields of one item (section 2.3) except the PID. */
 export const memberFields = {
   first_added_at: timestamptz(
     "none",
-    "When the person first became a member, by the service; stays when it is removed and added again.",
+    "First addition of the person, as stated by the service; kept if it is removed and added again.",
   ),
 };
 
@@ -20,59 +20,59 @@ export const segmentEndpoints = {
 const segmentId = column("segment_id", "text", "none", "The segment.");
 const servicePid = column("service_pid", "text", "direct", "PID of the person.");
 
-/** The segments of the configuration. */
+/** Segments that jobs read or fill. */
 export const segment: Table = table("segment", {
   schema: "data",
-  doc: "The segments that jobs read or fill.",
+  doc: "Segments that jobs read or fill.",
   key: ["segment_id"],
   people: "nobody",
   columns: [
     segmentId,
-    column("name", "text", "none", "Name in the configuration; null where it gives none."),
+    column("name", "text", "none", "Name in the configuration; null for none."),
     column("description", "text", "none", "Description in the configuration."),
-    column("current_size", "integer", "none", "Members, as the service last said."),
-    column("source", "text", "none", "`api` for one that a job has made; null where it can't be read."),
+    column("current_size", "integer", "none", "Number of members as last stated by the service."),
+    column("source", "text", "none", "`api` if a job created it; else null, since the interface has no way to read it."),
     column(
       "last_checked_at",
       "timestamptz",
       "none",
-      "When its size was last compared with the known members.",
+      "Last comparison of its size with the known members.",
     ),
     column(
       "last_complete_sync_at",
       "timestamptz",
       "none",
-      "When all pages were last read and nothing was left unproven.",
+      "Begin of the last reading that listed every member and left no removal pending.",
     ),
   ],
 });
 
-/** Who is, or was, a member. */
+/** Present and former members. */
 export const segmentMember: Table = table("segment_member", {
   schema: "data",
-  doc: "Everybody who was ever seen in a segment, and whether they still are.",
+  doc: "Everybody ever seen in a segment, and whether they are still members.",
   key: ["segment_id", "service_pid"],
   people: { pids: ["service_pid"] },
   columns: [
     segmentId,
     servicePid,
     column("first_added_at", "timestamptz", "none", memberFields.first_added_at.doc),
-    column("is_member", "boolean", "none", "Whether the person is a member, as last seen or proven.", true),
-    column("first_seen_at", "timestamptz", "none", "When the person was first seen in the segment.", true),
+    column("is_member", "boolean", "none", "True for a member, as last seen or proven.", true),
+    column("first_seen_at", "timestamptz", "none", "First response that listed the person.", true),
     column(
       "removed_seen_at",
       "timestamptz",
       "none",
-      "When the person was proven to be gone; null while a member.",
+      "Response that proved the removal; null for a member.",
     ),
   ],
   hasExtra: true,
 });
 
-/** Every interval of membership, as seen. */
+/** Intervals of membership. */
 export const segmentMembershipHistory: Table = table("segment_membership_history", {
   schema: "data",
-  doc: "Every interval of membership as it was seen; those of one person in one segment never overlap.",
+  doc: "Intervals of membership as seen; those of one person in one segment never overlap.",
   key: ["segment_id", "service_pid", "valid_from"],
   people: { pids: ["service_pid"] },
   columns: [
@@ -83,22 +83,22 @@ export const segmentMembershipHistory: Table = table("segment_membership_history
       "valid_to",
       "timestamptz",
       "none",
-      "When the person was proven to be gone (exclusive); null for the present.",
+      "Response that proved the removal (exclusive); null for the present.",
     ),
     column(
       "valid_from_basis",
       "text",
       "none",
-      "`vendor`: `first_added_at`; `observed`: the answer in which the person was there again.",
+      "`vendor`: `first_added_at`; `observed`: response that listed the person again.",
       true,
     ),
   ],
 });
 
-/** What each run found of each segment. */
+/** Results of the readings of segments. */
 export const segmentSync: Table = table("segment_sync", {
   schema: "ops",
-  doc: "What each run found of each segment.",
+  doc: "Result of each run for each segment.",
   key: ["segment_id", "run_id"],
   columns: [
     segmentId,
@@ -107,18 +107,18 @@ export const segmentSync: Table = table("segment_sync", {
       "observed_at",
       "timestamptz",
       "none",
-      "When the service last said how large the segment is.",
+      "Time of the newest response.",
       true,
     ),
-    column("current_size", "integer", "none", "Members, as the service said.", true),
-    column("known_members", "integer", "none", "Members that stand in `segment_member` after the run.", true),
-    column("added", "integer", "none", "People found who were no known members.", true),
-    column("removed", "integer", "none", "Members proven to be gone.", true),
+    column("current_size", "integer", "none", "Number of members as stated by the service.", true),
+    column("known_members", "integer", "none", "Members in `segment_member` after the run.", true),
+    column("added", "integer", "none", "People listed who were no known members.", true),
+    column("removed", "integer", "none", "Members whose removal was proven.", true),
     column(
       "removals_pending",
       "integer",
       "none",
-      "Known members that were not seen, and not proven to be gone.",
+      "Known members that were not listed and whose removal is not proven.",
       true,
     ),
   ],

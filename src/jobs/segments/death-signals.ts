@@ -27,18 +27,18 @@ const signal = flattenerOf({
 const metadata = flattenerOf({ fields: signalMetadataFields, lists: {} }, "signal_metadata.");
 const columns = [...signal.fieldNames, ...metadata.fieldNames.map(signalColumn), "signal_metadata", "_extra"];
 
-/** One signal as read. */
+/** One signal of a response. */
 type Signal =
   | { readonly kind: "row"; readonly row: readonly Cell[] }
   | { readonly kind: "reject"; readonly ids: readonly (string | null)[] };
 
-/** A signal's id, which may come as a number. */
+/** Reads an id, which may be a number. */
 function idOf(value: unknown): string | null {
   if (typeof value === "number") return String(value);
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-/** The row of one signal; for one that can't be told apart from others what ids it has. */
+/** Reads the row of a signal, or the ids that it has if one is missing. */
 function readSignal(result: JsonObject, drift: DriftLog): Signal {
   const { signal_metadata: sent, ...rest } = result;
   const ids = keys.map((key) => idOf(result[key]));
@@ -49,7 +49,7 @@ function readSignal(result: JsonObject, drift: DriftLog): Signal {
     return { kind: "reject", ids };
   }
   const { object } = signal.flatten({ ...rest, obituary_id: ids[0], service_pid: ids[1] }, null, drift);
-  // What the metadata holds beyond its known keys stays in it: that isn't drift.
+  // Unknown keys of the metadata stay in its JSON: they are no drift.
   const isObject = isJsonObject(sent);
   if (!isObject && sent !== undefined && sent !== null) {
     drift.note("unexpected_type", "signal_metadata", jsonType(sent));
@@ -77,7 +77,7 @@ function* rowsOf(answer: RepeatableResults, drift: DriftLog): Generator<readonly
   for (const signal of readSignals(answer, drift)) if (signal.kind === "row") yield signal.row;
 }
 
-/** Signals that can't be stored: the same ones, as long as the service sends them so. */
+/** Yields rejects of the signals that lack an id. */
 function* rejectsOf(answer: RepeatableResults, job: string, segmentId: string): Generator<FeedReject> {
   for (const signal of readSignals(answer, new DriftLog(endpoint))) {
     if (signal.kind === "row") continue;
@@ -86,13 +86,13 @@ function* rejectsOf(answer: RepeatableResults, job: string, segmentId: string): 
     yield {
       identity: ["death signal", job, segmentId, obituaryId, pid],
       sourceKey: pid ?? obituaryId,
-      message: "The signal lacks an id that tells it from others.",
+      message: "The signal lacks an id.",
       details: JSON.stringify({ missing }),
     };
   }
 }
 
-/** Rows that are made anew each time they are read, without noting again what differs. */
+/** Iterates over new rows each time. */
 function again<T>(rows: () => Iterable<T>): Iterable<T> {
   return { [Symbol.iterator]: () => rows()[Symbol.iterator]() };
 }
@@ -134,10 +134,10 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
           for (const [obituaryId = null, pid = null] of rows())
             yield [id, obituaryId, pid, answeredAt, "true", null];
         }),
-        // A signal that can't be told apart may be any of those that seem to be gone.
+        // A signal without its ids may be any of those that seem to be gone.
         ...(received.reject > 0 ? {} : { missing }),
       },
-      // Resolves what came whole this time, or not at all.
+      // Resolves earlier rejects that are complete or absent this time.
       upsertRejects({ run: context.run, source: id, code: "missing_id", apiRequestId, at: answeredAt }, () =>
         rejectsOf(answer, context.job.name, id),
       ),
@@ -165,7 +165,7 @@ export const deathSignalsJob: FeedJobType<DeathSignalsJobConfig> = {
   writes: ["death_signal", "segment_death_signal"],
   checkpoints: {
     meaning:
-      "checked_at: when the segment was last read; it doesn't steer anything, since each run reads all signals",
+      "checked_at: when the segment was last read; every run reads all signals",
     cursor: z.object({ checked_at: cursorInstant }),
     example: { checked_at: "2026-11-21T04:00:00Z" },
     streams: segmentStreams,

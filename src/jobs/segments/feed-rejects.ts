@@ -4,16 +4,16 @@ import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { type RejectCode, rejectCodes } from "../../schemas/reject-codes.ts";
 
-/** A record that a feed can't take, and that it finds again each time. */
+/** A record that can't be stored and that every reading finds again. */
 export interface FeedReject {
-  /** Tells it from the others of its job. */
+  /** Identifies it within its job. */
   readonly identity: readonly (string | null)[];
   readonly sourceKey: string | null;
   readonly message: string;
   readonly details?: string;
 }
 
-/** Where rejects of a feed come from, and when they were seen, ISO 8601. */
+/** Origin of rejects; `at` is the time of the reading, ISO 8601. */
 export interface RejectSource {
   readonly run: RunRef;
   readonly source: string;
@@ -37,16 +37,13 @@ const columns = [
   "resolved_at",
 ];
 
-/** A UUID that is the same for the same values. */
+/** Derives a UUID from values. */
 function stableUuid(values: readonly (string | null)[]): string {
   const digits = hash("sha256", JSON.stringify(values), "hex");
   return digits.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/u, "$1-$2-8$3-8$4-$5");
 }
 
-/**
- * Keeps one open row of `reject` for each of the given records as long as they come, and resolves those of the same source
- * and code that came no more. `rejects` is asked anew for each reading.
- */
+/** Keeps one open row of `reject` for each given record, and resolves those of the same source and code that are not given. */
 export function upsertRejects(
   { run, source, code, apiRequestId, at }: RejectSource,
   rejects: () => Iterable<FeedReject>,
@@ -61,7 +58,7 @@ export function upsertRejects(
         for (const { identity, sourceKey, message, details = null } of rejects()) {
           const id = stableUuid(identity);
           const told = [sourceKey, stage, code, message, details];
-          // Whoever dropped or retried it meanwhile: it is as it was.
+          // Reopened, even if it was dropped or retried.
           yield [id, run.runId, run.job, source, ...told, apiRequestId, at, null];
         }
       },

@@ -5,7 +5,7 @@ import { connectionOf } from "../lookup/lookup-spec.ts";
 import { namesOurSchemas } from "../read-source.ts";
 import type { SegmentPushJobConfig } from "./settings.ts";
 
-/** The query of a push job as an input whose key is the PID. Reads the connection's address. */
+/** Builds an input of the query of a push job, with the PID as its key. Reads the connection's address. */
 export async function pushSourceOf({ name, sql, connection }: SegmentPushJobConfig): Promise<InputSource> {
   return {
     name,
@@ -19,7 +19,7 @@ export async function pushSourceOf({ name, sql, connection }: SegmentPushJobConf
   };
 }
 
-/** The query of a push job as something to verify. */
+/** Builds the source that `check` verifies. */
 export function pushReadSource(job: SegmentPushJobConfig, config: Config): ReadSource {
   return {
     subject: `query of ${job.name}`,

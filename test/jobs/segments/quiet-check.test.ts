@@ -26,7 +26,7 @@ const marks = (world: World) =>
 const cursor = (world: World) =>
   world.value("SELECT cursor FROM person_data_ops.checkpoint WHERE job = 'vip_members'");
 
-test("a large segment of the known size costs one request, and only the time of the look moves", async () => {
+test("a large segment of the known size takes one request and moves only last_checked_at", async () => {
   const world = await startLarge();
   expect(await syncOnce(world)).toMatchObject({ status: "succeeded", requests: PAGES });
   const [before] = await marks(world);
@@ -38,7 +38,7 @@ test("a large segment of the known size costs one request, and only the time of 
   expect(await cursor(world)).toBe(cursorBefore);
 });
 
-test("new members of up to three pages cost as many requests, more of them or a removal a whole reading", async () => {
+test("new members on up to three pages take as many requests, more or a removal a full reading", async () => {
   const world = await startLarge();
   await world.run();
   let next = MEMBERS;
@@ -61,7 +61,7 @@ test("new members of up to three pages cost as many requests, more of them or a 
   await expectExact(world);
 });
 
-test("erased people who are still in the segment count as known", async () => {
+test("erased people still in the segment count as known", async () => {
   const world = await startLarge();
   await world.run();
   const services = await world.services();
@@ -78,7 +78,7 @@ test("erased people who are still in the segment count as known", async () => {
   expect(await syncOnce(world)).toMatchObject({ requests: 1, added: "1", size: "516", known: "513" });
 });
 
-test("one who left and an old one who came back are found when full_sweep_every is over", async () => {
+test("a member who left and one who returned are found when full_sweep_every is over", async () => {
   const world = await startLarge();
   await world.run();
   const [early = "", later = ""] = pidsOf(43, 45);
@@ -94,7 +94,7 @@ test("one who left and an old one who came back are found when full_sweep_every 
   expect(await syncOnce(world)).toMatchObject({ requests: 1 });
 });
 
-test("a last reading that lies in the future doesn't keep off the next one", async () => {
+test("a last reading in the future doesn't delay the next one", async () => {
   const world = await startLarge();
   await world.control("/clock", { days: 30 });
   await world.run();

@@ -17,7 +17,7 @@ import {
 import { startRecordingProxy } from "../lookup/recording-proxy.ts";
 import { configOf, fastClock, jobOf, seenDuring, startWorld, type World } from "../world.ts";
 
-test("the first sync takes over every page; a second one finds nothing changed", async () => {
+test("the first sync stores every page; the second finds nothing changed", async () => {
   const world = await startMembers(11_000);
   expect(jobOf(await world.run(), "vip_members")).toMatchObject({
     status: "succeeded",
@@ -44,7 +44,7 @@ test("the first sync takes over every page; a second one finds nothing changed",
   ]);
 });
 
-test("removals inside a page, at its edges and in ties over several pages are proven; who comes back has a new interval", async () => {
+test("removals inside a page, at its edges and in ties over several pages are proven; returning members get a new interval", async () => {
   const world = await startMembers(12_000, 9000);
   await world.run();
   const truth = await truthOf(world);
@@ -96,7 +96,7 @@ async function startChanging({ remove, add }: { remove: number; add: number }): 
 const isComplete = "SELECT last_complete_sync_at IS NOT NULL FROM person_data.segment";
 const bases = "SELECT valid_from_basis AS basis FROM person_data.segment_membership_history GROUP BY 1";
 
-test("a sweep is not complete when between its pages somebody leaves who was read already, and another one slips to their page", async () => {
+test("a sweep is not complete if a listed member leaves between two pages and another one moves up", async () => {
   const world = await startChanging({ remove: 8, add: 0 });
   await world.run();
   expect(await world.value(isComplete)).toBe("f");
@@ -116,7 +116,7 @@ test("whoever was added while another one left is found by the next run, and a m
   expect(await world.rows(bases)).toEqual([{ basis: "vendor" }]);
 });
 
-test("with --full-refresh readers never see fewer than those who stay, whoever is removed by it", async () => {
+test("readers never see fewer members than those who stay, also with --full-refresh", async () => {
   const world = await startMembers(12_000, 9000);
   await world.run();
   const truth = await truthOf(world);
@@ -195,7 +195,7 @@ test("a removal that two readings don't confirm stays pending until the next run
   await expectExact(world);
 });
 
-test("an emptied segment is empty, one that is gone is told and touches nobody", async () => {
+test("an emptied segment is empty; a deleted one is reported and changes no member", async () => {
   const world = await startMembers(30);
   await world.run();
   await world.control("/delete_segment", { segment_id: SEGMENT });
@@ -235,7 +235,7 @@ test("status shows how far each segment was read, and what removals are pending"
 
 const OTHER = "22222222-2222-4222-8222-222222222222";
 
-test("who comes back to a segment that was read when empty is one since then, whatever became of the checkpoint", async () => {
+test("people who return to a segment read as empty are members since then, whatever the checkpoint", async () => {
   const world = await startMembers(30);
   const pids = (await truthOf(world)).map(({ service_pid: pid }) => pid);
   await world.control("/members", { segment_id: SEGMENT, remove: pids });
@@ -281,7 +281,7 @@ const sizes = `SELECT segment_id, count(*) AS members FROM person_data.segment_m
 const two = `
   vip_members: { type: segment_members, segments: [{ id: ${SEGMENT} }, { id: ${OTHER} }] }`;
 
-test("a segment that can't be read hinders no other one, and all of it is told", async () => {
+test("a segment that can't be read stops no other one, and every failure is reported", async () => {
   const world = await startTwo(two);
   await world.control("/faults", {
     faults: Array.from({ length: 8 }, (_, i) => `500@members#${i + 2}`).join(),
@@ -301,7 +301,7 @@ test("a segment that can't be read hinders no other one, and all of it is told",
   ]);
 });
 
-test("a service that answers no segment is asked about three of them only", async () => {
+test("three segments in a row without an answer end the job", async () => {
   const ids = Array.from({ length: 5 }, (_, i) => `${i}1111111-1111-4111-8111-111111111111`);
   const list = ids.map((id) => `{ id: ${id} }`).join(", ");
   const world = await startTwo(`
@@ -314,7 +314,7 @@ test("a service that answers no segment is asked about three of them only", asyn
   expect(ids.map((id) => report.error?.message.includes(id))).toEqual([true, true, true, false, false]);
 });
 
-test("a segment that can't be read is told also where a limit ends the job at the next one", async () => {
+test("a segment that can't be read is reported also if a limit ends the job at the next one", async () => {
   const world = await startTwo(two);
   await world.control("/delete_segment", { segment_id: SEGMENT });
   await world.control("/faults", { faults: "429=1@members#2-" });
@@ -327,7 +327,7 @@ test("a segment that can't be read is told also where a limit ends the job at th
   expect(report.error?.message).toContain("the plan's quota is used up");
 });
 
-test("a segment that is named twice is read once", async () => {
+test("a segment named twice is read once", async () => {
   const world = await startTwo(`
   vip_push: { type: segment_push, segment_id: ${SEGMENT}, sql: "select 'p-1' as service_pid", enabled: false }
   vip_members: { type: segment_members, segments: [{ id: ${SEGMENT}, name: VIP }, { job: vip_push }] }`);

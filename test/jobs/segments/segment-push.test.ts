@@ -87,7 +87,7 @@ async function push(world: World, ...args: Parameters<World["run"]>) {
   return job;
 }
 
-test("a query becomes a segment, once, and its difference is what is sent from then on", async () => {
+test("a query fills a segment, and later runs send the difference", async () => {
   const { world, pids } = await startPush();
   await setVips(world, [...pids.slice(0, 100), pids[0] ?? "", null, "p-nobody", "p-nobody"]);
   expect(await push(world)).toMatchObject({
@@ -165,7 +165,7 @@ test.each([
     "Column names are case-sensitive here: its column is Service_PID.",
   ],
   ["select pid, pid as other from crm.vip", "Its columns are: pid, other."],
-])("a query without the column is told to call it so: %s", async (sql, hint) => {
+])("a query without the column is reported with the column to add: %s", async (sql, hint) => {
   const { world } = await startPush();
   world.configure(configOf(`\n  vip_push: { type: segment_push, name: VIP, sql: '${sql}' }`));
   const found = await world.config();
@@ -179,14 +179,14 @@ test.each([
   ]);
 });
 
-test("jobs behind a push that is switched off and has made no segment say both", async () => {
+test("a job behind a disabled push without a segment reports both", async () => {
   const { world } = await startPush({ config: config("enabled: false") });
   const why = "vip_push has not created its segment yet and is disabled; enable it and run it first";
   const report = jobOf(await world.run({ jobs: ["vip_members"] }), "vip_members");
   expect(report.error).toMatchObject({ code: "segment_unknown", message: `vip_members: ${why}.` });
 });
 
-test("append leaves whom the query no longer gives", async () => {
+test("append keeps members that the query no longer returns", async () => {
   const { world, pids } = await startPush({ config: config("mode: append") });
   await setVips(world, pids.slice(0, 50));
   await push(world);
@@ -195,7 +195,7 @@ test("append leaves whom the query no longer gives", async () => {
   expect(await membersOf(world)).toEqual(pids.slice(0, 60).toSorted());
 });
 
-test("mirror removes nobody whom others have added, before or after", async () => {
+test("mirror removes nobody added by others, before or after", async () => {
   const { world, pids } = await startPush();
   await setVips(world, pids.slice(0, 20));
   await push(world);
@@ -208,7 +208,7 @@ test("mirror removes nobody whom others have added, before or after", async () =
   expect(await membersOf(world)).toEqual([...pids.slice(0, 10), ...pids.slice(30, 40)].toSorted());
 });
 
-test("more removals than max_remove_ratio allows want the user's word", async () => {
+test("more removals than max_remove_ratio need confirmation", async () => {
   const { world, pids } = await startPush({ config: config("mode: mirror, max_remove_ratio: 0.1") });
   await setVips(world, pids.slice(0, 100));
   await push(world);
@@ -226,7 +226,7 @@ test("more removals than max_remove_ratio allows want the user's word", async ()
   expect(await membersOf(world)).toEqual(pids.slice(11, 120).toSorted());
 });
 
-test("rows without a PID count against max_reject_ratio of what the query gives, not of what is new", async () => {
+test("rows without a PID count against max_reject_ratio of all rows of the query", async () => {
   const { world, pids } = await startPush({
     config: config("mode: mirror, max_remove_ratio: 1, max_reject_ratio: 0.05"),
   });
@@ -243,7 +243,7 @@ test("rows without a PID count against max_reject_ratio of what the query gives,
   expect(empty.error?.message).toContain("5 of 45 rows of the query have no service_pid");
 });
 
-test("each row without a PID has one open reject as long as the query gives as many", async () => {
+test("each row without a PID has one open reject while the query returns it", async () => {
   const { world, pids } = await startPush({ config: config() });
   const open = () =>
     world.rows(
@@ -311,7 +311,7 @@ test("a PID that the service calls invalid in another spelling is rejected under
   expect(await world.value("SELECT source_key FROM person_data.reject")).toBe("P-Nobody");
 });
 
-test("a segment whose making got no answer is explained, and `segment_id` is the way on", async () => {
+test("a lost answer to the creation is explained, and `segment_id` resolves it", async () => {
   const { world, pids } = await startPush();
   await setVips(world, pids.slice(0, 5));
   await world.control("/faults", { faults: "cut_body@create#1" });
@@ -351,7 +351,7 @@ test("a removal without an answer waits for the next reading", async () => {
   expect(await membersOf(world)).toEqual(pids.slice(0, 5).toSorted());
 });
 
-test("a query that gives no service_pid is told before anything happens", async () => {
+test("a query without service_pid is reported before anything happens", async () => {
   const { world } = await startPush();
   await world.rows("ALTER TABLE crm.vip RENAME pid TO other");
   await expect(world.run({ jobs: ["vip_push"] })).rejects.toMatchObject({
@@ -373,7 +373,7 @@ async function sentSoFar(world: World): Promise<number> {
   );
 }
 
-test("--max-records bounds whom a push adds and removes, and the next run goes on: a first pass too", async () => {
+test("--max-records limits the PIDs added and removed, and the next run continues", async () => {
   const { world, pids } = await startPush();
   await setVips(world, pids.slice(0, 50));
   const limited = { status: "limited", limited_by: "max_records" };
@@ -491,9 +491,9 @@ test("a member who moved to another page while the segment was read stays", asyn
 
 test.each([
   ["a call that is refused at first", "429@add#1", {}],
-  ["a pass that adds everybody again", "", { fullRefresh: true }],
+  ["a full refresh", "", { fullRefresh: true }],
 ])(
-  "mirror removes a person once more whom it removed and added again in %s",
+  "mirror removes a person again whom it removed and added again in %s",
   async (_what, faults, request) => {
     const { world, pids } = await startPush();
     await setVips(world, pids.slice(0, 20));
