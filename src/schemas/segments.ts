@@ -31,13 +31,13 @@ export const segment: Table = table("segment", {
     column("name", "text", "none", "Name in the configuration; null for none."),
     column("description", "text", "none", "Description in the configuration."),
     column("current_size", "integer", "none", "Number of members as last stated by the service."),
-    column("source", "text", "none", "`api` if a job created it; else null, since the interface has no way to read it."),
     column(
-      "last_checked_at",
-      "timestamptz",
+      "source",
+      "text",
       "none",
-      "Last comparison of its size with the known members.",
+      "`api` if a job created it; else null, since the interface has no way to read it.",
     ),
+    column("last_checked_at", "timestamptz", "none", "Last comparison of its size with the known members."),
     column(
       "last_complete_sync_at",
       "timestamptz",
@@ -59,12 +59,7 @@ export const segmentMember: Table = table("segment_member", {
     column("first_added_at", "timestamptz", "none", memberFields.first_added_at.doc),
     column("is_member", "boolean", "none", "True for a member, as last seen or proven.", true),
     column("first_seen_at", "timestamptz", "none", "First response that listed the person.", true),
-    column(
-      "removed_seen_at",
-      "timestamptz",
-      "none",
-      "Response that proved the removal; null for a member.",
-    ),
+    column("removed_seen_at", "timestamptz", "none", "Response that proved the removal; null for a member."),
   ],
   hasExtra: true,
 });
@@ -103,13 +98,7 @@ export const segmentSync: Table = table("segment_sync", {
   columns: [
     segmentId,
     column("run_id", "text", "none", "The run."),
-    column(
-      "observed_at",
-      "timestamptz",
-      "none",
-      "Time of the newest response.",
-      true,
-    ),
+    column("observed_at", "timestamptz", "none", "Time of the newest response.", true),
     column("current_size", "integer", "none", "Number of members as stated by the service.", true),
     column("known_members", "integer", "none", "Members in `segment_member` after the run.", true),
     column("added", "integer", "none", "People listed who were no known members.", true),

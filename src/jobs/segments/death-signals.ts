@@ -164,8 +164,7 @@ export const deathSignalsJob: FeedJobType<DeathSignalsJobConfig> = {
   endpoints: [deathSignalsEndpoint],
   writes: ["death_signal", "segment_death_signal"],
   checkpoints: {
-    meaning:
-      "checked_at: when the segment was last read; every run reads all signals",
+    meaning: "checked_at: when the segment was last read; every run reads all signals",
     cursor: z.object({ checked_at: cursorInstant }),
     example: { checked_at: "2026-11-21T04:00:00Z" },
     streams: segmentStreams,
