@@ -277,7 +277,7 @@ describe("a publication", () => {
       "INSERT INTO person_data.person (service_pid) SELECT 'p' || i FROM generate_series(1, 250) AS i",
     );
     await source.sql(
-      "INSERT INTO person_data_ops.table_load (table_name, job, last_success_at, _synced_at, _run_id) VALUES ('person', 'j', '2026-01-01', now(), 'r')",
+      "INSERT INTO person_data_state.table_load (table_name, job, last_success_at, _synced_at, _run_id) VALUES ('person', 'j', '2026-01-01', now(), 'r')",
     );
     const before = target.committed.length;
     await publishDestination(publication);
