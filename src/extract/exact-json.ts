@@ -1,5 +1,3 @@
-import { parseDeeply } from "./deep-exact-json.ts";
-
 declare global {
   interface JSON {
     /** Like `parse`; the reviver is also given the source text of strings, numbers, booleans and null (ES2025). */
@@ -39,7 +37,10 @@ function hasInexactNumber(text: string): boolean {
   return false;
 }
 
-/** Parses JSON; a number that a double can't carry exactly becomes a `JSON.rawJSON` of its source text. */
+/**
+ * Parses JSON; a number that a double can't carry exactly becomes a `JSON.rawJSON` of its source text. Such a text nested
+ * thousands of levels deep counts as no JSON.
+ */
 export function parseExact(text: string): unknown {
   if (!hasInexactNumber(text)) return JSON.parse(text);
   try {
@@ -47,8 +48,9 @@ export function parseExact(text: string): unknown {
       typeof value === "number" && source !== undefined && !isExact(source) ? JSON.rawJSON(source) : value,
     );
   } catch (error) {
-    // A reviver doesn't go as deep as parsing does.
-    if (error instanceof RangeError) return parseDeeply(text, isExact);
+    // Revivers recurse, unlike the parser itself.
+    if (error instanceof RangeError)
+      throw new SyntaxError("The JSON is nested too deeply.", { cause: error });
     throw error;
   }
 }

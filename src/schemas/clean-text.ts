@@ -1,7 +1,6 @@
 import { rawNumber } from "../raw-json.ts";
-import { deepJson } from "./deep-json.ts";
 import type { DriftLog } from "./drift.ts";
-import { MAX_JSON_DEPTH } from "./json-text.ts";
+import { MAX_JSON_DEPTH, nestedText } from "./json-text.ts";
 
 const REPLACEMENT = "\uFFFD";
 
@@ -24,8 +23,8 @@ function clean(value: unknown, path: string, levels: number, drift: DriftLog): u
     return cleanString(value, (observedType) => drift.note("unexpected_type", path, observedType));
   }
   if (typeof value !== "object" || value === null || rawNumber(value) !== null) return value;
-  // Too deep to be stored as JSON; as the text of its JSON it holds escapes instead of the characters themselves.
-  if (levels === 0) return deepJson(value);
+  // Too deep to be stored as JSON; its text has escapes instead of the characters themselves.
+  if (levels === 0) return nestedText(value);
   if (Array.isArray(value)) return value.map((item) => clean(item, `${path}[]`, levels - 1, drift));
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => {

@@ -1,11 +1,11 @@
 import { rawNumber } from "../raw-json.ts";
 import type { ColumnType, Field } from "./field.ts";
-import { jsonText } from "./json-text.ts";
+import { storableJson } from "./json-text.ts";
 import { isLoose } from "./record.ts";
 
 /**
  * One value of a row in its warehouse-neutral text form, or null. Numbers are decimal text, booleans `true`/`false`,
- * days `YYYY-MM-DD`, instants `YYYY-MM-DDTHH:MM:SS[.ffffff]+00:00` (any offset), json is JSON text.
+ * days `YYYY-MM-DD`, instants `YYYY-MM-DDTHH:MM:SS[.ffffff]+00:00` (any offset), json is JSON text, lists are array literals of Postgres.
  */
 export type Cell = string | null;
 
@@ -16,24 +16,27 @@ export const UNEXPECTED = Symbol("unexpected");
 export type Convert = (value: unknown) => Cell | typeof UNEXPECTED;
 
 const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$/;
-/** Digits before and after the point that every warehouse holds exactly (BIGNUMERIC is the narrowest). */
-const MAX_DIGITS = 38;
-/** What {@link plainDecimal} would leave as it is: most decimal strings. */
-const PLAIN = /^(?:0|[1-9]\d{0,37})(?:\.\d{1,38})?$/;
+/** Digits before and after the point that every destination holds exactly: those of DuckDB's DECIMAL(38, 20). */
+const MAX_WHOLE_DIGITS = 18;
+const MAX_FRACTION_DIGITS = 20;
+/** Decimal strings that {@link plainDecimal} leaves as they are. */
+const PLAIN = /^(?:0|[1-9]\d{0,17})(?:\.\d{1,20})?$/;
+/** Largest exponent worth writing out; beyond it nothing fits. */
+const MAX_SHIFT = 40;
 
-function decimalText(value: unknown): string | null {
+function decimalText(value: unknown, maxWholeDigits = MAX_WHOLE_DIGITS): string | null {
   if (typeof value === "number") {
     if (!Number.isFinite(value)) return null;
     const text = String(value);
-    return text.includes("e") ? plainDecimal(text) : text;
+    return Number.isSafeInteger(value) ? text : plainDecimal(text, maxWholeDigits);
   }
   const source = typeof value === "string" ? value : rawNumber(value);
   if (source === null || PLAIN.test(source)) return source;
-  return DECIMAL.test(source) ? plainDecimal(source) : null;
+  return DECIMAL.test(source) ? plainDecimal(source, maxWholeDigits) : null;
 }
 
-/** `1.25e5` as `125000`, `007.5` as `7.5`; null beyond {@link MAX_DIGITS}. The value is the same, digit for digit. */
-function plainDecimal(source: string): string | null {
+/** `1.25e5` as `125000`, `007.5` as `7.5`; null if it has too many digits. The value is the same, digit for digit. */
+function plainDecimal(source: string, maxWholeDigits: number): string | null {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source);
   if (!match) return null;
   const [, sign = "", whole = "", fraction = "", exponentText = "0"] = match;
@@ -41,28 +44,29 @@ function plainDecimal(source: string): string | null {
   let digits = whole + fraction;
   let point = whole.length + exponent;
   if (point < 0) {
-    if (-point > MAX_DIGITS + digits.length) return /^0*$/.test(digits) ? "0" : null;
+    if (-point > MAX_SHIFT + digits.length) return /^0*$/.test(digits) ? "0" : null;
     digits = "0".repeat(-point) + digits;
     point = 0;
   } else if (point > digits.length) {
     if (/^0*$/.test(digits)) return "0";
-    if (point - digits.length > MAX_DIGITS) return null;
+    if (point - digits.length > MAX_SHIFT) return null;
     digits += "0".repeat(point - digits.length);
   }
   const before = digits.slice(0, point).replace(/^0+(?=\d)/, "") || "0";
   let after = digits.slice(point);
-  if (exponent !== 0 || after.length > MAX_DIGITS) after = after.replace(/0+$/, "");
-  if (before.length > MAX_DIGITS || after.length > MAX_DIGITS) return null;
+  if (exponent !== 0 || after.length > MAX_FRACTION_DIGITS) after = after.replace(/0+$/, "");
+  if (before.length > maxWholeDigits || after.length > MAX_FRACTION_DIGITS) return null;
   const text = after === "" ? before : `${before}.${after}`;
   return sign !== "" && /[1-9]/.test(text) ? `-${text}` : text;
 }
 
 const MAX_INT64 = 2n ** 63n - 1n;
 const MIN_INT64 = -(2n ** 63n);
+const INT64_DIGITS = 19;
 
 function convertInteger(value: unknown): Cell | typeof UNEXPECTED {
   if (typeof value === "number" && Number.isSafeInteger(value)) return value === 0 ? "0" : String(value);
-  const text = decimalText(value)?.replace(/\.0+$/, "");
+  const text = decimalText(value, INT64_DIGITS)?.replace(/\.0+$/, "");
   if (text === undefined || !/^-?\d+$/.test(text)) return UNEXPECTED;
   const whole = BigInt(text);
   return whole >= MIN_INT64 && whole <= MAX_INT64 ? text : UNEXPECTED;
@@ -165,6 +169,31 @@ function convertTimestamp(value: unknown): Cell | typeof UNEXPECTED {
   return instant === null ? UNEXPECTED : instant.slice(0, -6);
 }
 
+/** A Postgres array literal of texts. */
+function arrayLiteral(items: readonly string[]): string {
+  return `{${items.map((item) => `"${item.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
+}
+
+/** Cell of a list without items, which is never null. */
+export const EMPTY_LIST = "{}";
+
+/** Texts of a list as a cell, and the items that are no text, by index; null for a list of texts only. */
+export function splitTexts(items: readonly unknown[]): {
+  readonly cell: string;
+  readonly misplaced: ReadonlyMap<number, unknown> | null;
+} {
+  const texts = items.filter((item) => typeof item === "string");
+  if (texts.length === items.length) return { cell: arrayLiteral(texts), misplaced: null };
+  const misplaced = [...items.entries()].filter(([, item]) => typeof item !== "string");
+  return { cell: arrayLiteral(texts), misplaced: new Map(misplaced) };
+}
+
+function convertTexts(value: unknown): Cell | typeof UNEXPECTED {
+  if (!Array.isArray(value)) return UNEXPECTED;
+  const { cell, misplaced } = splitTexts(value);
+  return misplaced === null ? cell : UNEXPECTED;
+}
+
 const byType: Record<Exclude<ColumnType, "bytes">, Convert> = {
   text: convertText,
   uuid: convertText,
@@ -175,7 +204,8 @@ const byType: Record<Exclude<ColumnType, "bytes">, Convert> = {
   date: convertDate,
   timestamptz: (value) => instantText(value) ?? UNEXPECTED,
   timestamp: convertTimestamp,
-  json: jsonText,
+  json: (value) => storableJson(value) ?? UNEXPECTED,
+  "text[]": convertTexts,
 };
 
 /** The converter of a declared field. */

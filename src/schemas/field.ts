@@ -15,7 +15,8 @@ export type ColumnType =
   | "timestamp" // wall time without zone, microseconds
   | "json"
   | "uuid"
-  | "bytes";
+  | "bytes"
+  | "text[]"; // never null, without nulls
 
 /** A scalar field of the interface: its column type, pii class, meaning, and the zod type of its value on the wire. */
 export interface Field<Z extends z.ZodType = z.ZodType> {
@@ -54,6 +55,10 @@ export const timestamptz = (pii: PiiClass, doc: string) =>
 export const timestamp = (pii: PiiClass, doc: string) => field("timestamp", pii, doc, z.string().nullable());
 /** An object whose keys vary; kept whole. */
 export const json = (pii: PiiClass, doc: string) => field("json", pii, doc, z.unknown());
+
+/** A list of texts. */
+export const texts = (pii: PiiClass, doc: string) =>
+  field("text[]", pii, doc, z.array(z.string()).nullable());
 
 /** Scalar fields by the interface's own names. */
 export type Fields = Readonly<Record<string, Field>>;

@@ -1,5 +1,13 @@
 import { rawNumber } from "../raw-json.ts";
-import { type Cell, type Convert, converterOf, jsonType, UNEXPECTED } from "./convert.ts";
+import {
+  type Cell,
+  type Convert,
+  converterOf,
+  EMPTY_LIST,
+  jsonType,
+  splitTexts,
+  UNEXPECTED,
+} from "./convert.ts";
 import type { DriftLog } from "./drift.ts";
 import type { Fields } from "./field.ts";
 import { jsonText } from "./json-text.ts";
@@ -26,8 +34,6 @@ export interface FlatObject {
 /** Rows of one nested list, each with its key columns, fields, and `_extra`, in the child table's column order. */
 export interface FlatList {
   readonly rows: Cell[][];
-  /** Rows of the grandchild table (`person_education_subject`). */
-  readonly subjects: Cell[][];
 }
 
 interface Reader {
@@ -35,6 +41,8 @@ interface Reader {
   readonly converts: readonly Convert[];
   /** By index: the field is text, which needs no conversion. */
   readonly isText: readonly boolean[];
+  /** By index: the cell without a value; an empty list for lists. */
+  readonly empty: readonly Cell[];
   /** Index of each scalar field by name, or {@link BESIDE}. */
   readonly indexes: ReadonlyMap<string, number>;
   readonly pathPrefix: string;
@@ -51,6 +59,7 @@ function readerOf(fields: Fields, beside: readonly string[], pathPrefix: string)
     names,
     converts: Object.values(fields).map(converterOf),
     isText: Object.values(fields).map((f) => f.type === "text"),
+    empty: Object.values(fields).map((f) => (f.type === "text[]" ? EMPTY_LIST : null)),
     indexes,
     pathPrefix,
   };
@@ -77,7 +86,7 @@ function readFields(
   offset: number,
   drift: DriftLog,
 ): Extra {
-  const { names, converts, isText, indexes } = reader;
+  const { names, converts, isText, empty, indexes } = reader;
   let extra: Extra = null;
   let next = 0;
   for (const name in object) {
@@ -90,16 +99,30 @@ function readFields(
       continue;
     }
     next = index + 1;
-    if (value === null || (isText[index] && typeof value === "string")) {
+    if (isText[index] && typeof value === "string") {
       cells[offset + index] = value;
       continue;
     }
+    const none = empty[index] ?? null;
+    if (value === null) {
+      cells[offset + index] = none;
+      continue;
+    }
     const cell = converts[index]?.(value) ?? UNEXPECTED;
-    if (cell === UNEXPECTED) {
+    if (cell !== UNEXPECTED) {
+      cells[offset + index] = cell;
+    } else if (none === EMPTY_LIST && Array.isArray(value)) {
+      const { cell: texts, misplaced } = splitTexts(value);
+      for (const item of misplaced?.values() ?? []) {
+        drift.note("unexpected_type", `${reader.pathPrefix}${name}[]`, jsonType(item));
+      }
+      cells[offset + index] = texts;
+      extra = keep(extra, name, Object.fromEntries(misplaced ?? []));
+    } else {
       drift.note("unexpected_type", reader.pathPrefix + name, jsonType(value));
+      cells[offset + index] = none;
       extra = keep(extra, name, value);
     }
-    cells[offset + index] = cell === UNEXPECTED ? null : cell;
   }
   return extra;
 }
@@ -114,22 +137,15 @@ type ListReader = (value: unknown, pid: string, parent: FlatObject, drift: Drift
 
 function listReaderOf(name: string, list: ListDeclaration, pathPrefix: string): ListReader {
   const path = `${pathPrefix}${name}[]`;
-  const subjectArrays = (list.subjects?.arrays ?? []).map((array) => ({
-    ...array,
-    path: `${path}.${array.field}`,
-  }));
-  const reader = readerOf(
-    list.fields,
-    subjectArrays.map((array) => array.field),
-    `${path}.`,
-  );
+  const reader = readerOf(list.fields, [], `${path}.`);
   const keyWidth = list.discriminator === undefined ? 2 : 3;
   const width = keyWidth + reader.names.length + 1;
   const blank = new Array<Cell>(width).fill(null);
+  blank.splice(keyWidth, reader.empty.length, ...reader.empty);
   if (list.discriminator !== undefined) blank[1] = list.discriminator;
   return (value, pid, parent, drift) => {
     if (value === undefined) return undefined;
-    const flat: FlatList = { rows: [], subjects: [] };
+    const flat: FlatList = { rows: [] };
     if (value === null) return flat;
     if (!Array.isArray(value)) {
       drift.note("unexpected_type", pathPrefix + name, jsonType(value));
@@ -148,50 +164,12 @@ function listReaderOf(name: string, list: ListDeclaration, pathPrefix: string): 
       const row = blank.slice();
       row[0] = pid;
       row[keyWidth - 1] = String(position);
-      let extra = readFields(reader, element, row, keyWidth, drift);
-      for (const array of subjectArrays) {
-        const left = readSubjects(element[array.field], pid, position, array, flat.subjects, drift);
-        if (left !== undefined) extra = keep(extra, array.field, left);
-      }
-      row[width - 1] = extraCell(extra);
+      row[width - 1] = extraCell(readFields(reader, element, row, keyWidth, drift));
       flat.rows.push(row);
     }
     if (misplaced) parent.extra = keep(parent.extra, name, misplaced);
     return flat;
   };
-}
-
-interface SubjectArray {
-  readonly field: string;
-  readonly discriminator: string;
-  readonly path: string;
-}
-
-/** Adds one row for each string; returns what is none of them (the whole, or items by index), or undefined. */
-function readSubjects(
-  value: unknown,
-  pid: string,
-  educationPosition: number,
-  array: SubjectArray,
-  rows: Cell[][],
-  drift: DriftLog,
-): unknown {
-  if (value === undefined || value === null) return undefined;
-  if (!Array.isArray(value)) {
-    drift.note("unexpected_type", array.path, jsonType(value));
-    return value;
-  }
-  let misplaced: Extra = null;
-  for (let i = 0; i < value.length; i++) {
-    const subject: unknown = value[i];
-    if (typeof subject === "string") {
-      rows.push([pid, String(educationPosition), array.discriminator, String(i), subject]);
-    } else {
-      drift.note("unexpected_type", `${array.path}[]`, jsonType(subject));
-      misplaced = keep(misplaced, String(i), subject);
-    }
-  }
-  return misplaced ?? undefined;
 }
 
 /** One result of a lookup, flattened. */

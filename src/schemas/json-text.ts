@@ -1,12 +1,12 @@
 import { rawNumber } from "../raw-json.ts";
-import { deepJson } from "./deep-json.ts";
 
-/** Levels of nesting that every warehouse's JSON takes (BigQuery: 500; Postgres: as its stack allows). */
+/** Levels of nesting that every destination's JSON takes (BigQuery: 500; Postgres: limited by its stack). */
 export const MAX_JSON_DEPTH = 200;
 
-/** Numbers that every warehouse's JSON takes; a double always is one, but not `1e999999`. */
+/** Numbers that every destination's JSON takes: any double, but not `1e999999`. */
 const MODEST_NUMBER = /^-?\d{1,400}(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?$/;
 
+/** True if every destination can store a value as JSON. */
 function isStorable(value: unknown, levels: number): boolean {
   const number = rawNumber(value);
   if (number !== null) return MODEST_NUMBER.test(number);
@@ -18,17 +18,32 @@ function makeStorable(value: unknown, levels: number): unknown {
   const number = rawNumber(value);
   if (number !== null) return MODEST_NUMBER.test(number) ? value : number;
   if (typeof value !== "object" || value === null) return value;
-  if (levels === 0) return deepJson(value);
+  if (levels === 0) return nestedText(value);
   if (Array.isArray(value)) return value.map((item) => makeStorable(item, levels - 1));
   return Object.fromEntries(
     Object.entries(value).map(([key, inner]) => [key, makeStorable(inner, levels - 1)]),
   );
 }
 
+/** JSON text of a value below the last level; null if it is nested beyond what `JSON.stringify` takes. */
+export function nestedText(value: object): string | null {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}
+
+/** JSON text of a value; null if it doesn't fit every destination. */
+export function storableJson(value: unknown): string | null {
+  return isStorable(value, MAX_JSON_DEPTH) ? JSON.stringify(value) : null;
+}
+
 /**
- * A value as JSON text that every warehouse takes, so that one odd value can't cost its whole batch: what is nested
- * deeper than {@link MAX_JSON_DEPTH} stands there as a string of its JSON, a number beyond all bounds as a string too.
+ * JSON text of any value, as every destination takes it: values nested deeper than {@link MAX_JSON_DEPTH} and numbers out of
+ * all bounds become strings of their JSON, so that one odd value can't fail its whole batch.
  */
 export function jsonText(value: unknown): string {
-  return JSON.stringify(isStorable(value, MAX_JSON_DEPTH) ? value : makeStorable(value, MAX_JSON_DEPTH));
+  return storableJson(value) ?? JSON.stringify(makeStorable(value, MAX_JSON_DEPTH));
 }

@@ -1,4 +1,4 @@
-import { boolean, date, integer, looseBoolean, numeric, text } from "./field.ts";
+import { boolean, date, integer, looseBoolean, numeric, text, texts } from "./field.ts";
 import type { ListDeclaration } from "./record.ts";
 import { column, columnsOf, type NamesPeople, type Table, table } from "./table.ts";
 
@@ -108,6 +108,8 @@ const educationFields = {
   education_level: text("indirect", "Level reached."),
   education_start_date: text("indirect", "Start, as sent."),
   education_end_date: text("indirect", "End, as sent."),
+  education_majors: texts("indirect", "Majors."),
+  education_minors: texts("indirect", "Minors."),
 };
 
 /** The nested lists of an enriched record (section 2.14). */
@@ -118,17 +120,7 @@ export const personLists = {
   relatives: { fields: relativeFields, table: "person_relative" },
   address_history: { fields: addressFields, table: "person_address" },
   work_experience: { fields: workFields, table: "person_work_experience" },
-  education_experience: {
-    fields: educationFields,
-    table: "person_education_experience",
-    subjects: {
-      table: "person_education_subject",
-      arrays: [
-        { field: "education_majors", discriminator: "major" },
-        { field: "education_minors", discriminator: "minor" },
-      ],
-    },
-  },
+  education_experience: { fields: educationFields, table: "person_education_experience" },
 } satisfies Record<string, ListDeclaration>;
 
 const pid = column("service_pid", "text", "direct", "PID of the person.");
@@ -187,20 +179,6 @@ export const personChildren: readonly Table[] = [
   child("person_address", "Address history of a person.", [pid, position], columnsOf(addressFields)),
   child("person_work_experience", "Jobs of a person.", [pid, position], columnsOf(workFields)),
   child("person_education_experience", "Studies of a person.", [pid, position], columnsOf(educationFields)),
-  table("person_education_subject", {
-    schema: "data",
-    doc: "Majors and minors of a person's studies.",
-    key: ["service_pid", "education_position", "subject_type", "position"],
-    parent: "person",
-    people: { pids: ["service_pid"], isListOfPerson: true },
-    columns: [
-      pid,
-      column("education_position", "position", "none", "`position` of the study."),
-      column("subject_type", "text", "none", "`major` or `minor`."),
-      position,
-      column("subject", "text", "indirect", "Subject."),
-    ],
-  }),
 ];
 
 /** Which PID the service answered for a PID that was sent, where the two differ. */

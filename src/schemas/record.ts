@@ -1,14 +1,6 @@
 import { z } from "zod";
 import { type Field, type Fields, shapeOf } from "./field.ts";
 
-/** An array of strings inside a list element, kept in a grandchild table (`person_education_subject`). */
-export interface Subjects {
-  /** The element's field. */
-  readonly field: string;
-  /** Constant that tells several arrays in one table apart (`major`, `minor`). */
-  readonly discriminator: string;
-}
-
 /** A nested array of objects, flattened to a child table, one row an element, `position` its 0-based index. */
 export interface ListDeclaration {
   readonly fields: Fields;
@@ -16,8 +8,6 @@ export interface ListDeclaration {
   readonly table: string;
   /** The constant in the child table's discriminator column (`email_type`), where it has one. */
   readonly discriminator?: string;
-  /** Arrays of strings inside an element, and the table their items go to. */
-  readonly subjects?: { readonly table: string; readonly arrays: readonly Subjects[] };
 }
 
 /** An object of the interface: its scalar fields and its nested lists, both by the interface's own names. */
@@ -29,9 +19,7 @@ export interface RecordDeclaration {
 /** The zod schema of a declared record: declared fields checked, unknown ones let through. Lists may be null. */
 export function zodOf(declaration: RecordDeclaration): z.ZodObject {
   const lists = Object.entries(declaration.lists).map(([name, list]) => {
-    const subjects = (list.subjects?.arrays ?? []).map((s) => [s.field, z.array(z.string()).nullable()]);
-    const element = z.looseObject({ ...shapeOf(list.fields), ...Object.fromEntries(subjects) });
-    return [name, z.array(element).nullable()] as const;
+    return [name, z.array(z.looseObject(shapeOf(list.fields))).nullable()] as const;
   });
   return z.looseObject({ ...shapeOf(declaration.fields), ...Object.fromEntries(lists) });
 }

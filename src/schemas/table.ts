@@ -55,7 +55,7 @@ export function column(name: string, type: ColumnType, pii: PiiClass, doc: strin
 
 /** The columns of scalar fields, under the interface's own names. */
 export function columnsOf(fields: Fields): readonly Column[] {
-  return Object.entries(fields).map(([name, f]) => column(name, f.type, f.pii, f.doc));
+  return Object.entries(fields).map(([name, f]) => column(name, f.type, f.pii, f.doc, f.type === "text[]"));
 }
 
 const syncedAt = column("_synced_at", "timestamptz", "none", "When this row last changed.", true);

@@ -15,7 +15,7 @@ const LISTS: Readonly<Record<string, { readonly table: string; readonly constant
   work_experience: { table: "person_work_experience", constants: {} },
   education_experience: { table: "person_education_experience", constants: {} },
 };
-const SUBJECTS: Readonly<Record<string, string>> = { education_majors: "major", education_minors: "minor" };
+const SUBJECTS = ["education_majors", "education_minors"];
 const NOT_OF_THE_PERSON = new Set([
   "record_id",
   "is_match",
@@ -27,7 +27,7 @@ const OURS = new Set(["_extra", "_synced_at", "_run_id", "_record_synced_at"]);
 
 interface Person {
   scalars: Row;
-  /** Rows by list, with those of `person_education_subject` under its own name. */
+  /** Rows by list. */
   readonly lists: Map<string, Row[]>;
 }
 
@@ -53,20 +53,14 @@ export function readPeople(
         extra[name] = list;
         continue;
       }
-      const { rows, subjects, misplaced } = readList(
-        list ?? [],
-        { service_pid: pid, ...constants },
-        tables[table],
-      );
+      const { rows, misplaced } = readList(list ?? [], { service_pid: pid, ...constants }, tables[table]);
       if (Object.keys(misplaced).length > 0) extra[name] = misplaced;
       person.lists.set(name, rows);
-      if (name === "education_experience") person.lists.set("person_education_subject", subjects);
     }
     person.scalars = { ...person.scalars, ...cells, service_pid: pid, _extra: extraOf(extra) };
   }
   const truth: PersonTruth = {
     person: [...people.values()].map(({ scalars }) => scalars),
-    person_education_subject: [],
   };
   for (const { lists } of people.values()) {
     for (const [name, rows] of lists) (truth[LISTS[name]?.table ?? name] ??= []).push(...rows);
@@ -84,7 +78,6 @@ function without(columns: ColumnTypes = {}, names: ReadonlySet<string>): ColumnT
 
 function readList(list: readonly unknown[], keys: Row, columns: ColumnTypes = {}) {
   const rows: Row[] = [];
-  const subjects: Row[] = [];
   const misplaced: Plain = {};
   for (const [position, element] of list.entries()) {
     if (!isPlain(element)) {
@@ -92,25 +85,22 @@ function readList(list: readonly unknown[], keys: Row, columns: ColumnTypes = {}
       continue;
     }
     const own = without(columns, new Set([...OURS, ...Object.keys(keys), "position"]));
-    const { cells, extra } = readFields(element, own, new Set(Object.keys(SUBJECTS)));
-    for (const [field, subject_type] of Object.entries(SUBJECTS)) {
+    const { cells, extra } = readFields(element, own, new Set(SUBJECTS));
+    for (const field of SUBJECTS) {
+      const isDeclared = field in own;
+      if (isDeclared) cells[field] = "[]";
       const found = element[field];
       if (found === undefined || found === null) continue;
-      if (!("institution_name" in own) || !Array.isArray(found)) {
+      if (!isDeclared || !Array.isArray(found)) {
         extra[field] = found;
         continue;
       }
-      const odd: Plain = {};
-      for (const [at, subject] of found.entries()) {
-        if (typeof subject !== "string") odd[at] = subject;
-        else {
-          const place = { education_position: String(position), subject_type, position: String(at) };
-          subjects.push({ service_pid: keys["service_pid"] ?? null, ...place, subject: storable(subject) });
-        }
-      }
-      if (Object.keys(odd).length > 0) extra[field] = odd;
+      const texts = found.filter((subject) => typeof subject === "string");
+      cells[field] = JSON.stringify(texts.map(storable));
+      const odd = [...found.entries()].filter(([, subject]) => typeof subject !== "string");
+      if (odd.length > 0) extra[field] = Object.fromEntries(odd);
     }
     rows.push({ ...empty(own), ...cells, ...keys, position: String(position), _extra: extraOf(extra) });
   }
-  return { rows, subjects, misplaced };
+  return { rows, misplaced };
 }

@@ -82,8 +82,10 @@ export function expectedCell(value: unknown, type: string, column: string): stri
       if (typeof value === "boolean") return String(value);
       if (column !== "is_current_owner" || text === null) return undefined;
       return YES.has(text) ? "true" : NO.has(text) ? "false" : undefined;
-    case "numeric":
-      return text === null ? undefined : (plainDecimal(text) ?? undefined);
+    case "numeric": {
+      const decimal = text === null ? null : plainDecimal(text);
+      return decimal !== null && /^-?\d{1,18}(?:\.\d{1,20})?$/.test(decimal) ? decimal : undefined;
+    }
     case "bigint":
     case "integer": {
       const decimal = text === null ? null : plainDecimal(text);

@@ -63,7 +63,6 @@ export async function openPostgresPlace(
     async sql(text, params) {
       return (await client.query<TextRow>(text, params ? [...params] : undefined)).rows;
     },
-    digits: { before: 38, after: 38 },
     refusalOf: (sqlstate) => ({ details: `{"sqlstate": "${sqlstate}"}` }),
     rowVersion: "concat_ws(' ', ctid, xmin)",
     async tableNames() {

@@ -97,6 +97,7 @@ const typeNames: Readonly<Record<string, string>> = {
   json: "jsonb",
   uuid: "uuid",
   bytes: "bytea",
+  "text[]": "text[]",
 };
 
 /** What the declared tables ask for, in the form of {@link describeColumns}. */
@@ -197,7 +198,7 @@ describe("migrations", () => {
     const indexes = `SELECT schemaname, indexname, indexdef FROM pg_indexes WHERE schemaname LIKE 'person_data%'
       AND tablename NOT LIKE 'schema_migration%' ORDER BY 1, 2`;
     expect((await client.query(views)).rows).toEqual((await other.query(views)).rows);
-    expect((await client.query(views)).rows).toHaveLength(4);
+    expect((await client.query(views)).rows).toHaveLength(5);
     expect((await client.query(indexes)).rows).toEqual((await other.query(indexes)).rows);
   });
 

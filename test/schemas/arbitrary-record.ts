@@ -1,7 +1,7 @@
 import * as fc from "../support/fast-check.ts";
 
 /** How a field of the interface is sent, and how its cell reads back. */
-export type Wire = "text" | "integer" | "numeric" | "boolean" | "date";
+export type Wire = "text" | "integer" | "numeric" | "boolean" | "date" | "texts";
 
 const of = (wire: Wire, names: string): Record<string, Wire> =>
   Object.fromEntries(names.split(" ").map((name) => [name, wire]));
@@ -61,13 +61,8 @@ export const listWires: Readonly<Record<string, Readonly<Record<string, Wire>>>>
     ...of("integer", "experience_rank"),
     ...of("text", "service_experience_id institution_name institution_linkedin_url education_information"),
     ...of("text", "education_level education_start_date education_end_date"),
+    ...of("texts", "education_majors education_minors"),
   },
-};
-
-/** The lists of strings inside a study, and the type of their rows. */
-export const subjectTypes: Readonly<Record<string, string>> = {
-  education_majors: "major",
-  education_minors: "minor",
 };
 
 /** Every name that the interface gives to a field of a record or of a list element. */
@@ -76,7 +71,6 @@ export const declaredNames: readonly string[] = [
   "validation_errors",
   ...Object.keys(listWires),
   ...Object.values(listWires).flatMap((wires) => Object.keys(wires)),
-  ...Object.keys(subjectTypes),
 ];
 
 const anyText = fc.string({ unit: "binary", maxLength: 12 });
@@ -85,9 +79,10 @@ const wireValues: Readonly<Record<Wire, fc.Arbitrary<unknown>>> = {
   integer: fc.oneof(fc.integer(), fc.maxSafeInteger()).map((n) => n + 0),
   numeric: fc
     .oneof(fc.integer(), fc.double({ noNaN: true, min: -1e15, max: 1e15 }))
-    // Within what 38 digits hold; -0 is 0.
-    .map((n) => (Math.abs(n) < 1e-20 ? 0 : n)),
+    // At most 20 digits after the point; -0 is 0.
+    .map((n) => Number(n.toFixed(6)) + 0),
   boolean: fc.boolean(),
+  texts: fc.array(anyText, { maxLength: 3 }),
   date: fc
     .date({ min: new Date("1000-01-01"), max: new Date("2999-12-31"), noInvalidDate: true })
     .map((d) => d.toISOString().slice(0, 10)),
@@ -121,12 +116,9 @@ function objectOf(
     .map(([object, unknown]) => Object.fromEntries([...Object.entries(object), ...unknown]));
 }
 
-const subjects = nullable(fc.array(anyText, { maxLength: 3 }));
-const lists = Object.entries(listWires).map(([name, wires]) => {
-  const further =
-    name === "education_experience" ? { education_majors: subjects, education_minors: subjects } : {};
-  return [name, nullable(fc.array(objectOf(wires, further), { maxLength: 4 }))] as const;
-});
+const lists = Object.entries(listWires).map(
+  ([name, wires]) => [name, nullable(fc.array(objectOf(wires), { maxLength: 4 }))] as const,
+);
 
 /** An enriched record as the interface allows it, any field absent or null, now and then with unknown fields. */
 export const validRecord: fc.Arbitrary<Record<string, unknown>> = objectOf(scalarWires, {

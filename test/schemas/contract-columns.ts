@@ -80,10 +80,9 @@ export const contractTables: Readonly<Record<string, ContractTable>> = {
   person_education_experience: data(
     "service_pid position",
     `experience_rank service_experience_id institution_name institution_linkedin_url education_information
-     education_level education_start_date education_end_date`,
+     education_level education_start_date education_end_date education_majors education_minors`,
     true,
   ),
-  person_education_subject: data("service_pid education_position subject_type position", "subject"),
   person_pid_alias: data("sent_service_pid returned_service_pid", "first_seen_at"),
   reject: data(
     "reject_id",
@@ -161,8 +160,10 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
   ),
   position: words(
     `input_email.position person_email.position person_phone.position person_relative.position
-     person_address.position person_work_experience.position person_education_experience.position
-     person_education_subject.position person_education_subject.education_position api_call.attempt`,
+     person_address.position person_work_experience.position person_education_experience.position api_call.attempt`,
+  ),
+  "text[]": words(
+    "person_education_experience.education_majors person_education_experience.education_minors",
   ),
   date: words("person.dob death_signal.date_of_death death_signal.publication_last_update_date"),
   timestamp: words("email_validation.email_last_seen"),

@@ -157,7 +157,6 @@ describe("POST /v1/resolve", () => {
       },
       extra: null,
       lists: {},
-      subjects: [],
     });
     expect(drift.entries()).toEqual([]);
     const { record_id: _, ...answers } = resolved;
@@ -177,7 +176,6 @@ describe("POST /v2/validate_emails", () => {
       },
       extra: null,
       lists: {},
-      subjects: [],
     });
     expect(drift.entries()).toEqual([]);
     expect(columnsOfTable("email_validation")).toEqual(expect.arrayContaining(Object.keys(validated)));
@@ -355,7 +353,7 @@ describe("POST /v2/enrich", () => {
     ]);
   });
 
-  test("studies become rows, their majors and minors rows of their own", () => {
+  test("studies become rows, with their majors and minors as lists", () => {
     expect(flat.lists["education_experience"]).toEqual([
       {
         service_pid: "p-2",
@@ -368,24 +366,9 @@ describe("POST /v2/enrich", () => {
         education_level: "Bachelor",
         education_start_date: "1996",
         education_end_date: "2000-05",
+        education_majors: '{"Mathematics","Music"}',
+        education_minors: '{"History"}',
         _extra: null,
-      },
-    ]);
-    expect(flat.subjects).toEqual([
-      {
-        service_pid: "p-2",
-        education_position: "0",
-        subject_type: "major",
-        position: "0",
-        subject: "Mathematics",
-      },
-      { service_pid: "p-2", education_position: "0", subject_type: "major", position: "1", subject: "Music" },
-      {
-        service_pid: "p-2",
-        education_position: "0",
-        subject_type: "minor",
-        position: "0",
-        subject: "History",
       },
     ]);
   });
@@ -414,10 +397,7 @@ describe("the declared record and the interface", () => {
       education_experience: enriched.education_experience,
     };
     for (const [name, list] of Object.entries(enrichEndpoint.result.lists)) {
-      const subjects = list.subjects?.arrays.map((array) => array.field) ?? [];
-      expect(new Set([...Object.keys(list.fields), ...subjects])).toEqual(
-        new Set(Object.keys(elements[name]?.[0] ?? {})),
-      );
+      expect(new Set(Object.keys(list.fields))).toEqual(new Set(Object.keys(elements[name]?.[0] ?? {})));
     }
   });
 

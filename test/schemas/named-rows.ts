@@ -25,8 +25,11 @@ export interface NamedResult {
   readonly extra: Cell;
   /** Rows by list; undefined for a list that the record does not speak of. */
   readonly lists: Readonly<Record<string, readonly NamedRow[] | undefined>>;
-  /** Rows of `person_education_subject`. */
-  readonly subjects: readonly NamedRow[];
+}
+
+/** Items of a list's cell. */
+export function textsOf(cell: string): readonly string[] {
+  return [...cell.matchAll(/"((?:[^"\\]|\\.)*)"/gsu)].map(([, item = ""]) => item.replace(/\\(.)/gsu, "$1"));
 }
 
 function nameCells(tableName: string, cells: readonly Cell[]): NamedRow {
@@ -60,8 +63,5 @@ export function nameResult(
     fields: Object.fromEntries(fields),
     extra: extraCell(object.extra),
     lists: Object.fromEntries(lists.map(nameList)),
-    subjects: lists
-      .flatMap((list) => list?.subjects ?? [])
-      .map((row) => nameCells("person_education_subject", row)),
   };
 }

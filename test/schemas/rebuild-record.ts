@@ -1,8 +1,9 @@
 import type { Cell } from "../../src/schemas/convert.ts";
-import { listWires, scalarWires, subjectTypes, type Wire } from "./arbitrary-record.ts";
-import type { NamedResult, NamedRow } from "./named-rows.ts";
+import { listWires, scalarWires, type Wire } from "./arbitrary-record.ts";
+import { type NamedResult, type NamedRow, textsOf } from "./named-rows.ts";
 
 function readCell(cell: Cell, wire: Wire): unknown {
+  if (wire === "texts") return cell === null ? null : textsOf(cell);
   if (cell === null || wire === "text" || wire === "date") return cell;
   return wire === "boolean" ? cell === "true" : Number(cell);
 }
@@ -23,13 +24,6 @@ function byPosition(a: NamedRow, b: NamedRow): number {
   return Number(a["position"]) - Number(b["position"]);
 }
 
-function subjectsOf(flat: NamedResult, position: string, type: string): Cell[] {
-  return flat.subjects
-    .filter((s) => s["education_position"] === position && s["subject_type"] === type)
-    .toSorted(byPosition)
-    .map((s) => s["subject"] ?? null);
-}
-
 /** The record that rows stand for, read back from the cells alone: the way of a reader of the warehouse. */
 export function rebuildRecord(flat: NamedResult): Record<string, unknown> {
   const { validation_errors: errors, ...scalars } = flat.fields;
@@ -40,14 +34,7 @@ export function rebuildRecord(flat: NamedResult): Record<string, unknown> {
   });
   const lists = Object.entries(flat.lists).flatMap(([name, rows]) => {
     if (rows === undefined) return [];
-    const elements = rows.toSorted(byPosition).map((row) => {
-      const element = rebuildElement(row, listWires[name] ?? {});
-      if (name !== "education_experience") return element;
-      const subjects = Object.entries(subjectTypes).map(
-        ([field, type]) => [field, subjectsOf(flat, row["position"] ?? "", type)] as const,
-      );
-      return Object.fromEntries([...Object.entries(element), ...subjects]);
-    });
+    const elements = rows.toSorted(byPosition).map((row) => rebuildElement(row, listWires[name] ?? {}));
     return [[name, elements] as const];
   });
   return Object.fromEntries([
@@ -60,7 +47,7 @@ export function rebuildRecord(flat: NamedResult): Record<string, unknown> {
   ]);
 }
 
-/** The same record in the one form that rows can tell: null lists are empty, absent fields of elements are null. */
+/** The same record in the one form that rows can tell: null lists are empty, absent fields of elements are null or an empty list. */
 export function normalizeRecord(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const entries = Object.entries(record).map(([name, value]) => {
     const wires = Object.hasOwn(listWires, name) ? listWires[name] : undefined;
@@ -71,9 +58,9 @@ export function normalizeRecord(record: Readonly<Record<string, unknown>>): Reco
       name,
       elements.map((element) => {
         const filled = Object.fromEntries([...blank, ...Object.entries(element)]);
-        if (name !== "education_experience") return filled;
-        const subjects = Object.keys(subjectTypes).map((field) => [field, filled[field] ?? []] as const);
-        return Object.fromEntries([...Object.entries(filled), ...subjects]);
+        const texts = Object.keys(wires).filter((field) => wires[field] === "texts");
+        for (const field of texts) filled[field] ??= [];
+        return filled;
       }),
     ] as const;
   });

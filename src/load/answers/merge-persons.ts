@@ -110,14 +110,10 @@ async function replaceList(
   const only = group.discriminator
     ? sql`AND ${sql.id(group.discriminator.column)} = ${group.discriminator.value}`
     : sql``;
-  const remove = async (table: string, which: RawBuilder<unknown>) => {
-    const removed = await session.change(
-      sql`DELETE FROM ${tableId(names, table)} WHERE service_pid = ANY(${pids}) ${which}`,
-    );
-    place.touch(table, removed);
-  };
-  await remove(group.table, only);
-  if (group.subjects) await remove(group.subjects.table, sql``);
+  const removed = await session.change(
+    sql`DELETE FROM ${tableId(names, group.table)} WHERE service_pid = ANY(${pids}) ${only}`,
+  );
+  place.touch(group.table, removed);
   await copyList(
     place,
     group,

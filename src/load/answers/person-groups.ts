@@ -18,7 +18,6 @@ export interface ListGroup {
   readonly columns: readonly string[];
   /** Column and constant that tell the list's rows from others in the same table. */
   readonly discriminator: { readonly column: string; readonly value: string } | null;
-  readonly subjects: { readonly table: string; readonly columns: readonly string[] } | null;
 }
 
 function childColumns(name: string): readonly string[] {
@@ -37,9 +36,6 @@ export const listGroups: readonly ListGroup[] = Object.entries<ListDeclaration>(
       columns,
       discriminator:
         list.discriminator === undefined ? null : { column: columns[1] ?? "", value: list.discriminator },
-      subjects: list.subjects
-        ? { table: list.subjects.table, columns: childColumns(list.subjects.table) }
-        : null,
     };
   },
 );
@@ -56,7 +52,6 @@ export const UNKNOWN_HASH = "-".repeat(HASH_LENGTH);
 export interface EncodedGroup {
   readonly hash: string;
   readonly rows: StoredRows;
-  readonly subjects: StoredRows;
 }
 
 /** A person, encoded once: for comparing and for loading. */
@@ -93,28 +88,21 @@ function encodeScalars(update: PersonUpdate, store: RowStore): EncodedGroup | un
   for (const cell of update.scalars) cells.push(cell ?? null);
   cells.push(update.extra ?? null);
   const rows = store([cells]);
-  return { hash: isWhole ? digest(bytesOf(rows)) : UNKNOWN_HASH, rows, subjects: store([]) };
+  return { hash: isWhole ? digest(bytesOf(rows)) : UNKNOWN_HASH, rows };
 }
 
-/** The hash covers a list's rows and, where there are any, those below them. */
-function hashList(rows: StoredRows, subjects: StoredRows): string {
-  if (rows.count === 0) return EMPTY_HASH;
-  return digest(
-    subjects.count === 0 ? bytesOf(rows) : Buffer.concat([bytesOf(rows), LINE, bytesOf(subjects)]),
-  );
+function hashList(rows: StoredRows): string {
+  return rows.count === 0 ? EMPTY_HASH : digest(bytesOf(rows));
 }
-
-const LINE = Buffer.from("\n");
 
 function encodeList(list: FlatList, store: RowStore): EncodedGroup {
   const rows = store(list.rows);
-  const subjects = store(list.subjects);
-  return { hash: hashList(rows, subjects), rows, subjects };
+  return { hash: hashList(rows), rows };
 }
 
 /** A list's group with other rows. */
 export function withListRows(group: EncodedGroup, rows: StoredRows): EncodedGroup {
-  return { ...group, rows, hash: hashList(rows, group.subjects) };
+  return { ...group, rows, hash: hashList(rows) };
 }
 
 /** The scalars' group with another row. */

@@ -16,6 +16,7 @@ export const postgresTypes: Readonly<Record<ColumnType, string>> = {
   json: "jsonb",
   uuid: "uuid",
   bytes: "bytea",
+  "text[]": "text[]",
 };
 
 /** Defaults of columns that loads leave out of COPY; a load sets `person_etl.run_id` for its transaction. */

@@ -24,6 +24,7 @@ const TYPES: Readonly<Record<ColumnType, string>> = {
   json: "JSON",
   uuid: "STRING",
   bytes: "BYTES",
+  "text[]": "ARRAY<STRING>",
 };
 
 /** BigQuery's type of a declared type. */

@@ -22,6 +22,7 @@ export const duckTypes: Readonly<Record<ColumnType, DuckType>> = {
   timestamp: { type: "TIMESTAMP", read: "VARCHAR" },
   json: { type: "JSON", read: "VARCHAR" },
   uuid: { type: "UUID", read: "VARCHAR" },
+  "text[]": { type: "VARCHAR[]", read: "VARCHAR[]" },
   bytes: { type: "BLOB", read: "VARCHAR", convert: (value) => `from_base64(${value})` },
 };
 

@@ -91,7 +91,7 @@ async function storedRows(world: World, table: string): Promise<Record<string, s
     (name) => !["_synced_at", "_run_id", "_record_synced_at"].includes(name),
   );
   const rows = await world.rows(
-    `SELECT ${kept.map((name) => `"${name}"::text`).join(", ")} FROM person_data.${table}`,
+    `SELECT ${kept.map((name) => (columns[name] === "ARRAY" ? `to_json("${name}")::text AS "${name}"` : `"${name}"::text`)).join(", ")} FROM person_data.${table}`,
   );
   return rows.map((row) =>
     Object.fromEntries(kept.map((name) => [name, storedCell(row[name] ?? null, columns[name] ?? "")])),
@@ -298,7 +298,6 @@ async function personTables(world: World): Promise<Record<string, ColumnTypes>> 
     "person_address",
     "person_work_experience",
     "person_education_experience",
-    "person_education_subject",
   ];
   const columns: Record<string, ColumnTypes> = {};
   for (const name of names) columns[name] = await columnsOf(world, name);

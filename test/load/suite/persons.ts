@@ -124,7 +124,7 @@ export function describePersons(getPlace: GetPlace): void {
       const tuples = () =>
         place.sql(`SELECT ${place.rowVersion} AS version, _record_synced_at, _run_id FROM person_data.person
           UNION ALL SELECT ${place.rowVersion}, NULL, _run_id FROM person_data.person_email
-          UNION ALL SELECT ${place.rowVersion}, NULL, _run_id FROM person_data.person_education_subject ORDER BY 1, 2`);
+          UNION ALL SELECT ${place.rowVersion}, NULL, _run_id FROM person_data.person_education_experience ORDER BY 1, 2`);
       const tuplesBefore = await tuples();
       const { run } = await runNight(place, enrichSpec({ resend: true }), matchAnn, { at: SECOND });
       expect(differing(before, await tellChanges(place))).toEqual([]);

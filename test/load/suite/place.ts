@@ -18,8 +18,6 @@ export interface Place {
   readonly rowVersion: string;
   /** What a reject tells of a value that can't be stored, by Postgres's code for it; null where it can be stored here. */
   refusalOf(sqlstate: string): { readonly details: string | null } | null;
-  /** Digits of a decimal before and after the point that are kept. */
-  readonly digits: { readonly before: number; readonly after: number };
   /** Makes a test's look at every table quicker, where that can be. */
   readonly prefetch?: () => Promise<void>;
   /** Forgets what the process knows of runs: the next test begins as a new process would. */
