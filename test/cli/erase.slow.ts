@@ -82,7 +82,7 @@ test.concurrent("after erase nothing is left of a person, and no later run bring
   expect(await findTraces(setting, subject)).toContain("person_data.person");
 
   const erased = await runJson(["--log-level", "trace", "erase", "--pid", subject.pid, "--yes"], setting);
-  expect([erased.code, erased.document.status]).toEqual([0, "succeeded"]);
+  expect([erased.code, erased.document.status]).toEqual([0, "done"]);
   expect(erased.document["rows"]).toEqual(planned.document["rows"]);
   for (const text of [subject.pid, ...subject.texts])
     expect(erased.stdout + erased.stderr).not.toContain(text);
@@ -124,16 +124,44 @@ test.concurrent("an erasure that is killed goes on with the next run, and answer
   expect([code, document.status]).toEqual([0, "succeeded"]);
   expect(await findTraces(setting, subject)).toEqual([]);
 
-  // Others whose answers wait on disk are loaded by the command itself.
+  // Answers that wait on disk are loaded without the person by the next run, which completes the erasure.
   const another = await pickSubject(setting);
   await runCli(["run", "enrich_customers", "--resend", "--yes"], crash("after_spool_fsync"));
   expect((await findTraces(setting, another)).some((place) => place.startsWith("spool"))).toBe(true);
-  const erased = await runJson(
-    ["erase", "--email", another.texts.find((text) => text.includes("@")) ?? "", "--yes"],
-    setting,
-  );
-  expect([erased.code, erased.document["loaded_calls"]]).toEqual([0, 1]);
+  const email = another.texts.find((text) => text.includes("@")) ?? "";
+  const erased = await runJson(["erase", "--email", email, "--yes"], setting);
+  expect([erased.code, erased.document.status, erased.document["waiting_for"]]).toEqual([
+    3,
+    "pending",
+    [{ kind: "received_answers", name: "enrich_customers" }],
+  ]);
+  expect((await runJson(["run"], setting)).code).toBe(0);
   expect(await findTraces(setting, another)).toEqual([]);
+});
+
+test.concurrent("the key of several columns is found in any spelling, and who is not found is not confirmed", {
+  timeout: TIME_LIMIT_MS,
+}, async () => {
+  const setting = await makeFilled();
+  const config = await readFile(join(setting.cwd, "config.yaml"), "utf8");
+  await setting.query("ALTER TABLE crm.customers ADD COLUMN tenant text NOT NULL DEFAULT 'eu'");
+  await writeFile(join(setting.cwd, "config.yaml"), config.replace("key: id", "key: [tenant, id]"));
+  expect((await runJson(["run", "--yes"], setting)).code).toBe(0);
+  const [row] = await setting.query(
+    "SELECT source_key AS key FROM person_data.enrichment WHERE is_match AND source_key LIKE '[%' ORDER BY 1 LIMIT 1",
+  );
+  const stored = String(row?.["key"]);
+  const typed = JSON.stringify(JSON.parse(stored));
+  expect(typed).not.toBe(stored);
+  const found = await runJson(["erase", "--source-key", `customers/${typed}`, "--dry-run"], setting);
+  expect(found.document["rows"]).toMatchObject({ enrichment: expect.any(Number) });
+  const odd = await runJson(["erase", "--source-key", "customers/80", "--yes"], setting);
+  expect([odd.code, odd.document.error?.message]).toEqual([2, expect.stringContaining("tenant, id")]);
+
+  const nobody = ["erase", "--pid", "p-nobody", "--yes"];
+  const unknown = await runJson(nobody, setting);
+  expect([unknown.code, unknown.document.status]).toEqual([1, "unknown"]);
+  expect((await runJson([...nobody, "--even-if-unknown"], setting)).code).toBe(0);
 });
 
 test.concurrent("people who were erased with one key aren't looked for with another", {
