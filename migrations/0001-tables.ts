@@ -1,6 +1,12 @@
 import { createPublication } from "./publication.ts";
 import { createTable } from "../src/load/db/ddl.ts";
-import { quoteIdentifier, type SchemaNames, tableText } from "../src/load/db/names.ts";
+import {
+  CALL_NUMBERS,
+  quoteIdentifier,
+  quoteQualified,
+  type SchemaNames,
+  tableText,
+} from "../src/load/db/names.ts";
 import { tables } from "../src/schemas/registry.ts";
 
 /** Percentage of a page that inserts fill: the rest keeps frequent updates of a row on its page. */
@@ -19,6 +25,7 @@ export function createTables(names: SchemaNames): readonly string[] {
   const at = (name: string) => tableText(names, name);
   return [
     ...tables.map((table) => createTable(table, names, fillFactors[table.name])),
+    `CREATE SEQUENCE ${quoteQualified([names.state, CALL_NUMBERS])}`,
     `CREATE INDEX reject_open ON ${at("reject")} (job, source, source_key) WHERE resolved_at IS NULL`,
     `CREATE INDEX sync_run_by_job ON ${at("sync_run")} (job, started_at)`,
     `CREATE INDEX api_call_by_time ON ${at("api_call")} (reserved_at)`,

@@ -106,6 +106,13 @@ export const apiCall = ops(
     column("call_id", "uuid", "none", "The attempt."),
     column("run_id", "text", "none", "The run.", true),
     column("job", "text", "none", "The job.", true),
+    column(
+      "call_number",
+      "integer",
+      "none",
+      "Order of reservation; answers of later calls replace those of earlier ones.",
+      true,
+    ),
     column("endpoint", "text", "none", "Method and path.", true),
     column("api_request_id", "text", "none", "The service's id of the call."),
     column("started_at", "timestamptz", "none", "When it was sent.", true),

@@ -29,7 +29,18 @@ export const lookupState = state(
     column("sent_service_pid", "text", "direct", "PID sent with the record (`pid_from`)."),
     column("outcome", "text", "none", "`matched`, `unmatched` or `rejected`.", true),
     column("attempts", "position", "none", "Number of answers and rejections.", true),
-    column("answered_at", "timestamptz", "none", "When the answering call completed."),
+    column(
+      "call_number",
+      "integer",
+      "none",
+      "Order of the answering call (`api_call`): a later call's answer stays.",
+    ),
+    column(
+      "answered_at",
+      "timestamptz",
+      "none",
+      "When the answering call was reserved, by the warehouse's clock.",
+    ),
     column("due_at", "timestamptz", "none", "When the answer expires; null for never."),
     column("call_id", "uuid", "none", "The call that answered (`api_call`)."),
   ],
@@ -38,7 +49,7 @@ export const lookupState = state(
 /** Content hashes of each stored person, by field group. */
 export const personState = state(
   "person_state",
-  "Hash and age of each field group of each person: unchanged groups are not rewritten, older answers are ignored.",
+  "Hash and call of each field group of each person: unchanged groups are not rewritten, answers of earlier calls are ignored.",
   ["service_pid"],
   { pids: ["service_pid"] },
   [
@@ -50,12 +61,18 @@ export const personState = state(
       "Content hash of each field group, 16 characters each, in the declared order.",
       true,
     ),
-    column("answered_at", "timestamptz", "none", "Lower bound of the age of every group's answer.", true),
     column(
-      "group_answered_at",
+      "call_number",
+      "integer",
+      "none",
+      "Number of the call that answered the oldest group; 0 if a group never was.",
+      true,
+    ),
+    column(
+      "group_call_numbers",
       "json",
       "none",
-      "Groups answered later than `answered_at`: microseconds since the epoch by name.",
+      "Numbers of the calls that answered other groups later, by group.",
     ),
   ],
 );

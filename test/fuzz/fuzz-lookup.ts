@@ -33,8 +33,8 @@ export type RowMaker = Pick<Warehouse, "preparePerson">;
 /** Lets the warehouse bring a person into its own form, but keeps what it was made of, which can be compared. */
 function transparent(maker: RowMaker): RowMaker {
   return {
-    preparePerson(update, answeredAt) {
-      const kept = { update, pid: maker.preparePerson(update, answeredAt).pid };
+    preparePerson(update) {
+      const kept = { update, pid: maker.preparePerson(update).pid };
       return kept;
     },
   };

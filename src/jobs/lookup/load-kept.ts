@@ -102,7 +102,7 @@ async function readCall(
     { ...header.call, body: content.body, items, ambiguousCalls },
     {
       endpoint,
-      read: resultReader({ read }, (update, answeredAt) => preparePerson(db, update, answeredAt)),
+      read: resultReader({ read }, (update) => preparePerson(db, update)),
       clock,
     },
   );

@@ -36,11 +36,11 @@ export interface ReadPart extends Omit<AnsweredPart, "person"> {
 /** Makes rows' cells of one result, a person in the warehouse's own form: nothing of the parsed result is kept. */
 export function resultReader(
   { read }: Pick<BoundLookup, "read">,
-  prepare: (update: PersonUpdate, answeredAt: string) => PreparedPerson,
+  prepare: (update: PersonUpdate) => PreparedPerson,
 ): ReadResult<ReadPart> {
-  return (result, { drift, answeredAt }) => {
+  return (result, { drift }) => {
     const part = read(result, drift);
-    return { ...part, person: part.person && prepare(part.person, answeredAt) };
+    return { ...part, person: part.person && prepare(part.person) };
   };
 }
 

@@ -90,7 +90,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       signal: services.signal,
       random: services.random,
       keeper: task.keeper,
-      read: resultReader(bound, (update, answeredAt) => preparePerson(db, update, answeredAt)),
+      read: resultReader(bound, (update) => preparePerson(db, update)),
       onSent: (records) => {
         tally.send(records);
       },

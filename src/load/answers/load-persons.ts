@@ -10,22 +10,44 @@ import { type EncodedPerson, groupNames, listGroups, scalarNames, UNKNOWN_HASH }
 import { type PersonState, readPersonStates } from "./person-state.ts";
 import { createRowStore, joinRows } from "./row-store.ts";
 
+/** A person with the number of the call that answered. */
+export interface NumberedPerson {
+  readonly person: EncodedPerson;
+  readonly callNumber: number;
+}
+
+/** Reads the numbers of calls. */
+async function readCallNumbers(
+  { session, names }: LoadPlace,
+  answers: readonly LookupAnswer[],
+): Promise<ReadonlyMap<string, number>> {
+  const ids = [...new Set(answers.map(({ callId }) => callId))];
+  const rows = await session.rows<{ call_id: string; call_number: number }>(sql`
+    SELECT call_id::text AS call_id, call_number FROM ${tableId(names, "api_call")} WHERE call_id = ANY(${ids}::uuid[])`);
+  return new Map(rows.map((row) => [row.call_id, row.call_number]));
+}
+
 /**
  * Rounds of persons without a PID twice. Of two whole answers for one person only the later is kept; a partial one
  * follows in a round of its own, so that what it doesn't speak of keeps the earlier answer's value.
  */
-function roundsOf(answers: readonly LookupAnswer[]): readonly (readonly EncodedPerson[])[] {
-  const encoded = answers
-    // Prepared persons come from this warehouse's own preparePerson, which is encodePerson.
-    .flatMap((answer) => (answer.person ? [answer.person as EncodedPerson] : []))
-    .toSorted((a, b) => a.answeredMicros - b.answeredMicros);
-  const byPid = new Map<string, EncodedPerson[]>();
-  for (const person of encoded) {
-    const earlier = byPid.get(person.pid);
-    if (earlier === undefined || person.isWhole) byPid.set(person.pid, [person]);
-    else earlier.push(person);
+function roundsOf(
+  answers: readonly LookupAnswer[],
+  numberOf: ReadonlyMap<string, number>,
+): readonly (readonly NumberedPerson[])[] {
+  const numbered = answers
+    .flatMap(({ person, callId }): NumberedPerson[] =>
+      // Prepared persons come from preparePerson, which is encodePerson.
+      person ? [{ person: person as EncodedPerson, callNumber: numberOf.get(callId) ?? 0 }] : [],
+    )
+    .toSorted((a, b) => a.callNumber - b.callNumber);
+  const byPid = new Map<string, NumberedPerson[]>();
+  for (const one of numbered) {
+    const earlier = byPid.get(one.person.pid);
+    if (earlier === undefined || one.person.isWhole) byPid.set(one.person.pid, [one]);
+    else earlier.push(one);
   }
-  const rounds: EncodedPerson[][] = [];
+  const rounds: NumberedPerson[][] = [];
   for (const [, persons] of [...byPid].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
     for (const [i, person] of persons.entries()) {
       const round = rounds[i] ?? [];
@@ -38,17 +60,17 @@ function roundsOf(answers: readonly LookupAnswer[]): readonly (readonly EncodedP
 
 /** Loads the persons of a group of answers: new ones by COPY straight into the tables, known ones merged. */
 export async function loadPersons(place: LoadPlace, answers: readonly LookupAnswer[]): Promise<void> {
-  for (const round of roundsOf(answers)) {
+  for (const round of roundsOf(answers, await readCallNumbers(place, answers))) {
     const states = await readPersonStates(
       place,
-      round.map((person) => person.pid),
+      round.map(({ person }) => person.pid),
     );
-    const fresh: EncodedPerson[] = [];
-    const known: { person: EncodedPerson; state: PersonState }[] = [];
-    for (const person of round) {
-      const state = states.get(person.pid);
-      if (state) known.push({ person, state });
-      else fresh.push(person);
+    const fresh: NumberedPerson[] = [];
+    const known: (NumberedPerson & { state: PersonState })[] = [];
+    for (const one of round) {
+      const state = states.get(one.person.pid);
+      if (state) known.push({ ...one, state });
+      else fresh.push(one);
     }
     await insertPersons(place, fresh);
     await mergePersons(place, known);
@@ -56,17 +78,17 @@ export async function loadPersons(place: LoadPlace, answers: readonly LookupAnsw
   await noteAliases(place, answers);
 }
 
-/** `answered_at` and `group_answered_at` of a new person; of a group that the answer doesn't speak of, any is newer. */
-function agesOf(person: EncodedPerson): Cell[] {
-  if (person.groups.every((group) => group !== undefined)) return [person.answeredAt, null];
-  const spokenOf = groupNames.filter((_, i) => person.groups[i] !== undefined);
-  const ages = Object.fromEntries(spokenOf.map((name) => [name, person.answeredMicros]));
-  return ["1970-01-01T00:00:00+00:00", JSON.stringify(ages)];
+/** `call_number` and `group_call_numbers` of a new person; any call is later for a group that the answer leaves out. */
+function numbersOf({ person, callNumber }: NumberedPerson): Cell[] {
+  if (person.groups.every((group) => group !== undefined)) return [String(callNumber), null];
+  const answered = groupNames.filter((_, i) => person.groups[i] !== undefined);
+  return ["0", JSON.stringify(Object.fromEntries(answered.map((name) => [name, callNumber])))];
 }
 
 /** COPYs people that the warehouse doesn't have yet; sorted by PID, `person` first (parallel loaders meet there). */
-async function insertPersons(place: LoadPlace, persons: readonly EncodedPerson[]): Promise<void> {
-  if (persons.length === 0) return;
+async function insertPersons(place: LoadPlace, numbered: readonly NumberedPerson[]): Promise<void> {
+  if (numbered.length === 0) return;
+  const persons = numbered.map(({ person }) => person);
   const { session, names } = place;
   const target = (table: string) => tableText(names, table);
   const blank = createRowStore();
@@ -77,11 +99,11 @@ async function insertPersons(place: LoadPlace, persons: readonly EncodedPerson[]
   await copyRows(
     session,
     target("person_state"),
-    ["service_pid", "group_hashes", "answered_at", "group_answered_at"],
-    persons.map((p) => [
-      p.pid,
-      groupNames.map((_, i) => p.groups[i]?.hash ?? UNKNOWN_HASH).join(""),
-      ...agesOf(p),
+    ["service_pid", "group_hashes", "call_number", "group_call_numbers"],
+    numbered.map((one) => [
+      one.person.pid,
+      groupNames.map((_, i) => one.person.groups[i]?.hash ?? UNKNOWN_HASH).join(""),
+      ...numbersOf(one),
     ]),
   );
   for (const [i, group] of listGroups.entries()) {

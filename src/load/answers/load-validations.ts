@@ -47,8 +47,7 @@ export async function loadValidations(
     ON CONFLICT (email_address) DO UPDATE SET ${sql.raw(set.join(", "))},
       previous_status = CASE WHEN ${isChanged} THEN t.email_validation_status ELSE t.previous_status END,
       status_changed_at = CASE WHEN ${isChanged} THEN excluded.request_completed_at ELSE t.status_changed_at END,
-      _synced_at = now(), _run_id = ${place.runId}
-    WHERE t.request_completed_at IS NULL OR t.request_completed_at <= excluded.request_completed_at`);
+      _synced_at = now(), _run_id = ${place.runId}`);
   place.touch("email_validation", written);
   await writeStates(place, spec);
   await resolveStaged(place, spec, staged);

@@ -11,10 +11,17 @@ import { encodeRows, joinRows } from "./row-store.ts";
 /** Merges answers for persons that the warehouse has: only groups whose content differs are written. */
 export async function mergePersons(
   place: LoadPlace,
-  known: readonly { readonly person: EncodedPerson; readonly state: PersonState }[],
+  known: readonly {
+    readonly person: EncodedPerson;
+    readonly callNumber: number;
+    readonly state: PersonState;
+  }[],
 ): Promise<void> {
   if (known.length === 0) return;
-  const decided = known.map(({ person, state }) => ({ person, ...decideGroups(person, state) }));
+  const decided = known.map(({ person, callNumber, state }) => ({
+    person,
+    ...decideGroups(person, callNumber, state),
+  }));
   const withScalars = decided.filter(({ writes }) => writes[0]).map(({ person }) => person);
   const changed = new Set(await updateScalars(place, withScalars));
   for (const [i, group] of listGroups.entries()) {

@@ -1,6 +1,6 @@
 import type { Db } from "../db/db.ts";
 import { hash } from "node:crypto";
-import { type Cell, microsOf } from "../../schemas/convert.ts";
+import type { Cell } from "../../schemas/convert.ts";
 import { personChildren, personFields, personLists } from "../../schemas/person.ts";
 import type { FlatList } from "../../schemas/flatten.ts";
 import type { ListDeclaration } from "../../schemas/record.ts";
@@ -56,8 +56,6 @@ export interface EncodedGroup {
 
 /** A person, encoded once: for comparing and for loading. */
 export interface EncodedPerson extends PreparedPerson {
-  readonly answeredAt: string;
-  readonly answeredMicros: number;
   /** The cells behind the scalars; null when all of them are in `groups[0]`. */
   readonly partial: Pick<PersonUpdate, "scalars" | "extra"> | null;
   /** Every scalar and list is spoken of. */
@@ -72,14 +70,6 @@ function digest(bytes: Buffer): string {
 
 /** Hash of a group without rows: many lists are empty. */
 const EMPTY_HASH = digest(Buffer.alloc(0));
-
-/** The last instant that was converted: the records of one call all have the same. */
-let lastAnswer = { at: "", micros: 0 };
-
-function answeredMicrosOf(at: string): number {
-  if (lastAnswer.at !== at) lastAnswer = { at, micros: microsOf(at) };
-  return lastAnswer.micros;
-}
 
 function encodeScalars(update: PersonUpdate, store: RowStore): EncodedGroup | undefined {
   if (update.extra === undefined && update.scalars.every((cell) => cell === undefined)) return undefined;
@@ -111,7 +101,7 @@ export function withScalarRow(group: EncodedGroup, rows: StoredRows): EncodedGro
 }
 
 /** Encodes a person's groups and hashes them. */
-export function encodePerson(update: PersonUpdate, answeredAt: string, store: RowStore): EncodedPerson {
+export function encodePerson(update: PersonUpdate, store: RowStore): EncodedPerson {
   const scalars = encodeScalars(update, store);
   const lists = listGroups.map((_, i): EncodedGroup | undefined => {
     const list = update.lists[i];
@@ -120,19 +110,13 @@ export function encodePerson(update: PersonUpdate, answeredAt: string, store: Ro
   const hasAllScalars = scalars !== undefined && scalars.hash !== UNKNOWN_HASH;
   return {
     pid: update.servicePid,
-    answeredAt,
-    answeredMicros: answeredMicrosOf(answeredAt),
     partial: hasAllScalars ? null : { scalars: update.scalars, extra: update.extra },
     isWhole: hasAllScalars && lists.every((list) => list !== undefined),
     groups: [scalars, ...lists],
   };
 }
 
-/** Encodes a person for COPY; synchronous. `answeredAt` is the age of its values. */
-export function preparePerson(
-  db: Pick<Db, "storeRows">,
-  update: PersonUpdate,
-  answeredAt: string,
-): PreparedPerson {
-  return encodePerson(update, answeredAt, db.storeRows);
+/** Encodes a person for COPY; synchronous. */
+export function preparePerson(db: Pick<Db, "storeRows">, update: PersonUpdate): PreparedPerson {
+  return encodePerson(update, db.storeRows);
 }

@@ -6,8 +6,8 @@ import { type EncodedPerson, groupNames, HASH_LENGTH, UNKNOWN_HASH } from "./per
 /** What is stored of a person, by field group in declared order. */
 export interface PersonState {
   readonly hashes: readonly string[];
-  /** Time of the newest applied answer, microseconds since the epoch. */
-  readonly answeredMicros: readonly number[];
+  /** Number of the call that answered last; 0 for none. */
+  readonly callNumbers: readonly number[];
 }
 
 /** Reads and locks the states of known persons, in the order of their PIDs. */
@@ -18,10 +18,10 @@ export async function readPersonStates(
   const rows = await place.session.rows<{
     service_pid: string;
     group_hashes: string;
-    micros: number;
-    group_answered_at: Readonly<Record<string, number>> | null;
+    call_number: number;
+    group_call_numbers: Readonly<Record<string, number>> | null;
   }>(sql`
-    SELECT service_pid, group_hashes, (extract(epoch FROM answered_at) * 1000000)::bigint AS micros, group_answered_at
+    SELECT service_pid, group_hashes, call_number, group_call_numbers
     FROM ${tableId(place.names, "person_state")}
     WHERE service_pid = ANY(${[...pids]}) ORDER BY service_pid COLLATE "C" FOR NO KEY UPDATE`);
   return new Map(
@@ -29,7 +29,7 @@ export async function readPersonStates(
       row.service_pid,
       {
         hashes: groupNames.map((_, i) => row.group_hashes.slice(i * HASH_LENGTH, (i + 1) * HASH_LENGTH)),
-        answeredMicros: groupNames.map((name) => row.group_answered_at?.[name] ?? row.micros),
+        callNumbers: groupNames.map((name) => row.group_call_numbers?.[name] ?? row.call_number),
       },
     ]),
   );
@@ -42,19 +42,19 @@ export interface GroupDecision {
   readonly next: PersonState;
 }
 
-/** Compares an answer with what is stored; an older answer changes nothing, an equal one only its age. */
-export function decideGroups(person: EncodedPerson, state: PersonState): GroupDecision {
+/** Compares an answer with what is stored; the answer of an earlier call changes nothing, an equal one only the number. */
+export function decideGroups(person: EncodedPerson, callNumber: number, state: PersonState): GroupDecision {
   const hashes = [...state.hashes];
-  const answeredMicros = [...state.answeredMicros];
+  const callNumbers = [...state.callNumbers];
   const writes = groupNames.map((_, i) => {
     const group = person.groups[i];
-    if (!group || person.answeredMicros < (state.answeredMicros[i] ?? 0)) return false;
-    answeredMicros[i] = person.answeredMicros;
+    if (!group || callNumber < (state.callNumbers[i] ?? 0)) return false;
+    callNumbers[i] = callNumber;
     if (group.hash === state.hashes[i] && group.hash !== UNKNOWN_HASH) return false;
     hashes[i] = group.hash;
     return true;
   });
-  return { writes, next: { hashes, answeredMicros } };
+  return { writes, next: { hashes, callNumbers } };
 }
 
 /** Writes the states of known persons. */
@@ -64,22 +64,22 @@ export async function writePersonStates(
 ): Promise<void> {
   if (states.length === 0) return;
   const rows = states.map(({ pid, state }) => {
-    const oldest = Math.min(...state.answeredMicros);
+    const oldest = Math.min(...state.callNumbers);
     const newer = groupNames.flatMap((name, i) => {
-      const micros = state.answeredMicros[i] ?? oldest;
-      return micros > oldest ? [[name, micros] as const] : [];
+      const callNumber = state.callNumbers[i] ?? oldest;
+      return callNumber > oldest ? [[name, callNumber] as const] : [];
     });
     return {
       pid,
       hashes: state.hashes.join(""),
-      micros: oldest,
+      call_number: oldest,
       newer: newer.length > 0 ? Object.fromEntries(newer) : null,
     };
   });
   await place.session.change(sql`
     UPDATE ${tableId(place.names, "person_state")} AS t
-    SET group_hashes = s.hashes, answered_at = 'epoch'::timestamptz + s.micros * interval '1 microsecond', group_answered_at = s.newer, _synced_at = now(),
+    SET group_hashes = s.hashes, call_number = s.call_number, group_call_numbers = s.newer, _synced_at = now(),
       _run_id = ${place.runId}
-    FROM json_to_recordset(${JSON.stringify(rows)}::json) AS s(pid text, hashes text, micros bigint, newer jsonb)
+    FROM json_to_recordset(${JSON.stringify(rows)}::json) AS s(pid text, hashes text, call_number bigint, newer jsonb)
     WHERE t.service_pid = s.pid`);
 }

@@ -20,6 +20,14 @@ export function stateTableId(names: SchemaNames, name: string): RawBuilder<unkno
   return sql.id(names.state, name);
 }
 
+/** Sequence that numbers calls. */
+export const CALL_NUMBERS = "call_number";
+
+/** Draws the next number of a call. */
+export function nextCallNumber(names: SchemaNames): RawBuilder<number> {
+  return sql`nextval(${quoteQualified([names.state, CALL_NUMBERS])}::text::regclass)`;
+}
+
 /** An identifier, quoted; for statements that are built as plain text. */
 export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;

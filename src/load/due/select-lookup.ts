@@ -87,7 +87,7 @@ export async function selectDue(
   const reused = !context.isMigrated
     ? []
     : frozen
-      ? await reuseAnswers(session, names, spec, frozen.run, touch)
+      ? await reuseAnswers({ session, names, runId: frozen.run.runId, touch }, spec)
       : await takeReusable(session, names, spec);
   if (frozen) touch("reject", await rejectUnusable(session, names, spec, frozen.run));
   const work = await fillWorkTables(session, names, spec, frozen);

@@ -3,7 +3,7 @@ import type { Drift } from "../../schemas/drift.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 import type { Asker } from "./books.ts";
 import type { CounterDelta, LedgerEntry, RunRef } from "../lookup.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
+import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
 /**
@@ -21,10 +21,10 @@ export async function settleLedger(
   const leavingOut = entries.filter(({ leavesOut }) => leavesOut).map(({ callId }) => callId);
   const rows = await session.rows<{ call_id: string }>(sql`
     WITH settled AS (
-      INSERT INTO ${tableId(names, "api_call")} AS t (call_id, run_id, job, endpoint, api_request_id, started_at,
+      INSERT INTO ${tableId(names, "api_call")} AS t (call_id, run_id, job, call_number, endpoint, api_request_id, started_at,
         request_completed_at, milliseconds, http_status, attempt, records_sent, records_matched, response_bytes,
         possibly_billed, records_reserved, records_possibly_billed_twice, is_sent, settled_at, _synced_at)
-      SELECT "callId", ${run.runId}, ${run.job}, endpoint, "apiRequestId", "startedAt", "requestCompletedAt", milliseconds,
+      SELECT "callId", ${run.runId}, ${run.job}, ${nextCallNumber(names)}, endpoint, "apiRequestId", "startedAt", "requestCompletedAt", milliseconds,
         "httpStatus", attempt, "recordsSent", "recordsMatched", "responseBytes", "possiblyBilled", 0, "possiblyBilledTwice",
         "isSent", now(), now()
       FROM json_to_recordset(${JSON.stringify(entries)}::json) AS e("callId" uuid, endpoint text, "apiRequestId" text,

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { BudgetPeriod, CallGrant, CallReservation, RunRef } from "../lookup.ts";
 import { makeBudgetRows, rowsOf } from "./budget-rows.ts";
 import { HASH_BYTES, packHashes } from "./call-in-doubt.ts";
-import { type SchemaNames, tableId } from "../db/names.ts";
+import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
 /** Midnight may come between the making of a row and its use. */
@@ -71,9 +71,9 @@ async function tryReserve(
       FROM locked AS l CROSS JOIN call
       WHERE (u.budget, u.period, u.period_key) = (l.budget, l.period, l.period_key)),
     ledger AS (
-      INSERT INTO ${tableId(names, "api_call")} (call_id, run_id, job, endpoint, started_at, attempt, records_sent,
+      INSERT INTO ${tableId(names, "api_call")} (call_id, run_id, job, call_number, endpoint, started_at, attempt, records_sent,
         response_bytes, possibly_billed, budget, reserved_at, records_reserved, records_possibly_billed_twice, _synced_at)
-      SELECT ${call.callId}::uuid, ${run.runId}, ${run.job}, ${call.endpoint}, ${call.startedAt}::timestamptz, ${call.attempt},
+      SELECT ${call.callId}::uuid, ${run.runId}, ${run.job}, ${nextCallNumber(names)}, ${call.endpoint}, ${call.startedAt}::timestamptz, ${call.attempt},
         granted, 0, true, ${run.jobType}, now(), granted, 0, now()
       FROM call),
     doubt AS (

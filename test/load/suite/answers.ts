@@ -87,16 +87,20 @@ export function describeAnswers(getPlace: GetPlace): void {
       ]);
     });
 
-    test("two answers of one instant leave one interval, which is not empty", async () => {
+    test("two answers of one instant leave two intervals, none of them empty", async () => {
       const { answer, history } = await answerOn(getPlace(), [
         [1, { pid: "p-1" }],
         [1, { pid: "p-2" }],
       ]);
       expect(answer).toMatchObject({ service_pid: "p-2" });
-      expect(history.map((row) => [row["valid_from"], row["valid_to"]])).toEqual([[shown(1), null]]);
+      const next = "2026-11-01 00:00:00.000001+00";
+      expect(history.map((row) => [row["valid_from"], row["valid_to"]])).toEqual([
+        [shown(1), next],
+        [next, null],
+      ]);
     });
 
-    test("an older answer changes neither the row, nor its history, nor its state", async () => {
+    test("the answer of an earlier call changes neither the row, nor its history, nor its state", async () => {
       const place = getPlace();
       await answerOn(place, [[2, { pid: "p-1" }]]);
       const tell = () =>
@@ -107,8 +111,25 @@ export function describeAnswers(getPlace: GetPlace): void {
           SELECT ${place.rowVersion} FROM person_data_state.lookup_state ORDER BY 1`,
         );
       const before = await tell();
-      await runNight(place, resolveSpec({ resend: true }), () => ({ pid: "p-old" }), { at: day(1) });
+      await runNight(place, resolveSpec({ resend: true }), () => ({ pid: "p-old" }), {
+        at: day(3),
+        callNumber: -1,
+      });
       expect(await tell()).toEqual(before);
+    });
+
+    test("the answer of a later call counts, though the service's clock ran backwards", async () => {
+      const { answer, history } = await answerOn(getPlace(), [
+        [3, { pid: "p-1" }],
+        [1, { pid: "p-2" }],
+        [2, { pid: "p-3" }],
+      ]);
+      expect(answer).toMatchObject({ service_pid: "p-3", request_completed_at: shown(2) });
+      expect(history.map((row) => [row["service_pid"], row["valid_from"], row["valid_to"]])).toEqual([
+        ["p-1", shown(3), "2026-11-03 00:00:00.000001+00"],
+        ["p-2", "2026-11-03 00:00:00.000001+00", "2026-11-03 00:00:00.000002+00"],
+        ["p-3", "2026-11-03 00:00:00.000002+00", null],
+      ]);
     });
 
     test("an answer's own columns and request id stand in its row", async () => {
@@ -260,13 +281,14 @@ export function describeAnswers(getPlace: GetPlace): void {
       ]);
     });
 
-    test("an older answer changes nothing", async () => {
+    test("the answer of an earlier call changes nothing", async () => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", email: "ann@example.com" }]);
       await runNight(place, validateSpec(), () => ({ pid: "", status: "valid" }), { at: day(2) });
       const before = await place.sql("SELECT * FROM person_data.email_validation");
       await runNight(place, validateSpec({ resend: true }), () => ({ pid: "", status: "invalid" }), {
-        at: day(1),
+        at: day(3),
+        callNumber: -1,
       });
       expect(await place.sql("SELECT * FROM person_data.email_validation")).toEqual(before);
     });

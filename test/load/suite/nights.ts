@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
 import { expect } from "vitest";
+import { nextCallNumber, tableId } from "../../../src/load/db/names.ts";
 import type {
   LedgerEntry,
   LookupAnswer,
@@ -168,7 +170,7 @@ export function answerOf(
     servicePid: spec.type === "validate_emails" ? null : (reply?.pid ?? null),
     cells: cellsOf(spec, reply),
     extra: null,
-    person: reply?.person ? warehouse.preparePerson(reply.person, answeredAt) : null,
+    person: reply?.person ? warehouse.preparePerson(reply.person) : null,
     apiRequestId: call.apiRequestId,
     answeredAt,
     callId: call.callId,
@@ -261,6 +263,23 @@ export function gist(counts: LookupCounts): Readonly<Record<string, unknown>> {
   );
 }
 
+/** Reserves calls at a time of the past or future; by default each is later than all before. */
+export async function reserveAt(
+  { db }: Warehouse,
+  { runId, job }: RunRef,
+  calls: readonly LedgerEntry[],
+  { at, callNumber }: { readonly at: string; readonly callNumber?: number },
+): Promise<void> {
+  await db.transaction(async (session) => {
+    for (const { callId, endpoint, startedAt, attempt } of calls) {
+      await session.change(sql`
+        INSERT INTO ${tableId(db.names, "api_call")} (call_id, run_id, job, call_number, endpoint, started_at, attempt, records_sent,
+          response_bytes, possibly_billed, reserved_at, records_reserved, records_possibly_billed_twice, _synced_at)
+        VALUES (${callId}, ${runId}, ${job}, ${callNumber ?? nextCallNumber(db.names)}, ${endpoint}, ${startedAt}, ${attempt}, 0, 0, true, ${at}, 0, 0, now())`);
+    }
+  });
+}
+
 /** Every row read ends as exactly one of these. */
 export function expectCountsToAddUp(counts: LookupCounts): void {
   const { unchanged, duplicate, suppressed, waiting, toSend, rejectedBeforeSending, remaining } = counts;
@@ -279,7 +298,13 @@ export async function runNight(
   { warehouse }: Place,
   spec: LookupSpec,
   respond: Responder = () => null,
-  options: { readonly at?: string; readonly runId?: string } = {},
+  options: {
+    /** Time of the answer by the service's clock, and of the reservation unless `reservedAt` is given. */
+    readonly at?: string;
+    readonly reservedAt?: string;
+    readonly callNumber?: number;
+    readonly runId?: string;
+  } = {},
 ): Promise<Night> {
   const planned = await warehouse.planLookup(spec);
   const run = await begin(warehouse, spec, options.runId ?? randomUUID());
@@ -302,6 +327,11 @@ export async function runNight(
     const replies = records.map((record) => [record, respond(record)] as const);
     const outcome = options.at === undefined ? {} : { answeredAt: options.at };
     const commit = commitOf(warehouse, spec, run, replies, outcome);
+    const { at = ANSWERED_AT, callNumber } = options;
+    await reserveAt(warehouse, run, commit.ledger, {
+      at: options.reservedAt ?? at,
+      ...(callNumber === undefined ? {} : { callNumber }),
+    });
     await warehouse.commitLookup({ ...commit, workTable: selection.workTable });
   }
   await selection.close();

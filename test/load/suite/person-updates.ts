@@ -5,7 +5,7 @@ import { DriftLog } from "../../../src/schemas/drift.ts";
 import { enrichEndpoint } from "../../../src/schemas/enrich.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../../src/schemas/flatten.ts";
 import { personFields, personLists } from "../../../src/schemas/person.ts";
-import { type CallOutcome, commitOf, runOf } from "./nights.ts";
+import { type CallOutcome, commitOf, runOf, ANSWERED_AT, reserveAt } from "./nights.ts";
 import { enrichSpec } from "./people.ts";
 import type { Place } from "./place.ts";
 
@@ -50,7 +50,11 @@ export function looseRecord(key: string, changes: Partial<KeyedRecord> = {}): Ke
 export async function commitPersons(
   { warehouse }: Place,
   persons: readonly PersonUpdate[],
-  outcome: Partial<CallOutcome> & { readonly spec?: LookupSpec; readonly keys?: readonly string[] } = {},
+  outcome: Partial<CallOutcome> & {
+    readonly spec?: LookupSpec;
+    readonly keys?: readonly string[];
+    readonly callNumber?: number;
+  } = {},
 ): Promise<number> {
   const spec = outcome.spec ?? enrichSpec();
   const run = runOf(spec);
@@ -59,6 +63,9 @@ export async function commitPersons(
     const key = outcome.keys?.[i] ?? `${person.servicePid} ${outcome.answeredAt ?? ""} ${i}`;
     return [looseRecord(key), { pid: person.servicePid, person }] as const;
   });
-  const { rowsWritten } = await warehouse.commitLookup(commitOf(warehouse, spec, run, replies, outcome));
+  const commit = commitOf(warehouse, spec, run, replies, outcome);
+  const { answeredAt: at = ANSWERED_AT, callNumber } = outcome;
+  await reserveAt(warehouse, run, commit.ledger, { at, ...(callNumber === undefined ? {} : { callNumber }) });
+  const { rowsWritten } = await warehouse.commitLookup(commit);
   return rowsWritten;
 }

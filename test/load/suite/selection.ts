@@ -216,6 +216,32 @@ export function describeSelection(getPlace: GetPlace): void {
       ).toEqual(["100 days"]);
     });
 
+    test.each([400, -31, -400])(
+      "a service whose clock is %d days off for a night sells nothing twice, and its answers expire by our clock",
+      async (days) => {
+        const place = getPlace();
+        const spec = enrichSpec({ refreshAfterMs: 30 * DAY_MS });
+        await makePeople(place, [ann, bob]);
+        const reservedAt = new Date().toISOString();
+        const off = new Date(Date.now() + days * DAY_MS).toISOString();
+        expect((await runNight(place, spec, matchAll, { at: off, reservedAt })).counts.toSend).toBe(2);
+        expect((await runNight(place, spec, matchAll)).counts.toSend).toBe(0);
+        await place.sql("UPDATE crm.people SET last_name = 'Changed' WHERE id = '1'");
+        const right = { at: reservedAt, reservedAt };
+        expect((await runNight(place, spec, () => ({ pid: "p-new" }), right)).counts.toSend).toBe(1);
+        expect((await runNight(place, spec, matchAll)).counts.toSend).toBe(0);
+        expect(
+          await columnOf(place, "SELECT service_pid FROM person_data.enrichment WHERE source_key = '1'"),
+        ).toEqual(["p-new"]);
+        expect(
+          await columnOf(
+            place,
+            "SELECT due_at BETWEEN now() + interval '23 days' AND now() + interval '31 days' FROM person_data_state.lookup_state",
+          ),
+        ).toEqual(["true", "true"]);
+      },
+    );
+
     test("addresses expire like rows", async () => {
       const place = getPlace();
       const spec = validateSpec({ refreshAfterMs: 30 * DAY_MS });
