@@ -1,4 +1,4 @@
-import { finishErasures } from "./erase/erase.ts";
+import { finishErasuresQuietly } from "./erase/erase.ts";
 import type { JobConfig } from "../config/config.ts";
 import { selectJobs } from "./job-selection.ts";
 import { endOfError, interrupted, type JobEnd, locked, skipped } from "./job-end.ts";
@@ -41,18 +41,9 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
       ...(end.error === null ? {} : { error: end.error }),
     });
   }
-  await finishQuietly(services);
+  await finishErasuresQuietly(services);
   const shard = request.shard.count > 1 ? { shard: shardText(request.shard) } : {};
   return { status: statusOf(reports), run_id: request.runId, ...shard, jobs: reports };
-}
-
-/** Removes again what jobs under way stored of people whose erasure was requested meanwhile. Never throws. */
-async function finishQuietly(services: JobServices): Promise<void> {
-  try {
-    await finishErasures(services);
-  } catch (error) {
-    services.log.warn({ error }, "erasures_not_finished");
-  }
 }
 
 type Ends = ReadonlyMap<string, JobEnd>;

@@ -25,6 +25,7 @@ import type { Context } from "../context.ts";
 import { UsageError } from "../failure.ts";
 import { count, counted } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
+import { openPublisher } from "../open-publisher.ts";
 import { openService } from "../open-service.ts";
 import { openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
@@ -90,6 +91,9 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   const leftBefore = leave && (await leave());
   const { erasureId, rows } = await erasePeople(services, plan.found);
   const leftAfter = leave && (await leave());
+  const publisher = openPublisher(config, db, { log, signal: stop.signal });
+  context.scope.defer("destinations", () => publisher.close());
+  await publisher.publish();
   const waiting = await settleErasure(services, erasureId);
   await dropTombstones(db, config.privacy.erasureNoticeMs);
   const left = leftBefore && leftAfter && addLeft(leftBefore, leftAfter);

@@ -1,3 +1,4 @@
+import { finishErasuresQuietly } from "../../jobs/erase/erase.ts";
 import type { Db } from "../../load/db/db.ts";
 import { type Command, Option } from "commander";
 import { systemClock } from "../../clock.ts";
@@ -135,6 +136,10 @@ async function runIn(
   const { concludeRun } = await import("../../operate/conclude.ts");
   await concludeRun({ config, db, clock: systemClock, log }, report, { isWhole: shard.index === 0 });
   const publications = isPublishing && !stop.signal.aborted ? await publisher.publish() : [];
+  // Erasures wait for every destination.
+  if (publications.length > 0) {
+    await finishErasuresQuietly({ config, db, clock: systemClock, log, signal: stop.signal, progress });
+  }
   return {
     document: publications.length === 0 ? report : { ...report, publications },
     text: renderRunSummary(report, {

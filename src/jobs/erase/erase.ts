@@ -91,6 +91,15 @@ export async function finishErasures(services: EraseServices): Promise<void> {
   }
 }
 
+/** Does the same after a run, which it can't fail. */
+export async function finishErasuresQuietly(services: EraseServices): Promise<void> {
+  try {
+    await finishErasures(services);
+  } catch (error) {
+    services.log.warn({ error }, "erasures_not_finished");
+  }
+}
+
 /**
  * Completes an erasure unless something has to happen first; returns what it waits for. Takes over runs that are gone,
  * so that none of them is waited for forever.
