@@ -1,5 +1,7 @@
+import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import type { BigQuery, BigQueryOptions } from "@google-cloud/bigquery";
+import type { AuthClient } from "google-auth-library";
 import { BigQueryFailure, isTransient } from "./failure.ts";
 
 /** How to reach a project. */
@@ -45,7 +47,12 @@ export function openClient(options: ClientOptions): Client {
   const { project } = options;
   const host = (options.apiEndpoint ?? "https://bigquery.googleapis.com").replace(/\/$/, "");
   let opened: Promise<BigQuery> | null = null;
-  const google = () => (opened ??= connect(options, `${host}/bigquery/v2`));
+  /** A failure isn't kept: the key file may be there the next time. */
+  const google = () =>
+    (opened ??= connect(options, `${host}/bigquery/v2`).catch((error: unknown) => {
+      opened = null;
+      throw error;
+    }));
   return {
     project,
     uploadUrl: `${host}/upload/bigquery/v2/projects/${project}/jobs`,
@@ -101,15 +108,33 @@ async function credentialsOf({
   credentialsFile,
   impersonate,
 }: ClientOptions): Promise<BigQueryOptions> {
-  const { GoogleAuth, Impersonated, PassThroughClient } = await import("google-auth-library");
+  const { Impersonated, PassThroughClient } = await import("google-auth-library");
   if (apiEndpoint !== null) return { apiEndpoint, authClient: new PassThroughClient() };
-  const keyFile = credentialsFile === null ? {} : { keyFilename: credentialsFile };
-  if (impersonate === null) return keyFile;
-  const scopes = "https://www.googleapis.com/auth/cloud-platform";
-  const sourceClient = await new GoogleAuth({ ...keyFile, scopes }).getClient();
+  if (impersonate === null) {
+    return credentialsFile === null ? {} : { authClient: await authOf(credentialsFile, SCOPE) };
+  }
+  const sourceClient = await authOf(credentialsFile, "https://www.googleapis.com/auth/cloud-platform");
   return {
     authClient: new Impersonated({ sourceClient, targetPrincipal: impersonate, targetScopes: [SCOPE] }),
   };
+}
+
+/** Credentials of a service account's key file, or the application default ones. */
+async function authOf(credentialsFile: string | null, scopes: string): Promise<AuthClient> {
+  const { GoogleAuth, JWT } = await import("google-auth-library");
+  if (credentialsFile === null) return new GoogleAuth({ scopes }).getClient();
+  let file: { readonly client_email?: unknown; readonly private_key?: unknown };
+  try {
+    // Only its two texts are read.
+    file = JSON.parse(await readFile(credentialsFile, "utf8")) as typeof file;
+  } catch {
+    throw new BigQueryFailure("unauthenticated", `the key file ${credentialsFile} can't be read`, null);
+  }
+  const { client_email: email, private_key: key } = file;
+  if (typeof email !== "string" || typeof key !== "string") {
+    throw new BigQueryFailure("unauthenticated", `${credentialsFile} is no service account's key`, null);
+  }
+  return new JWT({ email, key, scopes });
 }
 
 function sendOnce(client: BigQuery, { method, path, query, body }: ApiRequest): Promise<unknown> {

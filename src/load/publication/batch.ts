@@ -4,7 +4,7 @@ import type { Session } from "../db/session.ts";
 import { type CopiedFiles, copyToFiles } from "./copy-files.ts";
 import { readMeasures, type SourceMeasure } from "./measures.ts";
 import { type PublishableTable, stateText } from "./names.ts";
-import { keyColumns, rowQuery } from "./row-json.ts";
+import { keyColumns, keyQuery, rowQuery } from "./row-json.ts";
 
 /** A claimed batch. */
 export interface ClaimedBatch {
@@ -142,7 +142,7 @@ async function readBatch(
       ),
     );
     await session.change(sql.raw(`ANALYZE ${keys}`));
-    await copy(first, "keys", `SELECT row_to_json(k) FROM ${keys} AS k`);
+    await copy(first, "keys", keyQuery(first, keys));
     const using = `JOIN ${keys} AS k USING (${first.rootKey.map(quoteIdentifier).join(", ")})`;
     for (const table of group) await copy(table, "rows", rowQuery(names, table, using));
   }

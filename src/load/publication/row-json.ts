@@ -19,8 +19,8 @@ const written: Partial<Readonly<Record<ColumnType, (value: string) => string>>> 
   timestamptz: within("TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'"),
 };
 
-/** SELECT list of a table's columns as destinations read them. */
-function columnList({ columns }: PublishableTable): string {
+/** SELECT list of columns of `t` as destinations read them. */
+function columnList(columns: PublishableTable["columns"]): string {
   return columns
     .map(({ name, type }) => {
       const column = quoteIdentifier(name);
@@ -31,7 +31,13 @@ function columnList({ columns }: PublishableTable): string {
 
 /** Query of one JSON column with a table's rows. `condition` follows the table, which is called `t`. */
 export function rowQuery(names: SchemaNames, table: PublishableTable, condition: string): string {
-  return `SELECT row_to_json(r) FROM (SELECT ${columnList(table)} FROM ${sourceText(names, table)} AS t ${condition}) AS r`;
+  return `SELECT row_to_json(r) FROM (SELECT ${columnList(table.columns)} FROM ${sourceText(names, table)} AS t ${condition}) AS r`;
+}
+
+/** Query of one JSON column with the keys in a table of them. */
+export function keyQuery({ rootKey, columns }: PublishableTable, keys: string): string {
+  const list = columnList(columns.filter(({ name }) => rootKey.includes(name)));
+  return `SELECT row_to_json(r) FROM (SELECT ${list} FROM ${keys} AS t) AS r`;
 }
 
 /** SELECT list that turns the marked keys of a root back into its key columns. `key` is the jsonb array. */

@@ -5,7 +5,7 @@ import { openSession } from "../../bigquery/session.ts";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
 import type { Catalog, DestinationFinding, PublishedTable } from "../destination.ts";
 import { type DatasetNames, POSITION_TABLE, positionTable } from "./ddl.ts";
-import { publicationBytes, publicationCost, type StoredTable } from "./cost.ts";
+import { batchBytes, type ChangedTable, priceOf } from "./cost.ts";
 
 interface CheckContext {
   readonly client: Client;
@@ -27,6 +27,9 @@ const RIGHTS = [
   "bigquery.tables.update",
   "bigquery.tables.updateData",
 ] as const;
+
+/** About the bytes of a key column: two and a text like a PID. */
+const KEY_BYTES = 38;
 
 /** Verifies credentials, jobs, datasets, rights and DML, and states the cost of a publication; changes nothing. */
 export async function checkDestination(
@@ -111,17 +114,23 @@ async function checkRights({ client, names, where }: CheckContext): Promise<read
 }
 
 async function costOf({ client, names }: CheckContext, catalog: Catalog): Promise<DestinationFinding> {
-  const stored = await Promise.all(catalog.tables.map((table) => storedTable(client, names, table)));
-  return { ok: true, message: publicationCost(publicationBytes(stored)) };
+  const tables = await Promise.all(catalog.tables.map((table) => storedTable(client, names, table)));
+  const bytes = batchBytes(tables);
+  const gigabytes = (bytes / 1024 ** 3).toFixed(1);
+  return {
+    ok: true,
+    message: `A publication that changes every table bills about ${gigabytes} GB now: US$ ${priceOf(bytes).toFixed(2)} at list price.`,
+  };
 }
 
-async function storedTable(client: Client, names: DatasetNames, table: PublishedTable): Promise<StoredTable> {
-  const found = await tableOf(client, names[table.schema], table.name);
-  return {
-    bytes: Number(found?.numBytes ?? 0),
-    rows: Number(found?.numRows ?? 0),
-    keyColumns: table.rootKey.length,
-  };
+async function storedTable(
+  client: Client,
+  names: DatasetNames,
+  table: PublishedTable,
+): Promise<ChangedTable> {
+  const size = await tableOf(client, names[table.schema], table.name);
+  const storedKeys = Number(size?.numRows ?? 0) * table.rootKey.length * KEY_BYTES;
+  return { stored: Number(size?.numBytes ?? 0), storedKeys, stagedKeys: 0, stagedRows: 0 };
 }
 
 function datasetOf(client: Client, name: string): Promise<Dataset | null> {

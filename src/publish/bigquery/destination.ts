@@ -20,8 +20,8 @@ export interface BigQueryTarget extends ClientOptions {
   readonly opsDataset: string;
 }
 
-/** Each batch scans the tables that it changes: few large ones are cheaper. */
-const KEYS_PER_BATCH = 1_000_000;
+/** A batch bills all bytes of the tables that it changes: few large ones are cheaper. Its files take about 3 GB of `data_dir`. */
+const KEYS_PER_BATCH = 5_000_000;
 
 /** Opens a destination in BigQuery; connects at the first use. */
 export function openBigQueryDestination(target: BigQueryTarget): Destination {

@@ -31,6 +31,9 @@ export interface RequestDoor {
   failJobs(failure: JobFailure): void;
   /** Milliseconds that each job takes longer. */
   slowDown(latencyMs: number): void;
+  /** Breaks every connection until {@link RequestDoor.comeUp}. */
+  goDown(): void;
+  comeUp(): void;
 }
 
 interface Interruption {
@@ -49,6 +52,7 @@ export async function openRequestDoor(target: string): Promise<RequestDoor> {
   let interruption: Interruption | null = null;
   let failure: JobFailure | null = null;
   let latencyMs = 0;
+  let isDown = false;
 
   /** True if this job is to fail; it is then remembered as failed. */
   function fails(jobId: string): boolean {
@@ -106,6 +110,10 @@ export async function openRequestDoor(target: string): Promise<RequestDoor> {
     };
     request.on("error", () => {});
     response.on("error", () => {});
+    if (isDown) {
+      request.socket.destroy();
+      return;
+    }
     if (interruptAt("before")) return;
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
@@ -159,6 +167,12 @@ export async function openRequestDoor(target: string): Promise<RequestDoor> {
     },
     slowDown(ms) {
       latencyMs = ms;
+    },
+    goDown() {
+      isDown = true;
+    },
+    comeUp() {
+      isDown = false;
     },
   };
 }

@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
+import { buildCatalog } from "../../src/publish/catalog.ts";
+import { views } from "../../src/schemas/views.ts";
+import { batchAfter, publishRows } from "../publish/staged-files.ts";
+import { type BigQueryDestinationPlace, openBigQueryPlace } from "./bigquery-place.ts";
+
+const catalog = buildCatalog(views, null);
+let place: BigQueryDestinationPlace;
+beforeEach(async () => {
+  place = await openBigQueryPlace();
+});
+afterEach(() => place.close());
+
+const AT = "2026-11-21T04:00:00Z";
+const person = { service_pid: "p1", _record_synced_at: AT, _synced_at: AT, _run_id: "r" };
+
+test("an empty project passes, and nothing is created by checking", async () => {
+  const findings = await place.destination.check(catalog);
+  expect(findings.map(({ ok }) => ok)).toEqual([true, true, true]);
+  expect(findings[0]?.message).toBe(
+    `Dataset ${place.target.dataset} doesn't exist yet; the first publication creates it.`,
+  );
+  const path = `/datasets/${place.target.dataset}`;
+  await expect(place.datasets.client.send({ method: "GET", path })).rejects.toMatchObject({
+    code: "notFound",
+  });
+});
+
+test("after a publication it states rights, DML and cost", async () => {
+  await place.destination.migrate(catalog);
+  const changed = [{ table: "person", keys: [{ service_pid: "p1" }], rows: [person] }];
+  await publishRows(place.destination, catalog, batchAfter(null), changed);
+  const findings = await place.destination.check(catalog);
+  expect(findings.filter(({ ok }) => !ok)).toEqual([]);
+  expect(findings.map(({ message }) => message)).toContain("This account may write to the tables.");
+  expect(findings.at(-1)?.message).toMatch(
+    /^A publication that changes every table bills about \d+\.\d GB now: US\$ 0\.01 at list price\.$/,
+  );
+});
+
+test.each([{ defaultTableExpirationMs: "86400000" }, { defaultPartitionExpirationMs: "86400000" }])(
+  "a dataset with a default expiration is refused (%o)",
+  async (options) => {
+    await place.datasets.create(place.target.opsDataset, options);
+    const [, finding] = await place.destination.check(catalog);
+    expect(finding).toMatchObject({
+      ok: false,
+      message: expect.stringContaining("has a default expiration"),
+      hint: expect.stringContaining("SET OPTIONS (default_table_expiration_days = NULL"),
+    });
+  },
+);
+
+test("a dataset in another location than the configured one is refused", async () => {
+  await place.datasets.create(place.target.dataset);
+  const elsewhere = openBigQueryDestination({ ...place.target, location: "US" });
+  const [finding] = await elsewhere.check(catalog);
+  expect(finding).toMatchObject({
+    ok: false,
+    message: `Dataset ${place.target.dataset} is in europe-west3, but publish.analytics.location is US.`,
+    hint: expect.stringContaining("Set publish.analytics.location: europe-west3"),
+  });
+});
+
+test("a project that can't be reached is one finding", async () => {
+  const gone = openBigQueryDestination({ ...place.target, apiEndpoint: "http://127.0.0.1:9" });
+  expect(await gone.check(catalog)).toMatchObject([
+    { ok: false, message: expect.stringContaining("Try again later") },
+  ]);
+});
+
+test("credentials that don't exist are one finding, with the way to get some", async () => {
+  const credentialsFile = "/nowhere/key.json";
+  const nobody = openBigQueryDestination({ ...place.target, apiEndpoint: null, credentialsFile });
+  expect(await nobody.check(catalog)).toMatchObject([
+    { ok: false, hint: expect.stringContaining("gcloud auth application-default login") },
+  ]);
+});

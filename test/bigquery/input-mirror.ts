@@ -1,0 +1,163 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { inject } from "vitest";
+import { openClient } from "../../src/bigquery/client.ts";
+import { isDuplicate, isNotFound } from "../../src/bigquery/failure.ts";
+import { runJob } from "../../src/bigquery/jobs.ts";
+import type { BigQueryConnection } from "../../src/load/inputs/input-source.ts";
+import { uploadFile } from "../../src/publish/bigquery/upload.ts";
+import type { OtherDatabase } from "../load/foreign-place.ts";
+import { connectAsText } from "../load/postgres-place.ts";
+import type { TextRow } from "../load/suite/place.ts";
+import { bigQueryOfRun } from "../support/bigquery/test-bigquery.ts";
+import { createDatabase } from "../support/fresh-database.ts";
+
+const DATASET = "crm";
+const LOCATION = "europe-west3";
+
+/** BigQuery's types of input columns, by Postgres's name for them. */
+const TYPES: Readonly<Record<string, string>> = {
+  bigint: "INT64",
+  boolean: "BOOL",
+  bytea: "BYTES",
+  date: "DATE",
+  "double precision": "FLOAT64",
+  integer: "INT64",
+  jsonb: "JSON",
+  numeric: "BIGNUMERIC",
+  "timestamp with time zone": "TIMESTAMP",
+  "timestamp without time zone": "DATETIME",
+};
+
+interface InputColumn {
+  readonly name: string;
+  readonly type: string;
+}
+
+/** Inputs in BigQuery, in a project of their own. */
+export interface InputMirror extends OtherDatabase {
+  readonly connection: BigQueryConnection;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a Postgres in which tests write the tables `crm.…` as everywhere; `flush` brings those that changed to BigQuery, where
+ * they are read.
+ */
+export async function openInputMirror(): Promise<InputMirror> {
+  const { apiEndpoint } = await bigQueryOfRun();
+  const project = `test-${randomBytes(4).toString("hex")}`;
+  const client = openClient({ project, apiEndpoint, credentialsFile: null, impersonate: null });
+  const database = await createDatabase();
+  const postgres = await connectAsText(database.url);
+  await client.send({
+    method: "POST",
+    path: "/datasets",
+    body: { datasetReference: { projectId: project, datasetId: DATASET } },
+  });
+  /** Contents of the tables as they were brought to BigQuery. */
+  const brought = new Map<string, string>();
+  let isDirty = false;
+
+  async function remove(table: string): Promise<void> {
+    brought.delete(table);
+    try {
+      await client.send({ method: "DELETE", path: `/datasets/${DATASET}/tables/${table}` });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+
+  async function bring(table: string): Promise<void> {
+    const { rows: columns } = await postgres.query<InputColumn>(
+      `SELECT column_name AS name, data_type AS type FROM information_schema.columns
+        WHERE table_schema = $1 AND table_name = $2 ORDER BY ordinal_position`,
+      [DATASET, table],
+    );
+    const list = columns.map(({ name, type }) => selectOf(name, type)).join(", ");
+    const { rows } = await postgres.query<{ row: string }>(
+      `SELECT row_to_json(r)::text AS row FROM (SELECT ${list} FROM ${DATASET}."${table}" AS t) AS r`,
+    );
+    const contents = JSON.stringify([columns, rows]);
+    if (brought.get(table) === contents) return;
+    await remove(table);
+    const destinationTable = { projectId: project, datasetId: DATASET, tableId: table };
+    const schema = { fields: columns.map(fieldOf) };
+    await client.send({
+      method: "POST",
+      path: `/datasets/${DATASET}/tables`,
+      body: { tableReference: destinationTable, schema },
+    });
+    if (rows.length > 0) {
+      const file = join(inject("runFolder"), `${project}.${table}.ndjson`);
+      await writeFile(file, rows.map(({ row }) => `${row}\n`).join(""));
+      const load = { destinationTable, schema, sourceFormat: "NEWLINE_DELIMITED_JSON" };
+      await runJob(client, { id: `input_${randomUUID()}`, location: LOCATION }, (jobReference) =>
+        uploadFile(client, { jobReference, configuration: { load } }, file),
+      );
+    }
+    brought.set(table, contents);
+  }
+
+  async function flush(): Promise<void> {
+    if (!isDirty) return;
+    isDirty = false;
+    const { rows } = await postgres.query<{ name: string }>(
+      "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = $1",
+      [DATASET],
+    );
+    const names = new Set(rows.map(({ name }) => name));
+    for (const name of brought.keys()) if (!names.has(name)) await remove(name);
+    for (const name of names) await bring(name);
+  }
+
+  let flushing: Promise<void> = Promise.resolve();
+  return {
+    connection: {
+      type: "bigquery",
+      name: "lake",
+      project,
+      dataset: DATASET,
+      location: null,
+      credentialsFile: null,
+      impersonate: null,
+      apiEndpoint,
+      maximumBytesBilled: null,
+    },
+    async sql(text, params) {
+      if (!/^\s*SELECT/i.test(text)) isDirty = true;
+      const result: unknown = await postgres.query(text, params ? [...params] : undefined);
+      // The driver returns a list of results for several statements, which its types don't state.
+      return ((Array.isArray(result) ? result.at(-1) : result) as { readonly rows: readonly TextRow[] }).rows;
+    },
+    flush() {
+      flushing = flushing.then(flush);
+      return flushing;
+    },
+    async close() {
+      await postgres.end();
+      await database.drop();
+      const query = { deleteContents: true };
+      await client.send({ method: "DELETE", path: `/datasets/${DATASET}`, query }).catch((error: unknown) => {
+        if (!isNotFound(error) && !isDuplicate(error)) throw error;
+      });
+    },
+  };
+}
+
+/** Expression that writes a column as a load job reads it. */
+function selectOf(name: string, type: string): string {
+  const column = `t."${name}"`;
+  if (type === "bytea") return `translate(encode(${column}, 'base64'), E'\\n', '') AS "${name}"`;
+  // Lists have no nulls in BigQuery.
+  if (type === "ARRAY") return `array_remove(coalesce(${column}::text[], '{}'), NULL) AS "${name}"`;
+  return /^(bigint|boolean|double precision|integer|jsonb)$/.test(type)
+    ? column
+    : `${column}::text AS "${name}"`;
+}
+
+function fieldOf({ name, type }: InputColumn): object {
+  if (type === "ARRAY") return { name, type: "STRING", mode: "REPEATED" };
+  return { name, type: TYPES[type] ?? "STRING" };
+}

@@ -1,0 +1,172 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { buildCatalog } from "../../src/publish/catalog.ts";
+import { type CliResult, runCli, startCli } from "../cli/support/cli.ts";
+import {
+  configText,
+  createCustomers,
+  INSERT_CUSTOMERS,
+  makeSetting,
+  sampleRows,
+  type Setting,
+  startSandbox,
+} from "../cli/support/setting.ts";
+import { connectAsText } from "../load/postgres-place.ts";
+import { rowsOfFile } from "../publish/duckdb-place.ts";
+import { openRequestDoor, type RequestDoor } from "../support/bigquery/request-door.ts";
+import { seededRandom, testSeed } from "../support/seeded-random.ts";
+import { type BigQueryDestinationPlace, openBigQueryPlace, rowsOfDatasets } from "./bigquery-place.ts";
+import { canonical, rowsOfPostgres } from "./rows-of-postgres.ts";
+
+const ROWS = 300;
+const NEW_ROWS = 60;
+/** Kills of the publishing process each night. */
+const KILLS = 6;
+const SEED = testSeed(5);
+
+/** Freshness is computed for each publication. */
+const compared = buildCatalog([], null).tables.filter(({ name }) => name !== "table_freshness");
+
+let setting: Setting;
+let sandbox: string;
+let place: BigQueryDestinationPlace;
+let file: string;
+let door: RequestDoor;
+const random = seededRandom(SEED, 13);
+
+beforeAll(async () => {
+  setting = await makeSetting();
+  sandbox = await startSandbox(setting.cwd);
+  await createCustomers(setting.url, ROWS);
+  place = await openBigQueryPlace();
+  file = join(setting.cwd, "people.duckdb");
+  door = await openRequestDoor(place.target.apiEndpoint ?? "");
+  const { project, dataset, opsDataset } = place.target;
+  const publish = `publish:
+  analytics: { type: bigquery, project: ${project}, dataset: ${dataset}, ops_dataset: ${opsDataset}, api_endpoint: "${door.url}" }
+  local: { type: duckdb, path: "${file}" }
+`;
+  await writeFile(join(setting.cwd, "config.yaml"), publish + configText({ baseUrl: sandbox }));
+});
+afterAll(() => place.close());
+
+const run = (args: readonly string[]): Promise<CliResult> => runCli(args, setting);
+
+async function runNight(...args: readonly string[]): Promise<void> {
+  const { code, stdout, stderr } = await run(["run", "--yes", ...args]);
+  if (code !== 0) throw new Error(`the night failed (${code}):\n${stdout}${stderr}`);
+}
+
+/** Publishes and compares; returns the exit code with what was said, if it isn't 0. */
+async function publish(): Promise<string> {
+  const { code, stdout, stderr } = await run(["publish", "--verify"]);
+  return code === 0 ? "published" : `${code}: ${stdout}${stderr}`;
+}
+
+/** Starts a command again and again, and kills its process each time: at a request to BigQuery, or after a while. */
+async function killed(...commands: readonly (readonly string[])[]): Promise<readonly string[]> {
+  const signals: string[] = [];
+  for (const command of commands) {
+    const { child, result } = startCli(command, setting);
+    if (random.chance(0.7)) {
+      const moment = random.pick(["before", "during", "after"] as const);
+      door.interrupt(random.below(60), moment, () => child.kill("SIGKILL"));
+    } else {
+      await Promise.race([delay(1_000 + random.below(6_000)), result]);
+      child.kill("SIGKILL");
+    }
+    await result;
+    signals.push(child.signalCode ?? "ended");
+  }
+  // The last wish may not have been reached.
+  door.interrupt(Number.POSITIVE_INFINITY, "before", () => {});
+  return signals;
+}
+
+const publications = Array.from({ length: KILLS }, () => ["publish"]);
+
+/** Tables that differ from Postgres, with the first row of each side that the other lacks; and the number of rows. */
+async function compare(read: (table: string) => Promise<readonly Readonly<Record<string, unknown>>[]>) {
+  const client = await connectAsText(setting.url);
+  const differing: Record<string, unknown> = {};
+  let rows = 0;
+  for (const table of compared) {
+    const expected = canonical(table, await rowsOfPostgres(client, table));
+    const found = canonical(table, await read(table.name));
+    rows += expected.length;
+    if (JSON.stringify(expected) === JSON.stringify(found)) continue;
+    differing[table.name] = {
+      missing: expected.filter((row) => !found.includes(row)).slice(0, 1),
+      extra: found.filter((row) => !expected.includes(row)).slice(0, 1),
+      rows: [expected.length, found.length],
+    };
+  }
+  await client.end();
+  return { rows, differing };
+}
+
+const inBigQuery = () => compare((table) => rowsOfDatasets(place.datasets, table));
+const inDuckDb = () => compare((table) => rowsOfFile(file, table));
+
+async function change(text: string, params?: readonly unknown[]): Promise<void> {
+  const client = await connectAsText(setting.url);
+  await client.query(text, params ? [...params] : undefined);
+  await client.end();
+}
+
+async function nextMonths(): Promise<void> {
+  const answer = await fetch(`${sandbox}/_sandbox/clock`, {
+    method: "POST",
+    body: JSON.stringify({ days: 75 }),
+  });
+  expect(answer.status).toBe(200);
+}
+
+test("three nights with kills, an erasure, and a destination that is down leave equal tables everywhere", async () => {
+  expect(await killed(["run", "--yes"], ...publications)).toContain("SIGKILL");
+  await runNight();
+  expect(await publish()).toBe("published");
+  const first = await inBigQuery();
+  expect(first.differing).toEqual({});
+  expect(first.rows).toBeGreaterThan(5_000);
+  expect((await inDuckDb()).differing).toEqual({});
+
+  // The second night: BigQuery can't be reached, and somebody is erased.
+  door.goDown();
+  await nextMonths();
+  await change("UPDATE crm.customers SET city = 'Springfield', updated_at = '2026-11-01Z' WHERE id % 5 = 0");
+  await change("DELETE FROM crm.customers WHERE id % 17 = 3");
+  await runNight();
+  const [person] = await setting.query(
+    "SELECT service_pid AS pid FROM person_data.person ORDER BY 1 LIMIT 1",
+  );
+  const pid = String(person?.["pid"]);
+  const erased = await run(["erase", "--pid", pid, "--yes", "--json"]);
+  expect([erased.code, JSON.parse(erased.stdout)]).toMatchObject([3, { status: "pending" }]);
+  expect(await publish()).toContain("1: ");
+  expect((await inDuckDb()).differing).toEqual({});
+  expect(Object.keys((await inBigQuery()).differing)).toContain("person");
+
+  // The third one: everything is sent again.
+  door.comeUp();
+  await nextMonths();
+  await change(INSERT_CUSTOMERS, [JSON.stringify(sampleRows(ROWS + NEW_ROWS).slice(ROWS))]);
+  await killed(["run", "--yes", "--resend"], ...publications);
+  await runNight();
+  expect(await publish()).toBe("published");
+  const last = await inBigQuery();
+  expect(last.differing).toEqual({});
+  expect((await inDuckDb()).differing).toEqual({});
+  for (const table of ["person", "person_email", "enrichment"]) {
+    const found = await place.datasets.session.rows({
+      text: `SELECT COUNT(*) AS n FROM ${table} WHERE service_pid = @pid`,
+      parameters: { pid },
+    });
+    expect([table, found]).toEqual([table, [{ n: 0 }]]);
+  }
+  process.stdout.write(
+    `equal in Postgres, BigQuery and DuckDB (seed ${SEED}): ${first.rows}, ${last.rows} rows\n`,
+  );
+}, 900_000);

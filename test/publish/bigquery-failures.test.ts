@@ -1,0 +1,110 @@
+import { expect, test } from "vitest";
+import { explainFailure } from "../../src/bigquery/explain-failure.ts";
+import { BigQueryFailure } from "../../src/bigquery/failure.ts";
+import { batchBytes, priceOf } from "../../src/publish/bigquery/cost.ts";
+
+const destination = {
+  project: "my-project",
+  location: "EU",
+  path: "publish.analytics",
+  datasets: ["person_data", "person_data_ops"],
+};
+const reader = { ...destination, path: "connections.lake", datasets: [] };
+
+/** Problem of the configuration that a failure is explained by. */
+function problemOf(failure: BigQueryFailure, place = destination): unknown {
+  const explained = explainFailure(failure, place);
+  // A FixConfigurationError has problems.
+  return (explained as { readonly problems?: readonly unknown[] }).problems?.[0];
+}
+
+test.each([
+  [
+    "a missing right to write",
+    new BigQueryFailure("accessDenied", "Access Denied: Permission bigquery.tables.updateData denied", 403),
+    destination,
+    {
+      path: "publish.analytics.dataset",
+      hint: expect.stringContaining(
+        'GRANT `roles/bigquery.dataEditor` ON SCHEMA `my-project`.`person_data` TO "serviceAccount:ACCOUNT";',
+      ),
+    },
+  ],
+  [
+    "a missing right to read inputs",
+    new BigQueryFailure("accessDenied", "Access Denied: User does not have bigquery.tables.getData", 403),
+    reader,
+    { path: "connections.lake.project", hint: expect.stringContaining("roles/bigquery.dataViewer") },
+  ],
+  [
+    "a missing right to run jobs",
+    new BigQueryFailure("accessDenied", "User does not have bigquery.jobs.create permission", 403),
+    destination,
+    { path: "publish.analytics.project", hint: expect.stringContaining("--role=roles/bigquery.jobUser") },
+  ],
+  [
+    "a missing right to create datasets",
+    new BigQueryFailure("accessDenied", "User does not have bigquery.datasets.create permission", 403),
+    destination,
+    { hint: expect.stringContaining("create the datasets person_data and person_data_ops yourself") },
+  ],
+  [
+    "a project without billing",
+    new BigQueryFailure("billingNotEnabled", "DML queries are not allowed in the free tier", 403),
+    destination,
+    { path: "publish.analytics.project", message: expect.stringContaining("no billing account") },
+  ],
+  [
+    "a dataset in another location",
+    new BigQueryFailure("notFound", "Not found: Dataset my-project:crm was not found in location EU", 404),
+    reader,
+    {
+      path: "connections.lake.location",
+      message: "dataset my-project:crm was not found in location EU",
+    },
+  ],
+  [
+    "missing credentials",
+    new BigQueryFailure("unauthenticated", "Could not load the default credentials", 401),
+    destination,
+    {
+      path: "publish.analytics.credentials",
+      hint: expect.stringContaining("gcloud auth application-default"),
+    },
+  ],
+  [
+    "a sort that is too large",
+    new BigQueryFailure("resourcesExceeded", "Resources exceeded during query execution", 400),
+    reader,
+    { hint: expect.stringContaining("leave out `order_by`") },
+  ],
+])("%s is explained with what to do", (_, failure, place, expected) => {
+  expect(problemOf(failure, place)).toMatchObject(expected);
+});
+
+test("what passes by itself stops with the way on, and a data error shows no value", () => {
+  expect(explainFailure(new BigQueryFailure("backendError", "try again", 503), destination)).toMatchObject({
+    name: "StopRunError",
+    code: "database_unreachable",
+  });
+  expect(explainFailure(new BigQueryFailure("quotaExceeded", "load jobs", 403), destination)).toMatchObject({
+    code: "destination_quota",
+  });
+  const other = new Error("not of BigQuery");
+  expect(explainFailure(other, destination)).toBe(other);
+});
+
+test("a batch bills the whole of each table it changes, and 10 MB at least for each statement's tables", () => {
+  const mebibyte = 1024 * 1024;
+  const none = { stored: 0, storedKeys: 0, stagedKeys: 0, stagedRows: 0 };
+  expect(batchBytes([])).toBe(10 * mebibyte);
+  expect(batchBytes([none])).toBe(50 * mebibyte);
+  const large = {
+    stored: 5000 * mebibyte,
+    storedKeys: 100 * mebibyte,
+    stagedKeys: 1,
+    stagedRows: 50 * mebibyte,
+  };
+  expect(batchBytes([large])).toBe((10 + 5100 + 10 + 50 + 10) * mebibyte);
+  expect(priceOf(1024 ** 4)).toBe(6.25);
+});
