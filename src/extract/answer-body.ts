@@ -1,23 +1,33 @@
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 
-/** Largest body after decompression: a small body must not be able to fill the memory. */
-export const MAX_PLAIN_BYTES = 256 * 1024 * 1024;
+/** Largest body of a free call after decompression. */
+const MAX_PLAIN_BYTES = 256 * 1024 * 1024;
 
 /** The body of a response, decompressed. */
 export type PlainBody =
   | { readonly kind: "plain"; readonly bytes: Buffer }
   | { readonly kind: "unreadable"; readonly reason: string };
 
+const tooLarge = { kind: "unreadable", reason: "body_too_large" } as const;
+
 const gunzipAsync = promisify(gunzip);
 
 /** Largest piece that is set aside at once on the word of a body's own trailer. */
 const MAX_CHUNK_BYTES = 8 * 1024 * 1024;
 
-/** The size that a gzip body states at its end, within bounds: one piece of that size halves the work. */
-function plainSizeOf(body: Buffer): number {
-  const stated = body.length >= 18 ? body.readUInt32LE(body.length - 4) : 0;
-  return Math.min(Math.max(stated + 1, 16 * 1024), MAX_CHUNK_BYTES);
+function isGzip(contentEncoding: string | null): boolean {
+  return ["gzip", "x-gzip"].includes(encodingOf(contentEncoding));
+}
+
+function encodingOf(contentEncoding: string | null): string {
+  return contentEncoding?.trim().toLowerCase() ?? "identity";
+}
+
+/** Returns the size of a body after decompression, as a gzip body states it at its end. */
+export function statedSize(body: Buffer, contentEncoding: string | null): number {
+  if (!isGzip(contentEncoding)) return body.length;
+  return body.length >= 18 ? body.readUInt32LE(body.length - 4) : 0;
 }
 
 /** Decompresses a body within bounds, off the main thread. */
@@ -26,15 +36,17 @@ export async function decompress(
   contentEncoding: string | null,
   maxBytes: number = MAX_PLAIN_BYTES,
 ): Promise<PlainBody> {
-  const encoding = contentEncoding?.trim().toLowerCase() ?? "identity";
-  if (encoding === "identity" || encoding === "") return { kind: "plain", bytes: body };
-  if (encoding !== "gzip" && encoding !== "x-gzip") return { kind: "unreadable", reason: "unknown_encoding" };
+  const encoding = encodingOf(contentEncoding);
+  if (encoding === "identity" || encoding === "") {
+    return body.length > maxBytes ? tooLarge : { kind: "plain", bytes: body };
+  }
+  if (!isGzip(encoding)) return { kind: "unreadable", reason: "unknown_encoding" };
   try {
-    const chunkSize = plainSizeOf(body);
+    // One piece of the final size halves the work.
+    const chunkSize = Math.min(Math.max(statedSize(body, encoding) + 1, 16 * 1024), MAX_CHUNK_BYTES);
     return { kind: "plain", bytes: await gunzipAsync(body, { maxOutputLength: maxBytes, chunkSize }) };
   } catch (error) {
-    const tooLarge = error instanceof RangeError;
-    return { kind: "unreadable", reason: tooLarge ? "body_too_large" : "broken_compression" };
+    return error instanceof RangeError ? tooLarge : { kind: "unreadable", reason: "broken_compression" };
   }
 }
 

@@ -1,33 +1,33 @@
-/** A record on its way, with what happened to it in this run. */
+/** A record to send, with its history in this run. */
 export interface Entry<T> {
   readonly item: T;
   /** Calls that carried it. */
   calls: number;
-  /** Calls of which we don't know whether they were charged. */
+  /** Calls that may have been charged for it without giving its result. */
   ambiguousCalls: number;
-  /** It was left out of an answer once. */
+  /** An answer had results for most records of its call, but not for this one. */
   wasLeftOut: boolean;
-  /** It was reported as sent. */
-  isReported: boolean;
 }
 
-/** Earlier calls of this run that may have been charged for a record without its answer being in our hands. */
+/** Number of earlier calls of this run that may have been charged for a record without giving its result. */
 export function callsInDoubt({ ambiguousCalls, wasLeftOut }: Omit<Entry<unknown>, "item">): number {
   return ambiguousCalls + (wasLeftOut ? 1 : 0);
 }
 
-/** What the pieces of one batch have in common. */
+/** State shared by all pieces of one batch. */
 interface Origin {
-  /** Its place in the order of the source. */
+  /** Position in the order of the source. */
   readonly number: number;
   readonly size: number;
-  /** Pieces whose records have no outcome yet. */
+  /** Pieces with records that have no outcome yet. */
   openPieces: number;
-  /** Rejected, or given up on. */
+  /** Records that were rejected or given up. */
   failedRecords: number;
-  /** Why records were refused, the last time; null as long as none was. */
+  /** Records that have to be sent again in another batch. */
+  leftOutRecords: number;
+  /** Reason of the last refusal; null for none. */
   signature: string | null;
-  /** Calls since the service first refused records of it; null as long as it didn't. */
+  /** Calls since the service first refused records of it; null before that. */
   isolationCalls: number | null;
 }
 
@@ -35,34 +35,29 @@ interface Origin {
 export interface Batch<T> {
   readonly entries: readonly Entry<T>[];
   readonly origin: Origin;
-  /** Tries that were turned away without being charged. */
+  /** Tries that were refused without being charged. */
   readonly refusals: number;
-  /** Not to be sent before. */
+  /** Earliest time to send it. */
   readonly dueAtMs: number;
 }
 
-/** Records from the source, never sent yet. */
-export function toEntries<T>(items: readonly T[]): Entry<T>[] {
-  return items.map((item) => ({
-    item,
-    calls: 0,
-    ambiguousCalls: 0,
-    wasLeftOut: false,
-    isReported: false,
-  }));
-}
-
-/** Makes a batch of its own. */
+/** Makes a batch of records that were never sent. */
 export function createBatch<T>(number: number, entries: readonly Entry<T>[]): Batch<T> {
   const origin = {
     number,
     size: entries.length,
     openPieces: 1,
     failedRecords: 0,
+    leftOutRecords: 0,
     signature: null,
     isolationCalls: null,
   };
   return { entries, origin, refusals: 0, dueAtMs: 0 };
+}
+
+/** Wraps records from the source, never sent yet. */
+export function toEntries<T>(items: readonly T[]): Entry<T>[] {
+  return items.map((item) => ({ item, calls: 0, ambiguousCalls: 0, wasLeftOut: false }));
 }
 
 /** Replaces a batch by pieces; empty ones are left out. */
@@ -72,12 +67,19 @@ export function splitBatch<T>(batch: Batch<T>, groups: readonly (readonly Entry<
   return pieces;
 }
 
-/** The same records again, not before `dueAtMs`. */
+/** Cuts a batch after its first records: those, and the rest (null when nothing is left). */
+export function cutBatch<T>(batch: Batch<T>, count: number): readonly [Batch<T>, Batch<T> | null] {
+  if (batch.entries.length <= count) return [batch, null];
+  const [head, tail] = splitBatch(batch, [batch.entries.slice(0, count), batch.entries.slice(count)]);
+  return [head ?? batch, tail ?? null];
+}
+
+/** Delays a batch until `dueAtMs`. */
 export function delayBatch<T>(batch: Batch<T>, dueAtMs: number, refusals: number): Batch<T> {
   return { ...batch, dueAtMs, refusals };
 }
 
-/** Both halves of a batch's records, the first not smaller. */
+/** Splits the records of a batch in two halves, the first not smaller. */
 export function halves<T>(batch: Batch<T>): [readonly Entry<T>[], readonly Entry<T>[]] {
   const middle = Math.ceil(batch.entries.length / 2);
   return [batch.entries.slice(0, middle), batch.entries.slice(middle)];

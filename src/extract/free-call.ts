@@ -8,13 +8,13 @@ import type { DriftLog } from "../schemas/drift.ts";
 import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { decompress, readJson } from "./answer-body.ts";
-import type { CallReport } from "./call-report.ts";
+import { reportOf } from "./call-outcome.ts";
 import { parseExact } from "./exact-json.ts";
 import type { HttpClient, HttpReply } from "./http-client.ts";
 import type { Limiter } from "./limits.ts";
-import type { Attempt } from "./lookup-outcome.ts";
+import type { Attempt } from "./lookup-item.ts";
 import { ageOf, CONTROL_ESCAPE, readId } from "./read-answer.ts";
-import { type CallOutcome, decideFreeRetry, type FreeDecision } from "./retry.ts";
+import { type CallOutcome, decideFreeRetry } from "./retry.ts";
 import { parseRetryAfter } from "./retry-after.ts";
 import { callRefused, jobStopped, keyRejected, redirected } from "./stop-messages.ts";
 
@@ -189,19 +189,6 @@ function attemptOf<T>(call: FreeCall<T>, tried: Tried<T>, attempt: number, nowMs
   };
 }
 
-function reportOf<T>({ outcome, reply, startedAtMs }: Tried<T>, decision: FreeDecision): CallReport {
-  if (outcome.kind === "answer") return { kind: "answered" };
-  if (outcome.kind === "not_sent") {
-    return { kind: "not_sent", code: reply.kind === "failure" ? reply.code : "" };
-  }
-  if (outcome.kind === "lost") return { kind: "other" };
-  if (outcome.status === 429) {
-    return { kind: "refused", startedAtMs, afterMs: decision.action === "retry" ? decision.afterMs : 0 };
-  }
-  if (outcome.status === 503) return { kind: "unavailable" };
-  return { kind: outcome.status >= 400 && outcome.status < 500 ? "declined" : "other" };
-}
-
 /** Whether the service may have carried out a try that gave no answer. */
 function isUncertain({ outcome }: Tried<unknown>): boolean {
   if (outcome.kind === "lost") return true;
@@ -234,7 +221,7 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
     if (isRefusal) refusals += 1;
     else tries += 1;
     const decision = decideFreeRetry(outcome, { refusals: refusals - 1, tries, random: random() });
-    const giveUp = limiter.report(call.endpoint, reportOf(tried, decision));
+    const giveUp = limiter.report(call.endpoint, reportOf(outcome, tried, decision));
     if (outcome.kind === "answer" && value !== null) {
       const { answeredAt, apiRequestId } = tried;
       return { kind: "answer", value, answeredAt, apiRequestId, mayBeDone: uncertain };

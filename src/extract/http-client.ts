@@ -18,6 +18,8 @@ export interface HttpClientOptions {
   readonly callTimeoutMs?: number;
   /** Largest body as received, that is: compressed. */
   readonly maxBodyBytes?: number;
+  /** Largest sum of the bodies that are being received at the same time. */
+  readonly maxReceivingBytes?: number;
 }
 
 /** One call. */
@@ -83,6 +85,12 @@ class ConnectError extends Error {
 class CallTimeoutError extends Error {
   override readonly name = "CallTimeoutError";
   readonly code = "CALL_TIMEOUT";
+}
+
+/** The bodies of all calls in flight are too large together. */
+class TooManyBytesError extends Error {
+  override readonly name = "TooManyBytesError";
+  readonly code = "TOO_MANY_BYTES";
 }
 
 /** Aborts with `signal` or after `timeoutMs`; to be closed when the call has ended. */
@@ -170,6 +178,8 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   const pathPrefix = base.pathname.replace(/\/+$/u, "");
   const readTimeoutMs = options.readTimeoutMs ?? 120_000;
   const callTimeoutMs = options.callTimeoutMs ?? 600_000;
+  const maxReceivingBytes = options.maxReceivingBytes ?? 64 * 1024 * 1024;
+  let receivingBytes = 0;
   const keys = keyHolder(options.readKey);
   const pool = new Pool(base.origin, {
     connections: options.concurrency,
@@ -178,6 +188,25 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     connect: markingConnector(options.connectTimeoutMs ?? 10_000),
     maxResponseSize: options.maxBodyBytes ?? 64 * 1024 * 1024,
   });
+
+  /** Reads a body to its end: an unread one would keep its connection from being used again. */
+  async function readBody(body: AsyncIterable<Buffer>): Promise<Buffer> {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    try {
+      for await (const chunk of body) {
+        chunks.push(chunk);
+        bytes += chunk.length;
+        receivingBytes += chunk.length;
+        if (receivingBytes > maxReceivingBytes) {
+          throw new TooManyBytesError(`The answers in flight have more than ${maxReceivingBytes} bytes.`);
+        }
+      }
+      return Buffer.concat(chunks, bytes);
+    } finally {
+      receivingBytes -= bytes;
+    }
+  }
 
   async function request(call: HttpRequest): Promise<HttpReply> {
     const { key, version } = await keys.get();
@@ -201,8 +230,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       });
       status = response.statusCode;
       crashPoint("after_send");
-      // Always to the end: an unread body would keep its connection from being used again.
-      const bytes = await response.body.arrayBuffer();
+      const body = await readBody(response.body);
       return {
         kind: "response",
         status,
@@ -210,7 +238,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
         date: header(response.headers, "date"),
         location: header(response.headers, "location"),
         contentEncoding: header(response.headers, "content-encoding"),
-        body: Buffer.from(bytes),
+        body,
         keyVersion: version,
       };
     } catch (error) {

@@ -1,144 +1,168 @@
-import { crashPoint } from "../crash-point.ts";
+import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
-import { codeOf, LimitReachedError } from "../errors.ts";
+import { crashPoint } from "../crash-point.ts";
+import { codeOf, LimitReachedError, StopJobError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
-import { openBatchSource } from "./batch-source.ts";
+import { type Batch, callsInDoubt, cutBatch, itemsOf } from "./batch.ts";
+import { openBatchQueue } from "./batch-queue.ts";
 import { createBatchSize } from "./batch-size.ts";
 import { createCapacity } from "./capacity.ts";
-import { type Batch, itemsOf } from "./batch.ts";
-import { createDispatch, type PlannedCall } from "./dispatch.ts";
+import type { EndedCall, PlannedCall } from "./call.ts";
 import type { HttpClient, HttpReply } from "./http-client.ts";
-import type { Keeper } from "./keeper.ts";
+import { MAX_ISOLATION_CALLS } from "./isolate.ts";
 import type { Limiter } from "./limits.ts";
-import type { Attempt, LookupItem, LookupOutcome } from "./lookup-outcome.ts";
-import type { ReadResult } from "./read-answer.ts";
+import type { LookupItem, SetAside } from "./lookup-item.ts";
 import { buildRequestBody } from "./request-body.ts";
-import { createSettlement } from "./settle.ts";
-import { createStop } from "./stop.ts";
+import { createSettlement, type ReadSummary, type Settled } from "./settle.ts";
 
-export type { ReadContext, ReadResult } from "./read-answer.ts";
-export type { Answered, Attempt, LookupItem, LookupOutcome, Rejected, SetAside } from "./lookup-outcome.ts";
-
-/** A call that is about to be sent. */
-export interface CallToReserve<T> {
-  readonly callId: string;
-  /** How many times its records will have been asked for, this call included. */
-  readonly attempt: number;
-  /** ISO 8601, UTC. */
-  readonly startedAt: string;
-  readonly items: readonly T[];
-}
-
-/** What to ask, of whom, and how. */
-export interface LookupOptions<T extends LookupItem, R> {
+/** Options of a lookup. */
+export interface LookupOptions<T extends LookupItem> {
   readonly endpoint: LookupEndpoint;
   /** Further keys of the request's body (`return_fields`). */
   readonly parameters: object;
-  /** Pages of any size, in order; read only when a call could start. Closed when the lookup ends. */
+  /** Pages of any size, in order; read only when a call could start. */
   readonly items: AsyncIterable<readonly T[]>;
   readonly http: HttpClient;
   /** Shared by all lookups of a run. */
   readonly limiter: Limiter;
   readonly clock: Clock;
   readonly log: Log;
-  /** Ends the lookup early: no new call is made, what is in flight is finished and yielded. */
-  readonly signal: AbortSignal;
-  /**
-   * Awaited before every request: how many of its items may be sent (at least one), from the first on; the others are
-   * asked about in a later call. Rejects when none may: with a LimitReachedError the lookup ends for that reason if it is so
-   * still when all that is in flight has been settled, with anything else once that has ended.
-   */
-  readonly reserve: (call: CallToReserve<T>) => Promise<number>;
-  /** Awaited for every attempt that yields no rows, before its items are sent again. */
-  readonly onAttempt: (attempt: Attempt) => Promise<void>;
-  /** Told of each item once, when the service has or may have processed it. */
-  readonly onSent: (items: readonly T[]) => void;
-  /** Keeps what is wanted of a result; called for every result that is an object, also those that nothing asked for. */
-  readonly read: ReadResult<R>;
   /** From 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
-  /** Keeps every answer of a billed endpoint before anything else is done with it; null where they may be lost. */
-  readonly keeper: Keeper<T> | null;
 }
 
+/** A batch taken from the queue. */
+export type TakenBatch<T> =
+  | { readonly kind: "to_send"; readonly batch: Batch<T> }
+  /** It used up all the calls that one batch may cost. */
+  | { readonly kind: "given_up"; readonly setAside: SetAside<T> };
+
 /**
- * Asks for all items in batches and yields what became of them; every item comes out once, unless the lookup ends
- * early. Holds one piece of a parsed answer at a time. Throws LimitReachedError, StopJobError or StopRunError, but only after
- * every call in flight has ended and its answer was yielded: what is paid for is never thrown away.
+ * Decides what to send next and what to do with what comes back. The caller runs the calls: `take`, then in its turn
+ * `plan`, then `send`, `settle` and, once the outcome is recorded, `finish`.
  */
-export async function* lookup<T extends LookupItem, R>(
-  options: LookupOptions<T, R>,
-): AsyncGenerator<LookupOutcome<T, R>, void, undefined> {
-  const { endpoint, http, limiter } = options;
-  const keeper = endpoint.billed ? options.keeper : null;
-  const abandon = new AbortController();
+export interface Lookup<T> {
+  /** Waits for the next batch; null once nothing is left to send, or it was stopped. */
+  take(): Promise<TakenBatch<T> | null>;
+  /** Plans the call of a batch whose turn has come; null puts it back, where it may not be sent now. */
+  plan(batch: Batch<T>): PlannedCall<T> | null;
+  /** Puts a planned call back that can't be reserved; a limit stops the lookup once nothing in flight could raise it. */
+  refuse(call: PlannedCall<T>, reason: unknown): void;
+  /** Sends the first records of a planned call. Never rejects: without a key the call ends as not sent. */
+  send(call: PlannedCall<T>, granted: number): Promise<EndedCall<T>>;
+  /** Decides what becomes of the records of a call. @param read summary of the answer of a 200 */
+  settle(call: EndedCall<T>, read: ReadSummary | null): Promise<Settled<T>>;
+  /** Ends a call, and queues what has to be sent again because of it. */
+  finish(settled: Settled<T>): void;
+  /** Aborted when the lookup is stopped. */
+  readonly signal: AbortSignal;
+  /** Sends nothing more; of several reasons the weightiest is thrown by `throwIfStopped`. */
+  stop(reason?: unknown): void;
+  throwIfStopped(): void;
+  /** Ends the reading of records. */
+  close(): Promise<void>;
+}
+
+/** Ranks reasons: a failure above a limit, the end of a run above the end of a job. */
+function weightOf(reason: unknown): number {
+  if (reason instanceof LimitReachedError) return 1;
+  return reason instanceof StopJobError ? 2 : 3;
+}
+
+/** Opens a lookup; reads and sends nothing yet. */
+export function openLookup<T extends LookupItem>(options: LookupOptions<T>): Lookup<T> {
+  const { endpoint, http, clock, limiter } = options;
   const batchSize = createBatchSize(endpoint.maxRecords);
   const capacity = createCapacity();
-  async function reserve({ plannedAtMs, isAlone, entries, ...call }: PlannedCall<T>): Promise<number> {
-    const startedAt = new Date(plannedAtMs).toISOString();
-    try {
-      return await options.reserve({ ...call, startedAt, items: itemsOf(entries) });
-    } catch (reason) {
-      // What other calls have reserved may be given back.
-      if (isAlone || !(reason instanceof LimitReachedError)) stop.because(reason);
-      return 0;
-    }
-  }
-
-  /** Sends a call; what hinders it before anything was sent ends the lookup, and the call as one that wasn't sent. */
-  async function request({ entries }: Batch<T>): Promise<HttpReply> {
-    const body = buildRequestBody(endpoint, options.parameters, itemsOf(entries));
-    crashPoint("before_send");
-    try {
-      const { method, path } = endpoint;
-      return await http.request({ method, path, body, signal: abandon.signal });
-    } catch (reason) {
-      stop.because(reason);
-      return {
-        kind: "failure",
-        sent: false,
-        status: null,
-        code: codeOf(reason) ?? "NOT_SENT",
-        message: "Not sent.",
-      };
-    }
-  }
-
-  const dispatch = createDispatch<T>({
-    source: openBatchSource(options.items),
-    clock: options.clock,
-    maxCalls: limiter.concurrency,
-    keeper,
-    limit: () => capacity.limit(batchSize.limit),
-    isTight: () => capacity.isTight,
-    reserve,
-    send: async (begin, waiting) =>
-      await limiter.run(
-        endpoint.name,
-        async () => {
-          const batch = await begin();
-          return batch && (await request(batch));
-        },
-        waiting,
-      ),
+  /** A budget has granted nothing: one call at a time, since each may use up what others give back. */
+  let isBudgetTight = false;
+  let stopped: { readonly reason: unknown } | null = null;
+  const stopping = new AbortController();
+  const queue = openBatchQueue<T>({
+    pages: options.items,
+    clock,
+    most: () => (isTight() ? 1 : limiter.concurrency),
+    batchSize: () => capacity.limit(batchSize.limit),
   });
-  const stop = createStop(dispatch);
-  const settle = createSettlement({ ...options, dispatch, batchSize, capacity, stop });
-  const onAbort = () => {
-    dispatch.stop();
-  };
-  if (options.signal.aborted) onAbort();
-  options.signal.addEventListener("abort", onAbort, { once: true });
-  try {
-    for (let ended = await stop.next(); ended !== null; ended = await stop.next()) {
-      yield* await settle(ended);
-    }
-    stop.throwIfStopped();
-  } finally {
-    options.signal.removeEventListener("abort", onAbort);
-    // Only a consumer that gave up leaves calls in flight; they are paid for, so they end where they can be kept.
-    if (!keeper) abandon.abort();
-    await dispatch.close();
+  const settle = createSettlement<T>({ ...options, batchSize, capacity, stop });
+
+  function isTight(): boolean {
+    return isBudgetTight || capacity.isTight;
   }
+
+  function stop(reason?: unknown): void {
+    if (reason !== undefined && (stopped === null || weightOf(reason) > weightOf(stopped.reason))) {
+      stopped = { reason };
+    }
+    queue.stop();
+    stopping.abort();
+  }
+
+  async function request(items: readonly T[]): Promise<HttpReply> {
+    const { method, path } = endpoint;
+    try {
+      crashPoint("before_send");
+      const body = buildRequestBody(endpoint, options.parameters, items);
+      return await http.request({ method, path, body });
+    } catch (reason) {
+      stop(reason);
+      const code = codeOf(reason) ?? "NOT_SENT";
+      return { kind: "failure", sent: false, status: null, code, message: "Not sent." };
+    }
+  }
+
+  return {
+    async take() {
+      const batch = await queue.take();
+      if (batch === null) return null;
+      if ((batch.origin.isolationCalls ?? 0) < MAX_ISOLATION_CALLS) return { kind: "to_send", batch };
+      const setAside = settle.giveUp(batch);
+      queue.giveBack([]);
+      return { kind: "given_up", setAside };
+    },
+    plan(batch) {
+      // A refusal or a signal may have come while it waited for its turn.
+      const isTooLarge = batch.entries.length > capacity.limit(batchSize.limit);
+      if (stopping.signal.aborted || isTooLarge || (isTight() && queue.out > 1)) {
+        queue.giveBack([batch]);
+        return null;
+      }
+      const attempt = 1 + Math.max(...batch.entries.map((entry) => entry.calls));
+      const isAlone = isBudgetTight;
+      const items = itemsOf(batch.entries);
+      return { callId: randomUUID(), batch, items, attempt, plannedAtMs: clock.now(), isAlone };
+    },
+    refuse({ batch, isAlone }, reason) {
+      isBudgetTight = true;
+      if (isAlone || !(reason instanceof LimitReachedError)) stop(reason);
+      queue.giveBack([batch]);
+    },
+    async send({ callId, batch: planned }, granted) {
+      const [batch, rest] = cutBatch(planned, granted);
+      if (rest) queue.add(rest);
+      const startedAtMs = clock.now();
+      const wasTight = capacity.isTight;
+      const doubts = batch.entries.map((entry) => callsInDoubt(entry) + (entry.item.mayBeBilled ? 1 : 0));
+      let attempt = 0;
+      for (const entry of batch.entries) attempt = Math.max(attempt, ++entry.calls);
+      if (batch.origin.isolationCalls !== null) batch.origin.isolationCalls += 1;
+      const items = itemsOf(batch.entries);
+      const reply = await request(items);
+      crashPoint("after_receive");
+      const milliseconds = Math.max(0, clock.now() - startedAtMs);
+      const call = { endpoint: endpoint.name, callId, attempt, startedAtMs, milliseconds };
+      return { ...call, batch, items, doubts, reply, wasTight };
+    },
+    settle,
+    signal: stopping.signal,
+    finish({ again, leftOut }) {
+      queue.giveBack(again, leftOut);
+    },
+    stop,
+    throwIfStopped() {
+      if (stopped) throw stopped.reason;
+    },
+    close: () => queue.close(),
+  };
 }

@@ -7,20 +7,20 @@ import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { type AnswerPiece, cutAnswer, REST_KEY } from "./cut-answer.ts";
 import { parseExact } from "./exact-json.ts";
 
-/** What is known of an answer as a whole when its results are read. */
+/** Facts about an answer as a whole. */
 export interface ReadContext {
-  /** Takes what differs from the declarations. */
+  /** Collects differences from the declarations. */
   readonly drift: DriftLog;
-  /** When the service completed the call, by its own word if it gave a likely one: UTC, microseconds kept. */
+  /** Completion time by the service's word, if likely, else the time of receipt: UTC, microseconds kept. */
   readonly answeredAt: string;
 }
 
-/** Turns one parsed result into what is kept of it; the result itself is dropped at once. Must not throw. */
+/** Maps one parsed result to its rows; pure, so that the parsed result can be dropped at once. Must not throw. */
 export type ReadResult<R> = (result: JsonObject, context: ReadContext) => R;
 
 /** One result as read. */
 export interface FoundResult<R> {
-  /** What tells which record it belongs to; null when it doesn't say. */
+  /** Key of the record it belongs to; null for none. */
   readonly key: string | null;
   readonly isMatch: boolean;
   readonly value: R;
@@ -43,20 +43,39 @@ export interface Answer<R> {
 /** A body that is no answer: not JSON, or JSON without a list of results. */
 export interface Unreadable {
   readonly kind: "unreadable";
-  readonly reason: string;
+  readonly reason: "no_json" | "no_results" | "body_too_large";
 }
 
-/** How an answer is read. */
+/** Options of reading an answer. */
 export interface ReadOptions<R> {
   /** Method and path, for drift. */
   readonly endpoint: string;
-  /** The field of a result that tells which record it belongs to. */
+  /** Field of a result that names its record. */
   readonly keyField: string;
   readonly read: ReadResult<R>;
-  /** When the answer was in our hands, for a service that doesn't say when it completed the call. */
+  /** Time of receipt, for a service that doesn't say when it completed the call. */
   readonly receivedAt: string;
   /** Bytes of a piece, for tests. */
   readonly pieceBytes?: number;
+}
+
+/** Pieces up to this size are parsed without a look at what they would take in memory. */
+const SMALL_BYTES = 1024 * 1024;
+/** Heap that one parsed piece may take. */
+const MAX_HEAP_BYTES = 64 * 1024 * 1024;
+/** Heap that each value, key or container takes at most, beside its text. */
+const VALUE_BYTES = 40;
+const STRUCTURE: ReadonlySet<number> = new Set(Array.from("[{,:", (c) => c.charCodeAt(0)));
+
+/** A piece would take more memory than there is. */
+class TooLargeError extends Error {}
+
+/** Throws where a piece, parsed, could exhaust the heap: a few KB of gzip may hold millions of empty lists. */
+function requireRoom(bytes: Buffer, start: number, end: number): void {
+  if (end - start <= SMALL_BYTES) return;
+  let values = 0;
+  for (let i = start; i < end; i++) if (STRUCTURE.has(bytes[i] ?? 0)) values += 1;
+  if (2 * (end - start) + VALUE_BYTES * values > MAX_HEAP_BYTES) throw new TooLargeError();
 }
 
 /** An id as the service may send it, number or text; null when it is neither or of unlikely length. */
@@ -86,6 +105,7 @@ function parsePiece(
   bytes: Buffer,
   { start, end, before, after }: AnswerPiece,
 ): { value: unknown; hasControlText: boolean } {
+  requireRoom(bytes, start, end);
   const isInner = before === "[" && after === "]";
   const piece = isInner ? bracketed(bytes, start, end) : bytes.toString("utf8", start, end);
   const text = isInner ? piece : `${before}${piece.startsWith("\uFEFF") ? piece.slice(1) : piece}${after}`;
@@ -118,7 +138,8 @@ function readWhole(bytes: Buffer): Parts | Unreadable {
   let parsed;
   try {
     parsed = parsePiece(bytes, { start: 0, end: bytes.length, before: "", after: "" });
-  } catch {
+  } catch (error) {
+    if (error instanceof TooLargeError) return { kind: "unreadable", reason: "body_too_large" };
     return { kind: "unreadable", reason: "no_json" };
   }
   const { results, ...keys } = keysOf(parsed.value) ?? {};
@@ -126,8 +147,17 @@ function readWhole(bytes: Buffer): Parts | Unreadable {
   return { keys, lists: () => [{ results, hasControlText: parsed.hasControlText }] };
 }
 
-/** What a list of results may not be: thrown where cutting a body turned out to be wrong. */
+/** A body turned out to be cut at a wrong place. */
 class MiscutError extends Error {}
+
+/** True for errors that a wrong cut may have caused. */
+function isMiscut(error: unknown): boolean {
+  return (
+    error instanceof MiscutError ||
+    error instanceof SyntaxError ||
+    error instanceof TooLargeError
+  );
+}
 
 function listIn(value: unknown, hasControlText: boolean): ResultList {
   if (!Array.isArray(value)) throw new MiscutError();
@@ -242,12 +272,12 @@ function openParts(bytes: Buffer): Pick<Parts, "lists"> | null {
       for (const list of parts.lists()) void list;
       return parts;
     } catch (error) {
-      if (!(error instanceof MiscutError || error instanceof SyntaxError)) throw error;
+      if (!isMiscut(error)) throw error;
     }
   }
   const whole = readWhole(bytes);
   if (!("kind" in whole)) return isEmpty(whole) && tellsError(whole.keys) ? null : whole;
-  return statesNull(bytes) ? { lists: () => [] } : null;
+  return whole.reason === "no_results" && statesNull(bytes) ? { lists: () => [] } : null;
 }
 
 /** An answer that gives null for its list, where it has nothing to list. */
@@ -271,8 +301,8 @@ export async function readAnswer<R>(bytes: Buffer, options: ReadOptions<R>): Pro
     try {
       return await readParts(readPieces(bytes, pieces), bytes.length, options);
     } catch (error) {
-      // Wrongly cut, or no JSON at all: the whole body tells.
-      if (!(error instanceof MiscutError || error instanceof SyntaxError)) throw error;
+      // The whole body tells a wrong cut from what is no JSON at all.
+      if (!isMiscut(error)) throw error;
     }
   }
   const whole = readWhole(bytes);

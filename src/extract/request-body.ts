@@ -1,5 +1,5 @@
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
-import type { LookupItem } from "./lookup-outcome.ts";
+import type { LookupItem } from "./lookup-item.ts";
 
 function recordJson(item: LookupItem): string {
   const id = `{"record_id":${JSON.stringify(item.recordId)}`;

@@ -1,76 +1,118 @@
+import { instantAt } from "../schemas/convert.ts";
+import type { Drift } from "../schemas/drift.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
-import type { Entry } from "./batch.ts";
-import type { Answered, Attempt, LookupItem } from "./lookup-outcome.ts";
-import { pairByAddress, pairByRecordId, type Pairing } from "./pair-results.ts";
-import type { Answer, ReadResult } from "./read-answer.ts";
-import { attemptOf, type ResultReading, type UnderstoodCall } from "./understand-call.ts";
+import { decompress } from "./answer-body.ts";
+import { attemptOf, type CallFacts } from "./attempt.ts";
+import type { Attempt, LookupItem } from "./lookup-item.ts";
+import { type KeyedResult, pairByAddress, pairByRecordId, type Pairing } from "./pair-results.ts";
+import { readAnswer, type ReadResult } from "./read-answer.ts";
+import type { ReadSummary } from "./settle.ts";
 
-/** What an answer means for the records that were asked about. */
-export interface TakenAnswer<T, R> {
+/** Largest answer after decompression. Batches aim at 4 MB. */
+export const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
+
+/** A call that was answered with 200. */
+export interface AnsweredCall<T> extends CallFacts {
+  readonly contentEncoding: string | null;
+  /** As received. */
+  readonly body: Buffer;
+  /** In the order in which they were sent. */
+  readonly items: readonly T[];
+  /** By item: earlier calls that may have been charged for it without giving its result. */
+  readonly doubts: readonly number[];
+}
+
+/** An answer as read, with the result of each item. */
+export interface TakenAnswer<R> {
+  readonly summary: ReadSummary;
   readonly attempt: Attempt;
-  /** Null when the answer has a result for none of them. */
-  readonly outcome: Answered<T, R> | null;
-  /** Records that it leaves out. */
-  readonly missing: readonly Entry<T>[];
+  /** By item; undefined where the answer has none. */
+  readonly results: readonly (R | undefined)[];
+  readonly apiRequestId: string | null;
+  /** Completion time by the service's word, if likely, else the time of receipt: UTC, microseconds kept. */
+  readonly answeredAt: string;
+  readonly drift: readonly Drift[];
 }
 
-/** How results of an endpoint are read. */
-export function readingOf<R>(endpoint: LookupEndpoint, read: ReadResult<R>): ResultReading<R> {
-  const keyField = endpoint.pairing === "record_id" ? "record_id" : "email_address";
-  return { endpoint: endpoint.name, keyField, read };
-}
-
-function pairResults(
-  endpoint: LookupEndpoint,
-  entries: readonly Entry<LookupItem>[],
-  { results }: Answer<unknown>,
+function pair(
+  { pairing }: LookupEndpoint,
+  items: readonly LookupItem[],
+  results: readonly KeyedResult[],
 ): Pairing {
-  return endpoint.pairing === "record_id"
-    ? pairByRecordId(
-        entries.map(({ item }) => item.recordId),
-        results,
-      )
-    : pairByAddress(
-        entries.map(({ item }) => item.address ?? ""),
-        results,
-      );
+  if (pairing === "record_id") {
+    return pairByRecordId(
+      items.map(({ recordId }) => recordId),
+      results,
+    );
+  }
+  return pairByAddress(
+    items.map(({ address = "" }) => address),
+    results,
+  );
 }
 
-/** Gives each record its result. */
-export function takeAnswer<T extends LookupItem, R>(
-  endpoint: LookupEndpoint,
-  understood: UnderstoodCall<T, R>,
-  answer: Answer<R>,
-): TakenAnswer<T, R> {
-  const { entries } = understood.call.batch;
-  const pairing = pairResults(endpoint, entries, answer);
-  const recordsMatched = pairing.filter((index) => answer.results[index ?? -1]?.isMatch).length;
-  const items: T[] = [];
-  const results: R[] = [];
-  const missing: Entry<T>[] = [];
-  for (const [index, entry] of entries.entries()) {
-    const result = answer.results[pairing[index] ?? -1];
-    if (result === undefined) missing.push(entry);
-    else {
-      items.push(entry.item);
-      results.push(result.value);
-    }
-  }
-  const leavesOut = missing.length > 0;
-  const attempt = {
-    ...attemptOf(endpoint.name, understood, recordsMatched),
-    ...(leavesOut ? { leavesOut } : {}),
+/** Makes the ledger's entry of an answer that gives no results: it may have been charged. */
+export function unreadAttempt({ items, doubts, body, ...call }: AnsweredCall<unknown>): Attempt {
+  const end = {
+    apiRequestId: null,
+    requestCompletedAt: null,
+    httpStatus: 200,
+    isSent: true,
+    recordsSent: items.length,
+    recordsMatched: null,
+    responseBytes: body.length,
+    possiblyBilled: true,
   };
-  if (items.length === 0) return { attempt, outcome: null, missing };
-  const { apiRequestId, answeredAt, drift } = answer;
-  const outcome = {
-    kind: "answered",
-    attempt,
-    items,
-    results,
+  return attemptOf(call, end, doubts);
+}
+
+/** Reads a 200: decompresses and parses it, maps each result by `read`, and finds the result of each item. */
+export async function takeAnswer<R>(
+  endpoint: LookupEndpoint,
+  call: AnsweredCall<LookupItem>,
+  read: ReadResult<R>,
+): Promise<TakenAnswer<R>> {
+  const { items, doubts, body } = call;
+  const receivedAt = instantAt(call.startedAtMs + call.milliseconds);
+  const plain = await decompress(body, call.contentEncoding, MAX_ANSWER_BYTES);
+  const keyField = endpoint.pairing === "record_id" ? "record_id" : "email_address";
+  const answer =
+    plain.kind === "plain"
+      ? await readAnswer(plain.bytes, { endpoint: endpoint.name, keyField, read, receivedAt })
+      : plain;
+  if (answer.kind === "unreadable") {
+    const { reason } = answer;
+    return {
+      summary: { kind: "unreadable", reason, isTooLarge: reason === "body_too_large" },
+      attempt: unreadAttempt(call),
+      results: [],
+      apiRequestId: null,
+      answeredAt: receivedAt,
+      drift: [],
+    };
+  }
+  const { apiRequestId, answeredAt, drift, plainBytes } = answer;
+  const found = pair(endpoint, items, answer.results).map((index) => answer.results[index ?? -1]);
+  const missing = found.flatMap((result, position) => (result === undefined ? [position] : []));
+  const isEmpty = missing.length === items.length;
+  const end = {
+    apiRequestId,
+    requestCompletedAt: answer.requestCompletedAt,
+    httpStatus: 200,
+    isSent: true,
+    recordsSent: items.length,
+    recordsMatched: isEmpty ? null : found.filter((result) => result?.isMatch).length,
+    responseBytes: body.length,
+    // An empty list is no answer, but may have been charged.
+    possiblyBilled: isEmpty,
+    ...(missing.length > 0 && !isEmpty ? { leavesOut: true } : {}),
+  };
+  return {
+    summary: { kind: "answer", missing, plainBytes, apiRequestId },
+    attempt: attemptOf(call, end, doubts),
+    results: found.map((result) => result?.value),
     apiRequestId,
     answeredAt,
     drift,
-  } as const;
-  return { attempt, outcome, missing };
+  };
 }

@@ -1,4 +1,4 @@
-import type { Attempt } from "../extract/lookup.ts";
+import type { Attempt } from "../extract/lookup-item.ts";
 import type { CounterDelta } from "../load/lookup.ts";
 
 /** What attempts add to the counters. */

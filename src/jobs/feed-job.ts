@@ -2,7 +2,7 @@ import { commitFeed, readCheckpoints } from "../load/feeds/feeds.ts";
 import { randomUUID } from "node:crypto";
 import type { JobConfig } from "../config/config.ts";
 import { callFree } from "../extract/free-call.ts";
-import type { Attempt } from "../extract/lookup.ts";
+import type { Attempt } from "../extract/lookup-item.ts";
 import type { StoredCheckpoint } from "../load/feeds/feed-commit.ts";
 import type { CounterDelta } from "../load/lookup.ts";
 import type { FeedBooks, FeedContext, FeedJobType } from "./feed-type.ts";

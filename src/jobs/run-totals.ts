@@ -1,4 +1,4 @@
-import type { Attempt } from "../extract/lookup.ts";
+import type { Attempt } from "../extract/lookup-item.ts";
 import { sumOf } from "../load/ledger/books.ts";
 import type { CounterDelta } from "../load/lookup.ts";
 import { countAttempts } from "./call-counters.ts";

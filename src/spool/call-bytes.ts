@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 
-/** What a file of the spool says, or why it can't be believed. */
+/** Content of a spool file, or the reason why it can't be used. */
 export type CallContent =
   | { readonly kind: "whole"; readonly header: unknown; readonly body: Buffer }
   | { readonly kind: "damaged"; readonly reason: DamageReason }
-  /** Written by a version of the program that this one doesn't know. */
+  /** Written by a later version of the program. */
   | { readonly kind: "unknown_form" };
 
-/** What is wrong with a file. */
+/** Kind of damage. */
 export type DamageReason = "no_spool_file" | "wrong_length" | "wrong_checksum" | "no_header";
 
 const FAMILY = "PETLSPL";
@@ -18,8 +18,8 @@ const CHECKSUM_AT = LENGTHS_AT + 8;
 /** Magic, length of the header and of the body (32 bits each, big-endian), SHA-256 of the lengths, header and body. */
 const PRELUDE_BYTES = CHECKSUM_AT + CHECKSUM_BYTES;
 
-/** Largest body that is kept: what the client for the service accepts at most, decompressed. */
-export const MAX_BODY_BYTES = 256 * 1024 * 1024;
+/** Largest body of a file: the HTTP client accepts no larger one. */
+export const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 function checksumOf(...parts: readonly Buffer[]): Buffer {
   const hash = createHash("sha256");
@@ -27,12 +27,10 @@ function checksumOf(...parts: readonly Buffer[]): Buffer {
   return hash.digest();
 }
 
-/** The pieces of a file, in order; the body is not copied. */
+/** Encodes a call as the pieces of a file, in order; the body is not copied. */
 export function encodeCall(header: object, body: Buffer): readonly [Buffer, Buffer] {
   if (body.length > MAX_BODY_BYTES) {
-    throw new RangeError(
-      `A body of ${body.length} bytes is larger than the ${MAX_BODY_BYTES} that are kept.`,
-    );
+    throw new RangeError(`A body of ${body.length} bytes is larger than ${MAX_BODY_BYTES}.`);
   }
   const text = Buffer.from(JSON.stringify(header), "utf8");
   const prelude = Buffer.alloc(PRELUDE_BYTES);
@@ -43,7 +41,7 @@ export function encodeCall(header: object, body: Buffer): readonly [Buffer, Buff
   return [Buffer.concat([prelude, text]), body];
 }
 
-/** Reads a file back; believes nothing that its checksum doesn't cover. */
+/** Decodes a file; uses nothing that its checksum doesn't cover. */
 export function decodeCall(bytes: Buffer): CallContent {
   if (bytes.length < PRELUDE_BYTES) return { kind: "damaged", reason: "wrong_length" };
   const magic = bytes.subarray(0, MAGIC.length);

@@ -4,7 +4,7 @@ import { crashPoint } from "../crash-point.ts";
 import { codeOf } from "../errors.ts";
 import { temporaryName } from "./spool-places.ts";
 
-/** What a file system answers that can't sync folders, as some over a network can't. */
+/** Codes of file systems that can't sync folders, such as some network ones. */
 const NO_FOLDER_SYNC = ["EINVAL", "ENOTSUP", "EBADF"];
 
 /** Makes sure that the names in a folder survive a power cut. */
@@ -21,7 +21,7 @@ export async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** Syncs one folder for many who ask at the same time: one sync serves all that asked before it began. */
+/** Syncs one folder for many callers: one sync serves all that asked before it began. */
 export function createFolderSync(folder: string): () => Promise<void> {
   let current = Promise.resolve();
   let following: Promise<void> | null = null;
@@ -39,7 +39,7 @@ export function createFolderSync(folder: string): () => Promise<void> {
   };
 }
 
-/** Makes a folder and those above it, closed to other users, so that they survive a power cut. */
+/** Makes a folder and its parents, closed to other users, so that they survive a power cut. */
 export async function makeFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
@@ -51,14 +51,14 @@ export async function makeFolder(folder: string): Promise<void> {
 
 async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
   for (let at = 0; at < bytes.length; ) {
-    // A full disk takes a part of what it is given, and refuses the rest only when asked again.
+    // A full disk writes a part, and fails only when the rest is written.
     const { bytesWritten } = await file.write(bytes, at);
     at += bytesWritten;
   }
 }
 
 /**
- * Writes a file that is there as a whole or not at all, and survives a power cut once this returns.
+ * Writes a file as a whole or not at all; it survives a power cut once this returns.
  * @param syncNames syncs the file's folder.
  */
 export async function writeDurably(
@@ -80,7 +80,7 @@ export async function writeDurably(
     await rename(temporary, path);
     await syncNames();
   } catch (error) {
-    // What is not safe must not look as if it were.
+    // A file that may not survive must not look as if it did.
     for (const name of [temporary, path]) await rm(name, { force: true }).catch(() => {});
     throw error;
   }

@@ -1,36 +1,42 @@
-import { readdir, stat } from "node:fs/promises";
+import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { codeOf } from "../errors.ts";
-import { callIdOf, type SpooledCall } from "./spool-places.ts";
+import { parseCallName, type SpooledCall } from "./spool-places.ts";
 
-/** Paths of what is in a folder, sorted by name; a folder that isn't there is empty. */
-export async function filesIn(folder: string): Promise<readonly string[]> {
-  try {
-    return (await readdir(folder)).toSorted().map((name) => join(folder, name));
-  } catch (error) {
-    // Another shard that starts at the same time removes empty folders too.
-    if (codeOf(error) === "ENOENT") return [];
-    throw error;
-  }
-}
-
-/** The calls in a folder, oldest first. */
-export async function callsIn(folder: string): Promise<SpooledCall[]> {
-  const calls: SpooledCall[] = [];
-  for (const path of await filesIn(folder)) {
-    const callId = callIdOf(path);
-    const size = callId === null ? null : ((await ifThere(stat(path)))?.size ?? null);
-    if (callId !== null && size !== null) calls.push({ callId, path, bytes: size });
-  }
-  return calls;
-}
-
-/** The result of work on a file; null when the file isn't there. */
+/** Returns the result of file work; null when the file isn't there. */
 export async function ifThere<Result>(work: Promise<Result>): Promise<Result | null> {
   try {
     return await work;
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return null;
+    if (["ENOENT", "ENOTDIR"].includes(codeOf(error) ?? "")) return null;
     throw error;
   }
+}
+
+/** Lists the names in a folder, sorted; none where the folder isn't there. */
+export async function namesIn(folder: string): Promise<readonly string[]> {
+  return ((await ifThere(readdir(folder))) ?? []).toSorted();
+}
+
+/** Lists the paths of what is in a folder, sorted by name. */
+export async function filesIn(folder: string): Promise<readonly string[]> {
+  return (await namesIn(folder)).map((name) => join(folder, name));
+}
+
+/** Lists the calls in a folder, oldest first. */
+export async function callsIn(folder: string): Promise<SpooledCall[]> {
+  const calls: SpooledCall[] = [];
+  for (const path of await filesIn(folder)) {
+    const name = parseCallName(path);
+    const status = name && (await ifThere(stat(path)));
+    if (name && status) calls.push({ ...name, path, bytes: status.size });
+  }
+  return calls;
+}
+
+/** Removes all files of a folder; returns how many. */
+export async function emptyFolder(folder: string): Promise<number> {
+  const files = await filesIn(folder);
+  for (const path of files) await rm(path, { force: true });
+  return files.length;
 }

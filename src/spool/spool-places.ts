@@ -1,58 +1,68 @@
 import { basename, dirname, join } from "node:path";
 
-/** Whose answers a folder holds: two processes with one data_dir never write into the same one. */
+/** Owner of a folder: two processes with one data_dir never write into the same one. */
 export interface SpoolOwner {
-  /** Tells one warehouse from another: configurations for several may share a data_dir. */
+  /** Short hash of the warehouse's identity: configurations for several warehouses may share a data_dir. */
   readonly warehouse: string;
   readonly job: string;
   /** `I/N`; `0/1` without shards. */
   readonly shard: string;
 }
 
-/** One call's answer on disk, told by its name. */
+/** One call's answer on disk, described by its name. */
 export interface SpooledCall {
   readonly callId: string;
   readonly path: string;
+  /** Size on disk. */
   readonly bytes: number;
+  /** Loads that were begun and neither ended nor taken back. */
+  readonly tries: number;
 }
 
-const CALL_NAME = /^\d{8}T\d{9}Z-(?<callId>[0-9a-f-]{36})\.call$/u;
+const CALL_NAME = /^(?<stem>\d{8}T\d{9}Z-(?<callId>[0-9a-f-]{36}))(?:\.try(?<tries>\d+))?\.call$/u;
 const SHARD_NAME = /^(?<index>\d+)-of-(?<count>\d+)$/u;
 const TEMPORARY = ".tmp";
-/** Beside the folders of the shards: files that can't be believed. */
-export const DAMAGED = "damaged";
+/** Folder beside those of the shards, for files that can't be loaded. */
+export const QUARANTINE = "quarantine";
 
-/** Name of a call's file: sorts by time and says nothing about whom it is about. */
+/** Returns the name of a call's file, which sorts by time and holds no personal data. */
 export function callFileName(callId: string, receivedAtMs: number): string {
   return `${new Date(receivedAtMs).toISOString().replaceAll(/[-:.]/gu, "")}-${callId}.call`;
 }
 
-/** The call that a file holds; null for any other file. */
-export function callIdOf(path: string): string | null {
-  return CALL_NAME.exec(basename(path))?.groups?.["callId"] ?? null;
+/** Parses the name of a call's file; null for any other file. */
+export function parseCallName(path: string): Pick<SpooledCall, "callId" | "tries"> | null {
+  const { callId, tries } = CALL_NAME.exec(basename(path))?.groups ?? {};
+  return callId === undefined ? null : { callId, tries: Number(tries ?? 0) };
 }
 
-/** Under what name a file is written before it is whole. */
+/** Returns the path of a call's file after so many tries. */
+export function pathOfTry(path: string, tries: number): string {
+  const stem = CALL_NAME.exec(basename(path))?.groups?.["stem"] ?? basename(path);
+  return join(dirname(path), `${stem}${tries === 0 ? "" : `.try${tries}`}.call`);
+}
+
+/** Returns the name that a file has while it is being written. */
 export function temporaryName(path: string): string {
   return path + TEMPORARY;
 }
 
-/** Whether a file was left before it was whole. */
+/** True for a file that was left half-written. */
 export function isTemporary(path: string): boolean {
   return path.endsWith(TEMPORARY);
 }
 
-/** The folder of all shards of a job. */
+/** Returns the folder of all shards of a job. */
 export function jobFolder(root: string, { warehouse, job }: Pick<SpoolOwner, "warehouse" | "job">): string {
   return join(root, warehouse, job);
 }
 
-/** The folder of one shard. */
+/** Returns the folder of one shard. */
 export function shardFolder(root: string, owner: SpoolOwner): string {
   return join(jobFolder(root, owner), owner.shard.replace("/", "-of-"));
 }
 
-/** The shard that a folder is of, as `I/N`; null for any other folder. */
+/** Returns the shard of a folder as `I/N`; null for any other folder. */
 export function shardOf(folder: string): string | null {
   const { index, count } = SHARD_NAME.exec(basename(folder))?.groups ?? {};
   return index === undefined || count === undefined ? null : `${index}/${count}`;
@@ -63,7 +73,7 @@ export function shardCount(shard: string): string {
   return shard.slice(shard.indexOf("/") + 1);
 }
 
-/** Where a damaged file of a shard's folder is moved to. */
-export function damagedPath(path: string): string {
-  return join(dirname(dirname(path)), DAMAGED, basename(path));
+/** Returns where a file of a shard's folder is moved to when it can't be loaded. */
+export function quarantinePath(path: string): string {
+  return join(dirname(dirname(path)), QUARANTINE, basename(path));
 }

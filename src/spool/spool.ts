@@ -1,4 +1,4 @@
-import { chmod, readdir, readFile, rename, rm, rmdir } from "node:fs/promises";
+import { chmod, readFile, rename, rm, rmdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { crashPoint } from "../crash-point.ts";
 import { type CallContent, decodeCall, encodeCall } from "./call-bytes.ts";
@@ -7,10 +7,10 @@ import { callsIn, filesIn, ifThere } from "./folder-content.ts";
 import { explainSpoolFailure } from "./spool-failure.ts";
 import {
   callFileName,
-  callIdOf,
-  damagedPath,
   isTemporary,
   jobFolder,
+  pathOfTry,
+  quarantinePath,
   shardCount,
   shardFolder,
   shardOf,
@@ -20,61 +20,75 @@ import {
 
 export type { SpooledCall, SpoolOwner } from "./spool-places.ts";
 
-/** What reading a spooled call found; a damaged one has been moved aside. */
+/** Content of a spooled call. */
 export type SpooledContent =
-  | Exclude<CallContent, { kind: "damaged" }>
-  | (Extract<CallContent, { kind: "damaged" }> & { readonly movedTo: string })
-  /** Somebody else has loaded and removed it. */
+  | CallContent
+  /** Another process has loaded and removed it. */
   | { readonly kind: "gone" };
+
+/** One received answer. */
+export interface CallToSpool {
+  readonly callId: string;
+  readonly receivedAtMs: number;
+  readonly header: object;
+  readonly body: Buffer;
+}
 
 /**
  * Received answers of one shard of a job, on disk until their rows are committed. Every method rejects with a StopRunError
- * when the disk doesn't do its part.
+ * when the disk fails.
  */
 export interface Spool {
-  /** Where this shard's answers are. */
+  /** Folder of this shard's answers. */
   readonly folder: string;
-  /** Calls that this shard has in the spool, and their size on disk. */
+  /** Calls of this shard in the spool, and their size on disk. */
   readonly calls: number;
   readonly bytes: number;
-  /** Whether the answer of one more call would find room beside those of so many calls under way. */
+  /** True if the answer of one more call would find room beside those of so many calls under way. */
   hasRoom(callsUnderWay: number): boolean;
-  /** Calls back whenever something was removed. */
-  onRemoval(listener: () => void): void;
-  /** Keeps an answer; once it resolves, the answer survives a power cut. What was received is never turned away. */
-  write(call: {
-    readonly callId: string;
-    readonly receivedAtMs: number;
-    readonly header: object;
-    readonly body: Buffer;
-  }): Promise<SpooledCall>;
-  /** What earlier runs left, oldest first: this shard's own, and that of shards of another N, which can't be running. */
+  /** Resolves when the next call is removed. */
+  nextRemoval(): Promise<void>;
+  /** Writes an answer; once it resolves, the answer survives a power cut. Accepts answers beyond the bound. */
+  write(call: CallToSpool): Promise<SpooledCall>;
+  /** Lists what earlier runs left, oldest first: of this shard, and of shards of another N, which can't be running. */
   leftovers(): Promise<readonly SpooledCall[]>;
-  read(call: Pick<SpooledCall, "path">): Promise<SpooledContent>;
-  /** Takes a call out once its rows are committed; idempotent. */
-  remove(call: Pick<SpooledCall, "callId" | "path">): Promise<void>;
+  read(call: SpooledCall): Promise<SpooledContent>;
+  /** Marks a call by a rename before it is loaded, so that a load that kills the process can be told afterwards. */
+  beginTry(call: SpooledCall): Promise<SpooledCall>;
+  /** Takes the mark of the last try back: it failed for a reason outside the call. */
+  takeTryBack(call: SpooledCall): Promise<SpooledCall>;
+  /** Moves a call aside that can't be loaded; returns its new path. */
+  quarantine(call: SpooledCall): Promise<string>;
+  /** Removes a call once its rows are committed; idempotent. */
+  remove(call: SpooledCall): Promise<void>;
 }
 
-/** Where a spool is, and its bound. */
+/** Folder and bound of a spool. */
 export interface SpoolOptions {
-  /** The folder of all spools of a data_dir. */
+  /** Folder of all spools of a data_dir. */
   readonly root: string;
   readonly owner: SpoolOwner;
-  /** Calls are not started beyond it; a received answer is kept all the same. */
+  /** Calls are not started beyond it. */
   readonly maxBytes: number;
 }
 
-/** What an answer is taken to need before the first one is there. */
+/** Room reserved for an answer before the first one arrives. */
 const FIRST_GUESS_BYTES = 1024 * 1024;
 
-/** Opens a shard's spool and clears away what was left half-written. Only one process may have it open: its job's lock. */
+async function moveToTry(call: SpooledCall, tries: number): Promise<SpooledCall> {
+  const path = pathOfTry(call.path, tries);
+  await ifThere(rename(call.path, path));
+  return { ...call, path, tries };
+}
+
+/** Opens a shard's spool and removes half-written files. Only one process may have it open: the holder of the job's lock. */
 export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promise<Spool> {
   const folder = shardFolder(root, owner);
   const syncNames = createFolderSync(folder);
   const spooled = new Map<string, SpooledCall>();
-  const listeners: (() => void)[] = [];
   let bytes = 0;
   let largestBytes = 0;
+  let removal = Promise.withResolvers<void>();
 
   async function explained<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
@@ -84,7 +98,7 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
     }
   }
 
-  function note(call: SpooledCall): void {
+  function add(call: SpooledCall): void {
     spooled.set(call.callId, call);
     bytes += call.bytes;
     largestBytes = Math.max(largestBytes, call.bytes);
@@ -93,26 +107,24 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
   function forget(callId: string): void {
     bytes -= spooled.get(callId)?.bytes ?? 0;
     spooled.delete(callId);
-    for (const listener of listeners) listener();
+    removal.resolve();
+    removal = Promise.withResolvers();
   }
 
-  /** Folders of this job's shards of another N. */
+  /** Lists the folders of this job's shards of another N. */
   async function foreignFolders(): Promise<readonly string[]> {
-    const job = jobFolder(root, owner);
-    const names = await readdir(job);
-    return names
-      .filter((name) => {
-        const shard = shardOf(name);
-        return shard !== null && shardCount(shard) !== shardCount(owner.shard);
-      })
-      .map((name) => join(job, name));
+    const folders = await filesIn(jobFolder(root, owner));
+    return folders.filter((path) => {
+      const shard = shardOf(path);
+      return shard !== null && shardCount(shard) !== shardCount(owner.shard);
+    });
   }
 
   await explained(async () => {
     await makeFolder(folder);
     await chmod(root, 0o700);
     for (const path of await filesIn(folder)) if (isTemporary(path)) await rm(path, { force: true });
-    for (const call of await callsIn(folder)) note(call);
+    for (const call of await callsIn(folder)) add(call);
   });
 
   return {
@@ -127,14 +139,15 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
       if (spooled.size + callsUnderWay === 0) return true;
       return bytes + (callsUnderWay + 1) * (largestBytes || FIRST_GUESS_BYTES) <= maxBytes;
     },
-    onRemoval: (listener) => void listeners.push(listener),
+    nextRemoval: () => removal.promise,
     write: ({ callId, receivedAtMs, header, body }) =>
       explained(async () => {
         const path = join(folder, callFileName(callId, receivedAtMs));
         const pieces = encodeCall(header, body);
-        const call = { callId, path, bytes: pieces.reduce((sum, piece) => sum + piece.length, 0) };
+        const size = pieces.reduce((sum, piece) => sum + piece.length, 0);
         await writeDurably(path, pieces, syncNames);
-        note(call);
+        const call = { callId, path, bytes: size, tries: 0 };
+        add(call);
         return call;
       }),
     leftovers: () =>
@@ -151,15 +164,18 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
     read: ({ path }) =>
       explained(async () => {
         const file = await ifThere(readFile(path));
-        if (file === null) return { kind: "gone" };
-        const content = decodeCall(file);
-        if (content.kind !== "damaged") return content;
-        const movedTo = damagedPath(path);
-        await makeFolder(dirname(movedTo));
-        await ifThere(rename(path, movedTo));
-        await syncFolder(dirname(movedTo));
-        forget(callIdOf(path) ?? "");
-        return { ...content, movedTo };
+        return file === null ? { kind: "gone" } : decodeCall(file);
+      }),
+    beginTry: (call) => explained(() => moveToTry(call, call.tries + 1)),
+    takeTryBack: (call) => explained(() => moveToTry(call, Math.max(0, call.tries - 1))),
+    quarantine: (call) =>
+      explained(async () => {
+        const path = quarantinePath(call.path);
+        await makeFolder(dirname(path));
+        await ifThere(rename(call.path, path));
+        await syncFolder(dirname(path));
+        forget(call.callId);
+        return path;
       }),
     remove: ({ callId, path }) =>
       explained(async () => {

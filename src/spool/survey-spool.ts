@@ -1,10 +1,8 @@
-import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { codeOf } from "../errors.ts";
-import { callsIn } from "./folder-content.ts";
-import { DAMAGED, shardOf, type SpoolOwner } from "./spool-places.ts";
+import { callsIn, namesIn } from "./folder-content.ts";
+import { QUARANTINE, shardOf, type SpoolOwner } from "./spool-places.ts";
 
-/** What stands in the spool of one shard of a job. */
+/** Answers in the spool of one shard of a job. */
 export interface SpoolContent extends SpoolOwner {
   readonly folder: string;
   /** Received answers that are not loaded yet, and their size on disk. */
@@ -13,31 +11,22 @@ export interface SpoolContent extends SpoolOwner {
   readonly bytes: number;
 }
 
-/** Files that could not be believed and were moved aside. */
-export interface DamagedCalls extends Pick<SpoolOwner, "warehouse" | "job"> {
+/** Answers of a job that can't be loaded: damaged on disk, or refused three times. */
+export interface QuarantinedCalls extends Pick<SpoolOwner, "warehouse" | "job"> {
   readonly folder: string;
   readonly files: number;
 }
 
-/** All that stands in the spools of a data_dir. */
+/** Content of all spools of a data_dir. */
 export interface SpoolSurvey {
   readonly contents: readonly SpoolContent[];
-  readonly damaged: readonly DamagedCalls[];
+  readonly quarantined: readonly QuarantinedCalls[];
 }
 
-async function namesIn(folder: string): Promise<readonly string[]> {
-  try {
-    return (await readdir(folder)).toSorted();
-  } catch (error) {
-    if (["ENOENT", "ENOTDIR"].includes(codeOf(error) ?? "")) return [];
-    throw error;
-  }
-}
-
-/** Looks at every spool below a folder; changes nothing, and what is empty is left out. */
+/** Looks at every spool below a folder; changes nothing, and leaves out what is empty. */
 export async function surveySpool(root: string): Promise<SpoolSurvey> {
   const contents: SpoolContent[] = [];
-  const damaged: DamagedCalls[] = [];
+  const quarantined: QuarantinedCalls[] = [];
   for (const warehouse of await namesIn(root)) {
     for (const job of await namesIn(join(root, warehouse))) {
       for (const name of await namesIn(join(root, warehouse, job))) {
@@ -46,16 +35,15 @@ export async function surveySpool(root: string): Promise<SpoolSurvey> {
         if (shard !== null) {
           const calls = await callsIn(folder);
           const bytes = calls.reduce((sum, call) => sum + call.bytes, 0);
-          if (calls.length > 0) {
-            const callIds = calls.map(({ callId }) => callId);
-            contents.push({ warehouse, job, shard, folder, calls: calls.length, callIds, bytes });
-          }
-        } else if (name === DAMAGED) {
+          const callIds = calls.map(({ callId }) => callId);
+          const content = { warehouse, job, shard, folder, calls: calls.length, callIds, bytes };
+          if (calls.length > 0) contents.push(content);
+        } else if (name === QUARANTINE) {
           const files = (await namesIn(folder)).length;
-          if (files > 0) damaged.push({ warehouse, job, folder, files });
+          if (files > 0) quarantined.push({ warehouse, job, folder, files });
         }
       }
     }
   }
-  return { contents, damaged };
+  return { contents, quarantined };
 }

@@ -53,7 +53,7 @@ async function expectAllLoaded({ query, cwd }: Setting): Promise<void> {
     "SELECT count(DISTINCT sent_hash)::int AS records FROM person_data_state.lookup_state WHERE outcome <> 'rejected'",
   );
   expect(state).toEqual({ records: contents.distinct_records });
-  expect(await surveySpool(join(cwd, ".person-etl", "spool"))).toEqual({ contents: [], damaged: [] });
+  expect(await surveySpool(join(cwd, ".person-etl", "spool"))).toEqual({ contents: [], quarantined: [] });
 }
 
 describe("a run that is killed", () => {

@@ -183,7 +183,7 @@ export async function finishKilled(
     ...differences,
     ...(doubledRows > 0 ? [`${doubledRows} intervals are doubled`] : []),
     ...(sentTwice > inDoubt ? [`${sentTwice} records were sent twice, ${inDoubt} were under way`] : []),
-    ...(kept.contents.length + kept.damaged.length > 0 ? ["the spool is not empty"] : []),
+    ...(kept.contents.length + kept.quarantined.length > 0 ? ["the spool is not empty"] : []),
   ];
 }
 

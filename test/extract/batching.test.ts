@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { systemClock } from "../../src/clock.ts";
 import { createBatchSize } from "../../src/extract/batch-size.ts";
-import { openBatchSource } from "../../src/extract/batch-source.ts";
+import { itemsOf } from "../../src/extract/batch.ts";
+import { openBatchQueue } from "../../src/extract/batch-queue.ts";
 import * as fc from "../support/fast-check.ts";
 
 async function* pagesOf<T>(pages: readonly (readonly T[])[]) {
@@ -14,11 +16,16 @@ describe("pages", () => {
         fc.array(fc.array(fc.nat(), { maxLength: 20 }), { maxLength: 20 }),
         fc.integer({ min: 1, max: 9 }),
         async (pages, size) => {
-          const source = openBatchSource(pagesOf(pages));
-          const batches: (readonly number[])[] = [];
-          while (!source.isDone) {
-            if (source.has(size)) batches.push(source.take(size));
-            else await source.readPage();
+          const queue = openBatchQueue({
+            pages: pagesOf(pages),
+            clock: systemClock,
+            most: () => 1,
+            batchSize: () => size,
+          });
+          const batches: number[][] = [];
+          for (let batch = await queue.take(); batch !== null; batch = await queue.take()) {
+            batches.push(itemsOf(batch.entries));
+            queue.giveBack([]);
           }
           expect(batches.flat()).toEqual(pages.flat());
           expect(batches.slice(0, -1).every((batch) => batch.length === size)).toBe(true);

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { FixConfigurationError, LimitReachedError, StopRunError } from "../../src/errors.ts";
-import type { CallToReserve, LookupItem } from "../../src/extract/lookup.ts";
+import type { PlannedCall } from "../../src/extract/call.ts";
+import type { LookupItem } from "../../src/extract/lookup-item.ts";
 import { idsExcept, runLookup, someItems } from "./run-lookup.ts";
 import { answerAll, type Reply, send, startService } from "./scripted-service.ts";
 
@@ -15,11 +16,11 @@ const usedUp = () => new LimitReachedError("budget_day", "The budget is used up.
 
 /** Grants so many records in all, and keeps what was asked. */
 function purse(records: number) {
-  const asked: CallToReserve<LookupItem>[] = [];
+  const asked: PlannedCall<LookupItem>[] = [];
   let left = records;
   return {
     asked,
-    reserve: async (call: CallToReserve<LookupItem>) => {
+    reserve: async (call: PlannedCall<LookupItem>) => {
       asked.push(call);
       await Promise.resolve();
       const granted = Math.min(left, call.items.length);

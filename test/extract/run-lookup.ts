@@ -1,37 +1,45 @@
-import { silentLog } from "../../src/log.ts";
 import type { Clock } from "../../src/clock.ts";
+import { isAnswer } from "../../src/extract/call-outcome.ts";
 import { type HttpClientOptions, openHttpClient } from "../../src/extract/http-client.ts";
-import type { Keeper } from "../../src/extract/keeper.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
-import {
-  type Attempt,
-  lookup,
-  type LookupItem,
-  type LookupOptions,
-  type LookupOutcome,
-} from "../../src/extract/lookup.ts";
+import type { EndedCall, PlannedCall } from "../../src/extract/call.ts";
+import { openLookup, type TakenBatch } from "../../src/extract/lookup.ts";
+import type { Attempt, LookupItem, Rejected, SetAside } from "../../src/extract/lookup-item.ts";
+import type { ReadSummary } from "../../src/extract/settle.ts";
+import { takeAnswer } from "../../src/extract/take-answer.ts";
+import { silentLog } from "../../src/log.ts";
 import { enrichEndpoint } from "../../src/schemas/enrich.ts";
 import type { LookupEndpoint } from "../../src/schemas/endpoint.ts";
 import type { JsonObject } from "../../src/schemas/flatten.ts";
 import { validateEmailsEndpoint } from "../../src/schemas/validate-emails.ts";
 import { fastClock } from "./scripted-service.ts";
 
-/** All that a lookup left behind. */
+/** Records of one call with their results. */
+export interface AnsweredItems {
+  readonly items: readonly LookupItem[];
+  readonly results: readonly JsonObject[];
+  readonly apiRequestId: string | null;
+  readonly answeredAt: string;
+}
+
+/** Everything that a lookup gave. */
 export interface LookupRun {
-  readonly outcomes: LookupOutcome<LookupItem, JsonObject>[];
-  /** Record ids, by what became of them. */
+  readonly answers: AnsweredItems[];
+  readonly rejections: Rejected<LookupItem>[];
+  readonly asides: SetAside<LookupItem>[];
+  /** Record ids, by outcome. */
   readonly answered: string[];
   readonly rejected: string[];
   readonly setAside: string[];
-  /** Every attempt, also those that came with an answer. */
+  /** Every attempt, also those with an answer. */
   readonly attempts: Attempt[];
-  /** Record ids that were reported as sent. */
+  /** Ids of the records that the service has or may have processed. */
   readonly sent: string[];
-  /** What it threw in the end; null when it didn't. */
+  /** The error that it ended with; null for none. */
   readonly error: unknown;
 }
 
-/** How a test's lookup differs from the ordinary one. */
+/** Differences of a test's lookup from the ordinary one. */
 export interface LookupSetting {
   readonly batchSize?: number;
   readonly concurrency?: number;
@@ -41,10 +49,9 @@ export interface LookupSetting {
   readonly http?: Partial<HttpClientOptions>;
   readonly requestsPerSecond?: number;
   readonly pageSize?: number;
-  readonly keeper?: Keeper<LookupItem>;
-  readonly reserve?: LookupOptions<LookupItem, JsonObject>["reserve"];
+  readonly reserve?: (call: PlannedCall<LookupItem>) => Promise<number>;
   readonly onAttempt?: (attempt: Attempt) => void;
-  readonly onOutcome?: (outcome: LookupOutcome<LookupItem, JsonObject>) => void | Promise<void>;
+  readonly onAnswer?: (answer: AnsweredItems) => void | Promise<void>;
 }
 
 /** Records with ids `r0`, `r1`, … */
@@ -61,7 +68,12 @@ async function* pagesOf(items: readonly LookupItem[], pageSize: number) {
   for (let at = 0; at < items.length; at += pageSize) yield items.slice(at, at + pageSize);
 }
 
-/** Looks all items up and collects what comes out. */
+const idsOf = (groups: readonly { readonly items: readonly LookupItem[] }[]) =>
+  groups
+    .flatMap(({ items }) => items.map((item) => item.recordId))
+    .toSorted((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
+
+/** Looks all items up, without a spool or a warehouse, and collects the outcome. */
 export async function runLookup(
   url: string,
   items: readonly LookupItem[],
@@ -71,52 +83,118 @@ export async function runLookup(
   const concurrency = setting.concurrency ?? 2;
   const http = openHttpClient({ baseUrl: url, readKey: async () => "key", concurrency, ...setting.http });
   const base: LookupEndpoint = items[0]?.address === undefined ? enrichEndpoint : validateEmailsEndpoint;
+  const endpoint = { ...base, maxRecords: setting.batchSize ?? 4 };
+  const limiter = createLimiter({ concurrency, requestsPerSecond: setting.requestsPerSecond ?? null, clock });
   const attempts: Attempt[] = [];
-  const sent: string[] = [];
-  const outcomes: LookupOutcome<LookupItem, JsonObject>[] = [];
+  const answers: AnsweredItems[] = [];
+  const rejections: Rejected<LookupItem>[] = [];
+  const asides: SetAside<LookupItem>[] = [];
+  const sent = new Set<string>();
+  const lookup = openLookup({
+    endpoint,
+    parameters: setting.parameters ?? {},
+    items: pagesOf(items, setting.pageSize ?? 7),
+    http,
+    limiter,
+    clock,
+    log: silentLog,
+    random: () => 0.5,
+  });
+  const markSent = (group: readonly LookupItem[]) => {
+    for (const { recordId } of group) sent.add(recordId);
+  };
+
+  async function readBody(call: EndedCall<LookupItem>): Promise<ReadSummary | null> {
+    if (!isAnswer(call.reply)) return null;
+    const taken = await takeAnswer(endpoint, { ...call, ...call.reply }, (result) => result);
+    const { summary, attempt, results, apiRequestId, answeredAt } = taken;
+    attempts.push(attempt);
+    const found = call.items.filter((_, i) => results[i] !== undefined);
+    const answer = {
+      items: found,
+      results: results.filter((result) => result !== undefined),
+      apiRequestId,
+      answeredAt,
+    };
+    markSent(found);
+    if (found.length > 0) {
+      answers.push(answer);
+      await setting.onAnswer?.(answer);
+    }
+    return summary;
+  }
+
+  async function handle(taken: TakenBatch<LookupItem>): Promise<void> {
+    if (taken.kind === "given_up") {
+      asides.push(taken.setAside);
+      markSent(taken.setAside.items);
+      return;
+    }
+    const call = await limiter
+      .run(
+        endpoint.name,
+        async () => {
+          const planned = lookup.plan(taken.batch);
+          if (planned === null) return null;
+          try {
+            const granted = setting.reserve ? await setting.reserve(planned) : planned.items.length;
+            return await lookup.send(planned, granted);
+          } catch (reason) {
+            lookup.refuse(planned, reason);
+            return null;
+          }
+        },
+        lookup.signal,
+      )
+      .catch((error: unknown) => {
+        if (lookup.signal.aborted) return null;
+        throw error;
+      });
+    if (call === null) return;
+    const settled = await lookup.settle(call, await readBody(call));
+    if (settled.attempt) {
+      attempts.push(settled.attempt);
+      setting.onAttempt?.(settled.attempt);
+    }
+    rejections.push(...settled.rejected);
+    asides.push(...settled.setAside);
+    for (const group of [...settled.rejected, ...settled.setAside]) markSent(group.items);
+    markSent(settled.unanswered);
+    lookup.finish(settled);
+  }
+
+  async function work(): Promise<void> {
+    try {
+      for (let taken = await lookup.take(); taken !== null; taken = await lookup.take()) await handle(taken);
+    } catch (error) {
+      lookup.stop(error);
+    }
+  }
+
+  const stop = () => {
+    lookup.stop();
+  };
+  if (setting.signal?.aborted) stop();
+  setting.signal?.addEventListener("abort", stop);
   let error: unknown = null;
   try {
-    const asked = lookup({
-      endpoint: { ...base, maxRecords: setting.batchSize ?? 4 },
-      parameters: setting.parameters ?? {},
-      items: pagesOf(items, setting.pageSize ?? 7),
-      http,
-      limiter: createLimiter({ concurrency, requestsPerSecond: setting.requestsPerSecond ?? null, clock }),
-      clock,
-      log: silentLog,
-      signal: setting.signal ?? new AbortController().signal,
-      reserve: setting.reserve ?? (async ({ items: wanted }) => wanted.length),
-      onAttempt: async (attempt) => {
-        attempts.push(attempt);
-        setting.onAttempt?.(attempt);
-        await Promise.resolve();
-      },
-      onSent: (fresh) => sent.push(...fresh.map((item) => item.recordId)),
-      random: () => 0.5,
-      keeper: setting.keeper ?? null,
-      read: (result) => result,
-    });
-    for await (const outcome of asked) {
-      outcomes.push(outcome);
-      if (outcome.kind === "answered") attempts.push(outcome.attempt);
-      await setting.onOutcome?.(outcome);
-    }
+    await Promise.all(Array.from({ length: concurrency }, work));
+    await lookup.close();
+    lookup.throwIfStopped();
   } catch (thrown) {
     error = thrown;
   } finally {
     await http.close();
   }
-  const idsOf = (kind: LookupOutcome<LookupItem, JsonObject>["kind"]) =>
-    outcomes
-      .flatMap((outcome) => (outcome.kind === kind ? outcome.items.map((item) => item.recordId) : []))
-      .toSorted((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
   return {
-    outcomes,
-    answered: idsOf("answered"),
-    rejected: idsOf("rejected"),
-    setAside: idsOf("set_aside"),
+    answers,
+    rejections,
+    asides,
+    answered: idsOf(answers),
+    rejected: idsOf(rejections),
+    setAside: idsOf(asides),
     attempts,
-    sent: sent.toSorted((a, b) => Number(a.slice(1)) - Number(b.slice(1))),
+    sent: [...sent].toSorted((a, b) => Number(a.slice(1)) - Number(b.slice(1))),
     error,
   };
 }

@@ -60,6 +60,16 @@ export function readWhole(body: WireBody): Reading | null {
   }
 }
 
+/** True for a body that may count as unreadable: nested too deep beside a number that no double carries. */
+export function isTooDeep(body: WireBody): boolean {
+  try {
+    parseExact(new TextDecoder("utf-8").decode(decode(body) ?? Buffer.alloc(0)));
+    return false;
+  } catch (error) {
+    return error instanceof SyntaxError && error.cause instanceof RangeError;
+  }
+}
+
 /** A number as sign, digits without zeros at the ends, and the power of ten of the last digit. */
 function numberForm(source: string): string {
   const [, sign = "", whole = "", fraction = "", exponent = "0"] =

@@ -17,7 +17,7 @@ async function fill(root: string, size: number, limit = ""): Promise<Record<stri
   return JSON.parse(stdout) as Record<string, unknown>;
 }
 
-const SENTENCE = /^The disk is full: received answers can't be kept in .*0-of-1 until they are loaded/u;
+const SENTENCE = /^The disk is full: received answers can't be written to .*0-of-1, so nothing more is sent/u;
 
 test("a full disk is told with the folder and what to do; what was kept before stays whole", async () => {
   const root = await makeRoot();

@@ -1,6 +1,16 @@
-import { chmod, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  type FileHandle,
+  mkdir,
+  open as openFile,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  writeFile,
+} from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { surveySpool } from "../../src/spool/survey-spool.ts";
 import { callId, filesBelow, found, keep, makeRoot, open } from "./spool-folder.ts";
 import * as fc from "../support/fast-check.ts";
@@ -46,6 +56,25 @@ describe("a kept answer", () => {
   });
 });
 
+test("an answer is synced before it has its name, and its name before the write resolves", async () => {
+  const spool = await open(await makeRoot());
+  const handle = await openFile(spool.folder, "r");
+  // All file handles share this prototype.
+  const prototype = Object.getPrototypeOf(handle) as FileHandle;
+  await handle.close();
+  const namesAtSync: string[][] = [];
+  const sync = vi.spyOn(prototype, "sync").mockImplementation(async function (this: FileHandle) {
+    namesAtSync.push((await readdir(spool.folder)).map((name) => name.replace(/^.*\.call/u, "call")));
+    await this.datasync();
+  });
+  try {
+    await keep(spool, 1);
+    expect(namesAtSync).toEqual([["call.tmp"], ["call"]]);
+  } finally {
+    sync.mockRestore();
+  }
+});
+
 describe("after a crash", () => {
   test("half-written files are cleared away, whole ones stay", async () => {
     const root = await makeRoot();
@@ -58,32 +87,53 @@ describe("after a crash", () => {
     expect(await filesBelow(root)).toHaveLength(1);
   });
 
-  test("a damaged file is moved aside, told of, and counted no more", async () => {
+  test("a damaged file is moved to quarantine, reported, and counted no more", async () => {
     const root = await makeRoot();
     const spool = await open(root);
     const { path } = await keep(spool, 1);
     await keep(spool, 2);
     await writeFile(path, (await readFile(path)).subarray(0, -1));
     const next = await open(root);
-    const movedTo = path.replace("0-of-1", "damaged");
-    expect(await next.read({ path })).toEqual({ kind: "damaged", reason: "wrong_length", movedTo });
+    const movedTo = path.replace("0-of-1", "quarantine");
+    const [damaged] = await next.leftovers();
+    if (!damaged) throw new Error("no call");
+    expect(await next.read(damaged)).toEqual({ kind: "damaged", reason: "wrong_length" });
+    expect(await next.quarantine(damaged)).toBe(movedTo);
     expect([next.calls, await found(next)]).toEqual([1, [2]]);
     expect((await stat(movedTo)).mode & 0o777).toBe(0o600);
     expect(await surveySpool(root)).toEqual({
       contents: [expect.objectContaining({ job: "enrich_customers", shard: "0/1", calls: 1 })],
-      damaged: [{ warehouse: "w1", job: "enrich_customers", folder: dirname(movedTo), files: 1 }],
+      quarantined: [{ warehouse: "w1", job: "enrich_customers", folder: dirname(movedTo), files: 1 }],
     });
   });
 
   test("a file of a later version is left where it is", async () => {
     const root = await makeRoot();
     const spool = await open(root);
-    const { path } = await keep(spool, 1);
-    const bytes = await readFile(path);
+    const call = await keep(spool, 1);
+    const bytes = await readFile(call.path);
     bytes.write("PETLSPL2", "latin1");
-    await writeFile(path, bytes);
-    expect(await spool.read({ path })).toEqual({ kind: "unknown_form" });
+    await writeFile(call.path, bytes);
+    expect(await spool.read(call)).toEqual({ kind: "unknown_form" });
     expect(await found(spool)).toEqual([1]);
+  });
+});
+
+describe("a load", () => {
+  test("is marked before it begins; the mark survives a crash and can be taken back", async () => {
+    const root = await makeRoot();
+    const spool = await open(root);
+    const call = await keep(spool, 1);
+    const tried = await spool.beginTry(call);
+    expect([tried.tries, tried.path]).toEqual([1, call.path.replace(".call", ".try1.call")]);
+    const [afterCrash] = await (await open(root)).leftovers();
+    expect(afterCrash).toEqual(tried);
+    const again = await spool.beginTry(tried);
+    expect([again.tries, (await spool.read(again)).kind]).toEqual([2, "whole"]);
+    expect(await spool.takeTryBack(again)).toEqual(tried);
+    expect(await spool.takeTryBack(tried)).toEqual(call);
+    await spool.remove(await spool.beginTry(call));
+    expect([spool.calls, await filesBelow(root)]).toEqual([0, []]);
   });
 });
 
@@ -130,15 +180,13 @@ describe("the bound", () => {
     const first = await keep(spool, 1, Buffer.alloc(2900));
     expect(first.bytes).toBeGreaterThan(2900);
     expect([spool.hasRoom(0), spool.hasRoom(1), spool.hasRoom(2)]).toEqual([true, true, false]);
-    let removals = 0;
-    spool.onRemoval(() => {
-      removals += 1;
-    });
+    const removal = spool.nextRemoval();
     await keep(spool, 2, Buffer.alloc(2900));
     await keep(spool, 3, Buffer.alloc(2900));
-    expect([spool.hasRoom(0), removals]).toEqual([false, 0]);
+    expect(spool.hasRoom(0)).toBe(false);
     await spool.remove(first);
-    expect([spool.hasRoom(0), removals]).toEqual([true, 1]);
+    await removal;
+    expect(spool.hasRoom(0)).toBe(true);
   });
 
   test("never keeps an answer out, and never stops the only call", async () => {
@@ -186,5 +234,5 @@ test("whatever is kept and removed at the same time, what remains is what was no
 });
 
 test("a spool that nobody made yet is empty", async () => {
-  expect(await surveySpool(await makeRoot())).toEqual({ contents: [], damaged: [] });
+  expect(await surveySpool(await makeRoot())).toEqual({ contents: [], quarantined: [] });
 });

@@ -11,7 +11,7 @@ import {
 } from "../../load/erasure/requests.ts";
 import { checkInput } from "../../load/inputs/check-input.ts";
 import type { InputSource } from "../../load/inputs/input-source.ts";
-import { removeDamaged } from "../../spool/remove-damaged.ts";
+import { emptyFolder } from "../../spool/folder-content.ts";
 import { surveySpool } from "../../spool/survey-spool.ts";
 import { holdJob } from "../hold-job.ts";
 import { spoolNameOf, spoolRoot } from "../lookup/job-spool.ts";
@@ -117,12 +117,12 @@ export async function settleErasure(services: EraseServices, id: string): Promis
   return completeErasure(db, id);
 }
 
-/** Received answers on this disk that no run has loaded yet; removes damaged files, which nobody can read. */
+/** Received answers on this disk that no run has loaded yet. Empties the quarantine, whose files are never loaded. */
 async function receivedAnswers({ config, db }: EraseServices): Promise<readonly WaitingFor[]> {
   const warehouse = await spoolNameOf(db);
-  const { contents, damaged } = await surveySpool(spoolRoot(config));
-  for (const one of damaged) {
-    if (one.warehouse === warehouse) await removeDamaged(one.folder);
+  const { contents, quarantined } = await surveySpool(spoolRoot(config));
+  for (const one of quarantined) {
+    if (one.warehouse === warehouse) await emptyFolder(one.folder);
   }
   const jobs = contents.filter((one) => one.warehouse === warehouse).map(({ job }) => job);
   return [...new Set(jobs)].map((name) => ({ kind: "received_answers", name }));

@@ -1,20 +1,27 @@
-import type { Db } from "../../load/db/db.ts";
-import { readIdentity } from "../../load/db/identity.ts";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import type { Config } from "../../config/config.ts";
+import type { Db } from "../../load/db/db.ts";
+import { readIdentity } from "../../load/db/identity.ts";
 import type { RunRef } from "../../load/lookup.ts";
 import { openSpool, type Spool } from "../../spool/spool.ts";
 
-/** The folder in which all answers wait that are not loaded yet. */
+/** Returns the folder of all received answers that are not loaded yet. */
 export function spoolRoot({ dataDir }: Pick<Config, "dataDir">): string {
   return join(dataDir, "spool");
 }
 
-/** What a warehouse is called in the spool: configurations for several warehouses may share a data_dir. */
+/** Returns the short hash of a warehouse's identity; null before its tables exist. */
 export async function spoolNameOf(db: Db): Promise<string | null> {
   const identity = await readIdentity(db);
   return identity === null ? null : createHash("sha256").update(identity).digest("hex").slice(0, 12);
+}
+
+/** A spool with the name of its warehouse. */
+export interface JobSpool {
+  readonly spool: Spool;
+  /** Short hash of the warehouse's identity: configurations for several warehouses may share a data_dir. */
+  readonly warehouseName: string;
 }
 
 /** Opens the spool of a job's run. Call it while the run holds its job. */
@@ -22,12 +29,13 @@ export async function openJobSpool(
   config: Pick<Config, "dataDir" | "spool">,
   db: Db,
   { job, shard }: Pick<RunRef, "job" | "shard">,
-): Promise<Spool> {
-  const name = await spoolNameOf(db);
-  if (name === null) throw new Error("The warehouse has no tables yet.");
-  return await openSpool({
+): Promise<JobSpool> {
+  const warehouseName = await spoolNameOf(db);
+  if (warehouseName === null) throw new Error("The warehouse has no tables yet.");
+  const spool = await openSpool({
     root: spoolRoot(config),
-    owner: { warehouse: name, job, shard },
+    owner: { warehouse: warehouseName, job, shard },
     maxBytes: config.spool.maxBytes,
   });
+  return { spool, warehouseName };
 }

@@ -5,23 +5,21 @@ import { recordDue } from "../../load/runs/runs.ts";
 import type { Db } from "../../load/db/db.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import type { LookupCounts, LookupSelection, LookupSpec, RunRef } from "../../load/lookup.ts";
-import { type AnswerKeeper, createAnswerKeeper } from "./answer-keeper.ts";
-import type { Spool } from "../../spool/spool.ts";
 import { agree } from "../agree.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
 import { decideSending, lastSendingRun } from "./decide.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
 import type { JobContext, Worked } from "../job.ts";
 import { endOfError, type JobEnd } from "../job-end.ts";
-import { openJobSpool } from "./job-spool.ts";
+import { type JobSpool, openJobSpool } from "./job-spool.ts";
 import { judgeEnd } from "./judge-end.ts";
-import { keptText } from "./kept-text.ts";
-import { loadKept } from "./load-kept.ts";
+import { loadLeftovers } from "./load-leftovers.ts";
 import { lookupSpecOf } from "./lookup-spec.ts";
 import { bindLookup } from "./lookup-types.ts";
 import type { Counters } from "../run-report.ts";
 import { sendDue } from "./send-due.ts";
 import { settleMissing } from "./settle-missing.ts";
+import { spooledText } from "./spooled-text.ts";
 import { createTally, type Tally } from "./tally.ts";
 
 /** A lookup's run with its spec. */
@@ -40,24 +38,23 @@ async function sendSelected(task: Task): Promise<Worked> {
   const { job, request, run, outage, totals } = task;
   const limits = limitsOf(task.config, job, request.maxRecords, request.shard);
   let cap: Cap | null;
-  let spool: Spool | null = null;
+  let jobSpool: JobSpool | null = null;
   let selection: LookupSelection;
   try {
-    spool = await openJobSpool(task.config, task.db, run);
-    await loadKept(task, { ...task, spool });
+    jobSpool = await openJobSpool(task.config, task.db, run);
+    await loadLeftovers(task, { run, outage, spool: jobSpool.spool });
     cap = tightestCap(limits, await readUsed(task));
     selection = await selectLookup(task.db, { ...task.spec, maxRecords: cap?.records ?? null }, run);
   } catch (error) {
-    return { end: reportKept(task, endOfError(error), spool && textOf(job, spool)) };
+    return { end: mentionSpooled(task, endOfError(error), jobSpool) };
   }
-  const keeper = keeperOf(task, spool, selection.workTable);
   const { parametersChanged } = selection.counts;
   const counts = parametersChanged > 0 ? untouched(selection.counts) : selection.counts;
   const tally = createTally(counts);
   tally.add({ rows_written: selection.rowsWritten });
   let thrown: { readonly error: unknown } | null = null;
   try {
-    await send(task, { selection, tally, keeper, limits, cap });
+    await send(task, { selection, tally, ...jobSpool, limits, cap });
   } catch (error) {
     thrown = { error };
   }
@@ -80,7 +77,7 @@ async function sendSelected(task: Task): Promise<Worked> {
     maxRejectRatio: job.maxRejectRatio,
   });
   return {
-    end: reportKept(task, judged, keeper.tellKept()),
+    end: mentionSpooled(task, judged, jobSpool),
     coverage: parametersChanged > 0 ? null : tally.coverage(task.spec.input.name),
     checkpoint: selection.checkpoint,
   };
@@ -92,32 +89,19 @@ function untouched(counts: LookupCounts): LookupCounts {
   return { ...counts, rejectedBeforeSending: 0, reused: 0, remaining };
 }
 
-function keeperOf(task: Task, spool: Spool, workTable: string): AnswerKeeper {
-  const { job, run, spec, outage } = task;
-  return createAnswerKeeper({
-    spool,
-    asked: { run, spec, workTable, bound: bindLookup(job) },
-    outage,
-  });
-}
-
-function textOf({ name }: LookupJobConfig, { folder, calls }: Spool): string | null {
-  return calls === 0 ? null : keptText(name, folder, { calls, records: null });
-}
-
-/** Adds to an end what the user has to know about answers that are still on disk. */
-function reportKept({ log, progress, job }: Task, end: JobEnd, kept: string | null): JobEnd {
-  if (kept === null) return end;
-  log.info({ job: job.name, kept }, "answers_kept");
-  if (!end.error) progress.note(job.name, kept);
-  return end.error ? { ...end, error: { ...end.error, message: `${end.error.message} ${kept}` } } : end;
+/** Adds to an end where answers are saved that are not loaded yet. */
+function mentionSpooled({ log, progress, job }: Task, end: JobEnd, jobSpool: JobSpool | null): JobEnd {
+  const text = jobSpool && spooledText(job.name, jobSpool.spool);
+  if (jobSpool === null || text === null) return end;
+  log.info({ job: job.name, calls: jobSpool.spool.calls }, "answers_spooled");
+  if (!end.error) progress.note(job.name, text);
+  return end.error ? { ...end, error: { ...end.error, message: `${end.error.message} ${text}` } } : end;
 }
 
 /** The selection, and what may be sent of it. */
-interface Selected {
+interface Selected extends JobSpool {
   readonly selection: LookupSelection;
   readonly tally: Tally;
-  readonly keeper: AnswerKeeper;
   readonly limits: JobLimits;
   readonly cap: Cap | null;
 }

@@ -1,19 +1,24 @@
-import { preparePerson } from "../../load/answers/person-groups.ts";
-import { recordAttempts } from "../../load/ledger/record-attempts.ts";
-import { StopRunError } from "../../errors.ts";
-import { lookup } from "../../extract/lookup.ts";
-import type { CounterDelta, LookupSelection, LookupSpec, RunRef } from "../../load/lookup.ts";
-import type { AnswerKeeper } from "./answer-keeper.ts";
-import { countAttempts } from "../call-counters.ts";
+import type { Batch } from "../../extract/batch.ts";
+import { isAnswer } from "../../extract/call-outcome.ts";
+import type { EndedCall, PlannedCall } from "../../extract/call.ts";
+import { openLookup } from "../../extract/lookup.ts";
+import type { HttpResponse } from "../../extract/http-client.ts";
+import type { SetAside } from "../../extract/lookup-item.ts";
+import type { ReadSummary, Settled } from "../../extract/settle.ts";
 import { sumOf } from "../../load/ledger/books.ts";
-import type { BoundLookup } from "./lookup-types.ts";
-import type { JobLimits } from "./caps.ts";
-import { openCommitPool } from "./commit-pool.ts";
+import { recordAttempts } from "../../load/ledger/record-attempts.ts";
+import type { LookupRecord, LookupReject, LookupSelection, LookupSpec, RowMove, RunRef } from "../../load/lookup.ts";
+import { commitLookup } from "../../load/answers/commit-lookup.ts";
+import type { Spool } from "../../spool/spool.ts";
+import { countAttempts } from "../call-counters.ts";
 import type { Outage } from "../outage.ts";
-import { type Received, receive, resultReader } from "./receive.ts";
-import { reserveIn } from "./reserve.ts";
 import type { JobServices } from "../services.ts";
-import { countSettled, recordsOf, type Settled, type Tally, withoutContent, withRefused } from "./tally.ts";
+import { type HeaderOfRun, headerOf } from "./answer-header.ts";
+import type { JobLimits } from "./caps.ts";
+import { damagedSpool, type LoadableCall, openLoader } from "./loader.ts";
+import type { BoundLookup } from "./lookup-types.ts";
+import { reserve } from "./reserve.ts";
+import { countSettled, type Settled as Counted, type Tally } from "./tally.ts";
 
 /** One job's part of a run. */
 export interface SendTask {
@@ -22,105 +27,194 @@ export interface SendTask {
   readonly bound: BoundLookup;
   readonly selection: LookupSelection;
   readonly tally: Tally;
-  readonly keeper: AnswerKeeper;
+  readonly spool: Spool;
+  /** Short hash of the warehouse's identity. */
+  readonly warehouseName: string;
   readonly outage: Outage;
   readonly limits: JobLimits;
 }
 
-/** What is handed to a loader: one call, with what it adds to the counters. */
-interface Loadable extends Received {
-  readonly counters: CounterDelta;
-}
-
-/** What is needed of a call after its commit. */
-interface Sent extends Settled {
-  readonly ledger: Received["ledger"];
-}
-
 /**
- * Sends what is due and loads what comes back, both at the same time. Whatever ends it early, all that was received
- * before is committed first, unless it is the warehouse that fails.
+ * Sends what is due and loads what comes back. Each call goes: reserve, send, spool, read from the spool, commit. Whatever
+ * ends it early, calls in flight are finished and their answers committed first, unless the warehouse fails.
  */
 export async function sendDue(services: JobServices, task: SendTask): Promise<void> {
-  const { db, progress } = services;
-  const { run, tally, bound, spec } = task;
-  const head = { run, spec, workTable: task.selection.workTable };
-
-  const pool = openCommitPool<Loadable, Sent>({
-    db,
-    outage: task.outage,
-    headOf: () => head,
-    partOf: ({ ledger, answers, rejects, drift, counters }) => ({
-      ledger,
-      answers,
-      rejects,
-      drift,
-      counters,
-    }),
-    keep: ({ ledger, ...settled }) => ({ ledger, ...withoutContent(settled) }),
-    async committed(calls, { rowsWritten, moves, notLoadable }) {
-      await task.keeper.release(calls.flatMap((call) => call.ledger.map(({ callId }) => callId)));
-      const refused = new Set(notLoadable);
-      for (const call of calls) tally.settle(withRefused(call, refused));
-      tally.move(moves);
-      tally.add({ rows_written: rowsWritten });
-      const done = calls.reduce((sum, call) => sum + call.answers.length + call.rejects.length, 0);
-      const { records_matched: matched, records_rejected: rejected } = tally.counters();
-      progress.advance(run.job, done, { matched, rejected });
-    },
-  });
-
-  async function load(received: Received): Promise<void> {
-    const attempts = countAttempts(received.ledger);
-    tally.add(attempts);
-    tally.send(recordsOf(received));
-    await pool.push({ ...received, counters: sumOf([attempts, countSettled(received)]) });
-  }
-
-  let stopped: { readonly reason: unknown } | null = null;
-  try {
-    const outcomes = lookup({
-      endpoint: bound.endpoint,
-      parameters: bound.requestParameters,
-      items: task.selection.records((page) => task.outage.outlast(page)),
-      http: services.http,
-      limiter: services.limiter,
-      clock: services.clock,
-      log: services.log,
-      signal: services.signal,
-      random: services.random,
-      keeper: task.keeper,
-      read: resultReader(bound, (update) => preparePerson(db, update)),
-      onSent: (records) => {
-        tally.send(records);
-      },
-      reserve: reserveIn(db, bound.endpoint.name, task),
-      // At once, and before the records are sent again: what it gives back may be what they need.
-      onAttempt: async (attempt) => {
-        const counters = countAttempts([attempt]);
-        const isKept = task.keeper.has(attempt.callId);
-        // What waits on disk is counted when it is noted, by this run or the next.
-        if (!isKept) tally.add(counters);
-        await task.outage.outlast(() => recordAttempts(db, run, [attempt], counters));
-        if (isKept) tally.add(counters);
-        await task.keeper.release([attempt.callId]);
-      },
+  const { db, progress, limiter, signal } = services;
+  const { run, spec, bound, tally, spool, outage, limits } = task;
+  const { endpoint } = bound;
+  const { workTable } = task.selection;
+  const records = task.selection.records((page) => outage.outlast(page));
+  const lookup = openLookup({ ...services, endpoint, parameters: bound.requestParameters, items: records });
+  const loader = openLoader(services, { run, spool, outage, areLeftOver: false });
+  const headerOfRun: HeaderOfRun = {
+    warehouse: task.warehouseName,
+    run,
+    spec,
+    workTable,
+    parameters: bound.requestParameters,
+  };
+  const commits = new Set<Promise<void>>();
+  const whenStopped = new Promise<void>((resolve) => {
+    lookup.signal.addEventListener("abort", () => {
+      resolve();
     });
-    for await (const outcome of outcomes) await load(receive(outcome));
-  } catch (reason) {
-    stopped = { reason };
-  }
-  try {
-    await pool.drain();
-  } catch (failure) {
-    for (const call of pool.left()) takeBackKept(call, task);
-    // A failed commit outranks what ended the sending, unless that ends the whole run.
-    if (!(stopped?.reason instanceof StopRunError)) throw failure;
-  }
-  if (stopped) throw stopped.reason;
-}
+  });
+  let underWay = 0;
 
-/** What waits on disk is counted by the run that loads it, on behalf of this one. */
-function takeBackKept(call: Sent, { keeper, tally }: SendTask): void {
-  if (call.ledger.some(({ callId }) => keeper.has(callId))) tally.takeBack(call, countAttempts(call.ledger));
+  /** Reserves a call, and sends it. Null when a limit leaves nothing to send. */
+  async function sendPlanned(planned: PlannedCall<LookupRecord>): Promise<EndedCall<LookupRecord> | null> {
+    let granted: number;
+    try {
+      granted = await reserve(db, endpoint.name, { run, limits, outage }, planned);
+    } catch (reason) {
+      lookup.refuse(planned, reason);
+      return null;
+    }
+    return await lookup.send(planned, granted);
+  }
+
+  /** Puts an answer on disk, then reads it from there. */
+  async function spoolAndRead(call: EndedCall<LookupRecord>, reply: HttpResponse): Promise<LoadableCall> {
+    const header = headerOf(headerOfRun, call, reply);
+    const { callId, startedAtMs, milliseconds } = call;
+    const { body } = reply;
+    try {
+      const file = await spool.write({ callId, receivedAtMs: startedAtMs + milliseconds, header, body });
+      const loadable = await loader.read(file);
+      if (loadable) return loadable;
+      throw damagedSpool(spool);
+    } catch (error) {
+      // The answer in hand is still loaded, but nothing more is sent.
+      lookup.stop(error);
+      return await loader.readUnspooled(header, body);
+    }
+  }
+
+  function count(settled: Counted, moves: readonly RowMove[] = []): void {
+    tally.settle(settled);
+    tally.move(moves);
+    const done = settled.answers.length + settled.rejects.length;
+    const { records_matched: matched, records_rejected: rejected } = tally.counters();
+    progress.advance(run.job, done, { matched, rejected });
+  }
+
+  function countSetAside({ items, message }: SetAside<LookupRecord>): void {
+    count({ answers: [], rejects: [], setAside: items, setAsideBecause: message });
+  }
+
+  async function commit(loadable: LoadableCall): Promise<void> {
+    try {
+      const { settled, counters, moves } = await loader.commit(loadable);
+      tally.add(counters);
+      count(settled, moves);
+    } catch (error) {
+      lookup.stop(error);
+    }
+  }
+
+  function startCommit(loadable: LoadableCall): void {
+    const task = commit(loadable).finally(() => commits.delete(task));
+    commits.add(task);
+  }
+
+  /** Records an attempt without an answer, and records that are rejected; before anything is sent again. */
+  async function record({ attempt, rejected }: Settled<LookupRecord>): Promise<void> {
+    const ledger = attempt ? [attempt] : [];
+    const attempts = countAttempts(ledger);
+    if (rejected.length === 0) {
+      if (attempt) await outage.outlast(() => recordAttempts(db, run, ledger, attempts));
+      tally.add(attempts);
+      return;
+    }
+    const rejects = rejected.flatMap(({ items, ...why }): LookupReject[] =>
+      items.map((item) => ({ record: item, ...why })),
+    );
+    const settled = { answers: [], rejects, setAside: [], setAsideBecause: null };
+    const counters = sumOf([attempts, countSettled(settled)]);
+    const rows = { run, spec, workTable, ledger, answers: [], rejects, drift: [], counters };
+    const { rowsWritten, moves } = await outage.outlast(() => commitLookup(db, rows));
+    tally.add({ ...attempts, rows_written: rowsWritten });
+    count(settled, moves);
+  }
+
+  /** Brings a call to its end: its answer is read, or its failure recorded, before its records can be sent again. */
+  async function settle(call: EndedCall<LookupRecord>): Promise<void> {
+    let summary: ReadSummary | null = null;
+    if (isAnswer(call.reply)) {
+      const loadable = await spoolAndRead(call, call.reply);
+      summary = loadable.summary;
+      startCommit(loadable);
+    }
+    const settled = await lookup.settle(call, summary);
+    await record(settled);
+    tally.send(settled.unanswered);
+    settled.setAside.forEach(countSetAside);
+    lookup.finish(settled);
+  }
+
+  /** Waits until the spool has room for the answer of one more call, and takes it. */
+  async function takeRoom(): Promise<void> {
+    while (!spool.hasRoom(underWay) && !lookup.signal.aborted) {
+      await Promise.race([spool.nextRemoval(), whenStopped]);
+    }
+    underWay += 1;
+  }
+
+  /** Sends a batch when its turn has come. Null when it may not be sent then. */
+  async function send(batch: Batch<LookupRecord>): Promise<EndedCall<LookupRecord> | null> {
+    let isInTurn = false;
+    try {
+      return await limiter.run(
+        endpoint.name,
+        async () => {
+          isInTurn = true;
+          const planned = lookup.plan(batch);
+          return planned && (await sendPlanned(planned));
+        },
+        lookup.signal,
+      );
+    } catch (error) {
+      if (isInTurn || !lookup.signal.aborted) throw error;
+      return null;
+    }
+  }
+
+  /** Makes one call after the other. */
+  async function work(): Promise<void> {
+    for (let taken = await lookup.take(); taken !== null; taken = await lookup.take()) {
+      if (taken.kind === "given_up") {
+        countSetAside(taken.setAside);
+        continue;
+      }
+      await takeRoom();
+      try {
+        const call = await send(taken.batch);
+        if (call) await settle(call);
+      } finally {
+        underWay -= 1;
+      }
+    }
+  }
+
+  async function workUntilStopped(): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      lookup.stop(error);
+    }
+  }
+
+  const onAbort = () => {
+    lookup.stop();
+  };
+  if (signal.aborted) onAbort();
+  signal.addEventListener("abort", onAbort, { once: true });
+  try {
+    await Promise.all(Array.from({ length: limiter.concurrency }, workUntilStopped));
+    await Promise.all(commits);
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    await lookup.close();
+  }
+  lookup.throwIfStopped();
 }

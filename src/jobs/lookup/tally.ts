@@ -11,13 +11,13 @@ import type {
 import type { RunCounter } from "../../schemas/ops.ts";
 import { type Counters, zeroCounters } from "../run-report.ts";
 
-/** What became of some records. */
+/** Outcome of some records. */
 export interface Settled {
   readonly answers: readonly Pick<LookupAnswer, "record" | "outcome">[];
   readonly rejects: readonly Pick<LookupReject, "record">[];
-  /** Got no answer and stay due. */
+  /** Records without an answer, which stay due. */
   readonly setAside: readonly LookupRecord[];
-  /** Why they were set aside, as a sentence; null when none were. */
+  /** Reason of the last one, as a sentence; null when none were. */
   readonly setAsideBecause: string | null;
 }
 
@@ -30,31 +30,29 @@ export interface Unanswered {
 
 /** Adds up what a run does to its rows. */
 export interface Tally {
-  /** Takes note of records that the service has or may have processed. */
+  /** Counts records that the service has or may have processed, once each. */
   send(records: readonly LookupRecord[]): void;
-  /** Takes note of what became of records that were sent, once each, when it is committed. */
+  /** Counts the outcome of records, once each, when it is committed. */
   settle(settled: Settled): void;
   /** Adds up what a commit did to input rows. */
   move(moves: readonly RowMove[]): void;
-  /** Forgets records and counts of a call whose answer waits on disk: they count when it is loaded. */
-  takeBack(settled: Settled, counted: CounterDelta): void;
-  /** Takes note of whatever else is counted. */
+  /** Adds to the counters. */
   add(delta: CounterDelta): void;
   /** The counters so far; `records_remaining` are the rows not sent yet. */
   counters(): Counters;
-  /** How much of the input has an answer now. */
+  /** Share of the input that has an answer now. */
   coverage(source: string): Coverage;
-  /** Sent, and nothing came of them yet. */
+  /** Records sent without an outcome yet. */
   readonly open: number;
   readonly unanswered: Unanswered | null;
 }
 
-/** The records that something became of. */
+/** Lists the records that have an outcome. */
 export function recordsOf({ answers, rejects, setAside }: Settled): readonly LookupRecord[] {
   return [...answers.map(({ record }) => record), ...rejects.map(({ record }) => record), ...setAside];
 }
 
-/** What became of records of which the warehouse has rejected some instead of loading their answers. */
+/** Moves answers that the warehouse refused to the rejects. */
 export function withRefused(settled: Settled, recordIds: ReadonlySet<string>): Settled {
   if (recordIds.size === 0) return settled;
   const isRefused = ({ record }: { readonly record: LookupRecord }) => recordIds.has(record.recordId);
@@ -65,21 +63,7 @@ export function withRefused(settled: Settled, recordIds: ReadonlySet<string>): S
   };
 }
 
-function recordWithoutContent({ recordId }: LookupRecord): LookupRecord {
-  return { recordId, json: "", sentHash: "", sentPid: null };
-}
-
-/** What a tally needs of settled records: none of what they say. */
-export function withoutContent({ answers, rejects, setAside, setAsideBecause }: Settled): Settled {
-  return {
-    answers: answers.map(({ record, outcome }) => ({ record: recordWithoutContent(record), outcome })),
-    rejects: rejects.map(({ record }) => ({ record: recordWithoutContent(record) })),
-    setAside: setAside.map(recordWithoutContent),
-    setAsideBecause,
-  };
-}
-
-/** What settled records add to the counters. */
+/** Counts settled records. */
 export function countSettled(settled: Settled) {
   const records = recordsOf(settled);
   return {
@@ -105,7 +89,7 @@ export function createTally(counts: LookupCounts): Tally {
     unmatched: counts.states.unmatched,
     rejected: counts.states.rejected,
   };
-  /** Sent, and nothing came of them yet: at most what is in flight. */
+  /** Ids of records sent without an outcome yet: at most those in flight. */
   const open = new Set<string>();
   /** Input rows behind the records that were answered or rejected, beyond one each. */
   let duplicates = 0;
@@ -124,6 +108,14 @@ export function createTally(counts: LookupCounts): Tally {
     return { ...added, records_duplicate: duplicate, records_remaining: counts.read - ended };
   }
 
+  function send(records: readonly LookupRecord[]): void {
+    for (const record of records) {
+      if (open.has(record.recordId)) continue;
+      open.add(record.recordId);
+      added.records_sent += 1;
+    }
+  }
+
   return {
     add,
     counters,
@@ -133,21 +125,9 @@ export function createTally(counts: LookupCounts): Tally {
     get unanswered() {
       return unanswered;
     },
-    send(records) {
-      for (const record of records) {
-        if (open.has(record.recordId)) continue;
-        open.add(record.recordId);
-        added.records_sent += 1;
-      }
-    },
-    takeBack(settled, counted) {
-      for (const record of recordsOf(settled)) {
-        if (!open.delete(record.recordId)) continue;
-        added.records_sent -= 1;
-      }
-      add(Object.fromEntries(Object.entries(counted).map(([name, count]) => [name, -count])));
-    },
+    send,
     settle(settled) {
+      send(recordsOf(settled));
       for (const record of recordsOf(settled)) open.delete(record.recordId);
       duplicates -= settled.answers.length + settled.rejects.length;
       if (settled.setAside.length > 0) {
@@ -180,7 +160,7 @@ export function createTally(counts: LookupCounts): Tally {
 }
 
 /**
- * What is wrong with a finished run's counters, or null. Every row read must have ended as exactly one of: unchanged,
+ * Describes what is wrong with a finished run's counters, or null. Every row read ends as exactly one of: unchanged,
  * duplicate, suppressed, waiting, sent, rejected before sending, remaining.
  */
 export function findLeak(counters: Counters, counts: LookupCounts): string | null {

@@ -1,31 +1,31 @@
-import type { Db } from "../../load/db/db.ts";
 import type { Config } from "../../config/config.ts";
 import type { Problem } from "../../errors.ts";
+import type { Db } from "../../load/db/db.ts";
 import { type SpoolContent, surveySpool } from "../../spool/survey-spool.ts";
 import { countText } from "./estimate.ts";
 import { spoolNameOf, spoolRoot } from "./job-spool.ts";
 
-/** Received answers of one job that wait on disk to be loaded. */
+/** Received answers of one job that are not loaded yet. */
 export interface WaitingAnswers {
   readonly calls: number;
   readonly bytes: number;
 }
 
-/** What stands in the spool of a data_dir, as the configuration sees it. */
+/** Content of the spool of a data_dir, seen from a configuration. */
 export interface WaitingReport {
-  /** By job, of those that are switched on; the next run of the job loads them. */
+  /** By enabled job; its next run loads them. */
   readonly byJob: ReadonlyMap<string, WaitingAnswers>;
-  /** What no run of this configuration will load, and files that can't be believed: what, where, and what to do. */
+  /** Answers that no run of this configuration loads, and those in quarantine. */
   readonly remarks: readonly Problem[];
 }
 
-/** Looks at what waits; changes nothing. @param warehouse null where it can't be asked who it is. */
+/** Looks at the spool; changes nothing. @param db null where its identity can't be read */
 export async function reportWaiting(
   config: Pick<Config, "dataDir" | "jobs">,
   db: Db | null,
 ): Promise<WaitingReport> {
-  const { contents, damaged } = await surveySpool(spoolRoot(config));
-  if (contents.length + damaged.length === 0) return { byJob: new Map(), remarks: [] };
+  const { contents, quarantined } = await surveySpool(spoolRoot(config));
+  if (contents.length + quarantined.length === 0) return { byJob: new Map(), remarks: [] };
   const name = db && (await spoolNameOf(db));
   const byJob = new Map<string, WaitingAnswers>();
   const remarks: Problem[] = [];
@@ -37,17 +37,17 @@ export async function reportWaiting(
       byJob.set(content.job, { calls: calls + content.calls, bytes: bytes + content.bytes });
     }
   }
-  for (const { job, folder, files } of damaged) {
+  for (const { job, folder, files } of quarantined) {
     remarks.push({
       path: folder,
-      message: `${countText(files, "received answer")} of ${job} can't be read: the disk has changed what was written`,
-      hint: "the records are sent again; see whether the disk is sound, then remove the folder",
+      message: `${countText(files, "received answer")} of ${job} can't be loaded and ${files === 1 ? "is" : "are"} in quarantine`,
+      hint: "report it as a bug unless the disk is damaged; remove the folder once the files are no longer needed",
     });
   }
   return { byJob, remarks };
 }
 
-/** Why no run of this configuration loads answers; null when one does. */
+/** Describes why no run of this configuration loads answers; null when one does. */
 function remarkOn(
   { folder, job, calls, warehouse }: SpoolContent,
   config: Pick<Config, "jobs">,

@@ -59,7 +59,7 @@ async function received(world: World) {
 
 describe("answers that an earlier run received and could not load", () => {
   test("are loaded first, as that run would have, and nothing of them is sent again", async () => {
-    const { world, kept } = await startWithKept({ rows: 2500 });
+    const { world, kept } = await startWithKept({ rows: 9000 });
     expect(kept.length).toBeGreaterThanOrEqual(4);
     const before = await received(world);
     expect(before.requests).toBe(kept.length);
@@ -95,7 +95,7 @@ describe("answers that an earlier run received and could not load", () => {
     ).toBe("0");
 
     // The same as if nothing had happened.
-    const undisturbed = await startWorld({ rows: 2500, config: configOf(enrich()) });
+    const undisturbed = await startWorld({ rows: 9000, config: configOf(enrich()) });
     await undisturbed.run();
     for (const table of TABLES) {
       expect(await contentOf(world, table)).toEqual(await contentOf(undisturbed, table));
@@ -146,16 +146,16 @@ describe("answers that an earlier run received and could not load", () => {
     const asked = (await received(world)).contents.distinct_records;
     const job = jobOf(await world.run(), "enrich_customers");
     expect(job.status).toBe("succeeded");
-    const damaged = world.logged.filter(({ event }) => event === "kept_answer_damaged");
+    const damaged = world.logged.filter(({ event }) => event === "spooled_answer_damaged");
     expect(damaged.map(({ fields }) => fields)).toMatchObject([
-      { reason: "wrong_checksum", moved_to: first.replace("0-of-1", "damaged") },
-      { reason: "wrong_length", moved_to: second.replace("0-of-1", "damaged") },
+      { reason: "wrong_checksum", moved_to: first.replace("0-of-1", "quarantine") },
+      { reason: "wrong_length", moved_to: second.replace("0-of-1", "quarantine") },
     ]);
     const twice = (await repeats(world)).received;
     expect(twice).toBeGreaterThan(0);
     expect(twice).toBeLessThanOrEqual(1000);
     expect(job.records_sent).toBe((await received(world)).contents.distinct_records - asked + twice);
-    expect((await spoolOf(world)).damaged).toMatchObject([{ job: "enrich_customers", files: 2 }]);
+    expect((await spoolOf(world)).quarantined).toMatchObject([{ job: "enrich_customers", files: 2 }]);
   });
 
   test("that leave records out, or can't be read, are noted; those records are simply due", async () => {
@@ -183,7 +183,7 @@ describe("answers that an earlier run received and could not load", () => {
     await rename(folder, join(dirname(folder), "3-of-4"));
     const job = jobOf(await world.run(), "enrich_customers");
     expect(job).toMatchObject({ status: "succeeded", records_sent: 0 });
-    expect(await spoolOf(world)).toEqual({ contents: [], damaged: [] });
+    expect(await spoolOf(world)).toEqual({ contents: [], quarantined: [] });
   });
 
   test("and had been loaded before a crash could remove them change nothing", async () => {

@@ -1,54 +1,18 @@
 import { describe, expect, test } from "vitest";
-import { receive, resultReader } from "../../../src/jobs/lookup/receive.ts";
 import { bindLookup } from "../../../src/jobs/lookup/lookup-types.ts";
 import { DriftLog } from "../../../src/schemas/drift.ts";
 import type { JsonObject } from "../../../src/schemas/flatten.ts";
 import type { LookupJobConfig } from "../../../src/jobs/lookup/lookup-type.ts";
 import type { PersonUpdate } from "../../../src/load/lookup.ts";
 import { personFields, personLists } from "../../../src/schemas/person.ts";
-import { enrichJob, recordOf, resolveJob, validateJob } from "../support.ts";
+import { enrichJob, resolveJob, validateJob } from "../support.ts";
 
-const attempt = {
-  callId: "6b1d0d3c-5f0e-4c56-9d55-1e1a3b0a3c11",
-  endpoint: "POST /v2/enrich",
-  apiRequestId: "req-1",
-  startedAt: "2026-11-21T01:00:00.000Z",
-  requestCompletedAt: "2026-11-21T01:00:01.123456+00:00",
-  milliseconds: 1500,
-  httpStatus: 200,
-  attempt: 1,
-  isSent: true,
-  recordsSent: 1,
-  recordsMatched: 1,
-  responseBytes: 100,
-  possiblyBilled: false,
-  possiblyBilledTwice: 0,
-};
-
-/** Reads one result; keeps the person as it was read, where a warehouse would bring it into a form of its own. */
+/** Reads one result. */
 function read(job: LookupJobConfig, result: JsonObject) {
-  let person: PersonUpdate | null = null;
   const bound = bindLookup(job);
-  const readResult = resultReader(bound, (update) => {
-    person = update;
-    return { pid: update.servicePid };
-  });
   const drift = new DriftLog(bound.endpoint.name);
-  const answeredAt = "2026-11-21T01:00:01.123456+00:00";
-  const part = readResult({ record_id: "7", ...result }, { drift, answeredAt });
-  const received = receive({
-    kind: "answered",
-    attempt,
-    items: [recordOf("7")],
-    results: [part],
-    apiRequestId: "req-1",
-    answeredAt,
-    drift: drift.entries(),
-  });
-  const [answer] = received.answers;
-  if (!answer) throw new Error("no answer");
-  // The cast undoes TypeScript's belief that the callback never ran.
-  return { ...answer, person: person as PersonUpdate | null, drift: received.drift };
+  const part = bound.read({ record_id: "7", ...result }, drift);
+  return { ...part, drift: drift.entries() };
 }
 
 /** A person's scalars and lists by name, without those that the answer doesn't speak of. */
@@ -73,9 +37,6 @@ describe("resolve", () => {
       cells: ["true", "p-1", "87.5", "true", null],
       extra: null,
       person: null,
-      apiRequestId: "req-1",
-      answeredAt: "2026-11-21T01:00:01.123456+00:00",
-      callId: attempt.callId,
       drift: [],
     });
   });

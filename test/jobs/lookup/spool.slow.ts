@@ -28,7 +28,7 @@ describe("the spool of a run", () => {
     });
     const job = jobOf(await world.run(), "enrich_customers");
     expect(job.status).toBe("succeeded");
-    expect(await spoolOf(world)).toEqual({ contents: [], damaged: [] });
+    expect(await spoolOf(world)).toEqual({ contents: [], quarantined: [] });
   });
 
   test("with a bound below the size of one answer goes on call by call", async () => {
@@ -37,7 +37,7 @@ describe("the spool of a run", () => {
     const world = await startWorld({ rows: 2200, config, latencyMs: 30 });
     const report = await world.run();
     expect(jobOf(report, "enrich_customers")).toMatchObject({ status: "succeeded", records_remaining: 0 });
-    expect(await spoolOf(world)).toEqual({ contents: [], damaged: [] });
+    expect(await spoolOf(world)).toEqual({ contents: [], quarantined: [] });
     // One call ends before the next one begins.
     expect(
       await world.value(`SELECT count(*) FROM person_data_ops.api_call AS a JOIN person_data_ops.api_call AS b
@@ -59,7 +59,7 @@ describe("the spool of a run", () => {
     expect(requests - loaded).toBeGreaterThan(0);
     const [job] = report.jobs;
     expect(job?.error?.message).toMatch(
-      /\d+ received answers? for [\d,]+ records (?:is|are) safe in .*0-of-1; the next run of enrich_customers loads/u,
+      /\d+ received answers? (?:is|are) saved in .*0-of-1; the next run of enrich_customers loads/u,
     );
     // They count when they are loaded.
     expect(job).toMatchObject({ requests: loaded });

@@ -233,24 +233,3 @@ test("a record that is sent twice counts once", () => {
   tally.move([{ prior: null, outcome: "matched", rows: 2, occurrences: 2 }]);
   expect(tally.counters()).toMatchObject({ records_sent: 1, records_duplicate: 1, records_remaining: 0 });
 });
-
-test("a call whose answer waits on disk counts as not sent: whoever loads it counts it", () => {
-  const [kept, loaded] = [recordOf("kept", null, null), recordOf("loaded", null)];
-  const tally = createTally(countsOf({ read: 3, due: 3, duplicate: 1, toSend: 2 }));
-  const before = tally.counters();
-  tally.send([kept, loaded]);
-  tally.add({ requests: 2, retries: 1 });
-  const nothing = { answers: [], rejects: [], setAside: [], setAsideBecause: null };
-  tally.settle({ ...nothing, answers: [{ record: loaded, outcome: "matched" }] });
-  tally.move([{ prior: null, outcome: "matched", rows: 1, occurrences: 1 }]);
-  const answers = [{ record: kept, outcome: "matched" as const }];
-  tally.takeBack({ ...nothing, answers }, { requests: 1, retries: 1 });
-  expect(tally.counters()).toEqual({
-    ...before,
-    requests: 1,
-    records_sent: 1,
-    records_matched: 1,
-    records_remaining: 2,
-  });
-  expect(tally.open).toBe(0);
-});

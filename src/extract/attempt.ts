@@ -1,0 +1,36 @@
+import type { Attempt } from "./lookup-item.ts";
+
+/** Identity and timing of one call. */
+export interface CallFacts {
+  /** Method and path. */
+  readonly endpoint: string;
+  readonly callId: string;
+  /** Number of calls that carried its records, this one included. */
+  readonly attempt: number;
+  readonly startedAtMs: number;
+  readonly milliseconds: number;
+}
+
+/** Outcome of a call, as the ledger stores it. */
+type AttemptEnd = Omit<
+  Attempt,
+  "callId" | "endpoint" | "attempt" | "startedAt" | "milliseconds" | "possiblyBilledTwice"
+>;
+
+/**
+ * Makes the ledger's entry of a call.
+ * @param doubts by record: earlier calls that may have been charged for it without giving its result
+ */
+export function attemptOf(call: CallFacts, end: AttemptEnd, doubts: readonly number[]): Attempt {
+  const { endpoint, callId, attempt, startedAtMs, milliseconds } = call;
+  const isCharged = end.possiblyBilled || end.recordsMatched !== null;
+  return {
+    ...end,
+    endpoint,
+    callId,
+    attempt,
+    milliseconds,
+    startedAt: new Date(startedAtMs).toISOString(),
+    possiblyBilledTwice: isCharged ? doubts.filter((calls) => calls > 0).length : 0,
+  };
+}

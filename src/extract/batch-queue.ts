@@ -1,0 +1,157 @@
+import type { Clock } from "../clock.ts";
+import { type Batch, createBatch, cutBatch, type Entry, toEntries } from "./batch.ts";
+
+/** Bounds of a queue. The numbers are read before each batch. */
+export interface QueueOptions<T> {
+  /** Pages of any size, in order; read only when a call could start. */
+  readonly pages: AsyncIterable<readonly T[]>;
+  readonly clock: Clock;
+  /** Most batches out at the same time. */
+  most(): number;
+  /** Most records for the next call. */
+  batchSize(): number;
+}
+
+/** Batches that wait to be sent: those to send again first, then what the pages give. */
+export interface BatchQueue<T> {
+  /**
+   * Takes the next batch, waiting until one is due and may go out. Null once nothing is left, neither here nor out, or the
+   * queue was stopped. Rejects with the error of a page.
+   */
+  take(): Promise<Batch<T> | null>;
+  /** Number of batches taken and not given back. */
+  readonly out: number;
+  /** Puts a batch before all others that come after it in the order of the source. */
+  add(batch: Batch<T>): void;
+  /** Gives a taken batch back, with all that has to be sent again because of it. */
+  giveBack(again: readonly Batch<T>[], leftOut?: readonly Entry<T>[]): void;
+  /** Hands out nothing more. */
+  stop(): void;
+  /** Ends the reading of pages. */
+  close(): Promise<void>;
+}
+
+/** Opens a queue; reads no page before the first `take`. */
+export function openBatchQueue<T>(options: QueueOptions<T>): BatchQueue<T> {
+  const { clock } = options;
+  const pages = options.pages[Symbol.asyncIterator]();
+  let items: readonly T[] = [];
+  let waiting: Batch<T>[] = [];
+  let leftOut: Entry<T>[] = [];
+  let reading: Promise<void> | null = null;
+  let failure: { readonly error: unknown } | null = null;
+  let hasEnded = false;
+  let isStopped = false;
+  let out = 0;
+  let nextNumber = 0;
+  let change = Promise.withResolvers<void>();
+
+  function wake(): void {
+    change.resolve();
+    change = Promise.withResolvers();
+  }
+
+  async function readPage(): Promise<void> {
+    try {
+      const page = await pages.next();
+      if (page.done) hasEnded = true;
+      else items = [...items, ...page.value];
+    } catch (error) {
+      hasEnded = true;
+      failure = { error };
+    } finally {
+      reading = null;
+      wake();
+    }
+  }
+
+  /** Takes the waiting batch that is due and came first from the source. */
+  function takeWaiting(size: number): Batch<T> | null {
+    let first: Batch<T> | null = null;
+    for (const batch of waiting) {
+      if (batch.dueAtMs > clock.now()) continue;
+      if (first === null || batch.origin.number < first.origin.number) first = batch;
+    }
+    if (first === null) return null;
+    const [head, tail] = cutBatch(first, size);
+    waiting = waiting.flatMap((batch) => (batch !== first ? [batch] : tail ? [tail] : []));
+    return head;
+  }
+
+  function takeLeftOut(size: number): Batch<T> | null {
+    const isAllElseDone = hasEnded && items.length === 0 && waiting.length === 0 && out === 0;
+    if (leftOut.length < (isAllElseDone ? 1 : size)) return null;
+    const entries = leftOut.slice(0, size);
+    leftOut = leftOut.slice(size);
+    return createBatch(nextNumber++, entries);
+  }
+
+  function takeNew(size: number): Batch<T> | null {
+    // No further records are read while the service refuses calls, so that what waits is bounded.
+    if (waiting.length + out >= options.most()) return null;
+    if (items.length >= size || (hasEnded && items.length > 0)) {
+      const batch = createBatch(nextNumber++, toEntries(items.slice(0, size)));
+      items = items.slice(size);
+      return batch;
+    }
+    if (!hasEnded) reading ??= readPage();
+    return null;
+  }
+
+  function isDone(): boolean {
+    return hasEnded && out + items.length + waiting.length + leftOut.length === 0;
+  }
+
+  /** Waits for a change, or until the first waiting batch is due. */
+  async function waitForChange(): Promise<void> {
+    const { promise } = change;
+    if (out >= options.most() || waiting.length === 0) return await promise;
+    const dueInMs = Math.min(...waiting.map(({ dueAtMs }) => dueAtMs)) - clock.now();
+    const timer = new AbortController();
+    await Promise.race([promise, clock.sleep(Math.max(0, dueInMs), timer.signal).catch(() => undefined)]);
+    timer.abort();
+  }
+
+  return {
+    get out() {
+      return out;
+    },
+    add(batch) {
+      if (!isStopped) waiting.unshift(batch);
+      wake();
+    },
+    async take() {
+      for (;;) {
+        if (isStopped || isDone()) return null;
+        if (failure) throw failure.error;
+        const size = options.batchSize();
+        const batch = out < options.most() ? (takeWaiting(size) ?? takeLeftOut(size) ?? takeNew(size)) : null;
+        if (batch) {
+          out += 1;
+          return batch;
+        }
+        await waitForChange();
+      }
+    },
+    giveBack(again, left = []) {
+      out -= 1;
+      if (!isStopped) {
+        waiting.unshift(...again);
+        leftOut.push(...left);
+      }
+      wake();
+    },
+    stop() {
+      isStopped = true;
+      waiting = [];
+      leftOut = [];
+      wake();
+    },
+    async close() {
+      isStopped = true;
+      await reading;
+      if (!hasEnded) await pages.return?.();
+      hasEnded = true;
+    },
+  };
+}

@@ -1,0 +1,185 @@
+import PQueue from "p-queue";
+import { codeOf, StopJobError } from "../../errors.ts";
+import { statedSize } from "../../extract/answer-body.ts";
+import { isDataFault } from "../../load/db/recovery.ts";
+import { type CounterDelta, sumOf } from "../../load/ledger/books.ts";
+import { commitLookup } from "../../load/answers/commit-lookup.ts";
+import type { CommitResult, RowMove, RunRef } from "../../load/lookup.ts";
+import type { Spool, SpooledCall } from "../../spool/spool.ts";
+import { countAttempts } from "../call-counters.ts";
+import type { Outage } from "../outage.ts";
+import type { JobServices } from "../services.ts";
+import { type AnswerHeader, readHeader } from "./answer-header.ts";
+import { createByteBudget } from "./byte-budget.ts";
+import { readCall, type ReadCall, rejectCall } from "./read-call.ts";
+import { countSettled, type Settled, withRefused } from "./tally.ts";
+
+/** Services that loading needs. */
+export type LoadServices = Pick<JobServices, "db" | "log" | "progress" | "signal">;
+
+/** Options of a loader. */
+export interface LoaderOptions {
+  /** The run that loads. */
+  readonly run: RunRef;
+  readonly spool: Spool;
+  readonly outage: Outage;
+  /** The answers were received by an earlier process. */
+  readonly areLeftOver: boolean;
+}
+
+/** An answer in memory, to be committed. It takes room until then. */
+export interface LoadableCall extends ReadCall {
+  /** Its file; null where the disk refused it. */
+  readonly file: SpooledCall | null;
+  readonly giveRoomBack: () => void;
+}
+
+/** Counts of a committed call. */
+export interface CommittedCall {
+  readonly settled: Settled;
+  readonly counters: CounterDelta;
+  readonly moves: readonly RowMove[];
+}
+
+/** Turns spooled answers into committed rows. */
+export interface Loader {
+  /** Reads an answer from its file, once there is room in memory. Null when it is gone or damaged. */
+  read(file: SpooledCall): Promise<LoadableCall | null>;
+  /** Reads an answer that the disk refused. */
+  readUnspooled(header: AnswerHeader, body: Buffer): Promise<LoadableCall>;
+  /** Commits an answer in one transaction, then removes its file. */
+  commit(call: LoadableCall): Promise<CommittedCall>;
+}
+
+/** Commits under way at the same time. */
+const PARALLEL_COMMITS = 2;
+/** Plain size of all answers in memory. A larger answer is in memory alone. */
+const MAX_BYTES_IN_MEMORY = 24 * 1024 * 1024;
+/** An answer whose load fails so many times is quarantined. */
+const MAX_TRIES = 3;
+
+/** Opens a loader. */
+export function openLoader({ db, log }: LoadServices, options: LoaderOptions): Loader {
+  const { run, spool, outage } = options;
+  const budget = createByteBudget(MAX_BYTES_IN_MEMORY);
+  const commits = new PQueue({ concurrency: PARALLEL_COMMITS });
+
+  /** Reads a file's header and body; null for a file that is gone or damaged. */
+  async function open(file: SpooledCall): Promise<{ header: AnswerHeader; body: Buffer } | null> {
+    const content = await spool.read(file);
+    if (content.kind === "gone") return null;
+    if (content.kind === "damaged") {
+      const { reason } = content;
+      const movedTo = await spool.quarantine(file);
+      log.warn({ job: run.job, call_id: file.callId, reason, moved_to: movedTo }, "spooled_answer_damaged");
+      return null;
+    }
+    const header = content.kind === "whole" ? readHeader(content.header) : null;
+    if (content.kind === "whole" && header) return { header, body: content.body };
+    throw new StopJobError(
+      "spool_unknown_form",
+      `Another version of person-etl wrote the answers in ${spool.folder}. Run ${run.job} with that version to load ` +
+        "them; this one would send their records again.",
+    );
+  }
+
+  async function read(file: SpooledCall): Promise<LoadableCall | null> {
+    const opened = await open(file);
+    if (opened === null) return null;
+    const { header, body } = opened;
+    // An answer whose load failed before is in memory alone.
+    const size = file.tries > 0 ? Number.POSITIVE_INFINITY : statedSize(body, header.call.contentEncoding);
+    const giveRoomBack = await budget.take(size);
+    if (file.tries >= MAX_TRIES) {
+      const message = `The answer could not be loaded in ${MAX_TRIES} tries. It is kept in the spool's quarantine.`;
+      return { ...rejectCall(header, body, message), file, giveRoomBack };
+    }
+    const tried = await spool.beginTry(file);
+    try {
+      return { ...(await readCall(db, header, body)), file: tried, giveRoomBack };
+    } catch (error) {
+      giveRoomBack();
+      logFailure(tried, error);
+      return await read(tried);
+    }
+  }
+
+  function logFailure({ callId, tries }: SpooledCall, error: unknown): void {
+    const reason = codeOf(error) ?? (error instanceof Error ? error.name : "unknown");
+    log.warn({ job: run.job, call_id: callId, tries, reason }, "spooled_answer_failed");
+  }
+
+  /** Returns what a call adds to the counters of the run that sent it. */
+  function countersOf({ header, attempt, answers, rejects }: ReadCall): CounterDelta {
+    const settled = { answers, rejects, setAside: [], setAsideBecause: null };
+    const counts = sumOf([countAttempts([attempt]), countSettled(settled)]);
+    if (!options.areLeftOver) return counts;
+    const { runId, shard } = header.run;
+    // A run that resumes under its id counts these rows as unchanged.
+    return runId === run.runId && shard === run.shard ? {} : counts;
+  }
+
+  async function commitRows(call: ReadCall): Promise<CommitResult> {
+    const { header, attempt, answers, rejects, drift } = call;
+    const commit = {
+      run,
+      ...(options.areLeftOver ? { onBehalfOf: header.run } : {}),
+      spec: header.spec,
+      workTable: header.workTable,
+      ledger: [attempt],
+      answers,
+      rejects,
+      drift,
+      counters: countersOf(call),
+    };
+    return await outage.outlast(() => commitLookup(db, commit));
+  }
+
+  /** Moves the file of an answer aside that could not be loaded. */
+  async function quarantine(file: SpooledCall): Promise<void> {
+    const movedTo = await spool.quarantine(file);
+    log.error({ job: run.job, call_id: file.callId, moved_to: movedTo }, "answer_quarantined");
+  }
+
+  async function commit(call: LoadableCall): Promise<CommittedCall> {
+    const { file, attempt, answers, rejects, giveRoomBack } = call;
+    const isUnloadable = rejects.length > 0;
+    try {
+      const { rowsWritten, moves, notLoadable } = await commits.add(() => commitRows(call));
+      if (file) await (isUnloadable ? quarantine(file) : spool.remove(file));
+      const settled = { answers, rejects, setAside: [], setAsideBecause: null };
+      const counters = { ...countAttempts([attempt]), rows_written: rowsWritten };
+      return { settled: withRefused(settled, new Set(notLoadable)), counters, moves };
+    } catch (error) {
+      if (file === null || isUnloadable) throw error;
+      if (!isDataFault(error)) {
+        await spool.takeTryBack(file);
+        throw error;
+      }
+      logFailure(file, error);
+    } finally {
+      giveRoomBack();
+    }
+    const again = await read(file);
+    if (again) return await commit(again);
+    throw damagedSpool(spool);
+  }
+
+  return {
+    read,
+    async readUnspooled(header, body) {
+      const giveRoomBack = await budget.take(statedSize(body, header.call.contentEncoding));
+      return { ...(await readCall(db, header, body)), file: null, giveRoomBack };
+    },
+    commit,
+  };
+}
+
+/** An answer that was written a moment ago is gone or damaged. */
+export function damagedSpool({ folder }: Spool): StopJobError {
+  return new StopJobError(
+    "spool_damaged",
+    `A received answer can't be read back from ${folder}. Check the disk, and that no other program changes files ` +
+      "there. Its records stay due.",
+  );
+}
