@@ -7,7 +7,14 @@ import type { SetAside } from "../../extract/lookup-item.ts";
 import type { ReadSummary, Settled } from "../../extract/settle.ts";
 import { sumOf } from "../../load/ledger/books.ts";
 import { recordAttempts } from "../../load/ledger/record-attempts.ts";
-import type { LookupRecord, LookupReject, LookupSelection, LookupSpec, RowMove, RunRef } from "../../load/lookup.ts";
+import type {
+  LookupRecord,
+  LookupReject,
+  LookupSelection,
+  LookupSpec,
+  RowMove,
+  RunRef,
+} from "../../load/lookup.ts";
 import { commitLookup } from "../../load/answers/commit-lookup.ts";
 import type { Spool } from "../../spool/spool.ts";
 import { countAttempts } from "../call-counters.ts";
