@@ -152,11 +152,7 @@ class MiscutError extends Error {}
 
 /** True for errors that a wrong cut may have caused. */
 function isMiscut(error: unknown): boolean {
-  return (
-    error instanceof MiscutError ||
-    error instanceof SyntaxError ||
-    error instanceof TooLargeError
-  );
+  return error instanceof MiscutError || error instanceof SyntaxError || error instanceof TooLargeError;
 }
 
 function listIn(value: unknown, hasControlText: boolean): ResultList {
