@@ -3,9 +3,8 @@ import type { Config, DestinationConfig } from "../config/config.ts";
 import { createPublisher, type Publisher, type ScheduledPublication } from "../jobs/publish/publisher.ts";
 import type { Db } from "../load/db/db.ts";
 import type { Log } from "../log.ts";
-import { buildCatalog } from "../publish/catalog.ts";
+import { declaredCatalog } from "../publish/catalog.ts";
 import { type DestinationTarget, openDestination } from "../publish/open.ts";
-import { views } from "../schemas/views.ts";
 
 /** A configured destination, and what it holds. */
 type OpenDestination = Pick<ScheduledPublication, "destination" | "catalog" | "everyMs">;
@@ -14,7 +13,7 @@ type OpenDestination = Pick<ScheduledPublication, "destination" | "catalog" | "e
 export function openDestinations(config: Config): readonly OpenDestination[] {
   return config.publish.map((destination) => ({
     destination: openDestination(targetOf(destination, config)),
-    catalog: buildCatalog(views, destination.tables),
+    catalog: declaredCatalog(destination.tables),
     everyMs: destination.everyMs,
   }));
 }

@@ -3,9 +3,8 @@ import { randomUUID } from "node:crypto";
 import type { JobConfig } from "../config/config.ts";
 import { callFree } from "../extract/free-call.ts";
 import type { Attempt } from "../extract/lookup-item.ts";
-import type { StoredCheckpoint } from "../load/feeds/feed-commit.ts";
-import type { CounterDelta } from "../load/lookup.ts";
-import type { FeedBooks, FeedContext, FeedJobType } from "./feed-type.ts";
+import type { FeedCommit, StoredCheckpoint } from "../load/feeds/feed-commit.ts";
+import type { FeedContext, FeedJobType, FeedRows } from "./feed-type.ts";
 import type { JobType } from "./job-type.ts";
 import { estimateSeconds } from "./lookup/estimate.ts";
 import type { PlanContext, Planned } from "./report/job-plan.ts";
@@ -81,14 +80,14 @@ async function openContext<J extends JobConfig>(context: JobContext<J>): Promise
   const onAttempt = (attempt: Attempt) => totals.addAttempt(attempt);
 
   async function recorded<Result>(
-    counters: CounterDelta,
-    commit: (books: FeedBooks) => Promise<Result>,
+    { upserts = [], checkpoints = [], counters = {}, drift = [], organization }: FeedRows,
+    write: (commit: FeedCommit) => Promise<Result>,
   ): Promise<Result> {
     totals.add(counters);
     const taken = totals.take();
-    const commitId = randomUUID();
+    const commit = { run, commitId: randomUUID(), drift, upserts, checkpoints, organization, ...taken };
     try {
-      return await outage.outlast(() => commit({ run, commitId, ...taken }));
+      return await outage.outlast(() => write(commit));
     } catch (error) {
       totals.putBack(taken);
       throw error;
@@ -102,11 +101,9 @@ async function openContext<J extends JobConfig>(context: JobContext<J>): Promise
       if (signal.aborted) throw stopReason(signal);
       return await callFree({ http, limiter, clock, log, signal, random, onAttempt }, call);
     },
-    async commit({ upserts = [], checkpoints = [], counters = {}, drift = [], organization }) {
-      const results = await recorded(counters, (books) =>
-        commitFeed(db, { ...books, drift, upserts, checkpoints, organization }),
-      );
-      const counted = results.filter((_, i) => !upserts[i]?.isBookkeeping);
+    async commit(rows) {
+      const results = await recorded(rows, (commit) => commitFeed(db, commit));
+      const counted = results.filter((_, i) => !rows.upserts?.[i]?.isBookkeeping);
       const written = counted.reduce(
         (sum, result) => sum + result.inserted + result.updated + result.marked,
         0,
@@ -114,8 +111,8 @@ async function openContext<J extends JobConfig>(context: JobContext<J>): Promise
       totals.addRecorded({ rows_written: written });
       return results;
     },
-    async commitWith(counters, commit) {
-      const result = await recorded(counters, commit);
+    async commitBy(rows, write) {
+      const result = await recorded(rows, write);
       totals.addRecorded({ rows_written: result.rowsWritten });
       return result;
     },

@@ -3,11 +3,12 @@ import type { JobDeclaration } from "../config/schema/jobs.ts";
 import type { FreeCall, FreeReply } from "../extract/free-call.ts";
 import type {
   CheckpointMove,
+  FeedCommit,
   FeedUpsert,
   StoredCheckpoint,
   UpsertResult,
 } from "../load/feeds/feed-commit.ts";
-import type { CounterDelta, LedgerEntry, RunRef } from "../load/lookup.ts";
+import type { CounterDelta } from "../load/lookup.ts";
 import type { Drift } from "../schemas/drift.ts";
 import type { JobContext } from "./job.ts";
 import type { JobType } from "./job-type.ts";
@@ -19,15 +20,6 @@ export interface FeedRows {
   readonly counters?: CounterDelta;
   readonly drift?: readonly Drift[];
   readonly organization?: string | undefined;
-}
-
-/** Attempts and counters since the last commit, which the next one takes along. */
-export interface FeedBooks {
-  readonly run: RunRef;
-  /** The same for every attempt at this commit. */
-  readonly commitId: string;
-  readonly ledger: readonly LedgerEntry[];
-  readonly counters: CounterDelta;
 }
 
 /** A feed's run. */
@@ -42,10 +34,10 @@ export interface FeedContext<J extends JobConfig = JobConfig>
   call<T>(call: FreeCall<T>): Promise<FreeReply<T>>;
   /** Commits rows together with all attempts since the last commit. */
   commit(rows: FeedRows): Promise<readonly UpsertResult[]>;
-  /** Does the same for work with a transaction of its own. */
-  commitWith<Result extends { readonly rowsWritten: number }>(
-    counters: CounterDelta,
-    work: (books: FeedBooks) => Promise<Result>,
+  /** Does the same by a function of `src/load` that writes rows of its own. */
+  commitBy<Result extends { readonly rowsWritten: number }>(
+    rows: FeedRows,
+    write: (commit: FeedCommit) => Promise<Result>,
   ): Promise<Result>;
   /** Adds to the counters of the next commit, or of the run's end. */
   count(counters: CounterDelta): void;

@@ -1,5 +1,6 @@
 import { tables as declared, tableNamed } from "../schemas/registry.ts";
 import { column, type Table } from "../schemas/table.ts";
+import { views } from "../schemas/views.ts";
 import type { View } from "../schemas/view.ts";
 import type { Catalog, PublishedTable } from "./destination.ts";
 
@@ -26,6 +27,11 @@ function published({ name, schema, doc, key, columns, parent }: Table): readonly
 
 /** Names of all tables that can be published. */
 export const publishableNames: readonly string[] = declared.flatMap(published).map(({ name }) => name);
+
+/** Builds the catalog of a destination with every declared view whose tables it has. */
+export function declaredCatalog(only: readonly string[] | null): Catalog {
+  return buildCatalog(views, only);
+}
 
 /** Builds the catalog of a destination. `only` lists its tables; null stands for all. */
 export function buildCatalog(views: readonly View[], only: readonly string[] | null): Catalog {

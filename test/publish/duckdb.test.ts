@@ -1,4 +1,162 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, rm, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { declaredCatalog } from "../../src/publish/catalog.ts";
+import type { Destination } from "../../src/publish/destination.ts";
+import { openDuckDb } from "../../src/publish/duckdb/session.ts";
 import { describeDestination } from "./destination-suite.ts";
-import { openDuckDbPlace } from "./duckdb-place.ts";
+import { openDuckDbPlace, rowsOfFile } from "./duckdb-place.ts";
+import { batchAfter, publishRows, tableIn, writeFiles } from "./staged-files.ts";
 
 describeDestination("DuckDB", openDuckDbPlace);
+
+const catalog = declaredCatalog(null);
+const person = (pid: string, name: string) => ({
+  service_pid: pid,
+  full_name: name,
+  _record_synced_at: "2026-01-01T00:00:00+00:00",
+  _synced_at: "2026-01-01T00:00:00+00:00",
+  _run_id: "r",
+});
+const personTable = () => tableIn(catalog, "person");
+const keysOf = (pid: string) => writeFiles(personTable(), "keys", [{ service_pid: pid }]);
+const SECRET = "Xylophonia Quintessence-Vanderbilt";
+
+const hasSecret = async (file: string) => (await readFile(file)).includes(SECRET);
+
+describe("a DuckDB file", () => {
+  let place: Awaited<ReturnType<typeof openDuckDbPlace>>;
+  let destination: Destination;
+  let own = "";
+
+  beforeEach(async () => {
+    place = await openDuckDbPlace();
+    ({ destination } = place);
+    own = join(place.folder, "own", "local.duckdb");
+    await destination.migrate(catalog);
+    const first = batchAfter(null);
+    await publishRows(destination, catalog, first, [
+      { table: "person", replaces: "all", rows: [person("p1", SECRET)] },
+    ]);
+    await destination.finish();
+  });
+  afterEach(() => place.close());
+
+  const names = async () => (await rowsOfFile(place.path, "person")).map((row) => row["full_name"]);
+
+  test("can be read while a batch is applied, and keeps its readers", async () => {
+    const reader = await openDuckDb(place.path, place.folder);
+    const batch = batchAfter(await destination.position());
+    await publishRows(destination, catalog, batch, [
+      { table: "person", keys: [{ service_pid: "p2" }], rows: [person("p2", "Bob")] },
+    ]);
+    await destination.finish();
+    const [seen] = await reader.rows("SELECT count(*)::VARCHAR AS rows FROM person_data.person");
+    reader.close();
+    expect(seen).toEqual({ rows: "1" });
+    expect(await names()).toEqual([SECRET, "Bob"]);
+  });
+
+  test("and its working copy are readable by the owner only", async () => {
+    for (const file of [place.path, own]) expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect((await stat(join(place.folder, "own"))).mode & 0o777).toBe(0o700);
+  });
+
+  test("holds no deleted value after an erasure, nor does the working copy", async () => {
+    expect([await hasSecret(place.path), await hasSecret(own)]).toEqual([true, true]);
+    const batch = batchAfter(await destination.position());
+    await destination.stage(batch, await keysOf("p1"));
+    const change = { table: personTable(), replaces: "keys" as const, hasRows: false };
+    await destination.commit({ ...batch, changes: [change], erases: true });
+    await destination.finish();
+    expect([await hasSecret(place.path), await hasSecret(own)]).toEqual([false, false]);
+    expect(await names()).toEqual([]);
+    expect(await destination.position()).toEqual({ number: 2, id: batch.id });
+  });
+
+  test("takes the place of a working copy that was lost", async () => {
+    const position = await destination.position();
+    await destination.close();
+    await rm(join(place.folder, "own"), { recursive: true });
+    destination = await place.reopen();
+    expect(await destination.position()).toEqual(position);
+    expect(await names()).toEqual([SECRET]);
+  });
+
+  test("is written again where it was removed", async () => {
+    await rm(place.path);
+    await destination.finish();
+    expect(await names()).toEqual([SECRET]);
+  });
+
+  test("of somebody else is refused and left as it is", async () => {
+    await destination.close();
+    await rm(join(place.folder, "own"), { recursive: true });
+    await rm(place.path);
+    const foreign = await openDuckDb(place.path, place.folder);
+    await foreign.run("CREATE TABLE theirs AS SELECT 1 AS one");
+    foreign.close();
+    const before = await readFile(place.path);
+    destination = await place.reopen();
+    const error = destination.explain(await destination.position().catch((e: unknown) => e));
+    expect(error).toMatchObject({ name: "FixConfigurationError", code: "destination_refused" });
+    expect(await readFile(place.path)).toEqual(before);
+    await writeFile(place.path, "not a database at all");
+    expect(await destination.check(catalog)).toMatchObject([{ ok: false }]);
+  });
+
+  test("is published by one process at a time", async () => {
+    await destination.close();
+    const holder = spawn(process.execPath, [fileURLToPath(new URL("hold-duckdb.ts", import.meta.url)), own], {
+      stdio: ["pipe", "pipe", "inherit"],
+    });
+    try {
+      await once(holder.stdout, "data");
+      destination = await place.reopen();
+      const error = destination.explain(await destination.position().catch((e: unknown) => e));
+      expect(error).toMatchObject({ name: "JobLockedError" });
+    } finally {
+      holder.stdin.end();
+      await once(holder, "exit");
+    }
+    expect(await destination.position()).toMatchObject({ number: 1 });
+  });
+
+  test("has every view, and comments with the PII class", async () => {
+    await destination.close();
+    const session = await openDuckDb(place.path, place.folder);
+    try {
+      const views = catalog.views.map(({ name }) => name);
+      expect(views).toContain("identity_link");
+      for (const { name, schema } of catalog.views) {
+        const of = schema === "ops" ? "person_data_ops" : "person_data";
+        expect(await session.rows(`SELECT count(*)::VARCHAR AS rows FROM ${of}.${name}`)).toEqual([
+          { rows: "0" },
+        ]);
+      }
+      const [comment] = await session.rows(
+        "SELECT comment FROM duckdb_columns() WHERE table_name = 'person' AND column_name = 'full_name'",
+      );
+      expect(comment?.["comment"]).toMatch(/pii: direct$/u);
+    } finally {
+      session.close();
+    }
+  });
+
+  test("fails without a value of a person in the message", async () => {
+    const batch = batchAfter(await destination.position());
+    const wrong = [
+      { table: "person", keys: [{ service_pid: "p1" }], rows: [{ ...person("p1", SECRET), dob: SECRET }] },
+    ];
+    const error = destination.explain(
+      await publishRows(destination, catalog, batch, wrong).catch((e: unknown) => e),
+    );
+    expect(error).toMatchObject({ name: "StopRunError", code: "destination_failed" });
+    expect(JSON.stringify([String(error), error instanceof Error && error.cause])).not.toContain(
+      "Quintessence",
+    );
+  });
+});

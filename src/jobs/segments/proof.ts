@@ -110,20 +110,11 @@ export function spanOfReadings(
   if (!begin || !end || first.length !== second.length) return null;
   const isSame = second.every(
     ({ page, digest, totalCount, isSound }, i) =>
-      isSound &&
-      page === first[i]?.page &&
-      digest === first[i].digest &&
-      totalCount === begin.totalCount &&
-      follows(second[i], second[i - 1]),
+      isSound && page === first[i]?.page && digest === first[i].digest && totalCount === begin.totalCount,
   );
   if (!isSame || hasTwice(keys)) return null;
   // The end of the first reading lies between two responses that show the absence.
   return spanBetween(begin, end, first.at(-1)?.seenAt ?? end.seenAt);
-}
-
-function follows(page: PageFacts | undefined, before: PageFacts | undefined): boolean {
-  if (!page || !before || page.newest === null || before.oldest === null) return true;
-  return microsOf(page.newest) <= microsOf(before.oldest);
 }
 
 /** 48-bit hashes of the members of a page. A collision leaves a removal pending. */

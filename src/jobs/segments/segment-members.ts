@@ -111,18 +111,14 @@ async function store(
   isListed: boolean,
 ): Promise<AddedMembers> {
   const rows = { segmentId: segment.id, members: members.map((member) => ({ ...member, seenAt })), isListed };
-  const stored = await context.commitWith({}, (books) =>
-    addMembers(context.db, { ...books, drift: [], upserts: [], checkpoints: [] }, rows),
-  );
+  const stored = await context.commitBy({}, (commit) => addMembers(context.db, commit, rows));
   totals.added += stored.added;
   return stored;
 }
 
 /** Records the removals that spans prove. */
 function settle(context: Context, segmentId: string, spans: readonly ProvenSpan[]) {
-  return context.commitWith({}, (books) =>
-    settleMembers(context.db, { ...books, drift: [], upserts: [], checkpoints: [] }, segmentId, spans),
-  );
+  return context.commitBy({}, (commit) => settleMembers(context.db, commit, segmentId, spans));
 }
 
 /** Compares the stated size with the known members and the newest pages; null if a sweep is due or the sizes differ. */

@@ -1,18 +1,13 @@
 import { LimitReachedError, StopJobError } from "../../errors.ts";
-import { type ChangeAnswer, changeCall, readCreated } from "../../extract/segment-change.ts";
 import { pageCall } from "../../extract/segment-page.ts";
 import { clearListed } from "../../load/feeds/segment-members.ts";
 import {
   countPush,
-  finishBatch,
   type GivenRows,
   noteListedPids,
-  type PushChange,
   type PushCounts,
   readWanted,
-  returnBatch,
   settlePush,
-  takeBatch,
 } from "../../load/feeds/segment-push.ts";
 import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
 import { DriftLog } from "../../schemas/drift.ts";
@@ -23,8 +18,10 @@ import { upsertRejects } from "./feed-rejects.ts";
 import type { FeedContext, FeedJobType } from "../feed-type.ts";
 import { isOver } from "./member-checkpoint.ts";
 import type { AnsweredPage } from "./proof.ts";
-import { PUSH_STREAM, type PushCheckpoint, pushCursor, readPushCheckpoint } from "./push-checkpoint.ts";
+import { changeListed, type Pushed } from "./push-calls.ts";
+import { PUSH_STREAM, type PushCheckpoint, pushCursor } from "./push-checkpoint.ts";
 import { pushReadSource, pushSourceOf } from "./push-source.ts";
+import { findOrCreate, gone, keepSegment } from "./push-target.ts";
 import {
   NO_SEGMENT,
   type SegmentPushJobConfig,
@@ -35,90 +32,7 @@ import { readPages, type ReadPage } from "./sweep.ts";
 
 const { create, members, add, remove } = segmentEndpoints;
 
-/** PIDs of one call (section 8 advises 1,000 to 10,000). */
-const BATCH_PIDS = 10_000;
-
 type Context = FeedContext<SegmentPushJobConfig>;
-
-/** Returns the checkpoint of the job's segment; creates the segment if there is none. */
-async function findOrCreate(context: Context): Promise<PushCheckpoint> {
-  const { job, checkpoints } = context;
-  const stored = readPushCheckpoint(job.name, [...checkpoints.values()]);
-  const known = job.segmentId ?? stored?.segment_id;
-  if (known !== undefined) {
-    return stored?.segment_id === known ? stored : { segment_id: known, read_at: null, size: null };
-  }
-  const { segmentName: name, description } = job;
-  const drift = new DriftLog(create.name);
-  const reply = await context.call({
-    endpoint: create.name,
-    method: create.method,
-    path: create.path,
-    body: JSON.stringify(description === null ? { name } : { name, description }),
-    expects: [409],
-    read: (bytes) => readCreated(bytes, drift),
-  });
-  if (reply.kind === "refused") {
-    const why = reply.mayBeDone
-      ? "an earlier attempt of this call without an answer may have created it"
-      : "somebody else created it, or an earlier run whose call got no answer";
-    throw new StopJobError(
-      "segment_exists",
-      `${job.name}: ${create.name}: a segment named "${name}" exists already (409): ${why}. To fill it, look up its id in the ` +
-        "service's web application and set `segment_id:` for this job. Otherwise choose another `name:`.",
-    );
-  }
-  const created = { segment_id: reply.value, read_at: null, size: 0 };
-  await keepSegment(context, created, { isNew: true });
-  context.log.info({ job: job.name, segment_id: created.segment_id }, "segment_created");
-  return created;
-}
-
-/** Stores the checkpoint and the row of the segment. */
-async function keepSegment(
-  context: Context,
-  checkpoint: PushCheckpoint,
-  { isNew = false, upserts = [] }: { readonly isNew?: boolean; readonly upserts?: readonly FeedUpsert[] },
-): Promise<void> {
-  const { job } = context;
-  const row = {
-    segment_id: checkpoint.segment_id,
-    ...(checkpoint.size === null ? {} : { current_size: String(checkpoint.size) }),
-    ...(job.segmentName === null ? {} : { name: job.segmentName }),
-    ...(job.description === null ? {} : { description: job.description }),
-    ...(job.segmentId === null ? { source: "api" } : {}),
-  };
-  await context.commit({
-    upserts: [
-      { table: "segment", columns: Object.keys(row), rows: [Object.values(row)], isBookkeeping: !isNew },
-      ...upserts,
-    ],
-    checkpoints: [{ stream: PUSH_STREAM, cursor: checkpoint }],
-  });
-}
-
-/** Error of a push into a segment that does not exist. */
-function gone({ job }: Context, endpoint: string, segmentId: string, isChanged: boolean): StopJobError {
-  const reset = job.segmentId === null ? ` or run \`checkpoint reset ${job.name}\` to create a new one` : "";
-  const soFar = isChanged ? "Earlier changes are kept." : "Nothing was changed.";
-  return new StopJobError(
-    "segment_gone",
-    `${job.name}: ${endpoint}: the service has no segment ${segmentId} (404): it was deleted, or belongs to another ` +
-      `organization. ${soFar} Correct \`segment_id:\`${reset}.`,
-  );
-}
-
-/** Totals of a run. */
-interface Pushed {
-  /** PIDs of answered calls. */
-  done: number;
-  sent: number;
-  added: number;
-  removed: number;
-  rejected: number;
-  /** Size of the segment after the last call; null if the service left it out. */
-  size: number | null;
-}
 
 async function pushAll(context: Context): Promise<void> {
   const { job, run, db, outage, log } = context;
@@ -168,13 +82,8 @@ async function compare(
     counts.toAdd > 0 || counts.unknown > 0 || (job.mode === "mirror" && counts.toRemove > 0);
   if (!isDue && !isDifferent && before.size === first.totalCount) return { counts, checkpoint: before };
   const isComplete = await readSegment(context, segmentId, read, first);
-  await context.commitWith({}, (books) =>
-    settlePush(
-      db,
-      { ...books, drift: [], upserts: [], checkpoints: [] },
-      { segmentId, isComplete, retriesInvalid: isDue },
-    ),
-  );
+  const reading = { segmentId, isComplete, retriesInvalid: isDue };
+  await context.commitBy({}, (commit) => settlePush(db, commit, reading));
   await outage.outlast(() => clearListed(db, run, segmentId));
   return {
     counts: await outage.outlast(() => countPush(db, target)),
@@ -237,106 +146,6 @@ async function changeAll(
     // PIDs that were to be added and not sent belong to people erased since.
     context.count(isDone ? { records_suppressed: left } : { records_remaining: left });
   }
-}
-
-async function changeListed(
-  context: Context,
-  segmentId: string,
-  change: PushChange,
-  pushed: Pushed,
-): Promise<boolean> {
-  const { request, db, run, outage } = context;
-  let size = BATCH_PIDS;
-  let after = "";
-  for (;;) {
-    const limit = Math.min(size, (request.maxRecords ?? Number.POSITIVE_INFINITY) - pushed.done);
-    if (limit <= 0) {
-      const counts = await outage.outlast(() => countPush(db, { job: run.job, segmentId }));
-      return (change === "add" ? counts.toAdd : counts.toRemove) === 0;
-    }
-    const begin = { change, after, limit };
-    const { pids, last } = await outage.outlast(() => takeBatch(db, run, segmentId, begin));
-    if (last === null) return true;
-    if (pids.length === 0 || (await sendBatch(context, segmentId, { change, pids, pushed }))) after = last;
-    else {
-      await outage.outlast(() => returnBatch(db, run, segmentId, { change, pids }));
-      size = Math.ceil(pids.length / 2);
-    }
-  }
-}
-
-/** Makes one call and records its answer; returns false if the service refuses it as too large. */
-async function sendBatch(
-  context: Context,
-  segmentId: string,
-  batch: { readonly change: PushChange; readonly pids: readonly string[]; readonly pushed: Pushed },
-): Promise<boolean> {
-  const { change, pids, pushed } = batch;
-  const target = change === "add" ? add : remove;
-  const drift = new DriftLog(target.name);
-  const reply = await context.call({
-    ...changeCall(target, segmentId, pids, drift),
-    expects: pids.length > 1 ? [404, 413] : [404],
-  });
-  if (reply.kind === "refused") {
-    if (reply.status === 404) throw gone(context, target.name, segmentId, pushed.done > 0);
-    return false;
-  }
-  const { value: answer, apiRequestId, mayBeDone } = reply;
-  const invalid = change === "add" ? invalidOf(pids, answer.invalid) : [];
-  const finished = {
-    segmentId,
-    change,
-    pids,
-    invalid,
-    isOwn: madeAllMembers(answer, mayBeDone),
-    apiRequestId,
-    rejectMessage: `${target.name}: the service doesn't know this PID.`,
-  };
-  await context.commitWith(
-    count(pushed, change, { sent: pids.length, invalid: invalid.length, answer }),
-    (books) =>
-      finishBatch(context.db, { ...books, drift: drift.entries(), upserts: [], checkpoints: [] }, finished),
-  );
-  context.progress.advance(context.job.name, pids.length, { rejected: invalid.length });
-  return true;
-}
-
-/** True if no valid PID of an add was a member before it. An earlier attempt without an answer may have added them. */
-function madeAllMembers({ redundant }: Pick<ChangeAnswer, "redundant">, mayBeDone: boolean): boolean {
-  return redundant === 0 && !mayBeDone;
-}
-
-/** Adds an answer to the totals; returns the counters of its commit. */
-function count(
-  pushed: Pushed,
-  change: PushChange,
-  {
-    sent,
-    invalid,
-    answer,
-  }: { readonly sent: number; readonly invalid: number; readonly answer: ChangeAnswer },
-) {
-  pushed.done += sent;
-  pushed.size = answer.newSize;
-  if (change === "remove") {
-    pushed.removed += answer.changed ?? 0;
-    return {};
-  }
-  pushed.sent += sent;
-  pushed.added += answer.changed ?? 0;
-  pushed.rejected += invalid;
-  return { records_sent: sent, records_matched: sent - invalid, records_rejected: invalid };
-}
-
-const plain = (pid: string): string => pid.trim().toLowerCase();
-
-/** Returns the PIDs that the service calls invalid, even if it spells them differently. */
-function invalidOf(given: readonly string[], invalid: readonly string[]): readonly string[] {
-  if (invalid.length === 0) return [];
-  const [asked, exact] = [new Set(given), new Set(invalid)];
-  const others = new Set(invalid.filter((pid) => !asked.has(pid)).map(plain));
-  return given.filter((pid) => exact.has(pid) || others.has(plain(pid)));
 }
 
 /** One row of `reject` for each row of the query without a PID. */

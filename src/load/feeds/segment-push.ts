@@ -11,7 +11,8 @@ import { describeColumns, rawSelect } from "../inputs/input.ts";
 import { BLANKS } from "../inputs/input-fields.ts";
 import type { InputSource } from "../inputs/input-source.ts";
 import type { RunRef } from "../ledger/books.ts";
-import { commitFeedWith, type FeedPlace } from "./feeds.ts";
+import { commitFeedWith } from "./feeds.ts";
+import { type InvalidPids, rejectInvalid, resolveRejects } from "./push-rejects.ts";
 
 /** A job's segment. */
 export interface PushTarget {
@@ -234,17 +235,13 @@ export function returnBatch(
   });
 }
 
-/** The service's answer to a call. */
-export interface PushAnswer {
+/** The service's answer to a call. Each invalid PID gets a reject; open rejects of the others are resolved. */
+export interface PushAnswer extends InvalidPids {
   readonly segmentId: string;
   readonly change: PushChange;
   readonly pids: readonly string[];
-  /** PIDs that the service doesn't know; each gets a reject, and open rejects of the others are resolved. */
-  readonly invalid: readonly string[];
   /** True if this call alone made all the others members. */
   readonly isOwn: boolean;
-  readonly apiRequestId: string | null;
-  readonly rejectMessage: string;
 }
 
 /** Records the answer to a call. */
@@ -280,32 +277,4 @@ export async function finishBatch(
     return null;
   });
   return { rowsWritten };
-}
-
-/** Resolves the rejects of PIDs that the service knows now. */
-async function resolveRejects(place: FeedPlace, run: RunRef, isKnown: RawBuilder<unknown>): Promise<void> {
-  const resolved = await place.session.change(sql`
-    UPDATE ${tableId(place.names, "reject")} AS r SET resolved_at = now(), _synced_at = now()
-    WHERE r.job = ${run.job} AND r.source = ${run.job} AND r.code = 'unknown_pid' AND r.resolved_at IS NULL AND ${isKnown}`);
-  place.touch("reject", resolved);
-}
-
-async function rejectInvalid(
-  place: FeedPlace,
-  run: RunRef,
-  { invalid, apiRequestId, rejectMessage }: PushAnswer,
-): Promise<void> {
-  if (invalid.length === 0) return;
-  const { names, suppression } = place;
-  const reject = tableId(names, "reject");
-  const isErased = suppression.key ? suppressedSql(names, suppression.key).pid("pid") : sql`false`;
-  const written = await place.session.change(sql`
-    INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details, api_request_id,
-      created_at, _synced_at)
-    SELECT gen_random_uuid(), ${run.runId}, ${run.job}, ${run.job}, pid, 'send', 'unknown_pid', ${rejectMessage}, NULL,
-      ${apiRequestId}, now(), now()
-    FROM unnest(${[...new Set(invalid)]}::text[]) AS u(pid)
-    WHERE NOT (${isErased}) AND NOT EXISTS (
-      SELECT FROM ${reject} AS r WHERE r.job = ${run.job} AND r.source_key = pid AND r.resolved_at IS NULL)`);
-  place.touch("reject", written);
 }

@@ -2,7 +2,6 @@ import { codeOf, FixConfigurationError, JobLockedError, messageOf, StopRunError 
 
 /** Turns a failure of DuckDB or of its files into an error that states what to do; returns any other error as it is. */
 export function explainDuckDb(error: unknown, name: string, path: string): unknown {
-  process.stderr.write(`DEBUG ${(error as Error).stack}\n`);
   const message = messageOf(error);
   const where = `Destination ${name} (${path})`;
   if (/lock on file|Conflicting lock|already attached/i.test(message)) {

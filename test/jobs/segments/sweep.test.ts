@@ -154,6 +154,8 @@ test("two identical readings prove nothing if a member is on two pages, or the p
 test("a page that contradicts itself covers nothing", async () => {
   const unsound = { ...pageOf(1, [9, 8], 2), isSound: false };
   expect((await sweepScript([unsound, pageOf(2, [], 2)])).single).toEqual([]);
+  const edge = [{ ...pageOf(1, [9, 8], 3), isSound: false }, pageOf(2, [5], 3)];
+  expect((await sweepScript([...edge, ...edge], [6])).together).toEqual([]);
   // Fewer members than the stated size leaves room for.
   expect((await sweepScript([pageOf(1, [9], 2)])).single).toEqual([span(9, null, 1)]);
   expect((await sweepScript([pageOf(1, [], 0)])).single).toEqual([span(null, null, 1)]);

@@ -1,0 +1,45 @@
+import { type RawBuilder, sql } from "kysely";
+import { tableId } from "../db/names.ts";
+import { suppressedSql } from "../erasure/suppressed-sql.ts";
+import type { RunRef } from "../ledger/books.ts";
+import type { FeedPlace } from "./feeds.ts";
+
+/** PIDs that the service doesn't know, as one answer stated them. */
+export interface InvalidPids {
+  readonly invalid: readonly string[];
+  readonly apiRequestId: string | null;
+  readonly rejectMessage: string;
+}
+
+/** Resolves the rejects of PIDs that the service knows now. */
+export async function resolveRejects(
+  place: FeedPlace,
+  run: RunRef,
+  isKnown: RawBuilder<unknown>,
+): Promise<void> {
+  const resolved = await place.session.change(sql`
+    UPDATE ${tableId(place.names, "reject")} AS r SET resolved_at = now(), _synced_at = now()
+    WHERE r.job = ${run.job} AND r.source = ${run.job} AND r.code = 'unknown_pid' AND r.resolved_at IS NULL AND ${isKnown}`);
+  place.touch("reject", resolved);
+}
+
+/** Rejects PIDs, once each. */
+export async function rejectInvalid(
+  place: FeedPlace,
+  run: RunRef,
+  { invalid, apiRequestId, rejectMessage }: InvalidPids,
+): Promise<void> {
+  if (invalid.length === 0) return;
+  const { names, suppression } = place;
+  const reject = tableId(names, "reject");
+  const isErased = suppression.key ? suppressedSql(names, suppression.key).pid("pid") : sql`false`;
+  const written = await place.session.change(sql`
+    INSERT INTO ${reject} (reject_id, run_id, job, source, source_key, stage, code, message, details, api_request_id,
+      created_at, _synced_at)
+    SELECT gen_random_uuid(), ${run.runId}, ${run.job}, ${run.job}, pid, 'send', 'unknown_pid', ${rejectMessage}, NULL,
+      ${apiRequestId}, now(), now()
+    FROM unnest(${[...new Set(invalid)]}::text[]) AS u(pid)
+    WHERE NOT (${isErased}) AND NOT EXISTS (
+      SELECT FROM ${reject} AS r WHERE r.job = ${run.job} AND r.source_key = pid AND r.resolved_at IS NULL)`);
+  place.touch("reject", written);
+}
