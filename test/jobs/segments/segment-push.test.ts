@@ -324,6 +324,34 @@ test("a lost answer to the creation is explained, and `segment_id` resolves it",
   expect(await membersOf(world)).toEqual(pids.slice(0, 5).toSorted());
 });
 
+test.each([
+  ["carried out", "cut_body@add#1"],
+  ["not carried out", "500@add#1"],
+])(
+  "an add without an answer that was %s leaves its people in doubt after the retry",
+  async (_what, faults) => {
+    const { world, pids } = await startPush();
+    await setVips(world, pids.slice(0, 5));
+    await world.control("/faults", { faults });
+    expect(await push(world, {}, { random: () => 0 })).toMatchObject({ status: "succeeded", retries: 1 });
+    await setVips(world, pids.slice(0, 2));
+    await push(world);
+    expect(await membersOf(world)).toEqual(pids.slice(0, 5).toSorted());
+  },
+);
+
+test("people whom a killed run was about to add are added by the next one", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 5));
+  await push(world);
+  await setVips(world, pids.slice(0, 8));
+  await push(world, {}, await killedBefore(world, "/v2/segments/members/add"));
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 3 });
+  await setVips(world, pids.slice(0, 2));
+  await push(world);
+  expect(await membersOf(world)).toEqual(pids.slice(0, 2).toSorted());
+});
+
 test("an add whose answer was lost leaves nobody out, and its people in doubt", async () => {
   const { world, pids } = await startPush();
   await setVips(world, pids.slice(0, 5));
