@@ -10,11 +10,14 @@ import type { InputSource } from "../inputs/input-source.ts";
 import type { RunRef } from "../ledger/books.ts";
 import { explainFailure } from "./explain-failure.ts";
 import type { SchemaNames } from "./names.ts";
-import { CommitInDoubtError, withRetries } from "./recovery.ts";
+import { withRetries } from "./recovery.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
 
-/** Work of one transaction; `attempt` counts from 1. Repeated after conflicts and lost connections. */
+/**
+ * Work of one transaction; `attempt` counts from 1. Repeated after conflicts and lost connections, the one during COMMIT
+ * included: so it has to be safe to repeat.
+ */
 export type Work<Result> = (session: Session, attempt: number) => Promise<Result>;
 
 /** Options of a run's transaction. */
@@ -83,7 +86,7 @@ export function openDb({ url, names, readErasureSecret, foreign }: DbOptions): D
     try {
       return await work();
     } catch (error) {
-      throw explain(error instanceof CommitInDoubtError ? error.cause : error);
+      throw explain(error);
     }
   }
 

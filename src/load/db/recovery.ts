@@ -12,14 +12,6 @@ const LOST = /^(08...|57P0[1-5]|53300|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EN
 /** Data that the database refuses: out of range, not representable, too deep, too long for an index. */
 const DATA_FAULT = /^(22...|23502|54000|54001)$/;
 
-/** Wraps a failure of COMMIT after which it is unknown whether the transaction was committed. */
-export class CommitInDoubtError extends Error {
-  override readonly name = "CommitInDoubtError";
-  constructor(cause: unknown) {
-    super("The connection was lost during COMMIT.", { cause });
-  }
-}
-
 function isLost(error: unknown): boolean {
   if (LOST.test(codeOf(error) ?? "")) return true;
   return (
@@ -34,8 +26,7 @@ const MAX_TRIES = 8;
 const MAX_LOST_TRIES = 4;
 
 /** Whether the same work can succeed when tried again; `attempt` counts from 1. */
-export function isRetryable(failure: unknown, attempt: number): boolean {
-  const error = failure instanceof CommitInDoubtError ? failure.cause : failure;
+export function isRetryable(error: unknown, attempt: number): boolean {
   if (CONFLICTS.has(codeOf(error) ?? "")) return attempt < MAX_TRIES;
   return isLost(error) && attempt < MAX_LOST_TRIES;
 }
