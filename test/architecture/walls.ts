@@ -58,6 +58,7 @@ const rooms: readonly Room[] = [
       "embedded",
       "sandbox",
       "src/extract/http-client.ts",
+      "src/schemas/views.ts",
       "src/extract/limits.ts",
     ],
   },

@@ -213,14 +213,6 @@ export const adviceByCode = {
     means: "The database crashed during the run.",
     next: "Run again; what was answered is kept.",
   },
-  warehouse_busy: {
-    means: "Other work in the warehouse kept cancelling ours.",
-    next: "Run again; let other programs write to our tables at other times.",
-  },
-  warehouse_quota: {
-    means: "The warehouse's own quota is used up.",
-    next: "Wait until it is renewed, or ask for a larger one; paid answers wait on disk.",
-  },
   not_loadable: {
     means: "The warehouse refused an answer.",
     next: "See `person-etl rejects list`; the call's id finds it in `api_call`.",
