@@ -132,6 +132,8 @@ export interface LookupSelection {
   readonly rowsWritten: number;
   /** Checkpoint to store once everything due was answered; null for a shard. */
   readonly checkpoint: PassCheckpoint | null;
+  /** Rows whose cursor is infinite or after the database's clock: the checkpoint leaves them out. */
+  readonly cursorAhead: number;
   /** Name of the table with the input rows behind each record; part of every commit. */
   readonly workTable: string;
   /**

@@ -158,6 +158,12 @@ export const jobParameters = state(
     column("job", "text", "none", "The job."),
     column("parameters_hash", "text", "none", "Hash of mapping and parameters.", true),
     column("refresh_policy", "text", "none", "Refresh ages that `due_at` was computed with.", true),
+    column(
+      "resend_before",
+      "integer",
+      "none",
+      "`--resend` repeats answers of calls with a lower number; null before the first.",
+    ),
     column("accepted", "text", "none", "`first`, `resend` or `keep`.", true),
     column("accepted_at", "timestamptz", "none", "When they were accepted.", true),
   ],

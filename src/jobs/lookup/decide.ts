@@ -1,3 +1,4 @@
+import type { FormerJob } from "../../load/due/former-jobs.ts";
 import type { LookupCounts, PastRun } from "../../load/lookup.ts";
 import { type BillableEstimate, billableText, countText } from "./estimate.ts";
 import { type Shard, shardText } from "../shard.ts";
@@ -11,6 +12,8 @@ export interface SendCase {
   /** `records` is the shard's part. */
   readonly confirmAbove: { readonly records: number; readonly ratio: number };
   readonly resend: boolean;
+  /** Job that answered rows of the input before and is no longer configured; null for none. */
+  readonly formerJob: FormerJob | null;
   readonly acceptParameters: "resend" | "keep" | null;
 }
 
@@ -45,10 +48,19 @@ export function decideSending(given: SendCase): SendDecision {
     };
   }
   if (counts.toSend === 0) return { kind: "send" };
+  const { formerJob } = given;
+  if (formerJob !== null && counts.answeredBefore === 0) {
+    return {
+      kind: "ask",
+      reason:
+        `${formerJob.job} answered ${countText(formerJob.answered, "row")} of this input and is no longer configured. ` +
+        `If the job was renamed, give it its old name back; a new one buys again: ${sizeText(counts, billable)}`,
+    };
+  }
   if (given.resend) {
     return {
       kind: "ask",
-      reason: `--resend sends every record of the job again: ${sizeText(counts, billable)}`,
+      reason: `--resend sends every record of the job again that this resend has not answered yet: ${sizeText(counts, billable)}`,
     };
   }
   if (!isUnusual(given)) return { kind: "send" };

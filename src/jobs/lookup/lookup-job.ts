@@ -1,3 +1,4 @@
+import { type FormerJob, readFormerJob } from "../../load/due/former-jobs.ts";
 import { selectLookup } from "../../load/due/lookup-selection.ts";
 import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
 import { recordAttempts } from "../../load/ledger/record-attempts.ts";
@@ -8,6 +9,7 @@ import type { LookupCounts, LookupSelection, LookupSpec, RunRef } from "../../lo
 import { agree } from "../agree.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
 import { decideSending, lastSendingRun } from "./decide.ts";
+import { countText } from "./estimate.ts";
 import { forecastOf, forecastText } from "./forecast.ts";
 import type { JobContext, Worked } from "../job.ts";
 import { endOfError, type JobEnd } from "../job-end.ts";
@@ -123,12 +125,14 @@ async function send(task: Task, selected: Selected): Promise<void> {
     "planned",
   );
   progress.note(job.name, forecastText(job, counts, forecast, cap));
+  reportCursor(task, selection.cursorAhead);
   const decision = decideSending({
     counts,
     billable: forecast.billable,
     lastRun: lastSendingRun(pastRuns, request.shard),
     confirmAbove: config.confirmAbove,
     resend: request.resend,
+    formerJob: await formerJobOf(task),
     acceptParameters: request.acceptParameters,
   });
   await agree(task, job.name, request, decision);
@@ -140,6 +144,27 @@ async function send(task: Task, selected: Selected): Promise<void> {
   } finally {
     progress.end(job.name);
   }
+}
+
+/** Reports rows that the checkpoint can't take into account. */
+function reportCursor({ log, progress, job }: Task, rows: number): void {
+  if (rows === 0) return;
+  log.warn({ job: job.name, input: job.input.name, rows }, "cursor_ahead");
+  progress.note(
+    job.name,
+    `${job.name}: ${countText(rows, "row")} of ${job.input.name} ${rows === 1 ? "has" : "have"} a cursor after the ` +
+      "database's clock; each run compares them.",
+  );
+}
+
+/** Returns the job that may have been renamed to this one. */
+function formerJobOf({ db, config, job }: Task): Promise<FormerJob | null> {
+  const { type, input } = job;
+  return readFormerJob(
+    db,
+    { source: input.name, type },
+    config.jobs.map(({ name }) => name),
+  );
 }
 
 /** Records what the selection found and did, for a run that is killed. */

@@ -24,6 +24,8 @@ export interface ClassifyContext {
   readonly rawRows: RawBuilder<unknown>;
   readonly isMigrated: boolean;
   readonly hasRank: boolean;
+  /** Answers of calls with a lower number are due again (`--resend`); null for none. */
+  readonly resendBefore: number | null;
   /** No two rows can have the same key. */
   readonly keyIsUnique: boolean;
   /** Whether the raw rows tell by `is_recent` which can have changed since the checkpoint. */
@@ -134,7 +136,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
     joined AS (
       SELECT input.*, ${seenHash(context)} AS seen_hash,
         s.source_key IS NOT NULL AS is_known, s.outcome AS prior, s.input_hash AS prior_hash,
-        s.parameters_hash AS prior_parameters, s.sent_service_pid AS prior_pid, s.due_at,
+        s.parameters_hash AS prior_parameters, s.sent_service_pid AS prior_pid, s.due_at, s.call_number,
         ${pidColumns(context)}
       FROM input
       LEFT JOIN ${relation(context, "lookup_state")} AS s
@@ -149,7 +151,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
           WHEN prior_parameters <> ${spec.parametersHash} THEN 'parameters_changed'
           WHEN prior_pid IS DISTINCT FROM pid THEN 'pid_changed'
           WHEN due_at <= now() THEN 'expired'
-          WHEN ${spec.resend} THEN 'resend'
+          WHEN coalesce(call_number, 0) < ${context.resendBefore}::bigint THEN 'resend'
         END AS reason
       FROM joined),
     sent AS (
@@ -261,7 +263,7 @@ export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknow
         WHEN s.source_key IS NULL THEN 'never_answered'
         WHEN s.parameters_hash <> ${spec.parametersHash} THEN 'parameters_changed'
         WHEN s.due_at <= now() THEN 'expired'
-        WHEN ${spec.resend} THEN 'resend'
+        WHEN coalesce(s.call_number, 0) < ${context.resendBefore}::bigint THEN 'resend'
         ELSE 'unchanged'
       END AS class
     FROM hashed LEFT JOIN ${relation(context, "lookup_state")} AS s

@@ -59,7 +59,7 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
 function selectionOf(
   db: Db,
   frozen: { readonly run: RunRef; readonly spec: LookupSpec; readonly tables: WorkTables },
-  { counts, rowsWritten, checkpoint }: Selected,
+  { counts, rowsWritten, checkpoint, cursorAhead }: Selected,
 ): LookupSelection {
   const { run, spec, tables } = frozen;
   async function* records(within: Patience = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
@@ -88,6 +88,7 @@ function selectionOf(
     counts,
     rowsWritten,
     checkpoint,
+    cursorAhead,
     workTable: tables.rows,
     records,
     close: () => db.transaction(run, (session) => dropWorkTables(session, db.names, run, tables)),

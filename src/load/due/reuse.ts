@@ -8,8 +8,11 @@ import { raw } from "../inputs/input.ts";
 import type { LookupSpec } from "../lookup.ts";
 import type { ReusedCount } from "./lookup-counts.ts";
 
-/** Due rows whose content was answered for another row of the job, under the same parameters, and is still fresh. */
-function reusable(names: SchemaNames, spec: LookupSpec): RawBuilder<unknown> {
+/**
+ * Due rows whose content was answered for another row of the job, under the same parameters, and is still fresh.
+ * @param resend number below which calls are repeated, null for none
+ */
+function reusable(names: SchemaNames, spec: LookupSpec, resend: number | null): RawBuilder<unknown> {
   return sql`
     SELECT d.source_key, d.prior, d.input_hash, f.source_key AS from_key, f.outcome,
       dense_rank() OVER (ORDER BY f.source_key) AS donor
@@ -18,6 +21,7 @@ function reusable(names: SchemaNames, spec: LookupSpec): RawBuilder<unknown> {
       SELECT DISTINCT ON (sent_hash) sent_hash, source_key, outcome FROM ${tableId(names, "lookup_state")} AS s
       WHERE s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.parameters_hash = ${spec.parametersHash}
         AND s.outcome <> 'rejected' AND (s.due_at IS NULL OR s.due_at > now()) AND s.sent_hash IS NOT NULL
+        AND coalesce(s.call_number, 0) >= coalesce(${resend}::bigint, 0)
       ORDER BY sent_hash, call_number DESC NULLS LAST, source_key) AS f ON f.sent_hash = d.sent_hash
     WHERE d.class IN ('never_answered', 'content_changed', 'pid_changed')`;
 }
@@ -27,11 +31,12 @@ export async function takeReusable(
   session: Session,
   names: SchemaNames,
   spec: LookupSpec,
+  resend: number | null,
 ): Promise<readonly ReusedCount[]> {
-  if (spec.resend || spec.type === "validate_emails") return [];
+  if (spec.type === "validate_emails") return [];
   await session.change(sql`CREATE TEMP TABLE reused (source_key text, prior text, input_hash bytea,
     from_key text, outcome text, donor bigint) ON COMMIT DROP`);
-  await session.change(sql`INSERT INTO pg_temp.reused ${reusable(names, spec)}`);
+  await session.change(sql`INSERT INTO pg_temp.reused ${reusable(names, spec, resend)}`);
   await session.change(sql`DELETE FROM pg_temp.due_row AS d USING pg_temp.reused AS r
     WHERE d.source_key = r.source_key AND d.class NOT LIKE 'reject:%'`);
   return session.rows<ReusedCount>(sql`
@@ -39,9 +44,13 @@ export async function takeReusable(
 }
 
 /** Gives those rows the fresh answer, with its own times and request id. */
-export async function reuseAnswers(place: LoadPlace, spec: LookupSpec): Promise<readonly ReusedCount[]> {
+export async function reuseAnswers(
+  place: LoadPlace,
+  spec: LookupSpec,
+  resend: number | null,
+): Promise<readonly ReusedCount[]> {
   const { session, names } = place;
-  const counts = await takeReusable(session, names, spec);
+  const counts = await takeReusable(session, names, spec, resend);
   const { type } = spec;
   if (counts.length === 0 || type === "validate_emails") return counts;
   const { table, columns } = answerTables[type];

@@ -11,6 +11,7 @@ import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddress
 import { readCheckpoint } from "./checkpoint-sql.ts";
 import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
+import { resendBefore } from "./resend.ts";
 import { touchTables } from "../ledger/ledger.ts";
 import { syncInputEmails } from "./input-emails.ts";
 import type { SchemaNames } from "../db/names.ts";
@@ -37,6 +38,8 @@ export interface Selected {
   readonly rowsWritten: number;
   /** Where the cursor stands once everything that is due has been answered; null for a shard. */
   readonly checkpoint: PassCheckpoint | null;
+  /** Rows whose cursor is infinite or after the database's clock. */
+  readonly cursorAhead: number;
 }
 
 /**
@@ -56,7 +59,7 @@ export async function selectDue(
   const opened = context.foreign
     ? await openForeignInput(session, context.foreign, spec.input, options)
     : await openLocalInput(session, spec.input, options);
-  const classify: ClassifyContext = {
+  const unmarked: ClassifyContext = {
     spec,
     names,
     parts: opened.parts,
@@ -64,15 +67,25 @@ export async function selectDue(
     rawRows: raw(opened.rawRows),
     isMigrated: context.isMigrated,
     hasRank: options.ranked && spec.input.orderBy !== null,
+    resendBefore: null,
     keyIsUnique: opened.keyIsUnique,
     hasRecent: recent !== null && spec.input.cursor !== null,
     suppressed: context.suppression.key && suppressedSql(names, context.suppression.key),
   };
+  const isAddresses = spec.type === "validate_emails";
   const decision = context.isMigrated ? await readParameters(session, names, spec) : "accepted";
   // A plan does so too, and is rolled back: it has to find what the run will find.
   if (context.isMigrated) await applyRefreshPolicy(session, names, spec);
-  if (decision === "keep") await keepAnswers(session, names, classify);
+  if (decision === "keep") await keepAnswers(session, names, unmarked);
   const written = new Map<string, number>();
+  if (isAddresses) {
+    await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${inputAddresses(unmarked)}`);
+  }
+  const resend =
+    spec.resend && context.isMigrated
+      ? await resendBefore(session, names, spec, (before) => isResending(session, unmarked, before))
+      : null;
+  const classify = { ...unmarked, resendBefore: resend };
   const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
   const classCounts = await classifyInto(session, classify, freeze ? touch : null);
   const parametersChanged =
@@ -87,8 +100,8 @@ export async function selectDue(
   const reused = !context.isMigrated
     ? []
     : frozen
-      ? await reuseAnswers({ session, names, runId: frozen.run.runId, touch }, spec)
-      : await takeReusable(session, names, spec);
+      ? await reuseAnswers({ session, names, runId: frozen.run.runId, touch }, spec, resend)
+      : await takeReusable(session, names, spec, resend);
   if (frozen) touch("reject", await rejectUnusable(session, names, spec, frozen.run));
   const work = await fillWorkTables(session, names, spec, frozen);
   const changed = [...written].filter(([, rows]) => rows > 0);
@@ -106,6 +119,7 @@ export async function selectDue(
     checkpoint: isSharded
       ? null
       : nextCheckpoint(spec, opened.cursorMax, recent === null ? null : checkpoint, session.now),
+    cursorAhead: opened.cursorAhead,
   };
 }
 
@@ -117,10 +131,8 @@ async function classifyInto(
 ): Promise<readonly ClassCount[]> {
   await session.client.query(`CREATE TEMP TABLE due_row (source_key text, class text NOT NULL, prior text,
     input_hash bytea, sent_hash bytea, pid text, rank bigint, record text, occurrences bigint NOT NULL) ON COMMIT DROP`);
-  const isAddresses = classify.spec.type === "validate_emails";
-  if (isAddresses) {
-    await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${inputAddresses(classify)}`);
-    if (touch) touch("input_email", await syncInputEmails(session, classify.names, classify.spec));
+  if (classify.spec.type === "validate_emails" && touch) {
+    touch("input_email", await syncInputEmails(session, classify.names, classify.spec));
   }
   const { rows, occurrences } = classified(classify);
   const counts = await session.rows<ClassCount>(sql`WITH classified AS (${rows}),
@@ -143,6 +155,12 @@ function classified(classify: ClassifyContext): {
   return classify.spec.type === "validate_emails"
     ? { rows: classifiedAddresses(classify), occurrences: raw("occurrences") }
     : { rows: classifiedRows(classify), occurrences: raw("1::bigint") };
+}
+
+/** True if a resend has left rows of the whole input unanswered. */
+async function isResending(session: Session, context: ClassifyContext, before: number): Promise<boolean> {
+  const { rows } = classified({ ...context, spec: { ...context.spec, shard: null }, resendBefore: before });
+  return (await session.rows(sql`SELECT FROM (${rows}) AS c WHERE class = 'resend' LIMIT 1`)).length > 0;
 }
 
 /** Rows of the whole input that were bought with other parameters: no shard goes on before the user has decided. */

@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import type { Problem } from "../../errors.ts";
 import type { KnownBy } from "../erasure/people.ts";
-import type { InputConnection, InputSource, Part } from "./input-source.ts";
+import type { CursorMax, InputConnection, InputSource, Part } from "./input-source.ts";
 import type { RecentBound } from "../due/pass-checkpoint.ts";
 import type { LookupType } from "../lookup.ts";
 
@@ -38,14 +38,12 @@ export function rowColumns(
 }
 
 /** The rows of an input, as a COPY stream that can be read once. */
-export interface ForeignRows {
+export interface ForeignRows extends CursorMax {
   /** What the job's endpoint takes. */
   readonly parts: readonly Part[];
   /** What else is mapped; empty without a shard, which alone looks at it. */
   readonly otherParts: readonly Part[];
   readonly keyIsUnique: boolean;
-  /** Highest value of the cursor as text; null without a cursor or rows. */
-  readonly cursorMax: string | null;
   readonly columns: readonly RowColumn[];
   /** Rows in the text format of Postgres' COPY. */
   copyText(): Readable;

@@ -1,7 +1,7 @@
 import { pipeline } from "node:stream/promises";
 import { from as copyFrom } from "pg-copy-streams";
 import type { ForeignDatabase, ForeignRows, Reading } from "./foreign-database.ts";
-import type { InputSource, Part } from "./input-source.ts";
+import type { CursorMax, InputSource, Part } from "./input-source.ts";
 import {
   describeColumns,
   isCursorValue,
@@ -14,13 +14,12 @@ import {
 import type { Session } from "../db/session.ts";
 
 /** What is known of an input once it can be read. */
-export interface OpenedInput {
+export interface OpenedInput extends CursorMax {
   /** What the job's endpoint takes. */
   readonly parts: readonly Part[];
   /** What else is mapped; empty without a shard, which alone looks at it. */
   readonly otherParts: readonly Part[];
   readonly keyIsUnique: boolean;
-  readonly cursorMax: string | null;
   /** Query that yields the raw rows inside the warehouse. */
   readonly rawRows: string;
 }
@@ -35,14 +34,14 @@ export async function openLocalInput(
   const parts = partsOf(input, reading.type, columns);
   const otherParts = reading.isSharded ? otherPartsOf(input, reading.type, columns) : [];
   const isUnique = await keyIsUnique(session, input);
-  const cursorMax = await readCursorMax(session, input);
+  const cursor = await readCursorMax(session, input, columns);
   const { ranked, recent } = reading;
   const isUsable = recent === null || (await isCursorValue(session, input, columns, recent.value));
   const rawRows = rawSelect(input, [...parts, ...otherParts], columns, {
     ranked,
     recent: isUsable ? recent : "every",
   });
-  return { parts, otherParts, keyIsUnique: isUnique, cursorMax, rawRows };
+  return { parts, otherParts, keyIsUnique: isUnique, ...cursor, rawRows };
 }
 
 const TYPES = { text: "text", list: "text", truth: "boolean", number: "bigint" } as const;

@@ -1,3 +1,4 @@
+import { FixConfigurationError, type Problem } from "../../errors.ts";
 import type { InputSource } from "./input-source.ts";
 
 /** The setting that says where an input's rows are. */
@@ -11,4 +12,29 @@ export function lookAt({ where, orderBy, fields, key }: InputSource): string {
     Object.keys(fields).length > 0 ? "the types of the mapped columns" : `the type of ${key.join(", ")}`;
   const settings = [...(where === null ? [] : ["`where`"]), ...(orderBy === null ? [] : ["`order_by`"])];
   return `Look at ${[...(settings.length > 0 ? [settings.join(", ")] : []), types].join(" and ")}.`;
+}
+
+/** Problem of a cursor that no clock bounds: a number drawn early may be committed late. */
+function cursorProblem({ name, cursor }: InputSource, typeName: string): Problem {
+  return {
+    path: `inputs.${name}.cursor`,
+    message: `${cursor?.column ?? ""} is of type ${typeName}, but a cursor has to be a date or a time`,
+    hint: "Leave `cursor` out: every row is compared then.",
+  };
+}
+
+/** Problems of the cursor's type. @param temporal matches the types of dates and times */
+export function cursorProblems(
+  input: InputSource,
+  typeName: string | undefined,
+  temporal: RegExp,
+): readonly Problem[] {
+  return typeName === undefined || temporal.test(typeName) ? [] : [cursorProblem(input, typeName)];
+}
+
+/** Throws unless the cursor is a date or a time. */
+export function requireTemporal(input: InputSource, typeName: string | undefined, temporal: RegExp): void {
+  const problems = cursorProblems(input, typeName, temporal);
+  if (problems.length === 0) return;
+  throw new FixConfigurationError("bad_cursor", `The cursor of input ${input.name} can't be used.`, problems);
 }

@@ -46,6 +46,14 @@ export interface InputSource {
   readonly fields: Readonly<Record<string, readonly string[]>>;
 }
 
+/** How far the cursor of an input got. */
+export interface CursorMax {
+  /** Highest value up to the database's clock, as text; null without a cursor or rows. */
+  readonly cursorMax: string | null;
+  /** Rows whose cursor is infinite or after the clock. */
+  readonly cursorAhead: number;
+}
+
 /** One mapped column: column `index` of its field. */
 export interface Part {
   readonly field: string;

@@ -3,9 +3,9 @@ import { type RawBuilder, sql } from "kysely";
 import type { Problem } from "../../errors.ts";
 import { codeOf, messageOf } from "../../errors.ts";
 import { BLANKS, fieldsTaken, listFields } from "./input-fields.ts";
-import { lookAt, settingOf } from "./input-hints.ts";
+import { cursorProblems, lookAt, requireTemporal, settingOf } from "./input-hints.ts";
 import type { RecentBound } from "../due/pass-checkpoint.ts";
-import type { InputSource, Part } from "./input-source.ts";
+import type { CursorMax, InputSource, Part } from "./input-source.ts";
 import type { LookupType } from "../lookup.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
 import { withoutSemicolon } from "./query-text.ts";
@@ -164,14 +164,34 @@ export function rawSelect(
   return `SELECT ${[`${key} AS source_key`, ...mapped, ...recent, ...rank].join(",\n  ")}\nFROM ${relationText(input)}`;
 }
 
-/** The highest cursor value of the input as text; null without a cursor or rows. */
-export async function readCursorMax(session: Session, input: InputSource): Promise<string | null> {
-  if (!input.cursor) return null;
-  const column = quoteIdentifier(input.cursor.column);
-  const { rows } = await session.client.query<{ value: string | null }>(
-    `SELECT max(input_row.${column})::text AS value FROM ${relationText(input)}`,
+/** Types of a cursor that can be compared with a clock. */
+const TEMPORAL = /^(?:timestamp|date)/u;
+
+/** Hours by which the clock of a time zone can be ahead of UTC. */
+const FOREMOST_ZONE = "interval '14 hours'";
+
+function cursorType(input: InputSource, columns: readonly InputColumn[]): string | undefined {
+  return columns.find((c) => c.name === input.cursor?.column)?.typeName;
+}
+
+/** Highest cursor value of the input up to the database's clock, and the rows beyond it. */
+export async function readCursorMax(
+  session: Session,
+  input: InputSource,
+  columns: readonly InputColumn[],
+): Promise<CursorMax> {
+  if (!input.cursor) return { cursorMax: null, cursorAhead: 0 };
+  const typeName = cursorType(input, columns) ?? "";
+  requireTemporal(input, typeName, TEMPORAL);
+  const column = `input_row.${quoteIdentifier(input.cursor.column)}`;
+  const isInstant = /with time zone|timestamptz/u.test(typeName);
+  const limit = isInstant ? "now()" : `(now() AT TIME ZONE 'UTC' + ${FOREMOST_ZONE})`;
+  const isSound = `isfinite(${column}) AND ${column} <= ${limit}`;
+  const { rows } = await session.client.query<{ value: string | null; ahead: number }>(
+    `SELECT max(${column}) FILTER (WHERE ${isSound})::text AS value,
+      count(*) FILTER (WHERE NOT (${isSound})) AS ahead FROM ${relationText(input)}`,
   );
-  return rows[0]?.value ?? null;
+  return { cursorMax: rows[0]?.value ?? null, cursorAhead: rows[0]?.ahead ?? 0 };
 }
 
 /**
@@ -260,6 +280,7 @@ export async function checkInput(pool: pg.Pool, input: InputSource): Promise<rea
       const problems = [
         ...missingColumns(input, columns, path, where),
         ...misplacedLists(input, columns, path, where),
+        ...cursorProblems(input, cursorType(input, columns), TEMPORAL),
       ];
       if (problems.length > 0) return problems;
       try {

@@ -14,6 +14,7 @@ function decide(given: Partial<SendCase>): string {
     lastRun: pastRun({ sent: 100 }),
     confirmAbove,
     resend: false,
+    formerJob: null,
     acceptParameters: null,
     ...given,
   }).kind;
@@ -92,6 +93,14 @@ describe("changed parameters", () => {
   });
 });
 
+test("a job that may have been renamed asks before it buys everything again", () => {
+  const formerJob = { job: "enrich_crm", answered: 12_500 };
+  const first = countsOf({ read: 100, due: 100, toSend: 100 });
+  expect(decide({ lastRun: null, counts: first, formerJob })).toBe("ask");
+  const resumed = countsOf({ read: 100, due: 50, toSend: 50, answeredBefore: 50 });
+  expect(decide({ counts: resumed, formerJob })).toBe("send");
+});
+
 test("the question says what it is about and what it may cost", () => {
   const decision = decideSending({
     counts: countsOf({ read: 100_000, due: 30_000, toSend: 29_000 }),
@@ -99,6 +108,7 @@ test("the question says what it is about and what it may cost", () => {
     lastRun: pastRun({ sent: 1 }),
     confirmAbove,
     resend: false,
+    formerJob: null,
     acceptParameters: null,
   });
   expect(decision).toEqual({

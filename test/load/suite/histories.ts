@@ -39,6 +39,8 @@ interface KnownRow {
   readonly content: Content;
   readonly outcome: "matched" | "unmatched" | "rejected";
   expired: boolean;
+  /** A resend has not sent it again yet. */
+  isMarked: boolean;
 }
 
 const has = (text: string | null) => text === "x";
@@ -62,7 +64,7 @@ function judge(input: ReadonlyMap<number, Content>, known: ReadonlyMap<number, K
           ? null
           : row.expired
             ? "expired"
-            : resend
+            : resend && row.isMarked
               ? "resend"
               : null;
     if (reason === null) unchanged += 1;
@@ -108,17 +110,19 @@ async function playNight(
 ): Promise<readonly Comparison[]> {
   const { input, known } = state;
   await applyEdits(place, input, known, plan);
+  const isUnderWay = [...judge(input, known, true).due.values()].includes("resend");
+  if (plan.resend && !isUnderWay) for (const row of known.values()) row.isMarked = true;
   const { due, unusable, unchanged } = judge(input, known, plan.resend);
   const fresh = new Map<string, KnownRow>();
   for (const row of known.values()) {
-    if (row.outcome !== "rejected" && !row.expired && row.content !== null) fresh.set(row.content, row);
+    if (row.outcome === "rejected" || row.expired || row.content === null) continue;
+    if (plan.resend && row.isMarked) continue;
+    if (!row.isMarked || !fresh.has(row.content)) fresh.set(row.content, row);
   }
-  const reused = plan.resend
-    ? []
-    : [...due].filter(
-        ([k, reason]) =>
-          (reason === "never_answered" || reason === "content_changed") && fresh.has(input.get(k) ?? ""),
-      );
+  const reused = [...due].filter(
+    ([k, reason]) =>
+      (reason === "never_answered" || reason === "content_changed") && fresh.has(input.get(k) ?? ""),
+  );
   const toSend = new Map<string, number[]>();
   for (const [k] of due) {
     if (reused.some(([other]) => other === k)) continue;
@@ -155,7 +159,7 @@ async function playNight(
     [sent.filter((keys) => !records.includes(keys)), []],
   ];
   for (const k of unusable)
-    known.set(k, { content: input.get(k) ?? null, outcome: "rejected", expired: false });
+    known.set(k, { content: input.get(k) ?? null, outcome: "rejected", expired: false, isMarked: false });
   for (const [k] of reused) {
     const row = fresh.get(input.get(k) ?? "");
     if (row) known.set(k, { ...row });
@@ -164,7 +168,7 @@ async function playNight(
     const content = input.get(k) ?? null;
     const reply = replyTo(content);
     const outcome = reply === null ? "unmatched" : "code" in reply ? "rejected" : "matched";
-    known.set(k, { content, outcome, expired: false });
+    known.set(k, { content, outcome, expired: false, isMarked: false });
   }
   return [...comparisons, ...(await compareStored(place, known))];
 }

@@ -138,6 +138,28 @@ export function describeSelection(getPlace: GetPlace): void {
       expect(gist((await runNight(place, validateSpec())).counts)).toEqual({});
     });
 
+    test("a resend under a cap sends every row once more, then another one begins", async () => {
+      const place = getPlace();
+      const rows = Array.from({ length: 5 }, (_, i) => ({ id: String(i), first_name: `n${i}` }));
+      await makePeople(place, rows);
+      await runNight(place, enrichSpec(), matchAll);
+      const spec = enrichSpec({ resend: true, maxRecords: 2 });
+      const nights = [];
+      for (let night = 0; night < 4; night++) nights.push(await runNight(place, spec, matchAll));
+      const sent = nights.map((night) => Object.keys(night.sent));
+      expect(sent.map((keys) => keys.length)).toEqual([2, 2, 1, 2]);
+      expect(sent.slice(0, 3).flat().toSorted()).toEqual(["0", "1", "2", "3", "4"]);
+    });
+
+    test("a resend that a run left unfinished waits for a further --resend", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann, bob]);
+      await runNight(place, enrichSpec(), matchAll);
+      await runNight(place, enrichSpec({ resend: true, maxRecords: 1 }), matchAll);
+      expect((await runNight(place, enrichSpec(), matchAll)).counts.toSend).toBe(0);
+      expect((await runNight(place, enrichSpec({ resend: true }), matchAll)).counts.toSend).toBe(1);
+    });
+
     test("resend sends every answered row again, and rejected ones not", async () => {
       const place = getPlace();
       await makePeople(place, [ann, bob, { id: "3", first_name: "Eve", email: "eve@example.com" }]);

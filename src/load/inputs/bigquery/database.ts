@@ -1,6 +1,6 @@
 import { Readable } from "node:stream";
 import { type ForeignDatabase, type RowColumn, rowColumns } from "../foreign-database.ts";
-import type { BigQueryConnection } from "../input-source.ts";
+import type { BigQueryConnection, CursorMax } from "../input-source.ts";
 import { encodeRows } from "../../answers/row-store.ts";
 import { openClient } from "../../../bigquery/client.ts";
 import {
@@ -39,7 +39,8 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
       const parts = partsOf(input, type, columns);
       const otherParts = reading.isSharded ? otherPartsOf(input, type, columns) : [];
       const cursorQuery = cursorMaxSelect(input, columns);
-      const cursorMax = cursorQuery === null ? null : await readText(session, cursorQuery);
+      const cursor =
+        cursorQuery === null ? { cursorMax: null, cursorAhead: 0 } : await readCursor(session, cursorQuery);
       const selected = [...parts, ...otherParts];
       const rawRows = rawSelect(input, selected, columns, reading);
       const rowNames = rowColumns(input, selected, reading);
@@ -48,7 +49,7 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
         otherParts,
         // No index says so.
         keyIsUnique: false,
-        cursorMax,
+        ...cursor,
         columns: rowNames,
         copyText: () => streamOf(session.pages<RawValues>({ text: rawRows }, PAGE_SIZE), rowNames),
       });
@@ -58,9 +59,9 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
   };
 }
 
-async function readText(session: Session, query: string): Promise<string | null> {
-  const [row] = await session.rows<{ value: string | null }>({ text: `SELECT (${query}) AS value` });
-  return row?.value ?? null;
+async function readCursor(session: Session, text: string): Promise<CursorMax> {
+  const [row] = await session.rows<{ value: string | null; ahead: number }>({ text });
+  return { cursorMax: row?.value ?? null, cursorAhead: row?.ahead ?? 0 };
 }
 
 function streamOf(pages: AsyncIterable<readonly RawValues[]>, columns: readonly RowColumn[]): Readable {

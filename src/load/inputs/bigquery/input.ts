@@ -1,6 +1,6 @@
 import { type Problem, messageOf } from "../../../errors.ts";
 import { BLANKS, fieldsTaken, listFields } from "../input-fields.ts";
-import { lookAt, settingOf } from "../input-hints.ts";
+import { cursorProblems, requireTemporal, lookAt, settingOf } from "../input-hints.ts";
 import type { RecentBound } from "../../due/pass-checkpoint.ts";
 import type { InputSource, Part } from "../input-source.ts";
 import type { LookupType } from "../../lookup.ts";
@@ -166,11 +166,25 @@ export function rawSelect(
   return `SELECT ${selected.join(",\n  ")}\nFROM ${relationText(input)}`;
 }
 
-/** A query for the highest cursor value of the input as text; null without a cursor. */
+/** Types of a cursor that can be compared with a clock. */
+const TEMPORAL = /^(?:TIMESTAMP|DATETIME|DATE)$/u;
+
+/** Last value that a cursor can have by the clock of the foremost time zone. */
+const LIMITS: Readonly<Record<string, string>> = {
+  TIMESTAMP: "CURRENT_TIMESTAMP()",
+  DATETIME: "DATETIME_ADD(CURRENT_DATETIME('UTC'), INTERVAL 14 HOUR)",
+  DATE: "DATE(DATETIME_ADD(CURRENT_DATETIME('UTC'), INTERVAL 14 HOUR))",
+};
+
+/** A query for {@link CursorMax}; null without a cursor. */
 export function cursorMaxSelect(input: InputSource, columns: readonly InputColumn[]): string | null {
   if (!input.cursor) return null;
   const typeName = findColumn(input.cursor.column, columns)?.typeName ?? "STRING";
-  return `SELECT ${valueText(`MAX(${rowColumn(input.cursor.column)})`, typeName)} FROM ${relationText(input)}`;
+  requireTemporal(input, typeName, TEMPORAL);
+  const column = rowColumn(input.cursor.column);
+  const isSound = `${column} <= ${LIMITS[typeName] ?? "NULL"}`;
+  return `SELECT ${valueText(`MAX(IF(${isSound}, ${column}, NULL))`, typeName)} AS value, COUNTIF(NOT ${isSound}) AS ahead
+FROM ${relationText(input)}`;
 }
 
 function suggestion(columns: readonly InputColumn[]): string {
@@ -211,6 +225,7 @@ export async function checkInput(session: Session, input: InputSource): Promise<
   const problems = [
     ...missingColumns(input, columns, path, where),
     ...misplacedLists(input, columns, path, where),
+    ...cursorProblems(input, findColumn(input.cursor?.column ?? "", columns)?.typeName, TEMPORAL),
   ];
   if (problems.length > 0) return problems;
   try {
