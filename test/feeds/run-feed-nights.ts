@@ -158,11 +158,8 @@ async function compareHistory(stage: Stage, presence: Presence): Promise<readonl
   return differences(stored, seen.map(lineOf));
 }
 
-/**
- * Who was pushed: all who are wanted, and what we know is so. Nobody else adds people, so those who are no longer wanted
- * stay only where a lost answer left it open who added them: they had been there before.
- */
-async function comparePushed(stage: Stage, presence: Presence): Promise<readonly string[]> {
+/** Compares the pushed segment with the query and the stored state. Members in doubt stay when they are no longer wanted. */
+async function comparePushed(stage: Stage): Promise<readonly string[]> {
   const wanted = await storedLines(
     stage,
     wantedFrom("person_data").replace("service_pid", "service_pid AS line"),
@@ -171,9 +168,8 @@ async function comparePushed(stage: Stage, presence: Presence): Promise<readonly
     `SELECT service_pid, is_own FROM person_data_state.segment_push_member WHERE state = 'member' AND segment_id = '${PUSHED}'`,
   );
   const pids = known.map((row) => String(row["service_pid"]));
-  const others = known.filter((row) => row["is_own"] !== true && row["is_own"] !== "t");
   const mayStay = new Set(
-    others.map((row) => String(row["service_pid"])).filter((pid) => (presence.get(pid)?.comings ?? 0) > 1),
+    known.filter((row) => row["is_own"] === null).map((row) => String(row["service_pid"])),
   );
   const members = (await membersOf(stage, PUSHED)).filter((member) => member.is_member);
   const stated = members.map((member) => member.service_pid);
@@ -381,7 +377,7 @@ export async function runFeedNights(
     const seen = {
       members: await compareMembers(stage),
       history: await compareHistory(stage, presence),
-      pushed: await comparePushed(stage, presence),
+      pushed: await comparePushed(stage),
       deaths: await compareDeaths(stage),
       searches: await compareSearches(stage),
       days: await compareBuckets(stage, { size: "day", zone: "UTC", from: historyFrom, nowMs }),
