@@ -1,4 +1,4 @@
-import { adviceByCode } from "../src/jobs/report/advice.ts";
+import { adviceByCode } from "../src/advice.ts";
 import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../src/config/schema/warehouse.ts";
 import { tables } from "../src/schemas/registry.ts";
 import { views } from "../src/schemas/views.ts";

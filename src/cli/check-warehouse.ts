@@ -12,10 +12,12 @@ import type { Context } from "./context.ts";
 import { counted } from "./figures.ts";
 import { isStillToBeMade, openConfiguredWarehouse, openUnconnected } from "./open-warehouse.ts";
 
-/** What `check` found of the warehouse; the warehouse is null where it can't be looked into. */
+/** Findings of `check` about the warehouse; `db` is null if it can't be read. */
 export interface WarehouseFindings {
   readonly findings: readonly Finding[];
   readonly db: Db | null;
+  /** True if the tables exist. */
+  readonly isSetUp: boolean;
 }
 
 /** Whether the warehouse answers, lets us in and has not been filled from another service. Creates nothing. */
@@ -27,12 +29,14 @@ export async function checkWarehouse(context: Context, config: Config): Promise<
       findPackagedBinaries();
       return [{ subject, status: "ok", message }];
     });
-    return { findings, db: null };
+    return { findings, db: null, isSetUp: false };
   }
   let db: Db | null = null;
+  let isSetUp = false;
   const findings = await attempt(subject, async () => {
     const opened = await openConfiguredWarehouse(context, config);
     db = opened.db;
+    isSetUp = await isMigrated(opened.db);
     const lines = await checkDatabase(opened.db);
     return [
       ...lines.map(({ ok, ...line }): Finding => ({ ...line, status: ok ? "ok" : "wrong" })),
@@ -41,12 +45,12 @@ export async function checkWarehouse(context: Context, config: Config): Promise<
         return [];
       })),
       ...(await attempt("key of erased people", async () => {
-        await checkErasureKey(opened.db);
+        if (isSetUp) await checkErasureKey(opened.db);
         return [];
       })),
     ];
   });
-  return { findings, db };
+  return { findings, db, isSetUp };
 }
 
 /** Looks at a table or query that jobs read: its columns and types. Reads no row. */

@@ -1,5 +1,5 @@
 import type { Db } from "../load/db/db.ts";
-import { isMigrated } from "../load/db/setup.ts";
+import { isMigrated, notSetUp, requireSetUp } from "../load/db/setup.ts";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Config } from "../config/config.ts";
@@ -39,6 +39,14 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   // Our own `database` command is the way to keep the server up, so the way without it isn't told.
   const howToConnect = server.howToConnect.filter((line) => !line.startsWith("between runs"));
   return { db, howToConnect };
+}
+
+/** Opens the warehouse for a command that reads what runs have stored; throws if none has. Creates nothing. */
+export async function openFilledWarehouse(context: Context, config: Config): Promise<Db> {
+  if (await isStillToBeMade(config)) throw notSetUp();
+  const { db } = await openConfiguredWarehouse(context, config);
+  await requireSetUp(db);
+  return db;
 }
 
 /** How the configured warehouse is reached; not for the embedded one, which has no address before it is up. */

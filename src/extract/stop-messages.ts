@@ -1,3 +1,4 @@
+import { adviceFor } from "../advice.ts";
 import { LimitReachedError, StopJobError, StopRunError } from "../errors.ts";
 import type { ErrorBody } from "../schemas/error-body.ts";
 import type { HttpReply } from "./http-client.ts";
@@ -6,17 +7,6 @@ import type { HttpReply } from "./http-client.ts";
 export function where(cause: string, { apiRequestId }: ErrorBody): string {
   return apiRequestId === null ? cause : `${cause}, request ${apiRequestId}`;
 }
-
-/** What to do about each reason why a job can't go on. */
-const adviceByCode: Readonly<Record<string, string>> = {
-  forbidden:
-    "The key is valid but its plan doesn't cover this call: ask for one that does, or take the job out.",
-  not_found:
-    "The service doesn't know this path: check service.base_url, also for a path that doesn't belong there.",
-  method_not_allowed: "The path exists but doesn't take this call: check service.base_url.",
-  no_answer: "It was asked several times. What was committed before is kept; run again later.",
-  request_refused: "The fault lies outside the records, so in the job's own parameters: correct them.",
-};
 
 /** What came of a call that ends its job. */
 interface EndOfCall {
@@ -38,8 +28,7 @@ function cameBack({ reply, error, cause }: EndOfCall): string {
 
 /** The job can't go on, whatever the records are. */
 export function jobStopped(code: string, endpoint: string, end: EndOfCall): StopJobError {
-  const advice = adviceByCode[code] ?? "The interface knows no such response here.";
-  return new StopJobError(code, `${endpoint}: ${cameBack(end)}. ${advice}`);
+  return new StopJobError(code, `${endpoint}: ${cameBack(end)}. ${adviceFor(code).next}`);
 }
 
 /** The service refuses a call that isn't searched for the records that it minds. */

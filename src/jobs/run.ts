@@ -11,7 +11,6 @@ import { shardText, wholeInput } from "./shard.ts";
 
 export { exitCodeOf, type JobReport, type RunReport } from "./run-report.ts";
 export type { JobServices, Progress, RunRequest } from "./services.ts";
-export { verifyInputs } from "./verify-inputs.ts";
 
 /**
  * Runs jobs once, in dependency order. What befalls a job stands in its report; thrown is only what hinders all of them

@@ -1,5 +1,6 @@
 import type { Db } from "../load/db/db.ts";
 import { readServiceHost } from "../load/db/identity.ts";
+import { isMigrated } from "../load/db/setup.ts";
 import type { Config } from "../config/config.ts";
 import { FixConfigurationError } from "../errors.ts";
 
@@ -14,6 +15,7 @@ export function serviceHostOf(config: Pick<Config, "service" | "sandbox">): stri
 
 /** Refuses a service that is not the one this warehouse was filled from: its PIDs would mean other people. */
 export async function checkServiceHost(config: Config, db: Db): Promise<void> {
+  if (!(await isMigrated(db))) return;
   const known = await readServiceHost(db);
   const configured = serviceHostOf(config);
   if (known === null || known === configured) return;

@@ -1,11 +1,11 @@
 import type { Db } from "../load/db/db.ts";
-import { isMigrated } from "../load/db/setup.ts";
+import { migrate } from "../load/db/setup.ts";
 import type { Config, JobConfig } from "../config/config.ts";
-import { orderJobs } from "../config/order-jobs.ts";
 import type { Problem } from "../errors.ts";
 import type { ReadSource } from "./job-type.ts";
 import { inspectSource, throwProblems } from "./read-source.ts";
 import { jobTypeOf } from "./registry.ts";
+import { checkServiceHost } from "./service-host.ts";
 
 /** Result of looking at inputs. */
 export interface InputFindings {
@@ -36,23 +36,20 @@ export async function inspectInputs(
   return { problems, afterMigrating };
 }
 
-/** Looks again at sources that could not be read before migrating; throws all problems at once. */
-export async function verifyAfterMigrating(db: Db, sources: readonly ReadSource[]): Promise<void> {
-  const found = await Promise.all(sources.map((source) => inspectSource(db, source)));
-  throwProblems(found.flat());
-}
-
-/** Verifies the inputs of the given jobs, or of all enabled ones; throws all problems at once. */
-export async function verifyInputs(
+/**
+ * Verifies the inputs of jobs, then creates or upgrades the tables; throws all problems at once. Only queries over the
+ * program's own tables, which may not exist yet, are verified after that.
+ */
+export async function migrateVerified(
   config: Config,
   db: Db,
-  jobs: readonly JobConfig[] = orderJobs(config),
-): Promise<void> {
+  jobs: readonly JobConfig[],
+): Promise<readonly string[]> {
   const { problems, afterMigrating } = await inspectInputs(config, db, jobs);
-  // Before the first run, the tables that a push reads don't exist yet.
-  const isMade = afterMigrating.length === 0 || (await isMigrated(db));
-  const pending = await Promise.all(
-    afterMigrating.filter((source) => isMade || !source.isPush).map((source) => inspectSource(db, source)),
-  );
-  throwProblems([...problems, ...pending.flat()]);
+  throwProblems(problems);
+  await checkServiceHost(config, db);
+  const migrations = await migrate(db);
+  const found = await Promise.all(afterMigrating.map((source) => inspectSource(db, source)));
+  throwProblems(found.flat());
+  return migrations;
 }

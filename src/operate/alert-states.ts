@@ -7,7 +7,7 @@ import {
   StopJobError,
   StopRunError,
 } from "../errors.ts";
-import { adviceFor } from "../jobs/report/advice.ts";
+import { adviceFor } from "../advice.ts";
 import { triedRecords, unusualRejects } from "../jobs/lookup/reject-ratio.ts";
 import type { JobReport, RunReport } from "../jobs/run.ts";
 import type { StatusReport } from "../jobs/report/status.ts";

@@ -12,7 +12,14 @@ interface Room {
 const rooms: readonly Room[] = [
   {
     name: "leaves",
-    holds: ["src/errors.ts", "src/clock.ts", "src/log.ts", "src/raw-json.ts", "src/crash-point.ts"],
+    holds: [
+      "src/advice.ts",
+      "src/errors.ts",
+      "src/clock.ts",
+      "src/log.ts",
+      "src/raw-json.ts",
+      "src/crash-point.ts",
+    ],
     mayImport: [],
   },
   { name: "schemas", holds: ["src/schemas/"], mayImport: ["leaves"] },

@@ -27,7 +27,8 @@ test.concurrent("with sandbox and embedded database one command does everything,
   expect(checked.code).toBe(0);
   expect(checked.stdout).toContain("the embedded database will be made in");
   expect(checked.stdout).toContain("does not exist yet; the first run makes it with sample rows");
-  expect((await runCli(["status"], { cwd })).stdout).toMatch(/enrich_customers +never +never +never run/);
+  const status = await runCli(["status", "--json"], { cwd });
+  expect([status.code, JSON.parse(status.stdout)]).toMatchObject([2, { error: { code: "not_set_up" } }]);
   expect(await readdir(cwd)).toEqual(["config.yaml"]);
 
   const first = await runCli(["run"], { cwd });

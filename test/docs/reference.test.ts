@@ -1,7 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { referencePages } from "../../scripts/reference.ts";
-import { adviceByCode } from "../../src/jobs/report/advice.ts";
+import { adviceByCode } from "../../src/advice.ts";
 
 describe("docs/reference", () => {
   it.each(Object.entries(referencePages()))(

@@ -51,7 +51,7 @@ test.each<[string, Reply, RegExp]>([
   [
     "breaks off before the answer",
     (_, response) => void response.destroy(),
-    /^GET \/usage: the connection broke off \((UND_ERR_SOCKET|ECONNRESET)\)\. It was asked several times\./u,
+    /^GET \/usage: the connection broke off \((UND_ERR_SOCKET|ECONNRESET)\)\. Run again later\./u,
   ],
   [
     "breaks off in the middle of the answer",
@@ -59,17 +59,17 @@ test.each<[string, Reply, RegExp]>([
       response.writeHead(200, { "content-length": "1000" });
       response.write("{", () => response.destroy());
     },
-    /^GET \/usage: the connection broke off \((UND_ERR_SOCKET|ECONNRESET)\)\. It was asked several times\./u,
+    /^GET \/usage: the connection broke off \((UND_ERR_SOCKET|ECONNRESET)\)\. Run again later\./u,
   ],
   [
     "brings nothing",
     NO_REPLY,
-    /^GET \/usage: no whole answer came in time \(CALL_TIMEOUT\)\. It was asked several times\./u,
+    /^GET \/usage: no whole answer came in time \(CALL_TIMEOUT\)\. Run again later\./u,
   ],
   [
     "brings a failure",
     (_, response) => send(response, 500, {}),
-    /^GET \/usage: the service answered 500\. It was asked several times\./u,
+    /^GET \/usage: the service answered 500\. Run again later\./u,
   ],
 ])("of a connection that %s the message says so", async (_, reply, words) => {
   const failure = await failureOf(reply, {}, reply === NO_REPLY ? 100 : undefined);

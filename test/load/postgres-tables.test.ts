@@ -284,32 +284,6 @@ describe("migrations", () => {
       );
     expect(rows).toEqual(declared);
   });
-
-  test("aren't needed for a plan", async () => {
-    const place = await openPostgresPlace({ prepare: "CREATE SCHEMA crm" });
-    closers.push(() => place.close());
-    await makePeople(place, [{ id: "1", first_name: "Ann", email: "a@example.com" }, { id: "2" }]);
-    const fresh = open(place.url, ["not_there", "not_there_ops", "not_there_state"]);
-    const specs = [
-      enrichSpec({ dropsInvalidEmails: true }),
-      enrichSpec({ pidFrom: "resolve_people" }),
-      enrichSpec({ type: "resolve" }),
-      enrichSpec({ type: "validate_emails" }),
-    ];
-    const found = [];
-    for (const spec of specs) {
-      const { read, due, waiting, rejectedBeforeSending } = await fresh.planLookup(spec);
-      found.push({ read, due, waiting, rejectedBeforeSending });
-    }
-    expect(found).toEqual([
-      { read: 2, due: 1, waiting: 0, rejectedBeforeSending: 1 },
-      { read: 2, due: 0, waiting: 2, rejectedBeforeSending: 0 },
-      { read: 2, due: 0, waiting: 0, rejectedBeforeSending: 2 },
-      { read: 1, due: 1, waiting: 0, rejectedBeforeSending: 0 },
-    ]);
-    expect(await fresh.isMigrated()).toBe(false);
-    expect(await fresh.readServiceHost()).toBe(null);
-  });
 });
 
 describe("the service that a warehouse was filled from", () => {

@@ -28,7 +28,7 @@ export const addCheck: AddCommand = (program, act) => {
 
 async function check(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
-  const { findings: ofWarehouse, db } = await checkWarehouse(context, config);
+  const { findings: ofWarehouse, db, isSetUp } = await checkWarehouse(context, config);
   const findings: Finding[] = [...checkConfig(config)];
   findings.push(
     ...(await attempt("data_dir", () =>
@@ -36,7 +36,7 @@ async function check(context: Context): Promise<Outcome> {
         isEmbedded: config.warehouse.url === "embedded",
       }),
     )),
-    ...(await attempt("spool", () => checkSpool(config, db))),
+    ...(await attempt("spool", () => checkSpool(config, isSetUp ? db : null))),
     ...ofWarehouse,
   );
   for (const source of sourcesOf(config, orderJobs(config))) {

@@ -1,4 +1,3 @@
-import { isMigrated } from "../../load/db/setup.ts";
 import type { Db } from "../../load/db/db.ts";
 import type { Command } from "commander";
 import { systemClock } from "../../clock.ts";
@@ -19,7 +18,7 @@ import type { Context } from "../context.ts";
 import { UsageError } from "../failure.ts";
 import { counted } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
-import { isStillToBeMade, openConfiguredWarehouse } from "../open-warehouse.ts";
+import { openFilledWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { newRunId } from "../run-id.ts";
 import { renderTable } from "../text-table.ts";
@@ -62,10 +61,10 @@ export const addCheckpoint: AddCommand = (program, act) => {
     );
 };
 
-/** A job, and the warehouse that has its checkpoints; null where no run has made it yet. */
+/** A job, and the warehouse that has its checkpoints. */
 interface OpenedJob {
   readonly job: JobConfig;
-  readonly db: Db | null;
+  readonly db: Db;
   readonly config: Config;
   /** Does what is decided once nobody else runs the job. */
   readonly change: (decide: () => Promise<readonly CheckpointMove[]>) => Promise<void>;
@@ -74,15 +73,12 @@ interface OpenedJob {
 async function openJob(context: Context, name: string): Promise<OpenedJob> {
   const config = await openConfig(context);
   const job = findJob(config, name);
-  const isMade = !(await isStillToBeMade(config));
-  const opened = isMade ? (await openConfiguredWarehouse(context, config)).db : null;
-  const db = opened && (await isMigrated(opened)) ? opened : null;
+  const db = await openFilledWarehouse(context, config);
   return {
     job,
     db,
     config,
     async change(decide) {
-      if (db === null) return;
       const { log, progress, stop } = context;
       const services = { config, db, clock: systemClock, log, signal: stop.signal, progress };
       await moveCheckpoints(services, job, newRunId(systemClock.now()), decide);
@@ -102,7 +98,6 @@ async function set(
   { stream, yes }: ChangeFlags,
 ): Promise<Outcome> {
   const { job, config, db } = opened;
-  if (db === null) throw new UsageError("No run has made the warehouse yet.");
   const services = { config, db, clock: systemClock };
   const given = readCursor(text);
   const [first = "", ...others] = await streamsOf(services, job);

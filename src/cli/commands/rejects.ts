@@ -1,6 +1,5 @@
 import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
-import { isMigrated } from "../../load/db/setup.ts";
 import { countRejects, dropRejects, retryRejects } from "../../load/runs/rejects.ts";
 import type { Command } from "commander";
 import { LimitReachedError } from "../../errors.ts";
@@ -11,7 +10,7 @@ import type { Act, AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { count, counted } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
-import { isStillToBeMade, openConfiguredWarehouse } from "../open-warehouse.ts";
+import { openFilledWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { wholeNumber } from "../parse-number.ts";
 import { parseSourceKey } from "../parse-source-key.ts";
@@ -98,17 +97,10 @@ function filterOf({ job, code, sourceKey }: FilterFlags, { inputs }: Config): Re
   return { jobs: job, codes: code, rows: sourceKey.map((key) => parseSourceKey(key, inputs)) };
 }
 
-/** Opens the database; null before the first run. */
-async function openRejects(context: Context, config: Config): Promise<Db | null> {
-  if (await isStillToBeMade(config)) return null;
-  const { db } = await openConfiguredWarehouse(context, config);
-  return (await isMigrated(db)) ? db : null;
-}
-
 async function list(context: Context, flags: ListFlags): Promise<Outcome> {
   const config = await openConfig(context);
   const filter = filterOf(flags, config);
-  const db = await openRejects(context, config);
+  const db = await openFilledWarehouse(context, config);
   const report = await readRejects(db, filter, { all: flags.all === true, limit: flags.limit });
   return { document: report, text: renderList(report, context.widthColumns), exitCode: 0 };
 }
@@ -152,10 +144,10 @@ function renderList({ rejects, groups, records }: RejectReport, widthColumns: nu
 async function change(context: Context, flags: ChangeFlags, wanted: Change): Promise<Outcome> {
   const config = await openConfig(context);
   const filter = filterOf(flags, config);
-  const db = await openRejects(context, config);
-  const groups = db ? await countRejects(db, filter, { all: false }) : [];
+  const db = await openFilledWarehouse(context, config);
+  const groups = await countRejects(db, filter, { all: false });
   const rejects = groups.reduce((sum, group) => sum + group.rejects, 0);
-  if (!db || rejects === 0) {
+  if (rejects === 0) {
     return { document: { rejects: 0 }, text: "✓ No rejected records are meant.", exitCode: 0 };
   }
   await agree(context, flags, `${counted(rejects, "rejected record")} ${wanted.question}`);

@@ -4,14 +4,13 @@ import {
   type JobStatusReport,
   type PastRunReport,
   readStatus,
-  statusBeforeFirstRun,
   type StatusReport,
 } from "../../jobs/report/status.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { ago, ahead, count, counted, duration, megabytes, percent } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
-import { isStillToBeMade, openConfiguredWarehouse } from "../open-warehouse.ts";
+import { openFilledWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { renderBudgets } from "../render-budgets.ts";
 import { renderTable } from "../text-table.ts";
@@ -28,13 +27,8 @@ export const addStatus: AddCommand = (program, act) => {
 
 async function status(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
-  const report = (await isStillToBeMade(config))
-    ? statusBeforeFirstRun(config, systemClock.now())
-    : await readStatus({
-        config,
-        db: (await openConfiguredWarehouse(context, config)).db,
-        clock: systemClock,
-      });
+  const db = await openFilledWarehouse(context, config);
+  const report = await readStatus({ config, db, clock: systemClock });
   return {
     document: report,
     text: renderStatus(report, systemClock.now(), context.widthColumns),

@@ -1,5 +1,5 @@
 import { OWN_LIMITS } from "../../errors.ts";
-import { adviceFor } from "./advice.ts";
+import { adviceFor } from "../../advice.ts";
 import type { BudgetOutlook } from "./budget-outlook.ts";
 import type { Freshness } from "./freshness.ts";
 

@@ -27,8 +27,8 @@ export interface CheckpointReport {
 type Services = Pick<JobServices, "config" | "db" | "clock">;
 
 /** Reads the checkpoints of a job; changes nothing. */
-export async function readCheckpointReport(db: Db | null, job: JobConfig): Promise<CheckpointReport> {
-  const stored = db === null ? [] : await readCheckpoints(db, job.name);
+export async function readCheckpointReport(db: Db, job: JobConfig): Promise<CheckpointReport> {
+  const stored = await readCheckpoints(db, job.name);
   return {
     job: job.name,
     type: job.type,

@@ -4,11 +4,10 @@ import { usedOf } from "../lookup/caps.ts";
 import type { JobPlan } from "./job-plan.ts";
 import { selectJobs } from "../job-selection.ts";
 import { jobTypeOf } from "../registry.ts";
-import { checkServiceHost } from "../service-host.ts";
 import type { JobServices } from "../services.ts";
 import { type Shard, wholeInput } from "../shard.ts";
 import { reportWaiting } from "../lookup/waiting-answers.ts";
-import { verifyInputs } from "../verify-inputs.ts";
+import { migrateVerified } from "../verify-inputs.ts";
 
 /** The document of `plan --json`. */
 export interface PlanReport {
@@ -18,7 +17,7 @@ export interface PlanReport {
 }
 
 /**
- * Predicts what a run of the named jobs, or of all, would do; changes nothing and sends nothing.
+ * Predicts what a run of the named jobs, or of all, would do; creates or upgrades the tables, as the run would, and sends nothing.
  * @param shard the part of every input that is looked at; the services' configuration is this part's.
  */
 export async function planJobs(
@@ -28,8 +27,7 @@ export async function planJobs(
 ): Promise<PlanReport> {
   const { config, db } = services;
   const jobs = selectJobs(config, names).filter((job) => shard.index === 0 || jobTypeOf(job).isSharded);
-  await verifyInputs(config, db, jobs);
-  await checkServiceHost(config, db);
+  await migrateVerified(config, db, jobs);
   const uses = await readBudgetUse(db);
   const { byJob } = await reportWaiting(config, db);
   const planned = new Set(jobs.map((job) => job.name));

@@ -31,14 +31,14 @@ export interface RejectReport {
   }[];
 }
 
-/** Reads the rejects that a filter means, with what their codes say; none where no run has made the tables. */
+/** Reads the rejects that match a filter, with the meaning of their codes. */
 export async function readRejects(
-  db: Db | null,
+  db: Db,
   filter: RejectFilter,
   options: { readonly all: boolean; readonly limit: number },
 ): Promise<RejectReport> {
-  const groups = db ? await countRejects(db, filter, options) : [];
-  const rows = db ? await listRejects(db, filter, options) : [];
+  const groups = await countRejects(db, filter, options);
+  const rows = await listRejects(db, filter, options);
   return {
     rejects: groups.reduce((sum, group) => sum + group.rejects, 0),
     groups: groups.map(({ job, stage, code, rejects, firstAt, lastAt }) => {

@@ -1,5 +1,4 @@
 import { readServiceHost } from "../../load/db/identity.ts";
-import { isMigrated } from "../../load/db/setup.ts";
 import { readPushedMembers, readSegments } from "../../load/feeds/stored-segments.ts";
 import { readGaps, readQuotas } from "../../load/feeds/usage.ts";
 import { type PublicationStatus, readPublicationStatus } from "../../load/publication/publication-status.ts";
@@ -157,7 +156,6 @@ export interface StatusReport {
   readonly budgets: readonly BudgetOutlook[];
   /** The last days on which something was sent or rejected, newest first. */
   readonly days: readonly LedgerDayReport[];
-  /** Empty before the first run. */
   readonly tables: readonly TableFreshnessReport[];
   /** Copies in other engines, those included that are no longer configured. */
   readonly publications: readonly PublicationReport[];
@@ -180,7 +178,6 @@ export async function readStatus({
   db,
   clock,
 }: Pick<JobServices, "config" | "db" | "clock">): Promise<StatusReport> {
-  const isMade = await isMigrated(db);
   const waiting = await reportWaiting(config, db);
   const schedules = schedulesByJob(config);
   const nowMs = clock.now();
@@ -188,12 +185,12 @@ export async function readStatus({
   const [segments, pushed, ...checkpoints] = await Promise.all([
     readSegments(db),
     readPushedMembers(db),
-    ...config.jobs.map((job) => readCheckpointReport(isMade ? db : null, job)),
+    ...config.jobs.map((job) => readCheckpointReport(db, job)),
   ]);
   const jobs: JobStatusReport[] = [];
   const rejects = new Map<string, string>();
   for (const [i, job] of config.jobs.entries()) {
-    const status = isMade ? await jobStatus(db, job.name) : neverRun(job);
+    const status = await jobStatus(db, job.name);
     const told = status.lastRun && unusualRejects(job, status.lastRun.counters);
     if (told !== null) rejects.set(job.name, told);
     jobs.push({
@@ -211,7 +208,7 @@ export async function readStatus({
   const budgets = budgetOutlooks(config, budgetReports(config, await readBudgetUse(db)), days, nowMs);
   return {
     warehouse: db.description,
-    service_host: isMade ? await readServiceHost(db) : null,
+    service_host: await readServiceHost(db),
     jobs,
     attention: attentionOf(jobs, rejects, budgets, config.alerts?.budgetRatio ?? BUDGET_RATIO),
     quotas: (await readQuotas(db)).map(({ orgId, observedAt, limit, left }) => ({
@@ -229,54 +226,13 @@ export async function readStatus({
     })),
     budgets,
     days: days.map(dayReport),
-    tables: isMade ? (await tableFreshness(db)).map(freshnessReport) : [],
-    publications: isMade
-      ? (await readPublicationStatus(db)).map((row) => publicationReport(row, configured))
-      : [],
+    tables: (await tableFreshness(db)).map(freshnessReport),
+    publications: (await readPublicationStatus(db)).map((row) => publicationReport(row, configured)),
     answers_left_behind: waiting.remarks.map(({ path, message, hint = "" }) => ({
       folder: path,
       message,
       hint,
     })),
-  };
-}
-
-/** The status before the first run has made the embedded database. */
-export function statusBeforeFirstRun(config: JobServices["config"], nowMs: number): StatusReport {
-  const schedules = schedulesByJob(config);
-  return {
-    warehouse: "The embedded database, which the first run makes",
-    service_host: null,
-    jobs: config.jobs.map((job) => ({
-      ...statusReport(job, neverRun(job), {
-        schedule: (job.enabled ? schedules.get(job.name) : null) ?? null,
-        staleAfterMs: null,
-        nowMs,
-      }),
-      checkpoints: [],
-      segments: [],
-      waiting_answers: { calls: 0, bytes: 0 },
-    })),
-    attention: [],
-    quotas: [],
-    gaps: [],
-    budgets: budgetOutlooks(config, budgetReports(config, []), [], nowMs),
-    days: [],
-    tables: [],
-    publications: [],
-    answers_left_behind: [],
-  };
-}
-
-function neverRun(job: JobConfig): JobStatus {
-  return {
-    job: job.name,
-    lastRun: null,
-    lastPass: [],
-    lastSuccessAt: null,
-    coverage: null,
-    openRejects: {},
-    holders: [],
   };
 }
 

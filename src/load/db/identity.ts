@@ -1,12 +1,10 @@
 import type { Db } from "./db.ts";
-import { isMigrated } from "./setup.ts";
 import { sql } from "kysely";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
 
 /** Host that this warehouse was filled from. */
 export async function readServiceHost(db: Db): Promise<string | null> {
-  if (!(await isMigrated(db))) return null;
   const { names } = db;
   return db.transaction(async (session) => {
     const [row] = await session.rows<{ service_host: string }>(
@@ -18,7 +16,6 @@ export async function readServiceHost(db: Db): Promise<string | null> {
 
 /** Tells this warehouse from every other one: the moment at which it was set up, to the microsecond. */
 export async function readIdentity(db: Db): Promise<string | null> {
-  if (!(await isMigrated(db))) return null;
   const { names } = db;
   return db.transaction(async (session) => {
     const [row] = await session.rows<{ created_at: string }>(
@@ -30,7 +27,6 @@ export async function readIdentity(db: Db): Promise<string | null> {
 
 /** The organization whose feeds were read first. */
 export async function readOrganization(db: Db): Promise<string | null> {
-  if (!(await isMigrated(db))) return null;
   const { names } = db;
   return db.transaction(async (session) => {
     const [row] = await session.rows<{ org_id: string | null }>(

@@ -1,9 +1,23 @@
+import { FixConfigurationError } from "../../errors.ts";
 import { checkWarehouse } from "./check.ts";
 import type { Db } from "./db.ts";
 import * as migrations from "./migrate.ts";
 import type { CheckLine } from "../lookup.ts";
 
-/** True if the tables exist; false before the first migration. */
+/** Throws unless the tables exist. Commands either migrate first or call this; all other functions rely on the tables. */
+export async function requireSetUp(db: Db): Promise<void> {
+  if (!(await isMigrated(db))) throw notSetUp();
+}
+
+/** The error of a command that needs tables which no run has created yet. */
+export function notSetUp(): FixConfigurationError {
+  return new FixConfigurationError(
+    "not_set_up",
+    "The warehouse isn't set up yet: run `person-etl migrate`, or start with `person-etl run`.",
+  );
+}
+
+/** True if the tables exist. */
 export async function isMigrated(db: Db): Promise<boolean> {
   try {
     return await migrations.isMigrated(db.pool, db.names);

@@ -1,11 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
-import { tableNamed } from "../../schemas/registry.ts";
 import { fieldsTaken } from "../inputs/input-fields.ts";
 import type { LookupSpec } from "../lookup.ts";
 import { contentHash, hasAnyOf, isResolvable, recordJson, type Value, valuesOf } from "./content.ts";
 import type { Part } from "../inputs/input-source.ts";
 import { raw, unblankedParts } from "../inputs/input.ts";
-import { postgresTypes } from "../db/ddl.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import { ownsKey, ownsRow } from "./shard-rows.ts";
 import type { SuppressedSql } from "../erasure/suppressed-sql.ts";
@@ -13,7 +11,7 @@ import type { SuppressedSql } from "../erasure/suppressed-sql.ts";
 /** Keys and addresses longer than this can't be a primary key in every warehouse. */
 const MAX_KEY_BYTES = 2000;
 
-/** What classification reads beside the input: our tables, or empty stand-ins before the first migration. */
+/** Inputs of a classification. */
 export interface ClassifyContext {
   readonly spec: LookupSpec;
   readonly names: SchemaNames;
@@ -22,7 +20,6 @@ export interface ClassifyContext {
   readonly otherParts: readonly Part[];
   /** FROM item that yields the raw rows (`rawSelect`). */
   readonly rawRows: RawBuilder<unknown>;
-  readonly isMigrated: boolean;
   readonly hasRank: boolean;
   /** Answers of calls with a lower number are due again (`--resend`); null for none. */
   readonly resendBefore: number | null;
@@ -32,14 +29,6 @@ export interface ClassifyContext {
   readonly hasRecent: boolean;
   /** What erased people are known by; null while there are none. */
   readonly suppressed: SuppressedSql | null;
-}
-
-/** One of our tables; before the first migration an empty relation with the same columns. */
-function relation(context: ClassifyContext, name: string): RawBuilder<unknown> {
-  const table = tableNamed(name);
-  if (context.isMigrated) return tableId(context.names, name);
-  const columns = table.columns.map((c) => `NULL::${postgresTypes[c.type]} AS "${c.name}"`);
-  return raw(`(SELECT ${columns.join(", ")} WHERE false)`);
 }
 
 /** Values as they are sent: without addresses found invalid (joined as `bad_…`). */
@@ -57,7 +46,7 @@ function sentValues(context: ClassifyContext): readonly Value[] {
 
 function invalidEmailJoins(context: ClassifyContext): RawBuilder<unknown> {
   if (!context.spec.dropsInvalidEmails) return raw("");
-  const validation = relation(context, "email_validation");
+  const validation = tableId(context.names, "email_validation");
   const joins = context.parts
     .filter((part) => part.field === "emails")
     .map((part) =>
@@ -139,7 +128,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
         s.parameters_hash AS prior_parameters, s.sent_service_pid AS prior_pid, s.due_at, s.call_number,
         ${pidColumns(context)}
       FROM input
-      LEFT JOIN ${relation(context, "lookup_state")} AS s
+      LEFT JOIN ${tableId(context.names, "lookup_state")} AS s
         ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = input.source_key
       ${pidJoins(context)} OFFSET 0),
     judged AS (
@@ -218,9 +207,9 @@ function pidColumns(context: ClassifyContext): RawBuilder<unknown> {
 function pidJoins(context: ClassifyContext): RawBuilder<unknown> {
   const { pidFrom, input } = context.spec;
   if (pidFrom === null) return raw("");
-  return sql`LEFT JOIN ${relation(context, "lookup_state")} AS ps
+  return sql`LEFT JOIN ${tableId(context.names, "lookup_state")} AS ps
       ON ps.job = ${pidFrom} AND ps.source = ${input.name} AND ps.source_key = input.source_key
-    LEFT JOIN ${relation(context, "resolution")} AS r
+    LEFT JOIN ${tableId(context.names, "resolution")} AS r
       ON r.job = ${pidFrom} AND r.source = ${input.name} AND r.source_key = input.source_key`;
 }
 
@@ -266,7 +255,7 @@ export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknow
         WHEN coalesce(s.call_number, 0) < ${context.resendBefore}::bigint THEN 'resend'
         ELSE 'unchanged'
       END AS class
-    FROM hashed LEFT JOIN ${relation(context, "lookup_state")} AS s
+    FROM hashed LEFT JOIN ${tableId(context.names, "lookup_state")} AS s
       ON s.job = ${spec.job} AND s.source = ${spec.input.name} AND s.source_key = hashed.email_address
     UNION ALL
     SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, count(*), false, 'suppressed' FROM pg_temp.input_address

@@ -1,7 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
-import { isMigrated } from "../db/setup.ts";
 import type { LookupType } from "../lookup.ts";
 
 /** A job that answered rows of an input and is no longer configured. */
@@ -17,7 +16,6 @@ export async function readFormerJob(
   { source, type }: { readonly source: string; readonly type: LookupType },
   configured: readonly string[],
 ): Promise<FormerJob | null> {
-  if (!(await isMigrated(db))) return null;
   const { names } = db;
   return db.transaction(async (session) => {
     const [former] = await session.rows<FormerJob>(sql`

@@ -1,8 +1,6 @@
 import { StopJobError } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
-import { isMigrated } from "../db/setup.ts";
 import { readSuppression } from "../erasure/suppressed-sql.ts";
-import { noSuppression } from "../erasure/suppression.ts";
 import type { LookupCounts, LookupRecord, LookupSelection, LookupSpec, Patience, RunRef } from "../lookup.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
 import {
@@ -16,18 +14,16 @@ import {
 /** Records per page. */
 const PAGE_SIZE = 2000;
 
-/** Counts what is due; changes nothing, and works before the first migration too. */
+/** Counts what is due; changes nothing. */
 export async function planLookup(db: Db, spec: LookupSpec): Promise<LookupCounts> {
   const { names } = db;
-  const isMade = await isMigrated(db);
   const { counts } = await db.preview(async (session) => {
-    const suppression = isMade ? await readSuppression(session, names, db.readErasureSecret) : noSuppression;
+    const suppression = await readSuppression(session, names, db.readErasureSecret);
     const context = {
       session,
       names,
       spec,
       foreign: db.foreignOf(spec.input),
-      isMigrated: isMade,
       suppression,
     };
     return selectDue(context, null);
@@ -48,7 +44,6 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
       names,
       spec,
       foreign: db.foreignOf(spec.input),
-      isMigrated: true,
       suppression,
     };
     return selectDue(context, { run, tables });

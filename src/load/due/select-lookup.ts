@@ -27,7 +27,6 @@ export interface SelectContext {
   readonly spec: LookupSpec;
   /** Where the input is; null for the warehouse itself. */
   readonly foreign: ForeignDatabase | null;
-  readonly isMigrated: boolean;
   readonly suppression: Suppression;
 }
 
@@ -53,7 +52,7 @@ export async function selectDue(
   const { session, names, spec } = context;
   const isSharded = spec.shard !== null;
   // A shard neither goes by the cursor nor moves it: it knows nothing of the other shards' rows.
-  const checkpoint = context.isMigrated && !isSharded ? await readCheckpoint(session, names, spec) : null;
+  const checkpoint = !isSharded ? await readCheckpoint(session, names, spec) : null;
   const recent = recentBound(checkpoint, spec, session.now);
   const options = { type: spec.type, ranked: spec.maxRecords !== null, recent, isSharded };
   const opened = context.foreign
@@ -65,7 +64,6 @@ export async function selectDue(
     parts: opened.parts,
     otherParts: opened.otherParts,
     rawRows: raw(opened.rawRows),
-    isMigrated: context.isMigrated,
     hasRank: options.ranked && spec.input.orderBy !== null,
     resendBefore: null,
     keyIsUnique: opened.keyIsUnique,
@@ -73,18 +71,17 @@ export async function selectDue(
     suppressed: context.suppression.key && suppressedSql(names, context.suppression.key),
   };
   const isAddresses = spec.type === "validate_emails";
-  const decision = context.isMigrated ? await readParameters(session, names, spec) : "accepted";
+  const decision = await readParameters(session, names, spec);
   // A plan does so too, and is rolled back: it has to find what the run will find.
-  if (context.isMigrated) await applyRefreshPolicy(session, names, spec);
+  await applyRefreshPolicy(session, names, spec);
   if (decision === "keep") await keepAnswers(session, names, unmarked);
   const written = new Map<string, number>();
   if (isAddresses) {
     await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${inputAddresses(unmarked)}`);
   }
-  const resend =
-    spec.resend && context.isMigrated
-      ? await resendBefore(session, names, spec, (before) => isResending(session, unmarked, before))
-      : null;
+  const resend = spec.resend
+    ? await resendBefore(session, names, spec, (before) => isResending(session, unmarked, before))
+    : null;
   const classify = { ...unmarked, resendBefore: resend };
   const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
   const classCounts = await classifyInto(session, classify, freeze ? touch : null);
@@ -97,11 +94,9 @@ export async function selectDue(
   // Without the user's word on changed parameters nothing is sent, so nothing is frozen either.
   const frozen = parametersChanged > 0 ? null : freeze;
   if (frozen) await writeParameters(session, names, spec, decision);
-  const reused = !context.isMigrated
-    ? []
-    : frozen
-      ? await reuseAnswers({ session, names, runId: frozen.run.runId, touch }, spec, resend)
-      : await takeReusable(session, names, spec, resend);
+  const reused = frozen
+    ? await reuseAnswers({ session, names, runId: frozen.run.runId, touch }, spec, resend)
+    : await takeReusable(session, names, spec, resend);
   if (frozen) touch("reject", await rejectUnusable(session, names, spec, frozen.run));
   const work = await fillWorkTables(session, names, spec, frozen);
   const changed = [...written].filter(([, rows]) => rows > 0);

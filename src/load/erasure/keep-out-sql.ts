@@ -1,5 +1,4 @@
 import type { Db } from "../db/db.ts";
-import { isMigrated } from "../db/setup.ts";
 import { readSuppression, suppressedSql } from "./suppressed-sql.ts";
 import { type RawBuilder, sql } from "kysely";
 import { judge, type Learnt, type PersonSays, toldByAnswer, toldByReject } from "./keep-out.ts";
@@ -150,6 +149,5 @@ export async function suppressedPids(db: Db, pids: readonly string[]): Promise<R
 
 /** Throws a FixConfigurationError unless the key is the one that people were erased with. */
 export async function checkErasureKey(db: Db): Promise<void> {
-  if (!(await isMigrated(db))) return;
   await db.transaction((session) => readSuppression(session, db.names, db.readErasureSecret));
 }

@@ -3,7 +3,6 @@ import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { isMigrated } from "../db/setup.ts";
 import type { RunRef } from "../ledger/books.ts";
 import { noteSubjects } from "./note-subjects.ts";
 import type { FoundPeople, KnownBy } from "./people.ts";
@@ -110,7 +109,6 @@ export function subjectsOf({ pids, emails, rows }: KnownBy): readonly Subject[] 
 
 /** Ids of erasures that aren't done, oldest first. */
 export async function readOpenErasures(db: Db): Promise<readonly string[]> {
-  if (!(await isMigrated(db))) return [];
   return db.transaction(async (session) => {
     const rows = await session.rows<{ id: string }>(sql`
       SELECT erasure_id::text AS id FROM ${tableId(db.names, "erasure_request")}

@@ -20,7 +20,6 @@ import { dropSuppressed } from "../erasure/drop-suppressed.ts";
 import type { Suppression } from "../erasure/suppression.ts";
 import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
 import type { Db } from "../db/db.ts";
-import { isMigrated } from "../db/setup.ts";
 import type { Session } from "../db/session.ts";
 
 /** Rows that are encoded at once. */
@@ -50,7 +49,6 @@ export interface FeedPlace extends LoadPlace {
 
 /** The checkpoints of a job. */
 export async function readCheckpoints(db: Db, job: string): Promise<readonly StoredCheckpoint[]> {
-  if (!(await isMigrated(db))) return [];
   const { names } = db;
   return db.transaction(async (session) => {
     return session.rows<StoredCheckpoint>(sql`

@@ -1,5 +1,4 @@
 import type { Db } from "../db/db.ts";
-import { isMigrated } from "../db/setup.ts";
 import { sql } from "kysely";
 import { tableId } from "../db/names.ts";
 
@@ -15,9 +14,8 @@ export interface StoredSegment {
   readonly removalsPending: number | null;
 }
 
-/** Returns all segments with the result of their last reading; none before the first migration. */
+/** Returns all segments with the result of their last reading. */
 export async function readSegments(db: Db): Promise<readonly StoredSegment[]> {
-  if (!(await isMigrated(db))) return [];
   const { names } = db;
   return db.transaction(async (session) => {
     return session.rows<StoredSegment>(sql`
@@ -41,9 +39,8 @@ export interface PushedMembers {
   readonly inDoubt: number;
 }
 
-/** Counts the members of each push job; none before the first migration. */
+/** Counts the members of each push job. */
 export async function readPushedMembers(db: Db): Promise<readonly PushedMembers[]> {
-  if (!(await isMigrated(db))) return [];
   return db.transaction((session) =>
     session.rows<PushedMembers>(sql`
       SELECT job, segment_id AS "segmentId", count(*) FILTER (WHERE is_own) AS own,

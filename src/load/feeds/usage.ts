@@ -1,12 +1,10 @@
 import type { Db } from "../db/db.ts";
-import { isMigrated } from "../db/setup.ts";
 import { sql } from "kysely";
 import type { StoredGap, StoredQuota } from "./usage-rows.ts";
 import { tableId } from "../db/names.ts";
 
 /** The newest quota of each organization. */
 export async function readQuotas(db: Db): Promise<readonly StoredQuota[]> {
-  if (!(await isMigrated(db))) return [];
   const { names } = db;
   return db.transaction(async (session) => {
     return session.rows<StoredQuota>(sql`
@@ -30,7 +28,6 @@ export async function firstOpenSearchDay(db: Db, orgId: string, upTo: string): P
 
 /** What of feeds can't be read any more. */
 export async function readGaps(db: Db): Promise<readonly StoredGap[]> {
-  if (!(await isMigrated(db))) return [];
   const { names } = db;
   return db.transaction(async (session) => {
     return session.rows<StoredGap>(sql`

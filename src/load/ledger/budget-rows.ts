@@ -1,5 +1,4 @@
 import type { Db } from "../db/db.ts";
-import { isMigrated } from "../db/setup.ts";
 import { sql } from "kysely";
 import type { BudgetPeriod, BudgetUse, RunRef, RunUse, SendingLimits } from "../lookup.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
@@ -55,7 +54,6 @@ export async function makeBudgetRows(
 
 /** What counts in the budgets of the present day and month. */
 export async function readBudgetUse(db: Db): Promise<readonly BudgetUse[]> {
-  if (!(await isMigrated(db))) return [];
   const { names } = db;
   return db.transaction(async (session) => {
     return session.rows<BudgetUse>(sql`

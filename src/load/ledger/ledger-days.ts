@@ -1,5 +1,4 @@
 import type { Db } from "../db/db.ts";
-import { isMigrated } from "../db/setup.ts";
 import { sql } from "kysely";
 import type { LedgerDay } from "../lookup.ts";
 import { tableId } from "../db/names.ts";
@@ -8,7 +7,6 @@ const dayOf = (column: string) => sql`to_char(${sql.id(column)} AT TIME ZONE 'UT
 
 /** What was sent and rejected on each of the last days (UTC) by each job, newest first. */
 export async function readLedgerDays(db: Db, days: number): Promise<readonly LedgerDay[]> {
-  if (!(await isMigrated(db))) return [];
   const { names } = db;
   return db.transaction(async (session) => {
     const since = sql`date_trunc('day', now()) - make_interval(days => ${days - 1})`;

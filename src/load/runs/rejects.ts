@@ -1,5 +1,4 @@
 import type { Db } from "../db/db.ts";
-import { isMigrated } from "../db/setup.ts";
 import { type RawBuilder, sql } from "kysely";
 import type { RejectFilter, RejectGroup, RejectRetry, StoredReject } from "./reject-filter.ts";
 import { tableId } from "../db/names.ts";
@@ -27,7 +26,6 @@ export async function countRejects(
   filter: RejectFilter,
   { all }: { readonly all: boolean },
 ): Promise<readonly RejectGroup[]> {
-  if (!(await isMigrated(db))) return [];
   const { names } = db;
   return db.transaction(async (session) => {
     return session.rows<RejectGroup>(sql`
@@ -43,7 +41,6 @@ export async function listRejects(
   filter: RejectFilter,
   { all, limit }: { readonly all: boolean; readonly limit: number },
 ): Promise<readonly StoredReject[]> {
-  if (!(await isMigrated(db))) return [];
   const { names } = db;
   return db.transaction(async (session) => {
     return session.rows<StoredReject>(sql`

@@ -1,5 +1,4 @@
 import type { Db } from "../db/db.ts";
-import { isMigrated } from "../db/setup.ts";
 import { sql } from "kysely";
 import type { GrantedSlot, KnownSlot, SchedulerProcess, SlotClaim, SlotEnd } from "./slots.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
@@ -29,7 +28,6 @@ export async function watchJobs(
 
 /** The newest slot of each job. */
 export async function newestSlots(db: Db): Promise<readonly KnownSlot[]> {
-  if (!(await isMigrated(db))) return [];
   const { names } = db;
   return db.transaction(async (session) => {
     return session.rows<KnownSlot>(sql`

@@ -1,3 +1,4 @@
+import { enrichJob } from "../../../src/jobs/lookup/enrich.ts";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { expect } from "vitest";
@@ -230,7 +231,7 @@ export function endOf(counts: LookupCounts): RunEnd {
     status: counts.remaining > 0 ? "limited" : "succeeded",
     limitedBy: counts.remaining > 0 ? "max_records" : null,
     error: null,
-    tables: ["enrichment", "match_history", "person"],
+    tables: enrichJob.writes,
     counters: countersOf({
       records_read: counts.read,
       records_unchanged: counts.unchanged,

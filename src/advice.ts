@@ -1,0 +1,402 @@
+/** Meaning of a code, and the next step. */
+export interface Advice {
+  readonly means: string;
+  readonly next: string;
+}
+
+/** Advice for every code that can end a command, a job or a call. The codes are stable. */
+export const adviceByCode = {
+  // Configuration and environment (exit code 2).
+  usage: {
+    means: "The command line is wrong.",
+    next: "See `person-etl --help`, or `--help` of the command.",
+  },
+  no_configuration: {
+    means: "The configuration file doesn't exist.",
+    next: "Pass it with `--config` or PERSON_ETL_CONFIG, or create one with `person-etl init`.",
+  },
+  unreadable_configuration: {
+    means: "The configuration file can't be read.",
+    next: "Grant read access to the user that runs person-etl.",
+  },
+  invalid_configuration: {
+    means: "The configuration has problems; each is reported with its line.",
+    next: "Fix them, then run `person-etl check`.",
+  },
+  not_available_in_this_version: {
+    means: "The setting is planned, but not available in this version.",
+    next: "Remove the setting, or upgrade.",
+  },
+  unreadable_secret: {
+    means: "The file of a secret can't be read.",
+    next: "Check its path and permissions. It is read again each time it is needed.",
+  },
+  unknown_job: {
+    means: "No such job, or the job is disabled.",
+    next: "Use the name of an enabled job of the configuration.",
+  },
+  no_jobs: { means: "No job is enabled.", next: "Set `enabled: true` for a job, or remove the line." },
+  no_schedule: {
+    means: "`schedule` was started, but no enabled job has a `schedule`.",
+    next: 'Give a job a schedule such as "15 1 * * *", or use `run`.',
+  },
+  http_unavailable: {
+    means: "The pages of `schedule` can't be served at the address in `http`.",
+    next: "Choose another `http.port`. Each scheduler on a machine needs its own.",
+  },
+  inputs: {
+    means: "The table, query, key or a column of an input doesn't match the configuration.",
+    next: "Fix the table or the configuration, then run `person-etl check`.",
+  },
+  not_set_up: {
+    means: "No run has created the tables in the warehouse yet.",
+    next: "Run `person-etl migrate`, or start with `person-etl run`.",
+  },
+  another_service: {
+    means: "The warehouse holds data of another service than the configured one.",
+    next: "Use the configuration that belongs to this warehouse. If the service only moved, run `person-etl migrate --accept-service HOST`.",
+  },
+  warehouse_too_old: {
+    means: "Version 1 created the warehouse's tables; they cannot be upgraded.",
+    next: "Choose new names for warehouse.schema, ops_schema and state_schema, or drop the old schemas.",
+  },
+  no_right_to_create: {
+    means: "The warehouse role lacks the right to create the tables.",
+    next: "Grant the listed rights, or have an administrator run the output of `person-etl migrate --print`.",
+  },
+  no_access: {
+    means: "This user has no permission to read or write a path.",
+    next: "Grant the permission, or choose another path.",
+  },
+  file_exists: {
+    means: "The file exists already.",
+    next: "Move it, or choose another name.",
+  },
+  api_key_unusable: {
+    means: "The API key contains characters that no key has.",
+    next: "Copy it again; it is one word.",
+  },
+  erasure_key_mismatch: {
+    means: "`privacy.erasure_key` differs from the key that erased people were recorded with.",
+    next: "Restore the former key: with another one, erased people would come back.",
+  },
+  // The service.
+  key_rejected: {
+    means: "The service rejects the key.",
+    next: "Update the key that `service.api_key` refers to.",
+  },
+  forbidden: {
+    means: "The key isn't entitled to this endpoint.",
+    next: "Ask the service for the entitlement, or disable the job.",
+  },
+  service_unreachable: {
+    means: "The service can't be reached.",
+    next: "Check `service.base_url`, proxy and firewall. The next run resumes.",
+  },
+  service_failing: {
+    means: "The service keeps failing.",
+    next: "Wait, and see the service's status page. The next run resumes.",
+  },
+  redirected: {
+    means: "The service redirects to another address. Redirects are not followed.",
+    next: "Set `service.base_url` to the new address.",
+  },
+  not_found: { means: "The service doesn't know the endpoint.", next: "Check `service.base_url`." },
+  method_not_allowed: { means: "The service doesn't accept this method.", next: "Check `service.base_url`." },
+  request_refused: {
+    means: "The service refuses the request as a whole.",
+    next: "Check the mapping and the parameters, and the query of a push. The message has the status and the service's code; its text is left out, because it may quote a record.",
+  },
+  unexpected_status: {
+    means: "The service answered with an undocumented status.",
+    next: "Run again. If it persists, ask the service and quote the request id from `api_call`.",
+  },
+  invalid_answers: {
+    means: "The service's answers can't be parsed.",
+    next: "Run again. If it persists, ask the service and quote the request id from `api_call`.",
+  },
+  no_answer: {
+    means: "A call got no usable answer after several attempts.",
+    next: "Run again later. Completed work is kept.",
+  },
+  unanswered: {
+    means: "Some records got no answer and stay due.",
+    next: "The next run sends them again. The message has the last reason.",
+  },
+  similar_failures: {
+    means: "Several batches failed in the same way, which suggests a wrong mapping rather than bad records.",
+    next: "See the reason in the message, and check the mapping of the input.",
+  },
+  // Limits (exit codes 0 and 3).
+  max_records_per_run: {
+    means: "The job's own cap was reached.",
+    next: "Nothing; the next run sends more. Raise the cap to go faster.",
+  },
+  max_records: { means: "`--max-records` was reached.", next: "Nothing; the next run sends more." },
+  budget_day: {
+    means: "The budget of the day is used up.",
+    next: "Nothing; the job resumes tomorrow (UTC). Raise `budgets` to go faster.",
+  },
+  budget_month: {
+    means: "The budget of the month is used up.",
+    next: "Raise `budgets`, or wait for the next month (UTC).",
+  },
+  credits: {
+    means: "The plan's credits are used up.",
+    next: "Buy credits. The next run resumes.",
+  },
+  quota: {
+    means: "The service's quota is used up.",
+    next: "Wait until it is renewed, or ask for a larger one. The next run resumes.",
+  },
+  parameters_changed: {
+    means: "Mapping or request parameters differ from those the answers were bought with.",
+    next: "Run once with `--accept-parameters keep` (answers stay until they expire) or `resend` (they are bought again; `plan` shows the price).",
+  },
+  confirmation: {
+    means:
+      "The command needs confirmation: unusually many rows are due, more members would be removed than `max_remove_ratio` allows, or a checkpoint, rejects or a person would be changed or removed.",
+    next: "Read the message. To confirm, run the same command with `--yes`.",
+  },
+  missing_rows: {
+    means:
+      "More rows have left an input than `max_missing_ratio` allows, so `on_missing: erase` erased nobody.",
+    next: "Check that the input is complete. If it is, raise the ratio for one run.",
+  },
+  too_many_rejects: {
+    means: "More records were rejected than `max_reject_ratio` allows; the others are loaded.",
+    next: "See `person-etl rejects list`. Fix the input or the mapping, or raise the ratio.",
+  },
+  many_rejects: {
+    means:
+      "A job without a `max_reject_ratio` rejected more than 5 % of at least 1,000 records. It still succeeded.",
+    next: "See `person-etl rejects list`. Fix the input or the mapping, or set `max_reject_ratio`, above which the job fails.",
+  },
+  // Dependencies and locks.
+  dependency_failed: {
+    means: "A job that this one depends on did not succeed.",
+    next: "Fix that job first.",
+  },
+  dependency_locked: {
+    means: "Another process runs a job that this one depends on.",
+    next: "Run again after it, or use `run --wait`.",
+  },
+  locked: {
+    means: "Another process runs the job.",
+    next: "See `person-etl status` for the process. Wait, or use `run --wait`.",
+  },
+  lock_lost: {
+    means: "Another process took the job over, because this one sent no heartbeat.",
+    next: "Check whether this machine was suspended or overloaded. Nothing is lost.",
+  },
+  run_stopped: { means: "Another job ended the whole run.", next: "Fix that job first." },
+  interrupted: {
+    means: "A signal stopped the job after a clean commit.",
+    next: "Nothing; the next run resumes.",
+  },
+  migration_locked: {
+    means: "Another process is migrating, or a session still holds the migration lock.",
+    next: "Wait, or end the session; the message shows how to find it.",
+  },
+  takeover_blocked: {
+    means: "A commit of the job's former owner doesn't end.",
+    next: "End its sessions as the message says.",
+  },
+  // The warehouse and the disk.
+  database_unreachable: {
+    means: "The database can't be reached.",
+    next: "Check address, network and server. Paid answers wait on disk; the next run loads them.",
+  },
+  database_refused: {
+    means: "The database refuses the connection.",
+    next: "Check user, password and database name.",
+  },
+  work_table_lost: {
+    means: "The database crashed during the run.",
+    next: "Run again. Answers are kept.",
+  },
+  not_loadable: {
+    means: "The warehouse rejected a value of an answer.",
+    next: "See `person-etl rejects list`; `api_call` has the call by its id.",
+  },
+  disk_full: {
+    means: "The disk is full.",
+    next: "Free some space and run again. Committed rows are kept.",
+  },
+  spool_full: {
+    means: "More answers wait to be loaded than `spool.max_megabytes` allows.",
+    next: "Restore the connection to the warehouse. The next run loads them first.",
+  },
+  spool_failed: {
+    means: "Received answers can't be written to `data_dir`.",
+    next: "Check its disk and permissions. Nothing is sent while answers can't be stored.",
+  },
+  spool_damaged: {
+    means: "Spooled answers can't be read: their checksum is wrong.",
+    next: "Check the disk, then remove the folder in the message. Its records are sent again.",
+  },
+  spool_unknown_form: {
+    means: "A newer version wrote the spooled answers.",
+    next: "Load them with that version.",
+  },
+  // Destinations.
+  publication_refused: {
+    means: "The destination's batch number isn't the one last published from this warehouse.",
+    next: "Find out whether one of them was restored from a backup. `publish NAME --full` publishes everything again.",
+  },
+  destination_busy: {
+    means: "Another process or other statements kept changing the destination's tables.",
+    next: "Publish again later. Nothing is lost.",
+  },
+  destination_differs: {
+    means: "A table of the destination differs after it was published again.",
+    next: "Run `publish NAME --full`. If it differs again, another program writes to it.",
+  },
+  destination_quota: {
+    means: "A quota of the destination is used up.",
+    next: "Wait until it is renewed. Nothing is lost.",
+  },
+  destination_refused: {
+    means: "The destination can't be opened or written.",
+    next: "Correct its settings or its permissions.",
+  },
+  destination_full: {
+    means: "The destination has no space or memory left.",
+    next: "Free some, then publish again.",
+  },
+  destination_failed: {
+    means: "The destination failed.",
+    next: "Publish again. If it persists, run `publish NAME --full`.",
+  },
+  unknown_destination: {
+    means: "No such destination in the configuration or the warehouse.",
+    next: "Use a name of `publish:`; `person-etl status` lists recorded destinations.",
+  },
+  // The embedded database and the sandbox.
+  embedded_binaries: {
+    means: "The binaries of the embedded database don't run on this machine.",
+    next: "Run `npm ci` again, or use your own Postgres.",
+  },
+  embedded_damaged: {
+    means: "The embedded database is damaged.",
+    next: "Restore `data_dir` from a backup, or start with an empty one.",
+  },
+  embedded_data_gone: {
+    means: "The embedded database's files were removed while it ran.",
+    next: "Restore `data_dir` from a backup.",
+  },
+  embedded_missing: {
+    means: "The embedded database isn't available for this platform.",
+    next: "Use your own Postgres.",
+  },
+  embedded_no_answer: {
+    means: "The embedded database doesn't answer.",
+    next: "See its log; the message has the path.",
+  },
+  embedded_owner: {
+    means: "`data_dir` belongs to another user.",
+    next: "Run as that user, or choose another folder.",
+  },
+  embedded_password: {
+    means: "The password file of the embedded database is missing or wrong.",
+    next: "Restore it from a backup of `data_dir`.",
+  },
+  embedded_start_failed: {
+    means: "The embedded database doesn't start.",
+    next: "See its log; the message has the path.",
+  },
+  embedded_unreachable: {
+    means: "The embedded database can't be reached.",
+    next: "See its log; the message has the path.",
+  },
+  embedded_unwritable: {
+    means: "The embedded database can't write to `data_dir`.",
+    next: "Check permissions and disk.",
+  },
+  embedded_user: {
+    means: "Postgres doesn't run as root, and no other user can be used.",
+    next: "Run as another user.",
+  },
+  embedded_version: {
+    means: "Another major version of Postgres created `data_dir`.",
+    next: "Dump it with that version and restore the dump into an empty `data_dir`.",
+  },
+  no_embedded_database: {
+    means: "The configured warehouse is not the embedded one.",
+    next: "Use `database` with `warehouse.url: embedded` only.",
+  },
+  sandbox_failed: { means: "The sandbox didn't start, or ended.", next: "See the message." },
+  // Segments.
+  segment_exists: {
+    means: "A segment of this name exists already.",
+    next: "Set its id as `segment_id`, or choose another `name`.",
+  },
+  segment_gone: {
+    means: "The service has no segment with this id.",
+    next: "Correct `segment_id`, or remove the segment from the configuration. The message says what was done before.",
+  },
+  segment_unknown: {
+    means: "The `segment_push` job of a segment has not created it yet.",
+    next: "Run that job first.",
+  },
+  bad_checkpoint: {
+    means: "A checkpoint is invalid.",
+    next: "Fix it with `person-etl checkpoint set JOB`, or start the job again from the beginning with `checkpoint reset JOB`.",
+  },
+  page_not_advancing: {
+    means: "A page of a segment announces further pages (`list_continues`) that `total_count` excludes.",
+    next: "Run again. If it persists, ask the service and quote the request id from `api_call`. No member was marked as removed.",
+  },
+  missing_result: {
+    means: "An answer left a record out, twice.",
+    next: "See the table `reject`; `rejects retry` sends the record again.",
+  },
+  // States of jobs in `status`.
+  failed: {
+    means: "The job's last run failed.",
+    next: "See the message, fix the cause, then `person-etl run JOB`. Completed work is kept.",
+  },
+  skipped: {
+    means: "The job was skipped, because another one failed.",
+    next: "Fix that job first.",
+  },
+  lock_expired: {
+    means: "A process ended without closing its run.",
+    next: "Nothing; the next run takes the job over and resumes.",
+  },
+  // Alerts.
+  stale: {
+    means: "A job has not succeeded for longer than `alerts.stale_after`.",
+    next: "Check with `person-etl status` that the scheduler is up, and why the last runs did not succeed.",
+  },
+  nearly_used: {
+    means: "A budget is used up to `alerts.budget_ratio`.",
+    next: "`person-etl status` predicts when it is used up. Raise `budgets` if that is too early.",
+  },
+  used_up: {
+    means: "A budget is used up.",
+    next: "It is renewed with the next day or month (UTC). Raise `budgets` if that is too late.",
+  },
+  // Bugs.
+  counters_do_not_add_up: {
+    means: "The counters of a run don't add up.",
+    next: "This is a bug. Please report it with the log.",
+  },
+  check_failed: { means: "A check failed.", next: "See its line." },
+  system: { means: "An operation of the operating system failed.", next: "See the message." },
+  internal: {
+    means: "An unexpected error occurred.",
+    next: "Run again with `--log-level debug`, and please report it with the log.",
+  },
+} as const satisfies Readonly<Record<string, Advice>>;
+
+/** What to do about a code; a look at the status where nothing better is known. */
+export function adviceFor(code: string): Advice {
+  const known: Readonly<Record<string, Advice>> = adviceByCode;
+  return (
+    (Object.hasOwn(known, code) ? known[code] : undefined) ?? {
+      means: "The run ended early.",
+      next: "See `person-etl status` and the log of the run.",
+    }
+  );
+}
