@@ -176,7 +176,7 @@ export async function membershipsOf(
     SELECT segment_id AS "segmentId", service_pid AS "servicePid" FROM ${tableId(names, "segment_member")}
     WHERE is_member AND service_pid = ANY(${[...pids]}::text[])
     UNION SELECT segment_id, service_pid FROM ${tableId(names, "segment_push_member")}
-    WHERE state <> 'invalid' AND service_pid = ANY(${[...pids]}::text[]) ORDER BY 1, 2`);
+    WHERE state IN ('member', 'unknown') AND service_pid = ANY(${[...pids]}::text[]) ORDER BY 1, 2`);
   });
 }
 

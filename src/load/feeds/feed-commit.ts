@@ -2,32 +2,32 @@ import type { Cell } from "../../schemas/convert.ts";
 import type { Drift } from "../../schemas/drift.ts";
 import type { CounterDelta, LedgerEntry, RunRef } from "../ledger/books.ts";
 
-/** Marks rows that a feed no longer shows. */
+/** Marks stored rows that a reading no longer contains. */
 export interface MissingRows {
-  /** Which rows of the table the feed speaks of, by column; those of them that it doesn't show are marked. */
+  /** Columns and values of the rows that the reading covers; those it doesn't contain are marked. */
   readonly scope: Readonly<Record<string, string>>;
-  /** Boolean column that turns false; null where {@link since} alone tells it, empty for rows that are not marked. */
+  /** Boolean column that turns false; null if {@link since} alone is the mark, null in rows without it. */
   readonly flag: string | null;
-  /** Column that gets {@link at}, when a row is marked. */
+  /** Column set to {@link at}. */
   readonly since: string;
   /** ISO 8601 with offset. */
   readonly at: string;
 }
 
-/** Rows of one declared table, as a feed shows them. */
+/** Rows of one declared table. */
 export interface FeedUpsert {
   readonly table: string;
-  /** Columns of each row, the whole key among them; without the bookkeeping ones. Others stay as they are stored. */
+  /** Columns of each row, with the whole key and without `_synced_at` and `_run_id`. Others keep their values. */
   readonly columns: readonly string[];
-  /** Read anew by each try of the commit; of rows with equal keys the last one counts. */
+  /** Iterated again by each attempt; of rows with equal keys the last one counts. */
   readonly rows: Iterable<readonly Cell[]>;
-  /** Columns that keep what a row was first written with (`first_seen_at`). */
+  /** Columns that keep their first value (`first_seen_at`). */
   readonly keep?: readonly string[];
-  /** Columns that move only along with others (`observed_at`). */
+  /** Columns that change only together with others (`observed_at`). */
   readonly along?: readonly string[];
-  /** Rows about the reading itself (`last_checked_at`), which nobody counts as written. */
+  /** True for rows about the reading itself (`last_checked_at`), not counted as written. */
   readonly isBookkeeping?: boolean;
-  /** What becomes of stored rows that are not among {@link rows}; without it nothing. */
+  /** Marks stored rows that are not among {@link rows}. */
   readonly missing?: MissingRows;
 }
 
@@ -37,32 +37,32 @@ export interface CheckpointMove {
   readonly cursor: unknown;
 }
 
-/** Everything that a piece of a feed leaves behind: committed together or not at all. */
+/** Rows, checkpoints, ledger and counters to be committed together. */
 export interface FeedCommit {
   readonly run: RunRef;
-  /** Stays the same when the commit is tried again, so that one whose reply was lost is recognized. */
+  /** The same for every attempt, so that a commit whose reply was lost is recognized. */
   readonly commitId: string;
   /** Attempts of free calls since the last commit. */
   readonly ledger: readonly LedgerEntry[];
   readonly drift: readonly Drift[];
-  /** Without `rows_written`, which the warehouse adds. */
+  /** Without `rows_written`, which is added. */
   readonly counters: CounterDelta;
   readonly upserts: readonly FeedUpsert[];
   readonly checkpoints: readonly CheckpointMove[];
-  /** Noted as the warehouse's own (`warehouse_identity`), unless one is. */
+  /** Stored in `warehouse_identity` unless there is one. */
   readonly organization?: string | undefined;
 }
 
-/** What became of one {@link FeedUpsert}. */
+/** Result of one {@link FeedUpsert}. */
 export interface UpsertResult {
-  /** Distinct rows that were given, but for those of erased people. */
+  /** Distinct rows given, without those of erased people. */
   readonly given: number;
-  /** Rows that were left out because they name an erased person. */
+  /** Rows left out because they name an erased person. */
   readonly suppressed: number;
   readonly inserted: number;
-  /** Rows of which a column has changed, one that counts; no others are written. */
+  /** Rows with a changed column; others are not written. */
   readonly updated: number;
-  /** Rows that were marked as missing. */
+  /** Rows marked as missing. */
   readonly marked: number;
 }
 

@@ -22,32 +22,32 @@ import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
 
-/** Rows that are encoded at once. */
+/** Rows encoded at once. */
 const COPY_ROWS = 5000;
 
-/** What a commit of a feed did; `work` is null where it had been made already. */
+/** Result of a commit; `work` is null if only the ledger shows that it was made. */
 export interface FeedDone<Result> {
   readonly results: readonly UpsertResult[];
   readonly work: Result | null;
   readonly rowsWritten: number;
 }
 
-/** A commit that may have been made, as far as was seen before its COMMIT. */
+/** Result of a commit as computed before its COMMIT, whose reply may get lost. */
 export interface MadeFeed {
   readonly done: FeedDone<unknown>;
   /** `_synced_at` of the run's row, which each commit moves; null without a row. */
   readonly syncedAt: string | null;
 }
 
-/** What else a commit writes, between its rows and its books. */
+/** Further writes of a commit. */
 export type FeedWork<Result> = (place: FeedPlace) => Promise<Result>;
 
-/** Where rows of feeds are written, and who must be kept out of them. */
+/** Context of a commit: its transaction, and the people to keep out. */
 export interface FeedPlace extends LoadPlace {
   readonly suppression: Suppression;
 }
 
-/** The checkpoints of a job. */
+/** Returns the checkpoints of a job. */
 export async function readCheckpoints(db: Db, job: string): Promise<readonly StoredCheckpoint[]> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -57,25 +57,17 @@ export async function readCheckpoints(db: Db, job: string): Promise<readonly Sto
   });
 }
 
-/** Writes the rows of feeds. */
+/** Commits rows, checkpoints, ledger, drift and counters in one transaction. */
 export async function commitFeed(db: Db, commit: FeedCommit): Promise<readonly UpsertResult[]> {
   const { results } = await commitFeedWith(db, commit, async () => null);
   return results;
 }
 
 /**
- * Does some work of a feed in one transaction with its books. Where the same commit has been made already, and its reply was
- * lost, tells what it did. `work` is null, and all results empty, when only the ledger says so.
+ * Does the same with further writes. Repeated after a lost reply, it changes nothing and returns the first result; `work` is null
+ * and all results are empty if only the ledger shows the earlier commit.
  */
 export async function commitFeedWith<Result>(
-  db: Db,
-  commit: FeedCommit,
-  work: FeedWork<Result>,
-): Promise<FeedDone<Result>> {
-  return commitOnce(db, commit, work);
-}
-
-async function commitOnce<Result>(
   db: Db,
   commit: FeedCommit,
   work: FeedWork<Result>,
@@ -87,7 +79,7 @@ async function commitOnce<Result>(
     const done = await db.transaction(run, async (session) => {
       load.startedAt(session.now);
       const made = await madeBefore(db, session, commit);
-      // It is the result of this very work, which an earlier try did.
+      // Kept by an earlier attempt at this very work.
       if (made) return made as FeedDone<Result>;
       const newCalls = await settleLedger(session, names, run, commit.ledger);
       if (commit.ledger.length > 0 && newCalls.size === 0) {
@@ -110,7 +102,7 @@ async function commitOnce<Result>(
       const result = await work(place);
       await upsertDrift(session, names, run, commit.drift);
       const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
-      const aside = commit.upserts.filter((of, i) => of.isBookkeeping && changedBy(results[i]) > 0);
+      const aside = commit.upserts.filter((upsert, i) => upsert.isBookkeeping && changedBy(results[i]) > 0);
       await touchTables(session, names, run, [...new Set([...changed, ...aside.map(({ table }) => table)])]);
       for (const move of commit.checkpoints) await moveCheckpoint(place, run, move);
       const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
@@ -129,16 +121,13 @@ async function commitOnce<Result>(
   }
 }
 
-/**
- * What an earlier try of the same commit did; null where none came to its COMMIT, or to its end. Waits for one that is still
- * under way: it holds the row.
- */
+/** Returns the result of an earlier attempt that was committed; null for none. Waits for one under way, which locks the row. */
 async function madeBefore(
   { latestFeeds, names }: Db,
   session: Session,
   commit: FeedCommit,
 ): Promise<FeedDone<unknown> | null> {
-  // Only this room keeps commits of feeds.
+  // Only this file keeps commits of feeds.
   const earlier = latestFeeds.find(commit) as MadeFeed | null;
   if (!earlier || earlier.syncedAt === null) return null;
   const { runId, job, shard } = commit.run;
@@ -225,7 +214,7 @@ async function upsertRows(place: FeedPlace, upsert: FeedUpsert): Promise<UpsertR
   return result;
 }
 
-/** Drops the rows of erased people from a temporary table; returns how many they were. */
+/** Deletes the rows of erased people from a temporary table; returns their number. */
 export async function dropErased(place: FeedPlace, stage: string): Promise<number> {
   const { session, names, suppression } = place;
   if (suppression.key === null) return 0;
@@ -233,7 +222,7 @@ export async function dropErased(place: FeedPlace, stage: string): Promise<numbe
   return session.change(sql`DELETE FROM pg_temp.${sql.id(stage)} WHERE ${isErased}`);
 }
 
-/** Marks what lies in the scope and is not among the staged rows. */
+/** Marks rows within the scope that are not staged. */
 async function markMissing(place: LoadPlace, name: string, missing: MissingRows): Promise<number> {
   const table = tableNamed(name);
   const { scope, flag, since, at } = missing;
