@@ -200,12 +200,12 @@ describe("migrations", () => {
     expect((await client.query(views)).rows).toEqual((await other.query(views)).rows);
     expect((await client.query(views)).rows).toHaveLength(5);
     expect((await client.query(indexes)).rows).toEqual((await other.query(indexes)).rows);
+    expect(await open(printed.url).migrate()).toEqual([]);
   });
 
   test("can be printed without any database", () => {
     const ddl = open("postgres://nobody@127.0.0.1:1/nothing").printDdl();
     expect(ddl).toContain('CREATE TABLE "person_data"."person"');
-    expect(ddl).not.toContain("schema_migration");
   });
 
   test.each([
@@ -373,6 +373,78 @@ describe("rights", () => {
       },
     ]);
     await expect(open(url).migrate()).rejects.toBeInstanceOf(FixConfigurationError);
+  });
+
+  test("on schemas and tables that somebody else has made are asked for", async () => {
+    const database = await freshDatabase();
+    await open(database.url).migrate();
+    const { url, role, admin } = await roleIn(database, "SELECT 1");
+    expect(await open(url).isMigrated()).toBe(true);
+    const missing = async () =>
+      (await open(url).check()).filter((line) => !line.ok).map(({ message }) => message);
+    expect(await missing()).toEqual(SCHEMAS.map(() => `${role} may not create tables in it.`));
+    await admin.query(
+      SCHEMAS.map((schema) => `GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${role}`).join("; "),
+    );
+    expect(await missing()).toEqual([
+      `${role} may not write to all of its tables, such as death_signal.`,
+      `${role} may not write to all of its tables, such as api_call.`,
+      `${role} may not write to all of its tables, such as alert_state.`,
+    ]);
+    await expect(open(url).readServiceHost()).rejects.toMatchObject({ code: "database_refused" });
+    await admin.query(
+      SCHEMAS.map((s) => `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${s} TO ${role}`).join(
+        "; ",
+      ),
+    );
+    expect(await missing()).toEqual([]);
+  });
+
+  test("of the printed roles suffice: the loader migrates and runs, readers see their schemas alone", async () => {
+    const database = await freshDatabase();
+    const admin = await connect(database.url);
+    const suffix = new URL(database.url).pathname.slice(1);
+    const roles = ["loader", "people_reader", "ops_reader"].map((role) => `person_etl_${role}_${suffix}`);
+    const grants = open(database.url)
+      .printGrants()
+      .replaceAll(/person_etl_\w+?(?=[ '`;])/g, `$&_${suffix}`);
+    await admin.query(grants);
+    closers.push(async () => {
+      for (const role of roles) await admin.query(`DROP OWNED BY ${role} CASCADE; DROP ROLE ${role}`);
+    });
+    await admin.query(`ALTER ROLE ${roles[0]} PASSWORD 'secret'`);
+    const url = new URL(database.url);
+    url.username = roles[0] ?? "";
+    url.password = "secret";
+    const warehouse = open(url.href);
+    expect((await warehouse.check()).filter((line) => !line.ok)).toEqual([]);
+    expect(await warehouse.migrate()).toEqual(MIGRATIONS);
+    const readable = async (role: string | undefined) => {
+      const found: string[] = [];
+      for (const name of [
+        "person_data.person",
+        "person_data.person_education_subject",
+        "person_data_ops.table_freshness",
+        "person_data_ops.publication",
+        "person_data_state.lookup_state",
+      ]) {
+        await admin.query(`SET ROLE ${role}`);
+        const rows = await admin.query(`SELECT FROM ${name}`).catch(() => null);
+        await admin.query("RESET ROLE");
+        if (rows) found.push(name);
+      }
+      return found;
+    };
+    expect(await readable(roles[1])).toEqual([
+      "person_data.person",
+      "person_data.person_education_subject",
+      "person_data_ops.table_freshness",
+      "person_data_ops.publication",
+    ]);
+    expect(await readable(roles[2])).toEqual([
+      "person_data_ops.table_freshness",
+      "person_data_ops.publication",
+    ]);
   });
 
   test("to make temporary tables are asked for", async () => {

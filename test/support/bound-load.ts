@@ -10,7 +10,7 @@ import {
   writeServiceHost,
 } from "../../src/load/db/identity.ts";
 import { createSampleTable } from "../../src/load/db/sample-table.ts";
-import { checkDatabase, isMigrated, migrate, printDdl } from "../../src/load/db/setup.ts";
+import { checkDatabase, isMigrated, migrate, printDdl, printGrants } from "../../src/load/db/setup.ts";
 import { planLookup, selectLookup } from "../../src/load/due/lookup-selection.ts";
 import { noteMissingRows, readGoneRows } from "../../src/load/due/missing-rows.ts";
 import {
@@ -112,6 +112,7 @@ const functions = {
   planLookup,
   preparePerson,
   printDdl,
+  printGrants,
   readCheckpoints,
   readGaps,
   readIdentity,

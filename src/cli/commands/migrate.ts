@@ -6,12 +6,14 @@ import { FixConfigurationError } from "../../errors.ts";
 import { serviceHostOf } from "../../jobs/service-host.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
+import { UsageError } from "../failure.ts";
 import { openConfig } from "../open-config.ts";
 import { openConfiguredWarehouse, openUnconnected } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 
 interface MigrateFlags {
   readonly print?: boolean;
+  readonly grants?: boolean;
   readonly acceptService?: string;
 }
 
@@ -21,13 +23,15 @@ export const addMigrate: AddCommand = (program, act) => {
     .command("migrate")
     .description("create or upgrade the warehouse tables (`run` does this itself too)")
     .option("--print", "print the DDL and change nothing")
+    .option("--grants", "with --print: print the roles and their rights instead")
     .option("--accept-service <host>", "the same service got another address: host and port")
     .action((flags: MigrateFlags, command: Command) => act(command, (context) => migrate(context, flags)));
 };
 
 async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> {
   const config = await openConfig(context);
-  if (flags.print === true) return await printDdl(config);
+  if (flags.print === true) return await print(config, flags.grants === true);
+  if (flags.grants === true) throw new UsageError("--grants needs --print.");
   if (flags.acceptService !== undefined) refuseOtherHost(config, flags.acceptService);
   const { db } = await openConfiguredWarehouse(context, config);
   const migrations = await setup.migrate(db);
@@ -53,12 +57,12 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
   };
 }
 
-/** The DDL of an empty warehouse; needs no database. */
-async function printDdl(config: Config): Promise<Outcome> {
+/** Statements for an administrator: the DDL of an empty warehouse, or the roles. Needs no database. */
+async function print(config: Config, hasGrants: boolean): Promise<Outcome> {
   const db = await openUnconnected(config);
   try {
-    const ddl = setup.printDdl(db);
-    return { document: { ddl }, text: ddl.trimEnd(), exitCode: 0 };
+    const text = hasGrants ? setup.printGrants(db) : setup.printDdl(db);
+    return { document: hasGrants ? { grants: text } : { ddl: text }, text: text.trimEnd(), exitCode: 0 };
   } finally {
     await db.close();
   }

@@ -93,18 +93,34 @@ async function checkSchema(
 ): Promise<CheckLine> {
   const subject = `schema ${schema}`;
   const [name, role] = [quoteIdentifier(schema), quoteIdentifier(server.role)];
-  const [found] = await session.rows<{ can_create: boolean; can_use: boolean }>(sql`
-    SELECT has_schema_privilege(oid, 'CREATE') AS can_create, has_schema_privilege(oid, 'USAGE') AS can_use
-    FROM pg_catalog.pg_namespace WHERE nspname = ${schema}`);
+  const [found] = await session.rows<{
+    can_create: boolean;
+    can_use: boolean;
+    unwritable: string | null;
+  }>(sql`
+    SELECT has_schema_privilege(n.oid, 'CREATE') AS can_create, has_schema_privilege(n.oid, 'USAGE') AS can_use,
+      (SELECT min(c.relname) FROM pg_catalog.pg_class AS c WHERE c.relnamespace = n.oid AND c.relkind = 'r'
+        AND NOT (has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+          AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE'))) AS unwritable
+    FROM pg_catalog.pg_namespace AS n WHERE nspname = ${schema}`);
   if (found) {
-    return found.can_create && found.can_use
-      ? { subject, ok: true, message: `exists, and ${server.role} may create tables in it.` }
-      : {
-          subject,
-          ok: false,
-          message: `${server.role} may not create tables in it.`,
-          hint: `As its owner: GRANT USAGE, CREATE ON SCHEMA ${name} TO ${role};`,
-        };
+    if (!found.can_create || !found.can_use) {
+      return {
+        subject,
+        ok: false,
+        message: `${server.role} may not create tables in it.`,
+        hint: `As its owner: GRANT USAGE, CREATE ON SCHEMA ${name} TO ${role};`,
+      };
+    }
+    if (found.unwritable !== null) {
+      return {
+        subject,
+        ok: false,
+        message: `${server.role} may not write to all of its tables, such as ${found.unwritable}.`,
+        hint: `As their owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${name} TO ${role};`,
+      };
+    }
+    return { subject, ok: true, message: `exists, and ${server.role} may create tables in it.` };
   }
   const [database] = await session.rows<{ ok: boolean }>(
     sql`SELECT has_database_privilege(current_database(), 'CREATE') AS ok`,

@@ -37,6 +37,10 @@ const REASONS: Readonly<Record<string, Reason>> = {
   "57P02": { text: "it has crashed and restarts", mend: null },
   "57P03": { text: "it is starting up or shutting down", mend: null },
   "57P05": CUT,
+  "42501": {
+    text: "this role lacks a right on a schema or table",
+    mend: "`person-etl check` names what is missing, `migrate --print --grants` all rights",
+  },
   "28P01": { text: "it refuses the password", mend: "correct user and password in the address" },
   "28000": { text: "it refuses this user", mend: "correct the user, or allow it in pg_hba.conf" },
   "3D000": { text: "that database does not exist", mend: "create it, or correct its name in the address" },

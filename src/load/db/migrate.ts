@@ -6,7 +6,7 @@ import { tables } from "../../schemas/registry.ts";
 import { views } from "../../schemas/views.ts";
 import { checkWarehouse } from "./check.ts";
 import { commentsOf, createView } from "./ddl.ts";
-import { quoteIdentifier, quoteQualified, type SchemaNames } from "./names.ts";
+import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames } from "./names.ts";
 import { inTransaction, type Session } from "./session.ts";
 
 /** Table of the migrations that ran, in the state schema. */
@@ -38,21 +38,32 @@ export async function migrate(pool: pg.Pool, names: SchemaNames): Promise<readon
 async function runMissing(session: Session, names: SchemaNames): Promise<readonly string[]> {
   await takeLock(session);
   const table = sql.id(names.state, MIGRATION_TABLE);
-  await session.change(
-    sql`CREATE TABLE IF NOT EXISTS ${table} (name text PRIMARY KEY, ran_at timestamptz NOT NULL DEFAULT now())`,
-  );
+  await session.change(sql.raw(createMigrationTable(names)));
   const ran = new Set(
     (await session.rows<{ name: string }>(sql`SELECT name FROM ${table}`)).map(({ name }) => name),
   );
   const missing = migrations.filter(({ name }) => !ran.has(name));
   for (const { name, statements } of missing) {
     for (const statement of statements(names)) await session.change(sql.raw(statement));
-    await session.change(sql`INSERT INTO ${table} (name) VALUES (${name})`);
+    await session.change(sql.raw(recordMigration(names, name)));
   }
   if (missing.length > 0) {
     for (const statement of renewals(names)) await session.change(sql.raw(statement));
   }
   return missing.map(({ name }) => name);
+}
+
+const migrationTable = (names: SchemaNames) => quoteQualified([names.state, MIGRATION_TABLE]);
+
+function createMigrationTable(names: SchemaNames): string {
+  return `CREATE TABLE IF NOT EXISTS ${migrationTable(names)} (
+  name text PRIMARY KEY,
+  ran_at timestamp with time zone NOT NULL DEFAULT now()
+)`;
+}
+
+function recordMigration(names: SchemaNames, name: string): string {
+  return `INSERT INTO ${migrationTable(names)} (name) VALUES (${quoteLiteral(name)})`;
 }
 
 /** Statements that every upgrade repeats. */
@@ -83,9 +94,7 @@ async function takeLock(session: Session): Promise<void> {
 /** True if every migration of this version has run, whatever later versions added. */
 async function isUpToDate(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   if (!(await isMigrated(pool, names))) return false;
-  const { rows } = await pool.query<{ name: string }>(
-    `SELECT name FROM ${quoteQualified([names.state, MIGRATION_TABLE])}`,
-  );
+  const { rows } = await pool.query<{ name: string }>(`SELECT name FROM ${migrationTable(names)}`);
   const ran = new Set(rows.map(({ name }) => name));
   return migrations.every(({ name }) => ran.has(name));
 }
@@ -93,10 +102,12 @@ async function isUpToDate(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
 /** True if the first migration has run. Refuses tables of version 1. */
 export async function isMigrated(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   const has = async (schema: string) => {
-    const { rows } = await pool.query<{ exists: boolean }>("SELECT to_regclass($1) IS NOT NULL AS exists", [
-      quoteQualified([schema, MIGRATION_TABLE]),
-    ]);
-    return rows[0]?.exists === true;
+    // The catalog is readable even without a right on the schema.
+    const { rows } = await pool.query(
+      "SELECT FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = $2",
+      [schema, MIGRATION_TABLE],
+    );
+    return rows.length > 0;
   };
   if (await has(names.state)) return true;
   if (await has(names.ops)) throw versionOneError(names);
@@ -160,10 +171,11 @@ async function explainMissingRight(pool: pg.Pool, error: unknown, names: SchemaN
 
 /** The DDL of an empty warehouse, as `migrate --print` shows it. */
 export function printDdl(names: SchemaNames): string {
-  const statements = [
+  const all = [
     ...schemaNamesOf(names).map(createSchema),
-    ...migrations.flatMap((migration) => migration.statements(names)),
+    createMigrationTable(names),
+    ...migrations.flatMap(({ name, statements }) => [...statements(names), recordMigration(names, name)]),
     ...renewals(names),
   ];
-  return `${statements.map((statement) => `${statement};`).join("\n\n")}\n`;
+  return `${all.map((statement) => `${statement};`).join("\n\n")}\n`;
 }

@@ -1,6 +1,7 @@
 import { FixConfigurationError } from "../../errors.ts";
 import { checkWarehouse } from "./check.ts";
 import type { Db } from "./db.ts";
+import * as grants from "./grants.ts";
 import * as migrations from "./migrate.ts";
 import type { CheckLine } from "../lookup.ts";
 
@@ -38,6 +39,11 @@ export async function migrate(db: Db): Promise<readonly string[]> {
 /** Returns the DDL that `migrate` would run on an empty database. */
 export function printDdl(db: Db): string {
   return migrations.printDdl(db.names);
+}
+
+/** Returns the statements that create the roles of an installation. */
+export function printGrants(db: Db): string {
+  return grants.printGrants(db.names);
 }
 
 /** Checks version, encoding and rights; changes nothing. */
