@@ -16,7 +16,7 @@ export interface DuckSession {
 }
 
 /** Memory that DuckDB may use; larger work spills into the temporary folder. */
-const MEMORY = "1GB";
+const MEMORY = "512MB";
 
 /** Opens a file, creating it if it is missing. `folder` holds what spills from memory. */
 export async function openDuckDb(file: string, folder: string): Promise<DuckSession> {
