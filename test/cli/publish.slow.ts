@@ -1,4 +1,4 @@
-import { stat } from "node:fs/promises";
+import { readFile, rename, stat } from "node:fs/promises";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -128,4 +128,28 @@ test("publish refuses what it doesn't know, exits 3 until --full, and forgets by
   const dropped = await runJson(["publish", "--drop", "local"], setting);
   expect([dropped.code, dropped.document]).toEqual([0, { dropped: "local" }]);
   expect(await setting.query("SELECT tgname FROM pg_trigger WHERE tgname LIKE 'publish%'")).toEqual([]);
+});
+
+test("an erasure is done only when every destination shows it", async () => {
+  const setting = await makePublished();
+  await runJson(["run"], setting);
+  const [person] = await setting.query(
+    "SELECT service_pid AS pid, full_name AS name FROM person_data.person ORDER BY 1 LIMIT 1",
+  );
+  const pid = String(person?.["pid"]);
+  await rename(join(setting.cwd, "copies"), join(setting.cwd, "away"));
+  const pending = await runJson(["erase", "--pid", pid, "--yes"], setting);
+  expect([pending.code, pending.document]).toMatchObject([
+    3,
+    { status: "pending", waiting_for: [{ kind: "destination", name: "local" }] },
+  ]);
+  await rename(join(setting.cwd, "away"), join(setting.cwd, "copies"));
+  expect((await runJson(["run"], setting)).code).toBe(0);
+  const open = "SELECT FROM person_data_ops.erasure_subject WHERE completed_at IS NULL";
+  expect(await setting.query(open)).toEqual([]);
+  expect((await runJson(["publish"], setting)).code).toBe(0);
+  await expectEqual(setting);
+  for (const file of [setting.path, join(setting.cwd, ".person-etl/publish/duckdb/local.duckdb")]) {
+    expect((await readFile(file)).includes(String(person?.["name"]))).toBe(false);
+  }
 });

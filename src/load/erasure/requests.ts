@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import { laggingDestinations } from "../publication/registration.ts";
 import type { RunRef } from "../ledger/books.ts";
 import { noteSubjects } from "./note-subjects.ts";
 import type { FoundPeople, KnownBy } from "./people.ts";
@@ -161,13 +162,12 @@ export function completeErasure(db: Db, id: string): Promise<readonly Waiting[]>
     const runs = await session.rows<{ name: string }>(sql`
       SELECT DISTINCT h.job AS name FROM ${requests} AS q CROSS JOIN LATERAL (${heldLocks(names)}) AS h
       WHERE q.erasure_id = ${id}::uuid AND NOT q.is_final ORDER BY 1`);
-    const destinations = await session.rows<{ name: string }>(sql`
-      SELECT destination AS name FROM ${sql.id(names.ops, "publication")} WHERE keys_waiting > 0 ORDER BY 1`);
+    const destinations = await laggingDestinations(session, names);
     const [open] = await session.rows<{ open: number }>(sql`
       SELECT count(*) AS open FROM ${requests} WHERE erasure_id = ${id}::uuid AND NOT is_final`);
     const waiting: readonly Waiting[] = [
       ...runs.map(({ name }): Waiting => ({ kind: "run", name })),
-      ...destinations.map(({ name }): Waiting => ({ kind: "destination", name })),
+      ...destinations.map((name): Waiting => ({ kind: "destination", name })),
     ];
     if (waiting.length > 0 || (open?.open ?? 0) > 0) return waiting;
     await session.change(sql`DELETE FROM ${requests} WHERE erasure_id = ${id}::uuid`);

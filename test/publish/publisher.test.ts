@@ -1,0 +1,99 @@
+import { expect, test } from "vitest";
+import type { Clock } from "../../src/clock.ts";
+import { LimitReachedError, JobLockedError, StopRunError } from "../../src/errors.ts";
+import {
+  createPublisher,
+  publishExitCode,
+  type PublishResult,
+  type ScheduledPublication,
+} from "../../src/jobs/publish/publisher.ts";
+import { silentLog } from "../../src/log.ts";
+import { buildCatalog } from "../../src/publish/catalog.ts";
+import { createMemoryDestination } from "./memory-destination.ts";
+import { openPublicationDb } from "./publication-place.ts";
+
+// Nothing listens there: every destination below fails before the database is needed.
+const db = openPublicationDb("postgresql://nobody@127.0.0.1:1/none");
+
+function failing(
+  name: string,
+  error: Error,
+  everyMs: number | null = null,
+  calls: string[] = [],
+): ScheduledPublication {
+  const destination = createMemoryDestination(name);
+  const migrate = () => {
+    calls.push(name);
+    return Promise.reject(error);
+  };
+  return {
+    db,
+    destination: { ...destination, migrate },
+    catalog: buildCatalog([], null),
+    folder: `/tmp/person-etl-never-${name}`,
+    log: silentLog,
+    everyMs,
+  };
+}
+
+const statuses = (results: readonly PublishResult[]) =>
+  results.map(({ destination, status }) => [destination, status]);
+
+test("a destination that fails keeps no other from being published", async () => {
+  const publisher = createPublisher([
+    failing("a", new StopRunError("destination_failed", "down")),
+    failing("b", new LimitReachedError("publication_refused", "refused")),
+    failing("c", new JobLockedError("held")),
+  ]);
+  const results = await publisher.publish();
+  expect(statuses(results)).toEqual([
+    ["a", "failed"],
+    ["b", "refused"],
+    ["c", "locked"],
+  ]);
+  expect(results[0]?.error).toEqual({ code: "destination_failed", message: "down" });
+  expect(statuses(await publisher.publish(["b"]))).toEqual([["b", "refused"]]);
+  await publisher.close();
+});
+
+const result = (status: PublishResult["status"]): PublishResult => ({
+  destination: "d",
+  status,
+  batches: 0,
+  rows: 0,
+  tables_differing: null,
+  seconds: 0,
+});
+
+test("a failure outranks a lock, and a lock a refusal", () => {
+  expect(publishExitCode([result("published")])).toBe(0);
+  expect(publishExitCode([result("published"), result("refused")])).toBe(3);
+  expect(publishExitCode([result("locked"), result("refused")])).toBe(4);
+  expect(publishExitCode([result("refused"), result("failed"), result("locked")])).toBe(1);
+});
+
+test("destinations with an interval are published again and again until the publisher is closed", async () => {
+  const calls: string[] = [];
+  const publisher = createPublisher([
+    failing("often", new Error("down"), 60_000, calls),
+    failing("never", new Error("down"), null, calls),
+  ]);
+  const sleeps: number[] = [];
+  const clock: Clock = {
+    now: () => 0,
+    sleep(milliseconds, signal) {
+      sleeps.push(milliseconds);
+      if (sleeps.length <= 2) return Promise.resolve();
+      return new Promise((_, reject) =>
+        signal?.addEventListener("abort", () => reject(new Error("aborted"))),
+      );
+    },
+  };
+  publisher.startIntervals(clock);
+  await expect.poll(() => sleeps.length).toBe(3);
+  await publisher.close();
+  expect([calls, sleeps]).toEqual([
+    ["often", "often"],
+    [60_000, 60_000, 60_000],
+  ]);
+});
