@@ -282,8 +282,8 @@ export const adviceByCode = {
     next: "Restore `data_dir` from a backup, or start with an empty one.",
   },
   embedded_data_gone: {
-    means: "The embedded database's files were removed while it ran.",
-    next: "Restore `data_dir` from a backup.",
+    means: "The folder of the embedded database is missing.",
+    next: "Restore the folder that the message names, or start with an empty database.",
   },
   embedded_missing: {
     means: "The embedded database isn't available for this platform.",
@@ -294,8 +294,8 @@ export const adviceByCode = {
     next: "See its log; the message has the path.",
   },
   embedded_owner: {
-    means: "`data_dir` belongs to another user.",
-    next: "Run as that user, or choose another folder.",
+    means: "The embedded database belongs to another user.",
+    next: "Run as that user, or choose another `data_dir`.",
   },
   embedded_password: {
     means: "The password file of the embedded database is missing or wrong.",
@@ -306,8 +306,8 @@ export const adviceByCode = {
     next: "See its log; the message has the path.",
   },
   embedded_unreachable: {
-    means: "The embedded database can't be reached.",
-    next: "See its log; the message has the path.",
+    means: "As root, the embedded database runs as another user, who can't enter its folder.",
+    next: "Open the folders above it with `chmod o+x`, or choose another `data_dir`.",
   },
   embedded_unwritable: {
     means: "The embedded database can't write to `data_dir`.",

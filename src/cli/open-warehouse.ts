@@ -10,7 +10,7 @@ import type { Context } from "./context.ts";
 /** A warehouse that answers. */
 export interface OpenedWarehouse {
   readonly db: Db;
-  /** Lines for people: how psql and BI tools connect; empty for a warehouse of the user's own, who knows. */
+  /** Lines for people: how psql and BI tools connect; empty for the user's own Postgres. */
   readonly howToConnect: readonly string[];
 }
 
@@ -25,7 +25,12 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
     return { db, howToConnect: [] };
   }
   context.tell("Starting the embedded database …");
-  const server = await openEmbedded({ dataDir: config.dataDir, log, signal: stop.signal });
+  const server = await openEmbedded({
+    dataDir: config.dataDir,
+    log,
+    readableSchemas: [schema, opsSchema],
+    signal: stop.signal,
+  });
   scope.deferProgram("embedded database", () => server.close());
   const db = openWarehouse({
     url: server.connectionString,
@@ -36,9 +41,7 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   });
   scope.defer("warehouse", () => db.close());
   await isMigrated(db);
-  // Our own `database` command is the way to keep the server up, so the way without it isn't told.
-  const howToConnect = server.howToConnect.filter((line) => !line.startsWith("between runs"));
-  return { db, howToConnect };
+  return { db, howToConnect: server.howToConnect };
 }
 
 /** Opens the warehouse for a command that reads what runs have stored; throws if none has. Creates nothing. */

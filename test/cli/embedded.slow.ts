@@ -47,10 +47,16 @@ test.concurrent("with sandbox and embedded database one command does everything,
   const database = startCli(["--json", "database"], { cwd });
   const { how_to_connect: lines } = JSON.parse(await database.firstLine());
   const [, port] = /-p (\d+)/.exec(lines.join("\n")) ?? [];
-  const password = (await readFile(join(dataDir, "postgres", "password"), "utf8")).trim();
-  const url = `postgresql://person_etl:${password}@127.0.0.1:${port}/warehouse`;
-  const [people] = await runQuery(url, "SELECT count(*)::int > 100 AS many FROM person_data.person");
+  const password = (await readFile(join(dataDir, "postgres", "reader-password"), "utf8")).trim();
+  const url = `postgresql://reader:${password}@127.0.0.1:${port}/warehouse`;
+  const [people] = await runQuery(
+    url,
+    "SELECT count(*)::int > 100 AS many FROM person_data.person JOIN person_data_ops.sync_run ON true",
+  );
   expect(people).toEqual({ many: true });
+  await expect(runQuery(url, "CREATE TABLE person_data.other (n int)")).rejects.toThrow(
+    "read-only transaction",
+  );
   database.child.kill("SIGINT");
   expect((await database.result).code).toBe(0);
   expect(await postmasterPid(dataDir)).toBeNull();

@@ -25,7 +25,6 @@ test.each([
   ['LOG:  could not bind IPv4 address "127.0.0.1": Address already in use', "port_taken"],
   ['FATAL:  lock file "postmaster.pid" already exists', "data_in_use"],
   ["FATAL:  pre-existing shared memory block (key 4850, ID 3) is still in use", "data_in_use"],
-  ["FATAL:  database files are incompatible with server", "other_version"],
   ['FATAL:  configuration file "postgresql.conf" contains errors', "unknown"],
 ] as const)("%s is read as %s", (text, failure) => {
   expect(readStartupFailure(text)).toBe(failure);
@@ -34,7 +33,7 @@ test.each([
 test("a failure shows the last ten lines of what came back", () => {
   const lines = Array.from({ length: 30 }, (_, i) => `line ${i}`);
   expect(describeFailure("starting it", lines.join("\n")).message).toBe(
-    ["starting it failed. What came back:", ...lines.slice(20)].join("\n"),
+    ["starting it failed. Output:", ...lines.slice(20)].join("\n"),
   );
 });
 

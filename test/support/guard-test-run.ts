@@ -21,7 +21,7 @@ try {
   await chmod(folder, 0o755);
   const dataDir = join(folder, "shared");
   const server = process.argv[2] === "embedded" ? await openEmbedded({ dataDir, log: silentLog }) : null;
-  process.stdout.write(`${JSON.stringify({ folder, url: server?.connectionString ?? null })}\n`);
+  process.stdout.write(`${JSON.stringify({ folder, url: server?.superuserUrl ?? null })}\n`);
   let endedInOrder = false;
   process.stdin.on("data", () => {
     endedInOrder = true;

@@ -1,19 +1,16 @@
 import { randomBytes } from "node:crypto";
-import { appendFile, mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { constants, mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
 import type { Binaries } from "./binaries.ts";
 import type { Place } from "./place.ts";
 import { runProgram } from "./run-program.ts";
 import { giveTo } from "./server-user.ts";
-import { INCLUDE_LINE, ROLE } from "./settings.ts";
+import { INCLUDE_LINE, SUPERUSER } from "./settings.ts";
 import { readSmallFile, writeSmallFile } from "./small-file.ts";
 import { describeFailure } from "./startup-failure.ts";
 
-/**
- * Makes the cluster unless it exists, checks that this Postgres can serve it, and returns the password of its role.
- * Call it under the start lock.
- */
+/** Makes the cluster unless it exists, checks its version, and returns its password. Requires the start lock. */
 export async function ensureCluster(place: Place, binaries: Binaries, signal?: AbortSignal): Promise<string> {
   const known = await readSmallFile(join(place.control, "password"));
   const version = await readSmallFile(join(place.data, "PG_VERSION"));
@@ -32,8 +29,8 @@ export async function ensureCluster(place: Place, binaries: Binaries, signal?: A
   if (version !== String(binaries.majorVersion)) {
     throw new FixConfigurationError(
       "embedded_version",
-      `The embedded database in ${place.data} was made by Postgres ${version}; this release of person-etl brings Postgres ${binaries.majorVersion}, ` +
-        "which can't read it. Go back to the release that made it and take a pg_dump, or choose another data_dir to start with an empty database.",
+      `The embedded database in ${place.data} was made by Postgres ${version}, and this release of person-etl has Postgres ${binaries.majorVersion}, ` +
+        "which can't read it. Take a pg_dump with the earlier release, or choose another data_dir to start with an empty database.",
     );
   }
   if (known === null) {
@@ -46,7 +43,7 @@ export async function ensureCluster(place: Place, binaries: Binaries, signal?: A
   return known;
 }
 
-/** initdb into a folder of its own name, so that neither a killed initdb nor one still running can spoil the data. */
+/** Runs initdb in a temporary folder, so that a killed initdb can't spoil the data. */
 async function makeCluster(
   place: Place,
   binaries: Binaries,
@@ -58,7 +55,7 @@ async function makeCluster(
   const fresh = join(place.home, `data.new-${randomBytes(4).toString("hex")}`);
   try {
     for (const left of await readdir(place.home)) {
-      // A killed initdb may still write into its folder for a moment: then the next start removes it.
+      // A killed initdb may still write for a moment: then the next start removes its folder.
       if (left.startsWith("data.new-"))
         await rm(join(place.home, left), { recursive: true, force: true }).catch(() => {});
     }
@@ -71,11 +68,11 @@ async function makeCluster(
       binaries.initdb,
       [
         `--pgdata=${fresh}`,
-        `--username=${ROLE}`,
+        `--username=${SUPERUSER}`,
         `--pwfile=${passwordFile}`,
         "--auth=scram-sha-256",
         "--encoding=UTF8",
-        // The same order of text on every system, now and after its next upgrade.
+        // Text has the same order on every system.
         "--locale-provider=builtin",
         "--builtin-locale=C.UTF-8",
         "--locale=C",
@@ -84,9 +81,11 @@ async function makeCluster(
       { user: place.user, signal },
     );
     if (code !== 0) throw describeFailure(tried, explainMissingAccount(output));
-    await appendFile(
+    const { O_APPEND, O_NOFOLLOW, O_WRONLY } = constants;
+    await writeFile(
       join(fresh, "postgresql.conf"),
       `\n${INCLUDE_LINE}\n# Your own settings go below this line.\n`,
+      { flag: O_APPEND | O_NOFOLLOW | O_WRONLY },
     );
     await rename(fresh, place.data);
   } catch (error) {
@@ -99,9 +98,9 @@ async function makeCluster(
   }
 }
 
-/** A container that runs under a bare number has no account by that number, which initdb insists on. */
+/** A container with a bare number as user has no account of that number, which initdb requires. */
 function explainMissingAccount(output: string): string {
   return output.includes("could not look up effective user ID")
-    ? `${output}\nThis user has no entry in /etc/passwd: run person-etl as a user that has one, or set warehouse.url to a Postgres of your own.`
+    ? `${output}\nThis user is missing in /etc/passwd: run person-etl as a user that is in it, or set warehouse.url to a Postgres of your own.`
     : output;
 }

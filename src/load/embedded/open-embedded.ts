@@ -1,51 +1,52 @@
+import { join } from "node:path";
 import type { Client } from "pg";
 import { codeOf, messageOf } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { findPackagedBinaries, prepareBinaries } from "./binaries.ts";
 import { ensureCluster } from "./cluster.ts";
-import { describeConnection } from "./describe-connection.ts";
-import { findPlace, makeControlFolder } from "./place.ts";
+import { findPlace, makeControlFolder, type Server } from "./place.ts";
 import { readPostmaster } from "./postmaster.ts";
+import { ensureDatabase, grantReading } from "./roles.ts";
 import { connectOrStart, stopServer } from "./run-server.ts";
-import type { Server } from "./server.ts";
-import { boundLog } from "./server-log.ts";
 import { connect, type Session } from "./session.ts";
-import { DATABASE, HOLD_KEY, ROLE, SUPERVISED } from "./settings.ts";
+import { DATABASE, HOLD_KEY, OWNER, READER, SUPERUSER, SUPERVISED } from "./settings.ts";
 import { describeFailure } from "./startup-failure.ts";
 import { takeStartLock } from "./start-lock.ts";
 
-/** A running Postgres of our own, held open by this process. */
+/** A running embedded database, held open by this process. */
 export interface EmbeddedServer {
-  /** For the database `warehouse`, as the role that owns everything in it. Holds the password: never log it. */
+  /** As the role that owns the database. Contains the password: never log it. */
   readonly connectionString: string;
+  /** As the superuser, for tests and benchmarks. */
+  readonly superuserUrl: string;
   /** On 127.0.0.1. */
   readonly port: number;
-  /** Lines for people: how psql and BI tools connect, where the data lives. They name the password's file only. */
+  /** Lines for people: how psql and BI tools connect, and where the data is. */
   readonly howToConnect: readonly string[];
-  /** Releases this process's hold; stops the server if nobody else holds it. Close your own sessions before. */
+  /** Releases this process's hold; stops the server if no other process holds it. Close your own sessions before. */
   close(): Promise<void>;
 }
 
-/** What {@link openEmbedded} needs. */
+/** Options of {@link openEmbedded}. */
 export interface EmbeddedOptions {
-  /** The server lives in `<dataDir>/postgres`. */
+  /** The server is in `<dataDir>/postgres`. */
   readonly dataDir: string;
   readonly log: Log;
-  /** Aborts the opening; close() isn't affected. */
+  /** Schemas that the reader may read; none by default. */
+  readonly readableSchemas?: readonly string[];
+  /** Aborts the opening, not the closing. */
   readonly signal?: AbortSignal;
-  /** The `native` folder of the Postgres package; default: the one that npm installed. */
+  /** `native` folder of the Postgres package; by default the one that npm installed. */
   readonly binaries?: string;
 }
 
-const BOUND_LOG_EVERY_MS = 10 * 60_000;
-
-/** Makes the embedded database if need be, starts its server or joins the running one, and holds it open. */
+/** Makes the embedded database if necessary, starts or joins its server, and holds it open. */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
-  const { log, signal } = options;
+  const { log, signal, readableSchemas = [] } = options;
   const native = options.binaries ?? findPackagedBinaries();
   const control = await makeControlFolder(options.dataDir);
 
-  /** One process at a time decides whether there is a server, and makes it so. */
+  /** Starts or joins the server; one process at a time. */
   const acquire = async (signal?: AbortSignal): Promise<{ server: Server; session: Session }> => {
     const lock = await takeStartLock(control, signal);
     try {
@@ -56,7 +57,8 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
       const session = await connectOrStart(server, signal);
       try {
         await session.client.query(`SELECT pg_advisory_lock_shared(${HOLD_KEY})`);
-        await ensureDatabase(session.client);
+        await ensureDatabase(server, session.client);
+        await grantReading(session.port, password, readableSchemas);
       } catch (error) {
         await releaseHold(server, session.client).catch(() => {});
         throw describeFailure("opening the embedded database", messageOf(error), error);
@@ -73,7 +75,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   let closed: Promise<void> | null = null;
   let restoring: Promise<void> = Promise.resolve();
 
-  /** After a crash of the server, or of any of its processes, takes the hold anew; starts the server if it died. */
+  /** Takes the hold again after a crash of the server; starts the server if it died. */
   const restore = async (): Promise<void> => {
     log.warn({}, "embedded database lost its sessions; restoring it");
     try {
@@ -86,27 +88,25 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
     }
   };
   const watch = (held: Client): void => {
-    let stoppedOnPurpose = false;
+    let isStopped = false;
     held.on("error", (error) => {
-      stoppedOnPurpose ||= isStopOrder(error);
+      isStopped ||= isStopOrder(error);
     });
     held.once("end", () => {
       if (closed) return;
       client = null;
-      if (stoppedOnPurpose) log.warn({}, "embedded database was stopped by somebody else");
+      if (isStopped) log.warn({}, "embedded database was stopped by another process");
       else restoring = restore();
     });
   };
   watch(session.client);
 
-  const bounding = setInterval(() => void boundLog(server.place).catch(() => {}), BOUND_LOG_EVERY_MS);
-  bounding.unref();
-
   const release = async (): Promise<void> => {
-    clearInterval(bounding);
     await restoring;
     const lock = await takeStartLock(control);
     try {
+      // Schemas may have been made meanwhile.
+      if (client) await grantReading(port, server.password, readableSchemas);
       await releaseHold(server, client);
     } catch (error) {
       log.warn({ reason: messageOf(error) }, "embedded database could not be stopped");
@@ -115,8 +115,11 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
     }
   };
 
+  const urlOf = (role: string) =>
+    `postgresql://${role}:${server.password}@127.0.0.1:${port}/${DATABASE}?sslmode=disable`;
   const embedded: EmbeddedServer = {
-    connectionString: `postgresql://${ROLE}:${server.password}@127.0.0.1:${port}/${DATABASE}?sslmode=disable`,
+    connectionString: urlOf(OWNER),
+    superuserUrl: urlOf(SUPERUSER),
     port,
     howToConnect: describeConnection(server, port),
     close: () => (closed ??= release()),
@@ -128,12 +131,22 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   return embedded;
 }
 
-/** A server that is told to stop says so; one that died, or lost a process, ends the sessions for other reasons. */
+function describeConnection({ place }: Server, port: number): readonly string[] {
+  const file = join(place.control, "reader-password");
+  const word = /^[\w./@:+=-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`;
+  return [
+    `psql:          PGPASSWORD=$(cat ${word}) psql -h 127.0.0.1 -p ${port} -U ${READER} ${DATABASE}`,
+    `BI tools:      PostgreSQL, host 127.0.0.1, port ${port}, database ${DATABASE}, user ${READER}, no SSL, password: the line in ${file}`,
+    `data:          ${place.data} (kept between runs)`,
+  ];
+}
+
+/** True if the server was told to stop; one that crashed ends its sessions with other errors. */
 function isStopOrder(error: Error): boolean {
   return codeOf(error) === "57P01" && error.message.includes("administrator command");
 }
 
-/** Gives the hold back and, if it was the last one, stops the server. Call it under the start lock. */
+/** Releases the hold and, if it was the last one, stops the server. Requires the start lock. */
 async function releaseHold(server: Server, held: Client | null): Promise<void> {
   const client = held ?? (await reconnect(server));
   if (client === null) return;
@@ -142,20 +155,15 @@ async function releaseHold(server: Server, held: Client | null): Promise<void> {
       `SELECT pg_advisory_unlock_all(), pg_try_advisory_lock(${HOLD_KEY}) AS last,
               current_setting('${SUPERVISED}', true) AS supervised`,
     );
-    // Who started the server by hand wants it to stay.
+    // A server started by hand keeps running.
     if (rows[0]?.last === true && rows[0].supervised === "on") await stopServer(server);
   } finally {
     await client.end().catch(() => {});
   }
 }
 
-/** A session for closing, if the hold was lost but a server runs. */
+/** Connects again for closing, if the hold was lost but a server runs. */
 async function reconnect(server: Server): Promise<Client | null> {
   const state = await readPostmaster(server.place);
   return state.kind === "alive" ? await connect(state.port, server.password).catch(() => null) : null;
-}
-
-async function ensureDatabase(client: Client): Promise<void> {
-  const { rowCount } = await client.query("SELECT 1 FROM pg_database WHERE datname = $1", [DATABASE]);
-  if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`);
 }

@@ -1,23 +1,23 @@
-import { readdir, readlink, writeFile } from "node:fs/promises";
+import { constants, readlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { codeOf } from "../../errors.ts";
 import type { Place } from "./place.ts";
 import { runProgram } from "./run-program.ts";
 import { readSmallFile } from "./small-file.ts";
 
-/** What `postmaster.pid` and the processes of this machine say about the server. */
+/** State of the server by `postmaster.pid` and the processes of this machine. */
 export type PostmasterState =
-  /** No server runs; what a killed one left behind Postgres sees through by itself. */
+  /** No server runs; Postgres handles the rest of a killed one. */
   | { readonly kind: "absent" }
-  /** The file names a living process that is not our server: its number was given to another one. */
+  /** The file's number belongs to a process that isn't our server. */
   | { readonly kind: "reused_pid" }
-  /** It runs, or starts or stops at this moment. */
+  /** It runs, starts or stops. */
   | { readonly kind: "alive"; readonly pid: number; readonly port: number };
 
 /** No process has this number (Linux goes to 4,194,304, macOS to 99,999). */
 const NO_PROCESS = 99_999_999;
 
-/** Reads whether a server runs on this data. */
+/** Reads the state of the server on this data. */
 export async function readPostmaster(place: Place): Promise<PostmasterState> {
   // Lines: pid, data folder, start time, port, socket folder, address, shared memory, status.
   const lines = (await readSmallFile(join(place.data, "postmaster.pid")))?.split("\n") ?? [];
@@ -29,44 +29,16 @@ export async function readPostmaster(place: Place): Promise<PostmasterState> {
 }
 
 /**
- * Makes Postgres see that the process named in `postmaster.pid` isn't a server. The file stays, because its
- * shared-memory line keeps a new server away as long as children of the killed one still write.
+ * Replaces the number in `postmaster.pid`, so that Postgres doesn't take the other process for a server. The file's shared-memory
+ * line stays: it blocks a new server while children of the killed one still write.
  */
 export async function disownPid(place: Place): Promise<void> {
   const path = join(place.data, "postmaster.pid");
   const text = await readSmallFile(path);
   if (text === null) return;
   const [, ...rest] = text.split("\n");
-  await writeFile(path, `${[NO_PROCESS, ...rest].join("\n")}\n`);
-}
-
-/**
- * Ends the children of a killed server, which keep a new one away until they notice: a long statement may take
- * hours to. What they haven't committed is lost either way. Only Linux tells whose children they are.
- */
-export async function endLeftovers(place: Place): Promise<void> {
-  if (process.platform !== "linux" || (await readPostmaster(place)).kind === "alive") return;
-  for (const name of await readdir("/proc")) {
-    const pid = Number(name);
-    if (!Number.isInteger(pid) || pid === process.pid || !(await servesData(pid, place.data))) continue;
-    const program = await readlink(`/proc/${pid}/exe`).catch(() => "");
-    // Somebody's shell may stand in the folder too.
-    if (/\/postgres( \(deleted\))?$/.test(program)) signalQuietly(pid, "SIGQUIT");
-  }
-}
-
-function signalQuietly(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal);
-  } catch {
-    // It has ended by itself meanwhile.
-  }
-}
-
-/** True if the file that a process was started from is gone; known on Linux only. */
-export async function runsDeletedProgram(pid: number): Promise<boolean> {
-  const program = await readlink(`/proc/${pid}/exe`).catch(() => "");
-  return program.endsWith(" (deleted)");
+  const { O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
+  await writeFile(path, `${[NO_PROCESS, ...rest].join("\n")}\n`, { flag: O_NOFOLLOW | O_TRUNC | O_WRONLY });
 }
 
 function isAlive(pid: number): boolean {
@@ -74,15 +46,15 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // A process of another user lives too.
+    // A process of another user.
     return codeOf(error) === "EPERM";
   }
 }
 
-/** A server stands in its data folder; other systems than Linux only tell us the program's name. */
+/** True if a process serves this data: its working directory, or on other systems its program, shows it. */
 async function servesData(pid: number, data: string): Promise<boolean> {
   if (process.platform === "linux") {
-    // Fails for a dead process that nobody has collected, and for one of another user: neither is our server.
+    // Fails for zombies and for processes of other users: neither is our server.
     return (await readlink(`/proc/${pid}/cwd`).catch(() => null)) === data;
   }
   if (process.platform === "win32") return true;

@@ -2,20 +2,17 @@ import { spawn } from "node:child_process";
 import { parse } from "node:path";
 import type { ServerUser } from "./server-user.ts";
 
-/** What a finished program left behind. */
+/** Result of a finished program. */
 export interface ProgramResult {
-  /** Exit code; null when it could not be started or was ended by a signal. */
+  /** Exit code; null if it could not be started or a signal ended it. */
   readonly code: number | null;
-  /** Its standard output and error as they came, at most the last 64 kB; or why it could not be started. */
+  /** End of its standard output and error, or the reason why it could not be started. */
   readonly output: string;
 }
 
 const KEPT_OUTPUT = 65_536;
 
-/**
- * Runs one of the server's programs to its end, as the server's user, outside our process group: a Ctrl-C in the
- * terminal reaches us alone, and we decide what becomes of the program. Never throws but for an aborted signal.
- */
+/** Runs a program to its end as the server's user, outside our process group, so that Ctrl-C reaches only us. Throws only if aborted. */
 export async function runProgram(
   file: string,
   args: readonly string[],
@@ -30,12 +27,12 @@ export async function runProgram(
   let child: ReturnType<typeof spawn>;
   try {
     child = spawn(file, args, {
-      // The root is the one folder that every user can stand in.
+      // Every user can enter the root folder.
       cwd: parse(file).root,
       detached: true,
       windowsHide: true,
       stdio: ["ignore", "pipe", "pipe"],
-      // None of the PG… variables of our own environment may reach the server.
+      // PG… variables of our environment must not reach the server.
       env: process.platform === "win32" ? process.env : { LC_ALL: "C", TZ: "UTC", PATH: "/usr/bin:/bin" },
       ...(options.user ? { uid: options.user.uid, gid: options.user.gid } : {}),
     });
@@ -58,12 +55,12 @@ export async function runProgram(
   }
 }
 
-/** Ends the program together with the children it started. */
+/** Ends the program and its children. */
 function endGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
     process.kill(process.platform === "win32" ? pid : -pid, "SIGTERM");
   } catch {
-    // It has ended by itself meanwhile.
+    // It has ended.
   }
 }

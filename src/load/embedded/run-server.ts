@@ -1,24 +1,26 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../../errors.ts";
-import { chooseFreePort } from "./free-port.ts";
-import type { Place } from "./place.ts";
-import { disownPid, endLeftovers, readPostmaster, runsDeletedProgram } from "./postmaster.ts";
+import type { Place, Server } from "./place.ts";
+import { disownPid, readPostmaster } from "./postmaster.ts";
 import { runProgram } from "./run-program.ts";
-import type { Server } from "./server.ts";
-import { boundLog, ensureLog, logPath, readLogFrom } from "./server-log.ts";
+import { logPath, prepareLog, readLogFrom } from "./server-log.ts";
 import { RECOVERY_TIMEOUT_MS, type Session, tryConnect } from "./session.ts";
-import { HOLD_KEY, serverConf, SUPERVISED } from "./settings.ts";
+import { serverConf, SUPERVISED } from "./settings.ts";
 import { readSmallFile, writeSmallFile } from "./small-file.ts";
 import { describeFailure, readStartupFailure } from "./startup-failure.ts";
 
 const POLL_MS = 200;
-/** Failed starts in a row: children of a killed server may hold on for a while, a lost race for a port passes at once. */
+/** Time of failed starts: children of a killed server may block the data for a while. */
 const START_TIMEOUT_MS = 60_000;
-/** After both Node and the server were killed, a first start may fail for no good reason and the second succeeds. */
+/** After both Node.js and the server were killed, a first start may fail and the second one succeeds. */
 const UNKNOWN_FAILURES_ALLOWED = 2;
+/** First port to try; lower than the ports that systems use for outgoing connections. */
+const FIRST_PORT = 15_432;
 
-/** Connects to the running server, or starts it; a failure leaves none behind. Call it under the start lock. */
+/** Connects to the running server, or starts it; a failure leaves none running. Requires the start lock. */
 export async function connectOrStart(server: Server, signal?: AbortSignal): Promise<Session> {
   const progress = { started: false };
   try {
@@ -42,8 +44,7 @@ async function connectOrTryToStart(
     const state = await readPostmaster(server.place);
     if (state.kind === "alive") {
       const session = await tryConnect(server, state.port, performance.now() - begun);
-      if (session && !(await mustRestart(session, state.pid))) return session;
-      if (session) await restart(server, session);
+      if (session) return session;
     } else {
       if (state.kind === "reused_pid") await disownPid(server.place);
       progress.started = true;
@@ -53,45 +54,26 @@ async function connectOrTryToStart(
       startsFailedSince ??= performance.now();
       const kind = readStartupFailure(failure);
       if (kind === "unknown") unknownFailures += 1;
-      const hopeless =
-        kind === "disk_full" || kind === "other_version" || unknownFailures > UNKNOWN_FAILURES_ALLOWED;
-      if (hopeless || performance.now() - startsFailedSince > START_TIMEOUT_MS) {
+      const isHopeless = kind === "disk_full" || unknownFailures > UNKNOWN_FAILURES_ALLOWED;
+      if (isHopeless || performance.now() - startsFailedSince > START_TIMEOUT_MS) {
         throw describeFailure(`starting the embedded database (log: ${logPath(server.place)})`, failure);
       }
-      if (kind === "data_in_use") await endLeftovers(server.place);
-      server.log.debug({ reason: kind }, "embedded database did not start; trying again");
+      server.log.debug({ reason: kind }, "embedded database did not start; retrying");
     }
-    // Aborted: the next round throws the signal's own reason.
+    // If aborted, the next round throws the signal's reason.
     await delay(POLL_MS, undefined, signal ? { signal } : {}).catch(() => {});
   }
 }
 
-/** True for an orphan whose programs were replaced meanwhile (a new `npm ci`), so that it can't load its parts any more. */
-async function mustRestart({ client }: Session, pid: number): Promise<boolean> {
-  if (!(await runsDeletedProgram(pid))) return false;
-  const { rows } = await client.query<{ unused: boolean }>(
-    `SELECT pg_try_advisory_lock(${HOLD_KEY}) AND current_setting('${SUPERVISED}', true) = 'on' AS unused`,
-  );
-  if (rows[0]?.unused === true) return true;
-  await client.query("SELECT pg_advisory_unlock_all()");
-  return false;
-}
-
-async function restart(server: Server, session: Session): Promise<void> {
-  await stopServer(server);
-  await session.client.end().catch(() => {});
-}
-
-/** Starts the server; null if it runs, else what its log says. */
+/** Starts the server; returns null if it runs, else its log. */
 async function startServer(server: Server, signal?: AbortSignal): Promise<string | null> {
   const { place, binaries } = server;
   try {
-    await boundLog(place);
-    const logged = await ensureLog(place);
+    const logged = await prepareLog(place);
     const port = await choosePort(place);
     await writeSmallFile(join(place.home, "server.conf"), serverConf(port), 0o644);
     await writeSmallFile(join(place.control, "port"), String(port), 0o644);
-    // pg_ctl puts the server into a session of its own: a Ctrl-C in the terminal never reaches it.
+    // pg_ctl starts a session of its own: Ctrl-C in the terminal doesn't reach the server.
     const { code, output } = await runProgram(
       binaries.pgCtl,
       [
@@ -111,7 +93,7 @@ async function startServer(server: Server, signal?: AbortSignal): Promise<string
   }
 }
 
-/** Stops what was being started when it failed or the user gave up; it may need a moment until it can be stopped. */
+/** Stops a server whose start failed or was aborted; it may take a moment until it can be stopped. */
 async function stopHalfStarted(server: Server): Promise<void> {
   for (let waitedMs = 0; waitedMs <= 2_000; waitedMs += POLL_MS) {
     if ((await readPostmaster(server.place)).kind === "alive") {
@@ -122,14 +104,33 @@ async function stopHalfStarted(server: Server): Promise<void> {
   }
 }
 
+/** Returns the last port if it is free, else another one. */
 async function choosePort(place: Place): Promise<number> {
-  const last = Number((await readSmallFile(join(place.control, "port"))) ?? "0");
-  return await chooseFreePort(Number.isInteger(last) && last > 0 && last < 65_536 ? last : null, place.home);
+  const last = Number(await readSmallFile(join(place.control, "port")));
+  const isPort = Number.isInteger(last) && last > 0 && last < 65_536;
+  for (const port of [isPort ? last : FIRST_PORT, FIRST_PORT + 1, 0]) {
+    const free = await listenOn(port);
+    if (free !== null) return free;
+  }
+  return FIRST_PORT;
 }
 
-/** Stops the server at once but cleanly: sessions end, what was committed is on disk. */
-export async function stopServer(server: Server): Promise<void> {
-  const { place, binaries } = server;
+/** Listens for a moment; returns the port, or null if it is taken. */
+async function listenOn(port: number): Promise<number | null> {
+  const listener = createServer();
+  try {
+    await once(listener.listen(port, "127.0.0.1"), "listening");
+    const address = listener.address();
+    return typeof address === "object" && address !== null ? address.port : null;
+  } catch {
+    return null;
+  } finally {
+    listener.close();
+  }
+}
+
+/** Stops the server quickly and cleanly: sessions end, committed data is on disk. */
+export async function stopServer({ place, binaries }: Server): Promise<void> {
   const { code, output } = await runProgram(
     binaries.pgCtl,
     ["stop", `--pgdata=${place.data}`, "--mode=fast", "--wait", "--timeout=120"],
@@ -138,5 +139,4 @@ export async function stopServer(server: Server): Promise<void> {
   if (code !== 0 && (await readPostmaster(place)).kind === "alive") {
     throw describeFailure("stopping the embedded database", output);
   }
-  await boundLog(place);
 }

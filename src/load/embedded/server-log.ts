@@ -1,49 +1,36 @@
-import { open, stat, truncate, writeFile } from "node:fs/promises";
+import { open, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Place } from "./place.ts";
 import { giveTo } from "./server-user.ts";
 
 const MAX_LOG_BYTES = 4 * 1024 * 1024;
-const KEPT_LOG_BYTES = 256 * 1024;
-/** Read at most for a message. */
+/** Maximum to read for a message. */
 const READ_LOG_BYTES = 64 * 1024;
 
-/** The server's own log. It holds no statements and no data (see settings.ts). */
+/** Log of the server, without statements and data (see settings.ts). */
 export function logPath(place: Place): string {
   return join(place.home, "server.log");
 }
 
-/** Makes the log, the server's user's, before the server writes to it; returns its length in bytes. */
-export async function ensureLog(place: Place): Promise<number> {
+/** Makes the log for the server's user, after renaming a long one to `server.log.1`; returns its length in bytes. */
+export async function prepareLog(place: Place): Promise<number> {
   const path = logPath(place);
+  const known = await stat(path).catch(() => null);
+  if (known && known.size > MAX_LOG_BYTES) await rename(path, `${path}.1`);
   await writeFile(path, "", { mode: 0o600, flag: "a" });
   await giveTo(place.user, path);
   return (await stat(path)).size;
 }
 
-/** Keeps the end of a log that has grown too long. The server appends, so its next line follows what is kept. */
-export async function boundLog(place: Place): Promise<void> {
-  const path = logPath(place);
-  const size = (await stat(path).catch(() => null))?.size ?? 0;
-  if (size <= MAX_LOG_BYTES) return;
-  const kept = await readLogFrom(place, size - KEPT_LOG_BYTES, KEPT_LOG_BYTES);
-  await truncate(path);
-  await writeFile(path, kept, { flag: "a" });
-}
-
-/** What the server logged after the given byte: at most the last 64 kB. */
-export async function readLogFrom(place: Place, start: number, maxBytes = READ_LOG_BYTES): Promise<string> {
+/** Reads the log from a byte on, at most the last 64 kB. */
+export async function readLogFrom(place: Place, start: number): Promise<string> {
   const file = await open(logPath(place), "r").catch(() => null);
   if (file === null) return "";
   try {
     const { size } = await file.stat();
-    const from = Math.max(start > size ? 0 : start, size - maxBytes);
-    const { buffer, bytesRead } = await file.read(
-      Buffer.alloc(Math.max(size - from, 1)),
-      0,
-      size - from,
-      from,
-    );
+    const from = Math.max(start, size - READ_LOG_BYTES);
+    const length = Math.max(size - from, 0);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(length + 1), 0, length, from);
     return buffer.toString("utf8", 0, bytesRead);
   } finally {
     await file.close();

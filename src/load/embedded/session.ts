@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { Client } from "pg";
 import { codeOf, FixConfigurationError, messageOf, StopRunError } from "../../errors.ts";
-import type { Server } from "./server.ts";
+import type { Server } from "./place.ts";
 import { logPath } from "./server-log.ts";
-import { ROLE } from "./settings.ts";
+import { SUPERUSER } from "./settings.ts";
 
 /** A session on the maintenance database of the running server. */
 export interface Session {
@@ -11,11 +11,12 @@ export interface Session {
   readonly port: number;
 }
 
-/** A server that recovers after a crash answers "starting up" for as long as that takes. */
+/** Recovery after a crash can take long; the server answers "starting up" meanwhile. */
 export const RECOVERY_TIMEOUT_MS = 30 * 60_000;
-/** For a living server that doesn't answer at all. */
+/** Timeout for a running server that doesn't answer. */
 const ANSWER_TIMEOUT_MS = 60_000;
-/** A session, or null while the server starts or stops; how long that may go on depends on what it answers. */
+
+/** Connects to the server; null while it starts or stops, within a timeout. */
 export async function tryConnect(server: Server, port: number, waitedMs: number): Promise<Session | null> {
   try {
     return { client: await connect(port, server.password), port };
@@ -25,12 +26,12 @@ export async function tryConnect(server: Server, port: number, waitedMs: number)
       throw new FixConfigurationError(
         "embedded_password",
         `The embedded database on port ${port} refuses the password in ${join(server.place.control, "password")}. ` +
-          `Put the password of its role ${ROLE} there.`,
+          `Put the password of its role ${SUPERUSER} there.`,
         [],
         { cause: error },
       );
     }
-    // 57P03: it starts, recovers or stops, and says so.
+    // 57P03: it starts, recovers or stops.
     if (waitedMs > (code === "57P03" ? RECOVERY_TIMEOUT_MS : ANSWER_TIMEOUT_MS)) {
       throw new StopRunError(
         "embedded_no_answer",
@@ -43,21 +44,25 @@ export async function tryConnect(server: Server, port: number, waitedMs: number)
   }
 }
 
-/** Connects to the maintenance database. Nothing of the PG… variables of our environment applies. */
-export async function connect(port: number, password: string): Promise<Client> {
+/** Connects, by default as superuser to the maintenance database. PG… variables of our environment don't apply. */
+export async function connect(
+  port: number,
+  password: string,
+  { user = SUPERUSER, database = "postgres" } = {},
+): Promise<Client> {
   const client = new Client({
     host: "127.0.0.1",
     port,
-    user: ROLE,
+    user,
     password,
-    database: "postgres",
+    database,
     ssl: false,
     options: "",
     application_name: "person-etl supervisor",
     connectionTimeoutMillis: 5_000,
     keepAlive: true,
   });
-  // Without a listener a lost connection would end the process.
+  // Without a listener, a lost connection would end the process.
   client.on("error", () => {});
   try {
     await client.connect();

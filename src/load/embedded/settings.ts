@@ -1,24 +1,24 @@
 import { statfsSync } from "node:fs";
 
-/** The one role of the embedded database; it owns everything in it. */
-export const ROLE = "person_etl";
-
-/** The database that warehouses live in. */
+/** Role of the supervisor, the only superuser. */
+export const SUPERUSER = "postgres";
+/** Role of the program: owns the database, is no superuser. */
+export const OWNER = "person_etl";
+/** Role of people and BI tools: reads people and operations. */
+export const READER = "reader";
+/** Database of the warehouse. */
 export const DATABASE = "warehouse";
 
-/** A setting that is on in servers that we started, so that one started by hand is left alone. */
+/** On in servers that we started; one started by hand is left running. */
 export const SUPERVISED = "person_etl.supervised";
 
-/**
- * The advisory lock that every process shares while it uses the server, on a session of its own; who gets it
- * exclusively is the last one, and stops the server.
- */
+/** Advisory lock that every process shares while it uses the server; whoever gets it exclusively stops the server. */
 export const HOLD_KEY = "7296315904821337";
 
-/** Below this /dev/shm (64 MB in a plain container) parallel queries fail; System V memory has no such limit. */
+/** Parallel queries fail with less /dev/shm (64 MB in a plain container); System V memory has no such limit. */
 const ENOUGH_SHARED_MEMORY_BYTES = 512 * 1024 * 1024;
 
-/** How a server on a small machine takes bulk loads well, kept in `server.conf`. Nothing here weakens durability. */
+/** Settings for bulk loads on a small machine. None weakens durability. */
 function settings(port: number): Record<string, string> {
   return {
     listen_addresses: "127.0.0.1",
@@ -37,7 +37,7 @@ function settings(port: number): Record<string, string> {
     fsync: "on",
     synchronous_commit: "on",
     full_page_writes: "on",
-    // There is no replica: log only what crash recovery needs.
+    // Without a replica, only crash recovery needs the log.
     wal_level: "minimal",
     max_wal_senders: "0",
     wal_compression: "on",
@@ -47,7 +47,7 @@ function settings(port: number): Record<string, string> {
     checkpoint_timeout: "15min",
     timezone: "UTC",
     log_timezone: "UTC",
-    // Messages of failed statements quote people's data: only the server's own state is logged.
+    // Messages of failed statements can quote personal data: only the server's own state is logged.
     log_min_messages: "log",
     log_min_error_statement: "panic",
     log_error_verbosity: "terse",
@@ -58,7 +58,7 @@ function settings(port: number): Record<string, string> {
   };
 }
 
-/** The text of `server.conf`. */
+/** Text of `server.conf`. */
 export function serverConf(port: number): string {
   const lines = Object.entries(settings(port)).map(([name, value]) => `${name} = '${value}'`);
   return [
@@ -67,7 +67,7 @@ export function serverConf(port: number): string {
   ].join("\n");
 }
 
-/** What makes the cluster's own configuration read ours first, so that the user's own lines, put after it, win. */
+/** Line of the cluster's configuration that reads ours; the user's own lines follow it and win. */
 export const INCLUDE_LINE = "include_if_exists = '../server.conf'";
 
 function hasLittleSharedMemory(): boolean {

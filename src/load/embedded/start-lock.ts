@@ -1,32 +1,31 @@
-import { writeFile } from "node:fs/promises";
+import { constants, open } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../../errors.ts";
-import { chownLikeFolder } from "./small-file.ts";
 import { describeFailure } from "./startup-failure.ts";
 
-/** Milliseconds between two tries to get the lock. */
+/** Milliseconds between two attempts. */
 const POLL_MS = 50;
-/** SQLite's result code for "somebody else has it". */
+/** SQLite's result code for a lock of another process. */
 const SQLITE_BUSY = 5;
 
-/** Held while a process decides whether to make, start or stop the server. */
+/** Held while a process makes, starts or stops the server. */
 export interface StartLock {
   release(): void;
 }
 
 /**
- * Waits until no other process starts or stops the server of this folder. The lock is one of the operating system's,
- * through the SQLite that Node brings: it ends with its process, however that ends, so it can't be left stale.
+ * Waits until no other process starts or stops the server of this folder. SQLite takes a lock of the operating system, which ends
+ * with its process, so it never becomes stale.
  */
 export async function takeStartLock(folder: string, signal?: AbortSignal): Promise<StartLock> {
-  // Loaded here, because older Node releases print a warning as soon as it is loaded.
+  // Imported here: older Node.js releases print a warning as soon as it is imported.
   const { DatabaseSync } = await import("node:sqlite");
   const path = join(folder, "start.lock");
   const tried = `taking the lock ${path} of the embedded database`;
   try {
-    await writeFile(path, "", { flag: "a", mode: 0o600 });
-    await chownLikeFolder(path);
+    const { O_CREAT, O_NOFOLLOW, O_RDWR } = constants;
+    await (await open(path, O_CREAT | O_NOFOLLOW | O_RDWR, 0o600)).close();
   } catch (error) {
     throw describeFailure(tried, messageOf(error), error);
   }
@@ -34,19 +33,19 @@ export async function takeStartLock(folder: string, signal?: AbortSignal): Promi
     signal?.throwIfAborted();
     const database = new DatabaseSync(path);
     try {
-      // Nothing is stored, so no journal has to be: the lock works on a full disk too.
+      // Without a journal the lock works on a full disk, too.
       database.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
       return { release: () => database.close() };
     } catch (error) {
       database.close();
       if (!isBusy(error)) throw describeFailure(tried, messageOf(error), error);
     }
-    // Aborted: the next round throws the signal's own reason.
+    // If aborted, the next round throws the signal's reason.
     await delay(POLL_MS, undefined, signal ? { signal } : {}).catch(() => {});
   }
 }
 
 function isBusy(error: unknown): boolean {
-  // The lower byte is the primary code, the others say more about the same cause.
+  // The lower byte is the primary code.
   return error instanceof Error && "errcode" in error && (Number(error.errcode) & 0xff) === SQLITE_BUSY;
 }

@@ -1,0 +1,53 @@
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import type { Client } from "pg";
+import type { Server } from "./place.ts";
+import { connect } from "./session.ts";
+import { DATABASE, OWNER, READER } from "./settings.ts";
+import { readSmallFile, writeSmallFile } from "./small-file.ts";
+
+/**
+ * Makes the database, its owner, who is no superuser, and the reader for people and BI tools; `admin` is a session of the
+ * superuser.
+ */
+export async function ensureDatabase(server: Server, admin: Client): Promise<void> {
+  const exists = await admin.query("SELECT 1 FROM pg_database WHERE datname = $1", [DATABASE]);
+  if (exists.rowCount !== 0) return;
+  const readerFile = join(server.place.control, "reader-password");
+  const readerPassword = (await readSmallFile(readerFile)) ?? randomBytes(24).toString("base64url");
+  await writeSmallFile(readerFile, readerPassword, 0o600);
+  const roles = await admin.query("SELECT 1 FROM pg_roles WHERE rolname = $1", [READER]);
+  if (roles.rowCount === 0) {
+    await admin.query(
+      `BEGIN;
+       CREATE ROLE ${OWNER} LOGIN PASSWORD ${admin.escapeLiteral(server.password)};
+       CREATE ROLE ${READER} LOGIN PASSWORD ${admin.escapeLiteral(readerPassword)};
+       ALTER ROLE ${READER} SET default_transaction_read_only = on;
+       COMMIT`,
+    );
+  }
+  await admin.query(`CREATE DATABASE ${DATABASE} OWNER ${OWNER}`);
+}
+
+/** Lets the reader read some schemas, as far as they exist. */
+export async function grantReading(
+  port: number,
+  password: string,
+  schemas: readonly string[],
+): Promise<void> {
+  const owner = await connect(port, password, { user: OWNER, database: DATABASE });
+  try {
+    const { rows } = await owner.query<{ name: string }>(
+      "SELECT quote_ident(nspname) AS name FROM pg_namespace WHERE nspname = ANY ($1) AND nspowner = $2::regrole",
+      [schemas, OWNER],
+    );
+    for (const { name } of rows) {
+      await owner.query(
+        `GRANT USAGE ON SCHEMA ${name} TO ${READER}; GRANT SELECT ON ALL TABLES IN SCHEMA ${name} TO ${READER};
+         ALTER DEFAULT PRIVILEGES IN SCHEMA ${name} GRANT SELECT ON TABLES TO ${READER}`,
+      );
+    }
+  } finally {
+    await owner.end();
+  }
+}
