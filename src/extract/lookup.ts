@@ -49,6 +49,8 @@ export interface Lookup<T> {
   plan(batch: Batch<T>): PlannedCall<T> | null;
   /** Puts a planned call back that can't be reserved; a limit stops the lookup once nothing in flight could raise it. */
   refuse(call: PlannedCall<T>, reason: unknown): void;
+  /** Takes records out of a planned call for good; null when none remain. */
+  leaveOut(call: PlannedCall<T>, isOut: (item: T) => boolean): PlannedCall<T> | null;
   /** Sends the first records of a planned call. Never rejects: without a key the call ends as not sent. */
   send(call: PlannedCall<T>, granted: number): Promise<EndedCall<T>>;
   /** Decides what becomes of the records of a call. @param read summary of the answer of a 200 */
@@ -137,6 +139,12 @@ export function openLookup<T extends LookupItem>(options: LookupOptions<T>): Loo
       isBudgetTight = true;
       if (isAlone || !(reason instanceof LimitReachedError)) stop(reason);
       queue.giveBack([batch]);
+    },
+    leaveOut(call, isOut) {
+      const entries = call.batch.entries.filter(({ item }) => !isOut(item));
+      if (entries.length > 0) return { ...call, batch: { ...call.batch, entries }, items: itemsOf(entries) };
+      queue.giveBack([]);
+      return null;
     },
     async send({ callId, batch: planned }, granted) {
       const [batch, rest] = cutBatch(planned, granted);

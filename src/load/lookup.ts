@@ -3,6 +3,7 @@ import type { Drift } from "../schemas/drift.ts";
 import type { FlatList } from "../schemas/flatten.ts";
 import type { RunCounter } from "../schemas/ops.ts";
 import type { CounterDelta, LedgerEntry, RunRef } from "./ledger/books.ts";
+import type { FrozenRecords } from "./due/erased-records.ts";
 import type { PassCheckpoint } from "./due/pass-cursor.ts";
 import type { InputSource } from "./inputs/input-source.ts";
 
@@ -136,6 +137,7 @@ export interface LookupSelection {
   readonly cursorAhead: number;
   /** Name of the table with the input rows behind each record; part of every commit. */
   readonly workTable: string;
+  readonly frozen: FrozenRecords;
   /**
    * Pages of distinct records, ordered by content hash.
    * @param within does the reading of each page, which may be repeated.
@@ -169,6 +171,8 @@ export interface CallReservation {
   readonly startedAt: string;
   /** `sentHash` of each record, in the order in which they are sent. */
   readonly recordHashes: readonly string[];
+  /** Records of a selection; absent for a call without one. */
+  readonly selected?: { readonly from: FrozenRecords; readonly recordIds: readonly string[] };
   readonly limits: SendingLimits;
 }
 
@@ -176,8 +180,10 @@ export interface CallReservation {
 export interface CallGrant {
   /** Records that may be sent, from the first on; 0 for none, and then nothing was noted. */
   readonly granted: number;
-  /** The limit that lets nothing pass any more; null when something was granted. */
+  /** The limit that leaves nothing; null when something was granted, or somebody was erased. */
   readonly limitedBy: BudgetPeriod | null;
+  /** Records of people erased after the selection: nothing was reserved, the others have to be reserved again. */
+  readonly erased?: readonly string[];
 }
 
 /** What a budget or cap is counted over. */

@@ -11,6 +11,13 @@ export const inputRowKey: readonly Column[] = [
 export const answerColumns: readonly Column[] = [
   column("api_request_id", "text", "none", "The service's id of the call that answered last."),
   column("request_completed_at", "timestamptz", "none", "When the service completed that call."),
+  column(
+    "is_present",
+    "boolean",
+    "none",
+    "True if the row's present content was matched and the row is still in the input.",
+    true,
+  ),
   column("first_matched_at", "timestamptz", "none", "When this row was first matched."),
   column("last_matched_at", "timestamptz", "none", "When this row was last matched."),
   column(

@@ -20,10 +20,10 @@ FROM (
   SELECT *, row_number() OVER (PARTITION BY source, source_key ORDER BY match_score DESC NULLS LAST, matched_at DESC, job) AS place
   FROM (
     SELECT source, source_key, service_pid, job, match_score, last_matched_at AS matched_at
-    FROM ${ref("resolution")} WHERE is_match AND service_pid IS NOT NULL
+    FROM ${ref("resolution")} WHERE is_present AND service_pid IS NOT NULL
     UNION ALL
     SELECT source, source_key, service_pid, job, match_score, last_matched_at AS matched_at
-    FROM ${ref("enrichment")} WHERE is_match AND service_pid IS NOT NULL) AS m) AS ranked
+    FROM ${ref("enrichment")} WHERE is_present AND service_pid IS NOT NULL) AS m) AS ranked
 WHERE place = 1`,
 };
 

@@ -3,6 +3,7 @@ import { LimitReachedError } from "../../errors.ts";
 import type { PlannedCall } from "../../extract/call.ts";
 import type { Db } from "../../load/db/db.ts";
 import { reserveCall } from "../../load/ledger/reserve-call.ts";
+import type { FrozenRecords } from "../../load/due/erased-records.ts";
 import type { LookupRecord, RunRef } from "../../load/lookup.ts";
 import { type JobLimits, nameOfLimit } from "./caps.ts";
 import type { Outage } from "../outage.ts";
@@ -11,27 +12,29 @@ import type { Outage } from "../outage.ts";
 export interface Reserving {
   readonly run: RunRef;
   readonly limits: JobLimits;
+  readonly frozen: FrozenRecords;
   readonly outage: Outage;
 }
 
 /**
- * Reserves a call in the budgets before it is sent; returns how many of its records are granted, from the first on. Throws a
- * LimitReachedError where a limit leaves none. Waits while the warehouse can't be reached.
+ * Reserves a call in the budgets before it is sent; returns how many of its records are granted, from the first on, or
+ * those of people erased since the selection. Throws a LimitReachedError where a limit leaves none. Waits while the warehouse can't be reached.
  */
 export async function reserve(
   db: Db,
   endpoint: string,
-  { run, limits, outage }: Reserving,
+  { run, limits, frozen, outage }: Reserving,
   planned: PlannedCall<LookupRecord>,
-): Promise<number> {
+): Promise<{ readonly granted: number; readonly erased: readonly string[] }> {
   crashPoint("before_reserve");
   const { callId, attempt, items, plannedAtMs } = planned;
   const startedAt = new Date(plannedAtMs).toISOString();
   const recordHashes = items.map((record) => record.sentHash);
-  const call = { callId, endpoint, attempt, startedAt, recordHashes, limits };
-  const { granted, limitedBy } = await outage.outlast(() => reserveCall(db, run, call));
+  const selected = { from: frozen, recordIds: items.map((record) => record.recordId) };
+  const call = { callId, endpoint, attempt, startedAt, recordHashes, selected, limits };
+  const { granted, limitedBy, erased = [] } = await outage.outlast(() => reserveCall(db, run, call));
   crashPoint("after_reserve");
-  if (limitedBy === null) return granted;
+  if (limitedBy === null) return { granted, erased };
   const code = nameOfLimit(limits, limitedBy);
   throw new LimitReachedError(code, `${run.job}: ${code} leaves no further record to send.`);
 }

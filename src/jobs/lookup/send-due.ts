@@ -49,7 +49,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   const { db, progress, limiter, signal } = services;
   const { run, spec, bound, tally, spool, outage, limits } = task;
   const { endpoint } = bound;
-  const { workTable } = task.selection;
+  const { workTable, frozen } = task.selection;
   const records = task.selection.records((page) => outage.outlast(page));
   const lookup = openLookup({ ...services, endpoint, parameters: bound.requestParameters, items: records });
   const loader = openLoader(services, { run, spool, outage, areLeftOver: false });
@@ -70,14 +70,17 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
 
   /** Reserves a call, and sends it. Null when a limit leaves nothing to send. */
   async function sendPlanned(planned: PlannedCall<LookupRecord>): Promise<EndedCall<LookupRecord> | null> {
-    let granted: number;
+    let reserved: Awaited<ReturnType<typeof reserve>>;
     try {
-      granted = await reserve(db, endpoint.name, { run, limits, outage }, planned);
+      reserved = await reserve(db, endpoint.name, { run, limits, frozen, outage }, planned);
     } catch (reason) {
       lookup.refuse(planned, reason);
       return null;
     }
-    return await lookup.send(planned, granted);
+    const { granted, erased } = reserved;
+    if (erased.length === 0) return await lookup.send(planned, granted);
+    const rest = lookup.leaveOut(planned, ({ recordId }) => erased.includes(recordId));
+    return rest && (await sendPlanned(rest));
   }
 
   /** Puts an answer on disk, then reads it from there. */

@@ -64,13 +64,16 @@ async function writeAnswers(
 ): Promise<void> {
   const { session, names, runId } = place;
   const list = columns.map(quoteIdentifier);
-  const set = [...list.map((column) => `${column} = excluded.${column}`), MATCH_TIMES].join(", ");
+  const set = [
+    ...[...list, "is_present"].map((column) => `${column} = excluded.${column}`),
+    MATCH_TIMES,
+  ].join(", ");
   const matchedAt = sql`CASE WHEN s.answer_outcome = 'matched' THEN s.request_completed_at END`;
   const written = await session.change(sql`
     INSERT INTO ${tableId(names, table)} AS t (job, source, source_key, ${sql.raw(list.join(", "))},
-      first_matched_at, last_matched_at, last_matched_service_pid, _synced_at, _run_id)
+      is_present, first_matched_at, last_matched_at, last_matched_service_pid, _synced_at, _run_id)
     SELECT ${spec.job}, ${spec.input.name}, r.source_key, ${sql.raw(list.map((column) => `s.${column}`).join(", "))},
-      ${matchedAt}, ${matchedAt}, CASE WHEN s.answer_outcome = 'matched' THEN s.service_pid END, now(), ${runId}
+      s.answer_outcome = 'matched', ${matchedAt}, ${matchedAt}, CASE WHEN s.answer_outcome = 'matched' THEN s.service_pid END, now(), ${runId}
     FROM ${STAGED} ORDER BY r.source_key COLLATE "C"
     ON CONFLICT (job, source, source_key) DO UPDATE SET ${sql.raw(set)}, _synced_at = excluded._synced_at,
       _run_id = excluded._run_id`);

@@ -3,6 +3,8 @@ import { tableId } from "../db/names.ts";
 import { HASH_VERSION } from "../due/content.ts";
 import type { LoadSpec, LookupReject } from "../lookup.ts";
 import type { LookupPlace } from "./load-place.ts";
+import { unmarkPresent } from "./is-present.ts";
+import { answerTables } from "./load-answers.ts";
 import { resolveRejects } from "./stage-answers.ts";
 
 /** Quarantines records that could not be processed: a reject and a state for each of their input rows. */
@@ -34,6 +36,16 @@ export async function loadRejects(
       r.details, r.api_request_id, now(), now()
     FROM ${rows}`);
   place.touch("reject", written);
+  if (spec.type !== "validate_emails") {
+    const { job, type, input } = spec;
+    const changed = await unmarkPresent(
+      session,
+      names,
+      { job, type, source: input.name },
+      sql`SELECT w.source_key FROM ${rows}`,
+    );
+    place.touch(answerTables[type].table, changed);
+  }
   await session.change(sql`
     INSERT INTO ${tableId(names, "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash,
       hash_version, parameters_hash, sent_service_pid, outcome, attempts, answered_at, due_at, call_id, _synced_at, _run_id)

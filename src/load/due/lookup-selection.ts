@@ -37,7 +37,7 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
   const tables = workTablesOf(run);
   // In its own transaction: other shards that look for orphans would wait until this selection is made.
   await db.transaction(run, (session) => dropOrphanedWorkTables(session, names, spec.job));
-  const selected = await db.transaction(run, async (session) => {
+  const { found, erasureEpoch } = await db.transaction(run, async (session) => {
     const suppression = await readSuppression(session, names, db.readErasureSecret);
     const context = {
       session,
@@ -46,15 +46,16 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
       foreign: db.foreignOf(spec.input),
       suppression,
     };
-    return selectDue(context, { run, tables });
+    return { found: await selectDue(context, { run, tables }), erasureEpoch: suppression.epoch };
   });
-  return selectionOf(db, { run, spec, tables }, selected);
+  return selectionOf(db, { run, spec, tables }, found, erasureEpoch);
 }
 
 function selectionOf(
   db: Db,
   frozen: { readonly run: RunRef; readonly spec: LookupSpec; readonly tables: WorkTables },
   { counts, rowsWritten, checkpoint, cursorAhead }: Selected,
+  erasureEpoch: number,
 ): LookupSelection {
   const { run, spec, tables } = frozen;
   async function* records(within: Patience = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
@@ -85,6 +86,7 @@ function selectionOf(
     checkpoint,
     cursorAhead,
     workTable: tables.rows,
+    frozen: { source: spec.input.name, type: spec.type, tables, erasureEpoch },
     records,
     close: () => db.transaction(run, (session) => dropWorkTables(session, db.names, run, tables)),
   };

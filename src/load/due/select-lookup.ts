@@ -13,6 +13,8 @@ import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
 import { resendBefore } from "./resend.ts";
 import { touchTables } from "../ledger/ledger.ts";
+import { unmarkPresent } from "../answers/is-present.ts";
+import { answerTables } from "../answers/load-answers.ts";
 import { syncInputEmails } from "./input-emails.ts";
 import type { SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
@@ -97,6 +99,13 @@ export async function selectDue(
   const reused = frozen
     ? await reuseAnswers({ session, names, runId: frozen.run.runId, touch }, spec, resend)
     : await takeReusable(session, names, spec, resend);
+  if (frozen && spec.type !== "validate_emails") {
+    const { job, type, input } = spec;
+    const changed = sql`SELECT source_key FROM pg_temp.due_row
+      WHERE class IN ('content_changed', 'reject:no_identifier', 'reject:not_resolvable')`;
+    const of = { job, type, source: input.name };
+    touch(answerTables[type].table, await unmarkPresent(session, names, of, changed));
+  }
   if (frozen) touch("reject", await rejectUnusable(session, names, spec, frozen.run));
   const work = await fillWorkTables(session, names, spec, frozen);
   const changed = [...written].filter(([, rows]) => rows > 0);

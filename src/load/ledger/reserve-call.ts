@@ -1,6 +1,7 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
 import type { BudgetPeriod, CallGrant, CallReservation, RunRef } from "../lookup.ts";
+import { findErasedRecords } from "../due/erased-records.ts";
 import { makeBudgetRows, rowsOf } from "./budget-rows.ts";
 import { HASH_BYTES, packHashes } from "./call-in-doubt.ts";
 import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
@@ -23,6 +24,10 @@ async function reserve(db: Db, run: RunRef, call: CallReservation): Promise<Call
     const grant = await db.transaction(run, async (session, attempt) => {
       // The reply to an earlier try may have been lost.
       const earlier = attempt > 1 ? await readGrant(session, names, call.callId) : null;
+      if (earlier === null && call.selected) {
+        const erased = await findErasedRecords(session, db, call.selected.from, call.selected.recordIds);
+        if (erased.length > 0) return { granted: 0, limitedBy: null, erased };
+      }
       return earlier ?? (await tryReserve(session, { names, run }, call));
     });
     if (grant) return grant;

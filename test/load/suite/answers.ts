@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { enrichSpec, makePeople, resolveSpec, validateSpec } from "./people.ts";
-import { type Reply, runNight } from "./nights.ts";
+import { addPeople, enrichSpec, makePeople, resolveSpec, validateSpec } from "./people.ts";
+import { matchAll, type Reply, runNight } from "./nights.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
 
 const day = (n: number) => `2026-11-0${n}T00:00:00+00:00`;
@@ -150,6 +150,7 @@ export function describeAnswers(getPlace: GetPlace): void {
           validation_errors: null,
           api_request_id: "request-1",
           request_completed_at: shown(1),
+          is_present: "true",
           first_matched_at: shown(1),
           last_matched_at: shown(1),
           last_matched_service_pid: "p-1",
@@ -235,6 +236,30 @@ export function describeAnswers(getPlace: GetPlace): void {
         },
       ]);
     });
+  });
+
+  test("identity_link leaves out rows whose content was rejected since, and rows that left the input", async () => {
+    const place = getPlace();
+    const { warehouse } = place;
+    await makePeople(place, [
+      { id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com" },
+      { id: "2", first_name: "Bob", last_name: "Ray", email: "bob@example.com" },
+      { id: "3", first_name: "Cid", last_name: "Fox", email: "cid@example.com" },
+      { id: "4", first_name: "Dan", last_name: "Roe", email: "dan@example.com" },
+    ]);
+    const links = () => columnOf(place, "SELECT source_key FROM person_data.identity_link ORDER BY 1");
+    await runNight(place, resolveSpec(), matchAll);
+    expect(await links()).toEqual(["1", "2", "3", "4"]);
+    await place.sql("UPDATE crm.people SET last_name = NULL WHERE id = '1'");
+    await place.sql("UPDATE crm.people SET last_name = 'Poison' WHERE id = '2'");
+    await place.sql("DELETE FROM crm.people WHERE id = '3'");
+    const { run } = await runNight(place, resolveSpec(), () => ({ code: "unprocessable_entity" }));
+    await warehouse.noteMissingRows(run, resolveSpec());
+    expect(await links()).toEqual(["4"]);
+    await addPeople(place, [{ id: "3", first_name: "Cid", last_name: "Fox", email: "cid@example.com" }]);
+    const next = await runNight(place, resolveSpec());
+    await warehouse.noteMissingRows(next.run, resolveSpec());
+    expect(await links()).toEqual(["3", "4"]);
   });
 
   describe("validated addresses", () => {

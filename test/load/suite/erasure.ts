@@ -398,6 +398,39 @@ export function describeErasure(getPlace: GetPlace): void {
       expect(await columnOf(place, "SELECT source_key FROM person_data.reject")).toEqual(["key-bob"]);
     });
 
+    test("a record that was read before the erasure is not reserved after it", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      await makePeople(place, rows);
+      const spec = enrichSpec();
+      const run = await begin(warehouse, spec, randomUUID());
+      const selection = await warehouse.selectLookup(spec, run);
+      const records = await recordsOf(warehouse.db, selection);
+      const reserve = (chosen: typeof records) =>
+        warehouse.reserveCall(run, {
+          callId: randomUUID(),
+          endpoint: "POST /v2/enrich",
+          attempt: 1,
+          startedAt: "2026-11-21T04:00:00Z",
+          recordHashes: chosen.map((record) => record.sentHash),
+          selected: { from: selection.frozen, recordIds: chosen.map((record) => record.recordId) },
+          limits: { perDay: null, perMonth: null, perRun: null, perShard: null },
+        });
+      await warehouse.requestErasure(
+        await warehouse.findPeople({ ...nobody, emails: ["ann@work.example"] }, [people]),
+      );
+      const ofAnn = records.filter((record) => record.rows[0]?.sourceKey === "key-ann");
+      const ofBob = records.filter((record) => record.rows[0]?.sourceKey === "key-bob");
+      expect(await reserve(records)).toEqual({
+        granted: 0,
+        limitedBy: null,
+        erased: ofAnn.map((record) => record.recordId),
+      });
+      expect(await columnOf(place, "SELECT call_id FROM person_data_ops.api_call")).toEqual([]);
+      expect(await reserve(ofBob)).toEqual({ granted: 1, limitedBy: null });
+      await selection.close();
+    });
+
     test("a run that was under way sends the person's record no more", async () => {
       const place = getPlace();
       const { warehouse } = place;
