@@ -244,6 +244,10 @@ export const adviceByCode = {
     means: "The destination's batch number isn't the one last published from this warehouse.",
     next: "Find out whether one of them was restored from a backup. `publish NAME --full` publishes everything again.",
   },
+  tables_busy: {
+    means: "A publication can't create its triggers while a long transaction writes to a table.",
+    next: "Publish again when that transaction has ended; `pg_stat_activity` shows it.",
+  },
   destination_busy: {
     means: "Another process or other statements kept changing the destination's tables.",
     next: "Publish again later. Nothing is lost.",

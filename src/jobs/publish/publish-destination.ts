@@ -78,7 +78,17 @@ export async function publishDestination(
 /** SQLSTATE of a row that another transaction changed after the snapshot. */
 const SERIALIZATION_FAILURE = "40001";
 
+/** SQLSTATE of a lock that was waited for too long. */
+const LOCK_NOT_AVAILABLE = "55P03";
+
 function explain(destination: Destination, error: unknown): unknown {
+  if (codeOf(error) === LOCK_NOT_AVAILABLE) {
+    return new StopRunError(
+      "tables_busy",
+      `Destination ${destination.name} can't begin to follow the tables while a long transaction writes to them. Publish again when it has ended.`,
+      { cause: error },
+    );
+  }
   if (codeOf(error) !== SERIALIZATION_FAILURE) return destination.explain(error);
   return new JobLockedError(
     `Another process is publishing to destination ${destination.name}. Try again when it has ended.`,

@@ -118,7 +118,7 @@ export async function followTable(
   name: string,
   table: PublishableTable,
 ): Promise<void> {
-  await session.change(sql`SET LOCAL lock_timeout = '1min'`);
+  await session.change(sql`SET LOCAL lock_timeout = '10s'`);
   for (const statement of createTriggers(names, table, name)) await session.change(sql.raw(statement));
   await session.change(
     sql`INSERT INTO ${sql.raw(stateText(names, "destination_table"))} (destination, table_name, columns)
@@ -149,7 +149,7 @@ export async function leaveTable(
   name: string,
   table: Pick<PublishableTable, "name">,
 ): Promise<void> {
-  await session.change(sql`SET LOCAL lock_timeout = '1min'`);
+  await session.change(sql`SET LOCAL lock_timeout = '10s'`);
   for (const statement of dropTriggers(names, table, name)) await session.change(sql.raw(statement));
   for (const queue of ["destination_table", "dirty_key", "publication_batch"] as const) {
     await session.change(
