@@ -54,7 +54,7 @@ export interface Loader {
 /** Commits under way at the same time. */
 const PARALLEL_COMMITS = 2;
 /** Plain size of all answers in memory. A larger answer is in memory alone. */
-const MAX_BYTES_IN_MEMORY = 24 * 1024 * 1024;
+const MAX_BYTES_IN_MEMORY = 12 * 1024 * 1024;
 /** An answer whose load fails so many times is quarantined. */
 const MAX_TRIES = 3;
 

@@ -51,7 +51,11 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
       const newCalls = await settleLedger(session, names, asker, commit.ledger);
       // An answer whose call is in the ledger is loaded already: the reply to an earlier COMMIT was lost.
       const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
-      if (isLoaded) return { rowsWritten: 0, moves: await findMoves(place, commit), notLoadable: [] };
+      if (isLoaded) {
+        // The run that asked has counted its rows, and may have dropped their table.
+        const moves = commit.onBehalfOf ? [] : await findMoves(place, commit);
+        return { rowsWritten: 0, moves, notLoadable: [] };
+      }
       const known = new Set(commit.ledger.map((entry) => entry.callId));
       const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
       const suppression = await readSuppression(session, names, db.readErasureSecret);
