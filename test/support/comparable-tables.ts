@@ -19,6 +19,7 @@ const OF_THE_RUN: ReadonlySet<string> = new Set([
   "run_id",
   "api_request_id",
   "call_id",
+  "call_number",
   "reject_id",
   "attempts",
 ]);
