@@ -12,7 +12,7 @@ import {
 import { createSampleTable } from "../../src/load/db/sample-table.ts";
 import { checkDatabase, isMigrated, migrate, printDdl, printGrants } from "../../src/load/db/setup.ts";
 import { planLookup, selectLookup } from "../../src/load/due/lookup-selection.ts";
-import { noteMissingRows, readGoneRows } from "../../src/load/due/missing-rows.ts";
+import { noteMissingRows } from "../../src/load/due/missing-rows.ts";
 import {
   countPeople,
   dropTombstones,
@@ -69,7 +69,6 @@ import { commitLoose } from "./keyed-records.ts";
 import type { RunRef } from "../../src/load/ledger/books.ts";
 
 const functions = {
-  readGoneRows,
   completeErasure,
   requestErasure,
   acquireLock,

@@ -28,10 +28,13 @@ test("on_missing: erase erases who left, but not who has another row, nor everyb
     world.value(`SELECT service_pid FROM person_data.enrichment WHERE source_key = '${id}'`);
   const [one, two] = [await pidOf(1), await pidOf(2)];
   await world.rows("DELETE FROM crm.customers WHERE id <= 3");
-  expect((await world.run()).status).toBe("succeeded");
-  expect(
-    await world.value("SELECT count(*) FROM person_data_state.lookup_state WHERE source_key::int <= 3"),
-  ).toBe("0");
+  const states = () =>
+    world.value("SELECT count(*) FROM person_data_state.lookup_state WHERE source_key::int <= 3");
+  // Three different runs have to miss them.
+  for (const left of ["3", "3", "0"]) {
+    expect((await world.run()).status).toBe("succeeded");
+    expect(await states()).toBe(left);
+  }
   expect(await world.value(`SELECT count(*) FROM person_data.person WHERE service_pid = '${one}'`)).toBe("0");
   expect(await world.value(`SELECT count(*) FROM person_data.person WHERE service_pid = '${two}'`)).toBe(
     two === null ? "0" : "1",
@@ -52,5 +55,38 @@ test("on_missing: erase erases who left, but not who has another row, nor everyb
   }
   await world.rows("INSERT INTO crm.customers SELECT * FROM crm.saved");
   expect((await world.run()).status).toBe("succeeded");
+  expect(await world.value("SELECT count(*) FROM person_data_state.missing_input_row")).toBe("0");
+});
+
+test("a customer who got another key is neither erased nor kept out", async () => {
+  const world = await startWorld({ rows: 30, config: withMissing("erase") });
+  await world.run();
+  const pid = await world.value("SELECT service_pid FROM person_data.enrichment WHERE source_key = '7'");
+  await world.rows("UPDATE crm.customers SET id = 900007 WHERE id = 7");
+  for (let night = 1; night <= 4; night++) {
+    const job = jobOf(await world.run(), "enrich_customers");
+    expect([job.status, job.records_suppressed]).toEqual(["succeeded", 0]);
+  }
+  expect(await world.value("SELECT count(*) FROM person_data_state.missing_input_row")).toBe("0");
+  expect(
+    await world.value("SELECT service_pid FROM person_data.enrichment WHERE source_key = '900007'"),
+  ).toBe(pid);
+  await world.rows("UPDATE crm.customers SET city = 'Moved' WHERE id = 900007");
+  expect(jobOf(await world.run(), "enrich_customers")).toMatchObject({
+    records_sent: 1,
+    records_suppressed: 0,
+  });
+});
+
+test("rows that are back when the third run looks again stay", async () => {
+  const world = await startWorld({ rows: 30, config: withMissing("erase") });
+  await world.run();
+  await world.rows("CREATE TABLE crm.saved AS SELECT * FROM crm.customers WHERE id <= 2");
+  await world.rows("DELETE FROM crm.customers WHERE id <= 2");
+  await world.run();
+  await world.run();
+  await world.rows("INSERT INTO crm.customers SELECT * FROM crm.saved");
+  await world.run();
+  expect(await world.value("SELECT count(*) FROM person_data_ops.erasure_subject")).toBe("0");
   expect(await world.value("SELECT count(*) FROM person_data_state.missing_input_row")).toBe("0");
 });

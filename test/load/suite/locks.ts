@@ -125,7 +125,6 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
     return warehouse.commitFeed({ run, commitId, ledger, drift: [], counters: {}, upserts, checkpoints });
   },
   noteMissingRows: (warehouse, run) => warehouse.noteMissingRows(run, { ...spec, type: "validate_emails" }),
-  readGoneRows: (warehouse, run) => warehouse.readGoneRows(run, "people", 10),
   endRun: (warehouse, run) =>
     warehouse.endRun(
       run,

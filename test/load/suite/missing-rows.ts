@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { readGoneRows } from "../../../src/load/due/missing-rows.ts";
 import type { LookupSpec } from "../../../src/load/lookup.ts";
 import { begin, matchAll, runNight } from "./nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./people.ts";
@@ -52,7 +53,7 @@ export function describeMissingRows(getPlace: GetPlace): void {
         await warehouse.noteMissingRows(run, enrichSpec());
         // Further jobs of the same night count once.
         await warehouse.noteMissingRows(run, enrichSpec());
-        gone.push(await warehouse.readGoneRows(run, "people", 10));
+        gone.push(await readGoneRows(warehouse.db, run, "people", 10));
       }
       expect(gone).toEqual([[], [], ["2"]]);
     });
