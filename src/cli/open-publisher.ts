@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Config, DestinationConfig } from "../config/config.ts";
 import { createPublisher, type Publisher, type ScheduledPublication } from "../jobs/publish/publisher.ts";
@@ -32,6 +33,14 @@ export function openPublisher(
       folder: join(folderOf(config), opened.destination.name),
     })),
   );
+}
+
+/** Removes the working files of a destination that was forgotten: people are in them. */
+export async function removeWorkingFiles(config: Config, name: string): Promise<void> {
+  const folder = folderOf(config);
+  const own = join(folder, "duckdb", `${name}.duckdb`);
+  const paths = [join(folder, name), own, `${own}.wal`, `${own}.new`, join(folder, "duckdb", `${name}.tmp`)];
+  await Promise.all(paths.map((path) => rm(path, { recursive: true, force: true })));
 }
 
 function folderOf({ dataDir }: Config): string {

@@ -1,4 +1,4 @@
-import { readFile, rename, stat } from "node:fs/promises";
+import { readdir, readFile, rename, stat } from "node:fs/promises";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -127,6 +127,7 @@ test("publish refuses what it doesn't know, exits 3 until --full, and forgets by
   await writeFile(join(setting.cwd, "config.yaml"), configText({ rows: 120 }));
   const dropped = await runJson(["publish", "--drop", "local"], setting);
   expect([dropped.code, dropped.document]).toEqual([0, { dropped: "local" }]);
+  expect(await readdir(join(setting.cwd, ".person-etl/publish/duckdb"))).toEqual([]);
   expect(await setting.query("SELECT tgname FROM pg_trigger WHERE tgname LIKE 'publish%'")).toEqual([]);
 });
 

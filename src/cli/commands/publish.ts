@@ -7,7 +7,7 @@ import { migrate } from "../../load/db/setup.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
 import { openConfig } from "../open-config.ts";
-import { openPublisher } from "../open-publisher.ts";
+import { openPublisher, removeWorkingFiles } from "../open-publisher.ts";
 import { openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { renderPublication } from "../render-publication.ts";
@@ -39,6 +39,7 @@ async function publish(context: Context, names: readonly string[], flags: Publis
     refuseConfigured(config, flags.drop);
     await migrate(db);
     if (!(await dropDestination(db, flags.drop))) throw unknownDestination(flags.drop, "--drop");
+    await removeWorkingFiles(config, flags.drop);
     return {
       document: { dropped: flags.drop },
       text: `✓ ${flags.drop} is forgotten; its own tables stay as they are.`,
