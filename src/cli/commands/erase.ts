@@ -16,7 +16,7 @@ import {
 import { leaveSegments, type LeftSegments } from "../../jobs/erase/leave-segments.ts";
 import { checkServiceHost } from "../../jobs/service-host.ts";
 import { migrate } from "../../load/db/setup.ts";
-import { dropTombstones } from "../../load/erasure/erase-people.ts";
+import { dropTombstones, membershipsOf } from "../../load/erasure/erase-people.ts";
 import { checkErasureKey } from "../../load/erasure/keep-out-sql.ts";
 import type { KnownBy, RowsByTable } from "../../load/erasure/people.ts";
 import { isYes } from "../ask.ts";
@@ -106,7 +106,9 @@ async function openLeave(
   { found }: ErasurePlan,
 ): Promise<() => Promise<LeftSegments>> {
   const { http, limiter } = await openService(context, services.config);
-  return () => leaveSegments({ ...services, http, limiter, random: Math.random }, found.people.pids);
+  // Read before the rows that say so are removed.
+  const memberships = await membershipsOf(services.db, found.people.pids);
+  return () => leaveSegments({ ...services, http, limiter, random: Math.random }, memberships);
 }
 
 function addLeft(first: LeftSegments, second: LeftSegments): LeftSegments {

@@ -1,4 +1,3 @@
-import { membershipsOf } from "../../load/erasure/erase-people.ts";
 import { noteCalls } from "../../load/ledger/record-attempts.ts";
 import { randomUUID } from "node:crypto";
 import { callFree } from "../../extract/free-call.ts";
@@ -8,31 +7,40 @@ import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import type { JobServices } from "../services.ts";
 
-/** The name under which the ledger has calls that no job makes. */
+/** Job name of these calls in the ledger. */
 const ASKER = "erase";
 
-/** What leaving segments works with. */
+/** Services of leaving segments. */
 export type LeaveServices = Pick<
   JobServices,
   "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random"
 >;
 
-/** What came of it. */
+/** Result of leaving segments. */
 export interface LeftSegments {
-  /** Segments that the service was asked about. */
+  /** Segments the service was called for. */
   readonly segments: number;
-  /** Members that it has removed. */
+  /** Members it removed. */
   readonly removed: number;
 }
 
+/** A person in a segment. */
+export interface Membership {
+  readonly segmentId: string;
+  readonly servicePid: string;
+}
+
 /**
- * Removes people from all segments of the service in which the warehouse has seen them, or put them. Costs nothing, and does
- * no harm when it is done twice; a segment that is gone is none to leave.
+ * Removes people from segments of the service. Free, and harmless when repeated: an erasure does it before its request,
+ * and again after it, in case a push added somebody in between. A segment that is gone counts as left.
  */
-export async function leaveSegments(services: LeaveServices, pids: readonly string[]): Promise<LeftSegments> {
+export async function leaveSegments(
+  services: LeaveServices,
+  known: readonly Membership[],
+): Promise<LeftSegments> {
   const { db, log } = services;
   const { remove } = segmentEndpoints;
-  const memberships = Map.groupBy(await membershipsOf(db, pids), ({ segmentId }) => segmentId);
+  const memberships = Map.groupBy(known, ({ segmentId }) => segmentId);
   const asker = { runId: randomUUID(), job: ASKER };
   let removed = 0;
   for (const [segmentId, members] of memberships) {
@@ -42,7 +50,7 @@ export async function leaveSegments(services: LeaveServices, pids: readonly stri
       { ...services, onAttempt: (attempt) => void attempts.push(attempt) },
       changeCall(remove, segmentId, servicePids, new DriftLog(remove.name)),
     );
-    // What failed stands in the ledger too.
+    // The ledger has failed calls too.
     await Promise.allSettled([asked]);
     await noteCalls(db, asker, attempts);
     const reply = await asked;
