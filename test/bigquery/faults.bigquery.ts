@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from "vitest";
+import { listTables } from "../../src/publish/bigquery/stage.ts";
 import { uploadFile } from "../../src/publish/bigquery/upload.ts";
 import { buildCatalog } from "../../src/publish/catalog.ts";
 import { openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
@@ -113,6 +114,15 @@ test.each(["before", "after"] as const)(
     expect(await publish(`bytes ${moment}`)).toEqual(["committed", [`bytes ${moment}`]]);
   },
 );
+
+test("no staging table outlives its batch, whatever became of it", async () => {
+  const stale = { ...batchAfter(last), follows: "another history" };
+  expect(await publishRows(destination, catalog, stale, changeOf("stale"))).toBe("refused");
+  await stageAll(destination, catalog, batchAfter(last), changeOf("died before its commit"));
+  expect(await publish("the next one")).toEqual(["committed", ["the next one"]]);
+  const { data, client } = place.datasets;
+  expect((await listTables(client, data)).toSorted()).toEqual(["person", "person_email"]);
+});
 
 test("a job takes seconds, and publication bears it", async () => {
   door.slowDown(1_500);

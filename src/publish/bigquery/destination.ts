@@ -34,16 +34,15 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
     path: `publish.${name}`,
     datasets: [dataset, opsDataset],
   };
-  let opened: Promise<StagingPlace> | null = null;
-  let committed: number | null = null;
+  let opening: Promise<StagingPlace> | null = null;
 
   /** Creates the datasets if they are missing; their location is that of every job. */
   function place(): Promise<StagingPlace> {
-    opened ??= openPlace().catch((error: unknown) => {
-      opened = null;
+    opening ??= openPlace().catch((error: unknown) => {
+      opening = null;
       throw error;
     });
-    return opened;
+    return opening;
   }
 
   async function openPlace(): Promise<StagingPlace> {
@@ -76,15 +75,13 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
     },
     stage: async (batch, staged) => stageFiles(await place(), batch, staged),
     async commit(batch) {
-      const outcome = await commitBatch(await place(), batch);
-      if (outcome !== "refused") committed = batch.number;
+      const opened = await place();
+      const outcome = await commitBatch(opened, batch);
+      await dropStaging(opened, batch, { older: outcome !== "refused" });
       return outcome;
     },
-    async finish() {
-      if (committed === null) return;
-      await dropStaging(await place(), committed);
-      committed = null;
-    },
+    // A commit is visible at once; deleted values stay readable by time travel for as long as the dataset says.
+    finish: () => Promise.resolve(),
     measure: async (tables) => measureTables(await session(), names, tables),
     explain: (error) => explainFailure(error, where),
     async close() {},

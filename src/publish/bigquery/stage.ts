@@ -89,16 +89,19 @@ async function createStagingTable({ client, names }: StagingPlace, tableId: stri
   }
 }
 
-/** Drops the staging tables of batches up to a number, those of attempts that died included. */
-export async function dropStaging({ client, names }: StagingPlace, upTo: number): Promise<void> {
-  const tables = await listTables(client, names.data);
-  const old = tables.filter((name) => {
-    const number = name.startsWith(STAGING_PREFIX)
-      ? Number.parseInt(name.slice(STAGING_PREFIX.length), 10)
-      : NaN;
-    return number <= upTo;
+/** Drops the staging tables of an attempt, and with `older` those of other attempts up to its batch. */
+export async function dropStaging(
+  { client, names }: StagingPlace,
+  batch: BatchRef,
+  { older }: { readonly older: boolean },
+): Promise<void> {
+  const own = stagingName(batch, "", "keys").replace(/_keys$/, "");
+  const tables = (await listTables(client, names.data)).filter((name) => {
+    if (!name.startsWith(STAGING_PREFIX)) return false;
+    const number = Number.parseInt(name.slice(STAGING_PREFIX.length), 10);
+    return name.startsWith(own) || (older && number <= batch.number);
   });
-  for (const name of old) {
+  for (const name of tables) {
     try {
       await client.send({ method: "DELETE", path: `/datasets/${names.data}/tables/${name}` });
     } catch (error) {

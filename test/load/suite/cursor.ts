@@ -140,7 +140,8 @@ export function describeCursor(getPlace: GetPlace): void {
       expect(await place.warehouse.checkInput(input)).toEqual([
         {
           path: "inputs.people.cursor",
-          message: `version is of type ${type}, but a cursor has to be a date or a time`,
+          // Each database has its own names of types.
+          message: expect.stringMatching(/^version is of type .+, but a cursor has to be a date or a time$/),
           hint: "Leave `cursor` out: every row is compared then.",
         },
       ]);
