@@ -4,7 +4,7 @@ import { MAX_JSON_DEPTH, nestedText } from "./json-text.ts";
 
 const REPLACEMENT = "\uFFFD";
 
-/** A string as every warehouse can store it, and a note for each thing that had to be replaced. */
+/** Replaces the characters of a string that no warehouse can store; records each kind as drift. */
 function cleanString(value: string, note: (observedType: string) => void): string {
   let cleaned = value;
   if (cleaned.includes("\u0000")) {
@@ -23,7 +23,7 @@ function clean(value: unknown, path: string, levels: number, drift: DriftLog): u
     return cleanString(value, (observedType) => drift.note("unexpected_type", path, observedType));
   }
   if (typeof value !== "object" || value === null || rawNumber(value) !== null) return value;
-  // Too deep to be stored as JSON; its text has escapes instead of the characters themselves.
+  // Too deep to store as JSON; its text holds escapes instead of the characters.
   if (levels === 0) return nestedText(value);
   if (Array.isArray(value)) return value.map((item) => clean(item, `${path}[]`, levels - 1, drift));
   return Object.fromEntries(
@@ -38,8 +38,8 @@ function clean(value: unknown, path: string, levels: number, drift: DriftLog): u
 }
 
 /**
- * A copy of a parsed answer in which NUL and lone surrogates, which no warehouse can store, are U+FFFD; each place is
- * noted as drift. Keys are cleaned too. Only needed where the body has such an escape.
+ * Copies a parsed answer with NUL and lone surrogates, which no warehouse can store, replaced by U+FFFD; each path is
+ * recorded as drift. Keys are cleaned too. Only needed if the body has such an escape.
  */
 export function cleanText(value: unknown, path: string, drift: DriftLog): unknown {
   return clean(value, path, MAX_JSON_DEPTH, drift);

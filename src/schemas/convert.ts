@@ -9,19 +9,19 @@ import { isLoose } from "./record.ts";
  */
 export type Cell = string | null;
 
-/** A value whose type is not the declared one; it goes to `_extra` as it is. */
+/** Marks a value of another type than declared; it goes to `_extra` unchanged. */
 export const UNEXPECTED = Symbol("unexpected");
 
-/** Converts a value of the wire that is neither null nor undefined. */
+/** Converts a value from the wire that is neither null nor undefined. */
 export type Convert = (value: unknown) => Cell | typeof UNEXPECTED;
 
 const DECIMAL = /^-?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?$/;
-/** Digits before and after the point that every destination holds exactly: those of DuckDB's DECIMAL(38, 20). */
+/** Digits before and after the decimal point that every destination stores exactly: DuckDB's DECIMAL(38, 20). */
 const MAX_WHOLE_DIGITS = 18;
 const MAX_FRACTION_DIGITS = 20;
-/** Decimal strings that {@link plainDecimal} leaves as they are. */
+/** Decimal strings that {@link plainDecimal} returns unchanged. */
 const PLAIN = /^(?:0|[1-9]\d{0,17})(?:\.\d{1,20})?$/;
-/** Largest exponent worth writing out; beyond it nothing fits. */
+/** Largest exponent to write out; no larger number fits. */
 const MAX_SHIFT = 40;
 
 function decimalText(value: unknown, maxWholeDigits = MAX_WHOLE_DIGITS): string | null {
@@ -35,7 +35,7 @@ function decimalText(value: unknown, maxWholeDigits = MAX_WHOLE_DIGITS): string 
   return DECIMAL.test(source) ? plainDecimal(source, maxWholeDigits) : null;
 }
 
-/** `1.25e5` as `125000`, `007.5` as `7.5`; null if it has too many digits. The value is the same, digit for digit. */
+/** Writes a decimal plainly and exactly: `1.25e5` as `125000`, `007.5` as `7.5`; null if it has too many digits. */
 function plainDecimal(source: string, maxWholeDigits: number): string | null {
   const match = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source);
   if (!match) return null;
@@ -119,7 +119,7 @@ interface WallTime {
   readonly seconds: string;
   /** At most six digits, without the point; empty for none. Further digits are cut, not rounded. */
   readonly fraction: string;
-  /** Offset from UTC in minutes; null without a zone. */
+  /** UTC offset in minutes; null without a zone. */
   readonly offsetMinutes: number | null;
 }
 
@@ -140,7 +140,7 @@ function readTimestamp(value: unknown): WallTime | null {
   };
 }
 
-/** The same instant as UTC wall time, seconds precision; null where the year leaves 0001–9999. */
+/** UTC wall time of the same instant, seconds precision; null if the year is outside 0001–9999. */
 function toUtcSeconds(time: WallTime): string | null {
   if (time.offsetMinutes === null || time.offsetMinutes === 0) return time.seconds;
   const moved = new Date(Date.parse(`${time.seconds}Z`) - time.offsetMinutes * 60_000);
@@ -148,17 +148,17 @@ function toUtcSeconds(time: WallTime): string | null {
   return /^\d{4}-/.test(text) && !text.startsWith("0000") ? text.slice(0, 19) : null;
 }
 
-/** An instant as `…+00:00` in UTC, microseconds kept; null when it isn't one. Without a zone it counts as UTC. */
+/** Instant as `…+00:00` in UTC, with microseconds; null if it isn't one. Without a zone it counts as UTC. */
 export function instantText(value: unknown): string | null {
   const time = readTimestamp(value);
   const seconds = time && toUtcSeconds(time);
   return time && seconds ? `${seconds}${time.fraction === "" ? "" : `.${time.fraction}`}+00:00` : null;
 }
 
-/** A moment as {@link instantText} writes it. @param atMs milliseconds since the epoch */
+/** Instant in the form of {@link instantText}. @param atMs milliseconds since the epoch */
 export const instantAt = (atMs: number): string => new Date(atMs).toISOString().replace("Z", "+00:00");
 
-/** Microseconds since the epoch of an instant in UTC, as {@link instantText} writes it, or as a warehouse gives it back (`…Z`). */
+/** Microseconds since the epoch of an instant in UTC, in the form of {@link instantText} or of a warehouse (`…Z`). */
 export function microsOf(instant: string): number {
   const [, fraction = ""] = /\.(\d+)/.exec(instant) ?? [];
   return Date.parse(`${instant.slice(0, 19)}Z`) * 1000 + Number(fraction.slice(0, 6).padEnd(6, "0"));
@@ -169,15 +169,15 @@ function convertTimestamp(value: unknown): Cell | typeof UNEXPECTED {
   return instant === null ? UNEXPECTED : instant.slice(0, -6);
 }
 
-/** A Postgres array literal of texts. */
+/** Postgres array literal of texts. */
 function arrayLiteral(items: readonly string[]): string {
   return `{${items.map((item) => `"${item.replace(/["\\]/g, "\\$&")}"`).join(",")}}`;
 }
 
-/** Cell of a list without items, which is never null. */
+/** Cell of an empty list; never null. */
 export const EMPTY_LIST = "{}";
 
-/** Texts of a list as a cell, and the items that are no text, by index; null for a list of texts only. */
+/** Cell with the texts of a list, and its other items by index; null if all items are texts. */
 export function splitTexts(items: readonly unknown[]): {
   readonly cell: string;
   readonly misplaced: ReadonlyMap<number, unknown> | null;
@@ -208,21 +208,21 @@ const byType: Record<Exclude<ColumnType, "bytes">, Convert> = {
   "text[]": convertTexts,
 };
 
-/** The converter of a declared field. */
+/** Returns the converter of a declared field. */
 export function converterOf(field: Field): Convert {
   if (isLoose(field)) return convertLooseBoolean;
-  if (field.type === "bytes") throw new Error("The interface has no binary fields.");
+  if (field.type === "bytes") throw new Error("The service interface has no binary fields.");
   return byType[field.type];
 }
 
-/** The JSON type of a value, as `schema_drift.observed_type` names it. */
+/** JSON type of a value, as in `schema_drift.observed_type`. */
 export function jsonType(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   return rawNumber(value) === null ? typeof value : "number";
 }
 
-/** A count, written as a number or as text; null for anything else, and for what is too large to be exact. */
+/** Count from a number or text; null for anything else, or if it is too large to be exact. */
 export function countOf(value: unknown): number | null {
   const text = convertInteger(value);
   const count = typeof text === "string" ? Number(text) : Number.NaN;

@@ -15,13 +15,13 @@ export const deathSignalFields: Fields = {
   first_observed_at: timestamptz("none", "First observation by the service; null for older signals."),
 };
 
-/** Keys of `signal_metadata` named by the interface; each becomes a column `signal_…`. */
+/** Keys of `signal_metadata` that the interface documents; each becomes a column `signal_…`. */
 export const signalMetadataFields: Fields = {
   source: text("none", "`obituary_database`, `ssdi` or `public_records`."),
   obituary_url: text("direct", "Address of the obituary."),
   publication_name: text("none", "Name of the publication."),
   confidence_score: numeric("none", "From 0 to 1."),
-  funeral_home: text("indirect", "The funeral home."),
+  funeral_home: text("indirect", "Funeral home."),
   city: text("indirect", "City."),
   state: text("indirect", "State."),
   age_at_death: numeric("sensitive", "Age at death."),
@@ -30,7 +30,7 @@ export const signalMetadataFields: Fields = {
   memorial_donation_url: text("indirect", "Address for donations."),
 };
 
-/** Column of a key of the metadata. */
+/** Column of a metadata key. */
 export function signalColumn(key: string): string {
   return `signal_${key}`;
 }
@@ -41,7 +41,7 @@ const obituaryId = column("obituary_id", "text", "indirect", "Id of the obituary
 /** Signals of all segments. */
 export const deathSignal: Table = table("death_signal", {
   schema: "data",
-  doc: "Death signals (section 2.11), one row each however many segments report it.",
+  doc: "Death signals (section 2.11), one row per signal, even if several segments report it.",
   key: ["obituary_id", "service_pid"],
   people: { pids: ["service_pid"] },
   columns: [

@@ -1,22 +1,22 @@
-/** How a field differs from its declaration. */
+/** Kind of difference between a field and its declaration. */
 export type DriftKind = "unknown_field" | "unexpected_type";
 
-/** One way in which answers of an endpoint differ from what is declared. */
+/** One difference between an endpoint's answers and the declaration. */
 export interface Drift {
   /** Method and path, `POST /v2/enrich`. */
   readonly endpoint: string;
-  /** From the result record on, `[]` for lists: `address_history[].new_field`. */
+  /** Path within the result record, `[]` for lists: `address_history[].new_field`. */
   readonly path: string;
   readonly kind: DriftKind;
-  /** JSON type seen last, or `nul_character`, `lone_surrogate`. */
+  /** JSON type last seen, or `nul_character`, `lone_surrogate`. */
   observedType: string;
   occurrences: number;
 }
 
-/** Counts what differs, by place and kind; bounded, so that a hostile answer can't fill memory or the table. */
+/** Counts differences by path and kind; bounded, so that a hostile answer can't fill memory or the table. */
 export class DriftLog {
   static readonly maxEntries = 1000;
-  /** Longer paths are cut: the path is part of a key, and indexes refuse long ones (Postgres: 2,704 bytes). */
+  /** Longer paths are truncated: they are part of a key, and index entries are limited (Postgres: 2,704 bytes). */
   static readonly maxPathLength = 400;
   readonly #endpoint: string;
   readonly #entries = new Map<string, Drift>();
@@ -25,7 +25,7 @@ export class DriftLog {
     this.#endpoint = endpoint;
   }
 
-  /** Notes one occurrence. */
+  /** Records one occurrence. */
   note(kind: DriftKind, fullPath: string, observedType: string): void {
     const isLong = fullPath.length > DriftLog.maxPathLength;
     const path = isLong ? fullPath.slice(0, DriftLog.maxPathLength).toWellFormed() : fullPath;
@@ -39,7 +39,7 @@ export class DriftLog {
     }
   }
 
-  /** What was noted, sorted by path and kind. */
+  /** Recorded differences, sorted by path and kind. */
   entries(): readonly Drift[] {
     return [...this.#entries.values()].toSorted((a, b) =>
       a.path === b.path ? (a.kind < b.kind ? -1 : 1) : a.path < b.path ? -1 : 1,

@@ -1,21 +1,21 @@
 import type { z } from "zod";
 import type { RecordDeclaration } from "./record.ts";
 
-/** A call that takes a batch of records and answers one result for each (section 4.7). */
+/** An endpoint that takes a batch of records and returns one result for each (section 4.7). */
 export interface LookupEndpoint {
-  /** Method and path, as the ledger and `schema_drift` name it. */
+  /** Method and path, as in the ledger and `schema_drift`. */
   readonly name: string;
   readonly method: "POST";
   readonly path: string;
-  /** Section of the service's interface that describes it. */
+  /** Section of the service interface. */
   readonly section: string;
-  /** Most records in one call (section 8). */
+  /** Maximum records per call (section 8). */
   readonly maxRecords: number;
-  /** Each matched (for e-mail validation: each) record costs money. */
+  /** True if each matched record (for e-mail validation: each record) is billed. */
   readonly billed: boolean;
-  /** How a result finds its record. */
+  /** Field that pairs results with records. */
   readonly pairing: "record_id" | "position_and_address";
-  /** A whole request body, checked strictly; the sandbox refuses what doesn't pass. */
+  /** Strict schema of a whole request body; the sandbox rejects anything else. */
   readonly request: z.ZodType;
   /** One result. */
   readonly result: RecordDeclaration;

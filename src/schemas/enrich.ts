@@ -8,7 +8,7 @@ import { columnsOf, type Table, table } from "./table.ts";
 
 const optionalText = z.string().nullable().optional();
 
-/** Fields of an input record that are single strings (section 2.14), without `record_id`. */
+/** String fields of an input record (section 2.14), without `record_id`. */
 export const enrichScalarFields = [
   "service_pid",
   "linkedin_url",
@@ -24,7 +24,7 @@ export const enrichScalarFields = [
   "state",
   "zipcode",
 ] as const;
-/** Fields of an input record that are lists of strings (section 2.14). */
+/** String-list fields of an input record (section 2.14). */
 export const enrichListFields = ["emails", "phones"] as const;
 
 /** One input record (section 2.14). */
@@ -35,7 +35,7 @@ export const enrichRequestRecord = z.strictObject({
   phones: z.array(z.string()).nullable().optional(),
 });
 
-/** The values that `match_condition_fields` may hold (section 4.7). */
+/** Allowed values of `match_condition_fields` (section 4.7). */
 export const matchConditionFields = [
   "linkedin_url",
   "gender",
@@ -49,12 +49,12 @@ export const matchConditionFields = [
   "home_ownership_status",
 ] as const;
 
-/** The answer columns of one result (section 2.14), beside `record_id` and the person. */
+/** Answer columns of one result (section 2.14), without `record_id` and the person. */
 export const enrichFields = {
-  is_match: boolean("none", "Whether the record matched a person."),
+  is_match: boolean("none", "True if the record matched a person."),
   service_pid: text("direct", "PID of the match; null without one."),
   match_score: numeric("none", "Score of the match."),
-  validation_errors: json("none", "What the service found wrong with the record."),
+  validation_errors: json("none", "Problems that the service found in the record."),
 };
 
 const result: RecordDeclaration = {
@@ -80,10 +80,10 @@ export const enrichEndpoint: LookupEndpoint = {
   result,
 };
 
-/** The last answer to each input row of an `enrich` job. */
+/** Last answer for each input row of an `enrich` job. */
 export const enrichment: Table = table("enrichment", {
   schema: "data",
-  doc: "The last answer of /v2/enrich to each input row (section 2.14); the person stands in `person`.",
+  doc: "Last answer of /v2/enrich for each input row (section 2.14); the person is in `person`.",
   key: inputRowKey.map((c) => c.name),
   columns: [...inputRowKey, ...columnsOf(enrichFields), ...answerColumns],
   people: answeredPeople,

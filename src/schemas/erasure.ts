@@ -1,9 +1,9 @@
 import { column, type Table, table } from "./table.ts";
 
-/** Lists who was erased lately, so that copies of the tables can delete them too. */
+/** Recent erasures, so that copies of the tables can delete the same rows. */
 export const tombstone: Table = table("tombstone", {
   schema: "data",
-  doc: "Who was erased lately: rows that copies of these tables have to delete too. Kept for `erasure_notice`.",
+  doc: "Recent erasures: rows that copies of these tables must delete too. Kept for `erasure_notice`.",
   key: ["tombstone_id"],
   people: "kept",
   columns: [
@@ -15,31 +15,31 @@ export const tombstone: Table = table("tombstone", {
   ],
 });
 
-/** Input rows that were answered and have left their input. */
+/** Answered input rows that were deleted from their input. */
 export const missingInputRow: Table = table("missing_input_row", {
   schema: "state",
-  doc: "Input rows with answers that have left their input (`on_missing: flag` or `erase`); gone again once they are back.",
+  doc: "Answered input rows that were deleted from their input (`on_missing: flag` or `erase`); removed here once the row is back.",
   key: ["source", "source_key"],
   people: { emails: ["source_key"], isOfInputRow: true },
   columns: [
     column("source", "text", "none", "Input of the configuration."),
     column("source_key", "text", "direct", "The input row's key as canonical text."),
     column("missing_since", "timestamptz", "none", "When a run first missed the row.", true),
-    column("missed_runs", "position", "none", "Number of different runs that missed the row.", true),
-    column("last_run_id", "text", "none", "The last run that missed it.", true),
+    column("missed_runs", "position", "none", "Number of runs that missed the row.", true),
+    column("last_run_id", "text", "none", "Last run that missed it.", true),
   ],
 });
 
-/** Lists people whom later runs keep out. */
+/** Erased people, whom later runs skip. */
 export const erasureSubject: Table = table("erasure_subject", {
   schema: "ops",
-  doc: "People whom later runs neither send nor store, as keyed hashes.",
+  doc: "Erased people, as keyed hashes: later runs neither send nor store them.",
   key: ["erasure_id", "kind", "subject_hash"],
   columns: [
-    column("erasure_id", "uuid", "none", "The erasure; everything one person is known by shares it."),
+    column("erasure_id", "uuid", "none", "Id of the erasure; all identifiers of one person share it."),
     column("kind", "text", "none", "`pid`, `email` or `source_key`."),
-    column("subject_hash", "bytes", "none", "HMAC-SHA256 of kind and value."),
-    column("key_id", "text", "none", "Id of the key the hash was made with.", true),
+    column("subject_hash", "bytes", "none", "HMAC-SHA256 of the identifier's kind and value."),
+    column("key_id", "text", "none", "Id of the key of the hash.", true),
     column(
       "requested_at",
       "timestamptz",
@@ -51,16 +51,16 @@ export const erasureSubject: Table = table("erasure_subject", {
       "completed_at",
       "timestamptz",
       "none",
-      "When every table and destination was free of the person; null while pending.",
+      "When the person was removed from every table and destination; null while pending.",
     ),
-    column("rows_removed", "integer", "none", "Rows the whole erasure removed from all tables.", true),
+    column("rows_removed", "integer", "none", "Rows that the whole erasure removed from all tables.", true),
   ],
 });
 
-/** Holds the key of erasure hashes. */
+/** Key of erasure hashes. */
 export const erasureKey: Table = table("erasure_key", {
   schema: "state",
-  doc: "One row: the key of erasure hashes, and the number of erasures so far.",
+  doc: "Single row: key of the erasure hashes, and number of erasures so far.",
   key: ["name"],
   people: "nobody",
   columns: [
@@ -69,18 +69,18 @@ export const erasureKey: Table = table("erasure_key", {
       "epoch",
       "integer",
       "none",
-      "Number of erasures; a reservation that sees a new one checks its records.",
+      "Number of erasures; if it rose, a reservation checks its records.",
       true,
     ),
     column("key_id", "text", "none", "Id of the key; null before the first erasure."),
-    column("made_key", "text", "none", "The key itself, hex, if it was made here; null if it is configured."),
+    column("made_key", "text", "none", "The key in hex if it was generated here; null if it is configured."),
   ],
 });
 
-/** Lists erasures that aren't done. */
+/** Pending erasures. */
 export const erasureRequest: Table = table("erasure_request", {
   schema: "state",
-  doc: "Erasures that aren't done: who is to be removed, and which runs have to end first.",
+  doc: "Pending erasures: identifiers to remove, and the runs that must end first.",
   key: ["request_id"],
   people: "kept",
   columns: [
@@ -89,7 +89,7 @@ export const erasureRequest: Table = table("erasure_request", {
       "erasure_id",
       "uuid",
       "none",
-      "The erasure (`erasure_subject`); loads may add requests to one.",
+      "The erasure (`erasure_subject`); loads may add requests to it.",
       true,
     ),
     column("people", "json", "direct", "PIDs, addresses and input rows to remove.", true),
@@ -98,9 +98,9 @@ export const erasureRequest: Table = table("erasure_request", {
       "is_final",
       "boolean",
       "none",
-      "True once the rows were removed after all those runs had ended.",
+      "True if the rows were removed after all of these runs had ended.",
       true,
     ),
-    column("requested_at", "timestamptz", "none", "When it was made.", true),
+    column("requested_at", "timestamptz", "none", "When the erasure was requested.", true),
   ],
 });

@@ -1,17 +1,17 @@
-/** One complaint of a validation failure. */
+/** One error of a failed validation. */
 export interface ErrorDetail {
-  /** Path in the request body, each part as text (`["body", "records", "3", "emails"]`); empty when not told. */
+  /** Path in the request body, each part as text (`["body", "records", "3", "emails"]`); empty if not stated. */
   readonly loc: readonly string[];
-  /** What is wrong (`string_too_long`); null when not told. */
+  /** Kind of error (`string_too_long`); null if not stated. */
   readonly type: string | null;
 }
 
-/** The body of an error in any of the shapes of section 7.1, without its message, which may quote the request. */
+/** Error body in any of the shapes of section 7.1, without its message, which may quote the request. */
 export interface ErrorBody {
   readonly code: string | null;
   readonly apiRequestId: string | null;
   readonly details: readonly ErrorDetail[];
-  /** Records that the plan still covers, as a 402 tells; null when it doesn't. */
+  /** Remaining records of the plan, from a 402; null if not stated. */
   readonly recordsAvailable: number | null;
 }
 
@@ -21,11 +21,11 @@ function isTold(value: unknown): boolean {
   if (typeof value === "string") return value.trim() !== "";
   return Array.isArray(value) ? value.length > 0 : Boolean(value);
 }
-/** Codes of an answer that is none of an error: a word, or a status below 400. */
+/** Codes that mean no error: a word, or a status below 400. */
 const SAYS_WELL = /^(?:ok|success\w*|[1-3]\d\d)$/iu;
 const isErrorStatus = (value: unknown): boolean => Number(value) >= 400;
 
-/** Whether an envelope is, or carries, an error (section 7.1): with a status of 200 that is no empty answer. */
+/** True if an envelope is or carries an error (section 7.1); with status 200 it must not count as an empty answer. */
 export function tellsError(envelope: Json): boolean {
   const own = (key: string): unknown => (Object.hasOwn(envelope, key) ? envelope[key] : null);
   if (isTold(own("error")) || isTold(own("error_message"))) return true;
@@ -46,7 +46,7 @@ function asObject(value: unknown): Json | null {
   return { ...value };
 }
 
-/** Words of a machine only: what could be a person's value is left out. */
+/** Machine-readable words only; drops anything that could be personal data. */
 const WORD = /^[\w.-]{1,64}$/u;
 
 function readWord(value: unknown): string | null {
@@ -58,7 +58,7 @@ function readId(value: unknown): string | null {
   return typeof value === "string" && /^[\w.:-]{1,200}$/u.test(value) ? value : null;
 }
 
-/** `["body", 3]`, `"body.records[3].emails"` and `"records/3"` alike, as a list of parts. */
+/** Splits `["body", 3]`, `"body.records[3].emails"` and `"records/3"` into parts. */
 function readLoc(value: unknown): readonly string[] {
   const parts: readonly unknown[] = Array.isArray(value) ? value : [value];
   return parts.flatMap((part) => {
@@ -97,7 +97,7 @@ function readRecordsAvailable(sources: readonly Json[]): number | null {
   return allowance === null && overage === null ? null : (allowance ?? 0) + (overage ?? 0);
 }
 
-/** Reads the parsed body of an error, whatever its shape; what isn't there or of another type is null or empty. */
+/** Reads a parsed error body of any shape; missing fields and fields of another type are null or empty. */
 export function readErrorBody(body: unknown): ErrorBody {
   const top = asObject(body) ?? {};
   const nested = asObject(top["body"]) ?? {};

@@ -1,9 +1,9 @@
 import { z } from "zod";
 
-/** How sensitive a column is: `direct` names a person, `indirect` can single one out with others, `sensitive` may harm them. */
+/** Sensitivity of a column: `direct` identifies a person, `indirect` does so in combination, `sensitive` may harm them. */
 export type PiiClass = "none" | "indirect" | "direct" | "sensitive";
 
-/** The types a declared column can have; each warehouse maps them to its own (see `load/<warehouse>/ddl.ts`). */
+/** Types of declared columns; Postgres and each destination map them to their own. */
 export type ColumnType =
   | "text"
   | "integer" // 64 bits
@@ -18,7 +18,7 @@ export type ColumnType =
   | "bytes"
   | "text[]"; // never null, without nulls
 
-/** A scalar field of the interface: its column type, pii class, meaning, and the zod type of its value on the wire. */
+/** Scalar field of the interface: column type, PII class, description, and zod type on the wire. */
 export interface Field<Z extends z.ZodType = z.ZodType> {
   readonly kind: "field";
   readonly type: ColumnType;
@@ -33,41 +33,41 @@ function field<Z extends z.ZodType>(type: ColumnType, pii: PiiClass, doc: string
 
 const decimal = z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/)]);
 
-/** Text, kept code point for code point. Dates whose form the interface doesn't state are text too. */
+/** Text, stored code point for code point; also dates of an undocumented form. */
 export const text = (pii: PiiClass, doc: string) => field("text", pii, doc, z.string().nullable());
-/** A whole number of at most 64 bits. */
+/** Integer of at most 64 bits. */
 export const integer = (pii: PiiClass, doc: string) => field("integer", pii, doc, z.int().nullable());
-/** An exact decimal: a JSON number or a decimal string. */
+/** Exact decimal: a JSON number or a decimal string. */
 export const numeric = (pii: PiiClass, doc: string) => field("numeric", pii, doc, decimal.nullable());
 /** True or false. */
 export const boolean = (pii: PiiClass, doc: string) => field("boolean", pii, doc, z.boolean().nullable());
-/** True or false, which the service may also spell "true"/"false", "Y"/"N" or 0/1 (see `convert.ts`, `looseBoolean`). */
+/** Boolean that may also be sent as "true"/"false", "Y"/"N" or 0/1 (see `convert.ts`, `looseBoolean`). */
 export const looseBoolean = (pii: PiiClass, doc: string) => ({
   ...field("boolean", pii, doc, z.union([z.boolean(), z.string(), z.number()]).nullable()),
   loose: true as const,
 });
-/** A calendar day, `YYYY-MM-DD`. */
+/** Calendar day, `YYYY-MM-DD`. */
 export const date = (pii: PiiClass, doc: string) => field("date", pii, doc, z.iso.date().nullable());
-/** An instant: ISO 8601 with `Z` or an offset; without a zone it is taken as UTC. */
+/** Instant: ISO 8601 with `Z` or an offset; without a zone it counts as UTC. */
 export const timestamptz = (pii: PiiClass, doc: string) =>
   field("timestamptz", pii, doc, z.string().nullable());
 /** Wall time without a zone. */
 export const timestamp = (pii: PiiClass, doc: string) => field("timestamp", pii, doc, z.string().nullable());
-/** An object whose keys vary; kept whole. */
+/** Object with varying keys, stored whole. */
 export const json = (pii: PiiClass, doc: string) => field("json", pii, doc, z.unknown());
 
-/** A list of texts. */
+/** List of texts. */
 export const texts = (pii: PiiClass, doc: string) =>
   field("text[]", pii, doc, z.array(z.string()).nullable());
 
-/** Scalar fields by the interface's own names. */
+/** Scalar fields by their name in the interface. */
 export type Fields = Readonly<Record<string, Field>>;
 
-/** The zod shape of scalar fields. */
+/** Zod shape of scalar fields. */
 export type ZodShape<F extends Fields> = { [K in keyof F]: F[K]["zod"] };
 
-/** The zod shape of declared scalar fields, for an object schema. */
+/** Returns the zod shape of declared scalar fields, for an object schema. */
 export function shapeOf<F extends Fields>(fields: F): ZodShape<F> {
-  // The cast restores what Object.fromEntries forgets: each key keeps its own zod type.
+  // Object.fromEntries loses the zod type of each key; the cast restores it.
   return Object.fromEntries(Object.entries(fields).map(([name, f]) => [name, f.zod])) as ZodShape<F>;
 }

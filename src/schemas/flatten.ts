@@ -21,13 +21,13 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) && rawNumber(value) === null;
 }
 
-/** What goes to `_extra`, by field name: unknown fields, and values of unexpected types; null for nothing. */
+/** Fields for `_extra` by name: unknown ones, and values of unexpected types; null if there are none. */
 type Extra = Record<string, unknown> | null;
 
-/** The scalar fields of one object, in declared order; undefined where the object does not speak of the field. */
+/** Scalar fields of one object, in declared order; undefined if the field is absent. */
 export interface FlatObject {
   readonly cells: (Cell | undefined)[];
-  /** What goes to `_extra`: unknown fields, and values of unexpected types, by field name. */
+  /** Fields for `_extra` by name: unknown ones, and values of unexpected types. */
   extra: Extra;
 }
 
@@ -39,16 +39,16 @@ export interface FlatList {
 interface Reader {
   readonly names: readonly string[];
   readonly converts: readonly Convert[];
-  /** By index: the field is text, which needs no conversion. */
+  /** By index: true for text, which needs no conversion. */
   readonly isText: readonly boolean[];
-  /** By index: the cell without a value; an empty list for lists. */
+  /** By index: cell of an absent value; an empty list for lists. */
   readonly empty: readonly Cell[];
   /** Index of each scalar field by name, or {@link BESIDE}. */
   readonly indexes: ReadonlyMap<string, number>;
   readonly pathPrefix: string;
 }
 
-/** Index of a field that is declared, but no scalar: its own reader takes it. */
+/** Index of a declared field that is no scalar; another reader handles it. */
 const BESIDE = -1;
 
 function readerOf(fields: Fields, beside: readonly string[], pathPrefix: string): Reader {
@@ -73,10 +73,10 @@ function keep(extra: Extra, name: string, value: unknown): Record<string, unknow
 }
 
 /**
- * Reads declared scalar fields into `cells` from `offset` on and leaves the cells of absent ones as they are; unknown
- * ones and unexpected types are returned for `_extra` and noted as drift.
+ * Reads declared scalar fields into `cells` from `offset` on and leaves cells of absent fields unchanged; unknown
+ * fields and unexpected types are returned for `_extra` and recorded as drift.
  *
- * This is where a load spends its time: `for … in` with a guess at the next field reads twice as fast as a look-up by
+ * Hot path of a load: `for … in` with a guess at the next field is twice as fast as a lookup by
  * declared name.
  */
 function readFields(
@@ -132,7 +132,7 @@ export function extraCell(extra: Extra): Cell {
   return extra === null ? null : jsonText(extra);
 }
 
-/** Flattens one nested list; undefined when the record does not speak of it, null and [] are an empty list. */
+/** Flattens one nested list; undefined if the record omits it, null and [] are an empty list. */
 type ListReader = (value: unknown, pid: string, parent: FlatObject, drift: DriftLog) => FlatList | undefined;
 
 function listReaderOf(name: string, list: ListDeclaration, pathPrefix: string): ListReader {
@@ -150,7 +150,7 @@ function listReaderOf(name: string, list: ListDeclaration, pathPrefix: string): 
     if (!Array.isArray(value)) {
       drift.note("unexpected_type", pathPrefix + name, jsonType(value));
       parent.extra = keep(parent.extra, name, value);
-      // The stored rows stay: a list of an unexpected type says nothing about them.
+      // Stored rows stay: a list of an unexpected type is no evidence about them.
       return undefined;
     }
     let misplaced: Extra = null;
@@ -184,13 +184,13 @@ export interface FlatResult {
 export interface Flattener {
   readonly fieldNames: readonly string[];
   readonly listNames: readonly string[];
-  /** @param pid under which child rows are keyed; null leaves the lists out (they go to `extra` if not empty). */
+  /** @param pid key of the child rows; null skips the lists (non-empty ones go to `extra`). */
   flatten(result: JsonObject, pid: string | null, drift: DriftLog): FlatResult;
 }
 
 /**
  * Compiles a record declaration.
- * @param pathPrefix where the record stands in the result, for drift: `signal_metadata.`
+ * @param pathPrefix path of the record within the result, for drift: `signal_metadata.`
  */
 export function flattenerOf(declaration: RecordDeclaration, pathPrefix = ""): Flattener {
   const listNames = Object.keys(declaration.lists);

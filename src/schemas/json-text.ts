@@ -1,9 +1,9 @@
 import { rawNumber } from "../raw-json.ts";
 
-/** Levels of nesting that every destination's JSON takes (BigQuery: 500; Postgres: limited by its stack). */
+/** JSON nesting depth that every destination accepts (BigQuery: 500; Postgres: limited by its stack). */
 export const MAX_JSON_DEPTH = 200;
 
-/** Numbers that every destination's JSON takes: any double, but not `1e999999`. */
+/** True for numbers that every destination's JSON accepts: any double, but not `1e999999`. */
 const MODEST_NUMBER = /^-?\d{1,400}(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?$/;
 
 /** True if every destination can store a value as JSON. */
@@ -35,14 +35,14 @@ export function nestedText(value: object): string | null {
   }
 }
 
-/** JSON text of a value; null if it doesn't fit every destination. */
+/** JSON text of a value; null if some destination can't store it. */
 export function storableJson(value: unknown): string | null {
   return isStorable(value, MAX_JSON_DEPTH) ? JSON.stringify(value) : null;
 }
 
 /**
- * JSON text of any value, as every destination takes it: values nested deeper than {@link MAX_JSON_DEPTH} and numbers out of
- * all bounds become strings of their JSON, so that one odd value can't fail its whole batch.
+ * JSON text of any value that every destination accepts: values nested deeper than {@link MAX_JSON_DEPTH} and numbers out of
+ * range become strings of their JSON, so that one odd value can't fail its whole batch.
  */
 export function jsonText(value: unknown): string {
   return storableJson(value) ?? JSON.stringify(makeStorable(value, MAX_JSON_DEPTH));

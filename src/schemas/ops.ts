@@ -1,20 +1,20 @@
 import { column, type Table, table } from "./table.ts";
 
-/** Counters of `run --json`, in its order; in input rows unless the text says otherwise. */
+/** Counters of `run --json`, in its order; in input rows unless stated otherwise. */
 export const runCounters = {
   records_read: "Input rows read (validate_emails: every occurrence of an address).",
   records_unchanged: "Rows that were not due.",
-  records_duplicate: "Due rows whose content equals that of a record sent or answered before.",
-  records_suppressed: "Rows held back because the person was erased.",
+  records_duplicate: "Due rows with the content of a record that was already sent or answered.",
+  records_suppressed: "Rows skipped because the person was erased.",
   records_sent: "Distinct records sent at least once.",
-  records_matched: "Distinct records sent that matched.",
+  records_matched: "Distinct sent records that matched.",
   records_rejected: "Records rejected in this run, before or after sending.",
   records_rejected_before_sending: "Rows rejected without a call.",
   records_waiting: "Rows waiting for another job (`pid_from`).",
   records_remaining: "Due rows that were not sent.",
   rows_written: "Warehouse rows inserted, updated or deleted.",
   requests: "HTTP requests, including retries.",
-  retries: "HTTP requests that repeated an earlier one.",
+  retries: "HTTP requests that retried an earlier one.",
   possibly_billed_twice: "Records sent again after an attempt that may have been billed.",
   records_received: "Records received from a free feed.",
 } as const;
@@ -25,10 +25,10 @@ export type RunCounter = keyof typeof runCounters;
 const ops = (name: string, doc: string, key: readonly string[], columns: Table["columns"]): Table =>
   table(name, { schema: "ops", doc, key, columns });
 
-/** Service that the warehouse was filled from: one row. */
+/** Service that the warehouse was filled from; a single row. */
 export const warehouseIdentity = ops(
   "warehouse_identity",
-  "The service that this warehouse was filled from; a run against another one is refused.",
+  "Service that this warehouse was filled from; runs against another one are refused.",
   [],
   [
     column("service_host", "text", "none", "Host and port; `sandbox:SEED` for the sandbox.", true),
@@ -38,7 +38,7 @@ export const warehouseIdentity = ops(
       "ledger_from",
       "timestamptz",
       "none",
-      "Start of the complete part of `api_call`: `retention` removed older calls; null if it removed none.",
+      "`api_call` is complete from here: `retention` removed older calls; null if it removed none.",
     ),
   ],
 );
@@ -54,7 +54,7 @@ export const syncRun = ops(
     column("shard", "text", "none", "`I/N`; `0/1` without shards."),
     column("job_type", "text", "none", "Type of the job.", true),
     column("status", "text", "none", "`running`, then the status of `run --json`.", true),
-    column("limited_by", "text", "none", "Limit that ended it early."),
+    column("limited_by", "text", "none", "Limit that ended the run early."),
     column("started_at", "timestamptz", "none", "Start, by the warehouse's clock.", true),
     column("finished_at", "timestamptz", "none", "End, by the warehouse's clock."),
     ...Object.entries(runCounters).map(([name, doc]) => column(name, "integer", "none", doc, true)),
@@ -69,10 +69,10 @@ export const syncRun = ops(
   ],
 );
 
-/** Position of each feed. */
+/** Read position of each feed. */
 export const checkpoint = ops(
   "checkpoint",
-  "Position up to which each stream of a job was read.",
+  "Read position of each stream of a job.",
   ["job", "stream"],
   [
     column("job", "text", "none", "The job."),
@@ -83,10 +83,10 @@ export const checkpoint = ops(
   ],
 );
 
-/** Spans lost to a feed. */
+/** Gaps of a feed. */
 export const syncGap = ops(
   "sync_gap",
-  "Spans of a feed that can no longer be read, because the service kept them for a limited time.",
+  "Time spans of a feed that the service no longer offers.",
   ["job", "stream", "gap_start"],
   [
     column("job", "text", "none", "The job."),
@@ -97,10 +97,10 @@ export const syncGap = ops(
   ],
 );
 
-/** The ledger: one row per attempt of a call. */
+/** Ledger: one row per attempt of a call. */
 export const apiCall = ops(
   "api_call",
-  "The ledger: one row per attempt of a call, written before sending if the call may be billed.",
+  "Ledger: one row per attempt of a call; written before sending if the call may be billed.",
   ["call_id"],
   [
     column("call_id", "uuid", "none", "The attempt."),
@@ -117,10 +117,10 @@ export const apiCall = ops(
     column("api_request_id", "text", "none", "The service's id of the call."),
     column("started_at", "timestamptz", "none", "When it was sent.", true),
     column("request_completed_at", "timestamptz", "none", "Completion time reported by the service."),
-    column("milliseconds", "integer", "none", "Time until the whole answer was read."),
+    column("milliseconds", "integer", "none", "Milliseconds until the whole answer was read."),
     column("http_status", "integer", "none", "HTTP status; null without an answer."),
     column("attempt", "position", "none", "1-based attempt of this batch.", true),
-    column("records_sent", "integer", "none", "Records in the request.", true),
+    column("records_sent", "integer", "none", "Number of records in the request.", true),
     column("records_matched", "integer", "none", "Results with a match; null without results."),
     column("response_bytes", "integer", "none", "Size of the decompressed answer in bytes.", true),
     column(
@@ -134,14 +134,14 @@ export const apiCall = ops(
       "settled_at",
       "timestamptz",
       "none",
-      "When its outcome was recorded; null while in flight, and forever after a crash.",
+      "When its outcome was recorded; null while in flight, and for good after a crash.",
     ),
     column("budget", "text", "none", "Budget it counts against: the job's type; null for none."),
     column(
       "reserved_at",
       "timestamptz",
       "none",
-      "When its records were reserved; decides the UTC day and month they count in.",
+      "When its records were reserved; determines the UTC day and month they count in.",
     ),
     column(
       "records_reserved",
@@ -154,17 +154,17 @@ export const apiCall = ops(
       "records_possibly_billed_twice",
       "integer",
       "none",
-      "Records that an earlier unanswered call may have been billed for too.",
+      "Records that may also have been billed in an earlier unanswered call.",
       true,
     ),
     column("is_sent", "boolean", "none", "False if no connection was established; null while in flight."),
   ],
 );
 
-/** Fields of the service that differ from their declaration. */
+/** Fields in answers that differ from their declaration. */
 export const schemaDrift = ops(
   "schema_drift",
-  "Fields of the service that differ from what is declared.",
+  "Fields in the service's answers that differ from their declaration.",
   ["endpoint", "path", "kind"],
   [
     column("endpoint", "text", "none", "Method and path."),
@@ -174,7 +174,7 @@ export const schemaDrift = ops(
       "observed_type",
       "text",
       "none",
-      "JSON type last seen, `nul_character`, `lone_surrogate` or `out_of_range`.",
+      "JSON type last seen, `nul_character` or `lone_surrogate`.",
       true,
     ),
     column("occurrences", "integer", "none", "Number of occurrences.", true),
@@ -183,10 +183,10 @@ export const schemaDrift = ops(
   ],
 );
 
-/** Share of an input that has an answer, at the end of each run. */
+/** Coverage of each input at the end of each run. */
 export const inputCoverage = ops(
   "input_coverage",
-  "Number of rows of each input that have an answer, at the end of each run.",
+  "Rows and answers of each input at the end of each run.",
   ["run_id", "job", "shard", "source"],
   [
     column("run_id", "text", "none", "The run."),

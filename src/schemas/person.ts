@@ -9,24 +9,24 @@ export const personFields = {
   middle_name: text("direct", "Middle name."),
   last_name: text("direct", "Last name."),
   name_suffix: text("direct", "Name suffix, such as Jr."),
-  gender: text("indirect", "Gender; the interface doesn't list its values."),
+  gender: text("indirect", "Gender; values not documented."),
   dob: date("direct", "Date of birth."),
   age: integer("indirect", "Age in years."),
-  marital_status: text("indirect", "Marital status; the interface doesn't list its values."),
+  marital_status: text("indirect", "Marital status; values not documented."),
   service_household_id: text("indirect", "Household that the person belongs to."),
   service_spouse_pid: text("indirect", "PID of the spouse."),
   number_of_children: integer("indirect", "Number of children."),
-  is_retired: boolean("indirect", "Whether the person is retired."),
+  is_retired: boolean("indirect", "True if the person is retired."),
   estimated_income_range: text("sensitive", "Estimated income, a range as text."),
   estimated_wealth_range: text("sensitive", "Estimated wealth, a range as text."),
-  home_ownership_status: text("indirect", "Whether the home is owned or rented; values not listed."),
-  has_bankruptcy_records: boolean("sensitive", "Whether bankruptcy records are known."),
-  has_judgment_records: boolean("sensitive", "Whether judgment records are known."),
+  home_ownership_status: text("indirect", "Home owned or rented; values not documented."),
+  has_bankruptcy_records: boolean("sensitive", "True if the person has bankruptcy records."),
+  has_judgment_records: boolean("sensitive", "True if the person has judgment records."),
   linkedin_url: text("direct", "LinkedIn profile."),
   linkedin_title: text("indirect", "Title on LinkedIn."),
   linkedin_industry: text("indirect", "Industry on LinkedIn."),
   linkedin_profile_pic_url: text("direct", "Profile picture on LinkedIn."),
-  is_likely_remote_worker: boolean("indirect", "Whether the person likely works remotely."),
+  is_likely_remote_worker: boolean("indirect", "True if the person likely works remotely."),
   facebook_url: text("direct", "Facebook profile."),
   twitter_url: text("direct", "Twitter profile."),
 };
@@ -59,14 +59,14 @@ const addressFields = {
   address_state: text("indirect", "State."),
   address_zipcode: text("indirect", "ZIP code."),
   address_zipcode4: text("indirect", "ZIP+4 code."),
-  ownership_status: text("indirect", "Owned or rented; values not listed."),
-  is_current_owner: looseBoolean("indirect", "Whether the person owns it now."),
+  ownership_status: text("indirect", "Owned or rented; values not documented."),
+  is_current_owner: looseBoolean("indirect", "True if the person owns it now."),
   purchase_date: text("indirect", "Date of purchase, as sent."),
   purchase_price: numeric("sensitive", "Price at purchase, US dollars."),
   estimated_current_value: numeric("sensitive", "Estimated value, US dollars."),
   estimated_rental_value: numeric("sensitive", "Estimated rent, US dollars."),
   home_current_tax_liability: numeric("sensitive", "Tax liability, US dollars."),
-  outstanding_loan_principal: numeric("sensitive", "Loan still owed, US dollars."),
+  outstanding_loan_principal: numeric("sensitive", "Outstanding loan, US dollars."),
   current_property_equity_amount: numeric("sensitive", "Equity, US dollars."),
   sqft: numeric("indirect", "Area in square feet."),
   num_beds: numeric("indirect", "Bedrooms."),
@@ -90,8 +90,8 @@ const workFields = {
   standard_work_title: text("indirect", "Standardized title."),
   work_seniority_level: text("indirect", "Seniority."),
   work_department: text("indirect", "Department."),
-  work_employment_type: text("indirect", "Full time, part time and the like."),
-  work_status: text("indirect", "Whether it is the present job; values seen: current, previous."),
+  work_employment_type: text("indirect", "Full time, part time and similar."),
+  work_status: text("indirect", "Status of the job; values seen: current, previous."),
   work_start_date: text("indirect", "Start, as sent."),
   work_end_date: text("indirect", "End, as sent."),
   work_city: text("indirect", "City."),
@@ -100,11 +100,11 @@ const workFields = {
 };
 
 const educationFields = {
-  experience_rank: integer("none", "Rank among the person's studies; ranks may be equal."),
-  service_experience_id: text("indirect", "The service's id of this study."),
+  experience_rank: integer("none", "Rank among the person's degrees; ranks may be equal."),
+  service_experience_id: text("indirect", "The service's id of this experience."),
   institution_name: text("indirect", "Institution."),
   institution_linkedin_url: text("none", "Institution on LinkedIn."),
-  education_information: text("indirect", "Free text about the study."),
+  education_information: text("indirect", "Free text about the education."),
   education_level: text("indirect", "Level reached."),
   education_start_date: text("indirect", "Start, as sent."),
   education_end_date: text("indirect", "End, as sent."),
@@ -112,7 +112,7 @@ const educationFields = {
   education_minors: texts("indirect", "Minors."),
 };
 
-/** The nested lists of an enriched record (section 2.14). */
+/** Nested lists of an enriched record (section 2.14). */
 export const personLists = {
   personal_emails: { fields: emailFields, table: "person_email", discriminator: "personal" },
   professional_emails: { fields: emailFields, table: "person_email", discriminator: "professional" },
@@ -126,7 +126,7 @@ export const personLists = {
 const pid = column("service_pid", "text", "direct", "PID of the person.");
 const position = column("position", "position", "none", "0-based index in the service's list.");
 
-/** One row a person. */
+/** One row per person. */
 export const person: Table = table("person", {
   schema: "data",
   doc: "One row per enriched person (section 2.14); a later non-match changes nothing here.",
@@ -140,7 +140,7 @@ export const person: Table = table("person", {
       "_record_synced_at",
       "timestamptz",
       "none",
-      "When the person or any of its children last changed, removals included.",
+      "When the person or any of its child rows last changed, including removals.",
       true,
     ),
   ],
@@ -163,7 +163,7 @@ const child = (
     people: { ...named, pids: ["service_pid", ...(named.pids ?? [])], isListOfPerson: true },
   });
 
-/** The child tables of a person; each is replaced as a whole with its list. */
+/** Child tables of a person; each list is replaced as a whole. */
 export const personChildren: readonly Table[] = [
   child(
     "person_email",
@@ -178,18 +178,18 @@ export const personChildren: readonly Table[] = [
   }),
   child("person_address", "Address history of a person.", [pid, position], columnsOf(addressFields)),
   child("person_work_experience", "Jobs of a person.", [pid, position], columnsOf(workFields)),
-  child("person_education_experience", "Studies of a person.", [pid, position], columnsOf(educationFields)),
+  child("person_education_experience", "Education of a person.", [pid, position], columnsOf(educationFields)),
 ];
 
-/** Which PID the service answered for a PID that was sent, where the two differ. */
+/** PIDs for which the service returned another PID. */
 export const personPidAlias: Table = table("person_pid_alias", {
   schema: "data",
-  doc: "PIDs that the service answered with another PID.",
+  doc: "PIDs for which the service returned another PID.",
   key: ["sent_service_pid", "returned_service_pid"],
   people: { pids: ["sent_service_pid", "returned_service_pid"] },
   columns: [
     column("sent_service_pid", "text", "direct", "PID that was sent."),
     column("returned_service_pid", "text", "direct", "PID that came back."),
-    column("first_seen_at", "timestamptz", "none", "When this was first answered.", true),
+    column("first_seen_at", "timestamptz", "none", "When this was first returned.", true),
   ],
 });

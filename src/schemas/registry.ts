@@ -30,14 +30,14 @@ import { views } from "./views.ts";
 import * as usage from "./usage.ts";
 import { emailValidation, inputEmail, validateEmailsEndpoint } from "./validate-emails.ts";
 
-/** Every declared call that takes batches of records. */
+/** Every declared endpoint that takes batches of records. */
 export const lookupEndpoints: readonly LookupEndpoint[] = [
   resolveEndpoint,
   validateEmailsEndpoint,
   enrichEndpoint,
 ];
 
-/** Every declared table, parents before children: DDL, comments, erasure and tests walk this list. */
+/** Every declared table, parents before children; used by DDL, comments, erasure and tests. */
 export const tables: readonly Table[] = [
   resolution,
   enrichment,
@@ -88,14 +88,14 @@ const schemas: ReadonlyMap<string, Schema> = new Map(
   [...tables, ...views].map((one) => [one.name, one.schema]),
 );
 
-/** Looks up a declared table; throws if there is none of that name. */
+/** Looks up a declared table; throws if it doesn't exist. */
 export function tableNamed(name: string): Table {
   const found = tablesByName.get(name);
   if (!found) throw new Error(`No table ${name} is declared.`);
   return found;
 }
 
-/** Looks up the schema of a declared table or view. */
+/** Looks up the schema of a declared table or view; throws if it doesn't exist. */
 export function schemaOf(name: string): Schema {
   const found = schemas.get(name);
   if (!found) throw new Error(`No table or view ${name} is declared.`);

@@ -1,69 +1,69 @@
-/** Why records are rejected, at which stage, and what to do about it. */
+/** Reject codes: stage, meaning, and remedy. */
 export interface RejectCode {
-  /** As in the table `reject`. */
+  /** `reject.stage`. */
   readonly stage: "input" | "send" | "answer" | "load";
   readonly means: string;
   readonly todo: string;
 }
 
-/** Every code of ours; what the service refuses (stage `send`) has the service's own word for it. */
+/** Our own codes; records rejected by the service (stage `send`) have the service's code. */
 export const rejectCodes = {
   missing_key: {
     stage: "input",
     means: "The row has no key: a key column is null, or in a segment_push `service_pid` is null or blank.",
-    todo: "Fill the key column, or leave such rows out with `where` (in a segment_push, with the query). Every run looks at the row again.",
+    todo: "Fill the key column, or exclude such rows with `where` (in a segment_push, with the query). Every run checks the row again.",
   },
   key_too_long: {
     stage: "input",
     means:
       "The row's key (for validate_emails the address) is longer than 2,000 bytes; source_key is its beginning.",
-    todo: "Choose a shorter key, or mend the address. Every run looks at the row again.",
+    todo: "Choose a shorter key, or fix the address. Every run checks the row again.",
   },
   duplicate_key: {
     stage: "input",
     means: "Another row of the input has the same key; only one of them is used.",
-    todo: "Make the key unique, or name a further column in `key`. Every run looks at the row again.",
+    todo: "Make the key unique, or add a column to `key`. Every run checks the row again.",
   },
   no_identifier: {
     stage: "input",
     means: "None of the mapped columns holds a value.",
-    todo: "Fill a mapped column, or map another one. The row is looked at again when it changes.",
+    todo: "Fill a mapped column, or map another one. The row is checked again when it changes.",
   },
   not_resolvable: {
     stage: "input",
     means: "The service needs a name (first and last, or full) and at least one e-mail address or phone.",
-    todo: "Complete the row, or leave it to `enrich`, which needs less. The row is looked at again when it changes.",
+    todo: "Complete the row, or leave it to `enrich`, which requires less. The row is checked again when it changes.",
   },
   missing_result: {
     stage: "answer",
-    means: "The service left the record out of two answers.",
-    todo: "Retry it; if it stays away, ask the service with the api_request_id.",
+    means: "The service omitted the record from two answers.",
+    todo: "Retry it; if it is omitted again, contact the service with the api_request_id.",
   },
   missing_id: {
     stage: "answer",
     means:
-      "A death signal lacks its `obituary_id` or its `service_pid`; source is the segment, source_key the id that is there.",
-    todo: "Ask the service for it. The run that finds it whole, or no longer there, resolves this.",
+      "A death signal lacks its `obituary_id` or its `service_pid`; source is the segment, source_key is the id it has.",
+    todo: "Contact the service. A later run resolves this once the signal is complete or no longer listed.",
   },
   not_loadable: {
     stage: "load",
-    means: "The warehouse refuses a value of the answer.",
-    todo: "Look at `details` for the database's code, or the column and the type that it expects (BigQuery); retry once the cause is gone, such as after an upgrade of the service.",
+    means: "The warehouse rejected a value of the answer.",
+    todo: "Check `details` for the database's error code; retry once the cause is fixed.",
   },
   unknown_pid: {
     stage: "send",
-    means: "The service doesn't know the PID that was to be put into a segment; source_key is the PID.",
-    todo: "Leave it out of the query, or resolve the person again; retry when the service may know it by now.",
+    means: "The service rejected a PID that was to be added to a segment; source_key is the PID.",
+    todo: "Exclude it from the query, or resolve the person again; retry once the service may accept it.",
   },
 } as const satisfies Readonly<Record<string, RejectCode>>;
 
 const refusedByService: RejectCode = {
   stage: "send",
-  means: "The service refuses the record; the code is its own word for the fault, or `http_` and its status.",
-  todo: "`details` names the fields at fault. Mend them and the row is sent by itself; or retry when the service has changed.",
+  means: "The service rejected the record; the code is the service's, or `http_` and the HTTP status.",
+  todo: "`details` lists the invalid fields. Fix them: the changed row is sent automatically. Or retry once the service has changed.",
 };
 
-/** What a code means; codes that aren't ours are the service's. */
+/** Looks up a code; codes that aren't ours are the service's. */
 export function explainReject(code: string): RejectCode {
   const known: Readonly<Record<string, RejectCode>> = rejectCodes;
   return (Object.hasOwn(known, code) ? known[code] : undefined) ?? refusedByService;

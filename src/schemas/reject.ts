@@ -1,11 +1,11 @@
 import { column, type Table, table } from "./table.ts";
 
-/** Records that could not be processed; holds no values, a retry reads the input again. */
+/** Records that could not be processed, without their values; a retry reads the input again. */
 export const reject: Table = table("reject", {
   schema: "data",
-  doc: "Records that could not be processed, and why; never their values.",
+  doc: "Records that could not be processed, with the cause; never their values.",
   key: ["reject_id"],
-  // The key of a row may itself be an address or, of a job that pushes PIDs, a PID.
+  // The key of a row may be an address or, for a segment_push, a PID.
   people: { pids: ["source_key"], emails: ["source_key"], isOfInputRow: true },
   columns: [
     column("reject_id", "uuid", "none", "Id of the reject."),

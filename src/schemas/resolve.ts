@@ -7,7 +7,7 @@ import { columnsOf, type Table, table } from "./table.ts";
 
 const name = z.string().nullable().optional();
 
-/** Fields of an input record that are single strings (section 2.12), without `record_id`. */
+/** String fields of an input record (section 2.12), without `record_id`. */
 export const resolveScalarFields = [
   "first_name",
   "middle_name",
@@ -15,7 +15,7 @@ export const resolveScalarFields = [
   "full_name",
   "name_suffix",
 ] as const;
-/** Fields of an input record that are lists of strings (section 2.12). */
+/** String-list fields of an input record (section 2.12). */
 export const resolveListFields = ["emails", "phones"] as const;
 
 /** One input record (section 2.12). */
@@ -30,13 +30,13 @@ export const resolveRequestRecord = z.strictObject({
   phones: z.array(z.string()).nullable().optional(),
 });
 
-/** The answer columns of one result (section 2.12), beside `record_id`. */
+/** Answer columns of one result (section 2.12), without `record_id`. */
 export const resolveFields = {
-  is_match: boolean("none", "Whether the record matched a person."),
+  is_match: boolean("none", "True if the record matched a person."),
   service_pid: text("direct", "PID of the match; null without one."),
   match_score: numeric("none", "Points, not a percentage; at least 50 for a match, null without one."),
   is_resolvable_record: boolean("none", "Whether the service could use the record."),
-  validation_errors: json("none", "What the service found wrong with the record."),
+  validation_errors: json("none", "Problems that the service found in the record."),
 };
 
 const result: RecordDeclaration = {
@@ -57,10 +57,10 @@ export const resolveEndpoint: LookupEndpoint = {
   result,
 };
 
-/** The last answer to each input row of a `resolve` job. */
+/** Last answer for each input row of a `resolve` job. */
 export const resolution: Table = table("resolution", {
   schema: "data",
-  doc: "The last answer of /v1/resolve to each input row (section 2.12).",
+  doc: "Last answer of /v1/resolve for each input row (section 2.12).",
   key: inputRowKey.map((c) => c.name),
   columns: [...inputRowKey, ...columnsOf(resolveFields), ...answerColumns],
   people: answeredPeople,

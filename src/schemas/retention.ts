@@ -1,17 +1,17 @@
 import { tables } from "./registry.ts";
 
-/** Which rows of a table grow old. */
+/** Retention rule of a table. */
 export interface RetentionRule {
   readonly table: string;
-  /** Timestamp that a row's age counts from; a row without one is kept. */
+  /** Timestamp of a row's age; rows where it is null are kept. */
   readonly age: string;
-  /** Of the rows that are equal in these columns the newest is kept, however old it is. */
+  /** The newest row per value of these columns is always kept. */
   readonly keepNewestOf?: readonly string[];
-  /** Column of `warehouse_identity` that tells up to when rows were removed, where their absence would read as zero. */
+  /** Column of `warehouse_identity` with the time up to which rows were removed, if missing rows would read as zero. */
   readonly noteIn?: string;
 }
 
-/** Every table whose rows can be removed by age. What stands for the present (a person, an open reject) never is. */
+/** Tables whose rows can be removed by age. Current state (people, open rejects) is never removed. */
 export const retentionRules = [
   { table: "match_history", age: "valid_to" },
   { table: "segment_membership_history", age: "valid_to" },
@@ -26,10 +26,10 @@ export const retentionRules = [
   { table: "budget_use", age: "_synced_at" },
 ] as const satisfies readonly RetentionRule[];
 
-/** A table with a rule. */
+/** Name of a table with a rule. */
 export type RetainedTable = (typeof retentionRules)[number]["table"];
 
-/** The rule of a table; null while the table isn't declared. */
+/** Rule of a table; null if the table isn't declared. */
 export function retentionRuleOf(name: RetainedTable): RetentionRule | null {
   const rule = retentionRules.find(({ table }) => table === name);
   return rule && tables.some((table) => table.name === name) ? rule : null;

@@ -1,15 +1,15 @@
 import { timestamptz } from "./field.ts";
 import { column, type Table, table } from "./table.ts";
 
-/** Fields of one item (section 2.3) except the PID. */
+/** Fields of one item (section 2.3), without the PID. */
 export const memberFields = {
   first_added_at: timestamptz(
     "none",
-    "First addition of the person, as stated by the service; kept if it is removed and added again.",
+    "When the service first added the person; kept when the person is removed and added again.",
   ),
 };
 
-/** Calls of section 4.6. */
+/** Endpoints of section 4.6. */
 export const segmentEndpoints = {
   create: { name: "POST /v2/segments/create", method: "POST", path: "/v2/segments/create" },
   members: { name: "GET /v2/segments/members", method: "GET", path: "/v2/segments/members" },
@@ -30,34 +30,39 @@ export const segment: Table = table("segment", {
     segmentId,
     column("name", "text", "none", "Name in the configuration; null for none."),
     column("description", "text", "none", "Description in the configuration."),
-    column("current_size", "integer", "none", "Number of members as last stated by the service."),
+    column("current_size", "integer", "none", "Number of members last reported by the service."),
     column(
       "source",
       "text",
       "none",
-      "`api` if a job created it; else null, since the interface has no way to read it.",
+      "`api` if a job created it; else null, since the interface doesn't return it.",
     ),
-    column("last_checked_at", "timestamptz", "none", "Last comparison of its size with the known members."),
+    column(
+      "last_checked_at",
+      "timestamptz",
+      "none",
+      "When its size was last compared with the known members.",
+    ),
     column(
       "last_complete_sync_at",
       "timestamptz",
       "none",
-      "Begin of the last reading that listed every member and left no removal pending.",
+      "Start of the last pass that listed every member and left no removal pending.",
     ),
   ],
 });
 
-/** Present and former members. */
+/** Current and former members. */
 export const segmentMember: Table = table("segment_member", {
   schema: "data",
-  doc: "Everybody ever seen in a segment, and whether they are still members.",
+  doc: "Current and former members of segments.",
   key: ["segment_id", "service_pid"],
   people: { pids: ["service_pid"] },
   columns: [
     segmentId,
     servicePid,
     column("first_added_at", "timestamptz", "none", memberFields.first_added_at.doc),
-    column("is_member", "boolean", "none", "True for a member, as last seen or proven.", true),
+    column("is_member", "boolean", "none", "True for a current member, as last seen or proven.", true),
     column("first_seen_at", "timestamptz", "none", "First response that listed the person.", true),
     column("removed_seen_at", "timestamptz", "none", "Response that proved the removal; null for a member."),
   ],
@@ -67,7 +72,7 @@ export const segmentMember: Table = table("segment_member", {
 /** Intervals of membership. */
 export const segmentMembershipHistory: Table = table("segment_membership_history", {
   schema: "data",
-  doc: "Intervals of membership as seen; those of one person in one segment never overlap.",
+  doc: "Observed intervals of membership; those of one person in one segment never overlap.",
   key: ["segment_id", "service_pid", "valid_from"],
   people: { pids: ["service_pid"] },
   columns: [
@@ -78,7 +83,7 @@ export const segmentMembershipHistory: Table = table("segment_membership_history
       "valid_to",
       "timestamptz",
       "none",
-      "Response that proved the removal (exclusive); null for the present.",
+      "Response that proved the removal (exclusive); null for a current member.",
     ),
     column(
       "valid_from_basis",
@@ -90,7 +95,7 @@ export const segmentMembershipHistory: Table = table("segment_membership_history
   ],
 });
 
-/** Results of the readings of segments. */
+/** Result of each pass over a segment. */
 export const segmentSync: Table = table("segment_sync", {
   schema: "ops",
   doc: "Result of each run for each segment.",
@@ -99,15 +104,15 @@ export const segmentSync: Table = table("segment_sync", {
     segmentId,
     column("run_id", "text", "none", "The run."),
     column("observed_at", "timestamptz", "none", "Time of the newest response.", true),
-    column("current_size", "integer", "none", "Number of members as stated by the service.", true),
+    column("current_size", "integer", "none", "Number of members reported by the service.", true),
     column("known_members", "integer", "none", "Members in `segment_member` after the run.", true),
-    column("added", "integer", "none", "People listed who were no known members.", true),
+    column("added", "integer", "none", "Listed people who were not known members.", true),
     column("removed", "integer", "none", "Members whose removal was proven.", true),
     column(
       "removals_pending",
       "integer",
       "none",
-      "Known members that were not listed and whose removal is not proven.",
+      "Known members that were not listed but whose removal is not proven.",
       true,
     ),
   ],
@@ -123,29 +128,29 @@ export const segmentPushMember: Table = table("segment_push_member", {
     column("job", "text", "none", "The job."),
     segmentId,
     servicePid,
-    column("is_wanted", "boolean", "none", "The query returns the PID.", true),
+    column("is_wanted", "boolean", "none", "True if the query returns the PID.", true),
     column(
       "state",
       "text",
       "none",
-      "`absent`; `member`; `invalid`: the service doesn't know the PID; `unknown`: a call about it got no answer yet.",
+      "`absent`; `member`; `invalid`: the service rejected the PID; `unknown`: a call about it got no answer yet.",
       true,
     ),
     column(
       "is_own",
       "boolean",
       "none",
-      "The job made it a member, so that `mirror` may remove it; null if in doubt.",
+      "True if the job added it, so that `mirror` may remove it; null if unknown.",
     ),
     column("run_id", "text", "none", "Run that last changed this row.", true),
   ],
 });
 
-/** Members listed by the reading under way. */
+/** Members listed by the current pass. */
 export const segmentListed: Table = table("segment_listed", {
   schema: "state",
-  doc: "Members that the current reading of a segment has listed; removed at its end.",
+  doc: "Members that the current pass over a segment has listed; removed at its end.",
   people: { pids: ["service_pid"] },
   key: ["job", "segment_id", "service_pid"],
-  columns: [column("job", "text", "none", "The reading job."), segmentId, servicePid],
+  columns: [column("job", "text", "none", "Job that reads the segment."), segmentId, servicePid],
 });

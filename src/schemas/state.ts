@@ -9,10 +9,10 @@ const state = (
   columns: Table["columns"],
 ): Table => table(name, { schema: "state", doc, key, people, columns });
 
-/** State of each input row: decides what is due. */
+/** State of each input row; determines which rows are due. */
 export const lookupState = state(
   "lookup_state",
-  "State of each input row (for validate_emails of each address), matched or not: decides what is due.",
+  "State of each input row (validate_emails: of each address), matched or not; determines which rows are due.",
   inputRowKey.map((c) => c.name),
   { pids: ["sent_service_pid"], emails: ["source_key"], isOfInputRow: true },
   [
@@ -22,7 +22,7 @@ export const lookupState = state(
       "sent_hash",
       "bytes",
       "indirect",
-      "SHA-256 of the record sent (PID added, invalid addresses left out).",
+      "SHA-256 of the record sent (with the PID, without invalid addresses).",
     ),
     column("hash_version", "position", "none", "Version of the hash rule.", true),
     column("parameters_hash", "text", "none", "Hash of mapping and request parameters.", true),
@@ -33,7 +33,7 @@ export const lookupState = state(
       "call_number",
       "integer",
       "none",
-      "Order of the answering call (`api_call`): a later call's answer stays.",
+      "Order of the answering call (`api_call`): answers of earlier calls are ignored.",
     ),
     column(
       "answered_at",
@@ -42,11 +42,11 @@ export const lookupState = state(
       "When the answering call was reserved, by the warehouse's clock.",
     ),
     column("due_at", "timestamptz", "none", "When the answer expires; null for never."),
-    column("call_id", "uuid", "none", "The call that answered (`api_call`)."),
+    column("call_id", "uuid", "none", "Call that answered (`api_call`)."),
   ],
 );
 
-/** Content hashes of each stored person, by field group. */
+/** Content hashes of each stored person by field group. */
 export const personState = state(
   "person_state",
   "Hash and call of each field group of each person: unchanged groups are not rewritten, answers of earlier calls are ignored.",
@@ -65,15 +65,10 @@ export const personState = state(
       "call_number",
       "integer",
       "none",
-      "Number of the call that answered the oldest group; 0 if a group never was.",
+      "Lowest number of a call that answered a group; 0 if a group was never answered.",
       true,
     ),
-    column(
-      "group_call_numbers",
-      "json",
-      "none",
-      "Numbers of the calls that answered other groups later, by group.",
-    ),
+    column("group_call_numbers", "json", "none", "Numbers of later calls, by field group."),
   ],
 );
 
@@ -82,10 +77,10 @@ export const callInDoubt = state(
   "call_in_doubt",
   "Records of calls in flight, and of calls that ended without a known outcome.",
   ["call_id"],
-  // Truncated hashes of whole records can't be traced to a person's value; erasure cuts out those of erased rows.
+  // Truncated hashes of whole records can't be traced to a person's value; erasure removes those of erased rows.
   "nobody",
   [
-    column("call_id", "uuid", "none", "The call (`api_call`)."),
+    column("call_id", "uuid", "none", "Call (`api_call`)."),
     column("job", "text", "none", "The job.", true),
     column(
       "record_hashes",
@@ -97,7 +92,7 @@ export const callInDoubt = state(
   ],
 );
 
-/** Owner of each job, or of a shard of it; the row stays after its release. */
+/** Owner of each job, or of a shard of it; rows stay after release. */
 export const jobLock = state(
   "job_lock",
   "Owner of each job, or of a shard of it; held until released, or until it expires without heartbeats.",
@@ -106,7 +101,7 @@ export const jobLock = state(
   [
     column("job", "text", "none", "The job."),
     column("shard", "text", "none", "`I/N`; `0/1` without shards."),
-    column("epoch", "integer", "none", "Raised for every owner; nothing commits under an older one.", true),
+    column("epoch", "integer", "none", "Raised for each owner; nothing commits under an older one.", true),
     column("owner_token", "text", "none", "Suffix of `person-etl` in the owner's application_name.", true),
     column("run_id", "text", "none", "The owner's run.", true),
     column("host", "text", "none", "The owner's host.", true),
@@ -120,7 +115,7 @@ export const jobLock = state(
   ],
 );
 
-/** Records reserved of each budget and cap. */
+/** Records reserved per budget and cap. */
 export const budgetUse = state(
   "budget_use",
   "Records reserved per budget and period: raised before each call, lowered if nothing was billed.",
@@ -134,7 +129,7 @@ export const budgetUse = state(
   ],
 );
 
-/** Loads of each table, which feed the view `table_freshness`. */
+/** Loads of each table; source of the view `table_freshness`. */
 export const tableLoad = state(
   "table_load",
   "When each job last changed each table, and last succeeded in loading it.",
@@ -148,21 +143,21 @@ export const tableLoad = state(
   ],
 );
 
-/** Parameters that each job's answers were bought with. */
+/** Last accepted parameters of each job. */
 export const jobParameters = state(
   "job_parameters",
-  "Mapping and request parameters that each job's answers were bought with, as last accepted.",
+  "Mapping and request parameters of each job's answers, as last accepted.",
   ["job"],
   "nobody",
   [
     column("job", "text", "none", "The job."),
     column("parameters_hash", "text", "none", "Hash of mapping and parameters.", true),
-    column("refresh_policy", "text", "none", "Refresh ages that `due_at` was computed with.", true),
+    column("refresh_policy", "text", "none", "Refresh ages from which `due_at` was computed.", true),
     column(
       "resend_before",
       "integer",
       "none",
-      "`--resend` repeats answers of calls with a lower number; null before the first.",
+      "`--resend` replaces answers of calls with a lower number; null before the first.",
     ),
     column("accepted", "text", "none", "`first`, `resend` or `keep`.", true),
     column("accepted_at", "timestamptz", "none", "When they were accepted.", true),

@@ -1,9 +1,9 @@
 import type { ColumnType, Fields, PiiClass } from "./field.ts";
 
-/** Schema of a table: `data` holds people, `ops` runs and usage without personal data, `state` the program's own records. */
+/** Schema of a table: `data` (people), `ops` (runs and usage, no personal data), `state` (internal records). */
 export type Schema = "data" | "ops" | "state";
 
-/** Schemas that destinations get a copy of. */
+/** Schemas that are published to destinations. */
 export type PublishedSchema = Exclude<Schema, "state">;
 
 /** One declared column. */
@@ -12,27 +12,27 @@ export interface Column {
   readonly type: ColumnType;
   readonly pii: PiiClass;
   readonly doc: string;
-  /** Never null. Key columns always are. */
+  /** True for NOT NULL; key columns always are. */
   readonly required?: boolean;
 }
 
-/** How the rows of a table name people: what an erasure has to find in it. */
+/** Columns by which an erasure finds a person's rows in a table. */
 export interface NamesPeople {
-  /** Columns that hold a PID: a row that names an erased person in one of them is removed. */
+  /** Columns that hold a PID; rows with an erased PID are removed. */
   readonly pids?: readonly string[];
-  /** Columns that hold an e-mail address (perhaps among other things), likewise. */
+  /** Columns that may hold an e-mail address; rows with an erased address are removed. */
   readonly emails?: readonly string[];
-  /** The row stands for the input row of its `source` and `source_key`, and goes with it. */
+  /** True if the row belongs to the input row of its `source` and `source_key` and is removed with it. */
   readonly isOfInputRow?: true;
-  /** JSON columns in which PIDs can stand as values: a row that mentions an erased one is removed. */
+  /** JSON columns with PIDs as values; rows with an erased PID are removed. */
   readonly mentions?: readonly string[];
-  /** Columns with the PID of somebody else than the row is about: set to null, the row stays. */
+  /** Columns with the PID of another person: set to null, the row stays. */
   readonly clears?: readonly string[];
-  /** The rows are a list of the person `service_pid`, whose row in `person` moves when one of them is removed. */
+  /** True for a list of the person `service_pid`: removing a row also updates `_synced_at` of the row in `person`. */
   readonly isListOfPerson?: true;
 }
 
-/** One declared table: the same in every warehouse. */
+/** One declared table, the same in Postgres and every destination. */
 export interface Table {
   readonly name: string;
   readonly schema: Schema;
@@ -40,11 +40,11 @@ export interface Table {
   /** Primary key, in order; empty for a table of a single row. */
   readonly key: readonly string[];
   readonly columns: readonly Column[];
-  /** Root table with whose rows this table's are replaced; its key stands here under the same names. Null for a root. */
+  /** Root table: these rows are replaced with theirs and have the root's key columns. Null for a root. */
   readonly parent: string | null;
-  /** Whether it has `_run_id`, of the run that wrote a row last. */
+  /** True if it has `_run_id`, the run that last wrote a row. */
   readonly hasRunId: boolean;
-  /** How it names people; `kept` for what an erasure leaves there on purpose; null when nobody has said so. */
+  /** Columns that name people; `kept` if an erasure leaves its rows on purpose; null if not declared. */
   readonly people: NamesPeople | "nobody" | "kept" | null;
 }
 
@@ -53,18 +53,18 @@ export function column(name: string, type: ColumnType, pii: PiiClass, doc: strin
   return { name, type, pii, doc, required };
 }
 
-/** The columns of scalar fields, under the interface's own names. */
+/** Columns of scalar fields, named as in the interface. */
 export function columnsOf(fields: Fields): readonly Column[] {
   return Object.entries(fields).map(([name, f]) => column(name, f.type, f.pii, f.doc, f.type === "text[]"));
 }
 
-const syncedAt = column("_synced_at", "timestamptz", "none", "When this row last changed.", true);
-const runId = column("_run_id", "text", "none", "The run that last changed this row.", true);
+const syncedAt = column("_synced_at", "timestamptz", "none", "When the row last changed.", true);
+const runId = column("_run_id", "text", "none", "Run that last changed the row.", true);
 const extra = column(
   "_extra",
   "json",
   "sensitive",
-  "What the service sent beyond the declared columns, by field.",
+  "Values of the service without a declared column, by field.",
 );
 
 interface TableOptions {
@@ -72,15 +72,15 @@ interface TableOptions {
   readonly doc: string;
   readonly key: readonly string[];
   readonly columns: readonly Column[];
-  /** Root table with whose rows these are replaced. Left out for a root. */
+  /** Root table, with whose rows these are replaced. Omitted for a root. */
   readonly parent?: string;
-  /** Rows come from an object of the interface, so unknown fields are kept in `_extra`. */
+  /** True if rows come from an object of the interface: unknown fields go to `_extra`. */
   readonly hasExtra?: boolean;
-  /** May be left out in the ops schema only, which holds no personal data. */
+  /** Optional in the ops schema only, which holds no personal data. */
   readonly people?: Table["people"];
 }
 
-/** Declares a table; adds `_extra` (where asked for), `_synced_at`, and `_run_id` unless it has a `run_id`. */
+/** Declares a table; adds `_extra` (if requested), `_synced_at`, and `_run_id` unless it has a `run_id`. */
 export function table(name: string, options: TableOptions): Table {
   const hasRunId = !options.columns.some((c) => c.name === "run_id");
   const keyed = options.columns.map((c) => (options.key.includes(c.name) ? { ...c, required: true } : c));

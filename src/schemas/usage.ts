@@ -12,7 +12,7 @@ export const searchUsageEndpoint = {
 /** `GET /usage` (section 4.5). */
 export const endpointUsageEndpoint = { name: "GET /usage", method: "GET", path: "/usage" } as const;
 
-/** Maximum days of person search in one answer (section 4.3). */
+/** Maximum number of days of person search in one answer (section 4.3). */
 export const SEARCH_USAGE_DAYS = 90;
 
 /** Days from the end of a day or bucket until its counts are final. */
@@ -40,7 +40,7 @@ export const searchUsageRecord = {
 
 const countFields: Fields = {
   total_requests: integer("none", "Requests."),
-  num_input_records: integer("none", "Records in them."),
+  num_input_records: integer("none", "Number of records in these requests."),
   num_resolvable_records: integer("none", "Resolvable records."),
   num_matches: integer("none", "Matched records."),
 };
@@ -57,7 +57,7 @@ export const endpointUsageRecord = {
   lists: {
     buckets: {
       table: "endpoint_usage_bucket",
-      // As sent: the instant depends on the requested time zone.
+      // Stored as sent: the instant depends on the requested time zone.
       fields: { bucket_start: text("none", "Start of the bucket."), ...countFields },
     },
   },
@@ -70,8 +70,8 @@ const isFinal: Column = column(
   "True if it was read three days or more after its end; later corrections are rare.",
   true,
 );
-/** Fields of an answer about usage, declared or not, are not about people. */
-const extra: Column = column("_extra", "json", "none", "Fields of the service without a column.");
+/** Usage answers hold no personal data, in declared fields or others. */
+const extra: Column = column("_extra", "json", "none", "Fields without a declared column.");
 const orgId: Column = column("org_id", "text", "none", "The organization, by the service's id.");
 const endpoint: Column = column(
   "endpoint",
@@ -101,10 +101,10 @@ export const personSearchQuota: Table = table("person_search_quota", {
   ],
 });
 
-/** Usage of all time, by endpoint and day of the reading. */
+/** All-time usage by endpoint and day of reading. */
 export const endpointUsage: Table = table("endpoint_usage", {
   schema: "ops",
-  doc: "Usage of each endpoint of all time by the whole organization (section 2.10), one row per day on which it was read.",
+  doc: "All-time usage of each endpoint by the whole organization (section 2.10), one row per day of reading.",
   key: ["endpoint", "observed_date"],
   columns: [
     endpoint,

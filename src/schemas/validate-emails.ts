@@ -4,15 +4,15 @@ import { boolean, text, timestamp } from "./field.ts";
 import type { RecordDeclaration } from "./record.ts";
 import { column, columnsOf, type Table, table } from "./table.ts";
 
-/** The answer columns of one result (section 2.13), beside the address. */
+/** Answer columns of one result (section 2.13), without the address. */
 export const validateFields = {
-  is_match: boolean("none", "Whether the address is known to the service."),
+  is_match: boolean("none", "True if the service has the address."),
   email_validation_status: text("none", "`valid`, `invalid`, `unknown`, or null when not matched."),
   email_last_seen: timestamp("none", "When the address was last seen, without zone."),
 };
 
 const result: RecordDeclaration = {
-  fields: { email_address: text("direct", "The address as sent."), ...validateFields },
+  fields: { email_address: text("direct", "Address as sent."), ...validateFields },
   lists: {},
 };
 
@@ -29,33 +29,33 @@ export const validateEmailsEndpoint: LookupEndpoint = {
   result,
 };
 
-/** The last answer to each address. */
+/** Last answer for each address. */
 export const emailValidation: Table = table("email_validation", {
   schema: "data",
-  doc: "The last answer of /v2/validate_emails to each address (section 2.13).",
+  doc: "Last answer of /v2/validate_emails for each address (section 2.13).",
   key: ["email_address"],
   people: { emails: ["email_address"] },
   columns: [
-    column("email_address", "text", "direct", "The address as sent."),
+    column("email_address", "text", "direct", "Address as sent."),
     ...columnsOf(validateFields),
-    column("previous_status", "text", "none", "The status before the present one."),
+    column("previous_status", "text", "none", "Status before the current one."),
     column("status_changed_at", "timestamptz", "none", "When the status last changed."),
-    column("api_request_id", "text", "none", "The service's id of the call that answered last."),
+    column("api_request_id", "text", "none", "The service's id of the last answering call."),
     column("request_completed_at", "timestamptz", "none", "When the service completed that call."),
   ],
   hasExtra: true,
 });
 
-/** Which addresses each input row has. */
+/** Addresses of each input row. */
 export const inputEmail: Table = table("input_email", {
   schema: "data",
-  doc: "The addresses of each input row, in the order of the mapping.",
+  doc: "Addresses of each input row, in mapping order.",
   key: ["source", "source_key", "position"],
   people: { emails: ["source_key", "email_address"], isOfInputRow: true },
   columns: [
     column("source", "text", "none", "Input of the configuration."),
     column("source_key", "text", "direct", "The input row's key as canonical text."),
     column("position", "position", "none", "0-based index among the row's addresses."),
-    column("email_address", "text", "direct", "The address as it stands in the input."),
+    column("email_address", "text", "direct", "Address as in the input."),
   ],
 });

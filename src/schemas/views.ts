@@ -1,11 +1,11 @@
 import { column } from "./table.ts";
 import type { Dialect, View } from "./view.ts";
 
-/** Best present match of each input row. */
+/** Best current match of each input row. */
 const identityLink: View = {
   name: "identity_link",
   schema: "data",
-  doc: "Best present match of each input row: the highest score, then the newest match, then the first job by name.",
+  doc: "Best current match of each input row: highest score, then newest match, then first job by name.",
   columns: [
     column("source", "text", "none", "Input of the configuration."),
     column("source_key", "text", "direct", "The input row's key as canonical text."),
@@ -27,11 +27,11 @@ FROM (
 WHERE place = 1`,
 };
 
-/** When each table was last loaded; in a destination a table of that name stands for it. */
+/** Freshness of each table; in a destination this is a table of the same name. */
 const tableFreshness: View = {
   name: "table_freshness",
   schema: "ops",
-  doc: "When each table was last loaded and changed; read rows changed up to `safe_until` incrementally.",
+  doc: "When each table was last loaded and changed; incremental readers can read up to `safe_until`.",
   columns: [
     column("table_name", "text", "none", "The table."),
     column("last_success_at", "timestamptz", "none", "End of the last run that succeeded."),
@@ -39,7 +39,7 @@ const tableFreshness: View = {
     column("safe_until", "timestamptz", "none", "Every row with an older `_synced_at` is committed."),
   ],
   reads: ["sync_run", "table_load"],
-  // Rows that a run has not committed yet have a `_synced_at` after its safe_until.
+  // Rows not yet committed by a run get a `_synced_at` after its safe_until.
   select: (
     _,
     ref,
@@ -63,22 +63,22 @@ const countOf = (outcome: string) => `sum(CASE WHEN outcome = '${outcome}' THEN 
 /** A sum of integers as an integer. */
 const whole = (dialect: Dialect, sum: string) => (dialect === "bigquery" ? sum : `CAST(${sum} AS bigint)`);
 
-/** Our ledger next to the usage that the service reports. */
+/** Compares our ledger with the usage that the service reports. */
 const usageReconciliation: View = {
   name: "usage_reconciliation",
   schema: "ops",
-  doc: "Calls in our ledger next to the usage that the service reports, by endpoint and UTC day; the service counts the whole organization.",
+  doc: "Calls in our ledger and usage reported by the service, by endpoint and UTC day; the service counts the whole organization.",
   columns: [
     column("endpoint", "text", "none", "Path without its leading slash, as the service reports it."),
     column("day", "date", "none", "UTC day."),
-    column("ours", "integer", "none", "Our answered calls; null for days whose calls `retention` removed."),
+    column("ours", "integer", "none", "Our answered calls; null for days removed by `retention`."),
     column("reported", "integer", "none", "Requests reported by the service; null if it reported none."),
     column("not_ours", "integer", "none", "`reported` minus `ours`."),
     column("ours_records", "integer", "none", "Records in our answered calls."),
     column("reported_records", "integer", "none", "Input records reported by the service."),
     column("ours_in_doubt", "integer", "none", "Our calls without a known outcome."),
     column("is_final", "boolean", "none", "True once the service no longer changes the day."),
-    column("ours_refused", "integer", "none", "Our calls that the service refused."),
+    column("ours_refused", "integer", "none", "Our calls rejected by the service."),
   ],
   reads: ["api_call", "endpoint_usage_bucket", "warehouse_identity"],
   select: (
@@ -149,7 +149,7 @@ const personEducationSubject: View = {
       .join("\nUNION ALL\n"),
 };
 
-/** Every declared view; a view comes after those that it reads. */
+/** Every declared view, each after those that it reads. */
 export const views: readonly View[] = [
   identityLink,
   personEducationSubject,
