@@ -5,18 +5,14 @@ import { stopReason } from "./stop-reason.ts";
 
 /** Waits out a warehouse that can't be reached; one for all work of a job. */
 export interface Outage {
-  /** The warehouse could not be reached when it was last tried. */
-  readonly isOn: boolean;
   /**
-   * Does work, again and again while the warehouse can't be reached; the work has to be harmless when repeated. Rejects
-   * when the outage has lasted too long, with the reason; with an InterruptedError or a LockLostError when the job has to stop.
+   * Retries work while the warehouse can't be reached, so the work has to be repeatable. Rejects with the reason when the
+   * outage lasts too long, and with an InterruptedError or a LockLostError when the job has to stop.
    */
   outlast<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Calls back when an outage begins. */
-  onBegin(listener: () => void): void;
 }
 
-/** How an outage is waited out. */
+/** Options of an outage. */
 export interface OutageOptions {
   readonly clock: Clock;
   readonly log: Log;
@@ -30,14 +26,13 @@ export interface OutageOptions {
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 10_000;
 
-/** Whether the warehouse may come back by itself. */
+/** True if the warehouse may come back by itself. */
 export function isUnreachable(error: unknown): error is StopRunError {
   return error instanceof StopRunError && error.code === "database_unreachable";
 }
 
 /** Starts with a warehouse that can be reached. */
 export function createOutage({ clock, log, signal, retryForMs, job }: OutageOptions): Outage {
-  const listeners: (() => void)[] = [];
   let sinceMs: number | null = null;
   let back = new AbortController();
 
@@ -45,7 +40,6 @@ export function createOutage({ clock, log, signal, retryForMs, job }: OutageOpti
     if (sinceMs === null) {
       sinceMs = clock.now();
       log.warn({ job, reason: error.message, retry_for_seconds: retryForMs / 1000 }, "warehouse_unreachable");
-      for (const listener of listeners) listener();
     }
     return sinceMs;
   }
@@ -66,10 +60,6 @@ export function createOutage({ clock, log, signal, retryForMs, job }: OutageOpti
   }
 
   return {
-    get isOn() {
-      return sinceMs !== null;
-    },
-    onBegin: (listener) => void listeners.push(listener),
     async outlast(work) {
       let firstFailureMs = Number.POSITIVE_INFINITY;
       for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
