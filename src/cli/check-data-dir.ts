@@ -34,8 +34,8 @@ export async function checkDataDir(
       {
         subject,
         status: "wrong",
-        message: `this user may not write in ${existing} (${reason})`,
-        hint: "grant the right, or choose another data_dir",
+        message: `this user can't write to ${existing} (${reason})`,
+        hint: "grant the permission, or choose another data_dir",
       },
     ];
   }
@@ -44,7 +44,7 @@ export async function checkDataDir(
     {
       subject,
       status: "ok",
-      message: existing === dataDir ? `${dataDir} is writable` : `${dataDir} can be made in ${existing}`,
+      message: existing === dataDir ? `${dataDir} is writable` : `${dataDir} can be created in ${existing}`,
     },
   ];
   const passing = PASSING.get(type >>> 0);
@@ -55,7 +55,7 @@ export async function checkDataDir(
     findings.push({
       subject,
       status: "warning",
-      message: `${existing} is on ${passing}: ${kept} gone when the machine or container is`,
+      message: `${existing} is on ${passing}: ${kept} lost with the machine or container`,
       hint: "put data_dir on a disk or a mounted volume",
     });
   }

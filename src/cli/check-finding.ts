@@ -1,7 +1,7 @@
 import type { Problem } from "../errors.ts";
 import { failureOf } from "./failure.ts";
 
-/** How one look of `check` ended. */
+/** Result of one check. */
 export type FindingStatus =
   | "ok"
   /** Works, but is unwise, or can't be told without paying. */
@@ -13,11 +13,11 @@ export type FindingStatus =
 
 /** One line of `check`. */
 export interface Finding {
-  /** What was looked at. */
+  /** Subject of the check. */
   readonly subject: string;
   readonly status: FindingStatus;
   readonly message: string;
-  /** What to do. */
+  /** Next step. */
   readonly hint?: string;
 }
 

@@ -1,7 +1,7 @@
 import type { HttpClient, HttpReply } from "../extract/http-client.ts";
 import type { Finding } from "./check-finding.ts";
 
-/** What a free call to a billed endpoint is: without the list of records it is refused before anything is looked up. */
+/** Body of a free call to a billed endpoint: without records it is refused before any lookup. */
 const EMPTY_BODY = "{}";
 
 const TIMEOUT_MS = 15_000;
@@ -58,14 +58,14 @@ function judgeUsage(origin: string, reply: HttpReply): Finding[] {
   const { status } = reply;
   if (status === 401) return [rejectedKey(origin)];
   if (status === 429) {
-    return [{ subject, status: "warning", message: `${origin} answers, but refuses calls for now (429)` }];
+    return [{ subject, status: "warning", message: `${origin} answers, but refuses calls at present (429)` }];
   }
   if (status >= 500) {
     return [
       {
         subject,
         status: "unreachable",
-        message: `${origin} is out of order (${status})`,
+        message: `${origin} fails (${status})`,
         hint: "try again later",
       },
     ];
@@ -75,7 +75,7 @@ function judgeUsage(origin: string, reply: HttpReply): Finding[] {
       {
         subject,
         status: "wrong",
-        message: `${origin} sends calls elsewhere (${status}); the key is not sent on`,
+        message: `${origin} redirects calls (${status}); the key is not forwarded`,
         hint: "set service.base_url to the service's own address",
       },
     ];
@@ -84,7 +84,7 @@ function judgeUsage(origin: string, reply: HttpReply): Finding[] {
     {
       subject,
       status: "ok",
-      message: status === 200 ? `${origin} answers and takes the key` : `${origin} answers`,
+      message: status === 200 ? `${origin} answers and accepts the key` : `${origin} answers`,
     },
   ];
 }
@@ -94,7 +94,7 @@ function rejectedKey(origin: string): Finding {
     subject: "API key",
     status: "wrong",
     message: `${origin} rejects the key (401)`,
-    hint: "check where service.api_key points: the key may be mistyped, revoked or another organization's",
+    hint: "check the key that service.api_key refers to: it may be mistyped, revoked or of another organization",
   };
 }
 
@@ -104,7 +104,7 @@ function judgeEndpoint(name: string, reply: HttpReply): Finding {
       subject: name,
       status: "unreachable",
       message: `no answer (${reply.code})`,
-      hint: "try again; if it stays so, ask the service",
+      hint: "try again; if it persists, ask the service",
     };
   }
   switch (reply.status) {
@@ -112,33 +112,33 @@ function judgeEndpoint(name: string, reply: HttpReply): Finding {
     case 200:
     case 400:
     case 422:
-      return { subject: name, status: "ok", message: "the key may call it" };
+      return { subject: name, status: "ok", message: "the key is entitled to it" };
     case 401:
       return {
         subject: name,
         status: "wrong",
         message: "rejects the key (401)",
-        hint: "check where service.api_key points",
+        hint: "check the key that service.api_key refers to",
       };
     case 403:
       return {
         subject: name,
         status: "wrong",
-        message: "the key may not call it (403)",
+        message: "the key isn't entitled to it (403)",
         hint: "ask the service to add it to your plan, or set `enabled: false` for the jobs that need it",
       };
     case 404:
       return {
         subject: name,
         status: "wrong",
-        message: "is not there (404)",
+        message: "doesn't exist (404)",
         hint: "check service.base_url: it is the address without a version",
       };
     default:
       return {
         subject: name,
         status: "warning",
-        message: `answered ${reply.status}; whether the key may call it can't be told without a call that bills`,
+        message: `answered ${reply.status}; only a billed call could show whether the key is entitled to it`,
       };
   }
 }

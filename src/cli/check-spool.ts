@@ -9,12 +9,12 @@ export async function checkSpool(config: Config, db: Db | null): Promise<readonl
   const subject = "spool";
   const { byJob, remarks } = await reportWaiting(config, db);
   const waiting = [...byJob].map(([job, { calls, bytes }]): Finding => {
-    const message = `${counted(calls, "received answer")} of ${job} (${megabytes(bytes)}) to be loaded by its next run`;
+    const message = `${counted(calls, "received answer")} of ${job} (${megabytes(bytes)}) waiting for its next run`;
     return { subject, status: "ok", message };
   });
   const leftBehind = remarks.map(({ path, message, hint = "" }): Finding => {
     return { subject, status: "warning", message: `${path}: ${message}`, hint };
   });
-  const nothing: Finding = { subject, status: "ok", message: "no received answer waits to be loaded" };
+  const nothing: Finding = { subject, status: "ok", message: "no received answer is waiting" };
   return waiting.length + leftBehind.length === 0 ? [nothing] : [...waiting, ...leftBehind];
 }

@@ -20,11 +20,11 @@ export interface WarehouseFindings {
   readonly isSetUp: boolean;
 }
 
-/** Whether the warehouse answers, lets us in and has not been filled from another service. Creates nothing. */
+/** Checks that the warehouse answers, grants access and holds no other service's data. Creates nothing. */
 export async function checkWarehouse(context: Context, config: Config): Promise<WarehouseFindings> {
   const subject = "warehouse";
   if (await isStillToBeMade(config)) {
-    const message = `the embedded database will be made in ${join(config.dataDir, "postgres")} by the first run`;
+    const message = `the embedded database will be created in ${join(config.dataDir, "postgres")} by the first run`;
     const findings = await attempt(subject, () => {
       findPackagedBinaries();
       return [{ subject, status: "ok", message }];
@@ -61,11 +61,11 @@ export async function checkSource(
 ): Promise<readonly Finding[]> {
   const { subject, path } = source;
   const later: Finding | null = source.isOverOurTables
-    ? { subject, status: "ok", message: "reads tables that the first run makes, which looks at it then" }
+    ? { subject, status: "ok", message: "reads tables that the first run creates; that run checks it" }
     : null;
   const sample: Finding | null =
     config.service.baseUrl === "sandbox" && source.isTable && source.connection === null
-      ? { subject, status: "ok", message: "does not exist yet; the first run makes it with sample rows" }
+      ? { subject, status: "ok", message: "doesn't exist yet; the first run creates it with sample rows" }
       : null;
   if (db === null && source.connection === null) {
     const unseen = sample ?? ((await isStillToBeMade(config)) ? later : null);

@@ -63,7 +63,7 @@ async function runCommand(
   const scope = createScope(log);
   const stop = listenForSignals({
     first(signal) {
-      const hint = "what is in flight is finished and kept; a second signal stops at once";
+      const hint = "calls in flight are finished and kept; a second signal stops at once";
       log.warn({ signal, hint }, "stopping");
     },
     async second() {

@@ -5,7 +5,7 @@ import type { Scope } from "./scope.ts";
 import type { Scrubber } from "./scrub.ts";
 import type { StopSignals } from "./signals.ts";
 
-/** What a command works with: how it was called, and how it talks. */
+/** Options and services of a command. */
 export interface Context {
   readonly options: GlobalOptions;
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -28,7 +28,7 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** What is told about anything thrown. Never a stack trace, and of foreign errors no text that may quote a record. */
+/** Describes anything thrown: no stack trace, and no text of foreign errors, which may quote a record. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof UsageError) return failure(2, "usage", error.message);
   if (error instanceof FixConfigurationError) return failure(2, error.code, error.message, error.problems);
@@ -44,8 +44,8 @@ export function failureOf(error: unknown): Failure {
     ...failure(
       1,
       "internal",
-      `Something went wrong that person-etl doesn't know (${describeUnknown(error)}). ` +
-        "What was done so far is kept. Run it again with --log-level debug to see where, and please report it.",
+      `Unexpected error (${describeUnknown(error)}). ` +
+        "Completed work is kept. Run again with --log-level debug to see where it happened, and please report it.",
     ),
     isOurs: false,
   };
@@ -53,7 +53,7 @@ export function failureOf(error: unknown): Failure {
 
 /** A command that a signal ended before it had a result. */
 export function interrupted(exitCode: number): Failure {
-  return failure(exitCode, "interrupted", "Stopped by a signal. What was committed before is kept.");
+  return failure(exitCode, "interrupted", "Stopped by a signal. Committed work is kept.");
 }
 
 /** The failure for people: what went wrong, then each problem with its place and its way out. */
@@ -96,17 +96,17 @@ function explainSystemError(error: NodeJS.ErrnoException): Failure {
     return failure(
       1,
       "disk_full",
-      `The disk is full${place}. What was committed is kept; free some space and run the command again.`,
+      `The disk is full${place}. Committed work is kept. Free some space and run the command again.`,
     );
   }
   if (error.code === "EACCES" || error.code === "EPERM" || error.code === "EROFS") {
     return failure(
       2,
       "no_access",
-      `This user may not ${error.syscall ?? "write"}${place} (${error.code}). Grant the right, or choose another place.`,
+      `This user has no permission to ${error.syscall ?? "write"}${place} (${error.code}). Grant it, or choose another path.`,
     );
   }
-  return failure(1, "system", `The operating system refused: ${error.message}.`);
+  return failure(1, "system", `The operating system reported: ${error.message}.`);
 }
 
 /**

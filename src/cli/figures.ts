@@ -16,7 +16,7 @@ export function megabytes(bytes: number): string {
   return `${value < 10 ? value.toFixed(1) : count(value)} MB`;
 }
 
-/** How long ago an instant was: `3 min ago`; `never` for null. */
+/** Age of an instant: `3 min ago`; `never` for null. */
 export function ago(instant: string | null, nowMs: number): string {
   if (instant === null) return "never";
   const seconds = Math.max(0, (nowMs - Date.parse(instant)) / 1000);
@@ -30,7 +30,7 @@ export function ago(instant: string | null, nowMs: number): string {
   return `${count(Math.floor(seconds / size))} ${unit} ago`;
 }
 
-/** How far ahead an instant is: `in 14 h`. */
+/** Time until an instant: `in 14 h`. */
 export function ahead(instant: string, nowMs: number): string {
   const minutes = Math.max(0, Math.ceil((Date.parse(instant) - nowMs) / 60_000));
   if (minutes < 60) return `in ${minutes} min`;

@@ -4,10 +4,10 @@ import type { LogLevel } from "../config/config.ts";
 
 export type { LogLevel } from "../config/config.ts";
 
-/** How much is logged, most first. */
+/** Log levels, most verbose first. */
 const LOG_LEVELS: readonly LogLevel[] = ["trace", "debug", "info", "warn", "error", "silent"];
 
-/** What every command takes, before or after its name. */
+/** Options of every command, before or after its name. */
 export interface GlobalOptions {
   /** Null: not given. */
   readonly config: string | null;

@@ -1,7 +1,7 @@
 import type { ConfigAnswers } from "../config/template.ts";
 import { UsageError } from "./failure.ts";
 
-/** What the flags say; everything optional on a terminal, where the rest is asked for. */
+/** Flags of `init`; on a terminal missing ones are asked for. */
 export interface InitFlags {
   readonly baseUrl?: string;
   readonly apiKeyEnv?: string;
@@ -23,7 +23,7 @@ export function isComplete(flags: InitFlags): boolean {
 export function answersOf(flags: InitFlags): ConfigAnswers {
   if (flags.table === undefined || (flags.field ?? []).length === 0) {
     throw new UsageError(
-      "Without a terminal to ask on, init needs at least --table and one --field, such as " +
+      "Without a terminal, init needs at least --table and one --field, such as " +
         "--table crm.customers --key id --field first_name=first_name --field last_name=last_name --field emails=email.",
     );
   }

@@ -35,11 +35,11 @@ export async function askForAnswers(
   const warehouse =
     flags.warehouseUrlEnv ??
     (await askFor(
-      "Environment variable that holds your Postgres' address, or `embedded` for a database of its own",
+      "Environment variable with the address of your Postgres, or `embedded` for a built-in database",
       "embedded",
     ));
   const table = flags.table ?? (await askFor("Table of the rows to enrich", "crm.customers"));
-  const key = flags.key ?? (await askFor("Its key column(s), with commas between", "id"));
+  const key = flags.key ?? (await askFor("Its key column(s), separated by commas", "id"));
   const cursor = flags.cursor ?? (await askFor("Column that changes when a row changes, or empty", ""));
   return {
     baseUrl,

@@ -12,7 +12,7 @@ export interface Logger extends Log {
   shows(level: Exclude<LogLevel, "silent">): boolean;
 }
 
-/** Where finished lines go; each without a line end. */
+/** Receives finished lines, each without a line end. */
 export type LineSink = (line: string) => void;
 
 /** Names under which nothing is ever written, wherever in a line they stand; the modules don't use them. */

@@ -8,7 +8,7 @@ import { startSandboxService } from "./sandbox-service.ts";
 /** Any key but a few will do; the sandbox knows none. */
 const SANDBOX_KEY = "sandbox";
 
-/** What calls go through. */
+/** HTTP client and limiter for calls. */
 export interface OpenedService {
   readonly http: HttpClient;
   readonly limiter: Limiter;

@@ -52,7 +52,7 @@ export async function openFilledWarehouse(context: Context, config: Config): Pro
   return db;
 }
 
-/** How the configured warehouse is reached; not for the embedded one, which has no address before it is up. */
+/** Address of the configured warehouse; not for the embedded one, which has none before it runs. */
 async function targetOf(config: Config): Promise<WarehouseTarget> {
   const { warehouse } = config;
   const { schema, opsSchema, stateSchema } = warehouse;
@@ -60,7 +60,7 @@ async function targetOf(config: Config): Promise<WarehouseTarget> {
   return { url, schema, opsSchema, stateSchema, ...erasureKeyOf(config) };
 }
 
-/** The configured warehouse without a look at it: for what needs no connection to it. */
+/** Opens the configured warehouse without connecting. */
 export async function openUnconnected(config: Config): Promise<Db> {
   return openWarehouse(await targetOf(config));
 }

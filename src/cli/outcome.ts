@@ -1,6 +1,6 @@
 import { type Failure, failureDocument, renderFailure } from "./failure.ts";
 
-/** What a command leaves behind: the same result for programs and for people. */
+/** Result of a command, for programs and for people. */
 export interface Outcome {
   /** Printed with `--json`; null when the command announced its result already. */
   readonly document: object | null;

@@ -5,7 +5,7 @@ export function wholeNumber(least: number): (text: string) => number {
   return (text) => {
     const value = Number(text);
     if (!/^\d+$/.test(text) || !Number.isSafeInteger(value) || value < least) {
-      throw new InvalidArgumentError(`It takes a whole number, ${least} or more.`);
+      throw new InvalidArgumentError(`Expected a whole number, ${least} or more.`);
     }
     return value;
   };

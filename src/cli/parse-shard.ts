@@ -5,7 +5,7 @@ import { readShard, type Shard } from "../jobs/shard.ts";
 export function parseShard(text: string): Shard {
   const shard = readShard(text);
   if (shard === null) {
-    throw new InvalidArgumentError("It takes I/N, where I counts from 0 to N - 1: 0/4, 1/4, 2/4 and 3/4.");
+    throw new InvalidArgumentError("Expected I/N, with I from 0 to N - 1: 0/4, 1/4, 2/4 or 3/4.");
   }
   return shard;
 }

@@ -10,5 +10,5 @@ export function newRunId(nowMs: number): string {
 /** Reads the id that a scheduler gave (`scheduled__2026-11-20T01:15:00+00:00`). */
 export function readRunId(text: string): string {
   if (/^[\w.:+@/-]{1,200}$/.test(text)) return text;
-  throw new InvalidArgumentError("It takes 1 to 200 letters, digits and . _ : + @ / -");
+  throw new InvalidArgumentError("Expected 1 to 200 letters, digits and . _ : + @ / -");
 }

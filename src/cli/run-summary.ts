@@ -51,7 +51,7 @@ const FIGURES: readonly Figure[] = [
   },
 ];
 
-/** What `run` prints for people: what went in, what came out, where to look, what to change. */
+/** Renders the summary of `run`: input, results, where to look, what to change. */
 export function renderRunSummary(
   report: RunReport,
   surroundings: {
@@ -84,12 +84,12 @@ export function renderRunSummary(
 
 const HEADLINES: Readonly<Record<Status, (outcome: string) => string>> = {
   succeeded: (outcome) => `✓ Done: ${outcome}.`,
-  limited: (outcome) => `• Stopped at a limit: ${outcome}. Everything done so far is kept.`,
+  limited: (outcome) => `• Stopped at a limit: ${outcome}. Completed work is kept.`,
   interrupted: (outcome) =>
-    `• Stopped by a signal: ${outcome}. Everything done so far is kept; the next run goes on from here.`,
+    `• Stopped by a signal: ${outcome}. Completed work is kept; the next run resumes.`,
   locked: (outcome) => `✗ Another process runs some of these jobs: ${outcome} by this one.`,
-  skipped: (outcome) => `✗ Not everything could be done: ${outcome}. Everything done so far is kept.`,
-  failed: (outcome) => `✗ Not everything could be done: ${outcome}. Everything done so far is kept.`,
+  skipped: (outcome) => `✗ Not everything succeeded: ${outcome}. Completed work is kept.`,
+  failed: (outcome) => `✗ Not everything succeeded: ${outcome}. Completed work is kept.`,
 };
 
 function headline({ status, jobs }: RunReport): string {
@@ -115,7 +115,7 @@ function headline({ status, jobs }: RunReport): string {
   return HEADLINES[status](outcome.join(", "));
 }
 
-/** What has to be said about a job beyond its figures; null when there is nothing. */
+/** Remark on a job beyond its figures; null for none. */
 function remark(job: JobReport): string | null {
   if (job.error) return `✗ ${job.job}: ${job.error.message}`;
   if (job.status === "limited" && job.limited_by !== undefined) {
@@ -128,7 +128,7 @@ function rejectRemark({ jobs }: RunReport, { warehouse }: Config): string[] {
   const rejected = jobs.reduce((sum, job) => sum + job.records_rejected, 0);
   if (rejected === 0) return [];
   const sql = `SELECT job, code, count(*) FROM ${identifier(warehouse.schema)}.reject WHERE resolved_at IS NULL GROUP BY job, code;`;
-  return [`• ${counted(rejected, "record")} could not be used; why: ${sql}`];
+  return [`• ${counted(rejected, "record")} could not be used. Reasons: ${sql}`];
 }
 
 function queries(config: Config): string {
@@ -136,7 +136,7 @@ function queries(config: Config): string {
   return ["Three queries to start with", ...indent(blocks)].join("\n");
 }
 
-/** What to do to see more, and to leave sandbox and embedded database behind. */
+/** Next steps: query the data, and replace sandbox and embedded database. */
 function nextSteps(config: Config): string {
   const isSandbox = config.service.baseUrl === "sandbox";
   const isEmbedded = config.warehouse.url === "embedded";
@@ -145,7 +145,7 @@ function nextSteps(config: Config): string {
   const steps = [
     ...(isEmbedded
       ? [
-          "To look at the data with psql or a BI tool, keep the database up with",
+          "To query the data with psql or a BI tool, keep the database running with",
           `  ${programName} ${flag} database`,
         ]
       : []),
@@ -157,7 +157,7 @@ function nextSteps(config: Config): string {
     ...(isEmbedded
       ? ["  warehouse.url      ${WAREHOUSE_URL}, the postgresql:// address of your database"]
       : []),
-    ...(isSandbox ? ["  inputs             your tables, their keys, and which column holds what"] : []),
+    ...(isSandbox ? ["  inputs             your tables, their keys and columns"] : []),
   ];
   return ["Next", ...indent(steps)].join("\n");
 }

@@ -19,7 +19,7 @@ const join = (...parts: readonly (string | null)[]): string | null => {
   return text === "" ? null : text;
 };
 
-/** What the columns of each field hold, first column first; further columns, and fields not named here, stay empty. */
+/** Values of each field's columns, first column first; other columns and fields stay empty. */
 const VALUES: Readonly<Partial<Record<InputField, readonly ((row: SampleInput) => string | null)[]>>> = {
   first_name: [(row) => row.first_name],
   last_name: [(row) => row.last_name],
@@ -55,7 +55,7 @@ export async function createSampleTables(
     );
     if (!isNew) continue;
     log.info({ input: input.name, rows }, "sample_table_created");
-    tell(`Made the input table ${tableText(input)} with ${counted(rows, "sample row")}.`);
+    tell(`Created the input table ${tableText(input)} with ${counted(rows, "sample row")}.`);
   }
 }
 

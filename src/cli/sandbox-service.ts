@@ -52,7 +52,7 @@ export async function startSandboxService(
   if (url === null) {
     throw new StopRunError(
       "sandbox_failed",
-      `The sandbox service didn't start: ${said.trim() || "it said nothing"}`,
+      `The sandbox service didn't start: ${said.trim() || "no output"}`,
     );
   }
   log.info({ url, seed: sandbox.seed, people: sandbox.people }, "sandbox_started");

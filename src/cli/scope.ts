@@ -1,6 +1,6 @@
 import type { Log } from "../log.ts";
 
-/** What has to be closed before the process ends, in the opposite order of its opening. */
+/** Closes resources before the process ends, in reverse order. */
 export interface Scope {
   defer(name: string, close: () => Promise<void> | void): void;
   /** Like `defer`, for another program, which would go on without us. */

@@ -3,7 +3,7 @@ import { InterruptedError } from "../errors.ts";
 /** Signals that ask for a clean end, and the exit code of each. */
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 
-/** How long a second signal waits for the embedded database to stop, which nobody would stop otherwise. */
+/** Time that a second signal grants the embedded database to stop. */
 const LAST_CLOSE_MS = 3000;
 
 type Stopping = keyof typeof EXIT_CODES;

@@ -9,7 +9,7 @@ import { createProgressBars } from "./progress-bars.ts";
 import { createProgressLog } from "./progress-log.ts";
 import type { Scrubber } from "./scrub.ts";
 
-/** How this process talks to whoever started it: result on standard output, all else on standard error. */
+/** Output of this process: the result on standard output, everything else on standard error. */
 export interface Terminal {
   readonly log: Logger;
   readonly progress: Progress;
@@ -76,7 +76,7 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
   };
 }
 
-/** Where progress tells what goes on, only warnings and errors are shown, unless the user asked for more on the command line. */
+/** With a progress display, logs only warnings and errors unless the command line asks for more. */
 function quietForPeople(log: Logger, options: GlobalOptions): Logger {
   return {
     ...log,

@@ -19,7 +19,7 @@ export function readVersion(): string {
 /** True when this runs from a checkout's sources. */
 const isCheckout = import.meta.url.endsWith(".ts");
 
-/** How the user calls this program, for hints. */
+/** Command that the user calls this program by, for hints. */
 export const programName = isCheckout ? "bin/person-etl" : "person-etl";
 
 /** The address of another program of this package, given from `src`, without ending. */

@@ -10,7 +10,7 @@ import type { SecretReference } from "./secret.ts";
 
 export type { InputField, SqlSource, TableSource } from "./schema/inputs.ts";
 
-/** How much is logged. */
+/** Log level. */
 export type LogLevel = (typeof logLevels)[number];
 
 /** The service that is called. */
@@ -106,7 +106,7 @@ export interface AlertsConfig extends Omit<z.output<typeof alerts>, "webhook"> {
   readonly webhook: SecretReference;
 }
 
-/** How `schedule` treats its slots. */
+/** Slots of `schedule`. */
 export type SchedulerConfig = z.output<typeof scheduler>;
 
 /** The pages of `schedule`. */
@@ -130,7 +130,7 @@ export interface Config
   readonly privacy: {
     /** Key of the hashes; null where the warehouse keeps its own. */
     readonly erasureKey: SecretReference | null;
-    /** How long tombstones stay. */
+    /** Lifetime of tombstones. */
     readonly erasureNoticeMs: number;
   };
   /** Milliseconds without a heartbeat after which another process may take over a job. */

@@ -1,13 +1,13 @@
 import type { Problem } from "../errors.ts";
 
-/** Where in the file: keys and list positions from the top. */
+/** Path in the file: keys and list positions from the top. */
 export type Path = readonly (string | number)[];
 
-/** What a check says about one place. */
+/** Problem of one setting. */
 export interface Complaint {
   /** A sentence without its subject, which is the path (`must be a whole number from 1 to 64`). */
   readonly message: string;
-  /** What to do about it. */
+  /** Next step. */
   readonly hint: string;
 }
 

@@ -2,7 +2,7 @@ import { readFile, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { codeOf, FixConfigurationError, type Problem } from "../errors.ts";
 
-/** What is larger is another file, named by mistake; the parser would take minutes for some of them. */
+/** Limit against files named by mistake; the parser would take minutes for some of them. */
 const MAX_BYTES = 128 * 1024;
 
 /** The text of the configuration file, or what keeps it from being read. */

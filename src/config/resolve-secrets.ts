@@ -11,7 +11,7 @@ export interface SecretResolver {
   resolve(path: Path, reference: string, check: SecretCheck): Promise<SecretReference | null>;
 }
 
-/** What is wrong with a secret, or null. Its complaint must not repeat it. */
+/** Checks a secret; null if it is usable. The complaint must not repeat it. */
 export type SecretCheck = (value: string) => Complaint | null;
 
 /** Resolves references of the file in `folder`. */
@@ -76,7 +76,7 @@ export const checkKey: SecretCheck = (value) =>
   /^[\x21-\x7e]+$/.test(value)
     ? null
     : {
-        message: "leads to a key with characters that no key has",
+        message: "refers to a key with characters that no key has",
         hint: "it is one word of ASCII characters; copy it again",
       };
 
@@ -85,7 +85,7 @@ export const checkWebhook: SecretCheck = (value) => {
   const url = URL.canParse(value) ? new URL(value) : null;
   if (url?.protocol === "https:" || (url?.protocol === "http:" && isLoopback(url))) return null;
   return {
-    message: "leads to something that is no https:// address",
+    message: "refers to something that is no https:// address",
     hint: "http:// only to this machine: the address itself is a secret",
   };
 };
@@ -95,14 +95,14 @@ export const checkErasureKey: SecretCheck = (value) =>
   value.length >= 16
     ? null
     : {
-        message: "leads to a key of fewer than 16 characters, which could be guessed",
-        hint: "make one with `openssl rand -hex 32`, and keep it: people who were erased are recognized by it",
+        message: "refers to a key of fewer than 16 characters, which could be guessed",
+        hint: "create one with `openssl rand -hex 32`, and keep it: it identifies erased people",
       };
 
 /** The address of a Postgres database. */
 export const checkPostgresUrl: SecretCheck = (value) => {
   const complaint = complaintOnPostgresUrl(value);
-  return complaint && { ...complaint, message: `leads to something that ${complaint.message}` };
+  return complaint && { ...complaint, message: `refers to something that ${complaint.message}` };
 };
 
 /** The secrets of a configuration, each null where there is none or none is needed. */

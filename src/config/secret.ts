@@ -3,7 +3,7 @@ import { codeOf, FixConfigurationError } from "../errors.ts";
 
 /** A secret that is read when it is needed. Printing it, as JSON or otherwise, shows only where it comes from. */
 export interface SecretReference {
-  /** Where it comes from (`environment variable X`, `file /run/secrets/key`); safe to show. */
+  /** Origin (`environment variable X`, `file /run/secrets/key`); safe to show. */
   readonly origin: string;
   /** The secret; a file is read anew each time, so that a rotated key is found. */
   read(): Promise<string>;

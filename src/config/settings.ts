@@ -49,7 +49,7 @@ export function chooseDataDir(
   return given === undefined ? resolve(dirname(file), fromFile) : resolve(given);
 }
 
-/** How long a job's lock lives without a heartbeat. */
+/** Life of a job's lock without a heartbeat. */
 const LOCK_LIFE_MS = 60_000;
 
 /**
@@ -63,7 +63,7 @@ export function chooseLockLife(env: Environment, problems: Problems): number {
   problems.addProblem({
     path: "PERSON_ETL_LOCK_LIFE_MS",
     message: "must be a whole number of milliseconds from 100 to 9999999",
-    hint: "leave it away: only tests need it",
+    hint: "remove it; it is only for tests",
   });
   return LOCK_LIFE_MS;
 }

@@ -1,6 +1,6 @@
 import type { InputField } from "./config.ts";
 
-/** What `init` asks for. All texts go into the file as they would be written there, quoted where YAML needs it. */
+/** Answers to the questions of `init`, as the file has them; quoted where YAML needs it. */
 export interface ConfigAnswers {
   /** `sandbox`, or the address of the service. */
   readonly baseUrl: string;

@@ -23,7 +23,7 @@ export interface YamlSource {
   readonly syntax: SyntaxProblems;
 }
 
-/** What is read of one file at most; aliases of aliases can multiply a small file without end. */
+/** Limit of nodes in a file; aliases of aliases can multiply a small file without end. */
 const MAX_NODES = 20_000;
 const MAX_DEPTH = 40;
 

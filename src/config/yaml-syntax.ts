@@ -2,7 +2,7 @@ import { type Document, type ErrorCode, visit } from "yaml";
 import type { Problem } from "../errors.ts";
 import type { Complaint } from "./problems.ts";
 
-/** What a text that isn't quite YAML has wrong. */
+/** Problems of a text that isn't valid YAML. */
 export interface SyntaxProblems {
   readonly problems: readonly Problem[];
   /** False when what stands in the text is anyone's guess; true when the rest of it can still be checked. */

@@ -3,7 +3,7 @@ import type { SendDecision } from "./lookup/decide.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { stopReason } from "./stop-reason.ts";
 
-/** Gets the user's word where the decision asks for it; throws when nothing may be sent. */
+/** Asks the user to confirm where the decision requires it; throws if nothing may be sent. */
 export async function agree(
   services: Pick<JobServices, "signal">,
   job: string,
@@ -18,10 +18,11 @@ export async function agree(
   if (!request.confirm) {
     throw new LimitReachedError(
       "confirmation",
-      `${reason}. Nothing was sent; run again with --yes to agree.`,
+      `${reason}. Nothing was sent; run again with --yes to confirm.`,
     );
   }
-  const agreed = await request.confirm(`${reason}. Go on?`);
+  const agreed = await request.confirm(`${reason}. Continue?`);
   if (services.signal.aborted) throw stopReason(services.signal);
-  if (!agreed) throw new LimitReachedError("confirmation", `${reason}. Nothing was sent, as you said no.`);
+  if (!agreed)
+    throw new LimitReachedError("confirmation", `${reason}. Nothing was sent, because you declined.`);
 }

@@ -1,7 +1,7 @@
 import type { Attempt } from "../extract/lookup-item.ts";
 import type { CounterDelta } from "../load/lookup.ts";
 
-/** What attempts add to the counters. */
+/** Counters of attempts. */
 export function countAttempts(ledger: readonly Attempt[]): CounterDelta {
   return {
     requests: ledger.length,

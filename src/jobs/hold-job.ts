@@ -5,35 +5,35 @@ import { lockedText, waitingText } from "./lock-text.ts";
 import { describeThisProcess, hasEnded } from "./runner-process.ts";
 import type { JobServices } from "./services.ts";
 
-/** A job that this process runs and nobody else. */
+/** A job whose lock this process holds. */
 export interface HeldJob {
   readonly run: RunRef;
   /** Aborted when the lock is lost, with a LockLostError, or when the user wants to stop. */
   readonly signal: AbortSignal;
-  /** Gives the job back; to be called at every end. */
+  /** Releases the lock; call it at every end. */
   readonly release: () => Promise<void>;
 }
 
-/** A job held, or why it isn't. */
+/** A held job, or the reason it isn't held. */
 export type Hold =
   | { readonly kind: "held"; readonly held: HeldJob }
   | {
       readonly kind: "refused";
-      /** For somebody who wanted to run it. */
+      /** For the user who wanted to run it. */
       readonly message: string;
       readonly holders: readonly LockHolder[];
     };
 
 type Services = Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress">;
 
-/** Signs of life in the life of a lock: three may fail before it expires. */
+/** Heartbeats in the life of a lock: three may fail before it expires. */
 const HEARTBEATS = 4;
-/** How often a waiting process looks whether the job is free. */
+/** Pause between attempts to get a held job. */
 const POLL_MS = 2_000;
 
 /**
- * Gets a job for this process and keeps it with heartbeats until it is released. Holders that have expired, or whose
- * process is known to have ended, are taken over.
+ * Takes the lock of a job and keeps it by heartbeats until it is released. Takes over expired holders, and those whose
+ * process is known to have ended.
  */
 export async function holdJob(
   services: Services,
@@ -58,7 +58,7 @@ export async function holdJob(
   return { kind: "held", held: keepAlive(services, reply.run) };
 }
 
-/** Asks for the lock; a second time when those in the way are found to be dead. */
+/** Requests the lock; a second time if the holders are found dead. */
 async function acquire({ db }: Services, request: Omit<LockRequest, "dead">): Promise<LockReply> {
   const reply = await acquireLock(db, { ...request, dead: [] });
   if (reply.kind === "held") return reply;
@@ -87,7 +87,7 @@ function fieldsOf({ job, shard, runId, host, pid, acquiredAt, heartbeatAt, expir
   };
 }
 
-/** Gives signs of life until the job is released or lost. */
+/** Sends heartbeats until the job is released or lost. */
 function keepAlive({ db, clock, log, config, signal }: Services, run: RunRef): HeldJob {
   const lost = new AbortController();
   const released = new AbortController();
@@ -101,7 +101,7 @@ function keepAlive({ db, clock, log, config, signal }: Services, run: RunRef): H
         if (!(await renewLock(db, run, config.lockLifeMs))) break;
         pauseMs = everyMs;
       } catch (error) {
-        // Whether the lock is lost will be seen when the warehouse is back: nothing commits without it.
+        // A lost lock shows when the warehouse is back: nothing commits without it.
         log.warn({ job: run.job, code: codeOf(error) }, "heartbeat_failed");
         pauseMs = everyMs / HEARTBEATS;
       }
@@ -110,8 +110,8 @@ function keepAlive({ db, clock, log, config, signal }: Services, run: RunRef): H
     log.warn({ job: run.job, shard: run.shard, epoch: run.epoch }, "lock_lost");
     lost.abort(
       new LockLostError(
-        `${run.job}: another process has taken the job over after this one gave no sign of life for too long. It sends ` +
-          "and writes nothing more; what it had committed before is kept.",
+        `${run.job}: another process took the job over, because this one sent no heartbeat for too long. This process sends ` +
+          "and writes nothing more; committed work is kept.",
       ),
     );
   }

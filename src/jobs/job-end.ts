@@ -11,22 +11,22 @@ import {
 } from "../errors.ts";
 import type { RunEnd } from "../load/lookup.ts";
 
-/** How a job ended. */
+/** End of a job. */
 export interface JobEnd {
-  /** `locked`: another process has the job, so the books are its own. */
+  /** `locked`: another process has the job and records the run. */
   readonly status: RunEnd["status"] | "locked";
   readonly limitedBy: LimitedBy | null;
   readonly error: { readonly code: string; readonly message: string } | null;
-  /** No other job of this run can go on either. */
+  /** True if no other job of this run can go on. */
   readonly stopsRun: boolean;
-  /** What was thrown, for the log; undefined when nothing was. */
+  /** Thrown error, for the log; undefined for none. */
   readonly cause?: unknown;
 }
 
-/** All that was due has been dealt with. */
+/** Nothing is left to do. */
 export const succeeded: JobEnd = { status: "succeeded", limitedBy: null, error: null, stopsRun: false };
 
-/** Stopped by a signal, or not begun because of it. */
+/** Stopped by a signal, or skipped because of it. */
 export const interrupted: JobEnd = { ...succeeded, status: "interrupted" };
 
 /** The user's own cap or budget was reached, which is no error. */
@@ -39,17 +39,17 @@ export function failed(code: string, message: string): JobEnd {
   return { ...succeeded, status: "failed", error: { code, message } };
 }
 
-/** Was not begun, because something else failed. */
+/** Skipped, because another job failed. */
 export function skipped(code: string, message: string): JobEnd {
   return { ...succeeded, status: "skipped", error: { code, message } };
 }
 
-/** Was not begun or not finished, because another process has the job. */
+/** Not run or not finished, because another process has the job. */
 export function locked(code: string, message: string): JobEnd {
   return { ...succeeded, status: "locked", error: { code, message } };
 }
 
-/** How a job ended that something thrown has ended. */
+/** Maps a thrown error to a job's end. */
 export function endOfError(error: unknown): JobEnd {
   if (error instanceof InterruptedError) return interrupted;
   if (error instanceof LockLostError) return locked(error.code, error.message);
@@ -65,11 +65,11 @@ function isOurs(error: unknown): error is Error {
   return [FixConfigurationError, StopRunError, StopJobError].some((kind) => error instanceof kind);
 }
 
-/** Drivers and parsers quote values in their messages, so only class and code of such an error are told. */
+/** Reports class and code only: drivers and parsers quote values in their messages. */
 function describeForeign(error: unknown): string {
   const parts = [error instanceof Error ? error.name : typeof error, codeOf(error)];
   return (
-    `Something went wrong that person-etl doesn't know (${parts.filter((part) => part !== null).join(": ")}). ` +
-    "What was committed before is kept; the log has the place."
+    `Unexpected error (${parts.filter((part) => part !== null).join(": ")}). ` +
+    "Committed work is kept; the log has the stack trace."
   );
 }

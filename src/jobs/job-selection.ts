@@ -2,21 +2,21 @@ import type { Config, JobConfig } from "../config/config.ts";
 import { orderJobs } from "../config/order-jobs.ts";
 import { FixConfigurationError, type Problem } from "../errors.ts";
 
-/** The jobs that are meant, each after those it depends on; without names all that are switched on. */
+/** Selects jobs by name, each after those it depends on; without names all enabled ones. */
 export function selectJobs(config: Config, names: readonly string[]): readonly JobConfig[] {
   const ordered = orderJobs(config);
   if (names.length === 0) {
     if (ordered.length > 0) return ordered;
-    throw new FixConfigurationError("no_jobs", "No job is switched on in the configuration.");
+    throw new FixConfigurationError("no_jobs", "No job is enabled in the configuration.");
   }
   const problems = names.flatMap((name) => problemsWith(config, name));
   if (problems.length > 0) {
-    throw new FixConfigurationError("unknown_job", "Not every job that was named can be run.", problems);
+    throw new FixConfigurationError("unknown_job", "Some of the named jobs can't run.", problems);
   }
   return ordered.filter((job) => names.includes(job.name));
 }
 
-/** A job by its name, also one that is switched off: for what doesn't run it. */
+/** Finds a job by name, disabled ones included, for commands that don't run it. */
 export function findJob(config: Config, name: string): JobConfig {
   const job = config.jobs.find((job) => job.name === name);
   if (job) return job;

@@ -33,7 +33,7 @@ export interface Worked {
   readonly checkpoint?: LookupSelection["checkpoint"];
 }
 
-/** How a job ended, and its counters. */
+/** End and counters of a job. */
 export interface JobResult {
   readonly end: JobEnd;
   readonly counters: Counters;

@@ -1,30 +1,30 @@
 import type { LockHolder } from "../load/lookup.ts";
 
-/** Who a holder is, where, and since when: `run R (process 4711 on etl-1) since 2026-11-21T05:00:00Z`. */
+/** Describes a holder: `run R (process 4711 on etl-1) since 2026-11-21T05:00:00Z`. */
 export function holderText({ runId, shard, pid, host, acquiredAt }: LockHolder): string {
   const part = shard === "0/1" ? "" : `, shard ${shard}`;
   return `run ${runId} (process ${pid} on ${host}${part}) since ${toSecond(acquiredAt)}`;
 }
 
-/** Why a job is left out, and what to do about it. */
+/** Reason for a held job, with the next step. */
 export function lockedText(job: string, holders: readonly LockHolder[]): string {
   return (
-    `${job} is run by another process: ${listOf(holders)}. Nothing was sent. Run again with --wait to wait for it. If ` +
-    `that process hangs or its machine is gone, end it: its lock expires at ${expiryOf(holders)} unless it gives a sign of life.`
+    `Another process runs ${job}: ${listOf(holders)}. Nothing was sent. Run again with --wait to wait for it. If ` +
+    `that process hangs, end it: its lock expires at ${expiryOf(holders)} without a heartbeat.`
   );
 }
 
-/** Why the checkpoints of a job can't be moved now. */
+/** Reason that the checkpoints of a held job can't be moved. */
 export function checkpointsLockedText(job: string, holders: readonly LockHolder[]): string {
   return (
-    `${job} is run by another process: ${listOf(holders)}. Its checkpoints stay as they are: move them once that run has ended. If ` +
-    `that process hangs or its machine is gone, end it: its lock expires at ${expiryOf(holders)} unless it gives a sign of life.`
+    `Another process runs ${job}: ${listOf(holders)}. Its checkpoints were not changed: move them after that run. If ` +
+    `that process hangs, end it: its lock expires at ${expiryOf(holders)} without a heartbeat.`
   );
 }
 
-/** What is told to somebody who waits. */
+/** Text for a user who waits. */
 export function waitingText(job: string, holders: readonly LockHolder[]): string {
-  return `${job}: waiting for another process: ${listOf(holders)}; its lock expires at ${expiryOf(holders)} unless it is renewed`;
+  return `${job}: waiting for another process: ${listOf(holders)}; its lock expires at ${expiryOf(holders)} unless renewed`;
 }
 
 function listOf(holders: readonly LockHolder[]): string {

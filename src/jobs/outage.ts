@@ -3,7 +3,7 @@ import { StopRunError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { stopReason } from "./stop-reason.ts";
 
-/** Waits out a warehouse that can't be reached; one for all work of a job. */
+/** Retries work while the warehouse can't be reached; one per job. */
 export interface Outage {
   /**
    * Retries work while the warehouse can't be reached, so the work has to be repeatable. Rejects with the reason when the
@@ -48,7 +48,7 @@ export function createOutage({ clock, log, signal, retryForMs, job }: OutageOpti
     if (sinceMs === null) return;
     log.info({ job, seconds: Math.round((clock.now() - sinceMs) / 1000) }, "warehouse_back");
     sinceMs = null;
-    // Nobody needs to wait any longer.
+    // Ends all waits.
     back.abort();
     back = new AbortController();
   }

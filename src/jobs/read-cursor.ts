@@ -26,12 +26,12 @@ export function readCursor<T>(
   if (read.success) return read.data;
   throw new StopJobError(
     "bad_checkpoint",
-    `${job.name}: the checkpoint of its stream ${stream} can't be read: ${issuesOf(read.error)}. Mend it with \`person-etl checkpoint set ` +
+    `${job.name}: the checkpoint of its stream ${stream} can't be read: ${issuesOf(read.error)}. Fix it with \`person-etl checkpoint set ` +
       `${job.name}\`, or forget it with \`person-etl checkpoint reset ${job.name}\`.`,
   );
 }
 
-/** What is wrong with a cursor, key by key: `full_at must be …`. */
+/** Problems of a cursor, key by key: `full_at must be …`. */
 export function issuesOf({ issues }: z.ZodError): string {
   return issues
     .map(({ path: [key], message }) => `${key === undefined ? "it" : String(key)} ${message}`)

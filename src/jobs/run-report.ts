@@ -1,7 +1,7 @@
 import { type LimitedBy, OWN_LIMITS } from "../errors.ts";
 import { type RunCounter, runCounters } from "../schemas/ops.ts";
 
-/** How a job, or a whole run, ended. */
+/** End of a job or of a whole run. */
 export type Status = "succeeded" | "failed" | "limited" | "skipped" | "interrupted" | "locked";
 
 /** One job in the document of `run --json`. */
@@ -32,7 +32,7 @@ export const zeroCounters: Counters =
   // The cast restores what Object.fromEntries forgets: every counter is there.
   Object.fromEntries(Object.keys(runCounters).map((name) => [name, 0])) as Counters;
 
-/** What outranks what when jobs of one run end differently, worst first. */
+/** Ranks of the ends of jobs in one run, worst first. */
 const ranks: readonly Status[] = ["failed", "skipped", "interrupted", "locked", "limited", "succeeded"];
 
 /** The status of the whole run. A job is skipped only because another one failed. */

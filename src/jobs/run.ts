@@ -13,12 +13,12 @@ export { exitCodeOf, type JobReport, type RunReport } from "./run-report.ts";
 export type { JobServices, Progress, RunRequest } from "./services.ts";
 
 /**
- * Runs jobs once, in dependency order. What befalls a job stands in its report; thrown is only what hinders all of them
- * before anything was sent (a FixConfigurationError: before anything was touched).
+ * Runs jobs once, in dependency order. Job failures are returned in the report. Throws only if nothing could be started
+ * (a FixConfigurationError: before anything was changed).
  */
 export async function runJobs(services: JobServices, request: RunRequest): Promise<RunReport> {
   const selected = selectJobs(services.config, request.jobs);
-  // A feed is read as a whole, and by one of the shards.
+  // One of the shards reads a feed as a whole.
   const jobs = selected.filter((job) => request.shard.index === 0 || jobTypeOf(job).isSharded);
   for (const job of selected) {
     if (!jobs.includes(job)) services.log.info({ job: job.name }, "left_to_first_shard");
@@ -90,19 +90,19 @@ function skipReason(
 ): JobEnd | null {
   for (const [name, end] of ends) {
     if (end.stopsRun)
-      return skipped("run_stopped", `${job.name} was not begun, because ${name} ended the run.`);
+      return skipped("run_stopped", `${job.name} was skipped, because ${name} ended the run.`);
   }
   const broken = job.after.find(
     (name) => ["failed", "skipped"].includes(ends.get(name)?.status ?? "") || failedBefore.includes(name),
   );
   if (broken !== undefined) {
-    return skipped("dependency_failed", `${job.name} was not begun, because ${broken} did not succeed.`);
+    return skipped("dependency_failed", `${job.name} was skipped, because ${broken} did not succeed.`);
   }
   const held = job.after.find((name) => ends.get(name)?.status === "locked");
   if (held !== undefined) {
     return locked(
       "dependency_locked",
-      `${job.name} was not begun, because another process runs ${held}, which comes first.`,
+      `${job.name} was skipped, because another process runs ${held}, which it depends on.`,
     );
   }
   return services.signal.aborted ? interrupted : null;

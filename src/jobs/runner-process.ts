@@ -2,7 +2,7 @@ import { readFile, readlink } from "node:fs/promises";
 import { hostname } from "node:os";
 import type { RunnerProcess } from "../load/lookup.ts";
 
-/** Where Linux tells what runs; elsewhere nothing is there, and nobody is taken for dead. */
+/** Process information of Linux; on other systems no process counts as dead. */
 const PROC = "/proc";
 
 /** This process, as others can recognize it. */

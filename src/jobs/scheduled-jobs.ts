@@ -2,17 +2,17 @@ import type { Config, JobConfig } from "../config/config.ts";
 import { orderJobs } from "../config/order-jobs.ts";
 import { openSchedule, type Schedule } from "../schedule/slots.ts";
 
-/** A job that `schedule` starts by itself. */
+/** A job that `schedule` starts. */
 export interface ScheduledJob {
   readonly name: string;
   readonly schedule: Schedule;
-  /** Scheduled jobs that come first, directly or by way of others. */
+  /** Scheduled jobs that come first, directly or through others. */
   readonly after: readonly string[];
-  /** Jobs without a schedule of their own that run along with it: those that come after it, and what those need first. */
+  /** Jobs without a schedule that run along with it: those after it, and their predecessors. */
   readonly companions: readonly string[];
 }
 
-/** The jobs that are switched on and have a schedule, each after those it depends on. */
+/** Lists enabled jobs with a schedule, each after those it depends on. */
 export function scheduledJobs(config: Pick<Config, "jobs">): readonly ScheduledJob[] {
   const jobs = orderJobs(config);
   return jobs.flatMap((job) => {
@@ -31,13 +31,13 @@ export function scheduledJobs(config: Pick<Config, "jobs">): readonly ScheduledJ
   });
 }
 
-/** Jobs that nothing starts: neither a schedule of their own nor a scheduled job that they go with. */
+/** Lists enabled jobs that nothing starts: no schedule of their own, and no scheduled job that they run along with. */
 export function unscheduledJobs(config: Pick<Config, "jobs">): readonly string[] {
   const started = new Set(scheduledJobs(config).flatMap(({ name, companions }) => [name, ...companions]));
   return orderJobs(config).flatMap(({ name }) => (started.has(name) ? [] : [name]));
 }
 
-/** Everything that comes before a job, at any distance; switched-off jobs carry the order on. */
+/** All predecessors of a job, through disabled jobs too. */
 function predecessorsOf(jobs: readonly JobConfig[], name: string): ReadonlySet<string> {
   const found = new Set<string>();
   const visit = (job: string) => {

@@ -6,14 +6,14 @@ import { FixConfigurationError } from "../errors.ts";
 
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { "https:": "443", "http:": "80" };
 
-/** What the service is called in `warehouse_identity`: host and port; for the sandbox its population. */
+/** Name of the service in `warehouse_identity`: host and port; for the sandbox its population. */
 export function serviceHostOf(config: Pick<Config, "service" | "sandbox">): string {
   if (config.service.baseUrl === "sandbox") return `sandbox:${config.sandbox.seed}`;
   const url = new URL(config.service.baseUrl);
   return `${url.hostname}:${url.port || (DEFAULT_PORTS[url.protocol] ?? "")}`;
 }
 
-/** Refuses a service that is not the one this warehouse was filled from: its PIDs would mean other people. */
+/** Refuses another service than the one this warehouse was filled from: its PIDs mean other people. */
 export async function checkServiceHost(config: Config, db: Db): Promise<void> {
   if (!(await isMigrated(db))) return;
   const known = await readServiceHost(db);
@@ -27,8 +27,8 @@ export async function checkServiceHost(config: Config, db: Db): Promise<void> {
         path: "service.base_url",
         message: `is ${configured}, but the warehouse (${db.description}) was filled from ${known}`,
         hint:
-          "Use another warehouse or other schemas. If it is the same service at a new address, " +
-          `say so: person-etl migrate --accept-service ${configured}`,
+          "Use another warehouse or other schemas. If the same service got a new address, " +
+          `run person-etl migrate --accept-service ${configured}`,
       },
     ],
   );

@@ -6,7 +6,7 @@ import type { Limiter } from "../extract/limits.ts";
 import type { Log } from "../log.ts";
 import type { Shard } from "./shard.ts";
 
-/** What shows a person that work goes on; calls are cheap and may be many. */
+/** Progress display; calls are cheap and may be many. */
 export interface Progress {
   /** @param total records that will be sent. */
   start(job: string, total: number, label: string): void;
@@ -17,7 +17,7 @@ export interface Progress {
   end(job: string): void;
 }
 
-/** Everything that jobs work with. */
+/** Services of all jobs. */
 export interface JobServices {
   readonly config: Config;
   readonly db: Db;
@@ -33,7 +33,7 @@ export interface JobServices {
   readonly progress: Progress;
 }
 
-/** What the user asked a run to do. */
+/** Options of a run. */
 export interface RunRequest {
   /** Names; empty for every job that is switched on. */
   readonly jobs: readonly string[];

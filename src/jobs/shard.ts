@@ -6,10 +6,10 @@ export interface Shard {
   readonly count: number;
 }
 
-/** What a run without `--shard` is. */
+/** The shard of a run without `--shard`. */
 export const wholeInput: Shard = { index: 0, count: 1 };
 
-/** A shard as users write it and the books keep it: `I/N`. */
+/** Text of a shard: `I/N`. */
 export function shardText({ index, count }: Shard): string {
   return `${index}/${count}`;
 }
@@ -21,14 +21,14 @@ export function readShard(text: string): Shard | null {
   return index < count ? { index, count } : null;
 }
 
-/** A shard's part of a whole number that all shards share: the parts of all shards add up to it. */
+/** A shard's part of a whole number; the parts of all shards add up to it. */
 export function shareOf(limit: number, { index, count }: Shard): number {
   return Math.floor(limit / count) + (index < limit % count ? 1 : 0);
 }
 
 /**
- * The configuration with this shard's part of what bounds a run as a whole: calls in flight (at least one), calls a second,
- * and the records above which the user is asked. Budgets are shared, not parted; caps are parted where they are counted.
+ * Divides the limits of a whole run among its shards: calls in flight (at least one), calls a second, and the records
+ * above which the user is asked. Budgets are shared; caps are divided where they are counted.
  */
 export function shareLimits(config: Config, shard: Shard): Config {
   const { service, confirmAbove } = config;

@@ -1,6 +1,6 @@
 import { InterruptedError, LockLostError } from "../errors.ts";
 
-/** Why a job that was told to stop stops: another process has it, or the user wants it. */
+/** Error for an aborted job: its lock was lost, or the user stopped it. */
 export function stopReason({ reason }: AbortSignal): Error {
   return reason instanceof LockLostError ? reason : new InterruptedError("Stopped by a signal.");
 }

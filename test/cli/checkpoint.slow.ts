@@ -64,7 +64,7 @@ test("checkpoints are shown with their meaning, moved and forgotten, on the user
     const { code, document } = await runJson(["checkpoint", ...args, "--yes"], setting);
     expect([code, document.error?.code]).toEqual([4, "locked"]);
     expect(document.error?.message).toMatch(
-      /members is run by another process.*Its checkpoints stay as they are/u,
+      /Another process runs members.*Its checkpoints were not changed/u,
     );
     expect(document.error?.message).not.toContain("--wait");
   }

@@ -160,11 +160,11 @@ test.concurrent("a route that the key may not call (403) fails its job alone", a
   expect(checked.code).toBe(2);
   expect(checked.document["checks"]).toEqual(
     expect.arrayContaining([
-      { subject: "POST /v1/resolve", status: "ok", message: "the key may call it" },
+      { subject: "POST /v1/resolve", status: "ok", message: "the key is entitled to it" },
       expect.objectContaining({
         subject: "POST /v2/enrich",
         status: "wrong",
-        message: "the key may not call it (403)",
+        message: "the key isn't entitled to it (403)",
       }),
     ]),
   );

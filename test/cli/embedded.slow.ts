@@ -25,8 +25,8 @@ test.concurrent("with sandbox and embedded database one command does everything,
   const { cwd, dataDir } = await makeEmbedded();
   const checked = await runCli(["check"], { cwd });
   expect(checked.code).toBe(0);
-  expect(checked.stdout).toContain("the embedded database will be made in");
-  expect(checked.stdout).toContain("does not exist yet; the first run makes it with sample rows");
+  expect(checked.stdout).toContain("the embedded database will be created in");
+  expect(checked.stdout).toContain("doesn't exist yet; the first run creates it with sample rows");
   const status = await runCli(["status", "--json"], { cwd });
   expect([status.code, JSON.parse(status.stdout)]).toMatchObject([2, { error: { code: "not_set_up" } }]);
   expect(await readdir(cwd)).toEqual(["config.yaml"]);

@@ -64,7 +64,7 @@ test.concurrent("init asks on a terminal and takes what is offered for an empty 
 /** The beginning of each question, in order. */
 const QUESTIONS = [
   "Address of the service",
-  "Environment variable that holds your Postgres",
+  "Environment variable with the address of your Postgres",
   "Table of the rows",
   "Its key column",
   "Column that changes",

@@ -24,13 +24,13 @@ test.concurrent("a command that does not exist is refused", async () => {
 });
 
 test.concurrent.for([
-  [["run", "--shard", "2/2"], "It takes I/N, where I counts from 0 to N - 1"],
-  [["run", "--shard", "0/0"], "It takes I/N, where I counts from 0 to N - 1"],
-  [["run", "--shard", "-1/2"], "It takes I/N, where I counts from 0 to N - 1"],
-  [["run", "--shard", "1"], "It takes I/N, where I counts from 0 to N - 1"],
-  [["plan", "--shard", "1.5/2"], "It takes I/N, where I counts from 0 to N - 1"],
+  [["run", "--shard", "2/2"], "Expected I/N, with I from 0 to N - 1"],
+  [["run", "--shard", "0/0"], "Expected I/N, with I from 0 to N - 1"],
+  [["run", "--shard", "-1/2"], "Expected I/N, with I from 0 to N - 1"],
+  [["run", "--shard", "1"], "Expected I/N, with I from 0 to N - 1"],
+  [["plan", "--shard", "1.5/2"], "Expected I/N, with I from 0 to N - 1"],
   [["run", "--refresh"], "Unknown option '--refresh'. See person-etl --help."],
-  [["run", "--max-records", "-1"], "It takes a whole number, 0 or more"],
+  [["run", "--max-records", "-1"], "Expected a whole number, 0 or more"],
   [["run", "--accept-parameters", "maybe"], "Allowed choices are resend, keep"],
   [["--log-level", "loud", "run"], "Allowed choices are trace, debug, info, warn, error, silent"],
   [["status", "extra"], "Too many arguments for 'status'"],

@@ -95,7 +95,7 @@ alerts: { webhook: https://hooks.example.com/T0/hunter2 }
       "16 jobs.members.segments[2]: must have an id or a job, one of the two ({ id: <uuid> } or { job: NAME })",
       "18 jobs.usage.bucketing_size: must be one of hour, day, week, month, quarter, year (docs/configuration.md describes this setting)",
       "18 jobs.usage.start_date: must be a day such as 2026-01-31 (docs/configuration.md describes this setting)",
-      "19 alerts.webhook: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); a key that stood in this file should be changed)",
+      "19 alerts.webhook: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); replace a key that was in this file)",
     ]);
     expect(problems.filter((problem) => problem.includes("not available"))).toHaveLength(1);
     expect((await refusal(jobs)).code).toBe("invalid_configuration");

@@ -79,7 +79,7 @@ describe("each wrong setting is told with its path, its line and a hint", () => 
     ],
     [
       fineBut("key: id", "key: [id, id]"),
-      "9 inputs.customers.key[1]: is there twice (remove one of the two)",
+      "9 inputs.customers.key[1]: is a duplicate (remove one of the two)",
     ],
     [
       fineBut("key: id", `key: ${"k".repeat(64)}`),
@@ -139,7 +139,7 @@ describe("each wrong setting is told with its path, its line and a hint", () => 
     ],
     [
       inEnrich("return_fields: [age, gender, age]"),
-      "14 jobs.enrich_customers.return_fields[2]: is there twice (remove one of the two)",
+      "14 jobs.enrich_customers.return_fields[2]: is a duplicate (remove one of the two)",
     ],
     [
       inEnrich("match_condition_fields: [mobile_fone]"),
@@ -200,7 +200,7 @@ budgets: { enrich: { per_day: none }, unlock: { per_month: 1 } }
 `;
     expect(await problemsOf(text)).toEqual([
       "2 service.base_url: would send the key and people's data over the network unencrypted (use https://, or set service.allow_insecure: true)",
-      "3 service.api_key: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); a key that stood in this file should be changed)",
+      "3 service.api_key: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); replace a key that was in this file)",
       `4 service.concurrency: must be a whole number from 1 to 64 ${DOCS}`,
       "7 warehouse.url: needs the environment variable WAREHOUSE_URL, which is not set (set it where this command is started)",
       "8 warehouse.ops_schema: must differ from warehouse.schema (each schema has readers of its own: only schema holds personal data, and only the program needs state_schema)",

@@ -42,7 +42,7 @@ describe("the key", () => {
 
   it("says what to write instead of itself, and that it should be changed", async () => {
     expect(await problemsOf(withKey("sk-live-7f3a"))).toEqual([
-      "3 service.api_key: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); a key that stood in this file should be changed)",
+      "3 service.api_key: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); replace a key that was in this file)",
     ]);
   });
 
@@ -70,7 +70,7 @@ describe("the key", () => {
     [
       "${KEY}",
       { KEY: "two words" },
-      "3 service.api_key: leads to a key with characters that no key has (it is one word of ASCII characters; copy it again)",
+      "3 service.api_key: refers to a key with characters that no key has (it is one word of ASCII characters; copy it again)",
     ],
   ])("as %s with %j is not to be had", async (key, env, problem) => {
     expect(await problemsOf(withKey(key), { env })).toEqual([problem]);
@@ -166,7 +166,7 @@ describe("the address of the warehouse", () => {
     "postgres://l:hunter2${X}@h/db",
   ])("may not be %s: the password would stand in the file", async (url) => {
     expect(await problemsOf(withUrl(url), { env: { X: "x" } })).toEqual([
-      "5 warehouse.url: has a password in it, which must not stand in this file (write the whole address as ${NAME} or file:PATH, or only the password as ${NAME}; change this password)",
+      "5 warehouse.url: contains a password, which must not be in this file (write the whole address as ${NAME} or file:PATH, or only the password as ${NAME}; change this password)",
     ]);
   });
 
@@ -176,7 +176,7 @@ describe("the address of the warehouse", () => {
       const hint =
         "(postgresql://USER:PASSWORD@HOST:5432/DATABASE, special characters percent-encoded (%40 for @))";
       expect(await problemsOf(withUrl("${WAREHOUSE_URL}"), { env: { WAREHOUSE_URL: url } })).toEqual([
-        `5 warehouse.url: leads to something that is not the address of a Postgres database ${hint}`,
+        `5 warehouse.url: refers to something that is not the address of a Postgres database ${hint}`,
       ]);
       expect(await problemsOf(withUrl(url))).toEqual([
         `5 warehouse.url: is not the address of a Postgres database ${hint}`,
@@ -199,7 +199,7 @@ describe("the address of the service", () => {
   it.each([
     [
       "https://user:hunter2@api.example.com",
-      "has a user or password in it (the key goes to service.api_key)",
+      "contains a user or password (the key belongs in service.api_key)",
     ],
     [
       "https://api.example.com/?key=hunter2",

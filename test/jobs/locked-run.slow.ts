@@ -47,10 +47,10 @@ describe("a job that another process runs", () => {
       ["enrich_customers", "locked", "dependency_locked"],
     ]);
     expect(jobOf(report, "resolve_customers").error?.message).toMatch(
-      /^resolve_customers is run by another process: run theirs \(process 4711 on etl-2\) since 2\S+Z\. Nothing was sent\. Run again with --wait to wait for it\. If that process hangs or its machine is gone, end it: its lock expires at 2\S+Z unless it gives a sign of life\.$/,
+      /^Another process runs resolve_customers: run theirs \(process 4711 on etl-2\) since 2\S+Z\. Nothing was sent\. Run again with --wait to wait for it\. If that process hangs, end it: its lock expires at 2\S+Z without a heartbeat\.$/,
     );
     expect(jobOf(report, "enrich_customers").error?.message).toBe(
-      "enrich_customers was not begun, because another process runs resolve_customers, which comes first.",
+      "enrich_customers was skipped, because another process runs resolve_customers, which it depends on.",
     );
     expect(await world.rows("SELECT run_id, job FROM person_data_ops.sync_run")).toEqual([
       { run_id: "ours", job: "validate_customers" },

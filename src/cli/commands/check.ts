@@ -86,8 +86,8 @@ function outcomeOf(findings: readonly Finding[]): Outcome {
   const bad = findings.filter(({ status }) => status === "wrong" || status === "unreachable");
   const verdict =
     bad.length === 0
-      ? "✓ Everything that can be checked without paying is in order."
-      : `✗ ${counted(bad.length, "thing")} to look after.`;
+      ? "✓ Everything that can be checked for free is in order."
+      : `✗ ${counted(bad.length, "problem")} found.`;
   return {
     document: {
       status: bad.length === 0 ? "succeeded" : "failed",

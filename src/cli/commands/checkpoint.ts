@@ -30,12 +30,10 @@ interface ChangeFlags {
 
 /** `checkpoint`: looks at or moves the points from which jobs go on. */
 export const addCheckpoint: AddCommand = (program, act) => {
-  const checkpoint = program
-    .command("checkpoint")
-    .description("look at or move the point from which a job goes on");
+  const checkpoint = program.command("checkpoint").description("show or move a job's checkpoints");
   checkpoint
     .command("show")
-    .description("show a job's checkpoints, by stream, and what they mean")
+    .description("show a job's checkpoints by stream, with their meaning")
     .argument("<job>", "job of the configuration")
     .action((name: string, _flags: object, command: Command) =>
       act(command, async (context) => show(context, await openJob(context, name))),
@@ -44,18 +42,18 @@ export const addCheckpoint: AddCommand = (program, act) => {
     .command("set")
     .description("move a checkpoint (asks, or needs --yes)")
     .argument("<job>", "job of the configuration")
-    .argument("<cursor>", "the keys of it that change, as JSON; the others stay as they are")
-    .option("--stream <name>", "which of them; not needed where the job has one")
-    .option("--yes", "answer the question with yes")
+    .argument("<cursor>", "the keys to change, as JSON; the others stay")
+    .option("--stream <name>", "stream of the checkpoint; needed if the job has several")
+    .option("--yes", "confirm without being asked")
     .action((name: string, cursor: string, flags: ChangeFlags, command: Command) =>
       act(command, async (context) => set(context, await openJob(context, name), cursor, flags)),
     );
   checkpoint
     .command("reset")
-    .description("forget a job's checkpoints: it begins anew (asks, or needs --yes)")
+    .description("forget a job's checkpoints, so that it starts from the beginning (asks, or needs --yes)")
     .argument("<job>", "job of the configuration")
     .option("--stream <name>", "only this one")
-    .option("--yes", "answer the question with yes")
+    .option("--yes", "confirm without being asked")
     .action((name: string, flags: ChangeFlags, command: Command) =>
       act(command, async (context) => reset(context, await openJob(context, name), flags)),
     );
@@ -103,12 +101,12 @@ async function set(
   const [first = "", ...others] = await streamsOf(services, job);
   if (stream === undefined && others.length > 0) {
     const known = [first, ...others].join(", ");
-    throw new UsageError(`Say with --stream which checkpoint of ${job.name} is meant: it has ${known}.`);
+    throw new UsageError(`${job.name} has several checkpoints. Choose one with --stream: ${known}.`);
   }
   const chosen = stream ?? first;
   // What can't be gone on from nobody is asked about.
   await givenCheckpoint(services, job, chosen, given);
-  await agree(context, `${job.name} goes on from another point of its stream ${chosen}`, yes);
+  await agree(context, `${job.name} will resume its stream ${chosen} from another point`, yes);
   await opened.change(async () => [await givenCheckpoint(services, job, chosen, given)]);
   return await show(context, opened);
 }
@@ -121,7 +119,7 @@ function readCursor(text: string): unknown {
     // The same as for null.
   }
   throw new UsageError(
-    "A cursor is JSON, such as the one that `checkpoint show --json` prints, and not null.",
+    "The cursor must be JSON like the one that `checkpoint show --json` prints, and not null.",
   );
 }
 
@@ -132,7 +130,7 @@ async function reset(context: Context, opened: OpenedJob, { stream, yes }: Chang
   };
   const meant = await find();
   if (meant.length === 0 && stream !== undefined) {
-    throw new UsageError(`${opened.job.name} has no checkpoint of a stream ${stream}.`);
+    throw new UsageError(`${opened.job.name} has no checkpoint for the stream ${stream}.`);
   }
   if (meant.length > 0) {
     await agree(
@@ -152,15 +150,15 @@ async function agree({ ask }: Context, what: string, yes: boolean | undefined): 
   if (!ask) {
     throw new LimitReachedError(
       "confirmation",
-      `${what}. Nothing was changed; run again with --yes to agree.`,
+      `${what}. Nothing was changed; run again with --yes to confirm.`,
     );
   }
-  if (isYes(await ask(`${what}. Go on? [y/N] `))) return;
-  throw new LimitReachedError("confirmation", `${what}. Nothing was changed, as you said no.`);
+  if (isYes(await ask(`${what}. Continue? [y/N] `))) return;
+  throw new LimitReachedError("confirmation", `${what}. Nothing was changed, because you declined.`);
 }
 
 function render({ job, meaning, checkpoints }: CheckpointReport, widthColumns: number | null): string {
-  if (checkpoints.length === 0) return `${job} has no checkpoint: its next run begins anew.`;
+  if (checkpoints.length === 0) return `${job} has no checkpoint: its next run starts from the beginning.`;
   const table = renderTable(
     [{ name: "stream" }, { name: "cursor" }, { name: "moved at" }, { name: "by run" }],
     checkpoints.map(({ stream, cursor, updated_at, run_id }) => [

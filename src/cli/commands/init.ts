@@ -30,7 +30,7 @@ export const addInit: AddCommand = (program, act) => {
     )
     .option("--table <table>", "table of the input rows (`crm.customers`)")
     .option("--input <name>", "name of the input (default: the table's)")
-    .option("--key <columns>", "key columns of the table, with commas between (default: id)")
+    .option("--key <columns>", "key columns of the table, separated by commas (default: id)")
     .option("--cursor <column>", "column that changes when a row changes")
     .option(
       "--field <field=columns>",
@@ -71,7 +71,7 @@ async function writeConfig(
     if (codeOf(error) === "EEXIST") {
       throw new FixConfigurationError(
         "file_exists",
-        `${file} exists already and was left as it is. Pass --force to overwrite it, or --config FILE to write another one.`,
+        `${file} exists already and was not changed. Pass --force to overwrite it, or --config FILE to write another one.`,
         [],
         { cause: error },
       );
@@ -80,7 +80,7 @@ async function writeConfig(
       const problems = error.problems.map(({ line: _line, ...problem }) => problem);
       throw new FixConfigurationError(
         "invalid_answers",
-        "These answers make no usable configuration:",
+        "These answers give no valid configuration:",
         problems,
       );
     }

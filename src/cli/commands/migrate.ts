@@ -24,7 +24,7 @@ export const addMigrate: AddCommand = (program, act) => {
     .description("create or upgrade the warehouse tables (`run` does this itself too)")
     .option("--print", "print the DDL and change nothing")
     .option("--grants", "with --print: print the roles and their rights instead")
-    .option("--accept-service <host>", "the same service got another address: host and port")
+    .option("--accept-service <host>", "accept a new address (host and port) of the same service")
     .action((flags: MigrateFlags, command: Command) => act(command, (context) => migrate(context, flags)));
 };
 
@@ -44,7 +44,7 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
       : `✓ Migrated ${db.description}: ${migrations.join(", ")}.`,
     ...(accepted === null
       ? []
-      : [`✓ The warehouse belongs to ${accepted} from now on (before: ${before ?? "none"}).`]),
+      : [`✓ The warehouse now belongs to ${accepted} (before: ${before ?? "none"}).`]),
   ];
   return {
     document: {

@@ -24,10 +24,10 @@ export const addPlan: AddCommand = (program, act) => {
   program
     .command("plan")
     .description(
-      "what a run would do: due and why, calls, estimated billable records and time; sends nothing",
+      "predict a run: records due and why, calls, estimated billable records and time; sends nothing",
     )
     .argument("[jobs...]", "jobs of the configuration")
-    .option("--shard <i/n>", "what `run --shard i/n` would do", parseShard)
+    .option("--shard <i/n>", "predict `run --shard i/n`", parseShard)
     .action((jobs: string[], flags: PlanFlags, command: Command) =>
       act(command, (context) => plan(context, jobs, flags.shard ?? wholeInput), { jobs: [] }),
     );
@@ -80,14 +80,14 @@ function renderPlan(report: PlanReport, widthColumns: number | null): string {
     ...jobs.filter((job) => job.waiting_answers.calls > 0).map(waitingRemark),
   ];
   const left = budgets.length === 0 ? "" : renderBudgets(report, widthColumns);
-  return [table, remarks.join("\n"), left, "Nothing was sent and nothing is billed by a plan."]
+  return [table, remarks.join("\n"), left, "Nothing was sent; a plan bills nothing."]
     .filter((part) => part !== "")
     .join("\n\n");
 }
 
 /** Answers that are there already, but not in the warehouse that was counted. */
 function waitingRemark({ job, waiting_answers: { calls } }: JobPlan): string {
-  return `${job}: less than that, since ${counted(calls, "answer")} received by earlier runs will be loaded first.`;
+  return `${job}: fewer, because ${counted(calls, "answer")} received by earlier runs will be loaded first.`;
 }
 
 /** Why a job's rows are due, and what the estimate rests on. */

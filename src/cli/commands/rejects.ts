@@ -34,36 +34,38 @@ interface ChangeFlags extends FilterFlags {
 const none: readonly string[] = [];
 const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
 
-/** `rejects`: the records that could not be processed, why, and another try. */
+/** `rejects`: list, retry or drop records that could not be processed. */
 export const addRejects: AddCommand = (program, act) => {
   const rejects = program
     .command("rejects")
-    .description("the records that could not be processed, why, and another try");
-  withFilter(rejects.command("list").description("count and show the open ones, with what their codes mean"))
-    .option("--all", "also those that are resolved")
-    .option("--limit <n>", "show at most so many records, the newest first", wholeNumber(0), 20)
+    .description("list, retry or drop records that could not be processed");
+  withFilter(
+    rejects.command("list").description("count and show open rejects, with the meaning of their codes"),
+  )
+    .option("--all", "include resolved rejects")
+    .option("--limit <n>", "show at most this many records, newest first", wholeNumber(0), 20)
     .action((flags: ListFlags, command: Command) => act(command, (context) => list(context, flags)));
   addChange(rejects, act, {
     name: "retry",
-    description: "let the next run of their job read and send them again",
-    question: "are read and sent again by the next run of their job, which may be billed",
+    description: "let the job's next run read and send them again",
+    question: "will be read and sent again by the job's next run, which may bill them",
     change: async (db, filter) => await retryRejects(db, filter),
     tell: ({ rejects, due }) =>
       `✓ ${counted(due ?? rejects, "rejected row")} will be sent by the next run of their job.` +
       (rejects === due
         ? ""
-        : ` ${counted(rejects - (due ?? 0), "other reject")} will be looked at by it anyway.`),
+        : ` ${counted(rejects - (due ?? 0), "other reject")} will be checked by it anyway.`),
   });
   addChange(rejects, act, {
     name: "drop",
-    description: "resolve them; their rows are sent again only when they change",
-    question: "are resolved without another try",
+    description: "resolve them; their rows are sent again only if they change",
+    question: "will be resolved without a retry",
     change: async (db, filter) => ({ rejects: await dropRejects(db, filter) }),
     tell: ({ rejects }) => `✓ ${counted(rejects, "reject")} resolved.`,
   });
 };
 
-/** What was done to rejects. */
+/** Counts of a change of rejects. */
 interface Changed {
   readonly rejects: number;
   readonly due?: number;
@@ -87,7 +89,7 @@ function withFilter(command: Command): Command {
 
 function addChange(rejects: Command, act: Act, wanted: Change): void {
   withFilter(rejects.command(wanted.name).description(wanted.description))
-    .option("--yes", "answer the question with yes")
+    .option("--yes", "confirm without being asked")
     .action((flags: ChangeFlags, command: Command) =>
       act(command, (context) => change(context, flags, wanted)),
     );
@@ -148,7 +150,7 @@ async function change(context: Context, flags: ChangeFlags, wanted: Change): Pro
   const groups = await countRejects(db, filter, { all: false });
   const rejects = groups.reduce((sum, group) => sum + group.rejects, 0);
   if (rejects === 0) {
-    return { document: { rejects: 0 }, text: "✓ No rejected records are meant.", exitCode: 0 };
+    return { document: { rejects: 0 }, text: "✓ No rejected record matches.", exitCode: 0 };
   }
   await agree(context, flags, `${counted(rejects, "rejected record")} ${wanted.question}`);
   const changed = await wanted.change(db, filter);
@@ -160,8 +162,8 @@ async function agree({ ask }: Context, { yes }: ChangeFlags, what: string): Prom
   if (!ask)
     throw new LimitReachedError(
       "confirmation",
-      `${what}. Nothing was changed; run again with --yes to agree.`,
+      `${what}. Nothing was changed; run again with --yes to confirm.`,
     );
-  if (isYes(await ask(`${what}. Go on? [y/N] `))) return;
-  throw new LimitReachedError("confirmation", `${what}. Nothing was changed, as you said no.`);
+  if (isYes(await ask(`${what}. Continue? [y/N] `))) return;
+  throw new LimitReachedError("confirmation", `${what}. Nothing was changed, because you declined.`);
 }

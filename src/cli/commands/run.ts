@@ -41,14 +41,10 @@ export const addRun: AddCommand = (program, act) => {
     .option("--full-refresh", "read free feeds again from the start")
     .option("--resend", "send every record of the jobs again (asks, or needs --yes)")
     .option("--max-records <n>", "send at most this many records per job", wholeNumber(0))
-    .option(
-      "--shard <i/n>",
-      "do one of n disjoint parts of the work (i from 0 to n - 1), while other processes do the others",
-      parseShard,
-    )
-    .option("--run-id <id>", "name of this run, for Airflow and the like", readRunId)
-    .option("--wait", "wait for a job that another process runs, instead of leaving it out")
-    .option("--yes", "answer every question with yes")
+    .option("--shard <i/n>", "do one of n disjoint parts of the work (i from 0 to n - 1)", parseShard)
+    .option("--run-id <id>", "id of this run, for orchestrators such as Airflow", readRunId)
+    .option("--wait", "wait for a job that another process runs, instead of skipping it")
+    .option("--yes", "confirm everything without being asked")
     .addOption(
       new Option(
         "--accept-parameters <choice>",
@@ -83,7 +79,7 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
   }
 }
 
-/** What is run, and how. */
+/** Jobs and options of a run. */
 interface Wanted {
   readonly config: Config;
   readonly jobs: readonly JobConfig[];

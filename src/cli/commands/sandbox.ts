@@ -30,9 +30,9 @@ export const addSandbox: AddCommand = (program, act) => {
     .option("--host <host>", "address to listen on (default: 127.0.0.1)")
     .option("--people <n>", "size of the population (default: 1000000)", wholeNumber(1))
     .option("--seed <n>", "which population (default: 1)", wholeNumber(0))
-    .option("--faults <plan>", "faults to show, such as 429=2:0.1@enrich,cut_body:0.05")
+    .option("--faults <plan>", "faults to inject, such as 429=2:0.1@enrich,cut_body:0.05")
     .option("--latency <ms>", "milliseconds to wait before every answer", wholeNumber(0))
-    .option("--api-key <key>", "the only key to accept (default: any that doesn't begin with `revoked`)")
+    .option("--api-key <key>", "the only accepted key (default: any that doesn't begin with `revoked`)")
     .action((flags: SandboxFlags, command: Command) => act(command, (context) => sandbox(context, flags)));
 };
 
@@ -54,13 +54,13 @@ async function sandbox(context: Context, flags: SandboxFlags): Promise<Outcome> 
   });
   child.stdout.setEncoding("utf8").once("data", (line: string) => {
     const address: { url: string; port: number } = JSON.parse(line);
-    void context.announce(address, `The sandbox answers at ${address.url} until Ctrl-C. Any key will do.`);
+    void context.announce(address, `The sandbox runs at ${address.url} until Ctrl-C. Any key works.`);
   });
   await Promise.race([ended, once(stop.signal, "abort")]);
   if (stop.signal.aborted) return { document: null, text: "", exitCode: 0 };
-  const [reason = "it said nothing"] = said.trim().split("\nusage:");
+  const [reason = "no output"] = said.trim().split("\nusage:");
   if (child.exitCode === 2) throw new UsageError(reason);
-  throw new StopRunError("sandbox_failed", `The sandbox ended by itself: ${reason}`);
+  throw new StopRunError("sandbox_failed", `The sandbox ended unexpectedly: ${reason}`);
 }
 
 function argumentsOf(flags: SandboxFlags): string[] {

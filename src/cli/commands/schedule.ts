@@ -16,7 +16,7 @@ import { readVersion } from "../version.ts";
 export const addSchedule: AddCommand = (program, act) => {
   program
     .command("schedule")
-    .description("stay up and run the jobs as their schedules say; serve /healthz, /readyz and /metrics")
+    .description("stay up and run jobs by their schedules; serve /healthz, /readyz and /metrics")
     .action((_flags: object, command: Command) => act(command, schedule));
 };
 
@@ -106,7 +106,7 @@ async function reload(
   const before = present.config.http;
   const { http } = next.config;
   if (http.bind !== before.bind || http.port !== before.port) {
-    log.warn({ hint: "restart to serve the pages elsewhere" }, "http_unchanged");
+    log.warn({ hint: "restart to serve the pages at another address" }, "http_unchanged");
   }
   await present.close();
   log.info({ jobs: scheduledJobs(next.config).map(({ name }) => name) }, "reloaded");
@@ -115,11 +115,11 @@ async function reload(
 
 function refuseWithout({ config }: Generation): void {
   if (scheduledJobs(config).length > 0) return;
-  throw new FixConfigurationError("no_schedule", "No job that is switched on has a schedule.", [
+  throw new FixConfigurationError("no_schedule", "No enabled job has a schedule.", [
     {
       path: "jobs",
       message: "have no schedule",
-      hint: 'give a job one, such as schedule: "15 1 * * *"; jobs that come after it run along with it',
+      hint: 'add one, such as schedule: "15 1 * * *"; jobs after it run along with it',
     },
   ]);
 }
@@ -140,7 +140,7 @@ function tell({ log }: Context, { config }: Generation, url: string): void {
   const jobs = scheduledJobs(config).map(({ name, companions }) => ({ job: name, with: companions }));
   log.info({ url, jobs }, "schedule_started");
   for (const job of unscheduledJobs(config)) {
-    const hint = "give it a schedule, or let it come after a job that has one";
+    const hint = "give it a schedule, or run it after a job that has one";
     log.warn({ job, hint }, "job_not_scheduled");
   }
 }

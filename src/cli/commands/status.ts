@@ -112,7 +112,7 @@ function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumn
   );
 }
 
-/** How far each job is; empty before the first run. */
+/** Renders the checkpoint of each job. */
 function renderCheckpoints(
   jobs: readonly JobStatusReport[],
   nowMs: number,
@@ -139,7 +139,7 @@ function quotas({ quotas: found }: StatusReport): string[] {
 function gaps({ gaps: found }: StatusReport): string[] {
   return found.map(
     ({ job, gap_start, gap_end }) =>
-      `! ${job}: what happened from ${gap_start} to ${gap_end} can't be read any more (sync_gap)`,
+      `! ${job}: what happened from ${gap_start} to ${gap_end} is no longer available (sync_gap)`,
   );
 }
 
@@ -152,12 +152,12 @@ function holders({ job, held_by }: JobStatusReport): string[] {
     const what = shard === "0/1" ? job : `${job} (shard ${shard})`;
     const who = `run ${run_id}, process ${pid} on ${host}`;
     return is_expired
-      ? `• ${what} was begun by ${who}, which gave its last sign of life at ${last_heartbeat_at}; the next run takes it over`
-      : `• ${what} is run since ${since} by ${who}`;
+      ? `• ${what} was started by ${who}, whose last heartbeat was at ${last_heartbeat_at}; the next run takes it over`
+      : `• ${what} has been running since ${since} (${who})`;
   });
 }
 
-/** How the last run ended; of several shards each end, with how many had it. */
+/** End of the last run; for shards each end with its count. */
 function endOfPass(runs: readonly PastRunReport[]): string {
   const ends = runs.map(({ status, limited_by }) => [status, limited_by].filter(Boolean).join(": "));
   const [end] = ends;
@@ -179,7 +179,7 @@ function remarks(report: JobStatusReport): string[] {
     ),
     ...(isPart
       ? [
-          `• ${job}: input rows of ${coverage.shards_counted} of ${coverage.shards} shards; the others have not ended yet`,
+          `• ${job}: input rows of ${coverage.shards_counted} of ${coverage.shards} shards; the others haven't ended yet`,
         ]
       : []),
     ...segments.flatMap((segment) => segmentRemarks(job, segment)),

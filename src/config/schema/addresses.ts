@@ -14,7 +14,7 @@ export function secret() {
 
 const literalSecret: Complaint = {
   message: "must be a reference to where the secret is kept, not the secret itself",
-  hint: `${REFERENCE_HINT}; a key that stood in this file should be changed`,
+  hint: `${REFERENCE_HINT}; replace a key that was in this file`,
 };
 
 function isReference(value: string): boolean {
@@ -44,7 +44,7 @@ export function postgresUrl(options: { readonly allowEmbedded: boolean }) {
 const MASK = "65001"; // a number, so that it can stand for a port too
 
 const literalPassword: Complaint = {
-  message: "has a password in it, which must not stand in this file",
+  message: "contains a password, which must not be in this file",
   hint: "write the whole address as ${NAME} or file:PATH, or only the password as ${NAME}; change this password",
 };
 
@@ -53,7 +53,7 @@ function hasPassword(url: URL): boolean {
   return inQuery || (url.password !== "" && url.password !== MASK);
 }
 
-/** What is wrong with the address of a Postgres database, or null. The address itself is never repeated. */
+/** Checks the address of a Postgres database; null if it is usable. Never repeats the address. */
 export function complaintOnPostgresUrl(address: string): Complaint | null {
   if (/^postgres(ql)?:\/\//.test(address) && URL.canParse(address)) return null;
   return {
@@ -71,7 +71,7 @@ export function serviceUrl() {
       const url = URL.canParse(value) ? new URL(value) : null;
       if (!url || (url.protocol !== "https:" && url.protocol !== "http:")) return true;
       if (url.username !== "" || url.password !== "") {
-        return { message: "has a user or password in it", hint: "the key goes to service.api_key" };
+        return { message: "contains a user or password", hint: "the key belongs in service.api_key" };
       }
       return url.search !== "" || url.hash !== "";
     },

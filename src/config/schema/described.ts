@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Complaint } from "../problems.ts";
 
-/** What a value must be, in words; messages and the docs are made from it. */
+/** Describes a value in words, for messages and docs. */
 export interface Expectation {
   /** Completes `must be …`. */
   readonly expects: string;
@@ -90,7 +90,7 @@ export function listOf<S extends z.ZodType>(item: S, expects: string, least = 0)
       for (const [position, value] of context.value.entries()) {
         const content = JSON.stringify(value);
         if (seen.has(content)) {
-          const complaint: Complaint = { message: "is there twice", hint: "remove one of the two" };
+          const complaint: Complaint = { message: "is a duplicate", hint: "remove one of the two" };
           context.issues.push({ code: "custom", input: value, path: [position], params: { complaint } });
         }
         seen.add(content);

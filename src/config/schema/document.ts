@@ -10,7 +10,7 @@ import { type Settings, settings } from "./settings.ts";
 import type { Schema } from "./walk.ts";
 import { warehouse } from "./warehouse.ts";
 
-/** How much is logged, from most to nothing. */
+/** Log levels, from most verbose to silent. */
 export const logLevels = ["trace", "debug", "info", "warn", "error", "silent"] as const;
 
 /** Sections that don't depend on the job types. */

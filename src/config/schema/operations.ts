@@ -13,7 +13,7 @@ export const budget = settings({ per_day: count().optional(), per_month: count()
 export const privacy = settings({
   /** Key of the hashes; without one the warehouse keeps its own. */
   erasure_key: secret().optional(),
-  /** How long tombstones stay. */
+  /** Lifetime of tombstones. */
   erasure_notice: duration().prefault("30d"),
 });
 

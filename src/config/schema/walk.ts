@@ -45,7 +45,7 @@ export function schemaAt(root: Schema, path: readonly PropertyKey[], value: unkn
   return next ? schemaAt(next, rest, entryOf(value, step)) : null;
 }
 
-/** What stands in the file at a place. */
+/** Value in the file at a path. */
 export function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce(entryOf, value);
 }

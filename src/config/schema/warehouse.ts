@@ -17,6 +17,6 @@ export const warehouse = settings({
   schema: schemaName().default(DEFAULT_SCHEMA),
   ops_schema: schemaName().default(DEFAULT_OPS_SCHEMA),
   state_schema: schemaName().default(DEFAULT_STATE_SCHEMA),
-  /** How long work is retried while the warehouse can't be reached. */
+  /** Time that work is retried while the warehouse can't be reached. */
   retry_for: duration("0s").prefault("5m"),
 });

@@ -54,7 +54,7 @@ function remarkOn(
   present: { readonly isKnown: boolean; readonly name: string | null },
 ): Problem | null {
   const answers = `${countText(calls, "received answer")} of ${job}`;
-  const giveUp = "or remove the folder to give up what was paid for";
+  const giveUp = "or remove the folder to give up the paid answers";
   if (present.isKnown && warehouse !== present.name) {
     return {
       path: folder,
@@ -66,7 +66,7 @@ function remarkOn(
   if (known?.enabled) return null;
   return {
     path: folder,
-    message: `${answers} ${calls === 1 ? "waits" : "wait"} for a job that is ${known ? "switched off" : "no longer configured"}`,
-    hint: `${known ? "switch the job on" : "put the job back under its name"} and run it to load ${calls === 1 ? "it" : "them"}, ${giveUp}`,
+    message: `${answers} ${calls === 1 ? "waits" : "wait"} for a job that is ${known ? "disabled" : "no longer configured"}`,
+    hint: `${known ? "enable the job" : "restore the job under its name"} and run it to load ${calls === 1 ? "it" : "them"}, ${giveUp}`,
   };
 }

@@ -12,7 +12,7 @@ export interface AttentionReport {
   readonly what_to_do: string;
 }
 
-/** What of a job's status is looked at. */
+/** Parts of a job's status that attention depends on. */
 interface JobFare {
   readonly job: string;
   readonly enabled: boolean;
@@ -30,7 +30,7 @@ interface JobFare {
   }[];
 }
 
-/** What of a status wants somebody's attention; `unusualRejects` says of jobs that they rejected unusually many records. */
+/** Problems to show at the top of `status`; `unusualRejects` has the jobs with unusually many rejects. */
 export function attentionOf(
   jobs: readonly JobFare[],
   unusualRejects: ReadonlyMap<string, string>,
@@ -48,8 +48,9 @@ export function attentionOf(
       const { used, limit, left, period } = budget;
       if (limit === 0 || (left > 0 && used < budgetRatio * limit)) return [];
       const code = left === 0 ? "used_up" : "nearly_used";
-      const until = budget.lasts_until === null ? "" : `, at this pace until ${minute(budget.lasts_until)}`;
-      const message = `${used} of ${limit} records of the ${period} are used${left === 0 ? "" : until}; it is renewed at ${minute(budget.resets_at)}.`;
+      const until =
+        budget.lasts_until === null ? "" : `, used up at ${minute(budget.lasts_until)} at this pace`;
+      const message = `${used} of ${limit} records of the ${period} are used${left === 0 ? "" : until}; renewed at ${minute(budget.resets_at)}.`;
       return [note(`budget ${budget.budget} ${period}`, code, message)];
     }),
   ];
@@ -62,18 +63,18 @@ function jobAttention(report: JobFare): readonly AttentionReport[] {
     note(
       job,
       "lock_expired",
-      `Run ${run_id} on ${host} has given no sign of life for too long; the next run takes it over.`,
+      `Run ${run_id} on ${host} has sent no heartbeat for too long; the next run takes it over.`,
     ),
   );
   if (run?.status === "failed" || run?.status === "skipped") {
-    found.push(note(job, run.status, run.error ?? "It did not succeed."));
+    found.push(note(job, run.status, run.error ?? "The job did not succeed."));
   } else if (run?.status === "limited" && !OWN_LIMITS.some((limit) => limit === run.limited_by)) {
     const code = run.limited_by ?? "limited";
-    found.push(note(job, code, run.error ?? `It stopped at ${code}.`));
+    found.push(note(job, code, run.error ?? `The job stopped at ${code}.`));
   }
   if (freshness === "stale" && found.length === 0) {
     const since = report.last_success_at === null ? "never" : `at ${minute(report.last_success_at)}`;
-    found.push(note(job, "stale", `It has last succeeded ${since}, and was due since.`));
+    found.push(note(job, "stale", `The last success was ${since}; the job has been due since.`));
   }
   return found;
 }

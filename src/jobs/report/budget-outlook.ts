@@ -12,7 +12,7 @@ export interface BudgetOutlook extends BudgetReport {
   readonly lasts_until: string | null;
 }
 
-/** How long budgets last at the pace of the ledger's days (UTC). */
+/** Predicts when budgets are used up at the pace of the ledger's days (UTC). */
 export function budgetOutlooks(
   config: Pick<Config, "jobs">,
   budgets: readonly BudgetReport[],

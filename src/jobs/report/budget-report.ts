@@ -1,7 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { BudgetUse } from "../../load/lookup.ts";
 
-/** What is left of a budget, in the documents of `plan --json` and `status --json`. */
+/** Use of a budget, in the documents of `plan --json` and `status --json`. */
 export interface BudgetReport {
   /** Type of the jobs that share it. */
   readonly budget: string;
@@ -13,7 +13,7 @@ export interface BudgetReport {
   readonly left: number;
 }
 
-/** Every budget of the configuration, with what is left of it. */
+/** Lists every budget of the configuration with its use. */
 export function budgetReports(
   { budgets }: Pick<Config, "budgets">,
   uses: readonly BudgetUse[],

@@ -14,7 +14,7 @@ import { shardText, wholeInput } from "../shard.ts";
 export interface CheckpointReport {
   readonly job: string;
   readonly type: string;
-  /** What a cursor of this type of job means. */
+  /** Meaning of a cursor of this job type. */
   readonly meaning: string;
   readonly checkpoints: readonly {
     readonly stream: string;
@@ -70,10 +70,10 @@ export async function givenCheckpoint(
     );
   if (streams.length === 0) throw refuse(`${job.name} has no checkpoint to set: ${kind.noStream(job)}.`, []);
   if (!streams.includes(stream)) {
-    throw refuse(`${job.name} doesn't go by a stream ${stream}; it has ${streams.join(", ")}.`, []);
+    throw refuse(`${job.name} has no stream ${stream}; it has ${streams.join(", ")}.`, []);
   }
   if (typeof given !== "object" || given === null || Array.isArray(given)) {
-    throw refuse("A cursor is a JSON object, with the keys that are to change.", []);
+    throw refuse("A cursor is a JSON object with the keys to change.", []);
   }
   const known = Object.keys(kind.cursor.shape);
   const unknown = Object.keys(given).filter((key) => !known.includes(key));
@@ -87,11 +87,14 @@ export async function givenCheckpoint(
     ...given,
   });
   const problems = [
-    ...unknown.map((key) => ({ path: key, message: `is no key of it; there is ${known.join(", ")}` })),
+    ...unknown.map((key) => ({
+      path: key,
+      message: `is no key of the cursor; there is ${known.join(", ")}`,
+    })),
     ...(read.error?.issues ?? []).map(({ path, message }) => ({ path: path.join("."), message })),
     ...Object.entries(given).flatMap(([key, value]) =>
       key !== "value" && timeOf(value) > latestMs + DAY_MS
-        ? [{ path: key, message: "lies in the future, by the clock here and by what is stored" }]
+        ? [{ path: key, message: "is in the future" }]
         : [],
     ),
   ];
@@ -99,7 +102,7 @@ export async function givenCheckpoint(
     problems.push(...((await kind.check?.(job, db, read.data)) ?? []));
   if (problems.length > 0 || !read.success) {
     throw refuse(
-      `${job.name} couldn't go on from this cursor${before.length > 0 ? "" : ", and there is none yet that it would complete"}.`,
+      `${job.name} can't resume from this cursor${before.length > 0 ? "" : ", and no stored one completes it"}.`,
       problems,
     );
   }

@@ -4,7 +4,7 @@ import type { JobStatus } from "../../load/lookup.ts";
 import { nextSlot, type Schedule } from "../../schedule/slots.ts";
 import { scheduledJobs } from "../scheduled-jobs.ts";
 
-/** How a job fares, in one word. */
+/** State of a job, in one word. */
 export type Freshness = "fresh" | "running" | "stale" | "never" | "off";
 
 /** A slot so long ago may still be waiting for its start. */
@@ -20,7 +20,7 @@ export function schedulesByJob(config: Pick<Config, "jobs">): ReadonlyMap<string
   return schedules;
 }
 
-/** Whether a job's answers are as new as they should be. */
+/** Compares the age of a job's answers with its schedule. */
 export function freshnessOf(
   job: Pick<JobConfig, "enabled">,
   status: JobStatus,

@@ -34,7 +34,7 @@ export interface JobPlan {
   readonly estimated_seconds: number;
   /** Received answers in this data_dir, which a run loads first: their records are not sent, though they count as due here. */
   readonly waiting_answers: WaitingAnswers;
-  /** What the figures leave out, as phrases; empty for lookups. */
+  /** Remarks on the figures, as phrases; empty for lookups. */
   readonly remarks: readonly string[];
 }
 

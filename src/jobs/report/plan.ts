@@ -12,7 +12,7 @@ import { migrateVerified } from "../verify-inputs.ts";
 /** The document of `plan --json`. */
 export interface PlanReport {
   readonly jobs: readonly JobPlan[];
-  /** What is left at present, before any of the jobs. */
+  /** Budgets before any of the jobs. */
   readonly budgets: readonly BudgetReport[];
 }
 

@@ -87,17 +87,17 @@ export interface JobStatusReport {
   } | null;
   /** Rejects not resolved yet, by code. */
   readonly open_rejects: Readonly<Record<string, number>>;
-  /** How far a feed was read, or an input was seen, by stream; empty before the first commit. */
+  /** Checkpoints by stream; empty before the first commit. */
   readonly checkpoints: CheckpointReport["checkpoints"];
   /** Segments of a `segment_members` job that are known; empty for other jobs. */
   readonly segments: readonly SegmentReport[];
   /** Received answers in this data_dir that the next run loads, and their size on disk. */
   readonly waiting_answers: { readonly calls: number; readonly bytes: number };
-  /** Who runs it now; several only when it is run in shards. */
+  /** Processes that run it now; several only for shards. */
   readonly held_by: readonly HolderReport[];
 }
 
-/** What the service's own quota leaves. */
+/** Rest of the service's own quota. */
 export interface QuotaReport {
   readonly org_id: string;
   readonly observed_at: string;
@@ -124,7 +124,7 @@ export interface TableFreshnessReport {
   readonly safe_until: string | null;
 }
 
-/** What one job sent on one day (UTC), in the document of `status --json`. */
+/** Records sent by one job on one day (UTC), in the document of `status --json`. */
 export interface LedgerDayReport {
   readonly day: string;
   readonly job: string;
@@ -146,11 +146,11 @@ export interface StatusReport {
   /** Service that the warehouse was filled from; null before the first run. */
   readonly service_host: string | null;
   readonly jobs: readonly JobStatusReport[];
-  /** What wants attention; empty when all is well. */
+  /** Problems; empty if there are none. */
   readonly attention: readonly AttentionReport[];
   /** Quotas of the service's that a job has read; empty where none has. */
   readonly quotas: readonly QuotaReport[];
-  /** What of feeds can't be read any more, the newest first. */
+  /** Parts of feeds that are no longer available, newest first. */
   readonly gaps: readonly GapReport[];
   /** Empty where no budget is set. */
   readonly budgets: readonly BudgetOutlook[];

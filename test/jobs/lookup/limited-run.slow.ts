@@ -72,7 +72,7 @@ describe("the user's word", () => {
       error: { code: "confirmation" },
     });
     expect(stopped.jobs[0]?.error?.message).toMatch(
-      /^enrich_customers: more is due than confirm_above allows: \d+ rows, \d\d % of the input; .* run again with --yes to agree\.$/,
+      /^enrich_customers: more is due than confirm_above allows: \d+ rows, \d\d % of the input; .* run again with --yes to confirm\.$/,
     );
     expect(stopped.jobs.map(unaccountedRows)).toEqual([0]);
 

@@ -74,7 +74,7 @@ describe("the spool of a run", () => {
     const renamed = enrichOnly.replace("enrich_customers", "enrich_clients");
     for (const [jobs, why] of [
       [renamed, "a job that is no longer configured"],
-      [`${renamed}\n  enrich_customers: { type: enrich, input: customers, enabled: false }`, "switched off"],
+      [`${renamed}\n  enrich_customers: { type: enrich, input: customers, enabled: false }`, "disabled"],
     ] as const) {
       world.configure(configOf(jobs));
       const status = await readStatus(await world.services());
