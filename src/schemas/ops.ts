@@ -59,12 +59,6 @@ export const syncRun = ops(
     column("finished_at", "timestamptz", "none", "End, by the warehouse's clock."),
     ...Object.entries(runCounters).map(([name, doc]) => column(name, "integer", "none", doc, true)),
     column("records_due", "integer", "none", "Rows due at the start, before any cap.", true),
-    column(
-      "safe_until",
-      "timestamptz",
-      "none",
-      "Every row of this run with an older `_synced_at` is committed.",
-    ),
     column("error", "text", "none", "Cause of the failure."),
   ],
 );

@@ -39,12 +39,12 @@ const tableFreshness: View = {
     column("safe_until", "timestamptz", "none", "Every row with an older `_synced_at` is committed."),
   ],
   reads: ["sync_run", "table_load"],
-  // Rows not yet committed by a run get a `_synced_at` after its safe_until.
+  // Rows that are not committed yet have a `_synced_at` after the start of the run, or command, that writes them.
   select: (
     _,
     ref,
   ) => `SELECT table_name, max(last_success_at) AS last_success_at, max(last_changed_at) AS last_changed_at,
-  coalesce((SELECT min(r.safe_until) FROM ${ref("sync_run")} AS r
+  coalesce((SELECT min(r.started_at) FROM ${ref("sync_run")} AS r
     WHERE r.status = 'running' AND r._synced_at > now() - interval '1 day'), now()) AS safe_until
 FROM ${ref("table_load")} GROUP BY table_name`,
 };

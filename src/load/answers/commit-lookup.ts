@@ -36,70 +36,62 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
   const { spec } = commit;
   // The lock is that of the run that commits; what it writes is the asking run's.
   const asker = { ...commit.run, ...commit.onBehalfOf };
-  const load = db.openLoads.begin();
-  try {
-    const work = async (session: Session): Promise<CommitResult> => {
-      load.startedAt(session.now);
-      const written = new Map<string, number>();
-      const place: LookupPlace = {
-        session,
-        names,
-        runId: asker.runId,
-        rows: stateTableId(names, commit.workTable),
-        touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
-      };
-      const newCalls = await settleLedger(session, names, asker, commit.ledger);
-      // An answer whose call is in the ledger is loaded already: the reply to an earlier COMMIT was lost.
-      const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
-      if (isLoaded) {
-        // The run that asked has counted its rows, and may have dropped their table.
-        const moves = commit.onBehalfOf ? [] : await findMoves(place, commit);
-        return { rowsWritten: 0, moves, notLoadable: [] };
-      }
-      const known = new Set(commit.ledger.map((entry) => entry.callId));
-      const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
-      const suppression = await readSuppression(session, names, db.readErasureSecret);
-      const received = { answers: newAnswers, rejects: commit.rejects };
-      const { answers, rejects } = suppression.key
-        ? await keepOut(place, suppression.key, spec, received)
-        : received;
-      if (spec.type === "enrich") await loadPersons(place, answers);
-      if (answers.length > 0) {
-        if (spec.type === "validate_emails") await loadValidations(place, spec, answers);
-        else await loadAnswers(place, { ...spec, type: spec.type }, answers);
-      }
-      await loadRejects(place, spec, rejects);
-      await upsertDrift(session, names, asker, commit.drift);
-      await touchTables(
-        session,
-        names,
-        asker,
-        [...written].filter(([, rows]) => rows > 0).map(([table]) => table),
-      );
-      if (commit.ledger.some(({ possiblyBilledTwice, leavesOut }) => possiblyBilledTwice > 0 || leavesOut)) {
-        const hashes = newAnswers.map(({ record }) => record.sentHash);
-        await forgetDoubts(session, names, asker.job, hashes);
-      }
-      await giveBack(session, names, asker, commit.ledger);
-      const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
-      const moves = await findMoves(place, received);
-      const counters = {
-        ...commit.counters,
-        ...countMoves(commit, moves),
-        rows_written: (commit.counters.rows_written ?? 0) + rowsWritten,
-      };
-      // A run that is over has nothing under way.
-      const safeUntil = commit.onBehalfOf ? null : db.openLoads.safeUntil(load);
-      await addCounters(session, names, asker, counters, safeUntil);
-      crashPoint("before_commit");
-      return { rowsWritten, moves, notLoadable: [] };
+  const work = async (session: Session): Promise<CommitResult> => {
+    const written = new Map<string, number>();
+    const place: LookupPlace = {
+      session,
+      names,
+      runId: asker.runId,
+      rows: stateTableId(names, commit.workTable),
+      touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
     };
-    const result = await db.transaction(commit.run, work, { rowsRunId: asker.runId });
-    crashPoint("after_commit");
-    return result;
-  } finally {
-    load.end();
-  }
+    const newCalls = await settleLedger(session, names, asker, commit.ledger);
+    // An answer whose call is in the ledger is loaded already: the reply to an earlier COMMIT was lost.
+    const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
+    if (isLoaded) {
+      // The run that asked has counted its rows, and may have dropped their table.
+      const moves = commit.onBehalfOf ? [] : await findMoves(place, commit);
+      return { rowsWritten: 0, moves, notLoadable: [] };
+    }
+    const known = new Set(commit.ledger.map((entry) => entry.callId));
+    const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
+    const suppression = await readSuppression(session, names, db.readErasureSecret);
+    const received = { answers: newAnswers, rejects: commit.rejects };
+    const { answers, rejects } = suppression.key
+      ? await keepOut(place, suppression.key, spec, received)
+      : received;
+    if (spec.type === "enrich") await loadPersons(place, answers);
+    if (answers.length > 0) {
+      if (spec.type === "validate_emails") await loadValidations(place, spec, answers);
+      else await loadAnswers(place, { ...spec, type: spec.type }, answers);
+    }
+    await loadRejects(place, spec, rejects);
+    await upsertDrift(session, names, asker, commit.drift);
+    await touchTables(
+      session,
+      names,
+      asker,
+      [...written].filter(([, rows]) => rows > 0).map(([table]) => table),
+    );
+    if (commit.ledger.some(({ possiblyBilledTwice, leavesOut }) => possiblyBilledTwice > 0 || leavesOut)) {
+      const hashes = newAnswers.map(({ record }) => record.sentHash);
+      await forgetDoubts(session, names, asker.job, hashes);
+    }
+    await giveBack(session, names, asker, commit.ledger);
+    const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
+    const moves = await findMoves(place, received);
+    const counters = {
+      ...commit.counters,
+      ...countMoves(commit, moves),
+      rows_written: (commit.counters.rows_written ?? 0) + rowsWritten,
+    };
+    await addCounters(session, names, asker, counters);
+    crashPoint("before_commit");
+    return { rowsWritten, moves, notLoadable: [] };
+  };
+  const result = await db.transaction(commit.run, work, { rowsRunId: asker.runId });
+  crashPoint("after_commit");
+  return result;
 }
 
 /** Counts the input rows behind settled records by outcome, those of erased people included. */

@@ -2,7 +2,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import type pg from "pg";
 import PQueue from "p-queue";
 import { type LatestCommits, rememberCommits } from "../answers/latest-commits.ts";
-import { type OpenLoads, trackLoads } from "../answers/open-loads.ts";
 import { createRowStore, type RowStore } from "../answers/row-store.ts";
 import type { ReadErasureSecret } from "../erasure/suppression.ts";
 import type { ForeignDatabase, ForeignDatabases } from "../inputs/foreign-database.ts";
@@ -35,8 +34,6 @@ export interface Db {
   /** A connection for locks that work never holds up. */
   readonly lockPool: pg.Pool;
   readonly readErasureSecret: ReadErasureSecret;
-  /** Loads under way in this process. */
-  readonly openLoads: OpenLoads;
   readonly latestFeeds: LatestCommits<unknown>;
   /** Limits how many reservations wait for the same rows at a time. */
   readonly reservations: PQueue;
@@ -114,7 +111,6 @@ export function openDb({ url, names, readErasureSecret, foreign }: DbOptions): D
     pool,
     lockPool,
     readErasureSecret,
-    openLoads: trackLoads(),
     latestFeeds: rememberCommits(),
     reservations: new PQueue({ concurrency: PARALLEL_RESERVATIONS }),
     storeRows: createRowStore(),

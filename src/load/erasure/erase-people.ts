@@ -1,3 +1,4 @@
+import { asWriter } from "../runs/register-writer.ts";
 import type { Db } from "../db/db.ts";
 import { type RawBuilder, sql } from "kysely";
 import type { KnownBy, RowsByTable } from "./people.ts";
@@ -38,26 +39,28 @@ export async function countPeople(db: Db, people: KnownBy): Promise<RowsByTable>
  */
 export function removeErased(db: Db, id: string): Promise<RowsByTable> {
   const { names } = db;
-  return db.transaction(async (session) => {
-    const requests = await readRequests(session, names, id);
-    const removed = new Map<string, number>();
-    for (const { people } of requests) {
-      for (const [table, rows] of await removePeople(session, db, id, people)) {
-        removed.set(table, (removed.get(table) ?? 0) + rows);
+  return asWriter(db, "erase", () =>
+    db.transaction(async (session) => {
+      const requests = await readRequests(session, names, id);
+      const removed = new Map<string, number>();
+      for (const { people } of requests) {
+        for (const [table, rows] of await removePeople(session, db, id, people)) {
+          removed.set(table, (removed.get(table) ?? 0) + rows);
+        }
       }
-    }
-    const total = [...removed.values()].reduce((sum, rows) => sum + rows, 0);
-    if (total > 0) {
-      await session.change(sql`UPDATE ${tableId(names, "erasure_subject")}
+      const total = [...removed.values()].reduce((sum, rows) => sum + rows, 0);
+      if (total > 0) {
+        await session.change(sql`UPDATE ${tableId(names, "erasure_subject")}
         SET rows_removed = rows_removed + ${total}, _synced_at = now() WHERE erasure_id = ${id}::uuid`);
-    }
-    await markFinal(
-      session,
-      names,
-      requests.filter(({ isLast }) => isLast).map(({ requestId }) => requestId),
-    );
-    return Object.fromEntries([...removed].filter(([, rows]) => rows > 0));
-  });
+      }
+      await markFinal(
+        session,
+        names,
+        requests.filter(({ isLast }) => isLast).map(({ requestId }) => requestId),
+      );
+      return Object.fromEntries([...removed].filter(([, rows]) => rows > 0));
+    }),
+  );
 }
 
 async function removePeople(

@@ -74,51 +74,44 @@ export async function commitFeedWith<Result>(
 ): Promise<FeedDone<Result>> {
   const { names } = db;
   const { run } = commit;
-  const load = db.openLoads.begin();
-  try {
-    const done = await db.transaction(run, async (session) => {
-      load.startedAt(session.now);
-      const made = await madeBefore(db, session, commit);
-      // Kept by an earlier attempt at this very work.
-      if (made) return made as FeedDone<Result>;
-      const newCalls = await settleLedger(session, names, run, commit.ledger);
-      if (commit.ledger.length > 0 && newCalls.size === 0) {
-        return { results: commit.upserts.map(() => NOTHING), work: null, rowsWritten: 0 };
-      }
-      const written = new Map<string, number>();
-      const suppression = await readSuppression(session, names, db.readErasureSecret);
-      const place: FeedPlace = {
-        suppression,
-        session,
-        names,
-        runId: run.runId,
-        touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
-      };
-      const results: UpsertResult[] = [];
-      for (const upsert of commit.upserts) results.push(await upsertRows(place, upsert));
-      if (commit.organization !== undefined) {
-        await noteOrganization(session, names, run.runId, commit.organization);
-      }
-      const result = await work(place);
-      await upsertDrift(session, names, run, commit.drift);
-      const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
-      const aside = commit.upserts.filter((upsert, i) => upsert.isBookkeeping && changedBy(results[i]) > 0);
-      await touchTables(session, names, run, [...new Set([...changed, ...aside.map(({ table }) => table)])]);
-      for (const move of commit.checkpoints) await moveCheckpoint(place, run, move);
-      const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
-      const counters = { ...commit.counters, rows_written: rowsWritten };
-      const safeUntil = db.openLoads.safeUntil(load);
-      const syncedAt = await addCounters(session, names, run, counters, safeUntil);
-      const outcome = { results, work: result, rowsWritten };
-      db.latestFeeds.keep(commit, { done: outcome, syncedAt });
-      crashPoint("before_commit");
-      return outcome;
-    });
-    crashPoint("after_commit");
-    return done;
-  } finally {
-    load.end();
-  }
+  const done = await db.transaction(run, async (session) => {
+    const made = await madeBefore(db, session, commit);
+    // Kept by an earlier attempt at this very work.
+    if (made) return made as FeedDone<Result>;
+    const newCalls = await settleLedger(session, names, run, commit.ledger);
+    if (commit.ledger.length > 0 && newCalls.size === 0) {
+      return { results: commit.upserts.map(() => NOTHING), work: null, rowsWritten: 0 };
+    }
+    const written = new Map<string, number>();
+    const suppression = await readSuppression(session, names, db.readErasureSecret);
+    const place: FeedPlace = {
+      suppression,
+      session,
+      names,
+      runId: run.runId,
+      touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
+    };
+    const results: UpsertResult[] = [];
+    for (const upsert of commit.upserts) results.push(await upsertRows(place, upsert));
+    if (commit.organization !== undefined) {
+      await noteOrganization(session, names, run.runId, commit.organization);
+    }
+    const result = await work(place);
+    await upsertDrift(session, names, run, commit.drift);
+    const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
+    const aside = commit.upserts.filter((upsert, i) => upsert.isBookkeeping && changedBy(results[i]) > 0);
+    await touchTables(session, names, run, [...new Set([...changed, ...aside.map(({ table }) => table)])]);
+    for (const move of commit.checkpoints) await moveCheckpoint(place, run, move);
+    const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
+    const counters = { ...commit.counters, rows_written: rowsWritten };
+    const syncedAt = await addCounters(session, names, run, counters);
+    const outcome = { results, work: result, rowsWritten };
+    db.latestFeeds.keep(commit, { done: outcome, syncedAt });
+    crashPoint("before_commit");
+    return outcome;
+  });
+  crashPoint("after_commit");
+  return done;
 }
 
 /** Returns the result of an earlier attempt that was committed; null for none. Waits for one under way, which locks the row. */

@@ -84,7 +84,7 @@ export async function touchTables(
 const counterNames = Object.keys(runCounters) as RunCounter[];
 
 /**
- * Adds to the run's counters and moves `safe_until`. The last statement before COMMIT: its row lock is what parallel
+ * Adds to the run's counters. The last statement before COMMIT: its row lock is what parallel
  * loaders wait for. Returns the row's `_synced_at`, as text; null without a row.
  */
 export async function addCounters(
@@ -92,7 +92,6 @@ export async function addCounters(
   names: SchemaNames,
   run: RunRef,
   delta: CounterDelta,
-  safeUntil: string | null,
 ): Promise<string | null> {
   const sum = (name: RunCounter) => sql`${sql.id(name)} + ${delta[name] ?? 0}`;
   const set = counterNames
@@ -104,7 +103,7 @@ export async function addCounters(
     );
   const [row] = await session.rows<{ at: string }>(sql`
     UPDATE ${tableId(names, "sync_run")}
-    SET ${sql.join([...set, sql`safe_until = greatest(safe_until, ${safeUntil}::timestamptz)`, sql`_synced_at = clock_timestamp()`])}
+    SET ${sql.join([...set, sql`_synced_at = clock_timestamp()`])}
     WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}
     RETURNING _synced_at::text AS at`);
   return row?.at ?? null;

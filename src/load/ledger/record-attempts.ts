@@ -16,7 +16,7 @@ export async function recordAttempts(
     // Recorded before: the reply to that COMMIT was lost.
     if (entries.length > 0 && settled.size === 0) return;
     await giveBack(session, names, run, entries);
-    await addCounters(session, names, run, counters, null);
+    await addCounters(session, names, run, counters);
   });
 }
 

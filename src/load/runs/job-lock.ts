@@ -190,7 +190,7 @@ async function closeAbandonedRuns(
 ): Promise<void> {
   await session.change(sql`
     UPDATE ${tableId(names, "sync_run")} AS r SET status = 'failed', finished_at = now(), _synced_at = now(),
-      safe_until = NULL, error = 'The process ended without closing this run.',
+      error = 'The process ended without closing this run.',
       records_remaining = greatest(0, records_read - records_unchanged - records_duplicate - records_suppressed
         - records_waiting - records_sent - records_rejected_before_sending)
     WHERE job = ${job} AND status = 'running' AND NOT EXISTS (

@@ -23,10 +23,10 @@ export async function beginRun(db: Db, run: RunRef): Promise<void> {
     const zeros = sql.join(counterNames.map(() => sql`0`));
     await session.change(sql`
     INSERT INTO ${syncRun} (run_id, job, shard, job_type, status, limited_by, started_at, finished_at, ${counterList},
-      records_due, safe_until, error, _synced_at)
-    VALUES (${run.runId}, ${run.job}, ${run.shard}, ${run.jobType}, 'running', NULL, now(), NULL, ${zeros}, 0, now(), NULL, now())
+      records_due, error, _synced_at)
+    VALUES (${run.runId}, ${run.job}, ${run.shard}, ${run.jobType}, 'running', NULL, now(), NULL, ${zeros}, 0, NULL, now())
     ON CONFLICT (run_id, job, shard) DO UPDATE SET status = 'running', limited_by = NULL, started_at = now(),
-      finished_at = NULL, records_due = 0, safe_until = now(), error = NULL, _synced_at = now(),
+      finished_at = NULL, records_due = 0, error = NULL, _synced_at = now(),
       ${sql.join(counterNames.map((name) => sql`${sql.id(name)} = 0`))}`);
   });
 }
@@ -68,7 +68,7 @@ async function writeEnd(
   const counters = counterNames.map((name) => sql`${sql.id(name)} = ${end.counters[name]}`);
   await session.change(sql`
     UPDATE ${tableId(names, "sync_run")} SET status = ${end.status}, limited_by = ${end.limitedBy},
-      error = ${end.error}, finished_at = clock_timestamp(), _synced_at = clock_timestamp(), safe_until = NULL,
+      error = ${end.error}, finished_at = clock_timestamp(), _synced_at = clock_timestamp(),
       ${sql.join(counters)}
     WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`);
   if (coverage) await writeCoverage(session, names, run, coverage);

@@ -1,3 +1,5 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { asWriter } from "../../../src/load/runs/register-writer.ts";
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { LookupCommit } from "../../../src/load/lookup.ts";
@@ -420,7 +422,7 @@ export function describeCommits(getPlace: GetPlace): void {
       expect(second?.lastSuccessAt).not.toBe(enrichment?.lastSuccessAt);
     });
 
-    test("is safe up to the last commit of a run that is under way, and up to now when none is", async () => {
+    test("is safe up to the start of a run that is under way, and up to now when none is", async () => {
       const place = getPlace();
       const { warehouse } = place;
       await makePeople(place, [{ id: "1", first_name: "Ann" }]);
@@ -435,13 +437,25 @@ export function describeCommits(getPlace: GetPlace): void {
       expect(await isSafe("(SELECT max(_synced_at) FROM person_data.enrichment)")).toBe("true");
       expect(await safeUntil()).toBe(open);
       await warehouse.commitLookup({ ...commitPeople(place, ["p-9"]), run });
-      expect(await isSafe(`timestamptz '${open}'`)).toBe("true");
-      // Another row of this very instant could still come.
+      expect(await safeUntil()).toBe(open);
       expect(await isSafe(newest)).toBe("false");
       const selection = await warehouse.selectLookup(spec, run);
       await selection.close();
       await warehouse.endRun(run, endOf(selection.counts), null);
       expect(await isSafe(newest)).toBe("true");
+    });
+
+    test("is safe up to the start of a command that writes", async () => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      await runNight(place, spec, matchAll);
+      const bound =
+        "SELECT min(safe_until) <= now() - interval '100 milliseconds' FROM person_data_ops.table_freshness";
+      const during = await asWriter(place.warehouse.db, "erase", async () => {
+        await delay(150);
+        return valueOf(place, bound);
+      });
+      expect([during, await valueOf(place, bound)]).toEqual(["true", "false"]);
     });
   });
 }

@@ -212,7 +212,7 @@ export function describeLocks(getPlace: GetPlace): void {
       expect(reply.kind === "held" && reply.tookOver).toMatchObject([{ runId: "crashed", epoch: 1 }]);
       expect(
         await place.sql(
-          "SELECT run_id, status, error, finished_at IS NULL AS open, safe_until FROM person_data_ops.sync_run",
+          "SELECT run_id, status, error, finished_at IS NULL AS open FROM person_data_ops.sync_run",
         ),
       ).toEqual([
         {
@@ -220,7 +220,6 @@ export function describeLocks(getPlace: GetPlace): void {
           status: "failed",
           error: "The process ended without closing this run.",
           open: "false",
-          safe_until: null,
         },
       ]);
       expect(await warehouse.renewLock(stale, 3_600_000)).toBe(false);
