@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Clock } from "../../src/clock.ts";
 import { LimitReachedError, JobLockedError, StopRunError } from "../../src/errors.ts";
 import {
@@ -10,10 +10,13 @@ import {
 import { silentLog } from "../../src/log.ts";
 import { buildCatalog } from "../../src/publish/catalog.ts";
 import { createMemoryDestination } from "./memory-destination.ts";
-import { openPublicationDb } from "./publication-place.ts";
+import { openSourcePlace, type SourcePlace } from "./publication-place.ts";
 
-// Nothing listens there: every destination below fails before the database is needed.
-const db = openPublicationDb("postgresql://nobody@127.0.0.1:1/none");
+let source: SourcePlace;
+beforeAll(async () => {
+  source = await openSourcePlace();
+});
+afterAll(() => source.close());
 
 function failing(
   name: string,
@@ -27,7 +30,7 @@ function failing(
     return Promise.reject(error);
   };
   return {
-    db,
+    db: source.db,
     destination: { ...destination, migrate },
     catalog: buildCatalog([], null),
     folder: `/tmp/person-etl-never-${name}`,

@@ -53,8 +53,9 @@ export async function publishDestination(
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true, mode: 0o700 });
   try {
-    await destination.migrate(catalog);
+    // First of all: the destination of somebody else must not be changed.
     const position = await register(publication, full);
+    await destination.migrate(catalog);
     await followTables(publication);
     if (full) {
       await db.transaction((session) => restartDestination(session, db.names, destination.name, position));

@@ -165,7 +165,7 @@ async function readBatch(
   };
 }
 
-/** Reads the ids that a destination was last claimed and confirmed for; used to tell a stale publisher from a refused one. */
+/** True if the batch is still the claimed one: then a refusal isn't due to a faster publisher. */
 export async function isStillClaimed(
   session: Session,
   names: SchemaNames,
