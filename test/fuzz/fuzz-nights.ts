@@ -191,7 +191,8 @@ export async function fuzzNights({ seed, answers, rows = 250 }: NightsOptions): 
       );
     }
     service.rate = 0;
-    failures.push(...(await spendNight({ world, clock }, new Map(), true)));
+    // The first ends the resend under way, the second sends everything again.
+    for (let i = 0; i < 2; i++) failures.push(...(await spendNight({ world, clock }, new Map(), true)));
     const actual = await readAt(world.url);
     const lost = new Set([...aged, ...rejectedRows(actual)]);
     failures.push(
