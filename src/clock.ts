@@ -1,21 +1,21 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** The time as this process sees it; tests pass one that they move by hand. */
+/** Clock of this process; tests pass one that they set. */
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Waits; rejects with an AbortError, whose cause is the signal's reason, as soon as it is aborted. */
+  /** Sleeps; on abort rejects with an AbortError whose cause is the signal's reason. */
   sleep(milliseconds: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** The machine's own clock. */
+/** System clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   async sleep(milliseconds, signal) {
     try {
       await delay(milliseconds, undefined, signal ? { signal } : {});
     } catch (error) {
-      // Node wraps the signal's reason in an error of its own.
+      // Node wraps the signal's reason in its own error.
       signal?.throwIfAborted();
       throw error;
     }

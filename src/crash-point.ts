@@ -1,4 +1,4 @@
-/** The steps of a job between which a crash must lose nothing and pay nothing twice. */
+/** Step boundaries of a job at which a crash must lose nothing and pay for nothing twice. */
 export type CrashPoint =
   | "before_reserve"
   | "after_reserve"
@@ -22,14 +22,14 @@ export type CrashPoint =
   | "publication_committed"
   | "publication_confirmed";
 
-/** `name`, or `name:count` for the count-th time that the step is reached (1 is the first). */
+/** `name`, or `name:count` for the count-th time the step is reached (1-based). */
 const WISH = /^(?<name>[a-z_]+)(?::(?<count>[1-9][0-9]{0,8}))?$/u;
 
 let passed = 0;
 
 /**
- * Marks a step boundary. It does nothing, unless the test of crashes names the step in `PERSON_ETL_CRASH_AT`: then the
- * process kills itself there, as a crash of the machine would, without a handler or an exit hook running.
+ * Marks a step boundary. Does nothing unless the crash test names the step in `PERSON_ETL_CRASH_AT`: then the
+ * process kills itself here, without running any handler or exit hook.
  */
 export function crashPoint(name: CrashPoint): void {
   const wish = process.env["PERSON_ETL_CRASH_AT"];

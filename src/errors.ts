@@ -1,22 +1,22 @@
 /**
- * Errors, one class per recovery: who has to do what before the same command can succeed.
- * Each carries a stable `code` per cause; the message says what was tried, on what, what came back and what to do.
- * No message holds a record's values, a name, an address or a key.
+ * Errors, one class per recovery: the action after which the same command can succeed.
+ * Each carries a stable `code` per cause; the message has the attempted operation, its target, the result, and the remedy.
+ * No message contains a record's values, a name, an address or a key.
  */
 
-/** One thing that is wrong with what the user gave us, with the place to mend it. */
+/** One problem in the user's configuration or data, with the place to fix. */
 export interface Problem {
-  /** Where: a configuration path (`jobs.enrich_customers.refresh_after`), a flag, a table or a column. */
+  /** Configuration path (`jobs.enrich_customers.refresh_after`), flag, table or column. */
   readonly path: string;
-  /** What is wrong, as a sentence. */
+  /** Description of the problem. */
   readonly message: string;
-  /** 1-based line in the configuration file, where there is one. */
+  /** 1-based line in the configuration file, if any. */
   readonly line?: number;
-  /** What to do about it. */
+  /** Remedy. */
   readonly hint?: string;
 }
 
-/** The user has to mend the configuration, a right or an address; nothing was touched. Exit code 2. */
+/** The user has to fix the configuration, a right or an address; nothing was changed. Exit code 2. */
 export class FixConfigurationError extends Error {
   override readonly name = "FixConfigurationError";
   readonly code: string;
@@ -28,7 +28,7 @@ export class FixConfigurationError extends Error {
   }
 }
 
-/** No job of this run can go on: the key is rejected, the service or the warehouse is gone. Exit code 1. */
+/** No job of this run can continue: the key is rejected, the service or the warehouse is unreachable. Exit code 1. */
 export class StopRunError extends Error {
   override readonly name = "StopRunError";
   readonly code: string;
@@ -38,7 +38,7 @@ export class StopRunError extends Error {
   }
 }
 
-/** This job can't go on, others may: a route the key may not call, a mapping the service refuses. Exit code 1. */
+/** This job can't continue, others can: an endpoint the key may not call, a mapping the service rejects. Exit code 1. */
 export class StopJobError extends Error {
   override readonly name = "StopJobError";
   readonly code: string;
@@ -48,7 +48,7 @@ export class StopJobError extends Error {
   }
 }
 
-/** What ended a job before all that was due had been sent. */
+/** Limit that ended a job before everything due was sent. */
 export type LimitedBy =
   | "max_records_per_run"
   | "max_records"
@@ -61,7 +61,7 @@ export type LimitedBy =
   | "missing_rows"
   | "publication_refused";
 
-/** The limits that the user set: reaching one is not an error (exit 0); all others want something of the user (exit 3). */
+/** Limits set by the user: reaching one is no error (exit 0); all others require an action of the user (exit 3). */
 export const OWN_LIMITS: readonly LimitedBy[] = [
   "max_records_per_run",
   "max_records",
@@ -69,7 +69,7 @@ export const OWN_LIMITS: readonly LimitedBy[] = [
   "budget_month",
 ];
 
-/** The job stopped at a limit; everything done so far is kept. Exit code 0 or 3 (see {@link OWN_LIMITS}). */
+/** The job stopped at a limit; all results so far are kept. Exit code 0 or 3 (see {@link OWN_LIMITS}). */
 export class LimitReachedError extends Error {
   override readonly name = "LimitReachedError";
   readonly code: LimitedBy;
@@ -79,13 +79,13 @@ export class LimitReachedError extends Error {
   }
 }
 
-/** Another process has taken this job over: nothing more may be sent or written for it. Exit code 4. */
+/** Another process took over this job: this one must not send or write anything more. Exit code 4. */
 export class LockLostError extends Error {
   override readonly name = "LockLostError";
   readonly code = "lock_lost";
 }
 
-/** Another process runs this job: nothing was changed, and nothing can be until it has ended. Exit code 4. */
+/** Another process is running this job; nothing was changed. Exit code 4. */
 export class JobLockedError extends Error {
   override readonly name = "JobLockedError";
   readonly code = "locked";
@@ -97,12 +97,12 @@ export class InterruptedError extends Error {
   readonly code = "interrupted";
 }
 
-/** The text of anything thrown, for a message or a log line. */
+/** Text of a thrown value, for a message or a log line. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The stable code of anything thrown (`ECONNREFUSED`, `42P01`, …), or null. */
+/** Stable code of a thrown value (`ECONNREFUSED`, `42P01`, …), or null. */
 export function codeOf(error: unknown): string | null {
   if (typeof error === "object" && error !== null && "code" in error) {
     const { code } = error;

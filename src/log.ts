@@ -1,4 +1,4 @@
-/** What every module may say: an event name, and fields that never hold personal data or a secret. */
+/** Logger: an event name, and fields that never contain personal data or secrets. */
 export interface Log {
   debug(fields: object, event: string): void;
   info(fields: object, event: string): void;
@@ -6,5 +6,5 @@ export interface Log {
   error(fields: object, event: string): void;
 }
 
-/** Says nothing. */
+/** Logger without output. */
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };

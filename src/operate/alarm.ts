@@ -1,19 +1,19 @@
 import { createTask, setLogger } from "node-cron";
 
-/** What wakes a scheduler: every minute, and when somebody rings. */
+/** Wakes a scheduler every minute and on `ring`. */
 export interface Alarm {
-  /** Resolves at the next ring; one that came since the last wait counts. Rejects with the signal's reason. */
+  /** Resolves at the next wake-up, or at once if one came since the last wait. Rejects with the signal's reason. */
   next(signal: AbortSignal): Promise<void>;
   ring(): void;
   close(): Promise<void>;
 }
 
 /**
- * Starts an alarm. node-cron does no more than wake us, by UTC minutes, so that no change of a clock can confuse it: which
- * slots there are is our own calculation.
+ * Starts an alarm. node-cron only wakes the scheduler every UTC minute, so that clock changes can't confuse it:
+ * `src/schedule` computes the slots.
  */
 export async function startAlarm(): Promise<Alarm> {
-  // It would write to the console; a minute that comes late is no event.
+  // Its warnings go to the console; a late minute is harmless.
   setLogger({ info() {}, warn() {}, error() {}, debug() {} });
   let hasRung = false;
   let rung = Promise.withResolvers<void>();

@@ -12,34 +12,34 @@ import { triedRecords, unusualRejects } from "../jobs/lookup/reject-ratio.ts";
 import type { JobReport, RunReport } from "../jobs/run.ts";
 import type { StatusReport } from "../jobs/report/status.ts";
 
-/** The state of something, and what is told when it changes to this. */
-export interface TellableState {
+/** State of a subject, and the alert to send when it changes to this state. */
+export interface ReportableState {
   /** `job NAME`, `rejects NAME`, `freshness NAME`, `budget TYPE PERIOD`. */
   readonly subject: string;
   /** `ok`, or a code. */
   readonly state: string;
   readonly message: string;
   readonly whatToDo: string;
-  /** A return to `ok` is no news: it comes by itself. */
+  /** True if a return to `ok` sends no alert. */
   readonly isQuietWhenOk: boolean;
 }
 
-/** A change as it is told. */
-export interface Alert extends TellableState {
-  /** State that was told before. */
+/** A change of state as reported. */
+export interface Alert extends ReportableState {
+  /** State last reported. */
   readonly before: string;
 }
 
 type Alerts = NonNullable<Config["alerts"]>;
 
-/** The states of a run's jobs; one whose end says nothing about it (skipped, stopped) keeps the state it had. */
+/** States after a run; skipped and interrupted jobs keep their state. */
 export function statesOfRun(
   { alerts, jobs }: Pick<Config, "alerts" | "jobs">,
   report: RunReport,
-): readonly TellableState[] {
+): readonly ReportableState[] {
   if (alerts === null) return [];
-  const message = "Runs are begun again.";
-  const begun: TellableState = { subject: RUN, state: "ok", message, whatToDo: "", isQuietWhenOk: false };
+  const message = "Runs start again.";
+  const begun: ReportableState = { subject: RUN, state: "ok", message, whatToDo: "", isQuietWhenOk: false };
   const ofJobs = report.jobs.flatMap((ran) => {
     const job = jobs.find(({ name }) => name === ran.job);
     return [stateOfJob(alerts, ran) ?? [], job ? (stateOfRejects(job, ran) ?? []) : []].flat();
@@ -47,27 +47,25 @@ export function statesOfRun(
   return [begun, ...ofJobs];
 }
 
-/** Whether unusually many records were rejected, of jobs that sent any. */
-function stateOfRejects(job: JobConfig, report: JobReport): TellableState | null {
+/** State of a job's reject ratio; null if it sent nothing. */
+function stateOfRejects(job: JobConfig, report: JobReport): ReportableState | null {
   if (triedRecords(report) === 0) return null;
   const message = unusualRejects(job, report);
   return stateOf(`rejects ${job.name}`, message === null ? "ok" : "many_rejects", message ?? "", false);
 }
 
-/** Subject of what stands against whole runs. */
+/** Subject of failures of whole runs. */
 const RUN = "run";
 
-/** The state of runs that can't be begun. Foreign errors are told by their class only: their texts may quote anything. */
-export function stateOfFailure(error: unknown): TellableState {
+/** State after a run that failed to start. Messages of unknown errors are left out: they may quote data. */
+export function stateOfFailure(error: unknown): ReportableState {
   const isOurs = [FixConfigurationError, StopRunError, StopJobError].some((kind) => error instanceof kind);
   const code = isOurs ? (codeOf(error) ?? "internal") : "internal";
-  const message = isOurs
-    ? messageOf(error)
-    : "A run ended before its first job, for a reason that the log has.";
+  const message = isOurs ? messageOf(error) : "A run failed before its first job; the cause is in the log.";
   return { subject: RUN, state: code, message, whatToDo: adviceFor(code).next, isQuietWhenOk: false };
 }
 
-function stateOfJob(alerts: Alerts, report: JobReport): TellableState | null {
+function stateOfJob(alerts: Alerts, report: JobReport): ReportableState | null {
   const subject = `job ${report.job}`;
   const { status, limited_by: limit, error } = report;
   const isOwnLimit = limit !== undefined && OWN_LIMITS.some((own) => own === limit);
@@ -76,21 +74,21 @@ function stateOfJob(alerts: Alerts, report: JobReport): TellableState | null {
   }
   if (status === "skipped" || !alerts.on.includes(status)) return null;
   const code = error?.code ?? limit ?? status;
-  const message = error?.message ?? `${report.job} ended as ${status}.`;
+  const message = error?.message ?? `${report.job} ended with status ${status}.`;
   return { subject, state: code, message, whatToDo: adviceFor(code).next, isQuietWhenOk: false };
 }
 
-/** States that change without a run: jobs that should have run, budgets that are nearly used. */
+/** States that change without a run: late jobs, budgets that are nearly used up. */
 export function statesOfTime(
   { alerts }: Pick<Config, "alerts">,
   { jobs, budgets, attention }: Pick<StatusReport, "jobs" | "budgets" | "attention">,
-): readonly TellableState[] {
+): readonly ReportableState[] {
   if (alerts === null) return [];
   const isWatched = alerts.staleAfterMs !== null;
   const freshness = jobs
     .filter(({ enabled }) => enabled && isWatched)
     .map(({ job, freshness: state, last_success_at: at }) => {
-      const since = at === null ? "It has never succeeded" : `It has last succeeded at ${at}`;
+      const since = at === null ? "It has never succeeded" : `It last succeeded at ${at}`;
       return stateOf(
         `freshness ${job}`,
         state === "stale" ? "stale" : "ok",
@@ -106,12 +104,12 @@ export function statesOfTime(
   return [...freshness, ...used];
 }
 
-function stateOf(subject: string, state: string, message: string, isQuietWhenOk: boolean): TellableState {
+function stateOf(subject: string, state: string, message: string, isQuietWhenOk: boolean): ReportableState {
   const isOk = state === "ok";
   return {
     subject,
     state,
-    message: isOk ? `${subject} is well again.` : message,
+    message: isOk ? `${subject} is ok again.` : message,
     whatToDo: isOk ? "" : adviceFor(state).next,
     isQuietWhenOk,
   };

@@ -1,18 +1,18 @@
 import type { Db } from "../load/db/db.ts";
-import { changeStates, untellStates } from "../load/runs/alert-states.ts";
+import { changeStates, unmarkReported } from "../load/runs/alert-states.ts";
 import type { StateChange, SubjectState } from "../load/runs/subject-states.ts";
 import type { JobServices } from "../jobs/services.ts";
-import type { Alert, TellableState } from "./alert-states.ts";
+import type { Alert, ReportableState } from "./alert-states.ts";
 import { describeForLog } from "./log-fields.ts";
 import { postToWebhook } from "./webhook.ts";
 
-/** What alerts are sent with. */
+/** Services for sending alerts. */
 export type AlertServices = Pick<JobServices, "config" | "clock" | "log"> & {
-  /** Null if it could not be opened. */
+  /** Null if it can't be opened. */
   readonly db: Db | null;
 };
 
-/** The changes among states; where the warehouse can't say what was told, everything that is not well. */
+/** Changes since the last report; if the warehouse is unreachable, every state other than `ok`. */
 async function changesOf(
   { db, log }: AlertServices,
   states: readonly SubjectState[],
@@ -23,15 +23,15 @@ async function changesOf(
   } catch (error) {
     log.warn(describeForLog(error), "alert_states_unreadable");
   }
-  // Sending an alert twice is better than not at all: the warehouse itself may be what fails.
+  // An alert sent twice is better than none: the warehouse itself may be failing.
   const changes = states.filter(({ state }) => state !== "ok").map((one) => ({ ...one, before: "unknown" }));
   return { changes, isNoted: false };
 }
 
-/** Tells the webhook of every state that has changed, once, whichever process sees it. Never throws. */
+/** Posts every changed state to the webhook, once across processes. Never throws. */
 export async function sendAlerts(
   services: AlertServices,
-  states: readonly TellableState[],
+  states: readonly ReportableState[],
   runId: string,
 ): Promise<void> {
   const { config, db, clock, log } = services;
@@ -54,8 +54,8 @@ export async function sendAlerts(
     });
     log.info({ alerts: alerts.map(({ subject, state }) => `${subject}: ${state}`) }, "alerts_sent");
   } catch (error) {
-    log.warn({ ...describeForLog(error), hint: "told again after the next run" }, "alerts_failed");
-    // What nobody was told of comes again.
-    if (db && changes.length > 0) await untellStates(db, changes).catch(() => {});
+    log.warn({ ...describeForLog(error), hint: "retried after the next run" }, "alerts_failed");
+    // Unsent changes are reported next time.
+    if (db && changes.length > 0) await unmarkReported(db, changes).catch(() => {});
   }
 }

@@ -9,27 +9,27 @@ import { describeForLog } from "./log-fields.ts";
 
 type Services = Pick<JobServices, "config" | "db" | "clock" | "log">;
 
-/** What follows a run: alerts, and the removal of what is no longer kept. Nothing of it can fail the run. */
+/** Sends alerts and applies retention after a run. Never fails the run. */
 export async function concludeRun(
   services: Services,
   report: RunReport,
   options: {
-    /** Not one of several shards: those leave the removal to one of them. */
+    /** False for a shard; only whole runs apply retention. */
     readonly isWhole: boolean;
   },
 ): Promise<void> {
   await sendAlerts(services, statesOfRun(services.config, report), report.run_id);
-  await tellOfTime(services);
+  await alertLateness(services);
   if (options.isWhole) await removeOldRows(services);
 }
 
-/** Tells of a run that nothing came of, because something stood against all of its jobs. */
-export async function tellOfFailure(services: AlertServices, error: unknown, runId: string): Promise<void> {
+/** Sends the alert of a run that failed before its first job. */
+export async function alertRunFailure(services: AlertServices, error: unknown, runId: string): Promise<void> {
   await sendAlerts(services, [stateOfFailure(error)], runId);
 }
 
-/** Alerts about what time alone changes: freshness, and what is left of budgets. */
-export async function tellOfTime(services: Services): Promise<void> {
+/** Sends alerts about freshness and budgets. */
+export async function alertLateness(services: Services): Promise<void> {
   if (services.config.alerts === null) return;
   try {
     await sendAlerts(services, statesOfTime(services.config, await readStatus(services)), "");

@@ -3,26 +3,26 @@ import type { KnownSlot } from "../load/runs/slots.ts";
 import { lastSlot, nextSlot, type Slot } from "../schedule/slots.ts";
 import type { ScheduledJob } from "../jobs/scheduled-jobs.ts";
 
-/** A slot to be run now. */
+/** A slot to run now. */
 export interface DueSlot extends Slot {
   readonly job: ScheduledJob;
 }
 
-/** What a look at the schedules found. */
+/** Due slots, and when to check again. */
 export interface DueReport {
-  /** To be run now, each job after those it depends on. */
+  /** Slots to run now, each job after those it depends on. */
   readonly due: readonly DueSlot[];
-  /** Before this instant another look finds nothing new; Infinity where nothing is scheduled. */
+  /** No slot becomes due before this instant; Infinity if nothing is scheduled. */
   readonly nextLookMs: number;
 }
 
-/** How slots are treated that were missed, and how far their starts are spread. */
+/** Limits for missed slots, and the spread of starts. */
 export interface DueRules {
   readonly catchUpMs: number;
   readonly jitterMs: number;
 }
 
-/** What is due: of each job the last slot that was not run, if that is not too long ago, and nothing hinders it. */
+/** Finds the due slots: of each job the last pending one, unless it is too old, held, or waits for another job. */
 export function findDue(
   jobs: readonly ScheduledJob[],
   known: readonly KnownSlot[],
@@ -53,17 +53,17 @@ export function findDue(
   return { due, nextLookMs };
 }
 
-/** The slot of a job that should have been run by now; null where the last one is done with, or too long ago. */
+/** Last slot of a job that has not run; null if there is none or it is too old. */
 function pendingSlot(
   job: ScheduledJob,
   known: KnownSlot | undefined,
   nowMs: number,
   { catchUpMs, jitterMs }: DueRules,
 ): Slot | null {
-  // Nobody has noted since when the job is watched.
+  // Not recorded yet: the job has no start from which to count slots.
   if (!known) return null;
   const knownMs = Date.parse(known.dueAt);
-  // A slot is started late by its jitter, and found late by the time between two looks.
+  // A slot starts late by its jitter, and is found late by the interval between checks.
   const oldestMs = nowMs - Math.max(catchUpMs, jitterMs + LOOK_MS);
   const newer = lastSlot(job.schedule, Math.max(oldestMs, knownMs + 1), nowMs);
   if (newer) return newer;
@@ -71,10 +71,10 @@ function pendingSlot(
   return isOpen ? { key: known.slot, atMs: knownMs } : null;
 }
 
-/** Looks are a minute apart; a slot of the minutes before the last look is not missed. */
+/** Tolerance for late checks, which run every minute. */
 const LOOK_MS = 5 * 60_000;
 
-/** When a slot starts: its time and the job's own share of the jitter, the same for every scheduler. */
+/** Start of a slot: its time plus a jitter that is equal in every scheduler. */
 function startOf(job: ScheduledJob, slot: Slot, { jitterMs }: DueRules): number {
   if (jitterMs === 0) return slot.atMs;
   const digest = createHash("sha256")

@@ -1,6 +1,6 @@
 import { codeOf } from "../errors.ts";
 
-/** What a log line tells of something thrown: class and code. Drivers quote values in their messages. */
+/** Log fields of a thrown value: class and code only, since drivers quote values in their messages. */
 export function describeForLog(error: unknown): {
   readonly error_name: string;
   readonly code: string | null;

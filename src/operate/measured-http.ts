@@ -1,21 +1,21 @@
 import type { HttpClient, HttpReply } from "../extract/http-client.ts";
 
-/** One attempt of a call, without anything that was in it. */
+/** One attempt of a call, without its content. */
 export interface Attempt {
   /** Method and path, ids in it replaced. */
   readonly endpoint: string;
-  /** HTTP status, or the code of what came instead (`timeout`, `connect`, …). */
+  /** HTTP status, or an error code (`timeout`, `connect`, …). */
   readonly status: string;
   readonly seconds: number;
 }
 
-/** What is told of calls. */
+/** Receives metrics of calls. */
 export interface CallObserver {
   began(): void;
   ended(attempt: Attempt): void;
 }
 
-/** The client, telling of every attempt. */
+/** Wraps the client; reports every attempt. */
 export function measureHttp(
   http: HttpClient,
   observer: CallObserver,
@@ -45,7 +45,7 @@ function statusOf(reply: HttpReply): string {
   return reply.kind === "response" ? String(reply.status) : reply.code.toLowerCase();
 }
 
-/** The path without its query, and with `:id` for whatever is no fixed word of it. */
+/** Path without its query, with `:id` for every variable part. */
 function placeOf(path: string): string {
   const [place = ""] = path.split("?");
   return place

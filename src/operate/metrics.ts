@@ -3,7 +3,7 @@ import type { RunReport } from "../jobs/run.ts";
 import type { StatusReport } from "../jobs/report/status.ts";
 import type { CallObserver } from "./measured-http.ts";
 
-/** Counters of `run --json` that say what became of input rows. */
+/** Counters of `run --json` for outcomes of input rows. */
 const OUTCOMES = [
   "unchanged",
   "duplicate",
@@ -16,15 +16,15 @@ const OUTCOMES = [
   "remaining",
 ] as const;
 
-/** What `/metrics` shows. No label comes from a record. */
+/** Metrics of `/metrics`. No label comes from a record. */
 export interface Metrics extends CallObserver {
   /** Counts a run. */
   observeRun(report: RunReport): void;
-  /** Everything in Prometheus's text form; without a status only what this process itself counted. */
+  /** All metrics in Prometheus text format; without a status only those of this process. */
   render(status: StatusReport | null): Promise<{ readonly contentType: string; readonly text: string }>;
 }
 
-/** Metrics of one scheduler, from zero. */
+/** Creates the metrics of one scheduler. */
 export function createMetrics(version: string): Metrics {
   const registers = [new Registry()];
   const [register = new Registry()] = registers;
@@ -35,21 +35,21 @@ export function createMetrics(version: string): Metrics {
     new Gauge({ name: `person_etl_${name}`, help, labelNames, registers });
 
   gauge("build_info", "The version; always 1.", ["version"]).set({ version }, 1);
-  const runs = counter("runs_total", "Runs of a job, by how they ended.", ["job", "type", "status"]);
-  const records = counter("records_total", "Input rows by what became of them.", ["job", "outcome"]);
-  const rowsWritten = counter("rows_written_total", "Warehouse rows inserted, changed or removed.", ["job"]);
+  const runs = counter("runs_total", "Runs of a job by status.", ["job", "type", "status"]);
+  const records = counter("records_total", "Input rows by outcome.", ["job", "outcome"]);
+  const rowsWritten = counter("rows_written_total", "Warehouse rows inserted, updated or deleted.", ["job"]);
   const billedTwice = counter("possibly_billed_twice_total", "Records that may be billed twice.", ["job"]);
   const attempts = counter("attempts_total", "HTTP requests by endpoint and status.", ["endpoint", "status"]);
   const seconds = new Histogram({
     name: "person_etl_attempt_seconds",
-    help: "Seconds until the whole answer was read.",
+    help: "Seconds until the whole response was read.",
     labelNames: ["endpoint"],
     buckets: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120],
     registers,
   });
-  const inFlight = gauge("calls_in_flight", "Calls under way.");
-  const rejectRatio = gauge("reject_ratio", "Rejected / tried records of the last run.", ["job"]);
-  const up = gauge("warehouse_up", "1 when the warehouse answered this reading.");
+  const inFlight = gauge("calls_in_flight", "Calls in flight.");
+  const rejectRatio = gauge("reject_ratio", "Rejected share of the records tried in the last run.", ["job"]);
+  const up = gauge("warehouse_up", "1 if the warehouse answered this scrape.");
   const status = statusGauges(gauge);
 
   return {
@@ -83,33 +83,31 @@ export function createMetrics(version: string): Metrics {
 
 type MakeGauge = (name: string, help: string, labelNames?: readonly string[]) => Gauge;
 
-/** What the warehouse knows, as of each reading. */
+/** Metrics read from the warehouse at each scrape. */
 function statusGauges(gauge: MakeGauge): { readonly set: (report: StatusReport) => void } {
   const lastSuccess = gauge("last_success_timestamp_seconds", "End of the last run that succeeded.", ["job"]);
   const nextSlot = gauge("next_slot_timestamp_seconds", "When the job is due next.", ["job"]);
-  const fresh = gauge("job_fresh", "1 when the job has succeeded since it was last due.", ["job"]);
-  const held = gauge("job_running", "Processes that run the job now.", ["job"]);
-  const due = gauge("records_due", "Input rows that were left due by the last run.", ["job"]);
+  const fresh = gauge("job_fresh", "1 if the job has succeeded since it was last due.", ["job"]);
+  const held = gauge("job_running", "Processes that are running the job.", ["job"]);
+  const due = gauge("records_due", "Input rows still due after the last run.", ["job"]);
   const answered = gauge("input_rows_answered_ratio", "Input rows with an answer / input rows.", ["job"]);
-  const rejects = gauge("open_rejects", "Rejected rows that are not resolved, by cause.", ["job", "code"]);
-  const spoolBytes = gauge("spool_bytes", "Received answers on disk that wait to be loaded.", ["job"]);
-  const spoolCalls = gauge("spool_calls", "Received answers on disk, counted in calls.", ["job"]);
-  const budgetLimit = gauge("budget_records_limit", "Most records of a period (UTC).", ["budget", "period"]);
-  const budgetUsed = gauge("budget_records_used", "Records that count in a budget.", ["budget", "period"]);
-  const budgetLeft = gauge("budget_records_left", "Records that a budget still allows.", [
+  const rejects = gauge("open_rejects", "Unresolved rejects by cause.", ["job", "code"]);
+  const spoolBytes = gauge("spool_bytes", "Bytes of received answers on disk that are not loaded yet.", [
+    "job",
+  ]);
+  const spoolCalls = gauge("spool_calls", "Calls with answers on disk that are not loaded yet.", ["job"]);
+  const budgetLimit = gauge("budget_records_limit", "Maximum records per period (UTC).", [
     "budget",
     "period",
   ]);
-  const quotaLeft = gauge("search_quota_records_left", "Records that the service's day still allows.", [
-    "org",
-  ]);
-  const quotaLimit = gauge("search_quota_records_limit", "The service's own limit per day.", ["org"]);
-  const keysWaiting = gauge("publication_keys_waiting", "Changed keys that a destination lacks.", [
+  const budgetUsed = gauge("budget_records_used", "Records counted against a budget.", ["budget", "period"]);
+  const budgetLeft = gauge("budget_records_left", "Records left in a budget.", ["budget", "period"]);
+  const quotaLeft = gauge("search_quota_records_left", "Records left in the service's daily quota.", ["org"]);
+  const quotaLimit = gauge("search_quota_records_limit", "Daily record quota of the service.", ["org"]);
+  const keysWaiting = gauge("publication_keys_waiting", "Changed keys that are not published yet.", [
     "destination",
   ]);
-  const lag = gauge("publication_lag_seconds", "Age of the oldest change that a destination lacks.", [
-    "destination",
-  ]);
+  const lag = gauge("publication_lag_seconds", "Age of the oldest unpublished change.", ["destination"]);
   const publishedAt = gauge("publication_timestamp_seconds", "Time of the last published batch.", [
     "destination",
   ]);
@@ -129,8 +127,8 @@ function statusGauges(gauge: MakeGauge): { readonly set: (report: StatusReport) 
       ])
         one.reset();
       for (const { job, coverage, ...report } of jobs.filter(({ enabled }) => enabled)) {
-        const at = (instant: string | null, of: Gauge) =>
-          instant === null ? undefined : of.set({ job }, Date.parse(instant) / 1000);
+        const at = (instant: string | null, gauge: Gauge) =>
+          instant === null ? undefined : gauge.set({ job }, Date.parse(instant) / 1000);
         at(report.last_success_at, lastSuccess);
         at(report.next_slot_at, nextSlot);
         fresh.set({ job }, report.freshness === "fresh" ? 1 : 0);

@@ -2,33 +2,33 @@ import { isMigrated } from "../load/db/setup.ts";
 import type { RunReport } from "../jobs/run.ts";
 import type { JobServices } from "../jobs/services.ts";
 import { readStatus, type StatusReport } from "../jobs/report/status.ts";
-import { concludeRun, tellOfFailure, tellOfTime } from "./conclude.ts";
+import { concludeRun, alertRunFailure, alertLateness } from "./conclude.ts";
 import { describeForLog } from "./log-fields.ts";
 
-/** Readers of pages that come closer together get the same answer. */
+/** Requests within this time share one answer. */
 const STATUS_LIFE_MS = 10_000;
 const READINESS_LIFE_MS = 2_000;
-/** A warehouse that hasn't answered by then is out of reach. */
+/** The warehouse counts as unreachable after this time. */
 const PATIENCE_MS = 5_000;
-/** How often states that time alone changes are looked at. */
+/** Interval between checks of freshness and budgets. */
 const WATCH_EVERY_MS = 5 * 60_000;
 
-/** What a scheduler knows and tells of its jobs. */
+/** Status, alerts and retention of a scheduler. */
 export interface Overview {
-  /** The status of all jobs; null where the warehouse doesn't answer. */
+  /** Status of all jobs; null if the warehouse doesn't answer. */
   readonly status: () => Promise<StatusReport | null>;
   readonly readiness: () => Promise<{ readonly ready: boolean; readonly reasons: readonly string[] }>;
-  /** The next status is read anew. */
+  /** Drops the cached status. */
   readonly forget: () => void;
-  /** Alerts and retention after a run. */
+  /** Sends alerts and applies retention after a run. */
   readonly conclude: (services: JobServices, report: RunReport) => Promise<void>;
-  /** Alert after a run of which nothing came. */
-  readonly tellOfFailure: (services: JobServices, error: unknown, runId: string) => Promise<void>;
-  /** Alerts about what time alone changes; looks now and then. */
+  /** Sends the alert of a run that failed before its first job. */
+  readonly alertRunFailure: (services: JobServices, error: unknown, runId: string) => Promise<void>;
+  /** Sends alerts about freshness and budgets, at intervals. */
   readonly watch: (services: JobServices) => Promise<void>;
 }
 
-/** An overview over whatever the services are at the moment. */
+/** Creates the overview of the current services. */
 export function createOverview(services: () => JobServices, stopping: AbortSignal): Overview {
   let forgottenAtMs = 0;
   let watchedAtMs = Number.NEGATIVE_INFINITY;
@@ -59,17 +59,17 @@ export function createOverview(services: () => JobServices, stopping: AbortSigna
     forget() {
       forgottenAtMs = performance.now();
     },
-    tellOfFailure,
-    conclude: (of, report) => concludeRun(of, report, { isWhole: true }),
-    async watch(of) {
+    alertRunFailure,
+    conclude: (services, report) => concludeRun(services, report, { isWhole: true }),
+    async watch(services) {
       if (performance.now() - watchedAtMs < WATCH_EVERY_MS) return;
       watchedAtMs = performance.now();
-      await tellOfTime(of);
+      await alertLateness(services);
     },
   };
 }
 
-/** Asks again only after a while; whoever asks meanwhile shares the answer. */
+/** Caches answers for a while; concurrent callers share one. */
 function remembered<Answer>(
   lifeMs: number,
   ask: () => Promise<Answer>,

@@ -6,16 +6,16 @@ import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { codeOf, FixConfigurationError } from "../errors.ts";
 
-/** What the pages tell. */
+/** Data of the pages. */
 export interface PageSources {
-  /** Whether work can be done; every reason against it by its code. */
+  /** Readiness; the codes of all reasons against it. */
   readonly readiness: () => Promise<{ readonly ready: boolean; readonly reasons: readonly string[] }>;
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
-  /** What a reader of metrics has to show; null for nothing. Read for each request, so that it may be rotated. */
+  /** Token for `/metrics`; null: none required. Read for each request, so that it can be rotated. */
   readonly token: (() => Promise<string>) | null;
 }
 
-/** Pages that are served. */
+/** Running pages. */
 export interface Pages {
   /** `http://127.0.0.1:8080`. */
   readonly url: string;
@@ -43,7 +43,7 @@ export async function servePages(
     return context.body(text, 200, { "Content-Type": contentType, "Cache-Control": "no-store" });
   });
   app.notFound((context) => context.json({ error: "not_found" }, 404));
-  // Nothing of an error is told to whoever asks.
+  // Error details stay out of the response.
   app.onError((_error, context) => context.json({ error: "internal" }, 500));
 
   const answer = getRequestListener(app.fetch, { overrideGlobalObjects: false });
@@ -56,12 +56,12 @@ export async function servePages(
   } catch (error) {
     throw new FixConfigurationError(
       "http_unavailable",
-      `The pages can't be served at ${place.bind} port ${place.port} (${codeOf(error) ?? "unknown reason"}).`,
+      `Can't serve the pages at ${place.bind} port ${place.port} (${codeOf(error) ?? "unknown error"}).`,
       [
         {
           path: "http",
-          message: "names a place that can't be listened on",
-          hint: "choose another port or bind",
+          message: "can't listen on this address",
+          hint: "choose another port or bind address",
         },
       ],
       { cause: error },
@@ -79,7 +79,7 @@ export async function servePages(
   };
 }
 
-/** Compares without telling by its time how much is right. */
+/** Compares in constant time. */
 function isSame(given: string, wanted: string): boolean {
   return timingSafeEqual(digestOf(given), digestOf(wanted));
 }

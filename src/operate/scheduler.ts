@@ -8,27 +8,27 @@ import { type DueSlot, findDue } from "./due-slots.ts";
 import { describeForLog } from "./log-fields.ts";
 import { scheduledJobs } from "../jobs/scheduled-jobs.ts";
 
-/** What the scheduler works with. */
+/** Options of the scheduler. */
 export interface SchedulerOptions {
-  /** Configuration and everything else as it is now: another one after a reload. */
+  /** Current services; they change after a reload. */
   readonly services: () => JobServices;
   readonly by: SchedulerProcess;
-  /** Resolves when it may be time to look; rejects when the signal comes. */
+  /** Resolves when schedules should be checked; rejects on abort. */
   readonly nextWake: (signal: AbortSignal) => Promise<void>;
-  /** Comes first in every round, while nothing runs: the moment to change the services. */
+  /** Called at the start of each round, while nothing runs; may replace the services. */
   readonly beforeRound?: () => Promise<void>;
   readonly newRunId: () => string;
-  /** Comes after every look that found nothing to do; its failures are its own business. */
+  /** Called after each check without due slots; failures are logged. */
   readonly idle?: (services: JobServices) => Promise<void>;
-  /** What has to follow a run; its failures are its own business. */
+  /** Called after a run; handles its own failures. */
   readonly afterRun?: (services: JobServices, report: RunReport) => Promise<void>;
-  /** A run of which nothing came, and which no later look will mend. */
+  /** Called after a run that failed and is not retried. */
   readonly afterFailure?: (services: JobServices, error: unknown, runId: string) => Promise<void>;
-  /** Ends it: what is in flight is finished, nothing new is begun. */
+  /** Stops the scheduler: finishes calls in flight, starts nothing new. */
   readonly signal: AbortSignal;
 }
 
-/** Runs jobs as their schedules say, one run after another, until the signal comes. */
+/** Runs jobs on their schedules, one run at a time, until aborted. */
 export async function runScheduler(options: SchedulerOptions): Promise<void> {
   const { signal, services, by } = options;
   const watched = new Set<string>();
@@ -36,7 +36,7 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
   let nextLookMs = 0;
   let lookedFor: object | null = null;
 
-  /** One look; true when everything due was run, so that another look is worth while at once. */
+  /** Checks schedules once; true if everything due ran, so that the next check follows at once. */
   async function round(): Promise<boolean> {
     await options.beforeRound?.();
     const now = services();
@@ -71,7 +71,7 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
         premature.map(({ job, slot }) => ({ job, slot, status: null })),
       );
     }
-    // Others may be at work on what was not granted: the next look tells.
+    // Other schedulers may run the rest; check again.
     nextLookMs = 0;
     if (ours.length === 0) return false;
     log.info({ slots: ours.map(({ job, slot }) => `${job} ${slot}`) }, "slots_claimed");
@@ -96,7 +96,7 @@ export async function runScheduler(options: SchedulerOptions): Promise<void> {
     try {
       isMoreDue = await round();
     } catch (error) {
-      // The next look may find the warehouse again; what can't be mended this way is told by the log and the pages.
+      // The next check may reach the warehouse again; until then the log and the pages report it.
       services().log.warn(describeForLog(error), "look_failed");
       nextLookMs = 0;
     }
@@ -120,14 +120,14 @@ interface OpenEnd {
   readonly status: SlotEnd | null;
 }
 
-/** Notes ends, those included that a warehouse out of reach could not take before. */
+/** Records ends of slots, including those that earlier attempts failed to record. */
 async function noteEnds({ db }: JobServices, by: SchedulerProcess, ends: OpenEnd[]): Promise<void> {
   if (ends.length === 0) return;
   await endSlots(db, by.owner, ends);
   ends.length = 0;
 }
 
-/** The slots that may be run now: not those whose predecessor was granted to another scheduler in the same moment. */
+/** Splits granted slots: those whose predecessor went to another scheduler are premature. */
 function inOrder(
   due: readonly DueSlot[],
   granted: readonly GrantedSlot[],
@@ -155,7 +155,7 @@ function brokenBefore(due: readonly DueSlot[], known: readonly KnownSlot[]): rea
   });
 }
 
-/** Runs the jobs of some slots under one run id; returns how the slots ended. */
+/** Runs the jobs of some slots under one run id; returns the ends of the slots. */
 async function runSlots(
   options: SchedulerOptions,
   services: JobServices,
@@ -184,20 +184,20 @@ async function runSlots(
   } catch (error) {
     if (services.signal.aborted) return ends(() => null);
     services.log.error({ run_id: run.id, ...describeForLog(error) }, "run_failed");
-    // Out of reach today, there tomorrow: the slot waits for it. Everything else wants somebody to mend it.
+    // Temporary: the slot is retried. All other failures need a fix by the user.
     if (error instanceof StopRunError) return ends(() => null);
     await options.afterFailure?.(services, error, run.id);
     return ends(() => "failed");
   }
 }
 
-/** How a job's slot ended; null for what has to be gone on with: stopped by a signal, or another process has the job. */
+/** Status of a job's slot; null: to be resumed, after a signal or because another process holds the job. */
 function slotEndOf({ jobs }: RunReport, name: string): SlotEnd | null {
   const status = jobs.find(({ job }) => job === name)?.status;
   return status === undefined || status === "interrupted" || status === "locked" ? null : status;
 }
 
-/** Gives signs of life for the scheduler's slots until it is stopped. */
+/** Renews the scheduler's slots until stopped. */
 function keepAlive(
   { db, clock, log }: JobServices,
   { owner }: SchedulerProcess,
@@ -214,7 +214,7 @@ function keepAlive(
       }
     }
   };
-  // It ends only by being stopped, whose abort makes the sleep reject.
+  // Ends only on stop, when the aborted sleep rejects.
   const beating = beat().catch(() => {});
   return {
     async stop() {

@@ -3,10 +3,10 @@ import { request } from "undici";
 import type { AlertsConfig } from "../config/config.ts";
 import type { Alert } from "./alert-states.ts";
 
-/** What is posted at once. */
+/** Alerts of one post. */
 export interface AlertPost {
   readonly alerts: readonly Alert[];
-  /** Empty where no run brought it up. */
+  /** Empty if no run is involved. */
   readonly runId: string;
   readonly warehouse: string;
   /** ISO 8601, UTC. */
@@ -17,17 +17,17 @@ const TIMEOUT_MS = 10_000;
 const TRIES = 3;
 const PAUSE_MS = 500;
 
-/** The webhook did not take an alert; its address is a secret, so only the status is told. */
+/** The webhook rejected an alert; the message has only the status, since its address is a secret. */
 class WebhookError extends Error {
   override readonly name = "WebhookError";
   readonly code: string;
   constructor(code: string) {
-    super(`The webhook answered ${code}.`);
+    super(`The webhook returned ${code}.`);
     this.code = code;
   }
 }
 
-/** Posts alerts; certificates are verified, redirects not followed. Throws when the webhook doesn't take them. */
+/** Posts alerts; verifies certificates, follows no redirects. Throws if the webhook rejects them. */
 export async function postToWebhook(
   { webhook, format }: Pick<AlertsConfig, "webhook" | "format">,
   post: AlertPost,
@@ -61,7 +61,7 @@ async function postOnce(url: URL, body: string): Promise<void> {
   }
 }
 
-/** For programs: every alert with its code, and what to do. */
+/** JSON body with every alert, its code, and its remedy. */
 function jsonForm({ alerts, runId, warehouse, at }: AlertPost): object {
   return {
     source: "person-etl",
@@ -78,7 +78,7 @@ function jsonForm({ alerts, runId, warehouse, at }: AlertPost): object {
   };
 }
 
-/** For Slack and those who take its form: one text, with the characters escaped that Slack gives a meaning. */
+/** Slack-compatible body: one text, with Slack's special characters escaped. */
 function slackForm({ alerts, runId, warehouse }: AlertPost): object {
   const lines = alerts.flatMap(({ subject, state, message, whatToDo }) => [
     `${state === "ok" ? ":white_check_mark:" : ":x:"} *${escape(subject)}*: ${escape(message)}`,

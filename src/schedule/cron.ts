@@ -1,6 +1,6 @@
 import { validateDetailed } from "node-cron";
 
-/** A cron schedule of five fields, read. */
+/** Parsed cron schedule of five fields. */
 export interface Cron {
   /** Ascending, 0 to 59. */
   readonly minutes: readonly number[];
@@ -12,23 +12,23 @@ export interface Cron {
   readonly months: ReadonlySet<number>;
   /** 0 (Sunday) to 6. */
   readonly weekdays: ReadonlySet<number>;
-  /** Day and weekday are both restricted: then one of the two suffices, as cron has always done it. */
+  /** True if day and weekday are both restricted; as in cron, either of them then matches. */
   readonly isEitherDay: boolean;
-  /** Every hour of the day: then the schedule means instants, else it means times on a wall clock. */
+  /** True if every hour matches: the schedule then means instants, otherwise wall-clock times. */
   readonly isEveryHour: boolean;
 }
 
-/** Days of each month, in the longest of years. */
+/** Days of each month in a leap year. */
 const LONGEST_MONTHS = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] as const;
 
-/** Reads five fields of numbers, names, ranges, steps and lists; null where that isn't what they are, or no day ever fits. */
+/** Parses five fields of numbers, names, ranges, steps and lists; null if invalid or if no day ever matches. */
 export function parseCron(text: string): Cron | null {
   const parts = text.trim().split(/\s+/);
   if (parts.length !== 5) return null;
   const { valid, fields } = validateDetailed(parts.join(" "));
   if (!valid || !fields) return null;
   const [days, months, weekdays] = [fields.dayOfMonth, fields.month, fields.dayOfWeek].map(numbersOf);
-  // `L`, `15W`, `5#2`: extensions on which no two crons agree.
+  // `L`, `15W`, `5#2`: extensions that differ between crons.
   if (!days || !months || !weekdays) return null;
   const cron = {
     minutes: ascending(fields.minute),
@@ -42,7 +42,7 @@ export function parseCron(text: string): Cron | null {
   return happens(cron) ? cron : null;
 }
 
-/** Whether a calendar day belongs to the schedule; `dayMs` is its start as if it were in UTC. */
+/** True if a calendar day matches the schedule; `dayMs` is its start as if in UTC. */
 export function isDayOf(cron: Cron, dayMs: number): boolean {
   const date = new Date(dayMs);
   if (!cron.months.has(date.getUTCMonth() + 1)) return false;

@@ -4,44 +4,44 @@ import { instantOf, openZone, type Zone } from "./zone.ts";
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** The longest wait for a 29 February, around a year without one. */
+/** Longest wait for a 29 February, around a century year that is no leap year. */
 const HORIZON_MS = (8 * 366 + 2) * DAY_MS;
 
-/** When a job is due, again and again. */
+/** Parsed schedule of a job in its time zone. */
 export interface Schedule {
   readonly cron: Cron;
   readonly zone: Zone;
 }
 
-/** One time at which a job is due. */
+/** One due time of a job. */
 export interface Slot {
   /**
-   * Names the slot among all of the job. A slot at fixed hours is a time on the wall clock, `2026-03-29T02:30 Europe/Berlin`;
-   * a slot of a schedule for every hour is an instant, `2026-03-29T00:30Z`.
+   * Unique per job. A slot at fixed hours is a wall-clock time, `2026-03-29T02:30 Europe/Berlin`;
+   * a slot of an hourly schedule is an instant, `2026-03-29T00:30Z`.
    */
   readonly key: string;
-  /** When it is due, in milliseconds since the epoch. */
+  /** Due time in milliseconds since the epoch. */
   readonly atMs: number;
 }
 
-/** The schedule of a job; null for a text that is no cron schedule. */
+/** Parses the schedule of a job; null if the text is no cron schedule. */
 export function openSchedule(cronText: string, timezone: string): Schedule | null {
   const cron = parseCron(cronText);
   return cron && { cron, zone: openZone(timezone) };
 }
 
-/** The slots due from `fromMs` (inclusive) on, in order; ends after some years without one. */
+/** Yields slots from `fromMs` (inclusive) on, in order; ends after some years without one. */
 export function slotsFrom(schedule: Schedule, fromMs: number): Generator<Slot> {
   return schedule.cron.isEveryHour ? instantSlots(schedule, fromMs) : wallSlots(schedule, fromMs);
 }
 
-/** The first slot due after `afterMs`; null where there is none in years. */
+/** First slot after `afterMs`; null if there is none for years. */
 export function nextSlot(schedule: Schedule, afterMs: number): Slot | null {
   const [slot] = slotsFrom(schedule, afterMs + 1);
   return slot ?? null;
 }
 
-/** The last slot due from `sinceMs` to `untilMs`, both inclusive; null where there is none. */
+/** Last slot from `sinceMs` to `untilMs`, both inclusive; null if there is none. */
 export function lastSlot(schedule: Schedule, sinceMs: number, untilMs: number): Slot | null {
   let last: Slot | null = null;
   for (const slot of slotsFrom(schedule, sinceMs)) {
@@ -51,9 +51,9 @@ export function lastSlot(schedule: Schedule, sinceMs: number, untilMs: number): 
   return last;
 }
 
-/** Fixed hours: every fitting day has each of its times once, whatever the clock does. */
+/** Fixed hours: every matching day has each of its times once, even when clocks change. */
 function* wallSlots({ cron, zone }: Schedule, fromMs: number): Generator<Slot> {
-  // A day earlier: the clock may have skipped the rest of it, and its slots with it.
+  // Starts a day earlier: a clock change may have skipped the end of that day.
   const firstDayMs = Math.floor((fromMs + zone.offsetMs(fromMs)) / DAY_MS) * DAY_MS - DAY_MS;
   for (let dayMs = firstDayMs; dayMs < fromMs + HORIZON_MS; dayMs += DAY_MS) {
     if (!isDayOf(cron, dayMs)) continue;
@@ -67,7 +67,7 @@ function* wallSlots({ cron, zone }: Schedule, fromMs: number): Generator<Slot> {
   }
 }
 
-/** Every hour: each instant at which the wall clock shows a fitting minute, also in an hour that comes twice. */
+/** Every hour: each instant with a matching wall-clock minute, including repeated hours. */
 function* instantSlots({ cron, zone }: Schedule, fromMs: number): Generator<Slot> {
   const minutes = new Set(cron.minutes);
   let hourMs = Math.floor(fromMs / HOUR_MS) * HOUR_MS;

@@ -1,14 +1,14 @@
 const DAY_MS = 86_400_000;
 
-/** A time zone, as far as schedules need it. */
+/** Time zone. */
 export interface Zone {
   /** IANA name. */
   readonly name: string;
-  /** Milliseconds that the wall clock is ahead of UTC at an instant. */
+  /** Offset of the wall clock from UTC at an instant, in milliseconds. */
   offsetMs(atMs: number): number;
 }
 
-/** A time zone by its IANA name; throws a RangeError for another name. */
+/** Returns a time zone by its IANA name; throws a RangeError if unknown. */
 export function openZone(name: string): Zone {
   const format = new Intl.DateTimeFormat("en-US", {
     timeZone: name,
@@ -34,11 +34,11 @@ export function openZone(name: string): Zone {
 }
 
 /**
- * The instant of a time on the wall clock (`wallMs`: that time as if it were UTC). A time that a change of the clock skips
- * becomes the first instant after the change; of a time that comes twice the first one counts.
+ * Instant of a wall-clock time (`wallMs`: that time as if in UTC). A time skipped by a clock change
+ * becomes the first instant after the change; a repeated time becomes its first occurrence.
  */
 export function instantOf(zone: Zone, wallMs: number): number {
-  // No zone is a day ahead or behind, and none changes its clock twice within two days.
+  // Offsets stay within a day, and no zone changes its clock twice within two days.
   const before = zone.offsetMs(wallMs - DAY_MS);
   const after = zone.offsetMs(wallMs + DAY_MS);
   const candidates = [wallMs - before, wallMs - after].toSorted((a, b) => a - b);
@@ -46,7 +46,7 @@ export function instantOf(zone: Zone, wallMs: number): number {
   return found ?? changeBetween(zone, wallMs - DAY_MS, wallMs + DAY_MS);
 }
 
-/** The first instant with another offset than at `fromMs`, which is there by `toMs`. */
+/** First instant after `fromMs`, and by `toMs`, with another offset. */
 function changeBetween(zone: Zone, fromMs: number, toMs: number): number {
   const before = zone.offsetMs(fromMs);
   let [last, first] = [fromMs, toMs];
@@ -58,7 +58,7 @@ function changeBetween(zone: Zone, fromMs: number, toMs: number): number {
   return first;
 }
 
-/** Words of IANA names that aren't written like `America` or `Port`. */
+/** Words of IANA names whose case is not that of `America` or `Port`. */
 const WORDS = new Map(
   (
     "of es au McMurdo DumontDUrville ComodRivadavia DeNoronha EasterIsland BajaNorte BajaSur US GB NZ CHAT ACT LHI NSW IN PRC " +
@@ -67,12 +67,12 @@ const WORDS = new Map(
     .split(" ")
     .map((word) => [word.toLowerCase(), word]),
 );
-/** What never was anything but UTC, by whatever name. */
+/** Names of UTC. */
 const ALWAYS_UTC = /^(?:etc\/)?(?:utc|uct|zulu|universal|greenwich|gmt(?:[+-]?0)?)$/i;
 
 /**
- * The one spelling of a zone's name: IANA's upper and lower case, and `UTC` for all of its names. Another name of a zone
- * (`Asia/Calcutta`) stays, since it is what the user will look for.
+ * Normalizes a zone's name: IANA's case, and `UTC` for all of its names. Other aliases
+ * (`Asia/Calcutta`) stay, since the user will look for them.
  */
 export function spellZone(name: string): string {
   if (ALWAYS_UTC.test(name)) return "UTC";

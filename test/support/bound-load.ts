@@ -44,7 +44,7 @@ import { readBudgetUse, readRunUse } from "../../src/load/ledger/budget-rows.ts"
 import { readLedgerDays } from "../../src/load/ledger/ledger-days.ts";
 import { noteCalls, recordAttempts } from "../../src/load/ledger/record-attempts.ts";
 import { reserveCall } from "../../src/load/ledger/reserve-call.ts";
-import { changeStates, untellStates } from "../../src/load/runs/alert-states.ts";
+import { changeStates, unmarkReported } from "../../src/load/runs/alert-states.ts";
 import { acquireLock, releaseLock, renewLock } from "../../src/load/runs/job-lock.ts";
 import { countRejects, dropRejects, listRejects, retryRejects } from "../../src/load/runs/rejects.ts";
 import { removeOld } from "../../src/load/runs/remove-old.ts";
@@ -137,7 +137,7 @@ const functions = {
   suppressedPids,
   tableFreshness,
   takeBatch,
-  untellStates,
+  unmarkReported,
   watchJobs,
   writeServiceHost,
 };

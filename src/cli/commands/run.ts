@@ -72,8 +72,8 @@ async function run(context: Context, names: readonly string[], flags: RunFlags):
     return await runIn(context, opened, { config, jobs, names, flags, shard, runId });
   } catch (error) {
     if (!context.stop.signal.aborted) {
-      const { tellOfFailure } = await import("../../operate/conclude.ts");
-      await tellOfFailure({ config, db, clock: systemClock, log: context.log }, error, runId);
+      const { alertRunFailure } = await import("../../operate/conclude.ts");
+      await alertRunFailure({ config, db, clock: systemClock, log: context.log }, error, runId);
     }
     throw error;
   }

@@ -80,7 +80,7 @@ async function schedule(context: Context): Promise<Outcome> {
       await overview.conclude(services, report);
       await present.publisher.publish();
     },
-    afterFailure: overview.tellOfFailure,
+    afterFailure: overview.alertRunFailure,
     idle: (services) => overview.watch(services),
     signal,
   });

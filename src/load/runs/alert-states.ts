@@ -32,7 +32,7 @@ export async function changeStates(
 }
 
 /** Takes back that changes were told, unless there was another one since. */
-export async function untellStates(db: Db, changes: readonly StateChange[]): Promise<void> {
+export async function unmarkReported(db: Db, changes: readonly StateChange[]): Promise<void> {
   const { names } = db;
   const column = (name: keyof StateChange) => changes.map((change) => change[name]);
   return db.transaction(async (session) => {

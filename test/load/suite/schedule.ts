@@ -137,9 +137,9 @@ export function describeSchedule(getPlace: GetPlace): void {
     test("that could not be told come again, unless they have changed back", async () => {
       const { warehouse } = getPlace();
       const changes = await warehouse.changeStates(job("failed"), "run-1");
-      await warehouse.untellStates(changes);
+      await warehouse.unmarkReported(changes);
       expect(await warehouse.changeStates(job("failed"), "run-2")).toEqual(changes);
-      await warehouse.untellStates(changes);
+      await warehouse.unmarkReported(changes);
       expect(await warehouse.changeStates(job("ok"), "run-3")).toEqual([]);
     });
   });
