@@ -60,11 +60,11 @@ export function createOverview(services: () => JobServices, stopping: AbortSigna
       forgottenAtMs = performance.now();
     },
     alertRunFailure,
-    conclude: (services, report) => concludeRun(services, report, { isWhole: true }),
-    async watch(services) {
+    conclude: (current, report) => concludeRun(current, report, { isWhole: true }),
+    async watch(current) {
       if (performance.now() - watchedAtMs < WATCH_EVERY_MS) return;
       watchedAtMs = performance.now();
-      await alertLateness(services);
+      await alertLateness(current);
     },
   };
 }
