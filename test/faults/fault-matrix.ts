@@ -54,7 +54,8 @@ const MEMORY = [
   "last_matched_at",
   "first_matched_at",
   "last_matched_service_pid",
-  "group_answered_at",
+  "call_number",
+  "group_call_numbers",
   "valid_to",
 ];
 

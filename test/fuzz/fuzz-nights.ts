@@ -39,7 +39,8 @@ const MEMORY = {
     "first_matched_at",
     "last_matched_at",
     "last_matched_service_pid",
-    "group_answered_at",
+    "call_number",
+    "group_call_numbers",
   ],
 };
 

@@ -7,7 +7,7 @@ import { personChildren } from "../../src/schemas/person.ts";
 import { openDoor } from "../support/door.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
 import { erase } from "./suite/erasure.ts";
-import { commitOf, holdJobs, runNight, runOf } from "./suite/nights.ts";
+import { commitOf, holdJobs, runNight, runOf, reserveAt } from "./suite/nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
 import { clear, columnOf, valueOf } from "./suite/place.ts";
@@ -161,6 +161,8 @@ describe("loaders in parallel", () => {
       );
       const commit = commitOf(place.warehouse, spec, run, replies, { answeredAt: at(1) });
       const later = commitOf(other, spec, run, replies.toReversed(), { answeredAt: at(2) });
+      await reserveAt(place.warehouse, run, commit.ledger, { at: at(1), callNumber: 1 });
+      await reserveAt(place.warehouse, run, later.ledger, { at: at(2), callNumber: 2 });
       await Promise.all([place.warehouse.commitLookup(commit), other.commitLookup(later)]);
     }
     expect(await valueOf(place, "SELECT count(*) FROM person_data.enrichment")).toBe("100");

@@ -42,7 +42,8 @@ async function startWithKept(options: { rows: number; jobs?: string; faults?: st
 }
 
 async function contentOf(world: World, table: string): Promise<unknown> {
-  const own = "_synced_at|_record_synced_at|_run_id|call_id|api_request_id|_at$|valid_from|group_answered_at";
+  const own =
+    "_synced_at|_record_synced_at|_run_id|call_id|api_request_id|_at$|valid_from|call_number|group_call_numbers";
   const columns = await world.value(
     `SELECT string_agg(quote_ident(column_name), ', ' ORDER BY ordinal_position) FROM information_schema.columns
      WHERE table_schema LIKE 'person_data%' AND table_name = '${table}' AND column_name !~ '${own}'`,

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { setTimeout as delay } from "node:timers/promises";
 import { asWriter } from "../../../src/load/runs/register-writer.ts";
 import { randomBytes, randomUUID } from "node:crypto";
@@ -244,6 +245,33 @@ export function describeCommits(getPlace: GetPlace): void {
           is_later: "false",
         },
       ]);
+    });
+
+    test("an attempt that is recorded again, as its reply was lost, counts once", async () => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const run = runOf(spec, randomUUID());
+      await warehouse.beginRun(run);
+      const failed = callOf({ httpStatus: 503, recordsMatched: null });
+      for (let tries = 0; tries < 2; tries++) {
+        await warehouse.recordAttempts(run, [failed], { requests: 1, retries: 1 });
+      }
+      expect(
+        await place.sql(
+          `SELECT requests, retries FROM person_data_ops.sync_run WHERE run_id = '${run.runId}'`,
+        ),
+      ).toEqual([{ requests: "1", retries: "1" }]);
+    });
+
+    test("survives a crash of the server, whatever the role's default for commits", async () => {
+      const { db } = getPlace().warehouse;
+      const client = await db.pool.connect();
+      await client.query("SET synchronous_commit = off");
+      client.release();
+      const shown = await db.transaction(runOf(spec), (session) =>
+        session.rows<{ synchronous_commit: string }>(sql`SHOW synchronous_commit`),
+      );
+      expect(shown).toEqual([{ synchronous_commit: "on" }]);
     });
 
     test("with nothing but attempts leaves a ledger", async () => {
