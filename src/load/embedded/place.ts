@@ -3,7 +3,6 @@ import { lstat, mkdir, realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
 import type { Log } from "../../log.ts";
-import type { Binaries } from "./binaries.ts";
 import { runProgram } from "./run-program.ts";
 import { chooseServerUser, isRoot, type ServerUser } from "./server-user.ts";
 import { readSmallFile, writeSmallFile } from "./small-file.ts";
@@ -19,14 +18,6 @@ export interface Place {
   readonly data: string;
   /** User of the server; null for ourselves. */
   readonly user: ServerUser | null;
-}
-
-/** Everything needed to run the server of one place. */
-export interface Server {
-  readonly place: Place;
-  readonly binaries: Binaries;
-  readonly password: string;
-  readonly log: Log;
 }
 
 /** Root keeps data here if the server's user can't enter data_dir. */

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import type { Client } from "pg";
-import type { Server } from "./place.ts";
+import type { Server } from "./server.ts";
 import { connect } from "./session.ts";
 import { DATABASE, OWNER, READER } from "./settings.ts";
 import { readSmallFile, writeSmallFile } from "./small-file.ts";

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { Client } from "pg";
 import { codeOf, FixConfigurationError, messageOf, StopRunError } from "../../errors.ts";
-import type { Server } from "./place.ts";
+import type { Server } from "./server.ts";
 import { logPath } from "./server-log.ts";
 import { SUPERUSER } from "./settings.ts";
 

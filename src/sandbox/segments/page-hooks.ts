@@ -1,29 +1,6 @@
 import { throwDice } from "../faults/dice.ts";
 import type { World } from "../world.ts";
-import type { Segment } from "./segments.ts";
-
-/** Change of members between two requests for pages: PIDs. */
-export interface MemberChange {
-  readonly add: readonly string[];
-  readonly remove: readonly string[];
-}
-
-/** Random changes after every request for a page: numbers of new, former and present members. */
-export interface Churn {
-  readonly seed: number;
-  readonly adds: number;
-  readonly readds: number;
-  readonly removes: number;
-}
-
-/** Changes of one segment while its pages are read. */
-export interface PageHooks {
-  /** Requests for pages that were answered since the hooks were set. */
-  served: number;
-  /** Changes by the number of the request (from 1) that they follow. */
-  readonly after: Map<number, MemberChange>;
-  churn: Churn | null;
-}
+import type { MemberChange, Segment } from "./segments.ts";
 
 /** Draws per person looked for. */
 const DRAWS = 50;

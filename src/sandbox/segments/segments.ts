@@ -3,7 +3,29 @@ import { MAX_PEOPLE } from "../population/identifiers.ts";
 import type { People } from "../population/people.ts";
 import type { WorldClock } from "../world-clock.ts";
 import { createMemberStore, type MemberStore } from "./member-store.ts";
-import type { PageHooks } from "./page-hooks.ts";
+
+/** Change of members between two requests for pages: PIDs. */
+export interface MemberChange {
+  readonly add: readonly string[];
+  readonly remove: readonly string[];
+}
+
+/** Random changes after every request for a page: numbers of new, former and present members. */
+export interface Churn {
+  readonly seed: number;
+  readonly adds: number;
+  readonly readds: number;
+  readonly removes: number;
+}
+
+/** Changes of one segment while its pages are read. */
+export interface PageHooks {
+  /** Requests for pages that were answered since the hooks were set. */
+  served: number;
+  /** Changes by the number of the request (from 1) that they follow. */
+  readonly after: Map<number, MemberChange>;
+  churn: Churn | null;
+}
 
 /** A segment of section 2.2 with its members. */
 export interface Segment {
