@@ -217,7 +217,9 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
         {
           table: "erasure_subject",
           keys: [subject],
-          rows: [{ ...subject, requested_at: AT, rows_removed: 3, _synced_at: AT, _run_id: "r" }],
+          rows: [
+            { ...subject, key_id: "k1", requested_at: AT, rows_removed: 3, _synced_at: AT, _run_id: "r" },
+          ],
         },
       );
       for (const [index, found] of (await place.rows(destination, "person")).entries()) {
