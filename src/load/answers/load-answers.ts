@@ -50,8 +50,9 @@ export async function loadAnswers(
 
 /** Writes staged answers, the history and the states of their rows. */
 export async function writeStaged(place: LoadPlace, spec: RowLookup, staged: StagedRows): Promise<void> {
-  await moveHistory(place, spec, staged);
+  // Waits for another loader of the same rows, whose interval the history then shows.
   await writeAnswers(place, spec, answerTables[spec.type]);
+  await moveHistory(place, spec);
   await writeStates(place, spec);
   await resolveStaged(place, spec, staged);
   await dropStage(place);
@@ -81,16 +82,13 @@ async function writeAnswers(
 }
 
 /** Closes the interval of each staged row whose match, PID or score changed, and opens the next. */
-async function moveHistory(place: LoadPlace, spec: LoadSpec, { known }: StagedRows): Promise<void> {
+async function moveHistory(place: LoadPlace, spec: LoadSpec): Promise<void> {
   const { session, names, runId } = place;
   const history = tableId(names, "match_history");
   const isOfRow = sql`h.job = ${spec.job} AND h.source = ${spec.input.name} AND h.source_key = r.source_key`;
   const isOpen = sql`${isOfRow} AND h.valid_to IS NULL`;
   // The times are the service's: they may run backwards, intervals don't.
-  const closed =
-    known === 0
-      ? 0
-      : await session.change(sql`
+  const closed = await session.change(sql`
     UPDATE ${history} AS h SET valid_to = greatest(s.request_completed_at, h.valid_from + interval '1 microsecond'),
       _synced_at = now(), _run_id = ${runId}
     FROM ${STAGED}

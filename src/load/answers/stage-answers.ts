@@ -113,7 +113,8 @@ export async function writeStates(place: LoadPlace, spec: LoadSpec): Promise<voi
       hash_version = excluded.hash_version, parameters_hash = excluded.parameters_hash,
       sent_service_pid = excluded.sent_service_pid, outcome = excluded.outcome, attempts = t.attempts + 1,
       call_number = excluded.call_number, answered_at = excluded.answered_at, due_at = excluded.due_at,
-      call_id = excluded.call_id, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
+      call_id = excluded.call_id, _synced_at = excluded._synced_at, _run_id = excluded._run_id
+      WHERE coalesce(t.call_number, 0) <= excluded.call_number`);
 }
 
 /** Resolves the open rejects of input rows. @param keys query of their keys */
