@@ -10,7 +10,7 @@ interface Fix {
 }
 
 /** A connection or destination as far as messages name it. */
-export interface BigQueryPlace {
+export interface NamedProject {
   readonly project: string;
   readonly location: string | null;
   /** Path in the configuration: `connections.lake`, `publish.analytics`. */
@@ -20,7 +20,7 @@ export interface BigQueryPlace {
 }
 
 /** Explains a failure of BigQuery and what to do; returns any other error as it is. */
-export function explainFailure(error: unknown, place: BigQueryPlace): unknown {
+export function explainFailure(error: unknown, place: NamedProject): unknown {
   if (!(error instanceof BigQueryFailure)) return error;
   const subject = `BigQuery project ${place.project} (${place.path})`;
   const stop = (code: string, text: string) =>
@@ -51,7 +51,7 @@ export function explainFailure(error: unknown, place: BigQueryPlace): unknown {
   });
 }
 
-function fixOf(error: BigQueryFailure, { project, location, path: at, datasets }: BigQueryPlace): Fix | null {
+function fixOf(error: BigQueryFailure, { project, location, path: at, datasets }: NamedProject): Fix | null {
   const { code, message } = error;
   if (code === "unauthenticated") {
     return {
@@ -100,7 +100,7 @@ function fixOf(error: BigQueryFailure, { project, location, path: at, datasets }
 /** Names the missing right and the statement that grants it. */
 export function missingRight(
   message: string,
-  { project, path, datasets }: Pick<BigQueryPlace, "project" | "path" | "datasets">,
+  { project, path, datasets }: Pick<NamedProject, "project" | "path" | "datasets">,
 ): Fix {
   const right = /bigquery\.[\w.]+/.exec(message)?.[0] ?? "";
   const named = right === "" ? "" : ` (${right})`;

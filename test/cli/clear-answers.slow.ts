@@ -119,12 +119,12 @@ test.concurrent("an unreachable database, a wrong password and a missing databas
   expect(await answer((url) => (url.port = String(port)))).toEqual([
     1,
     "database_unreachable",
-    expect.stringContaining("nothing listens at that host and port"),
+    expect.stringContaining("nothing listens on that host and port"),
   ]);
   expect(await answer((url) => (url.password = "wrong-password"))).toEqual([
     2,
     "database_refused",
-    expect.stringContaining("it refuses the password"),
+    expect.stringContaining("it rejects the password"),
   ]);
   expect(await answer((url) => (url.pathname = "/not_there"))).toEqual([
     2,

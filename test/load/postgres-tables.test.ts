@@ -387,9 +387,9 @@ describe("rights", () => {
       SCHEMAS.map((schema) => `GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${role}`).join("; "),
     );
     expect(await missing()).toEqual([
-      `${role} may not write to all of its tables, such as death_signal.`,
-      `${role} may not write to all of its tables, such as api_call.`,
-      `${role} may not write to all of its tables, such as alert_state.`,
+      `${role} may not write to some of its tables, such as death_signal.`,
+      `${role} may not write to some of its tables, such as api_call.`,
+      `${role} may not write to some of its tables, such as alert_state.`,
     ]);
     await expect(open(url).readServiceHost()).rejects.toMatchObject({ code: "database_refused" });
     await admin.query(
@@ -457,7 +457,7 @@ describe("rights", () => {
       {
         subject: "temporary tables",
         ok: false,
-        message: `${role} may not create temporary tables, which every selection needs.`,
+        message: `${role} may not create temporary tables, which every run needs.`,
         hint: `As an administrator: GRANT TEMPORARY ON DATABASE "${name}" TO "${role}";`,
       },
     ]);
@@ -497,17 +497,17 @@ describe("check", () => {
   });
 
   test.each([
-    ["no server", (url: URL) => void (url.port = "1"), "Is Postgres running there, and is the port right?"],
+    [
+      "no server",
+      (url: URL) => void (url.port = "1"),
+      "Check that Postgres is running there and that the port is right.",
+    ],
     [
       "no such database",
       (url: URL) => void (url.pathname = "/nothing_here"),
       "Create the database, or correct its name.",
     ],
-    [
-      "no such host",
-      (url: URL) => void (url.hostname = "nowhere.invalid"),
-      "The host name is not known; correct it.",
-    ],
+    ["no such host", (url: URL) => void (url.hostname = "nowhere.invalid"), "Unknown host name; correct it."],
   ])("tells what to do about %s, without a secret", async (_, spoil, hint) => {
     const url = new URL((await freshDatabase()).url);
     spoil(url);
@@ -532,7 +532,7 @@ describe("check", () => {
       const lines = await open(latin.href).check();
       expect(lines.find((line) => !line.ok)).toMatchObject({
         subject: "warehouse encoding",
-        message: "The database stores LATIN1; names of people need UTF8.",
+        message: "The database encoding is LATIN1; names of people require UTF8.",
       });
     } finally {
       await closers.pop()?.();

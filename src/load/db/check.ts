@@ -7,16 +7,16 @@ import { inTransaction, type Session } from "./session.ts";
 
 const MIN_VERSION = 13;
 
-/** What to do about a connection that fails, by SQLSTATE or system error. */
+/** Remedies for failed connections, by SQLSTATE or system error. */
 const HINTS: Readonly<Record<string, string>> = {
-  ECONNREFUSED: "Is Postgres running there, and is the port right?",
-  ENOTFOUND: "The host name is not known; correct it.",
-  "28P01": "The password is not accepted; correct it.",
-  "28000": "The role may not connect from here; look at pg_hba.conf.",
+  ECONNREFUSED: "Check that Postgres is running there and that the port is right.",
+  ENOTFOUND: "Unknown host name; correct it.",
+  "28P01": "The password was rejected; correct it.",
+  "28000": "The role may not connect from here; check pg_hba.conf.",
   "3D000": "Create the database, or correct its name.",
 };
 
-/** Looks at version, encoding and rights, without changing anything. */
+/** Checks version, encoding and rights; changes nothing. */
 export async function checkWarehouse(
   pool: pg.Pool,
   names: SchemaNames,
@@ -69,7 +69,7 @@ async function lookAround(
     lines.push({
       subject: "warehouse encoding",
       ok: false,
-      message: `The database stores ${server.encoding}; names of people need UTF8.`,
+      message: `The database encoding is ${server.encoding}; names of people require UTF8.`,
       hint: "Create the database with ENCODING 'UTF8'.",
     });
   }
@@ -77,7 +77,7 @@ async function lookAround(
     lines.push({
       subject: "temporary tables",
       ok: false,
-      message: `${server.role} may not create temporary tables, which every selection needs.`,
+      message: `${server.role} may not create temporary tables, which every run needs.`,
       hint: `As an administrator: GRANT TEMPORARY ON DATABASE ${quoteIdentifier(server.database)} TO ${quoteIdentifier(server.role)};`,
     });
   }
@@ -116,7 +116,7 @@ async function checkSchema(
       return {
         subject,
         ok: false,
-        message: `${server.role} may not write to all of its tables, such as ${found.unwritable}.`,
+        message: `${server.role} may not write to some of its tables, such as ${found.unwritable}.`,
         hint: `As their owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${name} TO ${role};`,
       };
     }

@@ -4,7 +4,7 @@ import { countRows, joinRows } from "../answers/row-store.ts";
 import { copyEncoded } from "./copy.ts";
 import { tableText } from "./names.ts";
 
-/** COPYs the rows of one list of some persons into its table. */
+/** COPYs rows of one nested list of several persons into its table. */
 export async function copyList(
   place: LoadPlace,
   { table, columns }: ListGroup,

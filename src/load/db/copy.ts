@@ -5,7 +5,7 @@ import { quoteIdentifier } from "./names.ts";
 import { encodeRows } from "../answers/row-store.ts";
 import type { Session } from "./session.ts";
 
-/** COPYs rows that are encoded already. `target` is quoted. Does nothing for no rows. */
+/** COPYs encoded rows; does nothing without rows. `target` is quoted. */
 export async function copyEncoded(
   session: Session,
   target: string,

@@ -14,42 +14,42 @@ import { inRunTransaction } from "./run-transaction.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
 
 /**
- * Work of one transaction; `attempt` counts from 1. Repeated after conflicts and lost connections, the one during COMMIT
- * included: so it has to be safe to repeat.
+ * Work of one transaction; `attempt` is 1-based. Retried after conflicts and lost connections, even one lost during
+ * COMMIT, so it must be safe to repeat.
  */
 export type Work<Result> = (session: Session, attempt: number) => Promise<Result>;
 
 /** Options of a run's transaction. */
 export interface RunOptions {
-  /** `_run_id` of the rows, if they belong to another run than the one that holds the lock. */
+  /** `_run_id` of the rows, if it is not the run that holds the lock. */
   readonly rowsRunId?: string;
 }
 
-/** The Postgres database that is the place of record. Every function of this room takes it first. */
+/** The Postgres database that is the place of record; first argument of every function in `src/load`. */
 export interface Db {
   /** Host, port, database and schemas, for messages; no secret. */
   readonly description: string;
   readonly names: SchemaNames;
   readonly pool: pg.Pool;
-  /** A connection for locks that work never holds up. */
+  /** Connections reserved for locks, never blocked by work. */
   readonly lockPool: pg.Pool;
   readonly readErasureSecret: ReadErasureSecret;
   readonly latestFeeds: LatestCommits<unknown>;
-  /** Limits how many reservations wait for the same rows at a time. */
+  /** Limits concurrent reservations that wait for the same rows. */
   readonly reservations: PQueue;
   readonly storeRows: RowStore;
-  /** Runs work in one transaction; explains what fails. Also ends with the run's fence if a run is given. */
+  /** Runs work in one transaction and explains failures; with a run, ends with its fence. */
   transaction<Result>(work: Work<Result>): Promise<Result>;
   transaction<Result>(run: RunRef, work: Work<Result>, options?: RunOptions): Promise<Result>;
-  /** Runs work in one REPEATABLE READ transaction: all its statements see one snapshot. Repeated like any other. */
+  /** Runs work in one REPEATABLE READ transaction: all statements see one snapshot. Retried like any other. */
   snapshot<Result>(work: Work<Result>): Promise<Result>;
-  /** Runs work in a transaction that is rolled back. */
+  /** Runs work in a transaction and rolls it back. */
   preview<Result>(work: Work<Result>): Promise<Result>;
-  /** Runs short work of a lock on a connection with time-outs; not repeated. */
+  /** Runs short work on a lock connection with timeouts; no retry. */
   lockTransaction<Result>(work: Work<Result>): Promise<Result>;
-  /** The other database an input lives in; null for this one. */
+  /** Other database that an input is read from; null for this one. */
   foreignOf(input: Pick<InputSource, "connection">): ForeignDatabase | null;
-  /** Turns an error of the driver into one that says what to do. */
+  /** Converts a driver error into one with a remedy. */
   explain(error: unknown): unknown;
   pause(milliseconds: number): Promise<void>;
   close(): Promise<void>;
@@ -65,19 +65,19 @@ export interface DbOptions {
   readonly foreign: ForeignDatabases;
 }
 
-/** Loaders and reservations at work, and one connection each for pages, the ledger and a selection. */
+/** Connections for loaders and reservations, and one each for pages, the ledger and a selection. */
 const CONNECTIONS = 7;
 const PARALLEL_RESERVATIONS = 2;
 
-/** Opens the place of record; connects at the first use. */
+/** Opens the place of record; connects on first use. */
 export function openDb({ url, names, readErasureSecret, foreign }: DbOptions): Db {
   const pool = openPool(url, CONNECTIONS);
-  // A heartbeat without an answer must not hang until the lock has expired.
+  // A heartbeat must fail before the lock expires.
   const lockPool = openPool(url, 1, { connectMs: 5_000, queryMs: 5_000 });
-  const place = placeOf(url);
-  const where = { name: `The warehouse (${place})`, path: "warehouse.url" };
+  const address = addressOf(url);
+  const where = { name: `The warehouse (${address})`, path: "warehouse.url" };
   const explain = (error: unknown) => explainFailure(error, where);
-  const runPlace = { pool, lockPool, names };
+  const context = { pool, lockPool, names };
 
   async function explained<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
@@ -98,7 +98,7 @@ export function openDb({ url, names, readErasureSecret, foreign }: DbOptions): D
           return inTransaction(pool, (session) => runOrWork(session, attempt));
         }
         if (workOfRun === undefined) throw new TypeError("A transaction of a run needs work.");
-        return inRunTransaction({ ...runPlace, ...options }, runOrWork, (session) =>
+        return inRunTransaction({ ...context, ...options }, runOrWork, (session) =>
           workOfRun(session, attempt),
         );
       }),
@@ -106,7 +106,7 @@ export function openDb({ url, names, readErasureSecret, foreign }: DbOptions): D
   }
 
   return {
-    description: `${place}, schemas ${names.data} and ${names.ops}`,
+    description: `${address}, schemas ${names.data} and ${names.ops}`,
     names,
     pool,
     lockPool,
@@ -133,7 +133,7 @@ export function openDb({ url, names, readErasureSecret, foreign }: DbOptions): D
 }
 
 /** Host, port and database of a connection string, without user or password. */
-function placeOf(url: string): string {
+function addressOf(url: string): string {
   if (!URL.canParse(url)) return "the Postgres database";
   const { hostname, port, pathname } = new URL(url);
   const host = hostname === "" ? "the local socket" : `${hostname}:${port === "" ? "5432" : port}`;

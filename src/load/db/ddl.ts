@@ -3,7 +3,7 @@ import type { Column, Table } from "../../schemas/table.ts";
 import type { View } from "../../schemas/view.ts";
 import { quoteIdentifier, quoteLiteral, type SchemaNames, tableText } from "./names.ts";
 
-/** Postgres's type of each declared type. */
+/** Postgres types of declared types. */
 export const postgresTypes: Readonly<Record<ColumnType, string>> = {
   text: "text",
   integer: "bigint",
@@ -19,7 +19,7 @@ export const postgresTypes: Readonly<Record<ColumnType, string>> = {
   "text[]": "text[]",
 };
 
-/** Defaults of columns that loads leave out of COPY; a load sets `person_etl.run_id` for its transaction. */
+/** Defaults of columns omitted from COPY; a load sets `person_etl.run_id` in its transaction. */
 const defaults: Readonly<Record<string, string>> = {
   _synced_at: "now()",
   _record_synced_at: "now()",
@@ -41,7 +41,7 @@ export function createTable(table: Table, names: SchemaNames, fillFactor?: numbe
   return `CREATE TABLE ${tableText(names, table.name)} (\n${lines.join(",\n")}\n)${storage}`;
 }
 
-/** `COMMENT ON` statements of a declared table or view and its columns, each column with its pii class. */
+/** `COMMENT ON` statements of a declared table or view and its columns, with their PII class. */
 export function commentsOf(
   relation: Table | View,
   kind: "TABLE" | "VIEW",
@@ -57,7 +57,7 @@ export function commentsOf(
   ];
 }
 
-/** `CREATE OR REPLACE VIEW` of a declared view; it may only append columns to one that exists. */
+/** `CREATE OR REPLACE VIEW` of a declared view; an existing view can only get more columns. */
 export function createView(view: View, names: SchemaNames): string {
   return `CREATE OR REPLACE VIEW ${tableText(names, view.name)} AS\n${view.select("postgres", (name) => tableText(names, name))}`;
 }

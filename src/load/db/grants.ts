@@ -4,7 +4,7 @@ const LOADER = "person_etl_loader";
 const PEOPLE_READER = "person_etl_people_reader";
 const OPS_READER = "person_etl_ops_reader";
 
-/** Role with the schemas it may read. */
+/** A role and the schemas that it may read. */
 function readerStatements(role: string, schemas: readonly string[]): readonly string[] {
   const list = schemas.map(quoteIdentifier).join(", ");
   return [
@@ -14,12 +14,12 @@ function readerStatements(role: string, schemas: readonly string[]): readonly st
   ];
 }
 
-/** Statements for an administrator, as `migrate --print --grants` shows them; run before the first migration or after. */
+/** Statements for an administrator, printed by `migrate --print --grants`; can run before or after the first migration. */
 export function printGrants(names: SchemaNames): string {
   const schemas = [names.data, names.ops, names.state].map(quoteIdentifier);
   const parts = [
     {
-      comment: "Loader: runs the jobs, owns the three schemas, needs no other right. Inputs need SELECT.",
+      comment: "Loader: runs the jobs and owns the three schemas. It also needs SELECT on the inputs.",
       statements: [
         `CREATE ROLE ${LOADER} LOGIN`,
         `DO $$ BEGIN EXECUTE format('GRANT CONNECT, TEMPORARY ON DATABASE %I TO ${LOADER}', current_database()); END $$`,
@@ -27,7 +27,7 @@ export function printGrants(names: SchemaNames): string {
       ],
     },
     {
-      comment: "Reader of people: everything but the program's own tables.",
+      comment: "Reader of people: all tables except internal ones.",
       statements: [
         `CREATE ROLE ${PEOPLE_READER}`,
         ...readerStatements(PEOPLE_READER, [names.data, names.ops]),

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
 
-/** Host that this warehouse was filled from. */
+/** Service host that this warehouse was filled from. */
 export async function readServiceHost(db: Db): Promise<string | null> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -14,7 +14,7 @@ export async function readServiceHost(db: Db): Promise<string | null> {
   });
 }
 
-/** Tells this warehouse from every other one: the moment at which it was set up, to the microsecond. */
+/** Identifies this warehouse: its set-up time in microseconds. */
 export async function readIdentity(db: Db): Promise<string | null> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -25,7 +25,7 @@ export async function readIdentity(db: Db): Promise<string | null> {
   });
 }
 
-/** The organization whose feeds were read first. */
+/** Organization of the feeds in this warehouse. */
 export async function readOrganization(db: Db): Promise<string | null> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -48,7 +48,7 @@ export async function noteOrganization(
     WHERE org_id IS NULL`);
 }
 
-/** Records the host once; with `replace` over another one. */
+/** Records the host; with `replace` overwrites another one. */
 export async function writeServiceHost(
   db: Db,
   serviceHost: string,

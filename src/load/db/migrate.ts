@@ -12,7 +12,7 @@ import { inTransaction, type Session } from "./session.ts";
 /** Table of the migrations that ran, in the state schema. */
 const MIGRATION_TABLE = "schema_migration";
 
-/** Advisory lock held while migrating. */
+/** Advisory lock, held while migrating. */
 const LOCK_ID = 3_853_314_791_062_309_107n;
 const LOCK_TIMEOUT = "10min";
 
@@ -34,7 +34,7 @@ export async function migrate(pool: pg.Pool, names: SchemaNames): Promise<readon
   }
 }
 
-/** Runs the migrations that haven't run yet, then renews views and comments. */
+/** Runs missing migrations, then renews views and comments. */
 async function runMissing(session: Session, names: SchemaNames): Promise<readonly string[]> {
   await takeLock(session);
   const table = sql.id(names.state, MIGRATION_TABLE);
@@ -66,7 +66,7 @@ function recordMigration(names: SchemaNames, name: string): string {
   return `INSERT INTO ${migrationTable(names)} (name) VALUES (${quoteLiteral(name)})`;
 }
 
-/** Statements that every upgrade repeats. */
+/** Statements that run at every upgrade. */
 function renewals(names: SchemaNames): readonly string[] {
   return [
     ...views.map((view) => createView(view, names)),
@@ -102,7 +102,7 @@ async function isUpToDate(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
 /** True if the first migration has run. Refuses tables of version 1. */
 export async function isMigrated(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   const has = async (schema: string) => {
-    // The catalog is readable even without a right on the schema.
+    // The catalog is readable even without a privilege on the schema.
     const { rows } = await pool.query(
       "SELECT FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = $2",
       [schema, MIGRATION_TABLE],
@@ -131,7 +131,7 @@ function versionOneError(names: SchemaNames): FixConfigurationError {
 }
 
 /**
- * Creates a schema unless it exists. `CREATE SCHEMA IF NOT EXISTS` alone asks for the right to create one even where an
+ * Creates a schema unless it exists. `CREATE SCHEMA IF NOT EXISTS` alone requires the privilege to create one even if an
  * administrator has already created it.
  */
 async function ensureSchema(pool: pg.Pool, name: string): Promise<void> {
@@ -148,7 +148,7 @@ function createSchema(name: string): string {
   return `CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(name)}`;
 }
 
-/** A missing right as an error that names the grants; any other error as it is. */
+/** Converts a missing privilege into an error that names the grants; returns other errors unchanged. */
 async function explainMissingRight(pool: pg.Pool, error: unknown, names: SchemaNames): Promise<Error> {
   if (codeOf(error) !== "42501") {
     return error instanceof Error ? error : new Error(messageOf(error));
@@ -169,7 +169,7 @@ async function explainMissingRight(pool: pg.Pool, error: unknown, names: SchemaN
   );
 }
 
-/** The DDL of an empty warehouse, as `migrate --print` shows it. */
+/** DDL of an empty warehouse, printed by `migrate --print`. */
 export function printDdl(names: SchemaNames): string {
   const all = [
     ...schemaNamesOf(names).map(createSchema),

@@ -10,12 +10,12 @@ export function tableId(names: SchemaNames, name: string): RawBuilder<unknown> {
   return sql.id(names[schemaOf(name)], name);
 }
 
-/** {@link tableId} as text. */
+/** Text of {@link tableId}. */
 export function tableText(names: SchemaNames, name: string): string {
   return quoteQualified([names[schemaOf(name)], name]);
 }
 
-/** Qualified name of a work table, which only lives as long as a run, quoted. */
+/** Qualified, quoted name of a work table, which exists only during a run. */
 export function stateTableId(names: SchemaNames, name: string): RawBuilder<unknown> {
   return sql.id(names.state, name);
 }
@@ -28,17 +28,17 @@ export function nextCallNumber(names: SchemaNames): RawBuilder<number> {
   return sql`nextval(${quoteQualified([names.state, CALL_NUMBERS])}::text::regclass)`;
 }
 
-/** An identifier, quoted; for statements that are built as plain text. */
+/** Quotes an identifier, for statements built as plain text. */
 export function quoteIdentifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
 
-/** A text literal, quoted; only for texts of our own, never for data. */
+/** Quotes a text literal; only for our own texts, never for data. */
 export function quoteLiteral(text: string): string {
   return `'${text.replaceAll("'", "''")}'`;
 }
 
-/** A qualified name, quoted. */
+/** Quotes a qualified name. */
 export function quoteQualified(parts: readonly string[]): string {
   return parts.map(quoteIdentifier).join(".");
 }

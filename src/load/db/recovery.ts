@@ -1,15 +1,15 @@
 import { codeOf } from "../../errors.ts";
 
 /**
- * Codes after which the same commit can succeed as a merge: another loader was first, or in the way; or a run has
- * dropped its work table meanwhile, in which an erasure wanted to look (42P01).
+ * Codes after which the same commit can succeed when retried: a conflict with another loader; or a run
+ * dropped its work table while an erasure was reading it (42P01).
  */
 const CONFLICTS: ReadonlySet<string> = new Set(["23505", "40001", "40P01", "42P01", "55P03"]);
 
-/** SQLSTATE classes and system errors of a connection or a server that went away. */
+/** SQLSTATE classes and system errors of a lost connection or server. */
 const LOST = /^(08...|57P0[1-5]|53300|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|ENOENT)$/;
 
-/** Data that the database refuses: out of range, not representable, too deep, too long for an index. */
+/** Data that the database rejects: out of range, not representable, too deep, too long for an index. */
 const DATA_FAULT = /^(22...|23502|54000|54001)$/;
 
 function isLost(error: unknown): boolean {
@@ -20,28 +20,28 @@ function isLost(error: unknown): boolean {
   );
 }
 
-/** Tries of work that meets conflicts. */
+/** Maximum attempts after conflicts. */
 const MAX_TRIES = 8;
-/** A session that was ended is replaced at once; how long to wait for a server that is gone, the caller decides. */
+/** Maximum attempts after lost connections; for longer outages the caller waits. */
 const MAX_LOST_TRIES = 4;
 
-/** Whether the same work can succeed when tried again; `attempt` counts from 1. */
+/** True if a retry can succeed; `attempt` is 1-based. */
 export function isRetryable(error: unknown, attempt: number): boolean {
   if (CONFLICTS.has(codeOf(error) ?? "")) return attempt < MAX_TRIES;
   return isLost(error) && attempt < MAX_LOST_TRIES;
 }
 
-/** Whether a value of the data is at fault, so that its neighbours can be loaded without it. */
+/** True if a value of the data is invalid, so that other rows can be loaded without it. */
 export function isDataFault(error: unknown): boolean {
   return DATA_FAULT.test(codeOf(error) ?? "");
 }
 
-/** How long to wait before the next try. */
+/** Pause before the next attempt. */
 export function retryPauseMs(error: unknown, attempt: number): number {
   return isLost(error) ? 125 * 2 ** attempt : 10 * attempt;
 }
 
-/** Does some work until it succeeds, fails for good, or has failed too often. `attempt` counts from 1. */
+/** Retries work until it succeeds, fails permanently, or runs out of attempts. `attempt` is 1-based. */
 export async function withRetries<Result>(
   pause: (milliseconds: number) => Promise<void>,
   work: (attempt: number) => Promise<Result>,

@@ -5,31 +5,31 @@ import { fence, requireLock, sessionName } from "../runs/fence.ts";
 import { quoteLiteral, type SchemaNames } from "./names.ts";
 import { inTransaction, type Session } from "./session.ts";
 
-/** Where transactions of a run are made. */
-export interface RunPlace {
+/** Connections and schemas of a run's transactions. */
+export interface RunContext {
   readonly pool: pg.Pool;
-  /** A connection of its own for the lock, which work never holds up. */
+  /** Connections reserved for locks, never blocked by work. */
   readonly lockPool: pg.Pool;
   readonly names: SchemaNames;
-  /** `_run_id` of the rows, where they are another run's than the one that holds the lock. */
+  /** `_run_id` of the rows, if it is not the run that holds the lock. */
   readonly rowsRunId?: string;
 }
 
 /**
- * Everything that is done for a run goes through here: one transaction in the owner's name that ends with the fence.
- * Throws a LockLostError when the lock is lost, also where that showed as a session that somebody ended.
+ * Runs one transaction of a run, in a session named after the lock's owner; it ends with the fence.
+ * Throws a LockLostError if the lock is lost, even if the error is a session ended by a takeover.
  */
 export async function inRunTransaction<Result>(
-  place: RunPlace,
+  context: RunContext,
   run: RunRef,
   work: (session: Session) => Promise<Result>,
 ): Promise<Result> {
-  const { pool, names, rowsRunId = run.runId } = place;
+  const { pool, names, rowsRunId = run.runId } = context;
   try {
     return await inTransaction(
       pool,
       async (session) => {
-        // The fence alone would do, but who has lost the lock shouldn't even stand in the new owner's way.
+        // The fence would suffice; checking first keeps a former owner from blocking the new one.
         await requireLock(session, names, run);
         const result = await work(session);
         await fence(session, names, run);
@@ -44,12 +44,12 @@ export async function inRunTransaction<Result>(
       },
     );
   } catch (error) {
-    throw (error instanceof LockLostError ? null : await findLoss(place, run)) ?? error;
+    throw (error instanceof LockLostError ? null : await findLoss(context, run)) ?? error;
   }
 }
 
-/** Waits for a takeover under way, and tells whether the lock is lost; null also where the warehouse doesn't answer. */
-async function findLoss({ lockPool, names }: RunPlace, run: RunRef): Promise<LockLostError | null> {
+/** Waits for a takeover in progress; returns the error if the lock is lost, null otherwise or without an answer. */
+async function findLoss({ lockPool, names }: RunContext, run: RunRef): Promise<LockLostError | null> {
   try {
     await inTransaction(lockPool, (session) => fence(session, names, run));
     return null;

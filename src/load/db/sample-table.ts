@@ -7,7 +7,7 @@ import type { Session } from "./session.ts";
 
 const ROWS_PER_COPY = 5000;
 
-/** Creates a table of sample rows, its first column the key, unless a relation of that name exists. */
+/** Creates a table of sample rows, keyed by its first column, unless a relation of that name exists. */
 export function createSampleTable(
   db: Db,
   input: InputSource,
@@ -25,7 +25,7 @@ async function create(
 ): Promise<boolean> {
   if (!("table" in input.relation)) return false;
   const name = quoteQualified(input.relation.table);
-  // Of processes that start at the same time, shards mostly, one makes it, and the others find it.
+  // Processes that start at the same time, such as shards, create it only once.
   await session.client.query("SELECT pg_advisory_xact_lock(hashtextextended('person-etl sample table', 0))");
   const { rows: found } = await session.client.query<{ oid: string | null }>(
     "SELECT to_regclass($1)::text AS oid",

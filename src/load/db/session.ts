@@ -18,21 +18,21 @@ const compiler = new Kysely<unknown>({
   },
 });
 
-/** One connection inside a transaction. */
+/** A connection inside a transaction. */
 export interface Session {
   /** Runs a statement and returns its rows. */
   rows<Row>(statement: RawBuilder<Row>): Promise<Row[]>;
-  /** Runs a statement and returns how many rows it changed. */
+  /** Runs a statement and returns the number of changed rows. */
   change(statement: RawBuilder<unknown>): Promise<number>;
-  /** The connection itself, for COPY. */
+  /** The driver's connection, for COPY. */
   readonly client: PoolClient;
-  /** The transaction's time as text, which every `_synced_at` of it gets. */
+  /** Transaction time as text; `_synced_at` of all its rows. */
   readonly now: string;
 }
 
 /**
- * Settings that decide how values turn into text, so that keys and hashes come out the same for every role, database
- * and pooler, and how safe a commit is; for this transaction only.
+ * Settings of one transaction. They fix how values become text, so that keys and hashes are equal for every role, database
+ * and pooler, and the durability of a commit.
  */
 const PINNED = [
   "SET LOCAL TimeZone = 'UTC'",
@@ -45,16 +45,16 @@ const PINNED = [
   "SET LOCAL standard_conforming_strings = on",
   "SET LOCAL client_encoding = 'UTF8'",
   "SET LOCAL jit = off",
-  // What was committed before a call is sent, or before a received answer is thrown away, has to survive the server's crash.
+  // Commits before a call is sent, or before a received answer is deleted, must survive a crash of the server.
   "SET LOCAL synchronous_commit = on",
 ].join("; ");
 
-/** The transaction's time, asked for in the same round trip. */
+/** Queries the transaction time in the same round trip. */
 const NOW = "SELECT now()::text AS now";
 
-/** The text in the only cell of the last of several statements' results. */
+/** Returns the text of the only cell of the last result. */
 function lastText(results: unknown): string {
-  // What the driver gives for several statements at once is a list of results, which its types don't say.
+  // For several statements the driver returns a list of results; its types omit that.
   const [row] =
     (results as readonly { readonly rows: readonly { readonly now: string }[] }[]).at(-1)?.rows ?? [];
   return row?.now ?? "";
@@ -65,29 +65,29 @@ const DATE = 1082;
 const TIMESTAMP = 1114;
 const TIMESTAMPTZ = 1184;
 
-/** `2026-11-21 04:00:00.1+00` as `2026-11-21T04:00:00.1Z`. */
+/** Converts `2026-11-21 04:00:00.1+00` to `2026-11-21T04:00:00.1Z`. */
 function readInstant(text: string): string {
   return text.replace(" ", "T").replace(/\+00$/, "Z");
 }
 
-/** Reads 64-bit counters as numbers and every date and time as text: a Date would cut microseconds. */
+/** Parses 64-bit counters as numbers, dates and times as text: a Date would truncate microseconds. */
 const types: CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: "text" | "binary") => {
     if (oid === INT8) return Number;
     if (oid === TIMESTAMPTZ) return readInstant;
     if (oid === DATE || oid === TIMESTAMP) return (text: string) => text;
     return format === "binary" ? defaultTypes.getTypeParser(oid, "binary") : defaultTypes.getTypeParser(oid);
-    // The cast stands for the overloads of getTypeParser, which differ in the format only.
+    // The cast covers the overloads of getTypeParser, which differ only in the format.
   }) as typeof defaultTypes.getTypeParser,
 };
 
-/** How long a pool waits; queries may take as long as they like unless it says otherwise. */
+/** Timeouts of a pool; without them queries are unlimited. */
 interface PoolTimeouts {
   readonly connectMs: number;
   readonly queryMs?: number;
 }
 
-/** Opens a pool; connects at the first use only. */
+/** Opens a pool; connects on first use. */
 export function openPool(
   url: string,
   connections: number,
@@ -103,7 +103,7 @@ export function openPool(
     ...(queryMs === undefined ? {} : { query_timeout: queryMs }),
     keepAlive: true,
   });
-  // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
+  // A broken idle connection is replaced on next use; without a listener it would end the process.
   pool.on("error", () => {});
   return pool;
 }
@@ -117,7 +117,7 @@ function sessionOf(client: PoolClient, now: string): Session {
     client,
     now,
     async rows<Row>(statement: RawBuilder<Row>) {
-      // The row type is what the statement's author declared.
+      // The caller declares the row type.
       return (await query(statement)).rows as Row[];
     },
     async change(statement) {
@@ -126,17 +126,17 @@ function sessionOf(client: PoolClient, now: string): Session {
   };
 }
 
-/** How a transaction is made. */
+/** Options of a transaction. */
 interface TransactionOptions {
-  /** False: it is rolled back in any case. */
+  /** False: always rolled back. */
   readonly keep?: boolean;
   /** True for REPEATABLE READ: all statements see one snapshot. */
   readonly isSnapshot?: boolean;
-  /** Further settings of the transaction; all of them LOCAL, because a pooler gives the session to others after it. */
+  /** More settings of the transaction; all LOCAL, because a pooler reuses the session. */
   readonly settings?: readonly `SET LOCAL ${string}`[];
 }
 
-/** Runs `work` in one transaction with pinned settings; rolls back when it throws. */
+/** Runs `work` in one transaction with fixed settings; rolls back if it throws. */
 export async function inTransaction<Result>(
   pool: Pool,
   work: (session: Session) => Promise<Result>,
@@ -144,7 +144,7 @@ export async function inTransaction<Result>(
 ): Promise<Result> {
   const client = await pool.connect();
   let broken: Error | boolean = false;
-  // An error between two statements surfaces at the next one; the listener keeps it from ending the process.
+  // An error between statements surfaces at the next one; the listener keeps it from ending the process.
   const onError = (error: Error) => {
     broken = error;
   };

@@ -5,12 +5,12 @@ import * as grants from "./grants.ts";
 import * as migrations from "./migrate.ts";
 import type { CheckLine } from "../lookup.ts";
 
-/** Throws unless the tables exist. Commands either migrate first or call this; all other functions rely on the tables. */
+/** Throws unless the tables exist. Each command migrates first or calls this; all other functions require the tables. */
 export async function requireSetUp(db: Db): Promise<void> {
   if (!(await isMigrated(db))) throw notSetUp();
 }
 
-/** The error of a command that needs tables which no run has created yet. */
+/** Error of a command that needs tables which don't exist yet. */
 export function notSetUp(): FixConfigurationError {
   return new FixConfigurationError(
     "not_set_up",

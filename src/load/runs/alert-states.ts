@@ -5,7 +5,7 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 
 const stateTable = (names: SchemaNames) => tableId(names, "alert_state");
 
-/** Notes states; returns those that were told otherwise, as told from now on. */
+/** Records states; returns those that differ from the last report, and marks them as reported. */
 export async function changeStates(
   db: Db,
   states: readonly SubjectState[],
@@ -14,7 +14,7 @@ export async function changeStates(
   const { names } = db;
   return db.transaction(async (session) => {
     const table = stateTable(names);
-    // In one order, so that two who note the same subjects wait for each other instead of killing each other.
+    // Sorted, so that concurrent processes wait for each other instead of deadlocking.
     const sorted = states.toSorted((a, b) => (a.subject < b.subject ? -1 : 1));
     await session.change(sql`
     INSERT INTO ${table} AS a (subject, state, told_state, changed_at, _synced_at, _run_id)
@@ -31,7 +31,7 @@ export async function changeStates(
   });
 }
 
-/** Takes back that changes were told, unless there was another one since. */
+/** Marks changes as not reported, unless the state has changed again. */
 export async function unmarkReported(db: Db, changes: readonly StateChange[]): Promise<void> {
   const { names } = db;
   const column = (name: keyof StateChange) => changes.map((change) => change[name]);

@@ -6,7 +6,7 @@ import type { Session } from "../db/session.ts";
 import type { RunRef } from "../ledger/books.ts";
 
 /**
- * Ends every transaction of a run: throws unless the run holds its lock, and blocks a takeover until COMMIT.
+ * Last statement of every transaction of a run: throws unless the run holds its lock, and blocks a takeover until COMMIT.
  * Blocks neither heartbeats nor other loaders of the run.
  */
 export async function fence(session: Session, names: SchemaNames, run: RunRef): Promise<void> {
@@ -25,17 +25,17 @@ export async function requireLock(session: Session, names: SchemaNames, run: Run
 /** Error of a run that has lost its lock. */
 function lockLost(run: RunRef): LockLostError {
   return new LockLostError(
-    `${run.job}: another process has taken the job over, so this one sends and writes nothing more. What it had ` +
-      "committed before is kept; `status` shows who runs the job now.",
+    `${run.job}: another process took over this job, so this one stops. Everything it had ` +
+      "committed is kept; `status` shows which process runs the job now.",
   );
 }
 
-/** Name of the sessions in which transactions of a run are made, so that a takeover can end exactly those. */
+/** Session name of a run's transactions, so that a takeover can end exactly those. */
 export function sessionName(names: SchemaNames, run: Pick<RunRef, "job" | "shard" | "epoch">): string {
   return `person-etl ${ownerToken(names, run)}`;
 }
 
-/** Token of a lock, which names its sessions. */
+/** Token of a lock, part of the name of its sessions. */
 export function ownerToken(
   names: SchemaNames,
   { job, shard, epoch }: Pick<RunRef, "job" | "shard" | "epoch">,
@@ -44,6 +44,6 @@ export function ownerToken(
   return createHash("sha256").update(owner).digest("hex").slice(0, 24);
 }
 
-/** True for the lock row that a run holds. */
+/** Condition for the lock row of a run. */
 export const isHeldBy = ({ job, shard, epoch }: RunRef) =>
   sql`job = ${job} AND shard = ${shard} AND epoch = ${epoch} AND released_at IS NULL`;

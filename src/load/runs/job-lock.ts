@@ -6,7 +6,7 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { isHeldBy, ownerToken } from "./fence.ts";
 
-/** How long a takeover waits for a commit of the former owner that is under way. */
+/** Maximum time that a takeover waits for a commit of the former owner. */
 const COMMIT_TIMEOUT = "30s";
 
 /** A row of `job_lock`. */
@@ -16,8 +16,8 @@ interface LockRow extends LockHolder {
 }
 
 /**
- * Gets the lock of a job or a shard of it, by compare-and-set: those who want the same job come one after the other. The
- * row is taken FOR UPDATE, which a heartbeat doesn't do, so that a raised epoch waits for every fence that has passed.
+ * Acquires the lock of a job or a shard of it by compare-and-set, one process at a time per job. The
+ * row is locked FOR UPDATE, unlike in a heartbeat, so that a raised epoch waits for every fence that has passed.
  */
 export async function acquireLock(db: Db, request: LockRequest): Promise<LockReply> {
   const { names } = db;
@@ -31,11 +31,11 @@ export async function acquireLock(db: Db, request: LockRequest): Promise<LockRep
     const refusal = refusalBy(inTheWay, request);
     if (refusal) return refusal;
     await endSessions(session, inTheWay);
-    // A holder that was thought to be gone may have given a sign of life in the meantime.
+    // A holder that seemed dead may have renewed its lock since.
     const locked = await lockRows(session, names, job, inTheWay);
     const lateRefusal = refusalBy(locked, request);
     if (lateRefusal) return lateRefusal;
-    // Nothing that began since can commit any more: what is still there of the former owner only stands in the way.
+    // Sessions of the former owner can't commit any more; they only block.
     await endSessions(session, inTheWay);
     const takenOver = locked.filter((row) => !row.isReleased);
     const others = takenOver.filter((row) => row.shard !== shard).map((row) => row.shard);
@@ -50,7 +50,7 @@ export async function acquireLock(db: Db, request: LockRequest): Promise<LockRep
   });
 }
 
-/** The sign of life; false when the lock is lost. */
+/** Heartbeat; false if the lock is lost. */
 export async function renewLock(db: Db, run: RunRef, lifeMs: number): Promise<boolean> {
   const { names } = db;
   return db.lockTransaction(async (session) => {
@@ -61,7 +61,7 @@ export async function renewLock(db: Db, run: RunRef, lifeMs: number): Promise<bo
   });
 }
 
-/** Gives the lock back, if it is still held. */
+/** Releases the lock if it is still held. */
 export async function releaseLock(db: Db, run: RunRef): Promise<void> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -71,7 +71,7 @@ export async function releaseLock(db: Db, run: RunRef): Promise<void> {
   });
 }
 
-/** Who holds a job at the moment; nobody where the table is still to be made by a migration. */
+/** Current holders of a job; none if the table doesn't exist yet. */
 export async function readHolders(
   session: Session,
   names: SchemaNames,
@@ -93,7 +93,7 @@ function readRows(session: Session, names: SchemaNames, job: string): Promise<re
     SELECT ${lockRow} FROM ${tableId(names, "job_lock")} WHERE job = ${job} ORDER BY shard`);
 }
 
-/** The same shard, or a shard of another division: both could send what we send. */
+/** True for the same shard, or a shard of another division: both could send the same records. */
 function isInTheWay(row: LockRow, shard: string): boolean {
   return row.shard === shard || shardCountOf(row.shard) !== shardCountOf(shard);
 }
@@ -116,8 +116,8 @@ function holderOf(row: LockRow): LockHolder {
 }
 
 /**
- * Ends what former owners left behind in the server: a COPY whose client has stopped outlives every timeout and every
- * cancellation. Sessions of another role may be out of our reach; then what they are committing is waited for.
+ * Ends sessions of former owners: a COPY whose client has stopped survives every timeout and
+ * cancellation. Sessions of another role may be inaccessible; their commits are then waited for.
  */
 async function endSessions(session: Session, owners: readonly LockRow[]): Promise<void> {
   const sessionNames = owners.map((row) => `person-etl ${row.ownerToken}`);
@@ -132,7 +132,7 @@ async function endSessions(session: Session, owners: readonly LockRow[]): Promis
   }
 }
 
-/** Locks the rows against fences, once those that have passed have committed; returns them as they are by then. */
+/** Locks the rows against fences, after earlier ones have committed; returns their current state. */
 async function lockRows(
   session: Session,
   names: SchemaNames,
@@ -149,9 +149,9 @@ async function lockRows(
     const former = rows.map((row) => `person-etl ${row.ownerToken}`).join("', '");
     throw new StopJobError(
       "takeover_blocked",
-      `${job}: the job's former owner has a commit under way that doesn't end, so it can't be taken over. Look at the ` +
+      `${job}: can't take over the job, because a commit of its former owner doesn't end. Look at the ` +
         `sessions whose application_name is '${former}' in pg_stat_activity, and end them with pg_terminate_backend ` +
-        "as a role that may.",
+        "as a role with that privilege.",
       { cause: error },
     );
   }
@@ -179,8 +179,8 @@ async function writeOwner(
 }
 
 /**
- * Closes the runs that nobody goes on with: those of our shard, and of every other one that nobody holds. What nothing
- * was noted of remains.
+ * Closes abandoned runs: those of our shard, and of every shard without a holder. Counts that were
+ * never recorded stay 0.
  */
 async function closeAbandonedRuns(
   session: Session,

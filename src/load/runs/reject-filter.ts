@@ -1,6 +1,6 @@
 import type { RowKey } from "../erasure/people.ts";
 
-/** Which rejects are meant; an empty list means all. */
+/** Selects rejects; an empty list selects all. */
 export interface RejectFilter {
   readonly jobs: readonly string[];
   readonly codes: readonly string[];
@@ -30,12 +30,12 @@ export interface StoredReject {
   readonly resolvedAt: string | null;
 }
 
-/** What a retry has done. */
+/** Result of a retry. */
 export interface RejectRetry {
-  /** Rejects that it was about. */
+  /** Selected rejects. */
   readonly rejects: number;
-  /** Of them those whose row is due at the next run; their rejects are resolved when the row is answered. */
+  /** Selected rejects whose row is due in the next run; resolved once the row is answered. */
   readonly due: number;
-  /** Of them those that were resolved, because the next run looks at them anyway and rejects them anew if need be. */
+  /** Rejects resolved at once, because every run checks their row again. */
   readonly resolved: number;
 }

@@ -4,7 +4,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { RejectFilter, RejectGroup, RejectRetry, StoredReject } from "./reject-filter.ts";
 import { tableId } from "../db/names.ts";
 
-/** Whether a row `r` of `reject` is meant. */
+/** Condition for selected rows `r` of `reject`. */
 function isMeant({ jobs, codes, rows }: RejectFilter, all: boolean): RawBuilder<unknown> {
   const keys = JSON.stringify(rows);
   const tests = [
@@ -21,7 +21,7 @@ function isMeant({ jobs, codes, rows }: RejectFilter, all: boolean): RawBuilder<
   return tests.length === 0 ? sql`true` : sql.join(tests, sql` AND `);
 }
 
-/** Rejects by job and cause, most first. */
+/** Counts rejects by job and cause, highest first. */
 export async function countRejects(
   db: Db,
   filter: RejectFilter,
@@ -36,7 +36,7 @@ export async function countRejects(
   });
 }
 
-/** The newest rejects. */
+/** Lists the newest rejects. */
 export async function listRejects(
   db: Db,
   filter: RejectFilter,
@@ -52,7 +52,7 @@ export async function listRejects(
   });
 }
 
-/** Makes rejected rows due; what has no such row is resolved. */
+/** Makes rejected rows due; resolves rejects without such a row. */
 export async function retryRejects(db: Db, filter: RejectFilter): Promise<RejectRetry> {
   const { names } = db;
   return asWriter(db, "rejects", () =>
@@ -61,7 +61,7 @@ export async function retryRejects(db: Db, filter: RejectFilter): Promise<Reject
       const state = tableId(names, "lookup_state");
       const hasRow = sql`EXISTS (SELECT FROM ${state} AS s
     WHERE s.job = r.job AND s.source = r.source AND s.source_key = r.source_key AND s.outcome = 'rejected')`;
-      // Who was pushed in vain is forgotten, so that the next run sends it.
+      // Deletes PIDs that the service rejected, so that the next run retries them.
       await session.change(sql`
     DELETE FROM ${tableId(names, "segment_push_member")} AS p USING ${reject} AS r
     WHERE ${isMeant(filter, false)} AND p.job = r.job AND p.service_pid = r.source_key AND p.state = 'invalid'`);

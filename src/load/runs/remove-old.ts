@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { Retention } from "./retention.ts";
 import { tableId } from "../db/names.ts";
 
-/** Removes what has grown too old, each table in a transaction of its own. */
+/** Removes rows past their retention, one transaction per table. */
 export async function removeOld(
   db: Db,
   retentions: readonly Retention[],

@@ -1,6 +1,6 @@
 import type { RetentionRule } from "../../schemas/retention.ts";
 
-/** A rule, and how long what it speaks of is kept. */
+/** A rule and its retention period. */
 export interface Retention {
   readonly rule: RetentionRule;
   readonly keepMs: number;

@@ -12,10 +12,10 @@ import type { Session } from "../db/session.ts";
 const counterNames = Object.keys(runCounters) as RunCounter[];
 const counterList = sql.join(counterNames.map((name) => sql.id(name)));
 
-/** How many shards a run was one of, of a column `shard`. */
+/** Shard count in a column `shard`. */
 const SHARD_COUNT = sql`split_part(shard, '/', 2)::bigint`;
 
-/** Notes a job's start; a run that goes on under its id begins its books anew, its calls stay in the ledger. */
+/** Records the start of a job; a resumed run resets its totals, its calls stay in the ledger. */
 export async function beginRun(db: Db, run: RunRef): Promise<void> {
   const { names } = db;
   return db.transaction(run, async (session) => {
@@ -31,7 +31,7 @@ export async function beginRun(db: Db, run: RunRef): Promise<void> {
   });
 }
 
-/** Notes how many rows are due. */
+/** Records the number of due rows. */
 export async function recordDue(db: Db, run: RunRef, due: number): Promise<void> {
   const { names } = db;
   return db.transaction(run, async (session) => {
@@ -41,7 +41,7 @@ export async function recordDue(db: Db, run: RunRef, due: number): Promise<void>
   });
 }
 
-/** Notes a job's end; moves its checkpoint when nothing is left. */
+/** Records the end of a job; advances its checkpoint if nothing remains. */
 export async function endRun(
   db: Db,
   run: RunRef,
@@ -83,7 +83,7 @@ async function writeEnd(
       ON CONFLICT (table_name, job) DO UPDATE SET
         last_success_at = greatest(t.last_success_at, excluded.last_success_at), _synced_at = now(), _run_id = excluded._run_id`);
   }
-  // A row that waits may be one that the cursor has passed: it has to be looked at again.
+  // The cursor may have passed a waiting row, which must be read again.
   if (checkpoint && coverage && end.counters.records_waiting === 0) {
     await writeCheckpoint(
       session,
@@ -94,9 +94,9 @@ async function writeEnd(
   }
 }
 
-/** Since when every shard, of as many as this run's, has left nothing undone; null while one never has. */
+/** Oldest complete pass among all shards of this division; null until each shard has one. */
 async function wholePassAt(session: Session, names: SchemaNames, run: RunRef): Promise<string | null> {
-  // Shards that end at the same moment would each miss the other.
+  // Shards that end at the same time would miss each other.
   await session.rows(sql`SELECT FROM ${tableId(names, "job_parameters")} WHERE job = ${run.job} FOR UPDATE`);
   const [pass] = await session.rows<{ at: string }>(sql`
     SELECT min(at)::text AS at FROM (
@@ -157,7 +157,7 @@ function pastRunOf(row: RunRow): PastRun {
   };
 }
 
-/** The last runs of a job, newest first. */
+/** Last runs of a job, newest first. */
 export function lastRuns(db: Db, job: string, limit: number): Promise<readonly PastRun[]> {
   return db.transaction((session) => readLastRuns(session, db.names, job, limit));
 }
@@ -173,7 +173,7 @@ async function readLastRuns(
   return rows.map(pastRunOf);
 }
 
-/** What `status` shows of a job. */
+/** Status of a job, for `status`. */
 export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -183,7 +183,7 @@ export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
     SELECT DISTINCT ON (split_part(shard, '/', 1)::bigint) ${runColumns} FROM ${syncRun}
     WHERE job = ${job} AND ${SHARD_COUNT} = split_part(${lastRun?.shard ?? "0/1"}, '/', 2)::bigint
     ORDER BY split_part(shard, '/', 1)::bigint, started_at DESC, run_id`);
-    // A pass of several shards is as old as the shard that succeeded longest ago.
+    // A pass of several shards is as old as its oldest shard.
     const [success] = await session.rows<{ at: string | null }>(sql`
     SELECT max(at) AS at FROM (
       SELECT min(at) AS at FROM (
@@ -207,8 +207,8 @@ export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
 }
 
 /**
- * The newest coverage that speaks of the whole input: the sum over the newest row of each shard, of that number of shards
- * of which all have one, and whose oldest is the newest. Where there is none, the shards of the last run's number.
+ * Newest coverage of the whole input: the sum of each shard's newest row, for the shard count
+ * that is complete and has the newest oldest row; if none is complete, the shard count of the last run.
  */
 async function readCoverage(
   session: Session,
@@ -230,7 +230,7 @@ async function readCoverage(
   return coverage ?? null;
 }
 
-/** The view `table_freshness`. */
+/** Reads the view `table_freshness`. */
 export async function tableFreshness(db: Db): Promise<readonly TableFreshness[]> {
   const { names } = db;
   return db.transaction(async (session) => {

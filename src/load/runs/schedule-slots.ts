@@ -8,7 +8,7 @@ type SlotEnds = readonly { readonly job: string; readonly slot: string; readonly
 
 const slotTable = (names: SchemaNames) => tableId(names, "schedule_slot");
 
-/** Notes since when jobs are watched. */
+/** Records when jobs were first scheduled. */
 export async function watchJobs(
   db: Db,
   jobs: readonly string[],
@@ -26,7 +26,7 @@ export async function watchJobs(
   });
 }
 
-/** The newest slot of each job. */
+/** Newest slot of each job. */
 export async function newestSlots(db: Db): Promise<readonly KnownSlot[]> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -37,7 +37,7 @@ export async function newestSlots(db: Db): Promise<readonly KnownSlot[]> {
   });
 }
 
-/** Claims slots; all who claim in the same warehouse come one after the other. */
+/** Claims slots; one scheduler at a time per warehouse. */
 export async function claimSlots(
   db: Db,
   claims: readonly SlotClaim[],
@@ -73,7 +73,7 @@ export async function claimSlots(
   });
 }
 
-/** A scheduler's sign of life. */
+/** Heartbeat of a scheduler. */
 export async function renewSlots(db: Db, owner: string, lifeMs: number): Promise<void> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -83,7 +83,7 @@ export async function renewSlots(db: Db, owner: string, lifeMs: number): Promise
   });
 }
 
-/** Notes how slots ended, or gives them back. */
+/** Records ends of slots, or releases them. */
 export async function endSlots(db: Db, owner: string, ends: SlotEnds): Promise<void> {
   const { names } = db;
   return db.transaction(async (session) => {

@@ -1,21 +1,21 @@
-/** How a slot ended: as its job did. */
+/** End of a slot: the status of its job. */
 export type SlotEnd = "succeeded" | "failed" | "limited" | "skipped";
 
-/** A slot of a job's schedule, as it was last noted. */
+/** A slot of a job's schedule, as last recorded. */
 export interface KnownSlot {
   readonly job: string;
   readonly slot: string;
   /** ISO 8601, UTC. */
   readonly dueAt: string;
-  /** `claimed`, `given_back`, `watched` (no slot: when the job was first watched), or how it ended. */
+  /** `claimed`, `given_back`, `watched` (no slot: when the job was first scheduled), or the slot's end. */
   readonly status: string;
   readonly runId: string | null;
   readonly endedAt: string | null;
-  /** A scheduler that is alive works on it. */
+  /** True if a live scheduler holds it. */
   readonly isHeld: boolean;
 }
 
-/** The wish to run a slot. */
+/** Request to run a slot. */
 export interface SlotClaim {
   readonly job: string;
   readonly slot: string;
@@ -24,18 +24,18 @@ export interface SlotClaim {
   readonly runId: string;
 }
 
-/** A scheduler, as others can recognize it. */
+/** Identity of a scheduler. */
 export interface SchedulerProcess {
-  /** Unique for every start of a scheduler. */
+  /** Unique per start of a scheduler. */
   readonly owner: string;
   readonly host: string;
   readonly pid: number;
 }
 
-/** A slot that is ours now. */
+/** A slot that this scheduler claimed. */
 export interface GrantedSlot {
   readonly job: string;
   readonly slot: string;
-  /** Of the first one who claimed it: a run that was cut off goes on under its id. */
+  /** Run id of the first claim: an interrupted run is resumed under its id. */
   readonly runId: string;
 }

@@ -1,4 +1,4 @@
-/** The present state of something that alerts speak of. */
+/** Current state of a subject of alerts. */
 export interface SubjectState {
   /** `job NAME`, `freshness NAME`, `budget TYPE PERIOD`, … */
   readonly subject: string;
@@ -6,8 +6,8 @@ export interface SubjectState {
   readonly state: string;
 }
 
-/** A change that nobody was told of, and that the caller has to tell now. */
+/** An unreported change, which the caller must report. */
 export interface StateChange extends SubjectState {
-  /** State that was told before; `ok` for a subject never heard of. */
+  /** State last reported; `ok` for a new subject. */
   readonly before: string;
 }

@@ -1,5 +1,5 @@
 import type { Client } from "../../bigquery/client.ts";
-import { type BigQueryPlace, explainFailure, grantText } from "../../bigquery/explain-failure.ts";
+import { type NamedProject, explainFailure, grantText } from "../../bigquery/explain-failure.ts";
 import { BigQueryFailure, isNotFound } from "../../bigquery/failure.ts";
 import { openSession } from "../../bigquery/session.ts";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
@@ -10,7 +10,7 @@ import { batchBytes, type ChangedTable, priceOf } from "./cost.ts";
 interface CheckContext {
   readonly client: Client;
   readonly names: DatasetNames;
-  readonly where: BigQueryPlace;
+  readonly where: NamedProject;
 }
 
 interface Dataset {
@@ -155,7 +155,7 @@ async function found<Resource>(request: Promise<Resource>): Promise<Resource | n
   }
 }
 
-function refused(error: unknown, where: BigQueryPlace): DestinationFinding {
+function refused(error: unknown, where: NamedProject): DestinationFinding {
   const explained = explainFailure(error, where);
   const hint = explained instanceof FixConfigurationError ? explained.problems[0]?.hint : undefined;
   return { ok: false, message: messageOf(explained), ...(hint === undefined ? {} : { hint }) };

@@ -1,5 +1,5 @@
 import { type ClientOptions, openClient } from "../../bigquery/client.ts";
-import { type BigQueryPlace, explainFailure } from "../../bigquery/explain-failure.ts";
+import { type NamedProject, explainFailure } from "../../bigquery/explain-failure.ts";
 import { isNotFound } from "../../bigquery/failure.ts";
 import { openSession, type Session } from "../../bigquery/session.ts";
 import type { Destination, Position } from "../destination.ts";
@@ -28,7 +28,7 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
   const { name, project, dataset, opsDataset } = target;
   const client = openClient(target);
   const names = { project, data: dataset, ops: opsDataset };
-  const where: BigQueryPlace = {
+  const where: NamedProject = {
     project,
     location: target.location,
     path: `publish.${name}`,
