@@ -4,7 +4,7 @@ import type { BigQuery, BigQueryOptions } from "@google-cloud/bigquery";
 import type { AuthClient } from "google-auth-library";
 import { BigQueryFailure, isTransient } from "./failure.ts";
 
-/** How to reach a project. */
+/** Options of a client. */
 export interface ClientOptions {
   readonly project: string;
   /** Path of a service account's key file; null for the application default credentials. */
@@ -15,7 +15,7 @@ export interface ClientOptions {
   readonly apiEndpoint: string | null;
 }
 
-/** A request to the REST interface, with a path relative to the project. */
+/** Request to the REST interface, with a path relative to the project. */
 export interface ApiRequest {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   /** `/queries`, `/jobs/ID`. */
@@ -27,9 +27,9 @@ export interface ApiRequest {
 /** The REST interface of one project. */
 export interface Client {
   readonly project: string;
-  /** Sends a request that may be repeated; retried after transient failures. */
+  /** Sends an idempotent request; retries after transient failures. */
   send<Answer>(request: ApiRequest): Promise<Answer>;
-  /** Sends one request of an upload and returns the response, whatever its status; Google's library has no resumable uploads. */
+  /** Sends one request of an upload; returns the response of any status. Google's library has no resumable uploads. */
   fetch(url: string, init: RequestInit): Promise<Response>;
   /** Address of uploads to the project's jobs. */
   readonly uploadUrl: string;
@@ -47,7 +47,7 @@ export function openClient(options: ClientOptions): Client {
   const { project } = options;
   const host = (options.apiEndpoint ?? "https://bigquery.googleapis.com").replace(/\/$/, "");
   let opened: Promise<BigQuery> | null = null;
-  /** A failure isn't kept: the key file may be there the next time. */
+  /** Failures aren't cached: the key file may exist next time. */
   const google = () =>
     (opened ??= connect(options, `${host}/bigquery/v2`).catch((error: unknown) => {
       opened = null;
@@ -70,7 +70,7 @@ export function openClient(options: ClientOptions): Client {
     },
     async send<Answer>(request: ApiRequest): Promise<Answer> {
       const client = await google();
-      // The reference of the interface states the type; callers name it.
+      // Callers state the type, as documented by the interface.
       return (await patiently(() => sendOnce(client, request))) as Answer;
     },
   };
@@ -98,7 +98,7 @@ async function connect(options: ClientOptions, baseUrl: string): Promise<BigQuer
   const { BigQuery: Google } = await import("@google-cloud/bigquery");
   const credentials = await credentialsOf(options);
   const client = new Google({ projectId: options.project, autoRetry: false, ...credentials });
-  // The library would take BIGQUERY_EMULATOR_HOST for the whole address.
+  // The library would use BIGQUERY_EMULATOR_HOST as the whole address.
   client.baseUrl = baseUrl;
   return client;
 }
@@ -125,14 +125,14 @@ async function authOf(credentialsFile: string | null, scopes: string): Promise<A
   if (credentialsFile === null) return new GoogleAuth({ scopes }).getClient();
   let file: { readonly client_email?: unknown; readonly private_key?: unknown };
   try {
-    // Only its two texts are read.
+    // Only two text fields are read.
     file = JSON.parse(await readFile(credentialsFile, "utf8")) as typeof file;
   } catch {
     throw new BigQueryFailure("unauthenticated", `the key file ${credentialsFile} can't be read`, null);
   }
   const { client_email: email, private_key: key } = file;
   if (typeof email !== "string" || typeof key !== "string") {
-    throw new BigQueryFailure("unauthenticated", `${credentialsFile} is no service account's key`, null);
+    throw new BigQueryFailure("unauthenticated", `${credentialsFile} is not a service account key`, null);
   }
   return new JWT({ email, key, scopes });
 }
@@ -154,7 +154,7 @@ function sendOnce(client: BigQuery, { method, path, query, body }: ApiRequest): 
   });
 }
 
-/** Converts what the library or fetch throws, without its cause, which may hold a whole response. */
+/** Converts an error of the library or fetch, without its cause, which may contain a whole response. */
 function failureOf(error: unknown): BigQueryFailure {
   if (error instanceof BigQueryFailure) return error;
   // ApiError of @google-cloud/common, or an error of the network; every field may be missing.
@@ -187,13 +187,13 @@ interface ErrorAnswer {
   };
 }
 
-/** Parses a response to {@link Client.fetch}; throws what BigQuery reports as an error. */
+/** Parses a response to {@link Client.fetch}; throws errors reported by BigQuery. */
 export async function answerOf(response: Response): Promise<unknown> {
   const { status } = response;
   try {
     const text = await response.text();
     if (response.ok) return text === "" ? {} : JSON.parse(text);
-    // Google's error format; a proxy may answer with a page instead.
+    // Google's error format; a proxy may return a page instead.
     const answer = (text.startsWith("{") ? JSON.parse(text) : {}) as ErrorAnswer;
     throw failureOf({
       ...answer.error,

@@ -9,27 +9,24 @@ interface Fix {
   readonly hint: string;
 }
 
-/** A connection or destination as far as messages name it. */
+/** A connection or destination as named in messages. */
 export interface NamedProject {
   readonly project: string;
   readonly location: string | null;
   /** Path in the configuration: `connections.lake`, `publish.analytics`. */
   readonly path: string;
-  /** Datasets that are written; empty where inputs are read. */
+  /** Datasets that are written; empty if inputs are read. */
   readonly datasets: readonly string[];
 }
 
-/** Explains a failure of BigQuery and what to do; returns any other error as it is. */
+/** Converts a failure of BigQuery into an error with a remedy; returns other errors unchanged. */
 export function explainFailure(error: unknown, place: NamedProject): unknown {
   if (!(error instanceof BigQueryFailure)) return error;
   const subject = `BigQuery project ${place.project} (${place.path})`;
   const stop = (code: string, text: string) =>
     new StopRunError(code, `${subject} can't be used: ${text}`, { cause: error });
   if (isTransient(error)) {
-    return stop(
-      "database_unreachable",
-      `${describe(error)}. Try again later; everything committed before is kept.`,
-    );
+    return stop("database_unreachable", `${describe(error)}. Run again later; everything committed is kept.`);
   }
   if (isConflict(error)) {
     return stop(
@@ -40,7 +37,7 @@ export function explainFailure(error: unknown, place: NamedProject): unknown {
   if (error.code === "quotaExceeded") {
     return stop(
       "destination_quota",
-      `a quota is used up (${error.message}). Nothing is lost; try again later.`,
+      `a quota is used up (${error.message}). Nothing is lost; run again later.`,
     );
   }
   const fix = fixOf(error, place);
@@ -57,7 +54,7 @@ function fixOf(error: BigQueryFailure, { project, location, path: at, datasets }
     return {
       path: `${at}.credentials`,
       text: "there are no valid credentials",
-      hint: `run gcloud auth application-default login, or name a service account's key file in ${at}.credentials`,
+      hint: `run gcloud auth application-default login, or set ${at}.credentials to a service account's key file`,
     };
   }
   if (code === "accessDenied") return missingRight(message, { project, path: at, datasets });
@@ -78,8 +75,8 @@ function fixOf(error: BigQueryFailure, { project, location, path: at, datasets }
   if (/resources exceeded|too large to return|responseTooLarge/i.test(`${code} ${message}`)) {
     return {
       path: at,
-      text: "a query needs more than BigQuery gives one query, or returns more than 10 GB",
-      hint: "leave out `order_by`, or narrow the input (`where`, fewer fields)",
+      text: "a query exceeds BigQuery's resources for one query, or returns more than 10 GB",
+      hint: "remove `order_by`, or narrow the input (`where`, fewer fields)",
     };
   }
   const missing = /Not found: (\w+) (\S+)(?: was not found in location ([\w-]+))?/.exec(message);
@@ -97,7 +94,7 @@ function fixOf(error: BigQueryFailure, { project, location, path: at, datasets }
   return null;
 }
 
-/** Names the missing right and the statement that grants it. */
+/** Finds the missing right and the statement that grants it. */
 export function missingRight(
   message: string,
   { project, path, datasets }: Pick<NamedProject, "project" | "path" | "datasets">,
@@ -137,7 +134,7 @@ export function grantText(role: string, dataset: readonly string[]): string {
   return `GRANT \`${role}\` ON SCHEMA ${quoteQualified(dataset)} TO "serviceAccount:ACCOUNT";`;
 }
 
-/** The cause without values of records, which BigQuery repeats if it can't read one. */
+/** Describes the cause without values of records, which BigQuery quotes if it can't parse one. */
 function describe(error: BigQueryFailure): string {
   return isDataFault(error) ? error.code : `${error.code}: ${error.message}`;
 }

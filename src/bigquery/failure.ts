@@ -32,7 +32,7 @@ const TRANSIENT: ReadonlySet<string> = new Set([
   "UND_ERR_BODY_TIMEOUT",
 ]);
 
-/** True if the same request may succeed a moment later. */
+/** True if the same request may succeed when retried. */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof BigQueryFailure)) return false;
   return (
@@ -40,26 +40,26 @@ export function isTransient(error: unknown): boolean {
   );
 }
 
-/** Google's messages for a transaction cancelled in favor of another one; the last two are the emulator's. */
+/** Messages for a transaction cancelled in favor of another one: Google's, then two of the emulator. */
 const CONFLICT =
   /due to concurrent (?:update|DML)|concurrent (?:transaction|update|DML)|Failed to commit|write-write conflict|Transaction conflict/i;
 
-/** True if a statement lost against another one that changed the same table; it changed nothing. */
+/** True if a statement was cancelled by a concurrent change of the same table; it changed nothing. */
 export function isConflict(error: unknown): boolean {
   return error instanceof BigQueryFailure && CONFLICT.test(error.message);
 }
 
-/** True if something named in the request doesn't exist. */
+/** True if a resource of the request doesn't exist. */
 export function isNotFound(error: unknown): boolean {
   return error instanceof BigQueryFailure && error.code === "notFound";
 }
 
-/** True if something exists already. */
+/** True if the resource already exists. */
 export function isDuplicate(error: unknown): boolean {
   return error instanceof BigQueryFailure && (error.code === "duplicate" || error.status === 409);
 }
 
-/** True if the failure says that a value can't be converted; such messages repeat values. */
+/** True if a value can't be converted; such messages quote values. */
 export function isDataFault(error: unknown): boolean {
   if (!(error instanceof BigQueryFailure)) return false;
   if (error.code === "invalid") return true;

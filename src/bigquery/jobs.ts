@@ -2,13 +2,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { type Client, pauseMs } from "./client.ts";
 import { BigQueryFailure, isConflict, isDuplicate, isTransient } from "./failure.ts";
 
-/** Reference of a job; outside of the US and EU it is found only in its location. */
+/** Reference of a job; outside the US and EU it is found only in its location. */
 export interface JobReference {
   readonly jobId: string;
   readonly location?: string;
 }
 
-/** A job that succeeded. */
+/** A successful job. */
 export interface FinishedJob {
   readonly jobReference: JobReference;
   readonly statistics?: {
@@ -51,8 +51,8 @@ export async function finishedJob(client: Client, job: JobReference): Promise<Fi
 }
 
 /**
- * Runs a job under an id of our own until one attempt has succeeded. An attempt that was started before, by a process that died
- * or whose reply was lost, is waited for. The next attempt begins once the last one is known to have failed by a transient cause.
+ * Runs a job under an id of our own until an attempt succeeds. Waits for an attempt started earlier, by a process that died
+ * or with a lost reply. The next attempt starts once the last one has failed with a transient error.
  * @param submit starts the job with this id; throws a duplicate error if it exists.
  */
 export async function runJob(
@@ -81,7 +81,7 @@ export async function runJob(
   }
 }
 
-/** True for an error of the job itself that another attempt may not meet; false for a lost connection to it. */
+/** True for a transient error of the job itself; false for a lost connection to it. */
 function isJobError(error: BigQueryFailure): boolean {
   const isConnection = /^(E[A-Z]|UND_)/.test(error.code);
   return !isConnection && (isTransient(error) || isConflict(error));
@@ -92,7 +92,7 @@ function isDuplicateJob(error: unknown): boolean {
   return isDuplicate(error) && error instanceof Error && /Already Exists: Job/i.test(error.message);
 }
 
-/** Starts a job by its configuration. */
+/** Starts a job from its configuration. */
 export async function insertJob(
   client: Client,
   jobReference: JobReference & { readonly projectId: string },

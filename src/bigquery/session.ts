@@ -23,7 +23,7 @@ export interface SessionOptions {
   readonly dataset: string | null;
   /** Location of the datasets (`EU`, `us-central1`); null lets BigQuery find it. */
   readonly location: string | null;
-  /** BigQuery refuses a job that would bill more; null for no bound. */
+  /** BigQuery rejects a job that would bill more; null for no limit. */
   readonly maximumBytesBilled: number | null;
 }
 
@@ -32,7 +32,7 @@ export interface Session {
   readonly client: Client;
   /** Runs a query; retried after transient failures. */
   rows<Row>(statement: Statement): Promise<Row[]>;
-  /** Yields a long result in pages, each as large as one response can be. */
+  /** Yields a long result in pages of maximum size. */
   pages<Row>(statement: Statement, pageSize: number): AsyncIterable<Row[]>;
   /** Columns that a query would return, by a dry run, which bills nothing. */
   describe(statement: Statement): Promise<readonly ResultField[]>;
@@ -46,10 +46,10 @@ interface DryRun {
 
 /** Milliseconds that one request waits for a job. */
 const WAIT_MS = 20_000;
-/** Jobs that one query may take. */
+/** Maximum number of jobs per query. */
 const MAX_JOBS = 3;
 
-/** On every job, so that its cost can be attributed. */
+/** Labels of every job, for cost attribution. */
 export const LABELS = { application: "person-etl" };
 
 /** Response of `getQueryResults` and `queries`. */
@@ -70,7 +70,7 @@ export function openSession(options: SessionOptions): Session {
     ...(maximumBytesBilled === null ? {} : { maximumBytesBilled: String(maximumBytesBilled) }),
   };
 
-  /** Runs a query as a new job; again if that failed by a transient cause. */
+  /** Runs a query as a new job; retries after transient errors. */
   async function ask(statement: Statement, maxResults?: number): Promise<QueryAnswer> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -126,7 +126,7 @@ export async function resultsOf<Row>(client: Client, job: JobReference): Promise
   return rowsOf<Row>(client, await awaitResults(client, job));
 }
 
-/** A statement as the API takes it. */
+/** Statement in the form of the API. */
 interface Query {
   readonly query: string;
   readonly parameterMode?: "NAMED";

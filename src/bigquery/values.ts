@@ -11,7 +11,7 @@ interface ParameterValue {
   readonly arrayValues?: readonly { readonly value: string }[];
 }
 
-/** A query parameter as the API takes it. */
+/** Query parameter in the form of the API. */
 export interface QueryParameter {
   readonly name: string;
   readonly parameterType: ParameterType;
@@ -45,12 +45,12 @@ export interface ResultField {
   readonly fields?: readonly ResultField[];
 }
 
-/** A value as the API sends it: text, null, `{f: cells}` of a STRUCT, or a list of `{v}`. */
+/** Value in the form of the API: text, null, `{f: cells}` for a STRUCT, or a list of `{v}`. */
 interface RawCell {
   readonly v: unknown;
 }
 
-/** A row as the API sends it. */
+/** Row in the form of the API. */
 export interface RawRow {
   readonly f: readonly RawCell[];
 }
@@ -65,7 +65,7 @@ export function readRow(fields: readonly ResultField[], row: RawRow): Record<str
 
 function readCell(field: ResultField, value: unknown): unknown {
   if (field.mode === "REPEATED") {
-    // The API sends exactly this for a repeated column.
+    // The API's form of a repeated column.
     return ((value ?? []) as readonly RawCell[]).map(({ v }) => readSingle(field, v));
   }
   return readSingle(field, value);
@@ -73,7 +73,7 @@ function readCell(field: ResultField, value: unknown): unknown {
 
 function readSingle(field: ResultField, value: unknown): unknown {
   if (value === null || value === undefined) return null;
-  // The API sends exactly this for a STRUCT, and text for everything else.
+  // The API's form of a STRUCT; everything else is text.
   if (typeof value === "object") return readRow(field.fields ?? [], value as RawRow);
   return typeof value === "string" ? readText(field.type, value) : value;
 }
@@ -96,7 +96,7 @@ function readText(type: string, text: string): unknown {
   }
 }
 
-/** Microseconds since 1970, as text, as an ISO instant without trailing zeros. */
+/** Converts microseconds since 1970 (text) to an ISO instant without trailing zeros. */
 function instantOf(micros: string): string {
   const total = BigInt(micros);
   const million = 1_000_000n;

@@ -66,7 +66,7 @@ test("a dataset in another location than the configured one is refused", async (
 test("a project that can't be reached is one finding", async () => {
   const gone = openBigQueryDestination({ ...place.target, apiEndpoint: "http://127.0.0.1:9" });
   expect(await gone.check(catalog)).toMatchObject([
-    { ok: false, message: expect.stringContaining("Try again later") },
+    { ok: false, message: expect.stringContaining("Run again later") },
   ]);
 });
 

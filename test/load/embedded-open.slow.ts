@@ -191,7 +191,7 @@ test("data of another major version is refused and left alone", async () => {
   await expect(openEmbedded({ dataDir, log })).rejects.toMatchObject({
     name: "FixConfigurationError",
     code: "embedded_version",
-    message: expect.stringMatching(/made by Postgres 17, and this release of person-etl has Postgres 18/),
+    message: expect.stringMatching(/created by Postgres 17, but this release of person-etl has Postgres 18/),
   });
   await writeFile(version, "18\n");
   await (await openEmbedded({ dataDir, log })).close();

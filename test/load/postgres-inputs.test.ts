@@ -453,8 +453,8 @@ describe("checkInput", () => {
       fields: { emails: ["Email"], first_name: ["forename"] },
     });
     expect(problems.map(({ path, hint }) => [path, hint])).toEqual([
-      ["inputs.people.key", "Column names are case-sensitive here: its column is id."],
-      ["inputs.people.fields.emails", "Column names are case-sensitive here: its column is email."],
+      ["inputs.people.key", "Column names are case-sensitive here: the column is id."],
+      ["inputs.people.fields.emails", "Column names are case-sensitive here: the column is email."],
       ["inputs.people.fields.first_name", "Its columns are: id, email, first_name, nicknames, updated_at."],
     ]);
   });
@@ -464,14 +464,14 @@ describe("checkInput", () => {
       "SELECT * FROM crm.peopel",
       "Create the table, or correct `sql:`; a table outside the search path needs its schema.",
     ],
-    ["SELECT 1/0 AS service_pid", "Correct the SQL; run it in psql to see the place."],
+    ["SELECT 1/0 AS service_pid", "Correct the SQL; run it in psql to locate the error."],
     [
       "SELECT email AS service_pid, first_name AS service_pid FROM crm.people",
-      "Give each column of the query a name of its own.",
+      "Give each column of the query its own name.",
     ],
     [
       'SELECT email AS "Service_PID" FROM crm.people',
-      "Column names are case-sensitive here: its column is Service_PID.",
+      "Column names are case-sensitive here: the column is Service_PID.",
     ],
   ])("names no setting that a query without where and mapped columns doesn't have: %s", async (sql, hint) => {
     const query = { ...input, relation: { sql }, key: ["service_pid"], fields: {} };
@@ -479,13 +479,13 @@ describe("checkInput", () => {
   });
 
   test.each<[Partial<InputSource>, string]>([
-    [{ where: "nonsense = 1" }, "Look at `where` and the types of the mapped columns."],
-    [{ orderBy: "id DESK" }, "Look at `order_by` and the types of the mapped columns."],
+    [{ where: "nonsense = 1" }, "Check `where` and the types of the mapped columns."],
+    [{ orderBy: "id DESK" }, "Check `order_by` and the types of the mapped columns."],
     [
       { where: "id = 1", orderBy: "nonsense" },
-      "Look at `where`, `order_by` and the types of the mapped columns.",
+      "Check `where`, `order_by` and the types of the mapped columns.",
     ],
-    [{ where: "nonsense = 1", fields: {} }, "Look at `where` and the type of id."],
+    [{ where: "nonsense = 1", fields: {} }, "Check `where` and the type of id."],
     [{ relation: { table: ["crm", "peopel"] } }, expect.stringContaining("correct `table:`")],
   ])("names what the input has: %j", async (change, hint) => {
     const problems = await place.warehouse.checkInput({ ...input, ...change });

@@ -76,7 +76,7 @@ test.each([
     "a sort that is too large",
     new BigQueryFailure("resourcesExceeded", "Resources exceeded during query execution", 400),
     reader,
-    { hint: expect.stringContaining("leave out `order_by`") },
+    { hint: expect.stringContaining("remove `order_by`") },
   ],
 ])("%s is explained with what to do", (_, failure, place, expected) => {
   expect(problemOf(failure, place)).toMatchObject(expected);

@@ -8,7 +8,7 @@ import { runProgram } from "./run-program.ts";
 import type { ServerUser } from "./server-user.ts";
 import { describeFailure } from "./startup-failure.ts";
 
-/** Programs of the server, which its user can run. */
+/** Programs of the server that its user can run. */
 export interface Binaries {
   readonly initdb: string;
   readonly pgCtl: string;
@@ -27,7 +27,7 @@ export function findPackagedBinaries(): string {
     const problem = {
       path: "warehouse.url",
       message: `${name} is missing`,
-      hint: "npm ci without --omit=optional, or a Postgres of your own: url: ${WAREHOUSE_URL}",
+      hint: "run npm ci without --omit=optional, or use your own Postgres: url: ${WAREHOUSE_URL}",
     };
     throw new FixConfigurationError(
       "embedded_missing",
@@ -50,7 +50,7 @@ export async function prepareBinaries(native: string, place: Place, signal?: Abo
   throw new FixConfigurationError(
     "embedded_binaries",
     `The packaged Postgres can't run on this system (on Linux it needs glibc): ${found.trim()}. ` +
-      "Set warehouse.url to a Postgres of your own.",
+      "Set warehouse.url to your own Postgres.",
   );
 }
 
@@ -91,10 +91,10 @@ async function makeLinks(native: string): Promise<void> {
   }
 }
 
-/** Needed only for compiling. */
+/** Folders only needed for compiling. */
 const LEFT_OUT = /^(?:include|pkgconfig)$|\.a$/;
 
-/** Copies the programs, readable for everybody; the copy appears complete or not at all. */
+/** Copies the programs atomically, readable for all users. */
 async function copyOnce(native: string, copied: string): Promise<void> {
   if (await stat(copied).catch(() => null)) return;
   const parent = dirname(copied);

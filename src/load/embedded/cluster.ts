@@ -10,7 +10,7 @@ import { INCLUDE_LINE, SUPERUSER } from "./settings.ts";
 import { readSmallFile, writeSmallFile } from "./small-file.ts";
 import { describeFailure } from "./startup-failure.ts";
 
-/** Makes the cluster unless it exists, checks its version, and returns its password. Requires the start lock. */
+/** Creates the cluster unless it exists, checks its version, and returns its password. Requires the start lock. */
 export async function ensureCluster(place: Place, binaries: Binaries, signal?: AbortSignal): Promise<string> {
   const known = await readSmallFile(join(place.control, "password"));
   const version = await readSmallFile(join(place.data, "PG_VERSION"));
@@ -29,7 +29,7 @@ export async function ensureCluster(place: Place, binaries: Binaries, signal?: A
   if (version !== String(binaries.majorVersion)) {
     throw new FixConfigurationError(
       "embedded_version",
-      `The embedded database in ${place.data} was made by Postgres ${version}, and this release of person-etl has Postgres ${binaries.majorVersion}, ` +
+      `The embedded database in ${place.data} was created by Postgres ${version}, but this release of person-etl has Postgres ${binaries.majorVersion}, ` +
         "which can't read it. Take a pg_dump with the earlier release, or choose another data_dir to start with an empty database.",
     );
   }
@@ -50,12 +50,12 @@ async function makeCluster(
   password: string,
   signal?: AbortSignal,
 ): Promise<void> {
-  const tried = `making the embedded database in ${place.data}`;
+  const tried = `creating the embedded database in ${place.data}`;
   const passwordFile = join(place.home, "password.initdb");
   const fresh = join(place.home, `data.new-${randomBytes(4).toString("hex")}`);
   try {
     for (const left of await readdir(place.home)) {
-      // A killed initdb may still write for a moment: then the next start removes its folder.
+      // A killed initdb may still write for a moment; the next start then removes its folder.
       if (left.startsWith("data.new-"))
         await rm(join(place.home, left), { recursive: true, force: true }).catch(() => {});
     }
@@ -72,7 +72,7 @@ async function makeCluster(
         `--pwfile=${passwordFile}`,
         "--auth=scram-sha-256",
         "--encoding=UTF8",
-        // Text has the same order on every system.
+        // Same sort order of text on every system.
         "--locale-provider=builtin",
         "--builtin-locale=C.UTF-8",
         "--locale=C",
@@ -98,9 +98,9 @@ async function makeCluster(
   }
 }
 
-/** A container with a bare number as user has no account of that number, which initdb requires. */
+/** Explains initdb's failure in a container whose user has no account. */
 function explainMissingAccount(output: string): string {
   return output.includes("could not look up effective user ID")
-    ? `${output}\nThis user is missing in /etc/passwd: run person-etl as a user that is in it, or set warehouse.url to a Postgres of your own.`
+    ? `${output}\nThis user is missing from /etc/passwd: run person-etl as a user with an account, or set warehouse.url to your own Postgres.`
     : output;
 }

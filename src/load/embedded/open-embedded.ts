@@ -14,23 +14,23 @@ import { DATABASE, HOLD_KEY, OWNER, READER, SUPERUSER, SUPERVISED } from "./sett
 import { describeFailure } from "./startup-failure.ts";
 import { takeStartLock } from "./start-lock.ts";
 
-/** A running embedded database, held open by this process. */
+/** Running embedded database, held open by this process. */
 export interface EmbeddedServer {
-  /** As the role that owns the database. Contains the password: never log it. */
+  /** Address of the role that owns the database. Contains the password: never log it. */
   readonly connectionString: string;
-  /** As the superuser, for tests and benchmarks. */
+  /** Address of the superuser, for tests and benchmarks. */
   readonly superuserUrl: string;
-  /** On 127.0.0.1. */
+  /** Port on 127.0.0.1. */
   readonly port: number;
-  /** Lines for people: how psql and BI tools connect, and where the data is. */
+  /** Lines for the user: addresses for psql and BI tools, and the data folder. */
   readonly howToConnect: readonly string[];
-  /** Releases this process's hold; stops the server if no other process holds it. Close your own sessions before. */
+  /** Releases this process's hold; stops the server if no other process holds it. Close other sessions first. */
   close(): Promise<void>;
 }
 
 /** Options of {@link openEmbedded}. */
 export interface EmbeddedOptions {
-  /** The server is in `<dataDir>/postgres`. */
+  /** Folder of the data; the server uses `<dataDir>/postgres`. */
   readonly dataDir: string;
   readonly log: Log;
   /** Schemas that the reader may read; none by default. */
@@ -41,7 +41,7 @@ export interface EmbeddedOptions {
   readonly binaries?: string;
 }
 
-/** Makes the embedded database if necessary, starts or joins its server, and holds it open. */
+/** Creates the embedded database if necessary, starts or joins its server, and holds it open. */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedServer> {
   const { log, signal, readableSchemas = [] } = options;
   const native = options.binaries ?? findPackagedBinaries();
@@ -76,7 +76,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   let closed: Promise<void> | null = null;
   let restoring: Promise<void> = Promise.resolve();
 
-  /** Takes the hold again after a crash of the server; starts the server if it died. */
+  /** Restores the hold after a crash of the server; starts the server if it died. */
   const restore = async (): Promise<void> => {
     log.warn({}, "embedded database lost its sessions; restoring it");
     try {
@@ -106,7 +106,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
     await restoring;
     const lock = await takeStartLock(control);
     try {
-      // Schemas may have been made meanwhile.
+      // Schemas may have been created since.
       if (client) await grantReading(port, server.password, readableSchemas);
       await releaseHold(server, client);
     } catch (error) {
@@ -142,7 +142,7 @@ function describeConnection({ place }: Server, port: number): readonly string[] 
   ];
 }
 
-/** True if the server was told to stop; one that crashed ends its sessions with other errors. */
+/** True if the server was stopped on purpose; a crash ends its sessions with other errors. */
 function isStopOrder(error: Error): boolean {
   return codeOf(error) === "57P01" && error.message.includes("administrator command");
 }
@@ -163,7 +163,7 @@ async function releaseHold(server: Server, held: Client | null): Promise<void> {
   }
 }
 
-/** Connects again for closing, if the hold was lost but a server runs. */
+/** Reconnects for closing, if the hold was lost but a server runs. */
 async function reconnect(server: Server): Promise<Client | null> {
   const state = await readPostmaster(server.place);
   return state.kind === "alive" ? await connect(state.port, server.password).catch(() => null) : null;

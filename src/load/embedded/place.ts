@@ -10,28 +10,32 @@ import { describeFailure } from "./startup-failure.ts";
 
 /** Folders of one embedded database. */
 export interface Place {
-  /** `<dataDir>/postgres`: the start lock, the passwords, the port, and `location` if the rest is elsewhere. */
+  /** `<dataDir>/postgres`: start lock, passwords, port, and `location` if the rest is elsewhere. */
   readonly control: string;
   /** Folder of `data`, `server.conf` and `server.log`: the control folder, except for root below a closed folder. */
   readonly home: string;
-  /** The cluster. */
+  /** Folder of the cluster. */
   readonly data: string;
-  /** User of the server; null for ourselves. */
+  /** User of the server; null for the current user. */
   readonly user: ServerUser | null;
 }
 
 /** Root keeps data here if the server's user can't enter data_dir. */
 const OUTSIDE = "/var/lib/person-etl";
-/** The server's user has to pass through folders that root makes. */
+/** Mode of folders that root creates and the server's user must enter. */
 const folderMode = () => (isRoot() ? 0o711 : 0o700);
 
-/** Makes the control folder in data_dir, and returns its real path. */
+/** Creates the control folder in data_dir; returns its real path. */
 export async function makeControlFolder(dataDir: string): Promise<string> {
   const control = join(dataDir, "postgres");
   try {
     await mkdir(control, { recursive: true, mode: folderMode() });
   } catch (error) {
-    throw describeFailure(`making the folder ${control} for the embedded database`, messageOf(error), error);
+    throw describeFailure(
+      `creating the folder ${control} for the embedded database`,
+      messageOf(error),
+      error,
+    );
   }
   await checkOwner(control);
   return await realpath(control);
@@ -68,7 +72,7 @@ async function placeOutside(
     await checkOwner(OUTSIDE);
     await mkdir(home, { mode: folderMode() });
   } catch (error) {
-    throw describeFailure(`making the folder ${home} for the embedded database`, messageOf(error), error);
+    throw describeFailure(`creating the folder ${home} for the embedded database`, messageOf(error), error);
   }
   if (!(await canEnter(home, user, signal))) {
     throw new FixConfigurationError(
@@ -94,12 +98,12 @@ async function checkHome(control: string, home: string): Promise<void> {
   );
 }
 
-/** Refuses a folder of another user, also as root, and links: their owner could lead us anywhere. */
+/** Refuses links and folders of another user, even as root: their owner could redirect writes. */
 async function checkOwner(folder: string): Promise<void> {
   const me = process.getuid?.();
   const found = await lstat(folder);
   if (!found.isDirectory()) {
-    throw new FixConfigurationError("embedded_owner", `${folder} must be a folder, and no link.`);
+    throw new FixConfigurationError("embedded_owner", `${folder} must be a folder, not a link.`);
   }
   if (me === undefined || found.uid === me) return;
   throw new FixConfigurationError(
@@ -115,7 +119,7 @@ async function canEnter(folder: string, user: ServerUser, signal?: AbortSignal):
     throw new FixConfigurationError(
       "embedded_user",
       `Postgres refuses to run as root, and this process can't start programs as ${user.name}. ` +
-        "Run person-etl as another user, or set warehouse.url to a Postgres of your own.",
+        "Run person-etl as another user, or set warehouse.url to your own Postgres.",
     );
   }
   return code === 0;

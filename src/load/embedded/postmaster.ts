@@ -5,19 +5,19 @@ import type { Place } from "./place.ts";
 import { runProgram } from "./run-program.ts";
 import { readSmallFile } from "./small-file.ts";
 
-/** State of the server by `postmaster.pid` and the processes of this machine. */
+/** State of the server, by `postmaster.pid` and the running processes. */
 export type PostmasterState =
-  /** No server runs; Postgres handles the rest of a killed one. */
+  /** No server runs; Postgres cleans up after a killed one. */
   | { readonly kind: "absent" }
-  /** The file's number belongs to a process that isn't our server. */
+  /** The PID in the file belongs to another program. */
   | { readonly kind: "reused_pid" }
-  /** It runs, starts or stops. */
+  /** Running, starting or stopping. */
   | { readonly kind: "alive"; readonly pid: number; readonly port: number };
 
-/** No process has this number (Linux goes to 4,194,304, macOS to 99,999). */
+/** PID that no process has (maximum: 4,194,304 on Linux, 99,999 on macOS). */
 const NO_PROCESS = 99_999_999;
 
-/** Reads the state of the server on this data. */
+/** Reads the state of the server of these folders. */
 export async function readPostmaster(place: Place): Promise<PostmasterState> {
   // Lines: pid, data folder, start time, port, socket folder, address, shared memory, status.
   const lines = (await readSmallFile(join(place.data, "postmaster.pid")))?.split("\n") ?? [];
@@ -29,7 +29,7 @@ export async function readPostmaster(place: Place): Promise<PostmasterState> {
 }
 
 /**
- * Replaces the number in `postmaster.pid`, so that Postgres doesn't take the other process for a server. The file's shared-memory
+ * Replaces the PID in `postmaster.pid`, so that Postgres doesn't mistake the other process for a server. The shared-memory
  * line stays: it blocks a new server while children of the killed one still write.
  */
 export async function disownPid(place: Place): Promise<void> {
@@ -46,12 +46,12 @@ function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // A process of another user.
+    // Process of another user.
     return codeOf(error) === "EPERM";
   }
 }
 
-/** True if a process serves this data: its working directory, or on other systems its program, shows it. */
+/** True if a process serves this data, by its working directory, or on other systems by its program. */
 async function servesData(pid: number, data: string): Promise<boolean> {
   if (process.platform === "linux") {
     // Fails for zombies and for processes of other users: neither is our server.

@@ -7,7 +7,7 @@ import { DATABASE, OWNER, READER } from "./settings.ts";
 import { readSmallFile, writeSmallFile } from "./small-file.ts";
 
 /**
- * Makes the database, its owner, who is no superuser, and the reader for people and BI tools; `admin` is a session of the
+ * Creates the database, its owner (no superuser), and the reader for people and BI tools; `admin` is a session of the
  * superuser.
  */
 export async function ensureDatabase(server: Server, admin: Client): Promise<void> {
@@ -29,7 +29,7 @@ export async function ensureDatabase(server: Server, admin: Client): Promise<voi
   await admin.query(`CREATE DATABASE ${DATABASE} OWNER ${OWNER}`);
 }
 
-/** Lets the reader read some schemas, as far as they exist. */
+/** Grants the reader some schemas, if they exist. */
 export async function grantReading(
   port: number,
   password: string,

@@ -6,13 +6,13 @@ import type { ServerUser } from "./server-user.ts";
 export interface ProgramResult {
   /** Exit code; null if it could not be started or a signal ended it. */
   readonly code: number | null;
-  /** End of its standard output and error, or the reason why it could not be started. */
+  /** End of its standard output and error, or the reason why it didn't start. */
   readonly output: string;
 }
 
 const KEPT_OUTPUT = 65_536;
 
-/** Runs a program to its end as the server's user, outside our process group, so that Ctrl-C reaches only us. Throws only if aborted. */
+/** Runs a program as the server's user, in its own process group, so that Ctrl-C doesn't reach it. Throws only if aborted. */
 export async function runProgram(
   file: string,
   args: readonly string[],
@@ -27,12 +27,12 @@ export async function runProgram(
   let child: ReturnType<typeof spawn>;
   try {
     child = spawn(file, args, {
-      // Every user can enter the root folder.
+      // All users can enter the root folder.
       cwd: parse(file).root,
       detached: true,
       windowsHide: true,
       stdio: ["ignore", "pipe", "pipe"],
-      // PG… variables of our environment must not reach the server.
+      // The server must not inherit PG… variables.
       env: process.platform === "win32" ? process.env : { LC_ALL: "C", TZ: "UTC", PATH: "/usr/bin:/bin" },
       ...(options.user ? { uid: options.user.uid, gid: options.user.gid } : {}),
     });
@@ -61,6 +61,6 @@ function endGroup(pid: number | undefined): void {
   try {
     process.kill(process.platform === "win32" ? pid : -pid, "SIGTERM");
   } catch {
-    // It has ended.
+    // Already ended.
   }
 }

@@ -14,11 +14,11 @@ import { readSmallFile, writeSmallFile } from "./small-file.ts";
 import { describeFailure, readStartupFailure } from "./startup-failure.ts";
 
 const POLL_MS = 200;
-/** Time of failed starts: children of a killed server may block the data for a while. */
+/** Time limit for failed starts: children of a killed server may block the data for a while. */
 const START_TIMEOUT_MS = 60_000;
-/** After both Node.js and the server were killed, a first start may fail and the second one succeeds. */
+/** Minimum number of starts: after a kill of Node.js and the server, the first start may fail. */
 const UNKNOWN_FAILURES_ALLOWED = 2;
-/** First port to try; lower than the ports that systems use for outgoing connections. */
+/** First port to try; below the ports of outgoing connections. */
 const FIRST_PORT = 15_432;
 
 /** Connects to the running server, or starts it; a failure leaves none running. Requires the start lock. */
@@ -61,12 +61,12 @@ async function connectOrTryToStart(
       }
       server.log.debug({ reason: kind }, "embedded database did not start; retrying");
     }
-    // If aborted, the next round throws the signal's reason.
+    // On abort, the next iteration throws the signal's reason.
     await delay(POLL_MS, undefined, signal ? { signal } : {}).catch(() => {});
   }
 }
 
-/** Starts the server; returns null if it runs, else its log. */
+/** Starts the server; returns null on success, else its log. */
 async function startServer(server: Server, signal?: AbortSignal): Promise<string | null> {
   const { place, binaries } = server;
   try {
@@ -74,7 +74,7 @@ async function startServer(server: Server, signal?: AbortSignal): Promise<string
     const port = await choosePort(place);
     await writeSmallFile(join(place.home, "server.conf"), serverConf(port), 0o644);
     await writeSmallFile(join(place.control, "port"), String(port), 0o644);
-    // pg_ctl starts a session of its own: Ctrl-C in the terminal doesn't reach the server.
+    // pg_ctl starts its own session: Ctrl-C in the terminal doesn't reach the server.
     const { code, output } = await runProgram(
       binaries.pgCtl,
       [
@@ -94,7 +94,7 @@ async function startServer(server: Server, signal?: AbortSignal): Promise<string
   }
 }
 
-/** Stops a server whose start failed or was aborted; it may take a moment until it can be stopped. */
+/** Stops a server whose start failed or was aborted; retries until it can be stopped. */
 async function stopHalfStarted(server: Server): Promise<void> {
   for (let waitedMs = 0; waitedMs <= 2_000; waitedMs += POLL_MS) {
     if ((await readPostmaster(server.place)).kind === "alive") {
@@ -116,7 +116,7 @@ async function choosePort(place: Place): Promise<number> {
   return FIRST_PORT;
 }
 
-/** Listens for a moment; returns the port, or null if it is taken. */
+/** Tests a port; returns it, or null if it is taken. */
 async function listenOn(port: number): Promise<number | null> {
   const listener = createServer();
   try {

@@ -4,7 +4,7 @@ import type { Place } from "./place.ts";
 import { giveTo } from "./server-user.ts";
 
 const MAX_LOG_BYTES = 4 * 1024 * 1024;
-/** Maximum to read for a message. */
+/** Maximum bytes to read for a message. */
 const READ_LOG_BYTES = 64 * 1024;
 
 /** Log of the server, without statements and data (see settings.ts). */
@@ -12,7 +12,7 @@ export function logPath(place: Place): string {
   return join(place.home, "server.log");
 }
 
-/** Makes the log for the server's user, after renaming a long one to `server.log.1`; returns its length in bytes. */
+/** Creates the log for the server's user, after renaming a long one to `server.log.1`; returns its length in bytes. */
 export async function prepareLog(place: Place): Promise<number> {
   const path = logPath(place);
   const known = await stat(path).catch(() => null);
@@ -22,7 +22,7 @@ export async function prepareLog(place: Place): Promise<number> {
   return (await stat(path)).size;
 }
 
-/** Reads the log from a byte on, at most the last 64 kB. */
+/** Reads the log from a byte offset, at most the last 64 kB. */
 export async function readLogFrom(place: Place, start: number): Promise<string> {
   const file = await open(logPath(place), "r").catch(() => null);
   if (file === null) return "";

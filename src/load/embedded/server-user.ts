@@ -3,7 +3,7 @@ import { FixConfigurationError } from "../../errors.ts";
 
 /** Account of the server if we are root: Postgres refuses to run as root. */
 export interface ServerUser {
-  /** For messages. */
+  /** Name, for messages. */
   readonly name: string;
   readonly uid: number;
   readonly gid: number;
@@ -17,7 +17,7 @@ export function isRoot(): boolean {
   return process.getuid?.() === 0;
 }
 
-/** Returns null for ourselves; as root the owner of existing data, else an account of this system (initdb requires one). */
+/** Returns null unless root; as root the owner of existing data, else an account of this system (initdb requires one). */
 export async function chooseServerUser(
   owner: { uid: number; gid: number } | null,
 ): Promise<ServerUser | null> {
@@ -31,18 +31,18 @@ export async function chooseServerUser(
   if (owner !== null) return { name: `uid ${owner.uid}`, uid: owner.uid, gid: owner.gid };
   const accounts = parseAccounts(await readFile("/etc/passwd", "utf8").catch(() => ""));
   const hasPostgres = (await stat("/var/lib/postgresql").catch(() => null)) !== null;
-  // Our superuser must not be the owner of another cluster.
+  // The server's user must not own another cluster.
   const preferred = PREFERRED.filter((name) => !hasPostgres || name !== "postgres");
   const chosen = preferred.flatMap((name) => accounts.filter((account) => account.name === name))[0];
   if (chosen) return chosen;
   throw new FixConfigurationError(
     "embedded_user",
     `Postgres refuses to run as root, and /etc/passwd has none of the accounts ${preferred.join(", ")}. ` +
-      "Run person-etl as another user, or set warehouse.url to a Postgres of your own.",
+      "Run person-etl as another user, or set warehouse.url to your own Postgres.",
   );
 }
 
-/** Accounts of an /etc/passwd, except root and those with ids that no process can have. */
+/** Accounts of /etc/passwd, except root and those with invalid ids. */
 export function parseAccounts(passwd: string): ServerUser[] {
   return passwd
     .split("\n")
@@ -51,7 +51,7 @@ export function parseAccounts(passwd: string): ServerUser[] {
     .filter(({ name, uid, gid }) => name !== "" && uid > 0 && uid < 2 ** 31 && gid > 0 && gid < 2 ** 31);
 }
 
-/** Changes the owner of a file or folder to the server's user, if that is another one. */
+/** Changes the owner of a file or folder to the server's user, if different. */
 export async function giveTo(user: ServerUser | null, path: string): Promise<void> {
   if (user) await chown(path, user.uid, user.gid);
 }

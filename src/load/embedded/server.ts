@@ -2,7 +2,7 @@ import type { Log } from "../../log.ts";
 import type { Binaries } from "./binaries.ts";
 import type { Place } from "./place.ts";
 
-/** Everything needed to run the server of one place. */
+/** Everything needed to run one server. */
 export interface Server {
   readonly place: Place;
   readonly binaries: Binaries;

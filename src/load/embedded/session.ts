@@ -11,9 +11,9 @@ export interface Session {
   readonly port: number;
 }
 
-/** Recovery after a crash can take long; the server answers "starting up" meanwhile. */
+/** Timeout while the server answers "starting up": recovery after a crash can take long. */
 export const RECOVERY_TIMEOUT_MS = 30 * 60_000;
-/** Timeout for a running server that doesn't answer. */
+/** Timeout for a running server without an answer. */
 const ANSWER_TIMEOUT_MS = 60_000;
 
 /** Connects to the server; null while it starts or stops, within a timeout. */
@@ -25,17 +25,17 @@ export async function tryConnect(server: Server, port: number, waitedMs: number)
     if (code === "28P01" || code === "28000") {
       throw new FixConfigurationError(
         "embedded_password",
-        `The embedded database on port ${port} refuses the password in ${join(server.place.control, "password")}. ` +
+        `The embedded database on port ${port} rejects the password in ${join(server.place.control, "password")}. ` +
           `Put the password of its role ${SUPERUSER} there.`,
         [],
         { cause: error },
       );
     }
-    // 57P03: it starts, recovers or stops.
+    // 57P03: starting, recovering or stopping.
     if (waitedMs > (code === "57P03" ? RECOVERY_TIMEOUT_MS : ANSWER_TIMEOUT_MS)) {
       throw new StopRunError(
         "embedded_no_answer",
-        `The embedded database runs but doesn't answer on 127.0.0.1:${port} (${messageOf(error)}). ` +
+        `The embedded database is running but doesn't answer on 127.0.0.1:${port} (${messageOf(error)}). ` +
           `Its log: ${logPath(server.place)}`,
         { cause: error },
       );
@@ -44,7 +44,7 @@ export async function tryConnect(server: Server, port: number, waitedMs: number)
   }
 }
 
-/** Connects, by default as superuser to the maintenance database. PG… variables of our environment don't apply. */
+/** Connects, by default as superuser to the maintenance database. Ignores PG… variables. */
 export async function connect(
   port: number,
   password: string,

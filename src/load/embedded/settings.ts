@@ -1,18 +1,18 @@
 import { statfsSync } from "node:fs";
 
-/** Role of the supervisor, the only superuser. */
+/** Role that supervises the server; the only superuser. */
 export const SUPERUSER = "postgres";
 /** Role of the program: owns the database, is no superuser. */
 export const OWNER = "person_etl";
-/** Role of people and BI tools: reads people and operations. */
+/** Role for users and BI tools: reads people and operations. */
 export const READER = "reader";
 /** Database of the warehouse. */
 export const DATABASE = "warehouse";
 
-/** On in servers that we started; one started by hand is left running. */
+/** Setting of servers started by us; one started by hand keeps running. */
 export const SUPERVISED = "person_etl.supervised";
 
-/** Advisory lock that every process shares while it uses the server; whoever gets it exclusively stops the server. */
+/** Advisory lock shared by all processes that use the server; the process that gets it exclusively stops the server. */
 export const HOLD_KEY = "7296315904821337";
 
 /** Parallel queries fail with less /dev/shm (64 MB in a plain container); System V memory has no such limit. */
@@ -24,7 +24,7 @@ function settings(port: number): Record<string, string> {
     listen_addresses: "127.0.0.1",
     port: String(port),
     unix_socket_directories: "",
-    // Shards, schedulers and BI tools beside each other.
+    // Shards, schedulers and BI tools at the same time.
     max_connections: "120",
     password_encryption: "scram-sha-256",
     shared_buffers: "256MB",
@@ -37,7 +37,7 @@ function settings(port: number): Record<string, string> {
     fsync: "on",
     synchronous_commit: "on",
     full_page_writes: "on",
-    // Without a replica, only crash recovery needs the log.
+    // Without a replica, only crash recovery needs the WAL.
     wal_level: "minimal",
     max_wal_senders: "0",
     wal_compression: "on",
@@ -47,7 +47,7 @@ function settings(port: number): Record<string, string> {
     checkpoint_timeout: "15min",
     timezone: "UTC",
     log_timezone: "UTC",
-    // Messages of failed statements can quote personal data: only the server's own state is logged.
+    // Error messages of statements can quote personal data: only the server's state is logged.
     log_min_messages: "log",
     log_min_error_statement: "panic",
     log_error_verbosity: "terse",
@@ -67,7 +67,7 @@ export function serverConf(port: number): string {
   ].join("\n");
 }
 
-/** Line of the cluster's configuration that reads ours; the user's own lines follow it and win. */
+/** Line of the cluster's configuration that includes ours; the user's lines follow it and take precedence. */
 export const INCLUDE_LINE = "include_if_exists = '../server.conf'";
 
 function hasLittleSharedMemory(): boolean {

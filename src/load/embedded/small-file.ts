@@ -12,7 +12,7 @@ export async function readSmallFile(path: string): Promise<string | null> {
   }
 }
 
-/** Writes a file completely or not at all. */
+/** Writes a file atomically. */
 export async function writeSmallFile(path: string, text: string, mode: number): Promise<void> {
   const temporary = `${path}.${randomBytes(6).toString("hex")}`;
   try {

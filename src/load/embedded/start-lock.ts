@@ -9,17 +9,17 @@ const POLL_MS = 50;
 /** SQLite's result code for a lock of another process. */
 const SQLITE_BUSY = 5;
 
-/** Held while a process makes, starts or stops the server. */
+/** Held while a process creates, starts or stops the server. */
 export interface StartLock {
   release(): void;
 }
 
 /**
- * Waits until no other process starts or stops the server of this folder. SQLite takes a lock of the operating system, which ends
+ * Waits until no other process starts or stops the server of this folder. SQLite takes an OS lock, which ends
  * with its process, so it never becomes stale.
  */
 export async function takeStartLock(folder: string, signal?: AbortSignal): Promise<StartLock> {
-  // Imported here: older Node.js releases print a warning as soon as it is imported.
+  // Imported here: older Node.js releases print a warning on import.
   const { DatabaseSync } = await import("node:sqlite");
   const path = join(folder, "start.lock");
   const tried = `taking the lock ${path} of the embedded database`;
@@ -33,14 +33,14 @@ export async function takeStartLock(folder: string, signal?: AbortSignal): Promi
     signal?.throwIfAborted();
     const database = new DatabaseSync(path);
     try {
-      // Without a journal the lock works on a full disk, too.
+      // Without a journal the lock also works on a full disk.
       database.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
       return { release: () => database.close() };
     } catch (error) {
       database.close();
       if (!isBusy(error)) throw describeFailure(tried, messageOf(error), error);
     }
-    // If aborted, the next round throws the signal's reason.
+    // On abort, the next iteration throws the signal's reason.
     await delay(POLL_MS, undefined, signal ? { signal } : {}).catch(() => {});
   }
 }

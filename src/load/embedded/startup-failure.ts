@@ -2,14 +2,14 @@ import { FixConfigurationError, StopRunError } from "../../errors.ts";
 
 /** Kind of a failed start. */
 export type StartupFailure =
-  /** Another program listens on the port: choose another. */
+  /** The port is taken: choose another one. */
   | "port_taken"
-  /** A server, or the rest of a killed one, uses the data: wait and retry. */
+  /** A server, or children of a killed one, use the data: wait and retry. */
   | "data_in_use"
   | "disk_full"
   | "unknown";
 
-/** Signs in the server's log; the first match counts. */
+/** Patterns in the server's log; the first match counts. */
 const SIGNS: readonly (readonly [RegExp, StartupFailure])[] = [
   [/No space left on device|Check free disk space|ENOSPC|Disk quota exceeded|EDQUOT/i, "disk_full"],
   [/Address already in use|could not bind|could not create any TCP\/IP sockets/, "port_taken"],
@@ -19,18 +19,18 @@ const SIGNS: readonly (readonly [RegExp, StartupFailure])[] = [
   ],
 ];
 
-/** Finds the kind of a failure in the server's log or a program's output. */
+/** Classifies a failure by the server's log or a program's output. */
 export function readStartupFailure(text: string): StartupFailure {
   return SIGNS.find(([sign]) => sign.test(text))?.[1] ?? "unknown";
 }
 
-/** Signs of missing rights. */
+/** Patterns of missing rights. */
 const NO_RIGHT = /EACCES|EPERM|EROFS|ENOTDIR|Permission denied|Read-only file system/;
 
 /** Number of lines of the log in a message. */
 const SHOWN_LINES = 10;
 
-/** Makes an error from what was tried and the last lines of its output. */
+/** Creates an error from the attempted step and the last lines of its output. */
 export function describeFailure(tried: string, text: string, cause?: unknown): Error {
   const options = cause === undefined ? {} : { cause };
   const lastLines = text.trim().split("\n").slice(-SHOWN_LINES).join("\n");

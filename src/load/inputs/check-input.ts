@@ -3,7 +3,7 @@ import type { Problem } from "../../errors.ts";
 import * as own from "./input.ts";
 import type { InputSource } from "./input-source.ts";
 
-/** Problems of an input's table, query, columns or types; reads no row. */
+/** Returns problems of an input's table, query, columns or types; reads no rows. */
 export async function checkInput(db: Db, input: InputSource): Promise<readonly Problem[]> {
   try {
     return await (db.foreignOf(input)?.checkInput(input) ?? own.checkInput(db.pool, input));
@@ -12,7 +12,7 @@ export async function checkInput(db: Db, input: InputSource): Promise<readonly P
   }
 }
 
-/** True if a text is a value of the input's cursor; reads no row. */
+/** True if a text is a valid value of the input's cursor; reads no rows. */
 export async function isCursorValue(db: Db, input: InputSource, value: string): Promise<boolean> {
   try {
     return await (db.foreignOf(input)?.isCursorValue(input, value) ??

@@ -1,12 +1,12 @@
 import { Readable } from "node:stream";
 import type { ForeignDatabase, ForeignRows } from "./foreign-database.ts";
 
-/** Carries what went wrong on the other side, in the warehouse, past the explanation. */
+/** Wraps a failure of the warehouse, so that it isn't explained as one of the input's database. */
 class OtherSide extends Error {
   override readonly name = "OtherSide";
 }
 
-/** A database with its own failures explained; those of the warehouse that its rows go to stay as they are. */
+/** Wraps a database to explain its failures; failures of the warehouse that receives its rows stay unchanged. */
 export function explainDatabase(
   database: ForeignDatabase,
   explain: (error: unknown) => unknown,
@@ -46,7 +46,7 @@ function explainRows(rows: ForeignRows, explain: (error: unknown) => unknown): F
 function explainStream(stream: Readable, explain: (error: unknown) => unknown): Readable {
   async function* chunks(): AsyncGenerator<Buffer> {
     try {
-      for await (const chunk of stream) yield chunk as Buffer; // what both kinds of databases send
+      for await (const chunk of stream) yield chunk as Buffer; // Both kinds of databases send buffers.
     } catch (error) {
       throw explain(error);
     }

@@ -5,25 +5,25 @@ import type { CursorMax, InputConnection, InputSource, Part } from "./input-sour
 import type { RecentBound } from "../due/pass-checkpoint.ts";
 import type { LookupType } from "../lookup.ts";
 
-/** What of an input a job reads. */
+/** Parts of an input that a job reads. */
 export interface Reading {
   readonly type: LookupType;
-  /** Whether `order_by` counts. */
+  /** True if `order_by` applies. */
   readonly ranked: boolean;
   readonly recent: RecentBound | null;
   readonly isSharded: boolean;
 }
 
-/** How a push's query is read: all of it, PIDs only. */
+/** Options for a push's query: all rows, PIDs only. */
 export const PUSH_READING: Reading = { type: "enrich", ranked: false, recent: null, isSharded: false };
 
-/** A column of the raw rows: text, a list of texts without nulls and blanks, truth, or a number. */
+/** Column of the raw rows: text, a list of texts without nulls and blanks, boolean, or a number. */
 export interface RowColumn {
   readonly name: string;
   readonly type: "text" | "list" | "truth" | "number";
 }
 
-/** The columns of raw rows, in the order in which every database gives them. */
+/** Columns of raw rows, in the order of every database. */
 export function rowColumns(
   input: Pick<InputSource, "cursor" | "orderBy">,
   parts: readonly Part[],
@@ -37,56 +37,56 @@ export function rowColumns(
   ];
 }
 
-/** The rows of an input, as a COPY stream that can be read once. */
+/** Rows of an input as a COPY stream that can be read once. */
 export interface ForeignRows extends CursorMax {
-  /** What the job's endpoint takes. */
+  /** Mapped columns that the job's endpoint takes. */
   readonly parts: readonly Part[];
-  /** What else is mapped; empty without a shard, which alone looks at it. */
+  /** Other mapped columns; empty without a shard, which needs them. */
   readonly otherParts: readonly Part[];
   readonly keyIsUnique: boolean;
   readonly columns: readonly RowColumn[];
-  /** Rows in the text format of Postgres' COPY. */
+  /** Rows in the text format of Postgres's COPY. */
   copyText(): Readable;
 }
 
-/** A row of an input that names somebody. */
+/** An input row that names a person. */
 export interface NamingRow {
   readonly sourceKey: string | null;
   readonly emails: readonly string[];
   readonly pids: readonly string[];
 }
 
-/** Another database that inputs are read from. Memory stays flat, however long an input is. */
+/** Another database that inputs are read from, in constant memory. */
 export interface ForeignDatabase {
-  /** What is wrong with an input; reads no row and changes nothing. */
+  /** Returns the problems of an input; reads no rows and changes nothing. */
   checkInput(input: InputSource): Promise<readonly Problem[]>;
-  /** Whether a text is a value of an input's cursor; reads no row. */
+  /** True if a text is a valid value of an input's cursor; reads no rows. */
   isCursorValue(input: InputSource, value: string): Promise<boolean>;
-  /** Opens an input for as long as `work` takes. */
+  /** Opens an input for the duration of `work`. */
   read<Result>(
     input: InputSource,
     reading: Reading,
     work: (rows: ForeignRows) => Promise<Result>,
   ): Promise<Result>;
-  /** The rows of an input with one of these keys, addresses (in the form in which they are compared) or PIDs. */
+  /** Finds the rows of an input with one of these keys, normalized addresses or PIDs. */
   findRows(input: InputSource, wanted: KnownBy): Promise<readonly NamingRow[]>;
   close(): Promise<void>;
 }
 
-/** The databases behind the connections that are in use. */
+/** Databases of the connections in use. */
 export interface ForeignDatabases {
   of(connection: InputConnection): ForeignDatabase;
   close(): Promise<void>;
 }
 
-/** Opens each connection once, at its first use. */
+/** Opens each connection once, on first use. */
 export function keepForeignDatabases(
   open: (connection: InputConnection) => ForeignDatabase,
 ): ForeignDatabases {
   const opened = new Map<string, ForeignDatabase>();
   return {
     of(connection) {
-      // A scheduler that reads its configuration again may find another database under the same name.
+      // After a reload of the configuration, the same name may be another database.
       const key = JSON.stringify(connection);
       const database = opened.get(key) ?? open(connection);
       opened.set(key, database);

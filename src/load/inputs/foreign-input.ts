@@ -13,18 +13,18 @@ import {
 } from "./input.ts";
 import type { Session } from "../db/session.ts";
 
-/** What is known of an input once it can be read. */
+/** An opened input. */
 export interface OpenedInput extends CursorMax {
-  /** What the job's endpoint takes. */
+  /** Mapped columns that the job's endpoint takes. */
   readonly parts: readonly Part[];
-  /** What else is mapped; empty without a shard, which alone looks at it. */
+  /** Other mapped columns; empty without a shard, which needs them. */
   readonly otherParts: readonly Part[];
   readonly keyIsUnique: boolean;
-  /** Query that yields the raw rows inside the warehouse. */
+  /** Query for the raw rows inside the warehouse. */
   readonly rawRows: string;
 }
 
-/** Opens an input that lives in the warehouse itself. */
+/** Opens an input in the warehouse itself. */
 export async function openLocalInput(
   session: Session,
   input: InputSource,
@@ -47,8 +47,8 @@ export async function openLocalInput(
 const TYPES = { text: "text", list: "text", truth: "boolean", number: "bigint" } as const;
 
 /**
- * Opens an input that lives in another database: streams its raw rows into a temporary table of this transaction, so that
- * everything after it is the same as for an input in the warehouse. Constant memory.
+ * Opens an input in another database: streams its raw rows into a temporary table of this transaction, so that
+ * all further steps are the same as for an input in the warehouse. Constant memory.
  */
 export async function openForeignInput(
   session: Session,
@@ -65,7 +65,7 @@ export async function openForeignInput(
   });
 }
 
-/** Copies rows of another database into a temporary table with their columns. */
+/** Copies rows of another database into a temporary table. */
 export async function copyRows(session: Session, rows: ForeignRows, table: string): Promise<void> {
   await pipeline(rows.copyText(), session.client.query(copyFrom(`COPY pg_temp.${table} FROM STDIN`)));
 }

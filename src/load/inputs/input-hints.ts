@@ -1,25 +1,25 @@
 import { FixConfigurationError, type Problem } from "../../errors.ts";
 import type { InputSource } from "./input-source.ts";
 
-/** The setting that says where an input's rows are. */
+/** Setting with the location of an input's rows. */
 export function settingOf({ relation }: InputSource): "table" | "sql" {
   return "table" in relation ? "table" : "sql";
 }
 
-/** Where to look when an input has all its columns and still can't be selected from: only at what it has. */
+/** Hint for an input that has all its columns but can't be selected from. */
 export function lookAt({ where, orderBy, fields, key }: InputSource): string {
   const types =
     Object.keys(fields).length > 0 ? "the types of the mapped columns" : `the type of ${key.join(", ")}`;
   const settings = [...(where === null ? [] : ["`where`"]), ...(orderBy === null ? [] : ["`order_by`"])];
-  return `Look at ${[...(settings.length > 0 ? [settings.join(", ")] : []), types].join(" and ")}.`;
+  return `Check ${[...(settings.length > 0 ? [settings.join(", ")] : []), types].join(" and ")}.`;
 }
 
-/** Problem of a cursor that no clock bounds: a number drawn early may be committed late. */
+/** Problem of a cursor without a time: a number drawn early may be committed late. */
 function cursorProblem({ name, cursor }: InputSource, typeName: string): Problem {
   return {
     path: `inputs.${name}.cursor`,
-    message: `${cursor?.column ?? ""} is of type ${typeName}, but a cursor has to be a date or a time`,
-    hint: "Leave `cursor` out: every row is compared then.",
+    message: `${cursor?.column ?? ""} is of type ${typeName}, but a cursor must be a date or a time`,
+    hint: "Remove `cursor`: then every row is compared.",
   };
 }
 

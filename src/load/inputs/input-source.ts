@@ -1,4 +1,4 @@
-/** Another database that inputs live in. */
+/** Another database that inputs are read from. */
 export type InputConnection = PostgresConnection | BigQueryConnection;
 
 /** A Postgres database. */
@@ -10,56 +10,56 @@ export interface PostgresConnection {
   readonly url: string;
 }
 
-/** A project of BigQuery: the one that pays for reading. */
+/** A BigQuery project, which is billed for reading. */
 export interface BigQueryConnection {
   readonly type: "bigquery";
   /** Name in the configuration. */
   readonly name: string;
   readonly project: string;
-  /** Where tables are that are named without a dataset; null for nowhere. */
+  /** Dataset of tables named without one; null if none is set. */
   readonly dataset: string | null;
-  /** `EU`, `us-central1`; null for where the tables are. */
+  /** `EU`, `us-central1`; null: location of the tables. */
   readonly location: string | null;
   /** Path of a key file; null for the application default credentials. */
   readonly credentialsFile: string | null;
   /** Service account to act as; null for none. */
   readonly impersonate: string | null;
-  /** Of an emulator; null for Google's. */
+  /** Address of an emulator; null for Google's. */
   readonly apiEndpoint: string | null;
   readonly maximumBytesBilled: number | null;
 }
 
-/** Where a job's input rows are: a table or a query, in the warehouse itself or behind another connection. */
+/** A job's input: a table or a query, in the warehouse itself or in another database. */
 export interface InputSource {
-  /** Name in the configuration; `source` of every row that stands for it. */
+  /** Name in the configuration; `source` of its rows. */
   readonly name: string;
   /** Another database; null for the warehouse itself. */
   readonly connection: InputConnection | null;
-  /** A table by its name parts, or a query. */
+  /** Table, by the parts of its name, or query. */
   readonly relation: { readonly table: readonly string[] } | { readonly sql: string };
   readonly where: string | null;
   readonly orderBy: string | null;
   /** Key columns, in order. */
   readonly key: readonly string[];
   readonly cursor: { readonly column: string; readonly overlapMs: number } | null;
-  /** Columns by field of the interface's input record; with a shard also those that the job doesn't send. */
+  /** Columns by field of the input record; with a shard also those that the job doesn't send. */
   readonly fields: Readonly<Record<string, readonly string[]>>;
 }
 
-/** How far the cursor of an input got. */
+/** Upper bound of an input's cursor. */
 export interface CursorMax {
-  /** Highest value up to the database's clock, as text; null without a cursor or rows. */
+  /** Highest value not after the database's clock, as text; null without a cursor or rows. */
   readonly cursorMax: string | null;
-  /** Rows whose cursor is infinite or after the clock. */
+  /** Number of rows whose cursor is infinite or after the clock. */
   readonly cursorAhead: number;
 }
 
-/** One mapped column: column `index` of its field. */
+/** A mapped column: column `index` of its field. */
 export interface Part {
   readonly field: string;
   readonly index: number;
   readonly column: string;
   readonly isArray: boolean;
-  /** Name of the part inside our statements. */
+  /** Column name in our statements. */
   readonly name: string;
 }

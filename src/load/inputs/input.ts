@@ -11,7 +11,7 @@ import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
 import { withoutSemicolon } from "./query-text.ts";
 import { inTransaction, type Session } from "../db/session.ts";
 
-/** A column of an input, as the database describes it. */
+/** Column of an input, as described by the database. */
 export interface InputColumn {
   readonly name: string;
   readonly typeName: string;
@@ -27,7 +27,7 @@ function relationText(input: InputSource): string {
   return `${from} AS input_row${input.where === null ? "" : ` WHERE (\n${input.where}\n)`}`;
 }
 
-/** Asks the database for the input's columns; throws the database's own error. */
+/** Queries the input's columns; throws errors of the database unchanged. */
 export async function describeColumns(session: Session, input: InputSource): Promise<readonly InputColumn[]> {
   const { fields } = await session.client.query(`SELECT input_row.* FROM ${relationText(input)} LIMIT 0`);
   const oids = [...new Set(fields.map((field) => field.dataTypeID))];
@@ -40,7 +40,7 @@ export async function describeColumns(session: Session, input: InputSource): Pro
   });
 }
 
-/** The mapped columns that an endpoint takes, fields in alphabetical order: the order of the content hash. */
+/** Mapped columns that an endpoint takes, by field in alphabetical order: the order of the content hash. */
 export function partsOf(
   input: InputSource,
   type: LookupType,
@@ -50,7 +50,7 @@ export function partsOf(
   return mappedParts(input, columns, { picks: (field) => taken.has(field), prefix: "p" });
 }
 
-/** The mapped columns that an endpoint doesn't take. */
+/** Mapped columns that an endpoint doesn't take. */
 export function otherPartsOf(
   input: InputSource,
   type: LookupType,
@@ -76,14 +76,14 @@ function mappedParts(
   return parts;
 }
 
-/** A key column's canonical text: equal values give equal text, whatever the type. */
+/** Canonical text of a key column: equal values give equal text, whatever the type. */
 function keyText(column: string, columns: readonly InputColumn[]): string {
   const quoted = `input_row.${quoteIdentifier(column)}`;
   const typeName = columns.find((c) => c.name === column)?.typeName;
   return typeName === "numeric" ? `trim_scale(${quoted})::text` : `${quoted}::text COLLATE "default"`;
 }
 
-/** SQLSTATEs of a text that is no value of a type. */
+/** SQLSTATEs of a text that is no valid value of a type. */
 const DATA_EXCEPTION = /^22/u;
 
 function recentText(
@@ -94,7 +94,7 @@ function recentText(
   if (bound === "every") return "true AS is_recent";
   const name = input.cursor?.column ?? "";
   const typeName = columns.find((c) => c.name === name)?.typeName ?? "text";
-  // A bare literal takes the column's own type.
+  // A plain literal takes the column's type.
   const lower = /^(timestamp|date)/.test(typeName)
     ? `${quoteLiteral(bound.value)}::${typeName} - interval '${input.cursor?.overlapMs ?? 0} milliseconds'`
     : quoteLiteral(bound.value);
@@ -102,7 +102,7 @@ function recentText(
   return `(${column} IS NULL OR ${column} >= ${lower}) AS is_recent`;
 }
 
-/** Whether a text is a value of the input's cursor, whose column may have another type by now; reads no row. */
+/** True if a text is a valid value of the input's cursor, whose type may have changed; reads no rows. */
 export async function isCursorValue(
   session: Session,
   input: InputSource,
@@ -124,7 +124,7 @@ export async function isCursorValue(
   return true;
 }
 
-/** The same in a transaction of its own. */
+/** {@link isCursorValue} in its own transaction. */
 export async function isInputCursorValue(pool: pg.Pool, input: InputSource, value: string): Promise<boolean> {
   const look = async (session: Session) =>
     isCursorValue(session, input, await describeColumns(session, input), value);
@@ -141,7 +141,7 @@ export function rawSelect(
   columns: readonly InputColumn[],
   options: {
     readonly ranked: boolean;
-    /** `every`: the bound can't be compared with, so every row may have changed. */
+    /** `every`: the bound can't be compared, so every row may have changed. */
     readonly recent: RecentBound | "every" | null;
   },
 ): string {
@@ -153,7 +153,7 @@ export function rawSelect(
       : `CASE WHEN ${isNull} THEN NULL ELSE json_build_array(${keys.join(", ")})::text END`;
   const mapped = parts.map((part) => {
     const column = `input_row.${quoteIdentifier(part.column)}`;
-    // The column's own collation may call different texts equal.
+    // The column's collation may treat different texts as equal.
     return `${part.isArray ? `(${column}::text[])` : column}::text COLLATE "default" AS ${part.name}`;
   });
   const recent = options.recent && input.cursor ? [recentText(input, columns, options.recent)] : [];
@@ -164,17 +164,17 @@ export function rawSelect(
   return `SELECT ${[`${key} AS source_key`, ...mapped, ...recent, ...rank].join(",\n  ")}\nFROM ${relationText(input)}`;
 }
 
-/** Types of a cursor that can be compared with a clock. */
+/** Cursor types that can be compared with a clock. */
 const TEMPORAL = /^(?:timestamp|date)/u;
 
-/** Hours by which the clock of a time zone can be ahead of UTC. */
+/** Maximum offset of a time zone ahead of UTC, in hours. */
 const FOREMOST_ZONE = "interval '14 hours'";
 
 function cursorType(input: InputSource, columns: readonly InputColumn[]): string | undefined {
   return columns.find((c) => c.name === input.cursor?.column)?.typeName;
 }
 
-/** Highest cursor value of the input up to the database's clock, and the rows beyond it. */
+/** Reads the highest cursor value not after the database's clock, and the number of rows beyond it. */
 export async function readCursorMax(
   session: Session,
   input: InputSource,
@@ -195,8 +195,8 @@ export async function readCursorMax(
 }
 
 /**
- * Whether a primary key or unique index guarantees that no two rows of the table have the same key. A table that others
- * inherit from is read with their rows, for which its index doesn't stand.
+ * True if a primary key or unique index makes the key unique. Rows of a table that others
+ * inherit from include theirs, which its index doesn't cover.
  */
 export async function keyIsUnique(session: Session, input: InputSource): Promise<boolean> {
   if (!("table" in input.relation)) return false;
@@ -211,7 +211,7 @@ export async function keyIsUnique(session: Session, input: InputSource): Promise
   return found.length > 0;
 }
 
-/** The expression, or NULL where it is empty or blank. */
+/** The expression, or NULL if it is empty or blank. */
 export function blankToNull(expression: string): string {
   return `CASE WHEN btrim(${expression}, '${BLANKS}') <> '' THEN ${expression} END`;
 }
@@ -227,13 +227,13 @@ export function unblankedParts(parts: readonly Part[]): readonly string[] {
 
 function suggestion(name: string, columns: readonly InputColumn[]): string {
   const like = columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
-  if (like) return `Column names are case-sensitive here: its column is ${like.name}.`;
+  if (like) return `Column names are case-sensitive here: the column is ${like.name}.`;
   return `Its columns are: ${columns.map((c) => c.name).join(", ")}.`;
 }
 
-const WRONG_SQL = "Correct the SQL; run it in psql to see the place.";
+const WRONG_SQL = "Correct the SQL; run it in psql to locate the error.";
 
-/** What to do, by SQLSTATE. */
+/** Remedies by SQLSTATE. */
 const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
   "42P01": (setting) =>
     `Create the table, or correct \`${setting}:\`; a table outside the search path needs its schema.`,
@@ -243,11 +243,11 @@ const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
   "42703": () => "Correct the column name.",
 };
 
-/** SQLSTATE of a column that a query gives twice. */
+/** SQLSTATE of a column name that a query returns twice. */
 const AMBIGUOUS = "42702";
-const TWO_OF_A_NAME = "Give each column of the query a name of its own.";
+const TWO_OF_A_NAME = "Give each column of the query its own name.";
 
-/** SQLSTATEs of what a query itself gets wrong, a division by zero for one. */
+/** SQLSTATEs of errors in a query itself, such as a division by zero. */
 const QUERY_FAULT = /^(?:2[12]|42|P0)/u;
 
 function hintFor(code: string, setting: "table" | "sql"): string | null {
@@ -255,7 +255,7 @@ function hintFor(code: string, setting: "table" | "sql"): string | null {
   return hint ?? (setting === "sql" && QUERY_FAULT.test(code) ? WRONG_SQL : null);
 }
 
-/** What is wrong with an input; reads no row and changes nothing. */
+/** Returns the problems of an input; reads no rows and changes nothing. */
 export async function checkInput(pool: pg.Pool, input: InputSource): Promise<readonly Problem[]> {
   const path = `inputs.${input.name}`;
   const where = "table" in input.relation ? input.relation.table.join(".") : "the query of `sql:`";
@@ -338,13 +338,13 @@ function misplacedLists(
         .filter((name) => columns.some((c) => c.name === name && c.isArray))
         .map((name) => ({
           path: `${path}.fields.${field}`,
-          message: `${where} has a list of values in its column ${name}, but ${field} takes a single one.`,
+          message: `${where} has a list of values in column ${name}, but ${field} takes a single value.`,
           hint: "Map a column of single values; only emails and phones take lists.",
         })),
     );
 }
 
-/** SQL text as a builder. */
+/** Wraps SQL text as a builder. */
 export function raw(text: string): RawBuilder<unknown> {
   return sql.raw(text);
 }

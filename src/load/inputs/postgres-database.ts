@@ -17,7 +17,7 @@ import {
 import { inTransaction, openPool } from "../db/session.ts";
 import { normalizedAddress } from "../erasure/suppressed-sql.ts";
 
-/** A Postgres database as one that inputs are read from; connects at the first use. */
+/** Opens a Postgres database that inputs are read from; connects on first use. */
 export function openPostgresDatabase(url: string): ForeignDatabase {
   const pool = openPool(url, 2);
   return {
@@ -44,7 +44,7 @@ export function openPostgresDatabase(url: string): ForeignDatabase {
   };
 }
 
-/** The rows of an input with one of these keys, addresses or PIDs: one look through the input. */
+/** Finds the rows of an input with one of these keys, addresses or PIDs; scans the input once. */
 export async function findRows(
   pool: pg.Pool,
   input: InputSource,

@@ -1,8 +1,8 @@
-/** What a query consists of, as far as its end is concerned; a block comment is only begun. */
+/** Tokens that matter for finding a query's end; of a block comment only its start. */
 const TOKEN =
   /\s+|--[^\n]*|\/\*|e'(?:[^'\\]|''|\\[^])*'|'[^']*'|"[^"]*"|\$([a-z_\u0080-\uffff][\w\u0080-\uffff]*|)\$[^]*?\$\1\$|[\w\u0080-\uffff]+|[^]/giy;
 
-/** Where a block comment ends, which may hold others. */
+/** End of a block comment, which may contain others. */
 function endOfComment(text: string, start: number): number {
   let depth = 0;
   for (let i = start; i < text.length; i++) {
@@ -15,7 +15,7 @@ function endOfComment(text: string, start: number): number {
   return text.length;
 }
 
-/** A query without the semicolons that end it and the comments after them, so that it can stand in parentheses. */
+/** Removes a query's final semicolons and the comments after them, so that it can be put in parentheses. */
 export function withoutSemicolon(query: string): string {
   let end: number | null = null;
   TOKEN.lastIndex = 0;

@@ -65,7 +65,7 @@ const AT = "2026-01-01T00:00:00Z";
 
 test("a cursor that a job couldn't go on from is refused, each thing that is wrong told", async () => {
   const world = await startJobs(["resolve"]);
-  const instant = "must be an instant with its zone, such as 2026-11-21T04:00:00Z";
+  const instant = "must be an instant with a time zone, such as 2026-11-21T04:00:00Z";
   const wrong: readonly (readonly [string, unknown, readonly string[]])[] = [
     ["push", { read_at: null }, ["segment_id must be the UUID of a segment"]],
     ["push", { segment_id: "x" }, ["segment_id must be the UUID of a segment"]],

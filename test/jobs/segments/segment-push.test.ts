@@ -162,7 +162,7 @@ test("a plan of a shard leaves feeds to the first one, as a run does", async () 
 test.each([
   [
     'select pid as "Service_PID" from crm.vip',
-    "Column names are case-sensitive here: its column is Service_PID.",
+    "Column names are case-sensitive here: the column is Service_PID.",
   ],
   ["select pid, pid as other from crm.vip", "Its columns are: pid, other."],
 ])("a query without the column is reported with the column to add: %s", async (sql, hint) => {

@@ -141,8 +141,8 @@ export function describeCursor(getPlace: GetPlace): void {
         {
           path: "inputs.people.cursor",
           // Each database has its own names of types.
-          message: expect.stringMatching(/^version is of type .+, but a cursor has to be a date or a time$/),
-          hint: "Leave `cursor` out: every row is compared then.",
+          message: expect.stringMatching(/^version is of type .+, but a cursor must be a date or a time$/),
+          hint: "Remove `cursor`: then every row is compared.",
         },
       ]);
       await expect(place.warehouse.planLookup(enrichSpec({ input }))).rejects.toThrow(FixConfigurationError);

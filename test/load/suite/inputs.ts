@@ -188,7 +188,7 @@ export function describeInputs(getPlace: GetPlace): void {
         expect.stringContaining("correct `sql:`"),
       ]);
       expect(await hintsOf({ where: "nonsense = 1" })).toEqual([
-        "Look at `where` and the types of the mapped columns.",
+        "Check `where` and the types of the mapped columns.",
       ]);
     });
 

@@ -15,13 +15,13 @@ import {
 import { findNamingRows } from "./naming-rows.ts";
 import { openSession, type Session } from "../../../bigquery/session.ts";
 
-/** Rows per page: some megabytes. */
+/** Rows per page: a few megabytes. */
 const PAGE_SIZE = 5000;
 
-/** A row as BigQuery returns it, with the columns of {@link rowColumns}. */
+/** Row of a query, with the columns of {@link rowColumns}. */
 type RawValues = Readonly<Record<string, string | readonly string[] | boolean | number | null>>;
 
-/** Opens a BigQuery project that inputs are read from; connects at the first use. */
+/** Opens a BigQuery project that inputs are read from; connects on first use. */
 export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDatabase {
   const { dataset, location, maximumBytesBilled } = connection;
   const session = openSession({
@@ -47,7 +47,7 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
       return work({
         parts,
         otherParts,
-        // No index says so.
+        // BigQuery has no unique indexes.
         keyIsUnique: false,
         ...cursor,
         columns: rowNames,

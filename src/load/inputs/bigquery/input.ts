@@ -10,10 +10,10 @@ import { withoutSemicolon } from "./query-text.ts";
 import type { Session } from "../../../bigquery/session.ts";
 import { valueText } from "./value-text.ts";
 
-/** A column of an input, as BigQuery describes it. */
+/** Column of an input, as described by BigQuery. */
 export interface InputColumn {
   readonly name: string;
-  /** `STRING`, `INT64`, `TIMESTAMP`, …: the element's type for a list. */
+  /** `STRING`, `INT64`, `TIMESTAMP`, …; the element type for a list. */
   readonly typeName: string;
   readonly isArray: boolean;
 }
@@ -27,7 +27,7 @@ function relationText(input: InputSource): string {
   return `${from} AS input_row${input.where === null ? "" : ` WHERE (\n${input.where}\n)`}`;
 }
 
-/** What BigQuery calls the types in the description of a result, and what in a CAST. */
+/** Type names in BigQuery's description of a result, with those for a CAST. */
 const TYPE_NAMES: Readonly<Record<string, string>> = {
   INTEGER: "INT64",
   FLOAT: "FLOAT64",
@@ -35,7 +35,7 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
   RECORD: "STRUCT",
 };
 
-/** Asks BigQuery for the input's columns, by a dry run: no row is read and nothing is billed. */
+/** Queries the input's columns by a dry run, which reads no rows and bills nothing. */
 export async function describeColumns(session: Session, input: InputSource): Promise<readonly InputColumn[]> {
   const columns = await session.describe({ text: `SELECT input_row.* FROM ${relationText(input)}` });
   return columns.map(({ name, type, mode }) => ({
@@ -45,7 +45,7 @@ export async function describeColumns(session: Session, input: InputSource): Pro
   }));
 }
 
-/** The mapped columns that an endpoint takes, fields in alphabetical order: the order of the content hash. */
+/** Mapped columns that an endpoint takes, by field in alphabetical order: the order of the content hash. */
 export function partsOf(
   input: InputSource,
   type: LookupType,
@@ -55,7 +55,7 @@ export function partsOf(
   return mappedParts(input, columns, { picks: (field) => taken.has(field), prefix: "p" });
 }
 
-/** The mapped columns that an endpoint doesn't take. */
+/** Mapped columns that an endpoint doesn't take. */
 export function otherPartsOf(
   input: InputSource,
   type: LookupType,
@@ -81,18 +81,18 @@ function mappedParts(
   return parts;
 }
 
-/** BigQuery tells columns apart by their letters alone, not by their case. */
+/** Column names in BigQuery are case-insensitive. */
 function findColumn(name: string, columns: readonly InputColumn[]): InputColumn | undefined {
   return columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
 }
 
 const rowColumn = (name: string) => `input_row.${quoteIdentifier(name)}`;
 
-/** A value of the cursor, less the overlap; null for a text that is no value of its column. */
+/** Cursor value less the overlap; null for a text that is no valid value of its column. */
 function lowerText({ cursor }: InputSource, typeName: string, value: string): string {
   const text = quoteLiteral(value);
   const overlap = `INTERVAL ${(cursor?.overlapMs ?? 0) * 1000} MICROSECOND`;
-  // Time begins with the year 1: an overlap, of a century at most, must not reach beyond it.
+  // BigQuery's dates start in year 1; the overlap (at most a century) must not go below.
   const least = "'0200-01-01 00:00:00'";
   if (typeName === "TIMESTAMP")
     return `TIMESTAMP_SUB(GREATEST(SAFE_CAST(${text} AS TIMESTAMP), TIMESTAMP ${least}), ${overlap})`;
@@ -101,17 +101,17 @@ function lowerText({ cursor }: InputSource, typeName: string, value: string): st
   return typeName === "BYTES" ? `SAFE.FROM_HEX(SUBSTR(${text}, 3))` : `SAFE_CAST(${text} AS ${typeName})`;
 }
 
-/** Whether a row can have changed since a complete pass has seen the cursor at `bound`. */
+/** Condition for rows that may have changed since a complete pass with the cursor at `bound`. */
 function recentText(input: InputSource, columns: readonly InputColumn[], bound: RecentBound): string {
   const name = input.cursor?.column ?? "";
   const typeName = findColumn(name, columns)?.typeName ?? "STRING";
   const column = rowColumn(name);
   const left = typeName === "DATETIME" || typeName === "DATE" ? `CAST(${column} AS DATETIME)` : column;
-  // Without a row's value, and without a bound to compare it with, nothing says that the row is as it was.
+  // Without a value or a bound, the row may have changed.
   return `IFNULL(${left} >= ${lowerText(input, typeName, bound.value)}, TRUE) AS is_recent`;
 }
 
-/** Whether a text is a value of the input's cursor; reads no row. */
+/** True if a text is a valid value of the input's cursor; reads no rows. */
 export async function isCursorValue(session: Session, input: InputSource, value: string): Promise<boolean> {
   const columns = await describeColumns(session, input);
   const typeName = findColumn(input.cursor?.column ?? "", columns)?.typeName ?? "STRING";
@@ -121,7 +121,7 @@ export async function isCursorValue(session: Session, input: InputSource, value:
   return row?.is_value ?? false;
 }
 
-/** The expression, or NULL where it is empty or blank. */
+/** The expression, or NULL if it is empty or blank. */
 function blankToNull(expression: string): string {
   return `IF(TRIM(${expression}, ${quoteLiteral(BLANKS)}) = '', NULL, ${expression})`;
 }
@@ -135,7 +135,7 @@ function partText(part: Part, columns: readonly InputColumn[]): string {
 }
 
 /**
- * `SELECT source_key, p0 … pN [, is_recent] [, rank] FROM input`: everything as text, blanks as NULL and left out of lists.
+ * `SELECT source_key, p0 … pN [, is_recent] [, rank] FROM input`: everything as text, blanks as NULL and omitted from lists.
  * A composite key is a JSON array of its columns' texts; a key with a null column is null.
  */
 export function rawSelect(
@@ -166,17 +166,17 @@ export function rawSelect(
   return `SELECT ${selected.join(",\n  ")}\nFROM ${relationText(input)}`;
 }
 
-/** Types of a cursor that can be compared with a clock. */
+/** Cursor types that can be compared with a clock. */
 const TEMPORAL = /^(?:TIMESTAMP|DATETIME|DATE)$/u;
 
-/** Last value that a cursor can have by the clock of the foremost time zone. */
+/** Highest cursor value by the clock of the earliest time zone. */
 const LIMITS: Readonly<Record<string, string>> = {
   TIMESTAMP: "CURRENT_TIMESTAMP()",
   DATETIME: "DATETIME_ADD(CURRENT_DATETIME('UTC'), INTERVAL 14 HOUR)",
   DATE: "DATE(DATETIME_ADD(CURRENT_DATETIME('UTC'), INTERVAL 14 HOUR))",
 };
 
-/** A query for {@link CursorMax}; null without a cursor. */
+/** Query for {@link CursorMax}; null without a cursor. */
 export function cursorMaxSelect(input: InputSource, columns: readonly InputColumn[]): string | null {
   if (!input.cursor) return null;
   const typeName = findColumn(input.cursor.column, columns)?.typeName ?? "STRING";
@@ -191,22 +191,22 @@ function suggestion(columns: readonly InputColumn[]): string {
   return `Its columns are: ${columns.map((c) => c.name).join(", ")}.`;
 }
 
-/** What to do, by BigQuery's word for the cause. */
+/** Remedies by BigQuery's reason. */
 const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
   notFound: (setting) =>
     setting === "sql"
-      ? "Create the table, or correct `sql:`; the dataset has to be in the `location`."
-      : "Create the table, or correct `table:`: it takes dataset.table (a table of another project behind a `connection:`), and the dataset has to be in the `location`.",
+      ? "Create the table, or correct `sql:`; the dataset must be in `location`."
+      : "Create the table, or correct `table:`: it takes dataset.table (a table of another project behind a `connection:`), and the dataset must be in `location`.",
   accessDenied: () => "Grant the account `roles/bigquery.dataViewer` on the dataset.",
-  invalidQuery: () => "Correct the SQL; run it in the BigQuery console to see the place.",
+  invalidQuery: () => "Correct the SQL; run it in the BigQuery console to locate the error.",
 };
 
-/** BigQuery's own word for what went wrong. */
+/** BigQuery's reason for a failure. */
 function reasonOf(error: unknown): string {
   return error instanceof BigQueryFailure ? error.code : "";
 }
 
-/** What is wrong with an input; reads no row and changes nothing. */
+/** Returns the problems of an input; reads no rows and changes nothing. */
 export async function checkInput(session: Session, input: InputSource): Promise<readonly Problem[]> {
   const path = `inputs.${input.name}`;
   const where = "table" in input.relation ? input.relation.table.join(".") : "the query of `sql:`";
@@ -279,7 +279,7 @@ function misplacedLists(
         .filter((name) => findColumn(name, columns)?.isArray)
         .map((name) => ({
           path: `${path}.fields.${field}`,
-          message: `${where} has a list of values in its column ${name}, but ${field} takes a single one.`,
+          message: `${where} has a list of values in column ${name}, but ${field} takes a single value.`,
           hint: "Map a column of single values; only emails and phones take lists.",
         })),
     );

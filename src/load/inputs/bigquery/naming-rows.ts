@@ -37,7 +37,7 @@ export async function findNamingRows(
 
 const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/** An address in the form in which addresses are compared. */
+/** Normalizes an address for comparison. */
 function normalizedAddress(expression: string): string {
   return `TRANSLATE(TRIM(${expression}, ${quoteLiteral(BLANKS)}), '${CAPITALS}', '${CAPITALS.toLowerCase()}')`;
 }

@@ -1,11 +1,11 @@
 /**
- * What matters in GoogleSQL for finding a query's end: texts in their eight spellings, quoted names, comments, and the
- * semicolon. Anything else is one character at a time.
+ * GoogleSQL tokens for finding a query's end: string literals in their eight forms, quoted names, comments, and the
+ * semicolon. Everything else is read one character at a time.
  */
 const TOKEN =
   /--[^\n]*|#[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|"""(?:\\[\s\S]|(?!""")[^\\])*(?:"""|$)|'''(?:\\[\s\S]|(?!''')[^\\])*(?:'''|$)|"(?:\\[\s\S]|[^"\\])*(?:"|$)|'(?:\\[\s\S]|[^'\\])*(?:'|$)|`(?:\\[\s\S]|[^`\\])*(?:`|$)|[\s\S]/g;
 
-/** A query without the semicolons that end it and the comments after them, so that it can stand in parentheses. */
+/** Removes a query's final semicolons and the comments after them, so that it can be put in parentheses. */
 export function withoutSemicolon(query: string): string {
   let end: number | null = null;
   TOKEN.lastIndex = 0;

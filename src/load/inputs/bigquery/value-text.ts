@@ -1,9 +1,9 @@
-/** Texts with six fractional digits, without the zeros that end them. */
+/** Removes trailing zeros of six fractional digits. */
 function trimmed(text: string): string {
   return `REGEXP_REPLACE(${text}, r'[.]?0*$', '')`;
 }
 
-/** How a value of each type becomes text: as in the Postgres warehouse, so that equal values have equal hashes there and here. */
+/** Conversion of each type to text, equal to Postgres's, so that equal values have equal hashes. */
 const byType: Readonly<Record<string, (value: string) => string>> = {
   STRING: (value) => value,
   TIMESTAMP: (value) =>
@@ -16,7 +16,7 @@ const byType: Readonly<Record<string, (value: string) => string>> = {
   GEOGRAPHY: (value) => `ST_ASTEXT(${value})`,
 };
 
-/** A value as text, null for null. */
+/** Converts a value to text, null to null. */
 export function valueText(value: string, typeName: string): string {
   return byType[typeName]?.(value) ?? `CAST(${value} AS STRING)`;
 }
