@@ -3,7 +3,6 @@ import type { Drift } from "../schemas/drift.ts";
 import type { FlatList } from "../schemas/flatten.ts";
 import type { RunCounter } from "../schemas/ops.ts";
 import type { CounterDelta, LedgerEntry, RunRef } from "./ledger/books.ts";
-import type { FrozenRecords } from "./due/erased-records.ts";
 import type { PassCheckpoint } from "./due/pass-cursor.ts";
 import type { InputSource } from "./inputs/input-source.ts";
 
@@ -125,6 +124,21 @@ export interface LookupRecord {
 
 /** Does work, perhaps again after a failure. */
 export type Patience = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
+/** Names of the two work tables of a selection. */
+export interface WorkTables {
+  readonly records: string;
+  readonly rows: string;
+}
+
+/** Records as a selection froze them. */
+export interface FrozenRecords {
+  readonly source: string;
+  readonly type: LookupType;
+  readonly tables: WorkTables;
+  /** Erasures that the selection left out. */
+  readonly erasureEpoch: number;
+}
 
 /** What is due, frozen at the start of the run. */
 export interface LookupSelection {

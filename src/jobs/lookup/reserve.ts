@@ -3,7 +3,7 @@ import { LimitReachedError } from "../../errors.ts";
 import type { PlannedCall } from "../../extract/call.ts";
 import type { Db } from "../../load/db/db.ts";
 import { reserveCall } from "../../load/ledger/reserve-call.ts";
-import type { FrozenRecords } from "../../load/due/erased-records.ts";
+import type { FrozenRecords } from "../../load/lookup.ts";
 import type { LookupRecord, RunRef } from "../../load/lookup.ts";
 import { type JobLimits, nameOfLimit } from "./caps.ts";
 import type { Outage } from "../outage.ts";

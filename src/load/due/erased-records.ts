@@ -3,17 +3,7 @@ import type { Db } from "../db/db.ts";
 import { stateTableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
-import type { LookupType } from "../lookup.ts";
-import type { WorkTables } from "./work-table.ts";
-
-/** Records as a selection froze them. */
-export interface FrozenRecords {
-  readonly source: string;
-  readonly type: LookupType;
-  readonly tables: WorkTables;
-  /** Erasures that the selection left out. */
-  readonly erasureEpoch: number;
-}
+import type { FrozenRecords } from "../lookup.ts";
 
 /** Returns the records that name somebody who was erased after the selection. */
 export async function findErasedRecords(

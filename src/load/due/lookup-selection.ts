@@ -1,15 +1,17 @@
 import { StopJobError } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
 import { readSuppression } from "../erasure/suppressed-sql.ts";
-import type { LookupCounts, LookupRecord, LookupSelection, LookupSpec, Patience, RunRef } from "../lookup.ts";
+import type {
+  LookupCounts,
+  LookupRecord,
+  LookupSelection,
+  LookupSpec,
+  Patience,
+  RunRef,
+  WorkTables,
+} from "../lookup.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
-import {
-  dropOrphanedWorkTables,
-  dropWorkTables,
-  readWorkPage,
-  type WorkTables,
-  workTablesOf,
-} from "./work-table.ts";
+import { dropOrphanedWorkTables, dropWorkTables, readWorkPage, workTablesOf } from "./work-table.ts";
 
 /** Records per page. */
 const PAGE_SIZE = 2000;

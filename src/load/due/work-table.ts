@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { quoteLiteral, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { HASH_BYTES, hashesInDoubt } from "../ledger/call-in-doubt.ts";
-import type { LookupRecord, LookupSpec, RunRef } from "../lookup.ts";
+import type { LookupRecord, LookupSpec, RunRef, WorkTables } from "../lookup.ts";
 import type { WorkSize } from "./lookup-counts.ts";
 
 /** Prefix of tables with distinct records to send. */
@@ -13,12 +13,6 @@ export const ROWS = "lookup_row_";
 
 /** Days after which an answer of a crashed run is no longer expected. */
 const ROWS_KEPT_DAYS = 30;
-
-/** Names of the two work tables of a selection. */
-export interface WorkTables {
-  readonly records: string;
-  readonly rows: string;
-}
 
 /** Names the work tables of a run. A run that resumes under its id holds another epoch, and gets others. */
 export function workTablesOf({ runId, job, shard, epoch }: RunRef): WorkTables {

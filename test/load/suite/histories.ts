@@ -232,9 +232,9 @@ export function describeHistories(getPlace: GetPlace): void {
             }
           }
         }),
-        { numRuns: place.isSlow ? 3 : 30 },
+        { numRuns: place.isSlow ? 3 : 20 },
       );
-    });
+    }, 180_000);
 
     test("resolve: rows that it can't use never reach the service", async () => {
       const place = getPlace();
