@@ -3,7 +3,7 @@ import { type ClassCount, countsOf, sumOf } from "./lookup-counts.ts";
 import { type PassCheckpoint } from "./pass-cursor.ts";
 import { nextCheckpoint, recentBound } from "./pass-checkpoint.ts";
 import type { ForeignDatabase } from "../inputs/foreign-database.ts";
-import type { LookupCounts, LookupSpec, RunRef } from "../lookup.ts";
+import type { LookupCounts, LookupSpec, RunRef, WorkTables } from "../lookup.ts";
 import { rejectUnusable } from "./reject-unusable.ts";
 import { reuseAnswers, takeReusable } from "./reuse.ts";
 import { applyRefreshPolicy, keepAnswers, readParameters, writeParameters } from "./parameters.ts";
@@ -20,7 +20,7 @@ import type { SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { Suppression } from "../erasure/suppression.ts";
 import { suppressedSql } from "../erasure/suppressed-sql.ts";
-import { fillWorkTables, type WorkTables } from "./work-table.ts";
+import { fillWorkTables } from "./work-table.ts";
 
 /** Where a selection runs. */
 export interface SelectContext {
