@@ -8,7 +8,7 @@ import type { InputSource } from "./inputs/input-source.ts";
 
 export type { CheckpointMove } from "./feeds/feed-commit.ts";
 export type { CounterDelta, LedgerEntry, RunRef } from "./ledger/books.ts";
-export type { KnownBy, RowKey, RowsByTable } from "./erasure/people.ts";
+export type { Identifiers, RowKey, RowsByTable } from "./erasure/people.ts";
 export type { InputSource } from "./inputs/input-source.ts";
 export type {
   RejectFilter,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openForeignDatabase } from "../../src/load/open.ts";
-import type { KnownBy } from "../../src/load/erasure/people.ts";
+import type { Identifiers } from "../../src/load/erasure/people.ts";
 import { withForeignInputs } from "../load/foreign-place.ts";
 import { openPostgresPlace } from "../load/postgres-place.ts";
 import { describeCursor } from "../load/suite/cursor.ts";
@@ -52,7 +52,7 @@ describe("a table in BigQuery", () => {
       emails: ['b,"c"\\@example.com', "tab\t@example.com"],
       pids: [],
     };
-    const find = (wanted: Partial<KnownBy>) =>
+    const find = (wanted: Partial<Identifiers>) =>
       database.findRows(input(), { pids: [], emails: [], rows: [], ...wanted });
     expect(await find({ emails: ["nobody@example.com", "tab\t@example.com"] })).toEqual([row]);
     expect(await find({ rows: [{ source: "people", sourceKey: row.sourceKey }] })).toEqual([row]);

@@ -18,7 +18,7 @@ import { checkServiceHost } from "../../jobs/service-host.ts";
 import { migrate } from "../../load/db/setup.ts";
 import { dropTombstones, membershipsOf } from "../../load/erasure/erase-people.ts";
 import { checkErasureKey } from "../../load/erasure/keep-out-sql.ts";
-import type { KnownBy, RowsByTable } from "../../load/erasure/people.ts";
+import type { Identifiers, RowsByTable } from "../../load/erasure/people.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -119,7 +119,7 @@ function addLeft(first: LeftSegments, second: LeftSegments): LeftSegments {
 async function namedBy(
   { pid, email, sourceKey }: EraseFlags,
   inputs: Readonly<Record<string, { readonly key: readonly string[] }>>,
-): Promise<KnownBy> {
+): Promise<Identifiers> {
   const lists = [pid, email, sourceKey];
   if (lists.every((values) => values.length === 0)) {
     throw new UsageError("Name the person: --pid, --email or --source-key. See person-etl erase --help.");
@@ -154,7 +154,7 @@ async function confirm({ ask }: Context, { yes }: EraseFlags, { found, rows }: E
   throw new LimitReachedError("confirmation", `${what}. Nothing was removed: not confirmed.`);
 }
 
-function peopleText({ pids, emails, rows }: KnownBy): string {
+function peopleText({ pids, emails, rows }: Identifiers): string {
   return (
     `everyone known by ${counted(pids.length, "PID")}, ${counted(emails.length, "address", "addresses")} and ` +
     counted(rows.length, "input row")

@@ -2,7 +2,7 @@ import { crashPoint } from "../../crash-point.ts";
 import type { Problem } from "../../errors.ts";
 import { countPeople, removeErased } from "../../load/erasure/erase-people.ts";
 import { findPeople } from "../../load/erasure/find-people.ts";
-import type { FoundPeople, KnownBy, RowsByTable } from "../../load/erasure/people.ts";
+import type { FoundPeople, Identifiers, RowsByTable } from "../../load/erasure/people.ts";
 import {
   completeErasure,
   readExpiredLocks,
@@ -55,7 +55,7 @@ async function inputsOf({ config }: Pick<EraseServices, "config">): Promise<read
 /** Follows what the user names to everything the people are known by; changes nothing. */
 export async function planErasure(
   { config, db }: Pick<EraseServices, "config" | "db">,
-  named: KnownBy,
+  named: Identifiers,
 ): Promise<ErasurePlan> {
   const found = await findPeople(db, named, await inputsOf({ config }));
   const rows = await countPeople(db, found.people);

@@ -5,8 +5,8 @@ import type { Session } from "../db/session.ts";
 import type { SuppressedSql } from "./suppressed-sql.ts";
 
 /**
- * Takes rows that name erased people out of a table in which rows of a declared one are staged, as that one declares how it
- * names people; clears the columns that only mention them. Returns how many rows it took out.
+ * Deletes rows that name erased people from the staging table of a declared table;
+ * clears columns that only mention them. Returns the number of deleted rows.
  */
 export async function dropSuppressed(
   session: Session,

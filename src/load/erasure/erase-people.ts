@@ -1,7 +1,7 @@
 import { asWriter } from "../runs/register-writer.ts";
 import type { Db } from "../db/db.ts";
 import { type RawBuilder, sql } from "kysely";
-import type { KnownBy, RowsByTable } from "./people.ts";
+import type { Identifiers, RowsByTable } from "./people.ts";
 import { namingTables, type NamingTable } from "./naming-tables.ts";
 import { findAgain } from "./find-people.ts";
 import { forgetDoubts } from "../ledger/call-in-doubt.ts";
@@ -13,8 +13,8 @@ import type { Session } from "../db/session.ts";
 import { markFinal, readRequests, type RequestedPeople, subjectsOf } from "./requests.ts";
 import { readSuppression } from "./suppressed-sql.ts";
 
-/** Rows that name these people, by table. */
-export async function countPeople(db: Db, people: KnownBy): Promise<RowsByTable> {
+/** Counts the rows that name these people, by table. */
+export async function countPeople(db: Db, people: Identifiers): Promise<RowsByTable> {
   const { names } = db;
   return db.preview(async (session) => {
     await stagePeople(session, people);
@@ -34,8 +34,8 @@ export async function countPeople(db: Db, people: KnownBy): Promise<RowsByTable>
 }
 
 /**
- * Removes the rows of an erasure's people from every table and work list; idempotent. Final once every run that was
- * under way at the request has ended. Returns the rows removed or changed, by table.
+ * Removes the rows of an erasure's people from every table and work list; idempotent. Final once every run in
+ * progress at the request has ended. Returns the number of rows removed or changed, by table.
  */
 export function removeErased(db: Db, id: string): Promise<RowsByTable> {
   const { names } = db;
@@ -83,7 +83,7 @@ async function removePeople(
   return removed;
 }
 
-/** Removes the rows of a table, clears what names people in others, and tells how many rows that concerned. */
+/** Removes the rows of a table, or clears its columns that name people; returns the number of affected rows. */
 async function removeFrom(
   session: Session,
   names: SchemaNames,
@@ -107,7 +107,7 @@ async function removeFrom(
   return changed;
 }
 
-/** Remembers persons whose rows or lists are about to change. */
+/** Records persons whose rows or lists are about to change. */
 async function noteMoved(session: Session, owners: RawBuilder<unknown>): Promise<void> {
   await session.client.query(
     "CREATE TEMP TABLE IF NOT EXISTS moved_person (pid text PRIMARY KEY) ON COMMIT DROP",
@@ -116,7 +116,7 @@ async function noteMoved(session: Session, owners: RawBuilder<unknown>): Promise
     ON CONFLICT DO NOTHING`);
 }
 
-/** Lets those persons move, and takes their content for unknown: its hashes speak of values that are gone. */
+/** Updates those persons and marks their content as unknown: its hashes cover removed values. */
 async function movePersons(session: Session, names: SchemaNames, id: string): Promise<void> {
   await session.client.query(
     "CREATE TEMP TABLE IF NOT EXISTS moved_person (pid text PRIMARY KEY) ON COMMIT DROP",
@@ -128,7 +128,7 @@ async function movePersons(session: Session, names: SchemaNames, id: string): Pr
     WHERE service_pid IN (SELECT pid FROM pg_temp.moved_person)`);
 }
 
-/** Takes the records of the staged rows out of calls in doubt and out of the lists of running runs. */
+/** Removes the records of the staged rows from calls in doubt and from work lists of running runs. */
 async function forgetRecords(session: Session, names: SchemaNames): Promise<void> {
   const hashes = await session.rows<{ job: string; hash: string }>(sql`
     SELECT DISTINCT s.job, encode(s.sent_hash, 'hex') AS hash FROM ${tableId(names, "lookup_state")} AS s
@@ -148,7 +148,7 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
         sql`SELECT encode(t.sent_hash, 'hex') AS hash FROM ${work} AS t WHERE ${isTheirs}`,
       );
       hashes.push(...sent.map(({ hash }) => ({ job, hash })));
-      // Empty rows keep their place, by which the run that reads them knows that the list is whole.
+      // Empty rows keep their place: the run that reads them checks that the list is complete.
       await session.change(
         sql`UPDATE ${work} AS t SET sent_hash = '', record = '', pid = NULL WHERE ${isTheirs}`,
       );
@@ -168,7 +168,7 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
   }
 }
 
-/** The segments in which people are, as feeds have seen them and pushes have put them. */
+/** Segments of people, as read by feeds and written by pushes. */
 export async function membershipsOf(
   db: Db,
   pids: readonly string[],
@@ -183,7 +183,7 @@ export async function membershipsOf(
   });
 }
 
-/** Removes tombstones that copies have had time to follow; returns how many. */
+/** Removes expired tombstones; returns how many. */
 export function dropTombstones(db: Db, olderThanMs: number): Promise<number> {
   return db.transaction((session) =>
     session.change(sql`DELETE FROM ${tableId(db.names, "tombstone")}

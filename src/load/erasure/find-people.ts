@@ -1,7 +1,7 @@
 import type { Db } from "../db/db.ts";
 import { findRows } from "../inputs/postgres-database.ts";
 import { sql } from "kysely";
-import type { FoundPeople, KnownBy, RowKey } from "./people.ts";
+import type { FoundPeople, Identifiers, RowKey } from "./people.ts";
 import type { NamingRow } from "../inputs/foreign-database.ts";
 import { normalizedEmail } from "./subject-hash.ts";
 import type { InputSource } from "../lookup.ts";
@@ -20,28 +20,28 @@ import {
 import type { Session } from "../db/session.ts";
 import { normalizedAddress } from "./suppressed-sql.ts";
 
-/** An input, and how rows of it are found that name somebody. */
+/** An input, and its search for rows that name people. */
 interface SearchedInput {
   readonly input: InputSource;
-  readonly find: (wanted: KnownBy) => Promise<readonly NamingRow[]>;
+  readonly find: (wanted: Identifiers) => Promise<readonly NamingRow[]>;
 }
 
-/** PIDs of one person can have taken each other's place; more often than this nobody follows them. */
+/** Maximum number of PID replacements followed for one person. */
 const MOST_ALIASES = 10;
 
 /**
- * Follows what is named to the people, and from them to all that they are known by: rows and addresses lead to PIDs, PIDs to
- * rows and addresses, and no further, since families share addresses.
+ * Finds the people of the given identifiers, and all of their identifiers: rows and addresses lead to PIDs, PIDs to
+ * rows and addresses. It stops there, since families share addresses.
  */
 export async function findPeople(
   db: Db,
-  named: KnownBy,
+  named: Identifiers,
   inputs: readonly InputSource[],
   { spareOthers: sparesOthers }: { readonly spareOthers: boolean } = { spareOthers: false },
 ): Promise<FoundPeople> {
   const searched = inputs.map((input) => ({
     input,
-    find: (wanted: KnownBy) =>
+    find: (wanted: Identifiers) =>
       db.foreignOf(input)?.findRows(input, wanted) ?? findRows(db.pool, input, wanted),
   }));
   return db.preview((session) => find(session, db.names, named, searched, sparesOthers));
@@ -50,7 +50,7 @@ export async function findPeople(
 async function find(
   session: Session,
   names: SchemaNames,
-  named: KnownBy,
+  named: Identifiers,
   inputs: readonly SearchedInput[],
   sparesOthers: boolean,
 ): Promise<FoundPeople> {
@@ -68,20 +68,20 @@ async function find(
   return { people, seed, sparesOthers, isKnown: inputRows + added > 0 };
 }
 
-/** Adds what was stored of people since they were found. Leaves them staged. */
+/** Adds identifiers stored since the people were found. Leaves them staged. */
 export async function findAgain(
   session: Session,
   names: SchemaNames,
   { people, seed, sparesOthers }: Omit<FoundPeople, "isKnown">,
-): Promise<KnownBy> {
+): Promise<Identifiers> {
   await stagePeople(session, seed);
   await followStaged(session, names, sparesOthers);
-  // An input says the same of the same rows, and is not read again while others wait.
+  // Inputs are not read again while other work waits.
   await addRows(session, rowsQuery(people.rows));
   await addEmails(session, sql`SELECT unnest(${[...people.emails]}::text[])`);
   await addPids(session, sql`SELECT unnest(${[...people.pids]}::text[])`);
   if (sparesOthers) {
-    // Only the inputs, which were read for `people`, say whom other rows name.
+    // Only the inputs, which were read for `people`, show whether other rows have them too.
     await session.change(
       sql`DELETE FROM pg_temp.erased_email WHERE NOT email = ANY(${[...people.emails]}::text[])`,
     );
@@ -92,7 +92,7 @@ export async function findAgain(
   return stagedPeople(session);
 }
 
-/** Adds everything the staged people are known by in the tables; returns how much is new. */
+/** Adds all identifiers of the staged people from the tables; returns the number of new ones. */
 async function followStaged(session: Session, names: SchemaNames, sparesOthers: boolean): Promise<number> {
   let added = 0;
   const table = (name: string) => tableId(names, name);
@@ -128,7 +128,7 @@ async function followStaged(session: Session, names: SchemaNames, sparesOthers: 
   return added;
 }
 
-/** Adds the rows that have been answered with a staged PID. */
+/** Adds input rows that were answered with a staged PID. */
 export async function addRowsOfPids(session: Session, names: SchemaNames): Promise<void> {
   for (const answers of ["resolution", "enrichment"]) {
     await addRows(
@@ -151,7 +151,7 @@ async function addAliases(session: Session, names: SchemaNames): Promise<void> {
   }
 }
 
-/** Leaves out PIDs that rows of others have been answered with. */
+/** Removes PIDs that other input rows were answered with. */
 async function sparePids(session: Session, names: SchemaNames): Promise<void> {
   for (const answers of ["resolution", "enrichment"]) {
     await session.change(sql`DELETE FROM pg_temp.erased_pid AS p USING ${tableId(names, answers)} AS a
@@ -160,7 +160,7 @@ async function sparePids(session: Session, names: SchemaNames): Promise<void> {
   }
 }
 
-/** Leaves out addresses that rows or PIDs of others have too. */
+/** Removes addresses that other rows or PIDs have too. */
 async function spareEmails(session: Session, names: SchemaNames): Promise<void> {
   await session.change(sql`DELETE FROM pg_temp.erased_email AS m USING ${tableId(names, "input_email")} AS e
     WHERE m.email = ${raw(normalizedAddress("e.email_address"))}
@@ -170,7 +170,7 @@ async function spareEmails(session: Session, names: SchemaNames): Promise<void> 
       AND NOT EXISTS (SELECT FROM pg_temp.erased_pid AS p WHERE p.pid = e.service_pid)`);
 }
 
-/** Adds the rows of the inputs that hold a staged key, address or PID; returns how many. */
+/** Adds input rows with a staged key, address or PID; returns how many. */
 async function searchInputs(session: Session, inputs: readonly SearchedInput[]): Promise<number> {
   const staged = await stagedPeople(session);
   let rows = 0;
@@ -186,7 +186,7 @@ async function searchInputs(session: Session, inputs: readonly SearchedInput[]):
   return rows;
 }
 
-/** Leaves out PIDs and addresses that another row of an input has. */
+/** Removes PIDs and addresses that another input row has too. */
 async function spareNamedByInputs(session: Session, inputs: readonly SearchedInput[]): Promise<void> {
   const staged = await stagedPeople(session);
   const gone = new Set(staged.rows.map(({ source, sourceKey }) => JSON.stringify([source, sourceKey])));
@@ -201,7 +201,7 @@ async function spareNamedByInputs(session: Session, inputs: readonly SearchedInp
   }
 }
 
-/** Adds the addresses that the staged rows have in their inputs. */
+/** Adds the addresses of the staged rows in their inputs. */
 async function addAddressesOfRows(session: Session, inputs: readonly SearchedInput[]): Promise<void> {
   const { rows } = await stagedPeople(session);
   for (const { find } of inputs) {

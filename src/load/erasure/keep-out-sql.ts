@@ -1,8 +1,8 @@
 import type { Db } from "../db/db.ts";
 import { readSuppression, suppressedSql } from "./suppressed-sql.ts";
 import { type RawBuilder, sql } from "kysely";
-import { judge, type Learnt, type PersonSays, toldByAnswer, toldByReject } from "./keep-out.ts";
-import type { KnownBy } from "./people.ts";
+import { judge, type NewIdentifier, type NamedByPerson, namedByAnswer, namedByReject } from "./keep-out.ts";
+import type { Identifiers } from "./people.ts";
 import { addRequest } from "./requests.ts";
 import { type ErasureKey, type Subject, subjectHash } from "./subject-hash.ts";
 import type { LoadSpec, LookupAnswer, LookupReject } from "../lookup.ts";
@@ -13,13 +13,13 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import type { EncodedPerson } from "../answers/person-groups.ts";
 import type { Session } from "../db/session.ts";
 
-/** What a group of calls found, without the erased. */
+/** Results of a group of calls, without erased people. */
 export interface KeptResults {
   readonly answers: readonly LookupAnswer[];
   readonly rejects: readonly LookupReject[];
 }
 
-/** Leaves out of answers and rejects who was erased, and remembers what else the erased turn out to be known by. */
+/** Drops erased people from answers and rejects; records their newly found identifiers. */
 export async function keepOut(
   place: LookupPlace,
   key: ErasureKey,
@@ -32,40 +32,45 @@ export async function keepOut(
       key,
       [
         ...answers.map((answer) =>
-          toldByAnswer(spec, answer, saysOf(personOf(answer)), keys.get(answer.record.recordId) ?? []),
+          namedByAnswer(
+            spec,
+            answer,
+            namedByPerson(personOf(answer)),
+            keys.get(answer.record.recordId) ?? [],
+          ),
         ),
-        ...rejects.map((reject) => toldByReject(spec, reject, keys.get(reject.record.recordId) ?? [])),
+        ...rejects.map((reject) => namedByReject(spec, reject, keys.get(reject.record.recordId) ?? [])),
       ],
       (hashes) => findErased(place.session, place.names, hashes),
     );
   const isErased = suppressedSql(place.names, key).sourceKey(spec.input.name, "w.source_key");
   let verdict = await judgeWith(await readKeys(place, spec, records, isErased));
-  const out = records.filter((_, i) => verdict.isOut[i]);
-  // Only the rows of erased people are read: a record may stand for millions.
+  const out = records.filter((_, i) => verdict.isDropped[i]);
+  // Reads only the rows of erased people: a record may belong to millions of rows.
   if (out.length > 0) verdict = await judgeWith(await readKeys(place, spec, out, sql`true`));
-  const { isOut, erasedPids, learnt } = verdict;
-  await remember(place, key, learnt);
+  const { isDropped, erasedPids, newIdentifiers } = verdict;
+  await remember(place, key, newIdentifiers);
   return {
     answers: answers
-      .filter((_, i) => !isOut[i])
+      .filter((_, i) => !isDropped[i])
       .map((answer) => {
         const person = personOf(answer);
         return person && erasedPids.size > 0
           ? { ...answer, person: withoutNamed(person, erasedPids) }
           : answer;
       }),
-    rejects: rejects.filter((_, i) => !isOut[answers.length + i]),
+    rejects: rejects.filter((_, i) => !isDropped[answers.length + i]),
   };
 }
 
-/** Reads the keys of input rows behind records, by record. */
+/** Reads the keys of each record's input rows. */
 async function readKeys(
   { session, rows }: LookupPlace,
   spec: LoadSpec,
   records: readonly string[],
   isMeant: RawBuilder<unknown>,
 ): Promise<ReadonlyMap<string, readonly string[]>> {
-  // Their key is the address, which the record has.
+  // Their key is the address, which is in the record.
   if (spec.type === "validate_emails") return new Map();
   const found = await session.rows<{ ord: string; source_key: string }>(sql`
     SELECT w.ord::text AS ord, w.source_key FROM ${rows} AS w
@@ -74,13 +79,13 @@ async function readKeys(
   return new Map([...byRecord].map(([ord, keys]) => [ord, keys.map((row) => row.source_key)]));
 }
 
-/** Keeps them out from now on, and has their rows removed: some may be stored already. */
+/** Suppresses these subjects, and requests the removal of rows already stored. */
 async function remember(
   { session, names, runId }: LoadPlace,
   key: ErasureKey,
-  learnt: readonly Learnt[],
+  newIdentifiers: readonly NewIdentifier[],
 ): Promise<void> {
-  const byErasure = Map.groupBy(learnt, (one) => one.erasureId);
+  const byErasure = Map.groupBy(newIdentifiers, (one) => one.erasureId);
   for (const [erasureId, ones] of [...byErasure].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
     const subjects = ones.map(({ subject }) => subject);
     const added = await noteSubjects(session, names, key, { erasureId, runId }, subjects);
@@ -90,7 +95,7 @@ async function remember(
   }
 }
 
-function peopleOf(subjects: readonly Subject[]): KnownBy {
+function peopleOf(subjects: readonly Subject[]): Identifiers {
   return {
     pids: subjects.flatMap((one) => (one.kind === "pid" ? one.pid : [])),
     emails: subjects.flatMap((one) => (one.kind === "email" ? one.address : [])),
@@ -100,16 +105,16 @@ function peopleOf(subjects: readonly Subject[]): KnownBy {
   };
 }
 
-/** Prepared persons come from this warehouse's own preparePerson. */
+/** Prepared persons come from preparePerson. */
 function personOf({ person }: LookupAnswer): EncodedPerson | null {
   return person as EncodedPerson | null;
 }
 
-function saysOf(person: EncodedPerson | null): PersonSays | null {
+function namedByPerson(person: EncodedPerson | null): NamedByPerson | null {
   return person && { pid: person.pid, addresses: addressesOf(person), named: namedBy(person) };
 }
 
-/** Of these hashes those of erased people, with the erasure of each. */
+/** Finds hashes of erased people, with the erasure of each. */
 export async function findErased(
   session: Session,
   names: SchemaNames,
@@ -122,7 +127,7 @@ export async function findErased(
   return new Map(rows.map((row) => [row.hash, row.erasure_id]));
 }
 
-/** Of these PIDs those of erased people. */
+/** Finds PIDs of erased people. */
 export async function findErasedPids(
   session: Session,
   names: SchemaNames,
@@ -138,7 +143,7 @@ export async function findErasedPids(
   return new Set(hashes.flatMap(([pid, hash]) => (erased.has(hash) ? pid : [])));
 }
 
-/** Returns those of the PIDs that belong to erased people. One query while nobody was erased. */
+/** Returns the PIDs of erased people; a single query if nobody was erased. */
 export async function suppressedPids(db: Db, pids: readonly string[]): Promise<ReadonlySet<string>> {
   if (pids.length === 0) return new Set();
   return db.transaction(async (session) => {
@@ -147,7 +152,7 @@ export async function suppressedPids(db: Db, pids: readonly string[]): Promise<R
   });
 }
 
-/** Throws a FixConfigurationError unless the key is the one that people were erased with. */
+/** Throws a FixConfigurationError unless the key is that of earlier erasures. */
 export async function checkErasureKey(db: Db): Promise<void> {
   await db.transaction((session) => readSuppression(session, db.names, db.readErasureSecret));
 }

@@ -1,55 +1,55 @@
 import { type ErasureKey, type Subject, subjectHash } from "./subject-hash.ts";
 import type { LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "../lookup.ts";
 
-/** What an answer's person says of people. */
-export interface PersonSays {
+/** People named in an answer's person. */
+export interface NamedByPerson {
   readonly pid: string;
   readonly addresses: readonly string[];
-  /** PIDs of others. */
+  /** PIDs of other people. */
   readonly named: readonly string[];
 }
 
-/** What an answer or a reject says of people. */
-export interface Told {
-  /** What the person who was asked about is known by: any of it that was erased keeps all of it out. */
+/** People named in an answer or a reject. */
+export interface NamedPeople {
+  /** Identifiers of the requested person: if any was erased, the answer is dropped. */
   readonly subjects: readonly Subject[];
-  /** The PID that was answered; null where none was. */
+  /** PID of the answer; null without one. */
   readonly pid: string | null;
-  /** PIDs of others, whose names are left out where they were erased. */
+  /** PIDs of other people; erased ones are removed from the answer. */
   readonly named: readonly string[];
-  /** An answer tells more of an erased person; a reject tells nothing. */
+  /** True for an answer, which may add identifiers of an erased person; false for a reject. */
   readonly isAnswer: boolean;
 }
 
-/** What belongs to an erased person, too, by an answer: it was not known when the person was erased. */
-export interface Learnt {
+/** Identifiers of an erased person first found in an answer. */
+export interface NewIdentifier {
   readonly subject: Subject;
   readonly erasureId: string;
 }
 
-/** What becomes of some answers and rejects. */
+/** Decision on a group of answers and rejects. */
 export interface Verdict {
-  /** By their order. */
-  readonly isOut: readonly boolean[];
-  /** Of those that are {@link Told.named}. */
+  /** Indexes of dropped items. */
+  readonly isDropped: readonly boolean[];
+  /** Erased PIDs among {@link NamedPeople.named}. */
   readonly erasedPids: ReadonlySet<string>;
-  /** The same may be there more than once. */
-  readonly learnt: readonly Learnt[];
+  /** May contain duplicates. */
+  readonly newIdentifiers: readonly NewIdentifier[];
 }
 
-/** Of these hashes those of erased people, with the erasure of each. */
+/** Finds hashes of erased people, with the erasure of each. */
 export type FindErased = (hashes: readonly string[]) => Promise<ReadonlyMap<string, string>>;
 
 const emailOf = (address: string): Subject => ({ kind: "email", address });
 const pidOf = (pid: string): Subject => ({ kind: "pid", pid });
 
-/** What an answer says. @param person null where the answer has none. */
-export function toldByAnswer(
+/** People named in an answer. @param person null without one */
+export function namedByAnswer(
   spec: LoadSpec,
   answer: LookupAnswer,
-  person: PersonSays | null,
+  person: NamedByPerson | null,
   sourceKeys: readonly string[],
-): Told {
+): NamedPeople {
   const pids = [answer.servicePid, person?.pid ?? null].flatMap((pid) => pid ?? []);
   return {
     subjects: [
@@ -63,12 +63,16 @@ export function toldByAnswer(
   };
 }
 
-/** What a reject says. */
-export function toldByReject(spec: LoadSpec, { record }: LookupReject, sourceKeys: readonly string[]): Told {
+/** People named in a reject. */
+export function namedByReject(
+  spec: LoadSpec,
+  { record }: LookupReject,
+  sourceKeys: readonly string[],
+): NamedPeople {
   return { subjects: recordSubjects(spec, record, sourceKeys), pid: null, named: [], isAnswer: false };
 }
 
-/** Subjects that a record names. @param sourceKeys input rows behind the record */
+/** Subjects of a record. @param sourceKeys its input rows */
 function recordSubjects(
   spec: LoadSpec,
   record: LookupRecord,
@@ -87,35 +91,35 @@ function readRecord(json: string): {
   readonly emails: readonly string[];
   readonly service_pid: string | null;
 } {
-  // The warehouse has made it from the input row.
+  // Records are built from input rows here.
   const record = JSON.parse(json) as { readonly emails?: readonly string[]; readonly service_pid?: string };
   return { emails: record.emails ?? [], service_pid: record.service_pid ?? null };
 }
 
-/** Finds out who was erased, and what else the erased turn out to be known by. */
+/** Decides which items name erased people, and collects newly found identifiers. */
 export async function judge(
   key: ErasureKey,
-  told: readonly Told[],
+  items: readonly NamedPeople[],
   findErased: FindErased,
 ): Promise<Verdict> {
   const note = (subject: Subject) => ({ subject, hash: subjectHash(key, subject) });
-  const seen = told.map((one) => ({ told: one, subjects: one.subjects.map(note) }));
+  const seen = items.map((one) => ({ item: one, subjects: one.subjects.map(note) }));
   const named = new Map(
-    [...new Set(told.flatMap((one) => one.named))].map((pid) => [pid, note(pidOf(pid)).hash]),
+    [...new Set(items.flatMap((one) => one.named))].map((pid) => [pid, note(pidOf(pid)).hash]),
   );
   const hashes = seen.flatMap(({ subjects }) => subjects.map(({ hash }) => hash));
   const erased = await findErased([...new Set([...hashes, ...named.values()])]);
   const hitsOf = (subjects: readonly Noted[]) => subjects.filter(({ hash }) => erased.has(hash));
-  const learnt = seen.flatMap((one) => {
+  const newIdentifiers = seen.flatMap((one) => {
     const hits = hitsOf(one.subjects);
     const erasureId = erased.get(hits[0]?.hash ?? "");
-    if (erasureId === undefined || !one.told.isAnswer) return [];
-    return belongings(one.told, hits).map((subject) => ({ subject, erasureId }));
+    if (erasureId === undefined || !one.item.isAnswer) return [];
+    return newlyFound(one.item, hits).map((subject) => ({ subject, erasureId }));
   });
   return {
-    isOut: seen.map(({ subjects }) => hitsOf(subjects).length > 0),
+    isDropped: seen.map(({ subjects }) => hitsOf(subjects).length > 0),
     erasedPids: new Set([...named].filter(([, hash]) => erased.has(hash)).map(([pid]) => pid)),
-    learnt,
+    newIdentifiers,
   };
 }
 
@@ -126,20 +130,20 @@ interface Noted {
 }
 
 /**
- * What belongs to an erased person by such an answer: its rows, and its PID unless that is what told. Not the other
- * addresses: families share them, and from one to the next everybody would be erased.
+ * Newly found identifiers of an erased person: the input rows, and the PID unless it was the match. Not the other
+ * addresses: families share them, and the erasure would spread from person to person.
  */
-function belongings({ pid, subjects }: Told, hits: readonly Noted[]): readonly Subject[] {
+function newlyFound({ pid, subjects }: NamedPeople, hits: readonly Noted[]): readonly Subject[] {
   const rows = subjects.filter(({ kind }) => kind === "source_key");
   const isByPid = hits.some(({ subject }) => subject.kind === "pid");
   return [...rows, ...(pid === null || isByPid ? [] : [pidOf(pid)])];
 }
 
-/** A subject as `erasure_subject` and `tombstone` have it: null where it is of another kind. */
+/** Columns of a subject in `erasure_subject` and `tombstone`; null for those of other kinds. */
 export function subjectRow(key: ErasureKey, subject: Subject) {
   return {
     kind: subject.kind,
-    /** Keyed, hex. */
+    /** Keyed hash, hex. */
     hash: subjectHash(key, subject),
     pid: subject.kind === "pid" ? subject.pid : null,
     source: subject.kind === "source_key" ? subject.source : null,

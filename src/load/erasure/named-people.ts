@@ -15,7 +15,7 @@ function valuesAt(person: EncodedPerson, places: readonly NamingList[]): readonl
   });
 }
 
-/** The addresses of a person. */
+/** Addresses of a person. */
 export function addressesOf(person: EncodedPerson): readonly string[] {
   return valuesAt(person, addressLists);
 }
@@ -23,17 +23,17 @@ export function addressesOf(person: EncodedPerson): readonly string[] {
 function spouseOf({ groups, partial }: EncodedPerson): string | null {
   if (partial) return partial.scalars[SPOUSE] ?? null;
   const [scalars] = groups;
-  // Before the scalars stands the PID.
+  // The PID precedes the scalars.
   return scalars ? (decodeRows(scalars.rows)[0]?.[SPOUSE + 1] ?? null) : null;
 }
 
-/** The PIDs of the people whom a person's rows name beside the person. */
+/** PIDs of other people in a person's rows. */
 export function namedBy(person: EncodedPerson): readonly string[] {
   const spouse = spouseOf(person);
   return [...valuesAt(person, relativeLists), ...(spouse === null ? [] : [spouse])];
 }
 
-/** The person without what names any of these PIDs; the same hashes as if the service had left it out. */
+/** Removes these PIDs from a person; its hashes are as if the service had omitted them. */
 export function withoutNamed(person: EncodedPerson, pids: ReadonlySet<string>): EncodedPerson {
   const isErased = (cell: Cell | undefined) => typeof cell === "string" && pids.has(cell);
   const store = createRowStore(1024);

@@ -4,7 +4,7 @@ import type { ErasureKey, Subject } from "./subject-hash.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
-/** Keeps subjects out from now on, and leaves a tombstone for each new PID and row; returns how many are new. */
+/** Suppresses subjects, and adds a tombstone for each new PID and row; returns the number of new ones. */
 export async function noteSubjects(
   session: Session,
   names: SchemaNames,

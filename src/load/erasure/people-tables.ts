@@ -1,13 +1,13 @@
 import { type RawBuilder, sql } from "kysely";
 import { normalizedEmail } from "./subject-hash.ts";
-import type { KnownBy, RowKey } from "./people.ts";
+import type { Identifiers, RowKey } from "./people.ts";
 import type { NamingTable } from "./naming-tables.ts";
 import { quoteIdentifier } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { normalizedAddress } from "./suppressed-sql.ts";
 
-/** Temporary tables with what people are known by, for this transaction: `erased_pid`, `erased_email`, `erased_row`. */
-export async function stagePeople(session: Session, people: KnownBy): Promise<void> {
+/** Fills temporary tables of this transaction with identifiers: `erased_pid`, `erased_email`, `erased_row`. */
+export async function stagePeople(session: Session, people: Identifiers): Promise<void> {
   await session.client.query(`CREATE TEMP TABLE erased_pid (pid text PRIMARY KEY) ON COMMIT DROP;
     CREATE TEMP TABLE erased_email (email text PRIMARY KEY) ON COMMIT DROP;
     CREATE TEMP TABLE erased_row (source text, source_key text, PRIMARY KEY (source, source_key)) ON COMMIT DROP`);
@@ -22,33 +22,33 @@ export async function unstagePeople(session: Session): Promise<void> {
   await session.client.query("DROP TABLE IF EXISTS moved_person");
 }
 
-/** Input rows as a query. */
+/** Query that yields input rows. */
 export function rowsQuery(rows: readonly RowKey[]): RawBuilder<unknown> {
   return sql`SELECT r.source, r."sourceKey"
     FROM json_to_recordset(${JSON.stringify(rows)}::json) AS r(source text, "sourceKey" text)`;
 }
 
-/** Adds PIDs that a query finds, nulls and known ones left out; returns how many are new. */
+/** Adds PIDs of a query, except nulls and known ones; returns the number of new ones. */
 export function addPids(session: Session, query: RawBuilder<unknown>): Promise<number> {
   return session.change(sql`INSERT INTO pg_temp.erased_pid
     SELECT DISTINCT pid FROM (${query}) AS found(pid) WHERE pid IS NOT NULL ON CONFLICT DO NOTHING`);
 }
 
-/** Likewise addresses, in the form in which they are compared. */
+/** Adds normalized addresses of a query likewise. */
 export function addEmails(session: Session, query: RawBuilder<unknown>): Promise<number> {
   return session.change(sql`INSERT INTO pg_temp.erased_email
     SELECT DISTINCT email FROM (${query}) AS found(email) WHERE email <> '' ON CONFLICT DO NOTHING`);
 }
 
-/** Likewise input rows. */
+/** Adds input rows of a query likewise. */
 export function addRows(session: Session, query: RawBuilder<unknown>): Promise<number> {
   return session.change(sql`INSERT INTO pg_temp.erased_row
     SELECT DISTINCT source, source_key FROM (${query}) AS found(source, source_key)
     WHERE source_key IS NOT NULL ON CONFLICT DO NOTHING`);
 }
 
-/** What is staged. */
-export async function stagedPeople(session: Session): Promise<KnownBy> {
+/** Returns the staged identifiers. */
+export async function stagedPeople(session: Session): Promise<Identifiers> {
   const pids = await session.rows<{ pid: string }>(sql`SELECT pid FROM pg_temp.erased_pid ORDER BY pid`);
   const emails = await session.rows<{ email: string }>(
     sql`SELECT email FROM pg_temp.erased_email ORDER BY email`,
@@ -59,12 +59,12 @@ export async function stagedPeople(session: Session): Promise<KnownBy> {
   return { pids: pids.map(({ pid }) => pid), emails: emails.map(({ email }) => email), rows };
 }
 
-/** Whether a PID column names somebody staged. */
+/** Condition for a staged PID in a column. */
 export function isStagedPid(expression: string): RawBuilder<unknown> {
   return sql`${sql.raw(expression)} IN (SELECT pid FROM pg_temp.erased_pid)`;
 }
 
-/** Whether an address is somebody's staged. */
+/** Condition for a staged address. */
 export function isStagedEmail(expression: string): RawBuilder<unknown> {
   return sql`${sql.raw(normalizedAddress(expression))} IN (SELECT email FROM pg_temp.erased_email)`;
 }
@@ -73,7 +73,7 @@ function at(name: string): string {
   return `t.${quoteIdentifier(name)}`;
 }
 
-/** Whether a row `t` of a table names somebody staged, so that it has to go. */
+/** Condition for rows `t` of a table that name staged people and must be removed. */
 export function namesStaged({ people }: NamingTable): RawBuilder<unknown> {
   const tests = [
     ...(people.pids ?? []).map((name) => isStagedPid(at(name))),

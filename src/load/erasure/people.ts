@@ -6,39 +6,39 @@ export interface RowKey {
   readonly sourceKey: string;
 }
 
-/** What people are known by. */
-export interface KnownBy {
+/** Identifiers of people. */
+export interface Identifiers {
   readonly pids: readonly string[];
   readonly emails: readonly string[];
   readonly rows: readonly RowKey[];
 }
 
-/** People an erasure is about. */
+/** People of an erasure. */
 export interface FoundPeople {
-  /** Everything they are known by. Addresses in the form in which they are compared. */
-  readonly people: KnownBy;
-  /** What named them: from here they are followed again when their rows are removed. */
-  readonly seed: KnownBy;
-  /** True if PIDs and addresses that other input rows have as well are left out. */
+  /** All of their identifiers; addresses are normalized. */
+  readonly people: Identifiers;
+  /** Identifiers in the request: starting point for finding new ones when rows are removed. */
+  readonly seed: Identifiers;
+  /** True if PIDs and addresses shared with other input rows are skipped. */
   readonly sparesOthers: boolean;
-  /** True if a table or an input has a row of them. */
+  /** True if a table or an input has a row of these people. */
   readonly isKnown: boolean;
 }
 
-/** What a job knows rows of. */
+/** A job and its input. */
 export interface WatchedInput {
   readonly job: string;
   readonly type: "resolve" | "validate_emails" | "enrich";
   readonly input: InputSource;
 }
 
-/** How many rows have left an input. */
+/** Counts of deleted input rows. */
 export interface MissingRows {
-  /** Keys that the input has now. */
+  /** Keys currently in the input. */
   readonly inputRows: number;
-  /** Rows that the job knows of, missing ones included. */
+  /** Rows with a state of the job, including missing ones. */
   readonly known: number;
-  /** Rows in `missing_input_row` for this input, whichever job knew them. */
+  /** Rows in `missing_input_row` for this input, of any job. */
   readonly missing: number;
 }
 

@@ -6,7 +6,7 @@ import type { Session } from "../db/session.ts";
 import { laggingDestinations } from "../publication/registration.ts";
 import type { RunRef } from "../ledger/books.ts";
 import { noteSubjects } from "./note-subjects.ts";
-import type { FoundPeople, KnownBy } from "./people.ts";
+import type { FoundPeople, Identifiers } from "./people.ts";
 import {
   type ErasureKey,
   erasureKeyOf,
@@ -16,7 +16,7 @@ import {
 } from "./subject-hash.ts";
 import { type EpochRow, keyOfEpoch, type ReadErasureSecret } from "./suppression.ts";
 
-/** What a request stores of the people it is about. */
+/** People as stored in a request. */
 export type RequestedPeople = Omit<FoundPeople, "isKnown">;
 
 /** A job lock that was held when an erasure was requested. */
@@ -26,16 +26,16 @@ interface HeldLock {
   readonly epoch: number;
 }
 
-/** One obstacle to the end of an erasure. */
+/** One reason why an erasure is pending. */
 export interface Waiting {
   readonly kind: "run" | "destination";
-  /** Job, or name of the destination. */
+  /** Name of the job or destination. */
   readonly name: string;
 }
 
 /**
- * Commits the request of an erasure: every selection, reservation and load that begins later leaves these people out.
- * Loads that are under way may still store them, so their rows are removed again once those runs have ended.
+ * Commits the request of an erasure: every selection, reservation and load that begins later skips these people.
+ * Loads in progress may still store them, so their rows are removed again once those runs have ended.
  */
 export function requestErasure(db: Db, people: RequestedPeople): Promise<string> {
   const id = randomUUID();
@@ -45,7 +45,7 @@ export function requestErasure(db: Db, people: RequestedPeople): Promise<string>
   });
 }
 
-/** Does the same inside a run's transaction. */
+/** Commits the request with a run's transaction. */
 export async function requestInRun(session: Session, db: Db, people: RequestedPeople): Promise<string> {
   const id = randomUUID();
   await request(session, db, id, people);
@@ -59,7 +59,7 @@ async function request(session: Session, db: Db, id: string, people: RequestedPe
   await addRequest(session, names, id, people);
 }
 
-/** Adds a request to an erasure: its own, or one for what a load found to belong to it. */
+/** Adds a request to an erasure: the first one, or one for identifiers found by a load. */
 export async function addRequest(
   session: Session,
   names: SchemaNames,
@@ -90,7 +90,7 @@ async function raiseEpoch(
   await session.change(sql`
     INSERT INTO ${table} (name, epoch, _synced_at, _run_id) VALUES ('erasure', 0, now(), ${id}) ON CONFLICT DO NOTHING`);
   const [row] = await session.rows<EpochRow>(sql`SELECT epoch, key_id, made_key FROM ${table} FOR UPDATE`);
-  if (!row) throw new Error("The row of erasure_key is gone.");
+  if (!row) throw new Error("The row of erasure_key is missing.");
   const configured = row.key_id === null ? await readSecret() : null;
   const made = row.key_id === null && configured === null ? makeErasureSecret() : row.made_key;
   const key = (await keyOfEpoch(row, readSecret)) ?? erasureKeyOf(configured ?? made ?? "");
@@ -99,8 +99,8 @@ async function raiseEpoch(
   return key;
 }
 
-/** Turns what people are known by into subjects of an erasure. */
-export function subjectsOf({ pids, emails, rows }: KnownBy): readonly Subject[] {
+/** Converts identifiers into subjects of an erasure. */
+export function subjectsOf({ pids, emails, rows }: Identifiers): readonly Subject[] {
   return [
     ...pids.map((pid): Subject => ({ kind: "pid", pid })),
     ...emails.map((email): Subject => ({ kind: "email", address: normalizedEmail(email) })),
@@ -108,7 +108,7 @@ export function subjectsOf({ pids, emails, rows }: KnownBy): readonly Subject[] 
   ];
 }
 
-/** Ids of erasures that aren't done, oldest first. */
+/** Ids of pending erasures, oldest first. */
 export async function readOpenErasures(db: Db): Promise<readonly string[]> {
   return db.transaction(async (session) => {
     const rows = await session.rows<{ id: string }>(sql`
@@ -118,7 +118,7 @@ export async function readOpenErasures(db: Db): Promise<readonly string[]> {
   });
 }
 
-/** Requests of an erasure whose rows may come back; locks them until the end of the transaction. */
+/** Reads requests of an erasure that aren't final; locks them until the end of the transaction. */
 export async function readRequests(
   session: Session,
   names: SchemaNames,
@@ -132,7 +132,7 @@ export async function readRequests(
     ORDER BY requested_at, request_id FOR UPDATE`);
 }
 
-/** True for a request of which a run that was under way has neither ended nor been taken over. */
+/** Condition for a request that waits for a run: it has neither ended nor been taken over. */
 function isHeldBack(names: SchemaNames): RawBuilder<unknown> {
   return sql`EXISTS (${heldLocks(names)})`;
 }
@@ -143,7 +143,7 @@ function heldLocks(names: SchemaNames): RawBuilder<unknown> {
     WHERE l.released_at IS NULL`;
 }
 
-/** Records that the rows of a request were removed for the last time. */
+/** Records that the rows of a request were removed finally. */
 export async function markFinal(
   session: Session,
   names: SchemaNames,
@@ -154,7 +154,7 @@ export async function markFinal(
     WHERE request_id = ANY(${[...requestIds]}::uuid[])`);
 }
 
-/** Completes an erasure unless something has to happen first; returns what it waits for. */
+/** Completes an erasure unless it is still pending; returns the reasons. */
 export function completeErasure(db: Db, id: string): Promise<readonly Waiting[]> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -178,7 +178,7 @@ export function completeErasure(db: Db, id: string): Promise<readonly Waiting[]>
   });
 }
 
-/** Locks of a request that expired: their runs are gone, and have to be taken over before it can end. */
+/** Expired locks of a request: their runs crashed, and must be taken over before it can end. */
 export function readExpiredLocks(
   db: Db,
   id: string,

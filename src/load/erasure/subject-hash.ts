@@ -1,15 +1,15 @@
 import { createHash, hash, randomBytes } from "node:crypto";
 import { BLANKS } from "../inputs/input-fields.ts";
 
-/** What a person is known by: one value of one kind. */
+/** Identifier of a person: one value of one kind. */
 export type Subject =
   | { readonly kind: "pid"; readonly pid: string }
   | { readonly kind: "email"; readonly address: string }
   | { readonly kind: "source_key"; readonly source: string; readonly sourceKey: string };
 
-/** A key of hashes, made ready: HMAC-SHA256 is the hash of `outer` and the hash of `inner` and the text. */
+/** Prepared key of hashes: HMAC-SHA256 is the hash of `outer` and the hash of `inner` and the text. */
 export interface ErasureKey {
-  /** Recognizes the key without giving it away. */
+  /** Identifies the key without revealing it. */
   readonly id: string;
   /** 64 bytes each. */
   readonly inner: Buffer;
@@ -19,7 +19,7 @@ export interface ErasureKey {
 /** Block size of SHA-256. */
 const BLOCK_BYTES = 64;
 
-/** Makes a secret ready; the same text gives the same key everywhere. */
+/** Prepares a secret; the same text gives the same key everywhere. */
 export function erasureKeyOf(secret: string): ErasureKey {
   const bytes = Buffer.from(secret, "utf8");
   const block = Buffer.alloc(BLOCK_BYTES);
@@ -32,7 +32,7 @@ export function erasureKeyOf(secret: string): ErasureKey {
   };
 }
 
-/** A key for a warehouse whose configuration has none. */
+/** Generates a key for a warehouse without a configured one. */
 export function makeErasureSecret(): string {
   return randomBytes(32).toString("hex");
 }
@@ -40,8 +40,8 @@ export function makeErasureSecret(): string {
 const BLANKS_AROUND = new RegExp(`^[${BLANKS}]+|[${BLANKS}]+$`, "gu");
 
 /**
- * The form in which addresses are compared: without blanks around them, the letters A to Z in lower case. Other letters stay
- * as they are, because databases disagree about their case.
+ * Normalizes an address for comparison: trimmed, with the letters A to Z in lower case. Other letters stay
+ * unchanged, because databases disagree about their case.
  */
 export function normalizedEmail(address: string): string {
   return address
@@ -49,7 +49,7 @@ export function normalizedEmail(address: string): string {
     .replaceAll(/[A-Z]/gu, (letter) => String.fromCharCode(letter.charCodeAt(0) + 32));
 }
 
-/** What the keys of a source's rows have before them in the text that is hashed. */
+/** Prefix of a source's row keys in the hashed text. */
 export function sourceKeyPrefix(source: string): string {
   return `source_key:${Buffer.byteLength(source, "utf8")}:${source}:`;
 }
@@ -60,7 +60,7 @@ function textOf(subject: Subject): string {
   return sourceKeyPrefix(subject.source) + subject.sourceKey;
 }
 
-/** The keyed hash of a subject, hex. */
+/** Keyed hash of a subject, hex. */
 export function subjectHash(key: ErasureKey, subject: Subject): string {
   const inner = hash("sha256", Buffer.concat([key.inner, Buffer.from(textOf(subject), "utf8")]), "buffer");
   return hash("sha256", Buffer.concat([key.outer, inner]), "hex");

@@ -25,22 +25,22 @@ export async function readSuppression(
 
 const CAPITALS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/** An address in the form in which addresses are compared (`normalizedEmail`). */
+/** Normalizes an address in SQL, like `normalizedEmail`. */
 export function normalizedAddress(expression: string): string {
   const trimmed = `btrim(${expression}, ${quoteLiteral(BLANKS)})`;
   return `translate(${trimmed}, '${CAPITALS}', '${CAPITALS.toLowerCase()}')`;
 }
 
-/** Conditions in SQL on what an erased person is known by. False for null. */
+/** SQL conditions for identifiers of erased people; false for null. */
 export interface SuppressedSql {
   pid(expression: string): RawBuilder<unknown>;
   email(expression: string): RawBuilder<unknown>;
   sourceKey(source: string, expression: string): RawBuilder<unknown>;
-  /** Likewise, where the source is a value of the row too. */
+  /** Condition for rows whose source is a column. */
   anySourceKey(source: string, expression: string): RawBuilder<unknown>;
 }
 
-/** The same hashes as `subjectHash`, from nothing but sha256, which every Postgres has. */
+/** Same hashes as `subjectHash`, using only sha256, which every Postgres has. */
 export function suppressedSql(names: SchemaNames, key: ErasureKey): SuppressedSql {
   const isKnown = (text: string) => sql`coalesce(
     sha256(${key.outer}::bytea || sha256(${key.inner}::bytea || convert_to(${sql.raw(text)}, 'UTF8')))

@@ -1,17 +1,17 @@
 import { FixConfigurationError } from "../../errors.ts";
 import { type ErasureKey, erasureKeyOf } from "./subject-hash.ts";
 
-/** Reads the key of the configuration; null where it has none. */
+/** Reads the configured key; null if there is none. */
 export type ReadErasureSecret = () => Promise<string | null>;
 
-/** What a transaction has seen of erasures. */
+/** Erasures as seen by a transaction. */
 export interface Suppression {
   readonly epoch: number;
-  /** Null while nobody was erased: then nothing has to be looked up. */
+  /** Null if nobody was erased: then lookups are skipped. */
   readonly key: ErasureKey | null;
 }
 
-/** Nobody was erased. */
+/** State without erasures. */
 export const noSuppression: Suppression = { epoch: 0, key: null };
 
 /** The row of `erasure_key`. */
@@ -29,11 +29,11 @@ export async function keyOfEpoch(row: EpochRow, readSecret: ReadErasureSecret): 
   if (key?.id === row.key_id) return key;
   const hint =
     row.made_key === null
-      ? "set it to the key that people were erased with"
-      : "remove it: this warehouse made its own key at its first erasure";
+      ? "set it to the key of the earlier erasures"
+      : "remove it: this warehouse generated its own key at its first erasure";
   throw new FixConfigurationError(
     "erasure_key_mismatch",
-    "The hashes of erased people were made with another key, so this run could not keep those people out.",
+    "The hashes of erased people were made with another key, so this run can't recognize those people.",
     [
       {
         path: "privacy.erasure_key",

@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import type { Problem } from "../../errors.ts";
-import type { KnownBy } from "../erasure/people.ts";
+import type { Identifiers } from "../erasure/people.ts";
 import type { CursorMax, InputConnection, InputSource, Part } from "./input-source.ts";
 import type { RecentBound } from "../due/pass-checkpoint.ts";
 import type { LookupType } from "../lookup.ts";
@@ -69,7 +69,7 @@ export interface ForeignDatabase {
     work: (rows: ForeignRows) => Promise<Result>,
   ): Promise<Result>;
   /** Finds the rows of an input with one of these keys, normalized addresses or PIDs. */
-  findRows(input: InputSource, wanted: KnownBy): Promise<readonly NamingRow[]>;
+  findRows(input: InputSource, wanted: Identifiers): Promise<readonly NamingRow[]>;
   close(): Promise<void>;
 }
 

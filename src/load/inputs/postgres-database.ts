@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { sql } from "kysely";
 import { to as copyTo } from "pg-copy-streams";
-import type { KnownBy } from "../erasure/people.ts";
+import type { Identifiers } from "../erasure/people.ts";
 import { type ForeignDatabase, type NamingRow, type Reading, rowColumns } from "./foreign-database.ts";
 import type { InputSource } from "../lookup.ts";
 import { openLocalInput } from "./foreign-input.ts";
@@ -48,7 +48,7 @@ export function openPostgresDatabase(url: string): ForeignDatabase {
 export async function findRows(
   pool: pg.Pool,
   input: InputSource,
-  wanted: KnownBy,
+  wanted: Identifiers,
 ): Promise<readonly NamingRow[]> {
   const keys = wanted.rows.filter(({ source }) => source === input.name).map(({ sourceKey }) => sourceKey);
   if (keys.length + wanted.emails.length + wanted.pids.length === 0) return [];

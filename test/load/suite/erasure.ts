@@ -1,7 +1,7 @@
 import { recordsOf } from "../../support/keyed-records.ts";
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { KnownBy, RowsByTable } from "../../../src/load/erasure/people.ts";
+import type { Identifiers, RowsByTable } from "../../../src/load/erasure/people.ts";
 import { tables } from "../../../src/schemas/registry.ts";
 import {
   begin,
@@ -49,13 +49,13 @@ export async function findTracesAnywhere(
   return found;
 }
 
-const nobody: KnownBy = { pids: [], emails: [], rows: [] };
+const nobody: Identifiers = { pids: [], emails: [], rows: [] };
 
 /** Erases whom these name, as the program does. */
 export async function erase(
   { warehouse }: Place,
-  named: Partial<KnownBy>,
-): Promise<{ readonly id: string; readonly people: KnownBy; readonly removed: RowsByTable }> {
+  named: Partial<Identifiers>,
+): Promise<{ readonly id: string; readonly people: Identifiers; readonly removed: RowsByTable }> {
   const found = await warehouse.findPeople({ ...nobody, ...named }, [people]);
   const id = await warehouse.requestErasure(found);
   return { id, people: found.people, removed: await warehouse.removeErased(id) };
@@ -118,7 +118,7 @@ export function describeErasure(getPlace: GetPlace): void {
     test("finds by anything all that a person is known by, and removes all of it", async () => {
       const place = getPlace();
       await makeCouple(place);
-      const named: readonly Partial<KnownBy>[] = [
+      const named: readonly Partial<Identifiers>[] = [
         { pids: ["p-ann"] },
         { pids: ["p-ann-old"] },
         { emails: [" aNN@home.EXAMPLE\t"] },
@@ -252,7 +252,7 @@ export function describeErasure(getPlace: GetPlace): void {
       expect(Object.keys(sent)).toEqual(["key-bob"]);
     });
 
-    test.for<[string, Partial<KnownBy>]>([
+    test.for<[string, Partial<Identifiers>]>([
       ["PID", { pids: ["p-ann"] }],
       ["key", { rows: [{ source: "people", sourceKey: "key-ann" }] }],
       ["address in the input", { emails: ["ann@work.example"] }],

@@ -1,6 +1,6 @@
 import { BLANKS } from "../input-fields.ts";
 import { quoteLiteral } from "../../../bigquery/names.ts";
-import type { KnownBy } from "../../erasure/people.ts";
+import type { Identifiers } from "../../erasure/people.ts";
 import type { NamingRow } from "../foreign-database.ts";
 import type { InputSource } from "../input-source.ts";
 import { describeColumns, partsOf, rawSelect } from "./input.ts";
@@ -10,7 +10,7 @@ import type { Session } from "../../../bigquery/session.ts";
 export async function findNamingRows(
   session: Session,
   input: InputSource,
-  wanted: KnownBy,
+  wanted: Identifiers,
 ): Promise<readonly NamingRow[]> {
   const keys = wanted.rows.filter(({ source }) => source === input.name).map(({ sourceKey }) => sourceKey);
   if (keys.length + wanted.emails.length + wanted.pids.length === 0) return [];
