@@ -66,7 +66,7 @@ describe.each([
       runCli(["status"], { cwd: setting.cwd, env }),
       runJson(["run"], { cwd: setting.cwd, env }),
     ]);
-    expect(status.stdout).toMatch(/• enrich_customers is run since 2\S+Z by run \S+, process \d+ on \S+/);
+    expect(status.stdout).toMatch(/• enrich_customers has been running since 2\S+Z \(run \S+, process \d+ on \S+\)/);
     expect([second.code, second.document.status]).toEqual([4, "locked"]);
     expect(second.document["jobs"]).toMatchObject([
       { job: "enrich_customers", status: "locked", requests: 0, error: { code: "locked" } },
@@ -141,11 +141,11 @@ test.concurrent("a signal gives the job back, and ends the wait of another", asy
 test.concurrent("two runs of different jobs go side by side", async () => {
   const setting = await makeSlowSetting("slow=300");
   const first = await startRun(setting);
-  const other = ENRICH.replaceAll("enrich_customers", "enrich_too");
-  const config = configText({ baseUrl: setting.serviceUrl, jobs: other });
+  const other = ENRICH.replace("jobs:\n", "").replaceAll("enrich_customers", "enrich_too");
+  const config = configText({ baseUrl: setting.serviceUrl, jobs: `${ENRICH}${other}` });
   await writeFile(join(setting.cwd, "other.yaml"), config);
   await delay(100);
-  const second = await runJson(["--config", "other.yaml", "run"], setting);
+  const second = await runJson(["--config", "other.yaml", "run", "enrich_too"], setting);
   expect([second.code, second.document.status]).toEqual([0, "succeeded"]);
   expect((await first.result).code).toBe(0);
 });
