@@ -66,7 +66,9 @@ describe.each([
       runCli(["status"], { cwd: setting.cwd, env }),
       runJson(["run"], { cwd: setting.cwd, env }),
     ]);
-    expect(status.stdout).toMatch(/• enrich_customers has been running since 2\S+Z \(run \S+, process \d+ on \S+\)/);
+    expect(status.stdout).toMatch(
+      /• enrich_customers has been running since 2\S+Z \(run \S+, process \d+ on \S+\)/,
+    );
     expect([second.code, second.document.status]).toEqual([4, "locked"]);
     expect(second.document["jobs"]).toMatchObject([
       { job: "enrich_customers", status: "locked", requests: 0, error: { code: "locked" } },
