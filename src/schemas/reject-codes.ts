@@ -50,6 +50,11 @@ export const rejectCodes = {
     means: "The warehouse rejected a value of the answer.",
     todo: "Check `details` for the database's error code; retry once the cause is fixed.",
   },
+  answer_unloadable: {
+    stage: "load",
+    means: "The answer failed to load three times and was quarantined.",
+    todo: "See what `check` reports; retry it after an upgrade.",
+  },
   unknown_pid: {
     stage: "send",
     means: "The service rejected a PID that was to be added to a segment; source_key is the PID.",
