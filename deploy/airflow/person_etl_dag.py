@@ -49,7 +49,7 @@ def person_etl_nightly():
 
     @task
     def run(shard: int, run_id: str | None = None) -> None:
-        # Another try goes on with the same run, and with the rest of its caps.
+        # A retry resumes the same run, with the rest of its caps.
         part = ["--shard", f"{shard}/{SHARDS}"] if SHARDS > 1 else []
         person_etl("run", "--run-id", str(run_id), "--wait", *part)
 

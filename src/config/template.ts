@@ -1,6 +1,6 @@
 import type { InputField } from "./config.ts";
 
-/** Answers to the questions of `init`, as the file has them; quoted where YAML needs it. */
+/** Answers to the questions of `init`. */
 export interface ConfigAnswers {
   /** `sandbox`, or the address of the service. */
   readonly baseUrl: string;
@@ -12,7 +12,7 @@ export interface ConfigAnswers {
   readonly input: string;
   /** `schema.table` or `table`. */
   readonly table: string;
-  /** Columns that tell rows apart, at least one. */
+  /** Key columns, at least one. */
   readonly key: readonly string[];
   /** Column that changes when a row changes, if there is one. */
   readonly cursor: string | null;
@@ -20,35 +20,35 @@ export interface ConfigAnswers {
   readonly fields: Readonly<Partial<Record<InputField, readonly string[]>>>;
 }
 
-/** A commented config.yaml from these answers, with every job that the mapped fields allow. */
+/** Renders a commented config.yaml, with every job that the mapped fields allow. */
 export function renderConfig(answers: ConfigAnswers): string {
-  return `# person-etl, written by \`person-etl init\`. Verify it with \`person-etl check\`; see what a run
-# would send with \`person-etl plan\`; then \`person-etl run\`. Every setting: docs/configuration.md.
+  return `# person-etl, created by \`person-etl init\`. Verify it with \`person-etl check\`; preview a run
+# with \`person-etl plan\`; then \`person-etl run\`. All settings: docs/configuration.md.
 #
-# A line that begins with # and no space is a setting at its default or an example: remove the # to use it.
+# Lines that begin with # and no space are defaults or examples: remove the # to use them.
 # \${NAME} is replaced by an environment variable.
 
 service:
   base_url: ${scalar(answers.baseUrl)}
   ${answers.apiKey === null ? "#api_key: ${PERSON_SERVICE_API_KEY}" : `api_key: ${scalar(answers.apiKey)}`}   # \${NAME} or file:PATH, never the key itself
-  #concurrency: 8               # calls in flight, all jobs together
-  #requests_per_second: 50      # a cap of your own; on 429 the program slows down by itself
+  #concurrency: 8               # maximum number of calls in flight, all jobs together
+  #requests_per_second: 50      # your own limit; person-etl slows down automatically on 429
 
 warehouse:
   url: ${scalar(answers.warehouseUrl)}   # embedded, or \${NAME} or file:PATH of a postgresql:// address
   #schema: person_data          # people
-  #ops_schema: person_data_ops  # usage, runs, ledger: no personal data in it
-  #state_schema: person_data_state   # the program's own tables
+  #ops_schema: person_data_ops  # usage, runs, ledger; no personal data
+  #state_schema: person_data_state   # internal tables
 
-#data_dir: .person-etl          # the embedded database; relative to this file
-#confirm_above: { records: 10000, ratio: 0.2 }   # a later run that is due for more than both needs --yes
+#data_dir: .person-etl          # embedded database; relative to this file
+#confirm_above: { records: 10000, ratio: 0.2 }   # later runs with more due rows than both need --yes
 
 inputs:
   ${answers.input}:
     table: ${scalar(answers.table)}
-    #where: country = 'US'      # a SQL condition: only these rows
-    key: ${columns(answers.key)}   # what tells rows apart
-    ${answers.cursor === null ? "#cursor: updated_at" : `cursor: ${column(answers.cursor)}`}   # changes when a row changes, and saves reading the others
+    #where: country = 'US'      # SQL condition: only these rows
+    key: ${columns(answers.key)}   # unique key
+    ${answers.cursor === null ? "#cursor: updated_at" : `cursor: ${column(answers.cursor)}`}   # changes whenever a row changes; unchanged rows are then skipped
     fields:                     # field of the service: column
 ${renderFields(answers.fields)}
 
@@ -65,7 +65,7 @@ function renderFields(fields: ConfigAnswers["fields"]): string {
 function renderJobs({ input, fields }: ConfigAnswers): string {
   const has = (field: InputField) => (fields[field] ?? []).length > 0;
   const hasName = has("full_name") || (has("first_name") && has("last_name"));
-  // A mapped service_pid is sent as it is; another one from a resolve job would contradict it.
+  // A mapped service_pid excludes pid_from.
   const resolves = hasName && (has("emails") || has("phones")) && !has("service_pid");
   const validates = has("emails");
   const jobs = [
@@ -96,18 +96,18 @@ function renderJob(name: string, purpose: string, settings: Record<string, strin
   return `  ${name}:   # ${purpose}\n${lines.join("\n")}\n`;
 }
 
-/** One column as it is, several as a list. */
+/** Renders one column as text, several as a list. */
 function columns(names: readonly string[]): string {
   const [only, ...others] = names.map(column);
   return only !== undefined && others.length === 0 ? only : `[${names.map(column).join(", ")}]`;
 }
 
-/** A column's name is never a reference: `${` in it is written as `$${`. */
+/** Escapes `${` in a column's name as `$${`. */
 function column(name: string): string {
   return scalar(name.replaceAll("${", "$$$${"));
 }
 
-/** A text as YAML takes it for this very text, inside and outside of lists; plain where that is safe. */
+/** Renders a YAML scalar, plain if safe inside and outside of lists, else quoted. */
 function scalar(value: string): string {
   const isPlain =
     /^(\$\{[A-Z_][A-Z0-9_]*\}|[A-Za-z_][A-Za-z0-9_.]*|https?:\/\/[A-Za-z0-9.:/_-]+[A-Za-z0-9/]|file:[A-Za-z0-9._/-]+)$/;
