@@ -37,8 +37,11 @@ export async function countPeople(db: Db, people: Identifiers): Promise<RowsByTa
  * Removes the rows of an erasure's people from every table and work list; idempotent. Final once every run in
  * progress at the request has ended. Returns the number of rows removed or changed, by table.
  */
-export function removeErased(db: Db, id: string): Promise<RowsByTable> {
+export async function removeErased(db: Db, id: string): Promise<RowsByTable> {
   const { names } = db;
+  const open = await db.transaction((session) => readRequests(session, names, id));
+  // A writer that registers changes a published table, and the erasure would wait for that change, too.
+  if (open.length === 0) return {};
   return asWriter(db, "erase", () =>
     db.transaction(async (session) => {
       const requests = await readRequests(session, names, id);
