@@ -71,7 +71,7 @@ async function contentsOf(url: string): Promise<TableContents> {
   try {
     const contents = await readContents(client, COMPARED);
     // Work tables of runs that were killed go with the job's next run.
-    return new Map([...contents].filter(([table]) => !table.startsWith("lookup_work_")));
+    return new Map([...contents].filter(([table]) => !/^lookup_(?:work|row)_/u.test(table)));
   } finally {
     await client.end();
   }

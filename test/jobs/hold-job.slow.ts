@@ -126,7 +126,7 @@ test("whoever waits gets the job when it is free, and says once that they wait",
   await delay(4000);
   expect(world.notes).toEqual([
     expect.stringMatching(
-      /^enrich_customers: waiting for another process: run first \(process \d+ on .+\) since 2.+Z; its lock expires at 2.+Z unless it is renewed$/,
+      /^enrich_customers: waiting for another process: run first \(process \d+ on .+\) since 2.+Z; its lock expires at 2.+Z unless renewed$/,
     ),
   ]);
   await release();

@@ -44,7 +44,7 @@ const OF_PROCESSES: ReadonlySet<string> = new Set([
   "table_load",
   "schedule_slot",
   "alert_state",
-  "erasure_epoch",
+  "erasure_key",
 ]);
 
 async function readColumns(client: Client): Promise<readonly Column[]> {
