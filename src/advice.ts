@@ -105,7 +105,7 @@ export const adviceByCode = {
     means: "The service redirects to another address. Redirects are not followed.",
     next: "Set `service.base_url` to the new address.",
   },
-  not_found: { means: "The service doesn't know the endpoint.", next: "Check `service.base_url`." },
+  not_found: { means: "The service doesn't have the endpoint.", next: "Check `service.base_url`." },
   method_not_allowed: { means: "The service doesn't accept this method.", next: "Check `service.base_url`." },
   request_refused: {
     means: "The service refuses the request as a whole.",
@@ -398,7 +398,7 @@ export const adviceByCode = {
   },
 } as const satisfies Readonly<Record<string, Advice>>;
 
-/** What to do about a code; a look at the status where nothing better is known. */
+/** Returns the advice for a code; generic advice for an unknown one. */
 export function adviceFor(code: string): Advice {
   const known: Readonly<Record<string, Advice>> = adviceByCode;
   return (

@@ -1,8 +1,8 @@
-"""person-etl from Airflow: one run a night, by the command line that people use too.
+"""person-etl from Airflow: one run per night, by the command line.
 
 Needs person-etl on the workers' PATH, a configuration, and a data_dir that outlives the worker. Exit codes: 3 (the service's
-limit, or somebody's word is wanted) and 2 (wrong configuration) fail without another try; 4 (another process runs the job)
-is tried again.
+limit, or a confirmation is required) and 2 (wrong configuration) fail without a retry; 4 (another process runs the job)
+is retried.
 """
 
 import os

@@ -7,8 +7,8 @@ const EMPTY_BODY = "{}";
 const TIMEOUT_MS = 15_000;
 
 /**
- * Whether the service answers, takes the key, and lets it call each endpoint. Sends only calls that can't bill: the usage
- * reports, and calls without what they are about, which every endpoint has to refuse.
+ * Checks that the service answers, accepts the key, and allows each endpoint. Sends only calls that can't bill: the usage
+ * reports, and calls with an empty body, which every endpoint has to reject.
  * @param endpoints names of method and path (`POST /v2/enrich`).
  */
 export async function checkService(

@@ -110,15 +110,15 @@ function explainSystemError(error: NodeJS.ErrnoException): Failure {
 }
 
 /**
- * What may be told of an error that isn't ours: its class, its code, and its message only where the language itself
- * made it. Drivers and parsers quote values in theirs.
+ * Describes an unknown error: its class, its code, and its message only if JavaScript itself
+ * created it. Drivers and parsers quote values in their messages.
  */
 export function describeUnknown(error: unknown): string {
   if (!(error instanceof Error)) return "no error object";
   return [error.name, codeOf(error), languageOwnMessage(error)].filter((part) => part !== null).join(": ");
 }
 
-/** The message where the language itself made it, else null. */
+/** The message if JavaScript itself created it, else null. */
 export function languageOwnMessage(error: Error): string | null {
   const isOwn = codeOf(error) === null && (error instanceof TypeError || error instanceof ReferenceError);
   return isOwn ? error.message : null;

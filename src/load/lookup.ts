@@ -17,21 +17,21 @@ export type {
   StoredReject,
 } from "./runs/reject-filter.ts";
 
-/** Which endpoint's answers a lookup job keeps. */
+/** Type of a lookup job. */
 export type LookupType = "resolve" | "validate_emails" | "enrich";
 
-/** One of `count` disjoint parts of an input, which together are the whole; `index` counts from 0. */
+/** One of `count` disjoint parts of an input; `index` is 0-based. */
 export interface InputShard {
   readonly index: number;
   readonly count: number;
   /**
-   * Mapped fields that part the rows, in tiers: the first tier in which a row has a value decides, so that rows equal in
-   * it meet. Rows without any value, and those whose key can't be used, are parted by key; addresses by themselves.
+   * Mapped fields that divide the rows, in tiers: the first tier in which a row has a value decides, so that rows equal in
+   * it meet. Rows without any value or with an unusable key are divided by key; addresses by themselves.
    */
   readonly by: readonly (readonly string[])[];
 }
 
-/** All that decides how the answers of a job are kept. */
+/** Settings for storing the answers of a job. */
 export interface LoadSpec {
   readonly job: string;
   readonly type: LookupType;
@@ -43,24 +43,24 @@ export interface LoadSpec {
   readonly parametersHash: string;
 }
 
-/** All that decides which records of a job are due, and what they look like when sent. */
+/** Settings for selecting and building the records of a job. */
 export interface LookupSpec extends LoadSpec {
   readonly input: InputSource;
-  /** `resolve` job whose PIDs are sent along; rows it hasn't answered yet wait. */
+  /** `resolve` job whose PIDs are sent too; rows that it hasn't answered yet wait. */
   readonly pidFrom: string | null;
-  /** Leave out addresses that were found `invalid`. */
+  /** True to skip addresses found `invalid`. */
   readonly dropsInvalidEmails: boolean;
-  /** Send every record again, rejected ones excepted. */
+  /** True to send every record again, except rejected ones. */
   readonly resend: boolean;
-  /** What the user said to changed parameters; null when nothing was said. */
+  /** Confirmation of changed parameters; null without one. */
   readonly acceptParameters: "resend" | "keep" | null;
-  /** Most records to send; null for all. Under a cap, `order_by` decides which come first. */
+  /** Maximum records to send; null for all. Under a cap, `order_by` determines the first ones. */
   readonly maxRecords: number | null;
-  /** Which rows are looked at; null for all. */
+  /** Part of the input to read; null for all. */
   readonly shard: InputShard | null;
 }
 
-/** Why rows are due. */
+/** Reason why rows are due. */
 export type DueReason =
   | "never_answered"
   | "content_changed"
@@ -70,60 +70,60 @@ export type DueReason =
   | "parameters_changed"
   | "resend";
 
-/** What a run would find: all in input rows (validate_emails: addresses as they occur), but `toSend`. */
+/** Counts of a selection, in input rows (validate_emails: occurrences of addresses), except `toSend`. */
 export interface LookupCounts {
   readonly read: number;
   readonly unchanged: number;
   readonly due: number;
   readonly dueReasons: Readonly<Partial<Record<DueReason, number>>>;
   readonly duplicate: number;
-  /** Due rows that take the fresh answer of an equal record, so that nothing is sent for them; part of `duplicate`. */
+  /** Due rows that reuse the fresh answer of an equal record; part of `duplicate`. */
   readonly reused: number;
   readonly waiting: number;
-  /** Rows kept back because they name an erased person, and that would not be unchanged anyway. */
+  /** Rows skipped because they name an erased person, unless unchanged. */
   readonly suppressed: number;
   readonly rejectedBeforeSending: number;
   /** Due rows beyond the cap. */
   readonly remaining: number;
   /** Distinct records to send, after the cap. */
   readonly toSend: number;
-  /** Rows bought with other parameters, those of other shards included; not zero means that the user has to decide. */
+  /** Rows with answers to other parameters, including other shards; if not zero, the user has to confirm. */
   readonly parametersChanged: number;
-  /** Rows whose last answer was a match, and rows with an answer: the match rate seen so far. */
+  /** Rows whose last answer was a match, and rows with an answer: the match rate so far. */
   readonly matchedBefore: number;
   readonly answeredBefore: number;
-  /** Rows by what their state says once the selection has rejected and reused; for validate_emails distinct addresses. */
+  /** Rows by state after the selection's rejects and reuse; for validate_emails distinct addresses. */
   readonly states: {
     readonly rows: number;
     readonly matched: number;
     readonly unmatched: number;
     readonly rejected: number;
-    /** What is left to send, beyond the cap too. */
+    /** Rows left to send, including those beyond the cap. */
     readonly due: number;
   };
 }
 
-/** Outcome of an input row, as its state keeps it. */
+/** Outcome of an input row in its state. */
 export type Outcome = "matched" | "unmatched" | "rejected";
 
-/** One distinct record to send. The input rows it stands for are in the selection's work table. */
+/** One distinct record to send. Its input rows are in the selection's work table. */
 export interface LookupRecord {
   /** Number of the record in the work table; holds no personal data. */
   readonly recordId: string;
   /** The record as JSON text, without `record_id`; for validate_emails the address as a JSON string. */
   readonly json: string;
-  /** For validate_emails the address as it will be sent. */
+  /** For validate_emails the address as sent. */
   readonly address?: string;
-  /** SHA-256 of what is sent, hex. */
+  /** SHA-256 of the record as sent, hex. */
   readonly sentHash: string;
-  /** PID that is sent along, for `pid_from`. */
+  /** PID sent with the record, for `pid_from`. */
   readonly sentPid: string | null;
-  /** A call that carried it ended, or was left by a crash, without telling whether it was charged. Absent for no. */
+  /** True if an earlier call with it may have been billed. Absent for no. */
   readonly mayBeBilled?: boolean;
 }
 
-/** Does work, perhaps again after a failure. */
-export type Patience = <Result>(work: () => Promise<Result>) => Promise<Result>;
+/** Runs work, with retries. */
+export type Retry = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
 /** Names of the two work tables of a selection. */
 export interface WorkTables {
@@ -131,87 +131,87 @@ export interface WorkTables {
   readonly rows: string;
 }
 
-/** Records as a selection froze them. */
+/** Records frozen by a selection. */
 export interface FrozenRecords {
   readonly source: string;
   readonly type: LookupType;
   readonly tables: WorkTables;
-  /** Erasures that the selection left out. */
+  /** Number of erasures at the selection. */
   readonly erasureEpoch: number;
 }
 
-/** What is due, frozen at the start of the run. */
+/** Due records, frozen at the start of the run. */
 export interface LookupSelection {
   readonly counts: LookupCounts;
-  /** Warehouse rows that the selection itself wrote. */
+  /** Warehouse rows written by the selection. */
   readonly rowsWritten: number;
-  /** Checkpoint to store once everything due was answered; null for a shard. */
+  /** Checkpoint to store once everything due is answered; null for a shard. */
   readonly checkpoint: PassCheckpoint | null;
-  /** Rows whose cursor is infinite or after the database's clock: the checkpoint leaves them out. */
+  /** Rows whose cursor is infinite or after the database's clock; the checkpoint ignores them. */
   readonly cursorAhead: number;
-  /** Name of the table with the input rows behind each record; part of every commit. */
+  /** Name of the table with the input rows of each record; part of every commit. */
   readonly workTable: string;
   readonly frozen: FrozenRecords;
   /**
    * Pages of distinct records, ordered by content hash.
-   * @param within does the reading of each page, which may be repeated.
+   * @param within runs the read of each page, with retries.
    */
-  records(within?: Patience): AsyncIterable<readonly LookupRecord[]>;
-  /** Drops the work tables; keeps the rows that answers not committed yet need. Idempotent. */
+  records(within?: Retry): AsyncIterable<readonly LookupRecord[]>;
+  /** Drops the work tables; keeps rows needed by uncommitted answers. Idempotent. */
   close(): Promise<void>;
 }
 
-/** Most records that may be sent; null for no bound. */
+/** Maximum records to send; null for no limit. */
 export interface SendingLimits {
-  /** In this UTC day, by all jobs of the type, on all machines. */
+  /** Per UTC day, for all jobs of the type on all machines. */
   readonly perDay: number | null;
-  /** In this UTC month, likewise. */
+  /** Per UTC month, for all jobs of the type on all machines. */
   readonly perMonth: number | null;
-  /** By this job in runs of this id, all shards of whatever division together. */
+  /** Per job and run id, for all shards of any division. */
   readonly perRun: number | null;
-  /** By this shard in runs of this id; of no effect on a run of the whole input. */
+  /** Per shard and run id; ignored without shards. */
   readonly perShard: number | null;
 }
 
-/** A call that is about to be sent. */
+/** A call to be sent. */
 export interface CallReservation {
-  /** UUID; the ledger has one row for it, from now on. */
+  /** UUID of the call's row in the ledger. */
   readonly callId: string;
   /** Method and path. */
   readonly endpoint: string;
-  /** How many times these records have been asked for now, this one included. */
+  /** 1-based attempt of these records. */
   readonly attempt: number;
   /** ISO 8601, UTC. */
   readonly startedAt: string;
-  /** `sentHash` of each record, in the order in which they are sent. */
+  /** `sentHash` of each record, in request order. */
   readonly recordHashes: readonly string[];
   /** Records of a selection; absent for a call without one. */
   readonly selected?: { readonly from: FrozenRecords; readonly recordIds: readonly string[] };
   readonly limits: SendingLimits;
 }
 
-/** What one reservation got. */
+/** Result of a reservation. */
 export interface CallGrant {
-  /** Records that may be sent, from the first on; 0 for none, and then nothing was noted. */
+  /** Number of records that may be sent, from the first on; 0: nothing was recorded. */
   readonly granted: number;
-  /** The limit that leaves nothing; null when something was granted, or somebody was erased. */
+  /** The exhausted limit; null if something was granted, or people were erased. */
   readonly limitedBy: BudgetPeriod | null;
-  /** Records of people erased after the selection: nothing was reserved, the others have to be reserved again. */
+  /** Records of people erased since the selection: nothing was reserved, the other records need a new reservation. */
   readonly erased?: readonly string[];
 }
 
-/** What a budget or cap is counted over. */
+/** Period of a budget or cap. */
 export type BudgetPeriod = "day" | "month" | "run" | "shard";
 
 /** Records that count in the caps of a run. */
 export interface RunUse {
-  /** All shards, of whatever division. */
+  /** All shards of any division. */
   readonly run: number;
   /** This shard; 0 for a run of the whole input. */
   readonly shard: number;
 }
 
-/** Records that count in a budget at present. */
+/** Records currently counted in a budget. */
 export interface BudgetUse {
   readonly budget: LookupType;
   readonly period: "day" | "month";
@@ -220,25 +220,25 @@ export interface BudgetUse {
   readonly records: number;
 }
 
-/** What one job sent on one day (UTC), as the ledger and the rejects tell. */
+/** Records of one job on one UTC day, from the ledger and the rejects. */
 export interface LedgerDay {
   /** `2026-11-21`. */
   readonly day: string;
   readonly job: string;
   /** Attempts. */
   readonly calls: number;
-  /** Records in calls that were answered or may have been charged: what counts in budgets. */
+  /** Records in calls that were answered or may have been billed; counted in budgets. */
   readonly recordsSent: number;
   readonly recordsMatched: number;
   /** Rows rejected, before or after sending. */
   readonly recordsRejected: number;
-  /** Of the records sent those whose call didn't tell whether it was charged, or is under way. */
+  /** Sent records whose call may have been billed, or is in flight. */
   readonly possiblyBilled: number;
-  /** Of the records sent those that an earlier such call carried too. */
+  /** Sent records that were also in an earlier call of that kind. */
   readonly possiblyBilledTwice: number;
 }
 
-/** A person as answered: `undefined` marks what the answer does not speak of, which stays as it is stored. */
+/** A person as answered: `undefined` marks fields absent from the answer, whose stored value stays. */
 export interface PersonUpdate {
   readonly servicePid: string;
   /** In the order of `personFields`. */
@@ -268,7 +268,7 @@ export interface LookupAnswer {
   /** The person, for a match of an enrichment. */
   readonly person: PreparedPerson | null;
   readonly apiRequestId: string | null;
-  /** When the service completed the call: the age of everything in this answer. */
+  /** Completion time reported by the service. */
   readonly answeredAt: string;
   readonly callId: string;
 }
@@ -284,18 +284,18 @@ export interface LookupReject {
   readonly apiRequestId: string | null;
 }
 
-/** A process that runs jobs, as others can recognize it. */
+/** Identity of a process that runs jobs. */
 export interface RunnerProcess {
-  /** Name of the machine, for people. */
+  /** Host name, for messages. */
   readonly host: string;
   readonly pid: number;
-  /** The same for all processes that can look for each other by number, and for no others; null where it can't be told. */
+  /** Equal for processes that share a PID namespace; null if unknown. */
   readonly machine: string | null;
-  /** Tells the process from a later one of the same number; null where it can't be told. */
+  /** Distinguishes the process from a later one with the same PID; null if unknown. */
   readonly processStart: string | null;
 }
 
-/** Who holds a job, or a shard of it. */
+/** Holder of a job, or of a shard of it. */
 export interface LockHolder extends RunnerProcess {
   readonly job: string;
   readonly shard: string;
@@ -304,38 +304,38 @@ export interface LockHolder extends RunnerProcess {
   readonly acquiredAt: string;
   readonly heartbeatAt: string;
   readonly expiresAt: string;
-  /** By the warehouse's clock; whoever wants the job takes it over. */
+  /** True if expired by the warehouse's clock; another process can take over. */
   readonly isExpired: boolean;
 }
 
-/** Who wants to run a job. */
+/** Request for a job's lock. */
 export interface LockRequest extends Omit<RunRef, "epoch"> {
   readonly process: RunnerProcess;
   /** Milliseconds without a heartbeat after which the lock expires. */
   readonly lifeMs: number;
-  /** Holders that are known to be dead: they are treated as expired. */
+  /** Dead holders, treated as expired. */
   readonly dead: readonly LockHolder[];
 }
 
-/** What came of the wish to run a job. */
+/** Result of a lock request. */
 export type LockReply =
   | {
       readonly kind: "held";
       readonly run: RunRef;
-      /** Holders that had expired or were dead, whose runs are closed now. */
+      /** Expired or dead holders, whose runs were closed. */
       readonly tookOver: readonly LockHolder[];
     }
-  /** Others run the job: the same shard of it, or another division of it into shards. */
+  /** Other holders of the job: of the same shard, or of another division into shards. */
   | { readonly kind: "refused"; readonly holders: readonly LockHolder[] };
 
-/** Everything that a group of calls leaves behind: committed together or not at all. */
+/** Results of a group of calls, committed atomically. */
 export interface LookupCommit {
-  /** Who commits, under its lock. */
+  /** Run that commits, under its lock. */
   readonly run: RunRef;
-  /** The run that asked, where another one loads its answers: rows, ledger and counters are that run's. */
+  /** Run that sent the calls, if another one loads the answers: rows, ledger and counters belong to it. */
   readonly onBehalfOf?: Pick<RunRef, "runId" | "shard">;
   readonly spec: LoadSpec;
-  /** Name of the table with the input rows behind each record. */
+  /** Name of the table with the input rows of each record. */
   readonly workTable: string;
   readonly ledger: readonly LedgerEntry[];
   readonly answers: readonly LookupAnswer[];
@@ -344,13 +344,13 @@ export interface LookupCommit {
   readonly counters: CounterDelta;
 }
 
-/** Input rows that moved from one outcome to another. */
+/** Input rows whose outcome changed. */
 export interface RowMove {
   readonly prior: Outcome | null;
   readonly outcome: Outcome;
-  /** Rows with a state of their own; for validate_emails addresses. */
+  /** Rows with a state; for validate_emails addresses. */
   readonly rows: number;
-  /** Times that their records occur in the input. */
+  /** Occurrences of their records in the input. */
   readonly occurrences: number;
 }
 
@@ -358,28 +358,28 @@ export interface RowMove {
 export interface CommitResult {
   readonly rowsWritten: number;
   readonly moves: readonly RowMove[];
-  /** Ids of answered records that the warehouse refused and that were rejected instead (`not_loadable`). */
+  /** Ids of answered records that the warehouse refused, now rejects (`not_loadable`). */
   readonly notLoadable: readonly string[];
 }
 
-/** Who commits, and how the answers are stored. */
+/** Run and settings of a commit. */
 export type CommitHead = Pick<LookupCommit, "run" | "onBehalfOf" | "spec" | "workTable">;
 
-/** What one call leaves behind. */
+/** Results of one call. */
 export type LookupPart = Omit<LookupCommit, keyof CommitHead>;
 
-/** How a job ended. */
+/** End of a job. */
 export interface RunEnd {
   readonly status: "succeeded" | "failed" | "limited" | "skipped" | "interrupted";
   readonly limitedBy: string | null;
   readonly error: string | null;
-  /** Final values, written over what the commits added up. */
+  /** Final values, which replace the sums of the commits. */
   readonly counters: Readonly<Record<RunCounter, number>>;
-  /** Tables of results that a success makes fresh. */
+  /** Result tables that are fresh after a success. */
   readonly tables: readonly string[];
 }
 
-/** The last run of a job, for `confirm_above` and `status`. */
+/** Last run of a job, for `confirm_above` and `status`. */
 export interface PastRun {
   readonly runId: string;
   readonly shard: string;
@@ -394,7 +394,7 @@ export interface PastRun {
   readonly error: string | null;
 }
 
-/** How much of an input has an answer. */
+/** Coverage of an input. */
 export interface Coverage {
   readonly source: string;
   readonly inputRows: number;
@@ -407,23 +407,23 @@ export interface Coverage {
 
 /** One line of `check`. */
 export interface CheckLine {
-  /** What was looked at. */
+  /** Subject of the check. */
   readonly subject: string;
   readonly ok: boolean;
   readonly message: string;
-  /** What to do when not ok. */
+  /** Remedy if not ok. */
   readonly hint?: string;
 }
 
-/** What `status` shows of one job. */
+/** Status of one job, for `status`. */
 export interface JobStatus {
   readonly job: string;
   readonly lastRun: PastRun | null;
-  /** The newest run of each shard, of as many as the newest of all was one of; empty before the first run. */
+  /** Newest run of each shard, for the shard count of the newest run; empty before the first run. */
   readonly lastPass: readonly PastRun[];
-  /** Of a job in shards: when the one succeeded that did so longest ago. */
+  /** Last success; for shards the oldest of them. */
   readonly lastSuccessAt: string | null;
-  /** Summed over `shardsCounted` of `shards`: fewer only while no pass of all shards has ended. */
+  /** Sum over `shardsCounted` of `shards`; fewer only until all shards have finished once. */
   readonly coverage:
     | (Coverage & {
         readonly oldestAnswerAt: string | null;
@@ -432,11 +432,11 @@ export interface JobStatus {
       })
     | null;
   readonly openRejects: Readonly<Record<string, number>>;
-  /** Who runs it at the moment, by shard; also those whose lock has expired and that nobody has taken over yet. */
+  /** Current holders by shard, including expired ones not taken over yet. */
   readonly holders: readonly LockHolder[];
 }
 
-/** How fresh one table is (view `table_freshness`). */
+/** Freshness of one table (view `table_freshness`). */
 export interface TableFreshness {
   readonly tableName: string;
   readonly lastSuccessAt: string | null;

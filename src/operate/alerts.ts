@@ -42,8 +42,8 @@ export async function sendAlerts(
     const found = await changesOf(services, named, runId);
     if (found.isNoted) changes = found.changes;
     const alerts = found.changes.flatMap(({ subject, state, before }): readonly Alert[] => {
-      const told = states.find((one) => one.subject === subject && one.state === state);
-      return told && !(state === "ok" && told.isQuietWhenOk) ? [{ ...told, before }] : [];
+      const report = states.find((one) => one.subject === subject && one.state === state);
+      return report && !(state === "ok" && report.isQuietWhenOk) ? [{ ...report, before }] : [];
     });
     if (alerts.length === 0) return;
     await postToWebhook(config.alerts, {

@@ -6,7 +6,7 @@ import type {
   LookupRecord,
   LookupSelection,
   LookupSpec,
-  Patience,
+  Retry,
   RunRef,
   WorkTables,
 } from "../lookup.ts";
@@ -60,7 +60,7 @@ function selectionOf(
   erasureEpoch: number,
 ): LookupSelection {
   const { run, spec, tables } = frozen;
-  async function* records(within: Patience = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
+  async function* records(within: Retry = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
     let afterOrd = 0;
     let read = 0;
     while (read < counts.toSend) {

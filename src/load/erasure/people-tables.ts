@@ -34,13 +34,13 @@ export function addPids(session: Session, query: RawBuilder<unknown>): Promise<n
     SELECT DISTINCT pid FROM (${query}) AS found(pid) WHERE pid IS NOT NULL ON CONFLICT DO NOTHING`);
 }
 
-/** Adds normalized addresses of a query likewise. */
+/** Adds normalized addresses of a query, except nulls and known ones; returns the number of new ones. */
 export function addEmails(session: Session, query: RawBuilder<unknown>): Promise<number> {
   return session.change(sql`INSERT INTO pg_temp.erased_email
     SELECT DISTINCT email FROM (${query}) AS found(email) WHERE email <> '' ON CONFLICT DO NOTHING`);
 }
 
-/** Adds input rows of a query likewise. */
+/** Adds input rows of a query, except known ones; returns the number of new ones. */
 export function addRows(session: Session, query: RawBuilder<unknown>): Promise<number> {
   return session.change(sql`INSERT INTO pg_temp.erased_row
     SELECT DISTINCT source, source_key FROM (${query}) AS found(source, source_key)

@@ -1,6 +1,6 @@
 import type { RunCounter } from "../../schemas/ops.ts";
 
-/** One attempt of a call, as the ledger keeps it. */
+/** One attempt of a call in the ledger. */
 export interface LedgerEntry {
   readonly callId: string;
   readonly endpoint: string;
@@ -10,33 +10,33 @@ export interface LedgerEntry {
   readonly milliseconds: number;
   readonly httpStatus: number | null;
   readonly attempt: number;
-  /** The service may have seen it: false when no connection came about. */
+  /** True if the service may have received it; false without a connection. */
   readonly isSent: boolean;
   readonly recordsSent: number;
   readonly recordsMatched: number | null;
   readonly responseBytes: number;
   readonly possiblyBilled: boolean;
-  /** Records that an earlier call without an answer may have been charged for as well. */
+  /** Records that may also have been billed in an earlier unanswered call. */
   readonly possiblyBilledTwice: number;
-  /** It was answered, but not for all of its records: the others may have been charged for as well. */
+  /** True if the answer lacks some records, which may have been billed too. */
   readonly leavesOut?: boolean;
 }
 
-/** Who made a call, as the ledger names it. */
+/** Owner of a call in the ledger. */
 export type Asker = Pick<RunRef, "runId" | "job">;
 
-/** What one run of one job is called. */
+/** Identity of one run of one job. */
 export interface RunRef {
   readonly runId: string;
   readonly job: string;
   readonly jobType: string;
   /** `I/N`; `0/1` without shards. */
   readonly shard: string;
-  /** Of the lock that the run holds on job and shard: nothing is committed for it under an older one. */
+  /** Epoch of the run's lock: nothing commits under an older one. */
   readonly epoch: number;
 }
 
-/** Counters to add to the run's. */
+/** Additions to the run's counters. */
 export type CounterDelta = Partial<Record<RunCounter, number>>;
 
 /** Sums several additions. */

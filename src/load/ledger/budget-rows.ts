@@ -12,7 +12,7 @@ export interface BudgetRow {
 }
 
 /**
- * The rows for the caps of a run: one of its id, and beside it one of the shard. Shards of different divisions may follow each
+ * Rows for the caps of a run: one of its id, and one of the shard. Shards of different divisions may follow each
  * other under one id: only the first row bounds them together.
  */
 function runRows(
@@ -24,7 +24,7 @@ function runRows(
   return [ofRun, { budget: job, period: "shard", period_key: `${runId} ${shard}`, most: perShard }];
 }
 
-/** The rows that a call counts in, each with the most that it may come to; `reservedAt` is ISO 8601, UTC. */
+/** Rows that count a call, each with its limit; `reservedAt` is ISO 8601, UTC. */
 export function rowsOf(
   run: RunRef,
   reservedAt: string,
@@ -37,7 +37,7 @@ export function rowsOf(
   ];
 }
 
-/** Makes rows that aren't there yet, at zero. */
+/** Creates missing rows, at zero. */
 export async function makeBudgetRows(
   session: Session,
   names: SchemaNames,
@@ -52,7 +52,7 @@ export async function makeBudgetRows(
     ON CONFLICT DO NOTHING`);
 }
 
-/** What counts in the budgets of the present day and month. */
+/** Records counted in the budgets of the current day and month. */
 export async function readBudgetUse(db: Db): Promise<readonly BudgetUse[]> {
   const { names } = db;
   return db.transaction(async (session) => {

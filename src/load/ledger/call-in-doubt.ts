@@ -2,21 +2,21 @@ import { type RawBuilder, sql } from "kysely";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
-/** Of each record's hash so many bytes are kept: enough to tell records apart, and no more than that. */
+/** Stored bytes of each record's hash: just enough to distinguish records. */
 export const HASH_BYTES = 8;
 const HASH_HEX = 2 * HASH_BYTES;
 
-/** The kept part of each hash, one after the other. */
+/** Concatenates the stored part of each hash. */
 export function packHashes(hashes: readonly string[]): Buffer {
   return Buffer.from(hashes.map((hash) => hash.slice(0, HASH_HEX)).join(""), "hex");
 }
 
 /**
- * Records of the job's calls of which it isn't known whether they were charged, as a set of `hash bytea`. Only the first
+ * Records of the job's calls that may have been billed, as a set of `hash bytea`. Only the first
  * bytes of a hash can be compared with it.
  */
 export function hashesInDoubt(names: SchemaNames, job: string): RawBuilder<unknown> {
-  // The empty bytes bring each value into memory as a whole, and OFFSET keeps it from being fetched once per piece.
+  // Appending empty bytes loads each value as a whole; OFFSET keeps it from being fetched once per piece.
   const size = sql.raw(String(HASH_BYTES));
   return sql`SELECT substring(d.record_hashes FROM i FOR ${size}) AS hash
     FROM (SELECT record_hashes || ''::bytea AS record_hashes FROM ${tableId(names, "call_in_doubt")}
@@ -29,7 +29,7 @@ interface Doubt {
   readonly hashes: string;
 }
 
-/** The hashes that a call in doubt keeps when those of answered records are taken out. */
+/** Hashes of a call in doubt without those of answered records. */
 function without(answered: ReadonlySet<string>, { hashes }: Doubt): string {
   const kept: string[] = [];
   for (let at = 0; at < hashes.length; at += HASH_HEX) {
@@ -39,7 +39,7 @@ function without(answered: ReadonlySet<string>, { hashes }: Doubt): string {
   return kept.join("");
 }
 
-/** Takes records that were answered meanwhile out of earlier calls in doubt: they have been counted. */
+/** Removes answered records from earlier calls in doubt: they have been counted. */
 export async function forgetDoubts(
   session: Session,
   names: SchemaNames,
@@ -54,7 +54,7 @@ export async function forgetDoubts(
     );
   const concerns = (doubt: Doubt) => without(answered, doubt).length < doubt.hashes.length;
   const ids = (await read(sql``)).filter(concerns).map((doubt) => doubt.call_id);
-  // Another loader may be about to take other records out of the same call.
+  // Another loader may be removing other records of the same call.
   for (const doubt of await read(sql`AND call_id = ANY(${ids}::uuid[]) ORDER BY call_id FOR UPDATE`)) {
     const kept = without(answered, doubt);
     await session.change(

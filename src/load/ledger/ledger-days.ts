@@ -5,7 +5,7 @@ import { tableId } from "../db/names.ts";
 
 const dayOf = (column: string) => sql`to_char(${sql.id(column)} AT TIME ZONE 'UTC', 'YYYY-MM-DD')`;
 
-/** What was sent and rejected on each of the last days (UTC) by each job, newest first. */
+/** Records sent and rejected per job on each of the last UTC days, newest first. */
 export async function readLedgerDays(db: Db, days: number): Promise<readonly LedgerDay[]> {
   const { names } = db;
   return db.transaction(async (session) => {

@@ -7,8 +7,8 @@ import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
 /**
- * Notes the outcome of attempts in the ledger, of calls that were reserved and of others; returns the ids of those whose
- * outcome was not known before. Calls that are in doubt no longer are forgotten as such; records that an answer leaves out
+ * Records outcomes of attempts in the ledger, of reserved and other calls; returns the ids of those whose
+ * outcome was unknown before. Resolved calls are no longer in doubt; records that an answer omits
  * stay in doubt.
  */
 export async function settleLedger(
@@ -67,7 +67,7 @@ export async function upsertDrift(
       occurrences = t.occurrences + excluded.occurrences, last_seen_at = now(), _synced_at = now(), _run_id = excluded._run_id`);
 }
 
-/** Notes which tables a commit changed, for `table_freshness`. */
+/** Records the tables that a commit changed, for `table_freshness`. */
 export async function touchTables(
   session: Session,
   names: SchemaNames,
@@ -96,7 +96,7 @@ export async function addCounters(
   const sum = (name: RunCounter) => sql`${sql.id(name)} + ${delta[name] ?? 0}`;
   const set = counterNames
     .filter((name) => (delta[name] ?? 0) !== 0)
-    // A run that was not closed has reported no rows as remaining.
+    // A run without an end has reported no remaining rows.
     .map(
       (name) =>
         sql`${sql.id(name)} = ${name === "records_remaining" ? sql`greatest(0, ${sum(name)})` : sum(name)}`,

@@ -13,7 +13,7 @@ export async function recordAttempts(
   const { names } = db;
   await db.transaction(run, async (session) => {
     const settled = await settleLedger(session, names, run, entries);
-    // Recorded before: the reply to that COMMIT was lost.
+    // Already recorded: the reply to that COMMIT was lost.
     if (entries.length > 0 && settled.size === 0) return;
     await giveBack(session, names, run, entries);
     await addCounters(session, names, run, counters);

@@ -7,12 +7,12 @@ import { HASH_BYTES, packHashes } from "./call-in-doubt.ts";
 import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
-/** Midnight may come between the making of a row and its use. */
+/** Maximum attempts: midnight may pass between creating a row and using it. */
 const MAX_TRIES = 3;
 
 /**
- * Raises every counter that a call counts in by as many of its records as all limits allow, and writes the call as under
- * way: one statement, which ends with the counters' rows locked until COMMIT.
+ * Raises every counter of a call by as many of its records as all limits allow, and records the call as in
+ * flight: one statement, which keeps the counters' rows locked until COMMIT.
  */
 export async function reserveCall(db: Db, run: RunRef, call: CallReservation): Promise<CallGrant> {
   return db.reservations.add(() => reserve(db, run, call));
@@ -22,7 +22,7 @@ async function reserve(db: Db, run: RunRef, call: CallReservation): Promise<Call
   const { names } = db;
   for (let tries = 1; tries <= MAX_TRIES; tries++) {
     const grant = await db.transaction(run, async (session, attempt) => {
-      // The reply to an earlier try may have been lost.
+      // The reply to an earlier attempt may have been lost.
       const earlier = attempt > 1 ? await readGrant(session, names, call.callId) : null;
       if (earlier === null && call.selected) {
         const erased = await findErasedRecords(session, db, call.selected.from, call.selected.recordIds);
@@ -31,8 +31,8 @@ async function reserve(db: Db, run: RunRef, call: CallReservation): Promise<Call
       return earlier ?? (await tryReserve(session, { names, run }, call));
     });
     if (grant) return grant;
-    // In a transaction of its own: who held the rows that are there while waiting for one that another process makes would
-    // keep that process from ever coming to an end.
+    // In its own transaction: holding the existing rows while waiting for one that another process creates would
+    // deadlock with it.
     await db.transaction(run, (session) =>
       makeBudgetRows(session, names, run, rowsOf(run, session.now, call.limits)),
     );
@@ -40,14 +40,14 @@ async function reserve(db: Db, run: RunRef, call: CallReservation): Promise<Call
   throw new Error("A row of budget_use vanished while it was being used.");
 }
 
-/** What the call was granted before; null when it wasn't. */
+/** Earlier grant of the call; null if there is none. */
 async function readGrant(session: Session, names: SchemaNames, callId: string): Promise<CallGrant | null> {
   const [row] = await session.rows<{ granted: number }>(sql`
     SELECT records_reserved AS granted FROM ${tableId(names, "api_call")} WHERE call_id = ${callId}`);
   return row ? { granted: row.granted, limitedBy: null } : null;
 }
 
-/** Null when a counter's row is missing: the first call of a period. */
+/** Null if a counter's row is missing: the first call of a period. */
 async function tryReserve(
   session: Session,
   { names, run }: { readonly names: SchemaNames; readonly run: RunRef },
@@ -56,8 +56,8 @@ async function tryReserve(
   const rows = rowsOf(run, session.now, call.limits);
   const hashes = packHashes(call.recordHashes);
   const wanted = call.recordHashes.length;
-  // FOR UPDATE waits for whoever holds a row and then sees what they made of it, in the order of the key, so that nobody
-  // waits for each other; the update below finds the rows locked by us.
+  // FOR UPDATE waits for other holders and then sees their changes, in key order, which prevents
+  // deadlocks; the update below then finds the rows locked by us.
   const [found] = await session.rows<{ rows: number; granted: number; limited_by: BudgetPeriod | null }>(sql`
     WITH wanted AS (
       SELECT budget, period, period_key, most FROM json_to_recordset(${JSON.stringify(rows)}::json)
