@@ -19,8 +19,8 @@ import type { Session } from "../db/session.ts";
 import { readSuppression } from "../erasure/suppressed-sql.ts";
 
 /**
- * Commits a group of calls: all of it or nothing. Conflicts with another loader are retried; a record
- * whose values the database refuses is found by halving and rejected, its neighbours load.
+ * Commits a group of calls atomically. Retries conflicts with other loaders; a record
+ * whose values the database rejects is found by halving and becomes a reject, the others load.
  */
 export async function commitLookup(db: Db, commit: LookupCommit): Promise<CommitResult> {
   try {
@@ -34,7 +34,7 @@ export async function commitLookup(db: Db, commit: LookupCommit): Promise<Commit
 async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> {
   const { names } = db;
   const { spec } = commit;
-  // The lock is that of the run that commits; what it writes is the asking run's.
+  // The committing run holds the lock; the rows belong to the run that sent the calls.
   const asker = { ...commit.run, ...commit.onBehalfOf };
   const work = async (session: Session): Promise<CommitResult> => {
     const written = new Map<string, number>();
@@ -46,10 +46,10 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
       touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
     };
     const newCalls = await settleLedger(session, names, asker, commit.ledger);
-    // An answer whose call is in the ledger is loaded already: the reply to an earlier COMMIT was lost.
+    // A call in the ledger is already loaded: the reply to an earlier COMMIT was lost.
     const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
     if (isLoaded) {
-      // The run that asked has counted its rows, and may have dropped their table.
+      // The run that sent it has counted its rows, and may have dropped their table.
       const moves = commit.onBehalfOf ? [] : await findMoves(place, commit);
       return { rowsWritten: 0, moves, notLoadable: [] };
     }
@@ -94,7 +94,7 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
   return result;
 }
 
-/** Counts the input rows behind settled records by outcome, those of erased people included. */
+/** Counts the input rows of settled records by outcome, including those of erased people. */
 async function findMoves(
   { session, rows }: LookupPlace,
   { answers, rejects }: Pick<LookupCommit, "answers" | "rejects">,
@@ -110,14 +110,14 @@ async function findMoves(
     JOIN ${rows} AS w USING (ord) GROUP BY 1, 2`);
 }
 
-/** Counters of the rows behind settled records. Where another run asked, fewer of its rows remain. */
+/** Counters of the rows of settled records. If another run sent them, its remaining rows decrease. */
 function countMoves(
   { answers, rejects, onBehalfOf, run, counters }: LookupCommit,
   moves: readonly RowMove[],
 ): CounterDelta {
   const occurrences = moves.reduce((sum, move) => sum + move.occurrences, 0);
   const isResumed = onBehalfOf?.runId === run.runId && onBehalfOf.shard === run.shard;
-  // For a run that resumes under its id these rows are unchanged ones: its counters began anew.
+  // A run resumed under its id counts these rows as unchanged: its counters started over.
   if (occurrences === 0 || isResumed) return {};
   return {
     records_duplicate: occurrences - answers.length - rejects.length,
@@ -125,7 +125,7 @@ function countMoves(
   };
 }
 
-/** Halves a commit that the database refuses until the records at fault stand alone, and rejects those. */
+/** Halves a commit that the database rejects until the invalid records are isolated, and rejects those. */
 async function isolate(db: Db, commit: LookupCommit, error: unknown): Promise<CommitResult> {
   const { answers } = commit;
   const rest = { ...commit, ledger: [], drift: [], rejects: [], counters: {} };
@@ -149,7 +149,7 @@ async function isolate(db: Db, commit: LookupCommit, error: unknown): Promise<Co
   const middle = Math.ceil(answers.length / 2);
   const first = await commitLookup(db, { ...rest, answers: answers.slice(0, middle) });
   const second = await commitLookup(db, { ...rest, answers: answers.slice(middle) });
-  // The ledger goes last: until then a crash repeats the halves, which changes nothing.
+  // The ledger is written last: until then a crash repeats the halves, which changes nothing.
   const last = await commitLookup(db, { ...commit, answers: [] });
   return {
     rowsWritten: first.rowsWritten + second.rowsWritten + last.rowsWritten,

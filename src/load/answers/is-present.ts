@@ -4,7 +4,7 @@ import type { Session } from "../db/session.ts";
 import { answerTables } from "./load-answers.ts";
 
 /**
- * Marks answers as no longer those of their rows: the content changed, was rejected, or left the input. Returns how many
+ * Marks answers as outdated: the row's content changed, was rejected, or left the input. Returns how many
  * rows changed.
  * @param keys query of the rows' keys
  */
@@ -38,7 +38,7 @@ export async function comparePresent(
     sql`SELECT k.source_key FROM pg_temp.known_key AS k
       WHERE NOT EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = k.source_key)`,
   );
-  // After a complete pass a matched state is that of the row's present content.
+  // After a complete pass, a matched state belongs to the row's current content.
   const back = await session.change(sql`
     UPDATE ${tableId(names, answerTables[type].table)} AS t SET is_present = true, _synced_at = now(),
       _run_id = current_setting('person_etl.run_id', true)

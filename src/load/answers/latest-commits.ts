@@ -1,13 +1,13 @@
 import type { FeedCommit } from "../feeds/feed-commit.ts";
 
-/** What is remembered of each job's latest commit of a feed, so that a repetition of it tells what the first one did. */
+/** Result of each job's latest feed commit, returned again when that commit is retried. */
 export interface LatestCommits<Memory> {
-  /** What was kept of this very commit; null when it is tried for the first time. */
+  /** Stored result of this commit; null at the first attempt. */
   find(commit: FeedCommit): Memory | null;
   keep(commit: FeedCommit, memory: Memory): void;
 }
 
-/** Remembers nothing yet. A job makes one commit at a time, so the one before is over when the next one is begun. */
+/** Creates an empty store. One result per job is enough: a job makes one commit at a time. */
 export function rememberCommits<Memory>(): LatestCommits<Memory> {
   const latest = new Map<string, { readonly commitId: string; readonly memory: Memory }>();
   return {

@@ -14,7 +14,7 @@ import {
   writeStates,
 } from "./stage-answers.ts";
 
-/** Columns of every answer beside the endpoint's own. */
+/** Columns of every answer, besides those of the endpoint. */
 const commonColumns = ["api_request_id", "request_completed_at", "_extra"];
 
 const answerTable = (table: string, fields: readonly string[]): AnswerTable => ({
@@ -23,13 +23,13 @@ const answerTable = (table: string, fields: readonly string[]): AnswerTable => (
   cellsOf: ({ cells, apiRequestId, answeredAt, extra }) => [...cells, apiRequestId, answeredAt, extra],
 });
 
-/** Tables of answers that each input row has of its own. */
+/** Tables with one answer per input row. */
 export const answerTables = {
   resolve: answerTable("resolution", Object.keys(resolveFields)),
   enrich: answerTable("enrichment", Object.keys(enrichFields)),
 };
 
-/** A lookup whose answers each input row has of its own. */
+/** A lookup with one answer per input row. */
 export type RowLookup = LoadSpec & { readonly type: keyof typeof answerTables };
 
 /** Match times of a row `t` with a new answer (`excluded`); a non-match changes none of them. */
@@ -38,7 +38,7 @@ const MATCH_TIMES = `first_matched_at = coalesce(t.first_matched_at, excluded.fi
   last_matched_service_pid = CASE WHEN excluded.last_matched_at IS NULL THEN t.last_matched_service_pid
     ELSE excluded.last_matched_service_pid END`;
 
-/** Loads the answers of a resolve or enrich job for all input rows behind them. */
+/** Loads the answers of a resolve or enrich job for all of their input rows. */
 export async function loadAnswers(
   place: LookupPlace,
   spec: RowLookup,
@@ -50,7 +50,7 @@ export async function loadAnswers(
 
 /** Writes staged answers, the history and the states of their rows. */
 export async function writeStaged(place: LoadPlace, spec: RowLookup, staged: StagedRows): Promise<void> {
-  // Waits for another loader of the same rows, whose interval the history then shows.
+  // Waits for another loader of the same rows, so that its interval is visible.
   await writeAnswers(place, spec, answerTables[spec.type]);
   await moveHistory(place, spec);
   await writeStates(place, spec);
@@ -87,7 +87,7 @@ async function moveHistory(place: LoadPlace, spec: LoadSpec): Promise<void> {
   const history = tableId(names, "match_history");
   const isOfRow = sql`h.job = ${spec.job} AND h.source = ${spec.input.name} AND h.source_key = r.source_key`;
   const isOpen = sql`${isOfRow} AND h.valid_to IS NULL`;
-  // The times are the service's: they may run backwards, intervals don't.
+  // Times of the service may run backwards, intervals must not.
   const closed = await session.change(sql`
     UPDATE ${history} AS h SET valid_to = greatest(s.request_completed_at, h.valid_from + interval '1 microsecond'),
       _synced_at = now(), _run_id = ${runId}

@@ -29,7 +29,7 @@ async function readCallNumbers(
 
 /**
  * Rounds of persons without a PID twice. Of two whole answers for one person only the later is kept; a partial one
- * follows in a round of its own, so that what it doesn't speak of keeps the earlier answer's value.
+ * follows in a separate round, so that absent fields keep the earlier answer's value.
  */
 function roundsOf(
   answers: readonly LookupAnswer[],
@@ -37,7 +37,7 @@ function roundsOf(
 ): readonly (readonly NumberedPerson[])[] {
   const numbered = answers
     .flatMap(({ person, callId }): NumberedPerson[] =>
-      // Prepared persons come from preparePerson, which is encodePerson.
+      // Prepared persons come from preparePerson.
       person ? [{ person: person as EncodedPerson, callNumber: numberOf.get(callId) ?? 0 }] : [],
     )
     .toSorted((a, b) => a.callNumber - b.callNumber);
@@ -58,7 +58,7 @@ function roundsOf(
   return rounds;
 }
 
-/** Loads the persons of a group of answers: new ones by COPY straight into the tables, known ones merged. */
+/** Loads the persons of a group of answers: new ones by COPY into the final tables, known ones merged. */
 export async function loadPersons(place: LoadPlace, answers: readonly LookupAnswer[]): Promise<void> {
   for (const round of roundsOf(answers, await readCallNumbers(place, answers))) {
     const states = await readPersonStates(
@@ -78,14 +78,14 @@ export async function loadPersons(place: LoadPlace, answers: readonly LookupAnsw
   await noteAliases(place, answers);
 }
 
-/** `call_number` and `group_call_numbers` of a new person; any call is later for a group that the answer leaves out. */
+/** `call_number` and `group_call_numbers` of a new person; any call is later for a group that the answer omits. */
 function numbersOf({ person, callNumber }: NumberedPerson): Cell[] {
   if (person.groups.every((group) => group !== undefined)) return [String(callNumber), null];
   const answered = groupNames.filter((_, i) => person.groups[i] !== undefined);
   return ["0", JSON.stringify(Object.fromEntries(answered.map((name) => [name, callNumber])))];
 }
 
-/** COPYs people that the warehouse doesn't have yet; sorted by PID, `person` first (parallel loaders meet there). */
+/** COPYs new people, sorted by PID; `person` first, so that parallel loaders conflict there. */
 async function insertPersons(place: LoadPlace, numbered: readonly NumberedPerson[]): Promise<void> {
   if (numbered.length === 0) return;
   const persons = numbered.map(({ person }) => person);
@@ -115,7 +115,7 @@ async function insertPersons(place: LoadPlace, numbered: readonly NumberedPerson
   }
 }
 
-/** Keeps which PID came back for a PID that was sent. */
+/** Records PIDs for which the service returned another PID. */
 async function noteAliases(place: LoadPlace, answers: readonly LookupAnswer[]): Promise<void> {
   const pairs = new Map<string, { sent: string; returned: string; at: string }>();
   for (const { record, servicePid, answeredAt } of answers) {

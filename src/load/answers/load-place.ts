@@ -11,8 +11,8 @@ export interface LoadPlace {
   readonly touch: (table: string, rows: number) => void;
 }
 
-/** Target of the rows that answers of lookups become. */
+/** Target of the rows of lookup answers. */
 export interface LookupPlace extends LoadPlace {
-  /** Table with the input rows behind each record. */
+  /** Table with the input rows of each record. */
   readonly rows: RawBuilder<unknown>;
 }

@@ -30,7 +30,7 @@ const answerTable: AnswerTable = {
   ],
 };
 
-/** Loads the answers of a validate_emails job; a changed status keeps the one before. */
+/** Loads the answers of a validate_emails job; stores the previous status on a change. */
 export async function loadValidations(
   place: LookupPlace,
   spec: LoadSpec,

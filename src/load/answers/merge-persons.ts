@@ -43,7 +43,7 @@ export async function mergePersons(
 
 const WHOLE_MASK = "1".repeat(scalarNames.length + 1);
 
-/** Which columns an answer speaks of, as a key: persons with the same ones are updated by one statement. */
+/** Key of the columns in an answer: persons with equal keys are updated by one statement. */
 function maskOf({ partial }: EncodedPerson): string {
   if (partial === null) return WHOLE_MASK;
   const { scalars, extra } = partial;
@@ -64,13 +64,13 @@ async function updateScalars(
   return changed;
 }
 
-/** The cells that a partial answer speaks of. */
+/** Cells present in a partial answer. */
 function partialRow({ pid, partial }: EncodedPerson, mask: string): Cell[] {
   const all: (Cell | undefined)[] = partial === null ? [] : [...partial.scalars, partial.extra];
   return [pid, ...all.filter((_, i) => mask[i] === "1").map((cell) => cell ?? null)];
 }
 
-/** The columns that these persons' answers speak of (all of them the same ones), as encoded rows. */
+/** Encoded rows of the columns in these persons' answers, which all have the same ones. */
 function encodeColumns(persons: readonly EncodedPerson[], mask: string): Buffer {
   if (mask === WHOLE_MASK) return joinRows(persons.flatMap((p) => p.groups[0]?.rows ?? []));
   return encodeRows(persons.map((p) => partialRow(p, mask)));
@@ -104,7 +104,7 @@ async function updateColumns(
   return updated.map((r) => r.service_pid);
 }
 
-/** Replaces the rows of one list for some persons: a shortened list leaves no orphan. */
+/** Replaces the rows of one list for some persons, so that a shortened list leaves no orphans. */
 async function replaceList(
   place: LoadPlace,
   group: ListGroup,

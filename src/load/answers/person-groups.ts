@@ -16,7 +16,7 @@ export interface ListGroup {
   readonly table: string;
   /** Columns that a row's cells fill, in order. */
   readonly columns: readonly string[];
-  /** Column and constant that tell the list's rows from others in the same table. */
+  /** Column and constant that distinguish the list's rows in a shared table. */
   readonly discriminator: { readonly column: string; readonly value: string } | null;
 }
 
@@ -45,7 +45,7 @@ export const groupNames: readonly string[] = ["scalars", ...listGroups.map((grou
 
 /** Characters of one group's hash in `person_state.group_hashes`. */
 export const HASH_LENGTH = 16;
-/** Stands for a group whose stored content is not known as a whole. */
+/** Hash of a group whose stored content is not completely known. */
 export const UNKNOWN_HASH = "-".repeat(HASH_LENGTH);
 
 /** One group's content in COPY's text format (rows without bookkeeping columns), and its hash. */
@@ -56,11 +56,11 @@ export interface EncodedGroup {
 
 /** A person, encoded once: for comparing and for loading. */
 export interface EncodedPerson extends PreparedPerson {
-  /** The cells behind the scalars; null when all of them are in `groups[0]`. */
+  /** Cells of the scalars; null if all of them are in `groups[0]`. */
   readonly partial: Pick<PersonUpdate, "scalars" | "extra"> | null;
-  /** Every scalar and list is spoken of. */
+  /** True if every scalar and list is present. */
   readonly isWhole: boolean;
-  /** By {@link groupNames}; undefined for groups that the answer doesn't speak of. */
+  /** By {@link groupNames}; undefined for groups absent from the answer. */
   readonly groups: readonly (EncodedGroup | undefined)[];
 }
 

@@ -3,7 +3,7 @@ import type { LoadPlace } from "./load-place.ts";
 import { tableId } from "../db/names.ts";
 import { type EncodedPerson, groupNames, HASH_LENGTH, UNKNOWN_HASH } from "./person-groups.ts";
 
-/** What is stored of a person, by field group in declared order. */
+/** Stored state of a person, by field group in declared order. */
 export interface PersonState {
   readonly hashes: readonly string[];
   /** Number of the call that answered last; 0 for none. */
@@ -37,12 +37,12 @@ export async function readPersonStates(
 
 /** The groups of a person that this answer changes, and the state afterwards. */
 export interface GroupDecision {
-  /** Whether each group has to be written, in declared order. */
+  /** True for each group to write, in declared order. */
   readonly writes: readonly boolean[];
   readonly next: PersonState;
 }
 
-/** Compares an answer with what is stored; the answer of an earlier call changes nothing, an equal one only the number. */
+/** Compares an answer with the stored state; an answer of an earlier call changes nothing, an equal one only the number. */
 export function decideGroups(person: EncodedPerson, callNumber: number, state: PersonState): GroupDecision {
   const hashes = [...state.hashes];
   const callNumbers = [...state.callNumbers];

@@ -1,6 +1,6 @@
 import type { Cell } from "../../schemas/convert.ts";
 
-/** Encoded rows, outside the JavaScript heap: the collector would copy their text from place to place until it is loaded. */
+/** Encoded rows outside the JavaScript heap, where the garbage collector would copy their text until it is loaded. */
 export interface StoredRows {
   readonly slab: Buffer;
   readonly start: number;
@@ -10,19 +10,19 @@ export interface StoredRows {
 }
 
 const SLAB_BYTES = 1024 * 1024;
-/** What a buffer of its own begins with. */
+/** Initial size of a separate buffer. */
 const FIRST_BYTES = 16 * 1024;
 const NONE: StoredRows = { slab: Buffer.alloc(0), start: 0, end: 0, count: 0 };
 
 const [TAB, NEWLINE, RETURN, BACKSLASH, CAPITAL_N] = [0x09, 0x0a, 0x0d, 0x5c, 0x4e];
 
-/** Puts rows away in COPY's text format, many in one slab; a slab lives as long as any of its rows. */
+/** Stores rows in COPY's text format, many per slab; a slab is freed with its last row. */
 export type RowStore = (rows: readonly (readonly Cell[])[]) => StoredRows;
 
-/** Where the next rows go. */
+/** Position of the next rows. */
 interface Slab {
   bytes: Buffer;
-  /** Begin of the rows at hand. */
+  /** Start of the current rows. */
   start: number;
   at: number;
 }
@@ -52,7 +52,7 @@ function writeCell(bytes: Buffer, start: number, cell: string): number {
   return at;
 }
 
-/** Makes room for so many bytes behind what the rows at hand have written already. */
+/** Reserves this many bytes after the current rows. */
 function reserve(slab: Slab, bytes: number, slabBytes: number): void {
   const written = slab.at - slab.start;
   const next = Buffer.allocUnsafeSlow(Math.max(slabBytes, 2 * (written + bytes)));
@@ -65,7 +65,7 @@ function reserve(slab: Slab, bytes: number, slabBytes: number): void {
 function writeRow(slab: Slab, row: readonly Cell[], slabBytes: number): void {
   for (let i = 0; i < row.length; i++) {
     const cell = row[i] ?? null;
-    // No character takes more than three bytes, nor one that is escaped; some more for what parts cells.
+    // A character takes at most three bytes, even escaped; plus separators of cells.
     const most = cell === null ? 4 : cell.length * 3 + 4;
     if (slab.at + most > slab.bytes.length) reserve(slab, most, slabBytes);
     if (i > 0) slab.bytes[slab.at++] = TAB;
@@ -77,7 +77,7 @@ function writeRow(slab: Slab, row: readonly Cell[], slabBytes: number): void {
   slab.bytes[slab.at++] = NEWLINE;
 }
 
-/** A store of its own. */
+/** Creates a store. */
 export function createRowStore(slabBytes = SLAB_BYTES): RowStore {
   const slab: Slab = { bytes: Buffer.allocUnsafeSlow(0), start: 0, at: 0 };
   return (rows) => {
@@ -88,19 +88,19 @@ export function createRowStore(slabBytes = SLAB_BYTES): RowStore {
   };
 }
 
-/** Encodes rows that are loaded at once. */
+/** Encodes rows for immediate loading. */
 export function encodeRows(rows: readonly (readonly Cell[])[]): Buffer {
   return bytesOf(createRowStore(FIRST_BYTES)(rows));
 }
 
-/** The bytes of some rows, where they lie. */
+/** Bytes of some rows, without a copy. */
 export function bytesOf({ slab, start, end }: StoredRows): Buffer {
   return slab.subarray(start, end);
 }
 
 const UNESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
 
-/** The cells of some rows, as they were before they were put away. */
+/** Decodes the cells of stored rows. */
 export function decodeRows(stored: StoredRows): readonly (readonly Cell[])[] {
   if (stored.count === 0) return [];
   const lines = bytesOf(stored).toString("utf8").slice(0, -1).split("\n");
@@ -113,7 +113,7 @@ export function decodeRows(stored: StoredRows): readonly (readonly Cell[])[] {
   );
 }
 
-/** Stored rows one behind the other. */
+/** Concatenates stored rows. */
 export function joinRows(stored: readonly StoredRows[]): Buffer {
   const joined = Buffer.allocUnsafe(stored.reduce((sum, { start, end }) => sum + end - start, 0));
   let at = 0;
@@ -121,7 +121,7 @@ export function joinRows(stored: readonly StoredRows[]): Buffer {
   return joined;
 }
 
-/** How many rows there are in all. */
+/** Total number of rows. */
 export function countRows(stored: readonly StoredRows[]): number {
   return stored.reduce((sum, { count }) => sum + count, 0);
 }

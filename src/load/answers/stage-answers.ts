@@ -10,7 +10,7 @@ import type { LoadPlace, LookupPlace } from "./load-place.ts";
 /** Staged rows `r` with the answer `s` of each. */
 export const STAGED = sql`pg_temp.stage_row AS r JOIN pg_temp.stage_answer AS s USING (record_id)`;
 
-/** Input rows behind staged answers. */
+/** Input rows of staged answers. */
 export interface StagedRows {
   readonly rows: number;
   /** Rows that have a state. */
@@ -28,7 +28,7 @@ export interface AnswerTable {
   readonly cellsOf: (answer: LookupAnswer) => readonly Cell[];
 }
 
-/** Makes `stage_answer` and `stage_row`, empty. */
+/** Creates empty `stage_answer` and `stage_row`. */
 export async function makeStage(
   { session, names }: LoadPlace,
   { table, columns }: AnswerTable,
@@ -42,7 +42,7 @@ export async function makeStage(
 }
 
 /**
- * Stages answers, one row each, and the input rows behind them. Rows that a later call answered are left out.
+ * Stages answers, one row each, and their input rows. Skips rows answered by a later call.
  * A call that the ledger lacks is earlier than all others.
  */
 export async function stageAnswers(
@@ -95,7 +95,7 @@ export async function countStaged({ session }: LoadPlace): Promise<StagedRows> {
   return staged ?? { rows: 0, known: 0, rejected: 0 };
 }
 
-/** Removes what is staged, so that the transaction can stage more. */
+/** Empties the staging tables, so that the transaction can stage more. */
 export async function dropStage({ session }: LoadPlace): Promise<void> {
   await session.client.query("DROP TABLE pg_temp.stage_answer, pg_temp.stage_row");
 }

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { StoredGap, StoredQuota } from "./usage-rows.ts";
 import { tableId } from "../db/names.ts";
 
-/** The newest quota of each organization. */
+/** Reads the newest quota of each organization. */
 export async function readQuotas(db: Db): Promise<readonly StoredQuota[]> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -26,7 +26,7 @@ export async function firstOpenSearchDay(db: Db, orgId: string, upTo: string): P
   });
 }
 
-/** What of feeds can't be read any more. */
+/** Reads the gaps of feeds. */
 export async function readGaps(db: Db): Promise<readonly StoredGap[]> {
   const { names } = db;
   return db.transaction(async (session) => {
