@@ -50,8 +50,8 @@ export async function checkDataDir(
   const passing = PASSING.get(type >>> 0);
   if (passing !== undefined) {
     const kept = needs.isEmbedded
-      ? "the embedded database is"
-      : "answers that were paid for and wait to be loaded are";
+      ? "the embedded database would be"
+      : "received answers that wait to be loaded would be";
     findings.push({
       subject,
       status: "warning",

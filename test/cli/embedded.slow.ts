@@ -91,7 +91,7 @@ test.concurrent("check warns of a data_dir that is gone with the machine", async
   expect(document["checks"]).toContainEqual({
     subject: "data_dir",
     status: "warning",
-    message: "/dev/shm is on tmpfs: the embedded database is gone when the machine or container is",
+    message: "/dev/shm is on tmpfs: the embedded database would be lost with the machine or container",
     hint: "put data_dir on a disk or a mounted volume",
   });
 });
@@ -105,7 +105,7 @@ test.concurrent("a data_dir in memory is a warning with any warehouse", async ()
   expect(await warnings()).toMatchObject([
     {
       message:
-        "/dev/shm is on tmpfs: answers that were paid for and wait to be loaded are gone when the machine or container is",
+        "/dev/shm is on tmpfs: received answers that wait to be loaded would be lost with the machine or container",
     },
   ]);
 });

@@ -74,7 +74,10 @@ describe("a run", () => {
       const setting = await prepareCase(stage.sandbox, "", own);
       const { result } = startCli(RUN, setting);
       await delay(600 + afterMs);
-      const [server] = await setting.query("SELECT setting FROM pg_settings WHERE name = 'data_directory'");
+      const [server] = await runQuery(
+        holder.superuserUrl,
+        "SELECT setting FROM pg_settings WHERE name = 'data_directory'",
+      );
       const postmaster = Number(
         (await readFile(join(String(server?.["setting"]), "postmaster.pid"), "utf8")).split("\n")[0],
       );

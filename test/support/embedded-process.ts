@@ -12,6 +12,7 @@ import { removeDatabase } from "./embedded-files.ts";
 export interface Holder {
   readonly port: number;
   readonly url: string;
+  readonly superuserUrl: string;
   readonly child: ChildProcess;
   /** What it logged so far. */
   logged(): string;
@@ -49,7 +50,10 @@ export async function startHolder(
   const first = await lines.next();
   if (first.done) throw new Error(`the holder ended before it was open: ${logged}`);
   // The holder writes exactly this.
-  const { port, url } = JSON.parse(first.value) as { port: number; url: string };
+  const { port, url, superuserUrl } = JSON.parse(first.value) as Pick<
+    Holder,
+    "port" | "url" | "superuserUrl"
+  >;
   const end = async (): Promise<number | null> => {
     await exited;
     return child.exitCode;
@@ -57,6 +61,7 @@ export async function startHolder(
   return {
     port,
     url,
+    superuserUrl,
     child,
     logged: () => logged,
     close: () => {

@@ -29,7 +29,9 @@ const server = await openEmbedded({
   signal: interrupted.signal,
   ...(binaries === "" ? {} : { binaries }),
 });
-process.stdout.write(`${JSON.stringify({ port: server.port, url: server.connectionString })}\n`);
+process.stdout.write(
+  `${JSON.stringify({ port: server.port, url: server.connectionString, superuserUrl: server.superuserUrl })}\n`,
+);
 
 const asked = Promise.race([once(process.stdin, "data"), once(interrupted.signal, "abort")]);
 await asked;

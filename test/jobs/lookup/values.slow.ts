@@ -178,6 +178,7 @@ function answerRow(
     source_key: sourceKey,
     ...Object.fromEntries(Object.keys(answerColumns).map((name) => [name, null])),
     ...cells,
+    is_present: String(isMatch),
     api_request_id: apiRequestId,
     request_completed_at: completedAt,
     first_matched_at: isMatch ? completedAt : null,
