@@ -30,7 +30,7 @@ test("rejected records are listed with what their codes mean, retried and droppe
     records: [{ source: "customers", source_key: "3", resolved_at: null }],
   });
   const shown = await runCli(["rejects", "list"], setting);
-  expect(shown.stdout).toContain("The service refuses the record");
+  expect(shown.stdout).toContain("The service rejected the record");
 
   const refused = await runJson(["rejects", "retry"], setting);
   expect([refused.code, refused.document.error?.code]).toEqual([3, "confirmation"]);

@@ -117,7 +117,7 @@ test("a full disk for answers ends the run with its folder named; what was in fl
   expect(error).toMatchObject({
     code: "spool_full",
     message: expect.stringContaining(
-      `The disk is full: received answers can't be kept in ${join(disk, "spool")}`,
+      `The disk is full: received answers can't be written to ${join(disk, "spool")}`,
     ),
   });
   const { requests } = await seen();
