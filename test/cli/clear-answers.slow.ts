@@ -138,7 +138,7 @@ test.concurrent("a rejected key (401) stops the run, and every later job says wh
   const checked = await runCli(["check"], setting);
   expect(checked.code).toBe(2);
   expect(checked.stdout).toMatch(
-    /✗ API key +http:\/\/127.0.0.1:\d+ rejects the key \(401\)\n +→ check where service.api_key points/,
+    /✗ API key +http:\/\/127.0.0.1:\d+ rejects the key \(401\)\n +→ check the key that service.api_key refers to/,
   );
   const { code, document, stdout, stderr } = await runJson(["run"], setting);
   expect([code, document.status]).toEqual([1, "failed"]);

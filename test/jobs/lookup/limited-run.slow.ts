@@ -85,7 +85,7 @@ describe("the user's word", () => {
       limited_by: "confirmation",
       records_sent: 0,
     });
-    expect(asked[0]).toMatch(/Go on\?$/);
+    expect(asked[0]).toMatch(/Continue\?$/);
     const agreed = await world.run({ confirm: answer(true) });
     expect(agreed.jobs[0]?.status).toBe("succeeded");
     expect(agreed.jobs[0]?.records_sent).toBeGreaterThan(150);
