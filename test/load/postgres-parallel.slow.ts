@@ -122,15 +122,20 @@ describe("loaders in parallel", () => {
           [...numbers.slice(6), ...numbers.slice(0, 6)],
           numbers.slice(3),
         ];
-        const ordersNow = orders.slice(0, loaders);
-        await Promise.all(
-          ordersNow.map((order, i) =>
-            place.warehouse.commitLookup(commitAbout(place.warehouse, order, round * 4 + i)),
-          ),
-        );
-        for (const [i, order] of ordersNow.entries()) {
-          await sequential.commitLookup(commitAbout(sequential, order, round * 4 + i));
-        }
+        // Calls are numbered in order before any of them is loaded.
+        const reserved = async (warehouse: Warehouse) => {
+          const commits = orders
+            .slice(0, loaders)
+            .map((order, i) => commitAbout(warehouse, order, round * 4 + i));
+          for (const [i, { ledger }] of commits.entries()) {
+            const second = round * 4 + i;
+            await reserveAt(warehouse, run, ledger, { at: at(second), callNumber: second + 1 });
+          }
+          return commits;
+        };
+        const commits = await reserved(place.warehouse);
+        await Promise.all(commits.map((commit) => place.warehouse.commitLookup(commit)));
+        for (const commit of await reserved(sequential)) await sequential.commitLookup(commit);
       }
       expect(await contentOf("person_data")).toEqual(await contentOf("sequential"));
       expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe(String(rounds * 6 + 6));
