@@ -1,16 +1,9 @@
+import { otherPartsOf, partsOf } from "./mapped-columns.ts";
 import { pipeline } from "node:stream/promises";
 import { from as copyFrom } from "pg-copy-streams";
 import type { ForeignDatabase, ForeignRows, Reading } from "./foreign-database.ts";
 import type { CursorMax, InputSource, Part } from "./input-source.ts";
-import {
-  describeColumns,
-  isCursorValue,
-  keyIsUnique,
-  otherPartsOf,
-  partsOf,
-  rawSelect,
-  readCursorMax,
-} from "./input.ts";
+import { describeColumns, isCursorValue, keyIsUnique, finderOf, rawSelect, readCursorMax } from "./input.ts";
 import type { Session } from "../db/session.ts";
 
 /** An opened input. */
@@ -31,8 +24,8 @@ export async function openLocalInput(
   reading: Reading,
 ): Promise<OpenedInput> {
   const columns = await describeColumns(session, input);
-  const parts = partsOf(input, reading.type, columns);
-  const otherParts = reading.isSharded ? otherPartsOf(input, reading.type, columns) : [];
+  const parts = partsOf(input, reading.type, finderOf(columns));
+  const otherParts = reading.isSharded ? otherPartsOf(input, reading.type, finderOf(columns)) : [];
   const isUnique = await keyIsUnique(session, input);
   const cursor = await readCursorMax(session, input, columns);
   const { ranked, recent } = reading;

@@ -2,11 +2,11 @@ import type pg from "pg";
 import { type RawBuilder, sql } from "kysely";
 import type { Problem } from "../../errors.ts";
 import { codeOf, messageOf } from "../../errors.ts";
-import { BLANKS, fieldsTaken, listFields } from "./input-fields.ts";
+import { BLANKS } from "./input-fields.ts";
+import { misplacedLists, partsOf } from "./mapped-columns.ts";
 import { cursorProblems, lookAt, requireTemporal, settingOf } from "./input-hints.ts";
 import type { RecentBound } from "../due/pass-checkpoint.ts";
 import type { CursorMax, InputSource, Part } from "./input-source.ts";
-import type { LookupType } from "../lookup.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
 import { withoutSemicolon } from "./query-text.ts";
 import { inTransaction, type Session } from "../db/session.ts";
@@ -40,40 +40,9 @@ export async function describeColumns(session: Session, input: InputSource): Pro
   });
 }
 
-/** Mapped columns that an endpoint takes, by field in alphabetical order: the order of the content hash. */
-export function partsOf(
-  input: InputSource,
-  type: LookupType,
-  columns: readonly InputColumn[],
-): readonly Part[] {
-  const taken = new Set(fieldsTaken[type]);
-  return mappedParts(input, columns, { picks: (field) => taken.has(field), prefix: "p" });
-}
-
-/** Mapped columns that an endpoint doesn't take. */
-export function otherPartsOf(
-  input: InputSource,
-  type: LookupType,
-  columns: readonly InputColumn[],
-): readonly Part[] {
-  const taken = new Set(fieldsTaken[type]);
-  return mappedParts(input, columns, { picks: (field) => !taken.has(field), prefix: "other" });
-}
-
-function mappedParts(
-  input: InputSource,
-  columns: readonly InputColumn[],
-  { picks, prefix }: { readonly picks: (field: string) => boolean; readonly prefix: string },
-): readonly Part[] {
-  const parts: Part[] = [];
-  for (const field of Object.keys(input.fields).toSorted()) {
-    if (!picks(field)) continue;
-    for (const [index, column] of (input.fields[field] ?? []).entries()) {
-      const isArray = columns.find((c) => c.name === column)?.isArray ?? false;
-      parts.push({ field, index, column, isArray, name: `${prefix}${parts.length}` });
-    }
-  }
-  return parts;
+/** Column names of a quoted query are case-sensitive. */
+export function finderOf(columns: readonly InputColumn[]) {
+  return (name: string) => columns.find((c) => c.name === name);
 }
 
 /** Canonical text of a key column: equal values give equal text, whatever the type. */
@@ -279,12 +248,12 @@ export async function checkInput(pool: pg.Pool, input: InputSource): Promise<rea
       }
       const problems = [
         ...missingColumns(input, columns, path, where),
-        ...misplacedLists(input, columns, path, where),
+        ...misplacedLists(input, finderOf(columns), path, where),
         ...cursorProblems(input, cursorType(input, columns), TEMPORAL),
       ];
       if (problems.length > 0) return problems;
       try {
-        const parts = partsOf({ ...input }, "enrich", columns);
+        const parts = partsOf(input, "enrich", finderOf(columns));
         await session.client.query(
           `EXPLAIN ${rawSelect(input, parts, columns, { ranked: true, recent: null })}`,
         );
@@ -323,25 +292,6 @@ function missingColumns(
       message: `${where} has no column ${column}.`,
       hint: suggestion(column, columns),
     }));
-}
-
-function misplacedLists(
-  input: InputSource,
-  columns: readonly InputColumn[],
-  path: string,
-  where: string,
-): readonly Problem[] {
-  return Object.entries(input.fields)
-    .filter(([field]) => !listFields.has(field))
-    .flatMap(([field, names]) =>
-      names
-        .filter((name) => columns.some((c) => c.name === name && c.isArray))
-        .map((name) => ({
-          path: `${path}.fields.${field}`,
-          message: `${where} has a list of values in column ${name}, but ${field} takes a single value.`,
-          hint: "Map a column of single values; only emails and phones take lists.",
-        })),
-    );
 }
 
 /** Wraps SQL text as a builder. */

@@ -1,3 +1,4 @@
+import { partsOf } from "./mapped-columns.ts";
 import type pg from "pg";
 import { sql } from "kysely";
 import { to as copyTo } from "pg-copy-streams";
@@ -9,7 +10,7 @@ import {
   checkInput,
   describeColumns,
   isInputCursorValue,
-  partsOf,
+  finderOf,
   raw,
   rawSelect,
   unblankedParts,
@@ -56,7 +57,7 @@ export async function findRows(
     pool,
     async (foreign) => {
       const columns = await describeColumns(foreign, input);
-      const parts = partsOf(input, "enrich", columns);
+      const parts = partsOf(input, "enrich", finderOf(columns));
       const rows = rawSelect(input, parts, columns, { ranked: false, recent: null });
       const lists = (field: string) =>
         parts

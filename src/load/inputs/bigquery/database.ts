@@ -1,17 +1,10 @@
+import { otherPartsOf, partsOf } from "../mapped-columns.ts";
 import { Readable } from "node:stream";
 import { type ForeignDatabase, type RowColumn, rowColumns } from "../foreign-database.ts";
 import type { BigQueryConnection, CursorMax } from "../input-source.ts";
 import { encodeRows } from "../../answers/row-store.ts";
 import { openClient } from "../../../bigquery/client.ts";
-import {
-  checkInput,
-  cursorMaxSelect,
-  describeColumns,
-  isCursorValue,
-  otherPartsOf,
-  partsOf,
-  rawSelect,
-} from "./input.ts";
+import { checkInput, cursorMaxSelect, describeColumns, isCursorValue, finderOf, rawSelect } from "./input.ts";
 import { findNamingRows } from "./naming-rows.ts";
 import { openSession, type Session } from "../../../bigquery/session.ts";
 
@@ -36,8 +29,8 @@ export function openBigQueryDatabase(connection: BigQueryConnection): ForeignDat
     async read(input, reading, work) {
       const { type } = reading;
       const columns = await describeColumns(session, input);
-      const parts = partsOf(input, type, columns);
-      const otherParts = reading.isSharded ? otherPartsOf(input, type, columns) : [];
+      const parts = partsOf(input, type, finderOf(columns));
+      const otherParts = reading.isSharded ? otherPartsOf(input, type, finderOf(columns)) : [];
       const cursorQuery = cursorMaxSelect(input, columns);
       const cursor =
         cursorQuery === null ? { cursorMax: null, cursorAhead: 0 } : await readCursor(session, cursorQuery);

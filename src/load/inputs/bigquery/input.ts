@@ -1,9 +1,9 @@
 import { type Problem, messageOf } from "../../../errors.ts";
-import { BLANKS, fieldsTaken, listFields } from "../input-fields.ts";
+import { BLANKS } from "../input-fields.ts";
+import { misplacedLists, partsOf } from "../mapped-columns.ts";
 import { cursorProblems, requireTemporal, lookAt, settingOf } from "../input-hints.ts";
 import type { RecentBound } from "../../due/pass-checkpoint.ts";
 import type { InputSource, Part } from "../input-source.ts";
-import type { LookupType } from "../../lookup.ts";
 import { BigQueryFailure } from "../../../bigquery/failure.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../../bigquery/names.ts";
 import { withoutSemicolon } from "./query-text.ts";
@@ -45,45 +45,13 @@ export async function describeColumns(session: Session, input: InputSource): Pro
   }));
 }
 
-/** Mapped columns that an endpoint takes, by field in alphabetical order: the order of the content hash. */
-export function partsOf(
-  input: InputSource,
-  type: LookupType,
-  columns: readonly InputColumn[],
-): readonly Part[] {
-  const taken = new Set(fieldsTaken[type]);
-  return mappedParts(input, columns, { picks: (field) => taken.has(field), prefix: "p" });
-}
-
-/** Mapped columns that an endpoint doesn't take. */
-export function otherPartsOf(
-  input: InputSource,
-  type: LookupType,
-  columns: readonly InputColumn[],
-): readonly Part[] {
-  const taken = new Set(fieldsTaken[type]);
-  return mappedParts(input, columns, { picks: (field) => !taken.has(field), prefix: "other" });
-}
-
-function mappedParts(
-  input: InputSource,
-  columns: readonly InputColumn[],
-  { picks, prefix }: { readonly picks: (field: string) => boolean; readonly prefix: string },
-): readonly Part[] {
-  const parts: Part[] = [];
-  for (const field of Object.keys(input.fields).toSorted()) {
-    if (!picks(field)) continue;
-    for (const [index, column] of (input.fields[field] ?? []).entries()) {
-      const isArray = findColumn(column, columns)?.isArray ?? false;
-      parts.push({ field, index, column, isArray, name: `${prefix}${parts.length}` });
-    }
-  }
-  return parts;
-}
-
 /** Column names in BigQuery are case-insensitive. */
 function findColumn(name: string, columns: readonly InputColumn[]): InputColumn | undefined {
   return columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
+}
+
+export function finderOf(columns: readonly InputColumn[]) {
+  return (name: string) => findColumn(name, columns);
 }
 
 const rowColumn = (name: string) => `input_row.${quoteIdentifier(name)}`;
@@ -224,12 +192,12 @@ export async function checkInput(session: Session, input: InputSource): Promise<
   }
   const problems = [
     ...missingColumns(input, columns, path, where),
-    ...misplacedLists(input, columns, path, where),
+    ...misplacedLists(input, finderOf(columns), path, where),
     ...cursorProblems(input, findColumn(input.cursor?.column ?? "", columns)?.typeName, TEMPORAL),
   ];
   if (problems.length > 0) return problems;
   try {
-    const parts = partsOf(input, "enrich", columns);
+    const parts = partsOf(input, "enrich", finderOf(columns));
     await session.describe({ text: rawSelect(input, parts, columns, { ranked: true, recent: null }) });
   } catch (error) {
     if (reasonOf(error) === "") throw error;
@@ -264,23 +232,4 @@ function missingColumns(
       message: `${where} has no column ${column}.`,
       hint: suggestion(columns),
     }));
-}
-
-function misplacedLists(
-  input: InputSource,
-  columns: readonly InputColumn[],
-  path: string,
-  where: string,
-): readonly Problem[] {
-  return Object.entries(input.fields)
-    .filter(([field]) => !listFields.has(field))
-    .flatMap(([field, names]) =>
-      names
-        .filter((name) => findColumn(name, columns)?.isArray)
-        .map((name) => ({
-          path: `${path}.fields.${field}`,
-          message: `${where} has a list of values in column ${name}, but ${field} takes a single value.`,
-          hint: "Map a column of single values; only emails and phones take lists.",
-        })),
-    );
 }

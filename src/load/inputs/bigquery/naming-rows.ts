@@ -1,9 +1,10 @@
+import { partsOf } from "../mapped-columns.ts";
 import { BLANKS } from "../input-fields.ts";
 import { quoteLiteral } from "../../../bigquery/names.ts";
 import type { Identifiers } from "../../erasure/people.ts";
 import type { NamingRow } from "../foreign-database.ts";
 import type { InputSource } from "../input-source.ts";
-import { describeColumns, partsOf, rawSelect } from "./input.ts";
+import { describeColumns, finderOf, rawSelect } from "./input.ts";
 import type { Session } from "../../../bigquery/session.ts";
 
 /** Finds the rows of an input with one of these keys, addresses or PIDs; scans the input once. */
@@ -15,7 +16,7 @@ export async function findNamingRows(
   const keys = wanted.rows.filter(({ source }) => source === input.name).map(({ sourceKey }) => sourceKey);
   if (keys.length + wanted.emails.length + wanted.pids.length === 0) return [];
   const columns = await describeColumns(session, input);
-  const parts = partsOf(input, "enrich", columns);
+  const parts = partsOf(input, "enrich", finderOf(columns));
   const rows = rawSelect(input, parts, columns, { ranked: false, recent: null });
   const texts = (field: string) =>
     parts
