@@ -181,8 +181,8 @@ export const adviceByCode = {
     means: "A job that this one depends on did not succeed.",
     next: "Fix that job first.",
   },
-  dependency_locked: {
-    means: "Another process runs a job that this one depends on.",
+  chain_locked: {
+    means: "Another process runs a job of the same run, so all of the run was left out.",
     next: "Run again after it, or use `run --wait`.",
   },
   locked: {

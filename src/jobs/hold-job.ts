@@ -1,4 +1,4 @@
-import { acquireLock, releaseLock, renewLock } from "../load/runs/job-lock.ts";
+import { acquireLock, readHoldersInTheWay, releaseLock, renewLock } from "../load/runs/job-lock.ts";
 import { codeOf, LockLostError } from "../errors.ts";
 import type { LockHolder, LockReply, LockRequest, RunRef } from "../load/lookup.ts";
 import { lockedText, waitingText } from "./lock-text.ts";
@@ -38,20 +38,18 @@ const POLL_MS = 2_000;
 export async function holdJob(
   services: Services,
   wanted: Omit<RunRef, "epoch">,
-  options: { readonly wait: boolean },
+  { waitMs }: { readonly waitMs: number },
 ): Promise<Hold> {
   const { log, config } = services;
   const process = await describeThisProcess();
   const request = { ...wanted, process, lifeMs: config.lockLifeMs };
+  const wait = createLockWait(services, waitMs);
   let reply = await acquire(services, request);
-  let toldOf = "";
   while (reply.kind === "refused") {
     const { holders } = reply;
-    if (!options.wait) return { kind: "refused", message: lockedText(wanted.job, holders), holders };
-    const told = JSON.stringify(holders.map(({ shard, epoch }) => [shard, epoch]));
-    if (told !== toldOf) tellWaiting(services, wanted.job, holders);
-    toldOf = told;
-    await services.clock.sleep(Math.min(POLL_MS, config.lockLifeMs / HEARTBEATS), services.signal);
+    if (!(await wait.pause(wanted.job, holders))) {
+      return { kind: "refused", message: lockedText(wanted.job, holders), holders };
+    }
     reply = await acquire(services, request);
   }
   for (const holder of reply.tookOver) log.warn(fieldsOf(holder), "lock_taken_over");
@@ -69,7 +67,59 @@ async function acquire({ db }: Services, request: Omit<LockRequest, "dead">): Pr
   return dead.length < reply.holders.length ? reply : acquireLock(db, { ...request, dead });
 }
 
-function tellWaiting({ log, progress }: Services, job: string, holders: readonly LockHolder[]): void {
+/** A bounded wait for locks of other processes. */
+interface LockWait {
+  /** Pauses before the next attempt; false once the time is up. Reports each new holder. */
+  pause(job: string, holders: readonly LockHolder[]): Promise<boolean>;
+}
+
+function createLockWait(services: Services, waitMs: number): LockWait {
+  const { clock, config, signal } = services;
+  const endMs = clock.now() + waitMs;
+  let reported = "";
+  return {
+    async pause(job, holders) {
+      const leftMs = endMs - clock.now();
+      if (leftMs <= 0) return false;
+      const names = JSON.stringify(holders.map(({ shard, epoch }) => [job, shard, epoch]));
+      if (names !== reported) reportWaiting(services, job, holders);
+      reported = names;
+      await clock.sleep(Math.min(POLL_MS, config.lockLifeMs / HEARTBEATS, leftMs), signal);
+      return true;
+    },
+  };
+}
+
+/** Waits until no other process holds a job of a chain; returns the reason if one still does, null if none does. */
+export async function findHeldChain(
+  services: Services,
+  jobs: readonly Pick<RunRef, "job" | "shard">[],
+  { waitMs }: { readonly waitMs: number },
+): Promise<{ readonly job: string; readonly message: string } | null> {
+  const wait = createLockWait(services, waitMs);
+  for (;;) {
+    const held = await findHeldJob(services, jobs);
+    if (held === null) return null;
+    const { job, holders } = held;
+    if (!(await wait.pause(job, holders))) return { job, message: lockedText(job, holders) };
+  }
+}
+
+async function findHeldJob(
+  { db }: Services,
+  jobs: readonly Pick<RunRef, "job" | "shard">[],
+): Promise<{ readonly job: string; readonly holders: readonly LockHolder[] } | null> {
+  const process = await describeThisProcess();
+  for (const { job, shard } of jobs) {
+    const holders = await readHoldersInTheWay(db, job, shard);
+    const ended = await Promise.all(holders.map((holder) => hasEnded(holder, process)));
+    const alive = holders.filter((holder, i) => !holder.isExpired && ended[i] === false);
+    if (alive.length > 0) return { job, holders: alive };
+  }
+  return null;
+}
+
+function reportWaiting({ log, progress }: Services, job: string, holders: readonly LockHolder[]): void {
   for (const holder of holders) log.info(fieldsOf(holder), "waiting_for_lock");
   progress.note(job, waitingText(job, holders));
 }

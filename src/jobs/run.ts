@@ -1,13 +1,14 @@
 import { finishErasuresQuietly } from "./erase/erase.ts";
 import type { JobConfig } from "../config/config.ts";
 import { selectJobs } from "./job-selection.ts";
+import { findHeldChain } from "./hold-job.ts";
 import { endOfError, interrupted, type JobEnd, locked, skipped } from "./job-end.ts";
 import { type JobResult, runJob } from "./job.ts";
 import { prepareRun } from "./prepare.ts";
 import { jobTypeOf } from "./registry.ts";
 import { type JobReport, type RunReport, statusOf, zeroCounters } from "./run-report.ts";
 import type { JobServices, RunRequest } from "./services.ts";
-import { shardText, wholeInput } from "./shard.ts";
+import { type Shard, shardText, wholeInput } from "./shard.ts";
 
 export { exitCodeOf, type JobReport, type RunReport } from "./run-report.ts";
 export type { JobServices, Progress, RunRequest } from "./services.ts";
@@ -26,9 +27,10 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
   await prepareRun(services, jobs);
   const reports: JobReport[] = [];
   const ends = new Map<string, JobEnd>();
+  const held = await findHeld(services, jobs, request);
   for (const job of jobs) {
     const startedAtMs = services.clock.now();
-    const { end, counters } = await runOne(services, job, request, ends);
+    const { end, counters } = await runOne(services, job, request, { ends, held });
     ends.set(job.name, end);
     reports.push({
       job: job.name,
@@ -45,27 +47,55 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
   return { status: statusOf(reports), run_id: request.runId, ...shard, jobs: reports };
 }
 
-type Ends = ReadonlyMap<string, JobEnd>;
+/** A job of the chain that another process runs. */
+type HeldChain = Awaited<ReturnType<typeof findHeldChain>>;
+
+/** What a job has to know of its chain. */
+interface Chain {
+  /** Ends of the jobs before it. */
+  readonly ends: ReadonlyMap<string, JobEnd>;
+  /** Held when the run began; null for none. */
+  readonly held: HeldChain;
+}
+
+/** Looks for another process in the chain, and waits for it if asked to; null if there is none. */
+async function findHeld(
+  services: JobServices,
+  jobs: readonly JobConfig[],
+  request: RunRequest,
+): Promise<HeldChain> {
+  const locks = jobs.map((job) => ({ job: job.name, shard: shardText(shardOf(job, request)) }));
+  try {
+    return services.signal.aborted ? null : await findHeldChain(services, locks, request);
+  } catch (error) {
+    if (services.signal.aborted) return null;
+    throw error;
+  }
+}
+
+function shardOf(job: JobConfig, request: RunRequest): Shard {
+  return jobTypeOf(job).isSharded ? request.shard : wholeInput;
+}
 
 /** Runs a job, or records why it is left out; logs its end. */
 async function runOne(
   services: JobServices,
   job: JobConfig,
   request: RunRequest,
-  ends: Ends,
+  chain: Chain,
 ): Promise<JobResult> {
   let result: JobResult;
   try {
     const type = jobTypeOf(job);
-    const shard = type.isSharded ? request.shard : wholeInput;
-    const skip = skipReason(services, job, request, ends);
+    const shard = shardOf(job, request);
+    const skip = skipReason(services, job, request, chain);
     if (!skip) {
       const start = { job, request, shard, writes: type.writes };
       result = await runJob(services, start, (context) => type.run(context));
     } else {
       if (skip.status !== "locked") {
         // Records the skipped job, unless another process runs it and records it itself.
-        const start = { job, request: { ...request, wait: false }, shard, writes: [] };
+        const start = { job, request: { ...request, waitMs: 0 }, shard, writes: [] };
         await runJob(services, start, async () => ({ end: skip }));
       }
       result = { end: skip, counters: zeroCounters };
@@ -86,8 +116,9 @@ function skipReason(
   services: JobServices,
   job: JobConfig,
   { failedBefore = [] }: RunRequest,
-  ends: Ends,
+  { ends, held }: Chain,
 ): JobEnd | null {
+  if (held?.job === job.name) return locked("locked", held.message);
   for (const [name, end] of ends) {
     if (end.stopsRun)
       return skipped("run_stopped", `${job.name} was skipped, because ${name} ended the run.`);
@@ -98,11 +129,11 @@ function skipReason(
   if (broken !== undefined) {
     return skipped("dependency_failed", `${job.name} was skipped, because ${broken} did not succeed.`);
   }
-  const held = job.after.find((name) => ends.get(name)?.status === "locked");
-  if (held !== undefined) {
+  const lockedJob = held?.job ?? [...ends].find(([, end]) => end.status === "locked")?.[0];
+  if (lockedJob !== undefined) {
     return locked(
-      "dependency_locked",
-      `${job.name} was skipped, because another process runs ${held}, which it depends on.`,
+      "chain_locked",
+      `${job.name} was left out, because another process runs ${lockedJob}, a job of the same run.`,
     );
   }
   return services.signal.aborted ? interrupted : null;

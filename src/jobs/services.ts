@@ -46,8 +46,8 @@ export interface RunRequest {
   /** The part of every input that this run looks at; the services' configuration and limits are this part's. */
   readonly shard: Shard;
   readonly runId: string;
-  /** Waits for a job that another process runs, instead of leaving it out. */
-  readonly wait: boolean;
+  /** Longest wait for a job that another process holds; 0 leaves the chain at once. */
+  readonly waitMs: number;
   /** Answers every question with yes. */
   readonly yes: boolean;
   readonly acceptParameters: "resend" | "keep" | null;

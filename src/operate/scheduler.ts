@@ -174,7 +174,8 @@ async function runSlots(
       maxRecords: null,
       shard: wholeInput,
       runId: run.id,
-      wait: false,
+      // Other slots would wait too: a slot of a held chain is given back and claimed again every few seconds.
+      waitMs: 0,
       yes: false,
       acceptParameters: null,
       failedBefore: run.broken.filter((name) => !names.has(name)),

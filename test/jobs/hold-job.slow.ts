@@ -25,7 +25,7 @@ async function openRunner(world: World, lifeMs: number, url = world.url) {
 }
 
 async function hold(runner: Awaited<ReturnType<typeof openRunner>>, runId: string): Promise<HeldJob> {
-  const reply = await holdJob(runner, { ...wanted, runId }, { wait: false });
+  const reply = await holdJob(runner, { ...wanted, runId }, { waitMs: 0 });
   if (reply.kind === "refused") throw new Error(reply.message);
   onTestFinished(() => reply.held.release());
   return reply.held;
@@ -64,7 +64,7 @@ test("heartbeats keep a job for as long as it takes, and its release ends them",
   const runner = await openRunner(world, 3000);
   const { signal, release } = await hold(runner, "first");
   await delay(4000);
-  expect(await holdJob(runner, { ...wanted, runId: "second" }, { wait: false })).toMatchObject({
+  expect(await holdJob(runner, { ...wanted, runId: "second" }, { waitMs: 0 })).toMatchObject({
     kind: "refused",
   });
   expect(signal.aborted).toBe(false);
@@ -122,7 +122,7 @@ test("a warehouse that was away while somebody took the job lets nothing more be
 test("whoever waits gets the job when it is free, and says once that they wait", async () => {
   const world = await prepare();
   const { release } = await hold(await openRunner(world, 3000), "first");
-  const waiting = holdJob(await openRunner(world, 3000), { ...wanted, runId: "second" }, { wait: true });
+  const waiting = holdJob(await openRunner(world, 3000), { ...wanted, runId: "second" }, { waitMs: 600_000 });
   await delay(4000);
   expect(world.notes).toEqual([
     expect.stringMatching(
@@ -141,7 +141,7 @@ test("whoever waits stops waiting at a signal", async () => {
   await hold(await openRunner(world, 60_000), "first");
   const stop = new AbortController();
   const runner = { ...(await openRunner(world, 60_000)), signal: stop.signal };
-  const waiting = holdJob(runner, { ...wanted, runId: "second" }, { wait: true });
+  const waiting = holdJob(runner, { ...wanted, runId: "second" }, { waitMs: 600_000 });
   setTimeout(() => stop.abort(new Error("enough")), 300);
   await expect(waiting).rejects.toThrow("enough");
 });

@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { exitCodeOf } from "../../src/jobs/run-report.ts";
 import { readStatus } from "../../src/jobs/report/status.ts";
+import { systemClock } from "../../src/clock.ts";
 import { openWarehouse } from "../support/bound-load.ts";
 import type { RunRef } from "../../src/load/lookup.ts";
 import type { Warehouse } from "../support/bound-load.ts";
@@ -34,7 +35,7 @@ async function seize(world: World, job: string, takesOver = false): Promise<RunR
 }
 
 describe("a job that another process runs", () => {
-  test("is left out with word of who runs it, and so is what comes after it; the others go on", async () => {
+  test("is reported with its holder, and every job of the chain is left", async () => {
     const world = await startWorld({ rows: 300 });
     await world.warehouse.migrate();
     await seize(world, "resolve_customers");
@@ -43,19 +44,42 @@ describe("a job that another process runs", () => {
     expect(exitCodeOf(report, null)).toBe(4);
     expect(report.jobs.map(({ job, status, error }) => [job, status, error?.code])).toEqual([
       ["resolve_customers", "locked", "locked"],
-      ["validate_customers", "succeeded", undefined],
-      ["enrich_customers", "locked", "dependency_locked"],
+      ["validate_customers", "locked", "chain_locked"],
+      ["enrich_customers", "locked", "chain_locked"],
     ]);
     expect(jobOf(report, "resolve_customers").error?.message).toMatch(
       /^Another process runs resolve_customers: run theirs \(process 4711 on etl-2\) since 2\S+Z\. Nothing was sent\. Run again with --wait to wait for it\. If that process hangs, end it: its lock expires at 2\S+Z without a heartbeat\.$/,
     );
     expect(jobOf(report, "enrich_customers").error?.message).toBe(
-      "enrich_customers was skipped, because another process runs resolve_customers, which it depends on.",
+      "enrich_customers was left out, because another process runs resolve_customers, a job of the same run.",
     );
-    expect(await world.rows("SELECT run_id, job FROM person_data_ops.sync_run")).toEqual([
-      { run_id: "ours", job: "validate_customers" },
+    expect(await world.value("SELECT count(*) FROM person_data_ops.sync_run")).toBe("0");
+    expect(await world.value("SELECT count(*) FROM person_data_ops.api_call")).toBe("0");
+  });
+
+  test("leaves the jobs before it in the chain too", async () => {
+    const world = await startWorld({ rows: 30 });
+    await world.warehouse.migrate();
+    await seize(world, "enrich_customers");
+    const report = await world.run({ runId: "ours" });
+    expect(exitCodeOf(report, null)).toBe(4);
+    expect(report.jobs.map(({ job, status, error }) => [job, status, error?.code])).toEqual([
+      ["resolve_customers", "locked", "chain_locked"],
+      ["validate_customers", "locked", "chain_locked"],
+      ["enrich_customers", "locked", "locked"],
     ]);
-    expect(await world.value("SELECT count(*) FROM person_data.resolution")).toBe("0");
+    expect(await world.value("SELECT count(*) FROM person_data_ops.api_call")).toBe("0");
+  });
+
+  test("is waited for no longer than asked", async () => {
+    const world = await startWorld({ rows: 30, config: enrichOnly });
+    await world.warehouse.migrate();
+    await seize(world, "enrich_customers");
+    const startedMs = performance.now();
+    const report = await world.run({ waitMs: 1500 }, { clock: systemClock });
+    expect(exitCodeOf(report, null)).toBe(4);
+    expect(performance.now() - startedMs).toBeGreaterThan(1400);
+    expect(performance.now() - startedMs).toBeLessThan(15_000);
   });
 
   test("is told by status, with shard, run, place and times", async () => {
@@ -81,8 +105,8 @@ describe("a job that another process runs", () => {
   test("is waited for, and what it has done meanwhile is not done again", async () => {
     const world = await startWorld({ rows: 800, config: enrichOnly, latencyMs: 100 });
     const [first, second] = await Promise.all([
-      world.run({ runId: "first", wait: true }),
-      world.run({ runId: "second", wait: true }, { db: openAnother(world).db }),
+      world.run({ runId: "first", waitMs: 600_000 }),
+      world.run({ runId: "second", waitMs: 600_000 }, { db: openAnother(world).db }),
     ]);
     const jobs = [jobOf(first, "enrich_customers"), jobOf(second, "enrich_customers")];
     expect(jobs.map((job) => job.status)).toEqual(["succeeded", "succeeded"]);
@@ -95,8 +119,8 @@ describe("a job that another process runs", () => {
 test("all jobs by two processes at the same time: nothing is sent twice", async () => {
   const world = await startWorld({ rows: 800, latencyMs: 20 });
   const reports = await Promise.all([
-    world.run({ runId: "first", wait: true }),
-    world.run({ runId: "second", wait: true }, { db: openAnother(world).db }),
+    world.run({ runId: "first", waitMs: 600_000 }),
+    world.run({ runId: "second", waitMs: 600_000 }, { db: openAnother(world).db }),
   ]);
   expect(reports.map((report) => report.status)).toEqual(["succeeded", "succeeded"]);
   expect(await repeats(world)).toEqual({ received: 0, billed: 0 });

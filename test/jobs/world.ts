@@ -187,7 +187,7 @@ export async function startWorld(
           maxRecords: null,
           shard: wholeInput,
           runId: `run-${Math.random().toString(36).slice(2)}`,
-          wait: false,
+          waitMs: 0,
           yes: false,
           acceptParameters: null,
           ...request,

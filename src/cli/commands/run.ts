@@ -15,6 +15,7 @@ import { openPublisher } from "../open-publisher.ts";
 import { openService } from "../open-service.ts";
 import { openConfiguredWarehouse, type OpenedWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
+import { parseDuration } from "../parse-duration.ts";
 import { wholeNumber } from "../parse-number.ts";
 import { parseShard } from "../parse-shard.ts";
 import { newRunId, readRunId } from "../run-id.ts";
@@ -27,7 +28,7 @@ interface RunFlags {
   readonly maxRecords?: number;
   readonly shard?: Shard;
   readonly runId?: string;
-  readonly wait?: boolean;
+  readonly wait?: number;
   readonly yes?: boolean;
   readonly acceptParameters?: "resend" | "keep";
 }
@@ -43,7 +44,11 @@ export const addRun: AddCommand = (program, act) => {
     .option("--max-records <n>", "send at most this many records per job", wholeNumber(0))
     .option("--shard <i/n>", "do one of n disjoint parts of the work (i from 0 to n - 1)", parseShard)
     .option("--run-id <id>", "id of this run, for orchestrators such as Airflow", readRunId)
-    .option("--wait", "wait for a job that another process runs, instead of skipping it")
+    .addOption(
+      new Option("--wait [duration]", "wait for jobs that another process holds, instead of exit 4")
+        .preset("10m")
+        .argParser(parseDuration),
+    )
     .option("--yes", "confirm everything without being asked")
     .addOption(
       new Option(
@@ -123,7 +128,7 @@ async function runIn(
       maxRecords: flags.maxRecords ?? null,
       shard,
       runId,
-      wait: flags.wait === true,
+      waitMs: flags.wait ?? 0,
       yes: flags.yes === true,
       acceptParameters: flags.acceptParameters ?? null,
       ...(ask ? { confirm: async (question: string) => isYes(await ask(`${question} [y/N] `)) } : {}),

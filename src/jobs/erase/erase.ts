@@ -108,7 +108,7 @@ export async function settleErasure(services: EraseServices, id: string): Promis
   const { db } = services;
   const expired = await readExpiredLocks(db, id);
   for (const { job, jobType, shard } of expired) {
-    const hold = await holdJob(services, { runId: "erase", job, jobType, shard }, { wait: false });
+    const hold = await holdJob(services, { runId: "erase", job, jobType, shard }, { waitMs: 0 });
     if (hold.kind === "held") await hold.held.release();
   }
   if (expired.length > 0) await removeErased(db, id);

@@ -123,7 +123,7 @@ export async function moveCheckpoints(
   decide: () => Promise<readonly CheckpointMove[]>,
 ): Promise<void> {
   const wanted = { runId, job: job.name, jobType: job.type, shard: shardText(wholeInput) };
-  const hold = await holdJob(services, wanted, { wait: false });
+  const hold = await holdJob(services, wanted, { waitMs: 0 });
   if (hold.kind === "refused") throw new JobLockedError(checkpointsLockedText(job.name, hold.holders));
   const { run, release } = hold.held;
   try {

@@ -84,6 +84,14 @@ export async function readHolders(
   return rows.filter((row) => !row.isReleased).map(holderOf);
 }
 
+/** Current holders of a job that keep a shard of it from running. */
+export function readHoldersInTheWay(db: Db, job: string, shard: string): Promise<readonly LockHolder[]> {
+  return db.transaction(async (session) => {
+    const holders = await readHolders(session, db.names, job);
+    return holders.filter((holder) => isInTheWay(holder, shard));
+  });
+}
+
 const lockRow = sql`job, shard, epoch, owner_token AS "ownerToken", run_id AS "runId", host, pid, machine,
   process_start AS "processStart", acquired_at AS "acquiredAt", heartbeat_at AS "heartbeatAt", expires_at AS "expiresAt",
   expires_at <= clock_timestamp() AS "isExpired", released_at IS NOT NULL AS "isReleased"`;
@@ -94,7 +102,7 @@ function readRows(session: Session, names: SchemaNames, job: string): Promise<re
 }
 
 /** True for the same shard, or a shard of another division: both could send the same records. */
-function isInTheWay(row: LockRow, shard: string): boolean {
+function isInTheWay(row: Pick<LockRow, "shard">, shard: string): boolean {
   return row.shard === shard || shardCountOf(row.shard) !== shardCountOf(shard);
 }
 

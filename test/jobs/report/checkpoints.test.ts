@@ -237,7 +237,7 @@ test("while a process runs the job its checkpoints stay, and who has it is told"
   const services = await world.services();
   const job = findJob(services.config, "searches");
   const wanted = { runId: "running", job: job.name, jobType: job.type, shard: "0/1" };
-  const hold = await holdJob(services, wanted, { wait: false });
+  const hold = await holdJob(services, wanted, { waitMs: 0 });
   const moves = [{ stream: "history", cursor: { next: "2026-01-01" } }];
   const move = () => moveCheckpoints(services, job, "by hand", async () => moves);
   const error: unknown = await move().catch((thrown: unknown) => thrown);
