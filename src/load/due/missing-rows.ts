@@ -32,6 +32,8 @@ async function compareKeys(
   await session.change(sql`CREATE TEMP TABLE input_key ON COMMIT DROP AS
     SELECT DISTINCT source_key FROM (${raw(opened.rawRows)}) AS r WHERE source_key IS NOT NULL`);
   await session.client.query("ANALYZE pg_temp.input_key");
+  // Tables without statistics count as small, and nested loops over them would take hours.
+  await session.client.query("SET LOCAL enable_nestloop = off");
   const known =
     type === "validate_emails"
       ? sql`SELECT DISTINCT source_key FROM ${tableId(names, "input_email")} WHERE source = ${input.name}`

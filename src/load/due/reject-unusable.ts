@@ -22,8 +22,6 @@ export async function rejectUnusable(
 ): Promise<number> {
   const reject = tableId(names, "reject");
   const source = spec.input.name;
-  // Nobody knows yet how many rejects there are; taken for few, each of them would cost a look through all due rows.
-  await session.client.query("SET LOCAL enable_nestloop = off");
   const open = sql`
     SELECT reject_id, code, source_key,
       row_number() OVER (PARTITION BY code, source_key ORDER BY created_at, reject_id) AS copy
@@ -58,6 +56,5 @@ export async function rejectUnusable(
       hash_version = excluded.hash_version, parameters_hash = excluded.parameters_hash,
       sent_service_pid = excluded.sent_service_pid, outcome = 'rejected', attempts = t.attempts + 1,
       due_at = NULL, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
-  await session.client.query("SET LOCAL enable_nestloop TO DEFAULT");
   return mended + replaced + rejected;
 }

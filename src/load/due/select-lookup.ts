@@ -93,6 +93,8 @@ export async function selectDue(
       : isSharded
         ? await countChangedParameters(session, { ...classify, spec: { ...spec, shard: null } })
         : sumOf(classCounts, (count) => count.changed_parameters);
+  // From here on whole inputs are joined to tables that may lack statistics: nested loops would take hours.
+  await session.client.query("SET LOCAL enable_nestloop = off");
   // Without the user's word on changed parameters nothing is sent, so nothing is frozen either.
   const frozen = parametersChanged > 0 ? null : freeze;
   if (frozen) await writeParameters(session, names, spec, decision);
