@@ -230,6 +230,8 @@ export async function makeFloorTables(stage: Stage, name: string): Promise<void>
   const warehouse = openNamed(stage.databaseUrl, name);
   await warehouse.migrate();
   await warehouse.close();
-  const named = tables.map((table) => `${name}${table.schema === "data" ? "" : `_${table.schema}`}.${table.name}`);
+  const named = tables.map(
+    (table) => `${name}${table.schema === "data" ? "" : `_${table.schema}`}.${table.name}`,
+  );
   await runSql(stage.databaseUrl, `TRUNCATE ${named.join(", ")}`);
 }
