@@ -186,7 +186,7 @@ export const adviceByCode = {
     next: "Run again after it, or use `run --wait`.",
   },
   locked: {
-    means: "Another process runs the job.",
+    means: "Another process is running the job.",
     next: "See `person-etl status` for the process. Wait, or use `run --wait`.",
   },
   lock_lost: {

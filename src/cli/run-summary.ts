@@ -87,7 +87,7 @@ const HEADLINES: Readonly<Record<Status, (outcome: string) => string>> = {
   limited: (outcome) => `• Stopped at a limit: ${outcome}. Completed work is kept.`,
   interrupted: (outcome) =>
     `• Stopped by a signal: ${outcome}. Completed work is kept; the next run resumes.`,
-  locked: (outcome) => `✗ Another process runs some of these jobs: ${outcome} by this one.`,
+  locked: (outcome) => `✗ Another process is running some of these jobs: ${outcome} by this one.`,
   skipped: (outcome) => `✗ Not everything succeeded: ${outcome}. Completed work is kept.`,
   failed: (outcome) => `✗ Not everything succeeded: ${outcome}. Completed work is kept.`,
 };

@@ -3,7 +3,7 @@ import type { SendDecision } from "./lookup/decide.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { stopReason } from "./stop-reason.ts";
 
-/** Asks the user to confirm where the decision requires it; throws if nothing may be sent. */
+/** Asks the user for confirmation if required; throws if nothing may be sent. */
 export async function agree(
   services: Pick<JobServices, "signal">,
   job: string,

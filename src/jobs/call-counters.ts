@@ -1,7 +1,7 @@
 import type { Attempt } from "../extract/lookup-item.ts";
 import type { CounterDelta } from "../load/lookup.ts";
 
-/** Counters of attempts. */
+/** Counters for a list of attempts. */
 export function countAttempts(ledger: readonly Attempt[]): CounterDelta {
   return {
     requests: ledger.length,

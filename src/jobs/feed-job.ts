@@ -12,7 +12,7 @@ import type { JobContext, Worked } from "./job.ts";
 import { endOfError, succeeded } from "./job-end.ts";
 import { stopReason } from "./stop-reason.ts";
 
-/** The job type of a feed's declaration: what all feeds have in common is added. */
+/** Completes a feed's declaration to a job type. */
 export function feedJob<J extends JobConfig>(feed: FeedJobType<J>): JobType {
   const type: JobType<J> = {
     ...feed,
@@ -24,7 +24,7 @@ export function feedJob<J extends JobConfig>(feed: FeedJobType<J>): JobType {
   return type;
 }
 
-/** Plans a feed without a call, and so without counting pages: free calls cost nothing. */
+/** Plans a feed without counting pages, which would need calls. */
 function planFeed(
   { config }: PlanContext,
   job: JobConfig,
@@ -47,7 +47,7 @@ function planFeed(
     budget_left: null,
     calls: least,
     estimated_billable: { low: 0, expected: 0, high: 0, basis: "free" },
-    // One call after the other.
+    // Calls are made one at a time.
     estimated_seconds: estimateSeconds(least, {
       concurrency: 1,
       requestsPerSecond: config.service.requestsPerSecond,
@@ -58,14 +58,14 @@ function planFeed(
   return { plan, sending: 0 };
 }
 
-/** Does a feed's work; whatever is thrown on the way becomes the end. */
+/** Runs a feed; maps a thrown error to the job's end. */
 async function runFeed<J extends JobConfig>(feed: FeedJobType<J>, job: JobContext<J>): Promise<Worked> {
   const { signal } = job;
   try {
     await feed.run(await openContext(job));
     return { end: succeeded };
   } catch (error) {
-    // What a stop makes fail on the way is no failure of its own.
+    // Errors caused by a stop are not failures.
     return { end: endOfError(signal.aborted && isAbort(error, signal) ? stopReason(signal) : error) };
   }
 }

@@ -13,7 +13,7 @@ import type { Drift } from "../schemas/drift.ts";
 import type { JobContext } from "./job.ts";
 import type { JobType } from "./job-type.ts";
 
-/** Rows of one commit of a feed; attempts and counters are added to them. */
+/** Rows of one commit of a feed; attempts and counters are added. */
 export interface FeedRows {
   readonly upserts?: readonly FeedUpsert[];
   readonly checkpoints?: readonly CheckpointMove[];
@@ -22,19 +22,19 @@ export interface FeedRows {
   readonly organization?: string | undefined;
 }
 
-/** A feed's run. */
+/** Context of a feed's run. */
 export interface FeedContext<J extends JobConfig = JobConfig>
   extends Pick<
     JobContext<J>,
     "config" | "db" | "clock" | "log" | "signal" | "progress" | "job" | "run" | "request" | "outage"
   > {
-  /** Checkpoints at the run's start, by stream; `--full-refresh` reads everything again all the same. */
+  /** Checkpoints at the start of the run, by stream; `--full-refresh` ignores them. */
   readonly checkpoints: ReadonlyMap<string, StoredCheckpoint>;
-  /** Makes a free call; its attempts are part of the next commit. Throws when the job has to stop. */
+  /** Makes a free call, whose attempts become part of the next commit. Throws if the job must stop. */
   call<T>(call: FreeCall<T>): Promise<FreeReply<T>>;
   /** Commits rows together with all attempts since the last commit. */
   commit(rows: FeedRows): Promise<readonly UpsertResult[]>;
-  /** Does the same by a function of `src/load` that writes rows of its own. */
+  /** Like {@link commit}, with additional writes by a function of `src/load`. */
   commitBy<Result extends { readonly rowsWritten: number }>(
     rows: FeedRows,
     write: (commit: FeedCommit) => Promise<Result>,
@@ -43,14 +43,14 @@ export interface FeedContext<J extends JobConfig = JobConfig>
   count(counters: CounterDelta): void;
 }
 
-/** A type of job that makes free calls only. */
+/** Type of a job that makes only free calls. */
 export interface FeedJobType<J extends JobConfig = JobConfig>
   extends JobDeclaration,
     Pick<JobType<J>, "endpoints" | "writes" | "checkpoints"> {
-  /** Tables and queries that the job reads; none unless declared. */
+  /** Tables and queries that the job reads; none by default. */
   reads?: JobType<J>["reads"];
-  /** Least number of calls, and the rest in words: a plan makes no call to count pages. */
+  /** Minimum number of calls, and a description of the others: a plan makes no calls to count pages. */
   readonly plannedCalls: (job: J) => { readonly least: number; readonly more: string };
-  /** Reads, flattens, writes. Throws a StopJobError if something of it could not be done. */
+  /** Reads, flattens, writes. Throws a StopJobError if some of it failed. */
   run(context: FeedContext<J>): Promise<void>;
 }

@@ -8,32 +8,32 @@ import type { JobServices } from "./services.ts";
 /** A job whose lock this process holds. */
 export interface HeldJob {
   readonly run: RunRef;
-  /** Aborted when the lock is lost, with a LockLostError, or when the user wants to stop. */
+  /** Aborted with a LockLostError when the lock is lost, or when the user stops the run. */
   readonly signal: AbortSignal;
-  /** Releases the lock; call it at every end. */
+  /** Releases the lock; always call it at the end. */
   readonly release: () => Promise<void>;
 }
 
-/** A held job, or the reason it isn't held. */
+/** Held job, or the reason why it could not be locked. */
 export type Hold =
   | { readonly kind: "held"; readonly held: HeldJob }
   | {
       readonly kind: "refused";
-      /** For the user who wanted to run it. */
+      /** For the user who started the job. */
       readonly message: string;
       readonly holders: readonly LockHolder[];
     };
 
 type Services = Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress">;
 
-/** Heartbeats in the life of a lock: three may fail before it expires. */
+/** Heartbeats per lock lifetime: three may fail before it expires. */
 const HEARTBEATS = 4;
-/** Pause between attempts to get a held job. */
+/** Pause between attempts to take the lock. */
 const POLL_MS = 2_000;
 
 /**
- * Takes the lock of a job and keeps it by heartbeats until it is released. Takes over expired holders, and those whose
- * process is known to have ended.
+ * Takes the lock of a job and renews it by heartbeats until it is released. Takes over expired holders and those whose
+ * process has ended.
  */
 export async function holdJob(
   services: Services,
@@ -56,7 +56,7 @@ export async function holdJob(
   return { kind: "held", held: keepAlive(services, reply.run) };
 }
 
-/** Requests the lock; a second time if the holders are found dead. */
+/** Requests the lock; retries once if all holders are found dead. */
 async function acquire({ db }: Services, request: Omit<LockRequest, "dead">): Promise<LockReply> {
   const reply = await acquireLock(db, { ...request, dead: [] });
   if (reply.kind === "held") return reply;
@@ -137,7 +137,7 @@ function fieldsOf({ job, shard, runId, host, pid, acquiredAt, heartbeatAt, expir
   };
 }
 
-/** Sends heartbeats until the job is released or lost. */
+/** Sends heartbeats until the lock is released or lost. */
 function keepAlive({ db, clock, log, config, signal }: Services, run: RunRef): HeldJob {
   const lost = new AbortController();
   const released = new AbortController();
@@ -151,7 +151,7 @@ function keepAlive({ db, clock, log, config, signal }: Services, run: RunRef): H
         if (!(await renewLock(db, run, config.lockLifeMs))) break;
         pauseMs = everyMs;
       } catch (error) {
-        // A lost lock shows when the warehouse is back: nothing commits without it.
+        // If the lock is lost, the next successful heartbeat shows it. Until then, no commit passes the fence.
         log.warn({ job: run.job, code: codeOf(error) }, "heartbeat_failed");
         pauseMs = everyMs / HEARTBEATS;
       }
@@ -160,13 +160,13 @@ function keepAlive({ db, clock, log, config, signal }: Services, run: RunRef): H
     log.warn({ job: run.job, shard: run.shard, epoch: run.epoch }, "lock_lost");
     lost.abort(
       new LockLostError(
-        `${run.job}: another process took the job over, because this one sent no heartbeat for too long. This process sends ` +
+        `${run.job}: another process took over the job, because this one sent no heartbeat for too long. This process sends ` +
           "and writes nothing more; committed work is kept.",
       ),
     );
   }
 
-  // It ends only by its release, whose abort makes the sleep reject.
+  // The loop ends when `released` aborts its sleep.
   const beating = beat().catch(() => {});
   return {
     run,

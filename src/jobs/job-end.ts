@@ -13,38 +13,38 @@ import type { RunEnd } from "../load/lookup.ts";
 
 /** End of a job. */
 export interface JobEnd {
-  /** `locked`: another process has the job and records the run. */
+  /** `locked`: another process holds the job and records the run. */
   readonly status: RunEnd["status"] | "locked";
   readonly limitedBy: LimitedBy | null;
   readonly error: { readonly code: string; readonly message: string } | null;
-  /** True if no other job of this run can go on. */
+  /** True if no other job of this run can continue. */
   readonly stopsRun: boolean;
   /** Thrown error, for the log; undefined for none. */
   readonly cause?: unknown;
 }
 
-/** Nothing is left to do. */
+/** Finished without error. */
 export const succeeded: JobEnd = { status: "succeeded", limitedBy: null, error: null, stopsRun: false };
 
 /** Stopped by a signal, or skipped because of it. */
 export const interrupted: JobEnd = { ...succeeded, status: "interrupted" };
 
-/** The user's own cap or budget was reached, which is no error. */
+/** The user's cap or budget was reached, which is not an error. */
 export function capped(limitedBy: LimitedBy): JobEnd {
   return { ...succeeded, status: "limited", limitedBy };
 }
 
-/** Failed. */
+/** Failed with an error. */
 export function failed(code: string, message: string): JobEnd {
   return { ...succeeded, status: "failed", error: { code, message } };
 }
 
-/** Skipped, because another job failed. */
+/** Skipped because another job failed. */
 export function skipped(code: string, message: string): JobEnd {
   return { ...succeeded, status: "skipped", error: { code, message } };
 }
 
-/** Not run or not finished, because another process has the job. */
+/** Not run or not finished, because another process holds the job. */
 export function locked(code: string, message: string): JobEnd {
   return { ...succeeded, status: "locked", error: { code, message } };
 }
@@ -65,7 +65,7 @@ function isOurs(error: unknown): error is Error {
   return [FixConfigurationError, StopRunError, StopJobError].some((kind) => error instanceof kind);
 }
 
-/** Reports class and code only: drivers and parsers quote values in their messages. */
+/** Reports only class and code, because messages of drivers and parsers can quote values. */
 function describeForeign(error: unknown): string {
   const parts = [error instanceof Error ? error.name : typeof error, codeOf(error)];
   return (

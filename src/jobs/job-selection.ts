@@ -2,7 +2,7 @@ import type { Config, JobConfig } from "../config/config.ts";
 import { orderJobs } from "../config/order-jobs.ts";
 import { FixConfigurationError, type Problem } from "../errors.ts";
 
-/** Selects jobs by name, each after those it depends on; without names all enabled ones. */
+/** Selects jobs by name in dependency order; without names, all enabled ones. */
 export function selectJobs(config: Config, names: readonly string[]): readonly JobConfig[] {
   const ordered = orderJobs(config);
   if (names.length === 0) {
@@ -16,7 +16,7 @@ export function selectJobs(config: Config, names: readonly string[]): readonly J
   return ordered.filter((job) => names.includes(job.name));
 }
 
-/** Finds a job by name, disabled ones included, for commands that don't run it. */
+/** Finds a job by name, including disabled ones, for commands that don't run it. */
 export function findJob(config: Config, name: string): JobConfig {
   const job = config.jobs.find((job) => job.name === name);
   if (job) return job;

@@ -8,14 +8,14 @@ import type { JobContext, Worked } from "./job.ts";
 import type { PlanContext, Planned } from "./report/job-plan.ts";
 import type { JobServices } from "./services.ts";
 
-/** A call that `check` can try. */
+/** Call that `check` can try. */
 export interface Endpoint {
   readonly name: string;
   readonly method: "GET" | "POST";
   readonly path: string;
 }
 
-/** A table or query that a job reads. */
+/** Table or query that a job reads. */
 export interface ReadSource {
   /** `input NAME`, or `query of JOB`. */
   readonly subject: string;
@@ -32,31 +32,31 @@ export interface ReadSource {
   open(): Promise<InputSource>;
 }
 
-/** The checkpoints of a job type. */
+/** Checkpoints of a job type. */
 export interface JobCheckpoints<J extends JobConfig = JobConfig> {
   /** Meaning of a cursor. */
   readonly meaning: string;
   readonly cursor: z.ZodObject;
-  /** A cursor that users may set. */
+  /** Example of a cursor that users can set. */
   readonly example: object;
-  /** Streams of a job, as far as they are known. */
+  /** Known streams of a job. */
   streams(job: J, services: Pick<JobServices, "config" | "db">): Promise<readonly string[]>;
-  /** Reason for a job without a stream. */
+  /** Reason why a job has no stream. */
   noStream(job: J): string;
-  /** Problems of a cursor of the right shape that only the warehouse can see. */
+  /** Problems of a well-formed cursor that only the warehouse can detect. */
   check?(job: J, db: Db, cursor: unknown): Promise<readonly Problem[]>;
 }
 
-/** A type of job: everything about it. */
+/** Complete declaration of a job type. */
 export interface JobType<J extends JobConfig = JobConfig> extends JobDeclaration {
   readonly endpoints: readonly Endpoint[];
-  /** Tables of results, which each successful run makes fresh. */
+  /** Result tables, which are fresh after a successful run. */
   readonly writes: readonly string[];
-  /** True if each shard of a run does a part; else the first one does all. */
+  /** True if each shard of a run does a part; otherwise the first shard does everything. */
   readonly isSharded: boolean;
   readonly checkpoints: JobCheckpoints<J>;
   reads(job: J, config: Config): readonly ReadSource[];
-  /** Predicts what {@link run} would do, without a call. */
+  /** Predicts the effect of {@link run} without a call. */
   plan(services: PlanContext, job: J): Promise<Planned>;
   /** Does the work of one run; the shell in `job.ts` does the rest. */
   run(context: JobContext<J>): Promise<Worked>;

@@ -11,17 +11,17 @@ import { createTotals, type RunTotals } from "./run-totals.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { type Shard, shardText } from "./shard.ts";
 
-/** Past runs read back: enough for some nights of many shards. */
+/** Maximum number of past runs to read: several nights of many shards. */
 const PAST_RUNS = 500;
 
-/** A job's run while it holds the lock; `signal` is also aborted when the lock is lost. */
+/** Context of a job's run while it holds the lock; `signal` is also aborted when the lock is lost. */
 export interface JobContext<J extends JobConfig = JobConfig> extends JobServices {
   readonly job: J;
   readonly request: RunRequest;
   readonly run: RunRef;
   readonly outage: Outage;
   readonly totals: RunTotals;
-  /** Runs of the job before this one, newest first. A run with the same id is among them. */
+  /** Earlier runs of the job, newest first, including one with the same ID. */
   readonly pastRuns: readonly PastRun[];
 }
 
@@ -29,7 +29,7 @@ export interface JobContext<J extends JobConfig = JobConfig> extends JobServices
 export interface Worked {
   readonly end: JobEnd;
   readonly coverage?: Coverage | null;
-  /** Stored if nothing is left. */
+  /** Stored if nothing remains. */
   readonly checkpoint?: LookupSelection["checkpoint"];
 }
 
@@ -39,19 +39,19 @@ export interface JobResult {
   readonly counters: Counters;
 }
 
-/** A job that is about to run. */
+/** Job to run. */
 export interface JobStart<J extends JobConfig> {
   readonly job: J;
   readonly request: RunRequest;
-  /** The part of the input that it does. */
+  /** Part of the input to process. */
   readonly shard: Shard;
-  /** Tables of results that a success makes fresh. */
+  /** Result tables, which are fresh after a success. */
   readonly writes: readonly string[];
 }
 
 /**
- * Runs a job of any type once: takes the lock, records start, totals and end, and waits out outages.
- * Throws only if the job could not begin.
+ * Runs a job of any type once: takes the lock, records start, totals and end, and waits out outages. Throws only if the
+ * job could not start.
  */
 export async function runJob<J extends JobConfig>(
   services: JobServices,
@@ -85,10 +85,10 @@ async function runHeld<J extends JobConfig>(
   const worked = await work({ ...services, job, request, run, outage, totals, pastRuns }).catch(
     (error: unknown): Worked => ({ end: endOfError(error) }),
   );
-  // What fails after the lock is lost is no failure of its own.
+  // Errors after the lock is lost are caused by the loss.
   const end = signal.reason instanceof LockLostError ? endOfError(signal.reason) : worked.end;
   const result = () => ({ end, counters: totals.counters() });
-  // The totals belong to the process that has taken the job over.
+  // The totals belong to the process that took over the job.
   if (end.status === "locked") return result();
   const { status, limitedBy, error } = end;
   try {
@@ -104,7 +104,7 @@ async function runHeld<J extends JobConfig>(
     await outage.outlast(() => endRun(db, run, runEnd, worked.coverage ?? null, worked.checkpoint ?? null));
   } catch (failure) {
     if (failure instanceof LockLostError) return { ...result(), end: endOfError(failure) };
-    // A warehouse that can't record the end is of no use to the jobs that follow.
+    // If the warehouse can't record the end, later jobs would fail too.
     return { ...result(), end: { ...(status === "failed" ? end : endOfError(failure)), stopsRun: true } };
   }
   return result();

@@ -6,23 +6,23 @@ export function holderText({ runId, shard, pid, host, acquiredAt }: LockHolder):
   return `run ${runId} (process ${pid} on ${host}${part}) since ${toSecond(acquiredAt)}`;
 }
 
-/** Reason for a held job, with the next step. */
+/** Message about a held job, with the next step. */
 export function lockedText(job: string, holders: readonly LockHolder[]): string {
   return (
-    `Another process runs ${job}: ${listOf(holders)}. Nothing was sent. Run again with --wait to wait for it. If ` +
+    `Another process is running ${job}: ${listOf(holders)}. Nothing was sent. Run again with --wait to wait for it. If ` +
     `that process hangs, end it: its lock expires at ${expiryOf(holders)} without a heartbeat.`
   );
 }
 
-/** Reason that the checkpoints of a held job can't be moved. */
+/** Message that the checkpoints of a held job can't be changed. */
 export function checkpointsLockedText(job: string, holders: readonly LockHolder[]): string {
   return (
-    `Another process runs ${job}: ${listOf(holders)}. Its checkpoints were not changed: move them after that run. If ` +
+    `Another process is running ${job}: ${listOf(holders)}. Its checkpoints were not changed; change them after that run. If ` +
     `that process hangs, end it: its lock expires at ${expiryOf(holders)} without a heartbeat.`
   );
 }
 
-/** Text for a user who waits. */
+/** Message for a user who waits. */
 export function waitingText(job: string, holders: readonly LockHolder[]): string {
   return `${job}: waiting for another process: ${listOf(holders)}; its lock expires at ${expiryOf(holders)} unless renewed`;
 }

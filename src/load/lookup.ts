@@ -25,8 +25,8 @@ export interface InputShard {
   readonly index: number;
   readonly count: number;
   /**
-   * Mapped fields that divide the rows, in tiers: the first tier in which a row has a value decides, so that rows equal in
-   * it meet. Rows without any value or with an unusable key are divided by key; addresses by themselves.
+    * Mapped fields that assign rows to shards, in tiers: the first tier with a value decides, so that rows with equal values
+    * share a shard. Rows without any value or with an unusable key are assigned by key; addresses by their own hash.
    */
   readonly by: readonly (readonly string[])[];
 }
@@ -46,7 +46,7 @@ export interface LoadSpec {
 /** Settings for selecting and building the records of a job. */
 export interface LookupSpec extends LoadSpec {
   readonly input: InputSource;
-  /** `resolve` job whose PIDs are sent too; rows that it hasn't answered yet wait. */
+  /** `resolve` job whose PIDs are also sent. Rows that it hasn't answered yet wait. */
   readonly pidFrom: string | null;
   /** True to skip addresses found `invalid`. */
   readonly dropsInvalidEmails: boolean;
@@ -54,7 +54,7 @@ export interface LookupSpec extends LoadSpec {
   readonly resend: boolean;
   /** Confirmation of changed parameters; null without one. */
   readonly acceptParameters: "resend" | "keep" | null;
-  /** Maximum records to send; null for all. Under a cap, `order_by` determines the first ones. */
+  /** Maximum records to send; null for all. With a maximum, `order_by` decides which ones. */
   readonly maxRecords: number | null;
   /** Part of the input to read; null for all. */
   readonly shard: InputShard | null;
@@ -83,13 +83,13 @@ export interface LookupCounts {
   /** Rows skipped because they name an erased person, unless unchanged. */
   readonly suppressed: number;
   readonly rejectedBeforeSending: number;
-  /** Due rows beyond the cap. */
+  /** Due rows beyond the maximum. */
   readonly remaining: number;
-  /** Distinct records to send, after the cap. */
+  /** Distinct records to send, up to the maximum. */
   readonly toSend: number;
-  /** Rows with answers to other parameters, including other shards; if not zero, the user has to confirm. */
+  /** Rows answered under other parameters, in all shards. If not zero, the user has to confirm. */
   readonly parametersChanged: number;
-  /** Rows whose last answer was a match, and rows with an answer: the match rate so far. */
+  /** Rows whose last answer was a match. */
   readonly matchedBefore: number;
   readonly answeredBefore: number;
   /** Rows by state after the selection's rejects and reuse; for validate_emails distinct addresses. */
@@ -136,7 +136,7 @@ export interface FrozenRecords {
   readonly source: string;
   readonly type: LookupType;
   readonly tables: WorkTables;
-  /** Number of erasures at the selection. */
+  /** Erasure epoch at the time of the selection. */
   readonly erasureEpoch: number;
 }
 
@@ -192,18 +192,18 @@ export interface CallReservation {
 
 /** Result of a reservation. */
 export interface CallGrant {
-  /** Number of records that may be sent, from the first on; 0: nothing was recorded. */
+  /** Number of records that may be sent, starting with the first; 0 if nothing was reserved. */
   readonly granted: number;
-  /** The exhausted limit; null if something was granted, or people were erased. */
+  /** Exhausted limit; null if records were granted or people were erased. */
   readonly limitedBy: BudgetPeriod | null;
-  /** Records of people erased since the selection: nothing was reserved, the other records need a new reservation. */
+  /** Records of people erased since the selection. Nothing was reserved; reserve the others again. */
   readonly erased?: readonly string[];
 }
 
 /** Period of a budget or cap. */
 export type BudgetPeriod = "day" | "month" | "run" | "shard";
 
-/** Records that count in the caps of a run. */
+/** Records counted in the caps of a run. */
 export interface RunUse {
   /** All shards of any division. */
   readonly run: number;
@@ -227,18 +227,18 @@ export interface LedgerDay {
   readonly job: string;
   /** Attempts. */
   readonly calls: number;
-  /** Records in calls that were answered or may have been billed; counted in budgets. */
+  /** Records in calls that were answered or may have been billed. Budgets count them. */
   readonly recordsSent: number;
   readonly recordsMatched: number;
   /** Rows rejected, before or after sending. */
   readonly recordsRejected: number;
   /** Sent records whose call may have been billed, or is in flight. */
   readonly possiblyBilled: number;
-  /** Sent records that were also in an earlier call of that kind. */
+  /** Sent records that were also in an earlier call that may have been billed. */
   readonly possiblyBilledTwice: number;
 }
 
-/** A person as answered: `undefined` marks fields absent from the answer, whose stored value stays. */
+/** Person in an answer. `undefined` marks fields absent from the answer, which keep their stored value. */
 export interface PersonUpdate {
   readonly servicePid: string;
   /** In the order of `personFields`. */
@@ -249,8 +249,7 @@ export interface PersonUpdate {
 }
 
 /**
- * A person in the warehouse's own form (see {@link Warehouse.preparePerson}): compact text, so that nothing of the parsed
- * answer has to be kept until it is loaded.
+ * Person in the encoding of the place of record: compact text, so that the parsed answer can be freed before loading.
  */
 export interface PreparedPerson {
   readonly pid: string;
@@ -279,7 +278,7 @@ export interface LookupReject {
   readonly stage: "send" | "answer" | "load";
   readonly code: string;
   readonly message: string;
-  /** Paths and expected types, never values. */
+  /** Contains paths and expected types, never values. */
   readonly details: unknown;
   readonly apiRequestId: string | null;
 }
@@ -322,17 +321,17 @@ export type LockReply =
   | {
       readonly kind: "held";
       readonly run: RunRef;
-      /** Expired or dead holders, whose runs were closed. */
+      /** Expired or dead holders, whose runs were marked as failed. */
       readonly tookOver: readonly LockHolder[];
     }
-  /** Other holders of the job: of the same shard, or of another division into shards. */
+  /** Other holders of the job: the same shard, or a different shard count. */
   | { readonly kind: "refused"; readonly holders: readonly LockHolder[] };
 
 /** Results of a group of calls, committed atomically. */
 export interface LookupCommit {
   /** Run that commits, under its lock. */
   readonly run: RunRef;
-  /** Run that sent the calls, if another one loads the answers: rows, ledger and counters belong to it. */
+  /** Run that sent the calls, if another run loads the answers. Rows, ledger and counters belong to it. */
   readonly onBehalfOf?: Pick<RunRef, "runId" | "shard">;
   readonly spec: LoadSpec;
   /** Name of the table with the input rows of each record. */
@@ -358,7 +357,7 @@ export interface RowMove {
 export interface CommitResult {
   readonly rowsWritten: number;
   readonly moves: readonly RowMove[];
-  /** Ids of answered records that the warehouse refused, now rejects (`not_loadable`). */
+  /** IDs of answered records with a value that Postgres rejected; now rejects with code `not_loadable`. */
   readonly notLoadable: readonly string[];
 }
 
@@ -373,7 +372,7 @@ export interface RunEnd {
   readonly status: "succeeded" | "failed" | "limited" | "skipped" | "interrupted";
   readonly limitedBy: string | null;
   readonly error: string | null;
-  /** Final values, which replace the sums of the commits. */
+  /** Final values, which replace the totals of the commits. */
   readonly counters: Readonly<Record<RunCounter, number>>;
   /** Result tables that are fresh after a success. */
   readonly tables: readonly string[];
@@ -421,9 +420,9 @@ export interface JobStatus {
   readonly lastRun: PastRun | null;
   /** Newest run of each shard, for the shard count of the newest run; empty before the first run. */
   readonly lastPass: readonly PastRun[];
-  /** Last success; for shards the oldest of them. */
+  /** Last success; with shards, the oldest of theirs. */
   readonly lastSuccessAt: string | null;
-  /** Sum over `shardsCounted` of `shards`; fewer only until all shards have finished once. */
+  /** Sum over `shardsCounted` of `shards`, which differ until every shard has finished once. */
   readonly coverage:
     | (Coverage & {
         readonly oldestAnswerAt: string | null;
@@ -432,7 +431,7 @@ export interface JobStatus {
       })
     | null;
   readonly openRejects: Readonly<Record<string, number>>;
-  /** Current holders by shard, including expired ones not taken over yet. */
+  /** Current holders by shard, including expired ones that were not taken over. */
   readonly holders: readonly LockHolder[];
 }
 

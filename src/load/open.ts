@@ -17,11 +17,11 @@ export interface WarehouseTarget {
   readonly opsSchema: string;
   /** Schema of the program's own tables. */
   readonly stateSchema: string;
-  /** Reads the key of erased people's hashes; absent where the warehouse keeps one itself. */
+  /** Reads the key for hashes of erased people; absent if the warehouse stores a generated one. */
   readonly readErasureSecret?: () => Promise<string>;
 }
 
-/** Opens the place of record; connects at the first use. */
+/** Opens the place of record; connects on first use. */
 export function openWarehouse(target: WarehouseTarget): Db {
   return openDb({
     url: target.url,
@@ -31,7 +31,7 @@ export function openWarehouse(target: WarehouseTarget): Db {
   });
 }
 
-/** Opens a database that inputs are read from; nothing is connected before the first use. */
+/** Opens a database that inputs are read from; connects on first use. */
 export function openForeignDatabase(connection: InputConnection): ForeignDatabase {
   const { name } = connection;
   const path = `connections.${name}`;

@@ -64,7 +64,7 @@ test("checkpoints are shown with their meaning, moved and forgotten, on the user
     const { code, document } = await runJson(["checkpoint", ...args, "--yes"], setting);
     expect([code, document.error?.code]).toEqual([4, "locked"]);
     expect(document.error?.message).toMatch(
-      /Another process runs members.*Its checkpoints were not changed/u,
+      /Another process is running members.*Its checkpoints were not changed/u,
     );
     expect(document.error?.message).not.toContain("--wait");
   }

@@ -124,7 +124,7 @@ test.concurrent("an unreachable database, a wrong password and a missing databas
   expect(await answer((url) => (url.password = "wrong-password"))).toEqual([
     2,
     "database_refused",
-    expect.stringContaining("it rejects the password"),
+    expect.stringContaining("the password was rejected"),
   ]);
   expect(await answer((url) => (url.pathname = "/not_there"))).toEqual([
     2,

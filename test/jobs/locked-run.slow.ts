@@ -48,7 +48,7 @@ describe("a job that another process runs", () => {
       ["enrich_customers", "locked", "chain_locked"],
     ]);
     expect(jobOf(report, "resolve_customers").error?.message).toMatch(
-      /^Another process runs resolve_customers: run theirs \(process 4711 on etl-2\) since 2\S+Z\. Nothing was sent\. Run again with --wait to wait for it\. If that process hangs, end it: its lock expires at 2\S+Z without a heartbeat\.$/,
+      /^Another process is running resolve_customers: run theirs \(process 4711 on etl-2\) since 2\S+Z\. Nothing was sent\. Run again with --wait to wait for it\. If that process hangs, end it: its lock expires at 2\S+Z without a heartbeat\.$/,
     );
     expect(jobOf(report, "enrich_customers").error?.message).toBe(
       "enrich_customers was left out, because another process runs resolve_customers, a job of the same run.",

@@ -150,7 +150,7 @@ describe("a plan", () => {
           low: 0,
           expected: job.records_sent,
           high: job.records_sent,
-          basis: "no history: as if every record matched",
+          basis: "no history: assumes that every record matches",
         },
         estimated_seconds: 1,
         waiting_answers: { calls: 0, bytes: 0 },
@@ -173,7 +173,7 @@ describe("a plan", () => {
       calls: 1,
       estimated_billable: {
         expected: 100,
-        basis: "no history: as if every record matched, 100 rows that wait for resolve_customers included",
+        basis: "no history: assumes that every record matches, including 100 rows that wait for resolve_customers",
       },
     });
     expect((await planJobs(services, ["enrich_customers"])).jobs).toMatchObject([

@@ -12,7 +12,7 @@ import {
 import { createSampleTable } from "../../src/load/db/sample-table.ts";
 import { checkDatabase, isMigrated, migrate, printDdl, printGrants } from "../../src/load/db/setup.ts";
 import { planLookup, selectLookup } from "../../src/load/due/lookup-selection.ts";
-import { noteMissingRows } from "../../src/load/due/missing-rows.ts";
+import { recordMissingRows } from "../../src/load/due/missing-rows.ts";
 import {
   countPeople,
   dropTombstones,
@@ -42,7 +42,7 @@ import { firstOpenSearchDay, readGaps, readQuotas } from "../../src/load/feeds/u
 import { checkInput, isCursorValue } from "../../src/load/inputs/check-input.ts";
 import { readBudgetUse, readRunUse } from "../../src/load/ledger/budget-rows.ts";
 import { readLedgerDays } from "../../src/load/ledger/ledger-days.ts";
-import { noteCalls, recordAttempts } from "../../src/load/ledger/record-attempts.ts";
+import { recordCalls, recordAttempts } from "../../src/load/ledger/record-attempts.ts";
 import { reserveCall } from "../../src/load/ledger/reserve-call.ts";
 import { changeStates, unmarkReported } from "../../src/load/runs/alert-states.ts";
 import { acquireLock, releaseLock, renewLock } from "../../src/load/runs/job-lock.ts";
@@ -104,9 +104,9 @@ const functions = {
   membershipsOf,
   migrate,
   newestSlots,
-  noteCalls,
+  recordCalls,
   noteListedPids,
-  noteMissingRows,
+  recordMissingRows,
   openErasures: readOpenErasures,
   planLookup,
   preparePerson,

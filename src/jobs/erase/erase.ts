@@ -22,16 +22,16 @@ import type { JobServices } from "../services.ts";
 /** Services of an erasure. */
 export type EraseServices = Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress">;
 
-/** People an erasure would be about, and the rows it would remove. */
+/** People to erase, with the number of rows to remove. */
 export interface ErasurePlan {
   readonly found: FoundPeople;
   /** Rows removed or changed, by table. */
   readonly rows: RowsByTable;
-  /** True if a table or an input has a row of them. */
+  /** True if a table or an input has a row of these people. */
   readonly isKnown: boolean;
 }
 
-/** Something an erasure waits for. */
+/** Reason why an erasure is pending. */
 export interface WaitingFor {
   /** `run`, `destination` or `received_answers`. */
   readonly kind: string;
@@ -39,7 +39,7 @@ export interface WaitingFor {
   readonly name: string;
 }
 
-/** Checks that people can be looked for in every input; throws all problems at once. */
+/** Checks that every input can be searched for people; throws all problems at once. */
 export async function verifySearch({ config, db }: Pick<EraseServices, "config" | "db">): Promise<void> {
   const problems: Problem[] = [];
   for (const source of await inputsOf({ config })) problems.push(...(await checkInput(db, source)));
@@ -52,7 +52,7 @@ async function inputsOf({ config }: Pick<EraseServices, "config">): Promise<read
   );
 }
 
-/** Follows what the user names to everything the people are known by; changes nothing. */
+/** Finds all identifiers of the named people and counts their rows; changes nothing. */
 export async function planErasure(
   { config, db }: Pick<EraseServices, "config" | "db">,
   named: Identifiers,
@@ -63,8 +63,8 @@ export async function planErasure(
 }
 
 /**
- * Requests an erasure, which every later selection, reservation and load respects, and removes the rows. Runs under way
- * may store some of them again; whoever finishes open erasures later removes those too. Takes no job's lock.
+ * Requests an erasure, which later selections, reservations and loads respect, and removes the rows. Runs in progress may
+ * store some rows again; {@link finishErasures} removes those too. Takes no job lock.
  */
 export async function erasePeople(
   { db, log }: Pick<EraseServices, "db" | "log">,
@@ -80,7 +80,7 @@ export async function erasePeople(
   return { erasureId, rows };
 }
 
-/** Removes the rows of open erasures once more, and completes those that wait for nothing. */
+/** Removes the rows of open erasures again and completes those that are no longer pending. */
 export async function finishErasures(services: EraseServices): Promise<void> {
   const { db, log } = services;
   for (const id of await readOpenErasures(db)) {
@@ -91,7 +91,7 @@ export async function finishErasures(services: EraseServices): Promise<void> {
   }
 }
 
-/** Does the same after a run, which it can't fail. */
+/** Like {@link finishErasures}, but logs failures instead of throwing. */
 export async function finishErasuresQuietly(services: EraseServices): Promise<void> {
   try {
     await finishErasures(services);
@@ -101,8 +101,8 @@ export async function finishErasuresQuietly(services: EraseServices): Promise<vo
 }
 
 /**
- * Completes an erasure unless something has to happen first; returns what it waits for. Takes over runs that are gone,
- * so that none of them is waited for forever.
+ * Completes an erasure unless it is pending; returns the reasons. Takes over runs whose lock has expired, so that an
+ * erasure doesn't wait for them forever.
  */
 export async function settleErasure(services: EraseServices, id: string): Promise<readonly WaitingFor[]> {
   const { db } = services;
@@ -117,7 +117,7 @@ export async function settleErasure(services: EraseServices, id: string): Promis
   return completeErasure(db, id);
 }
 
-/** Received answers on this disk that no run has loaded yet. Empties the quarantine, whose files are never loaded. */
+/** Received answers on this disk that are not loaded yet. Empties the quarantine, whose files are never loaded. */
 async function receivedAnswers({ config, db }: EraseServices): Promise<readonly WaitingFor[]> {
   const warehouse = await spoolNameOf(db);
   const { contents, quarantined } = await surveySpool(spoolRoot(config));
@@ -128,7 +128,7 @@ async function receivedAnswers({ config, db }: EraseServices): Promise<readonly 
   return [...new Set(jobs)].map((name) => ({ kind: "received_answers", name }));
 }
 
-/** Rows of all tables. */
+/** Total number of rows of all tables. */
 export function sumOf(rows: RowsByTable): number {
   return Object.values(rows).reduce((sum, count) => sum + count, 0);
 }

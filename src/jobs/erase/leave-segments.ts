@@ -1,4 +1,4 @@
-import { noteCalls } from "../../load/ledger/record-attempts.ts";
+import { recordCalls } from "../../load/ledger/record-attempts.ts";
 import { randomUUID } from "node:crypto";
 import { callFree } from "../../extract/free-call.ts";
 import { changeCall } from "../../extract/segment-change.ts";
@@ -10,7 +10,7 @@ import type { JobServices } from "../services.ts";
 /** Job name of these calls in the ledger. */
 const ASKER = "erase";
 
-/** Services of leaving segments. */
+/** Services needed to leave segments. */
 export type LeaveServices = Pick<
   JobServices,
   "db" | "http" | "limiter" | "clock" | "log" | "signal" | "random"
@@ -18,21 +18,21 @@ export type LeaveServices = Pick<
 
 /** Result of leaving segments. */
 export interface LeftSegments {
-  /** Segments the service was called for. */
+  /** Number of segments with a call. */
   readonly segments: number;
-  /** Members it removed. */
+  /** Number of members removed. */
   readonly removed: number;
 }
 
-/** A person in a segment. */
+/** Membership of a person in a segment. */
 export interface Membership {
   readonly segmentId: string;
   readonly servicePid: string;
 }
 
 /**
- * Removes people from segments of the service. Free, and harmless when repeated: an erasure does it before its request,
- * and again after it, in case a push added somebody in between. A segment that is gone counts as left.
+ * Removes people from segments of the service. Free and idempotent: an erasure does this before and after its request, in
+ * case a push added someone in between. A deleted segment counts as left.
  */
 export async function leaveSegments(
   services: LeaveServices,
@@ -50,9 +50,9 @@ export async function leaveSegments(
       { ...services, onAttempt: (attempt) => void attempts.push(attempt) },
       changeCall(remove, segmentId, servicePids, new DriftLog(remove.name)),
     );
-    // The ledger has failed calls too.
+    // Failed calls are also recorded in the ledger.
     await Promise.allSettled([asked]);
-    await noteCalls(db, asker, attempts);
+    await recordCalls(db, asker, attempts);
     const reply = await asked;
     if (reply.kind === "answer") removed += reply.value.changed ?? 0;
     log.info({ segment_id: segmentId, known: reply.kind === "answer" }, "segment_left");

@@ -2,37 +2,37 @@ import type { EndedCall } from "../../extract/call.ts";
 import type { HttpResponse } from "../../extract/http-client.ts";
 import type { LoadSpec, LookupRecord, RunRef } from "../../load/lookup.ts";
 
-/** Version of the header below; raised when an older program could misread it. */
+/** Version of the header; increment it when older versions of the program could misread it. */
 const FORM = 2;
 
-/** Description of a spooled answer: all that is needed to load it, whatever the configuration says by then. */
+/** Description of a spooled answer with everything needed to load it, independent of the current configuration. */
 export interface AnswerHeader {
   readonly form: typeof FORM;
-  /** Short hash of the identity of the warehouse that the answer belongs to. */
+  /** Short hash of the warehouse's identity. */
   readonly warehouse: string;
-  /** The run that sent the call. */
+  /** Run that sent the call. */
   readonly run: Omit<RunRef, "epoch">;
   readonly spec: LoadSpec;
-  /** Name of the table with the input rows behind the records. */
+  /** Name of the table with the input rows of the records. */
   readonly workTable: string;
-  /** Request keys beside the records; they say which field groups were asked for. */
+  /** Request parameters besides the records, such as the requested fields. */
   readonly parameters: Readonly<Record<string, unknown>>;
   readonly call: {
     readonly endpoint: string;
     readonly callId: string;
-    /** Number of calls that carried its records, this one included. */
+    /** Number of calls that contained these records, including this one. */
     readonly attempt: number;
     readonly startedAtMs: number;
     readonly milliseconds: number;
     readonly contentEncoding: string | null;
   };
-  /** In the order in which they were sent. */
+  /** In request order. */
   readonly records: readonly LookupRecord[];
-  /** By record: earlier calls that may have been charged for it without giving its result. */
+  /** Per record: number of earlier calls that may have billed it without returning its result. */
   readonly doubts: readonly number[];
 }
 
-/** Parts of a header that all calls of a job's run share. */
+/** Parts of a header shared by all calls of a run. */
 export type HeaderOfRun = Pick<AnswerHeader, "warehouse" | "run" | "spec" | "workTable" | "parameters">;
 
 /** Describes the answer of a call. */
@@ -64,9 +64,9 @@ export function headerOf(
   };
 }
 
-/** Reads a header back; null when another version of the program wrote it. */
+/** Parses a header; null if another version of the program wrote it. */
 export function readHeader(header: unknown): AnswerHeader | null {
-  // The checksum covers these bytes, so a header that names this form has it.
+  // The checksum covers these bytes, so a header with this version has its fields.
   const read = header as AnswerHeader;
   return read.form === FORM ? read : null;
 }

@@ -1,10 +1,10 @@
-/** Bytes of answers that may be in memory at the same time. */
+/** Limit of the bytes of answers in memory. */
 export interface ByteBudget {
-  /** Waits for room, first come, first served; returns what gives it back. Takes at most the whole budget. */
+  /** Waits until the bytes are available, first come, first served. Returns a function that releases them. Takes at most the whole budget. */
   take(bytes: number): Promise<() => void>;
 }
 
-/** Opens a budget. */
+/** Creates a budget. */
 export function createByteBudget(maxBytes: number): ByteBudget {
   const waiting: { readonly bytes: number; readonly start: () => void }[] = [];
   let used = 0;
@@ -24,10 +24,10 @@ export function createByteBudget(maxBytes: number): ByteBudget {
       waiting.push({ bytes, start: turn.resolve });
       startNext();
       await turn.promise;
-      let isGivenBack = false;
+      let isReleased = false;
       return () => {
-        if (isGivenBack) return;
-        isGivenBack = true;
+        if (isReleased) return;
+        isReleased = true;
         used -= bytes;
         startNext();
       };

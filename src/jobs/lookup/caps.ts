@@ -6,20 +6,20 @@ import type { LookupJobConfig } from "./lookup-type.ts";
 
 const NO_BUDGET: BudgetConfig = { perDay: null, perMonth: null };
 
-/** All that the user allows a job to send. */
+/** Limits on the records of a job. */
 export interface JobLimits extends SendingLimits {
-  /** Which of the two caps of a run is the one that holds. */
+  /** Name of the lower one of the two caps per run. */
   readonly perRunBy: "max_records" | "max_records_per_run";
 }
 
-/** Most records that can be sent now, and the limit that leaves no more. */
+/** Maximum records that can be sent now, with the limit responsible. */
 export interface Cap {
   readonly records: number;
   readonly limitedBy: LimitedBy;
 }
 
 /**
- * The limits of a job: the budget of its type, the smaller one of its own cap and the command's, and this shard's part of that.
+ * Limits of a job: the budget of its type, the lower one of the job's and the command's cap, and this shard's part of it.
  */
 export function limitsOf(
   config: Pick<Config, "budgets">,
@@ -38,23 +38,23 @@ export function limitsOf(
   };
 }
 
-/** What a limit is called where a job is said to be limited by it. */
+/** Name of a limit in results and messages. */
 export function nameOfLimit(limits: JobLimits, period: BudgetPeriod): LimitedBy {
   if (period === "month") return "budget_month";
   return period === "day" ? "budget_day" : limits.perRunBy;
 }
 
-/** Records that count in each period so far. */
+/** Records counted in each period so far. */
 export type Used = Readonly<Record<BudgetPeriod, number>>;
 
-/** What counts in the budget of a type of job at present, and in the run. */
+/** Records currently counted in the budgets of a job type and in the run. */
 export function usedOf(uses: readonly BudgetUse[], type: string, run: RunUse): Used {
   const sum = (period: BudgetUse["period"]) =>
     uses.find((use) => use.budget === type && use.period === period)?.records ?? 0;
   return { month: sum("month"), day: sum("day"), ...run };
 }
 
-/** The limit that leaves the fewest records, of equal ones the longest lasting; null when nothing is limited. */
+/** Limit with the fewest records left; if equal, the one with the longest period. Null if nothing is limited. */
 export function tightestCap(limits: JobLimits, used: Used): Cap | null {
   const { perMonth: month, perDay: day, perRun: run, perShard: shard } = limits;
   const most = { month, day, run, shard };

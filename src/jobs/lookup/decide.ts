@@ -12,7 +12,7 @@ export interface SendCase {
   /** `records` is the shard's part. */
   readonly confirmAbove: { readonly records: number; readonly ratio: number };
   readonly resend: boolean;
-  /** Job that answered rows of the input before and is no longer configured; null for none. */
+  /** Job that answered rows of this input and is no longer configured; null if there is none. */
   readonly formerJob: FormerJob | null;
   readonly acceptParameters: "resend" | "keep" | null;
 }
@@ -20,12 +20,12 @@ export interface SendCase {
 /** Decision whether to send. */
 export type SendDecision =
   | { readonly kind: "send" }
-  /** The user has to confirm first. */
+  /** The user has to confirm. */
   | { readonly kind: "ask"; readonly reason: string }
-  /** The user has to decide first about rows bought with other parameters. */
+  /** The user has to decide about rows bought with other parameters. */
   | { readonly kind: "stop"; readonly message: string };
 
-/** Newest run of the same shard that got as far as sending; null if there is none. @param pastRuns newest first. */
+/** Newest run of the same shard that sent records or succeeded; null if there is none. @param pastRuns newest first */
 export function lastSendingRun(pastRuns: readonly PastRun[], shard: Shard): PastRun | null {
   const own = shardText(shard);
   const found = pastRuns.find(
@@ -34,15 +34,15 @@ export function lastSendingRun(pastRuns: readonly PastRun[], shard: Shard): Past
   return found ?? null;
 }
 
-/** Decides whether due records are sent, or the user is asked first. */
+/** Decides whether to send due records or to ask the user first. */
 export function decideSending(given: SendCase): SendDecision {
   const { counts, billable } = given;
   if (counts.parametersChanged > 0 && given.acceptParameters === null) {
     return {
       kind: "stop",
       message:
-        `the mapping or the request parameters changed after ${countText(counts.parametersChanged, "row")} ` +
-        `got an answer; nothing was sent. Pass --accept-parameters resend to buy these answers again ` +
+        `the mapping or the request parameters have changed since ${countText(counts.parametersChanged, "row")} ` +
+        `were answered; nothing was sent. Pass --accept-parameters resend to buy these answers again ` +
         `(with everything else due: ${sizeText(counts, billable)}), or --accept-parameters keep to keep them and use ` +
         `the new parameters from now on.`,
     };
@@ -54,13 +54,13 @@ export function decideSending(given: SendCase): SendDecision {
       kind: "ask",
       reason:
         `${formerJob.job} answered ${countText(formerJob.answered, "row")} of this input and is no longer configured. ` +
-        `If the job was renamed, give it its old name back; a new one buys again: ${sizeText(counts, billable)}`,
+        `If the job was renamed, restore its old name; a new job buys the answers again: ${sizeText(counts, billable)}`,
     };
   }
   if (given.resend) {
     return {
       kind: "ask",
-      reason: `--resend sends every record of the job again that this resend has not answered yet: ${sizeText(counts, billable)}`,
+      reason: `--resend sends all records of the job again, except those already answered in this resend: ${sizeText(counts, billable)}`,
     };
   }
   if (!isUnusual(given)) return { kind: "send" };
@@ -79,7 +79,7 @@ function sizeText(counts: LookupCounts, billable: BillableEstimate): string {
 
 function isUnusual({ counts, lastRun, confirmAbove }: SendCase): boolean {
   if (counts.due <= confirmAbove.records || counts.due / counts.read <= confirmAbove.ratio) return false;
-  // Without a run of this shard, answers show that it isn't the job's first.
+  // Without an earlier run of this shard, existing answers show that it isn't the first run.
   if (lastRun === null) return counts.answeredBefore > 0;
   return lastRun.status === "succeeded" || counts.due > lastRun.recordsDue + confirmAbove.records;
 }

@@ -27,18 +27,18 @@ export const matchConditionFields = [
 
 const settings = jobSettings("enrich", {
   ...lookupSettings,
-  /** The job whose PIDs are sent beside the mapped fields. */
+  /** Job whose PIDs are sent with the mapped fields. */
   pid_from: jobName({ jobType: "resolve", usesAnswers: true }).optional(),
-  /** The job whose `invalid` addresses are left out. */
+  /** Job whose `invalid` addresses are omitted. */
   valid_emails_from: jobName({ jobType: "validate_emails", usesAnswers: true }).optional(),
-  /** Empty: left out of the request. */
+  /** Omitted from the request if empty. */
   return_fields: listOf(text({ expects: "the name of a field" }), "a list of field names").default([]),
-  /** Empty: left out of the request. */
+  /** Omitted from the request if empty. */
   match_condition_fields: listOf(choice(matchConditionFields), "a list of field names").default([]),
   include_premium_fields: flag().default(false),
 }).transform(withRefresh);
 
-/** A job that fetches the person of each input row. */
+/** Job that fetches the person of each input row. */
 export type EnrichJobConfig = JobOf<typeof settings>;
 
 const flattener = flattenerOf(enrichEndpoint.result);
@@ -48,7 +48,7 @@ const personCellAt = personNames.map((name) => flattener.fieldNames.indexOf(name
 const answerNames: ReadonlySet<string> = new Set(Object.keys(enrichFields));
 const personNameSet: ReadonlySet<string> = new Set(personNames);
 
-/** Reads results for a job that asked for some fields only, or (with an empty list) for all. */
+/** Reads results of a request for some fields, or for all (empty list). */
 function readerFor(returnFields: readonly string[]): ReadResult {
   const asked: ReadonlySet<string> | null = returnFields.length === 0 ? null : new Set(returnFields);
   return (result, drift) => {
@@ -60,14 +60,14 @@ function readerFor(returnFields: readonly string[]): ReadResult {
       const extra = pickExtra(flat.object.extra, (name) => answerNames.has(name));
       return { outcome, servicePid: pid, cells, extra: extraCell(extra), person: personOf(pid, flat, asked) };
     }
-    // Without a PID there is no person to keep the values under: they stay with the answer.
-    const homeless = pickExtra(result, (name, value) => personNameSet.has(name) && value !== null);
+    // Without a PID, person fields are stored with the answer.
+    const unmatchedFields = pickExtra(result, (name, value) => personNameSet.has(name) && value !== null);
     const rest = pickExtra(flat.object.extra, (name) => name !== "record_id");
-    return { outcome, servicePid: null, cells, extra: extraCell(mergeExtra(homeless, rest)), person: null };
+    return { outcome, servicePid: null, cells, extra: extraCell(mergeExtra(unmatchedFields, rest)), person: null };
   };
 }
 
-/** The person of a match. What wasn't asked for and didn't come stays as it is stored. */
+/** Person of a match. Fields that were neither requested nor returned keep their stored value. */
 function personOf(servicePid: string, flat: FlatResult, asked: ReadonlySet<string> | null): PersonUpdate {
   const isAsked = (name: string) => asked === null || asked.has(name);
   const scalars = personCellAt.map((at, i): Cell | undefined => {
@@ -86,7 +86,7 @@ function personOf(servicePid: string, flat: FlatResult, asked: ReadonlySet<strin
   };
 }
 
-/** Order and repetition mean nothing to the service. */
+/** Order and repetition of these values make no difference. */
 function distinct(values: readonly string[]): readonly string[] {
   return [...new Set(values)].toSorted();
 }

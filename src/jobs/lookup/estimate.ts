@@ -1,11 +1,11 @@
 import type { LookupType } from "../../load/lookup.ts";
 
-/** How many records of a run will be billed. */
+/** Estimated number of billed records of a run. */
 export interface BillableEstimate {
   readonly low: number;
   readonly expected: number;
   readonly high: number;
-  /** What the figures rest on, as a phrase. */
+  /** Basis of the estimate, as a phrase. */
   readonly basis: string;
 }
 
@@ -13,8 +13,8 @@ export interface BillableEstimate {
 const Z = 1.959964;
 
 /**
- * The range in which a share of `trials` will lie with 95 %, judged from an earlier sample: Wilson's interval, with the
- * sample size made smaller for the chance that is in the new trials themselves.
+ * 95 % prediction interval for the share of hits in `trials`, from an earlier sample: Wilson's interval with a sample
+ * size reduced for the variance of the new trials.
  */
 export function predictShare(
   hits: number,
@@ -26,14 +26,14 @@ export function predictShare(
   const z2 = Z * Z;
   const center = (share + z2 / (2 * n)) / (1 + z2 / n);
   const half = (Z / (1 + z2 / n)) * Math.sqrt((share * (1 - share)) / n + z2 / (4 * n * n));
-  // The bounds keep rounding from putting the share itself outside.
+  // Rounding must not exclude the share itself.
   return {
     low: Math.max(0, Math.min(share, center - half)),
     high: Math.min(1, Math.max(share, center + half)),
   };
 }
 
-/** How many of the records to send will be billed: all addresses, but only matches of resolve and enrich. */
+/** Estimates the number of billed records: all addresses, but only matches of resolve and enrich. */
 export function estimateBillable(
   type: LookupType,
   toSend: number,
@@ -45,21 +45,21 @@ export function estimateBillable(
   }
   const { matchedBefore, answeredBefore } = history;
   if (answeredBefore === 0) {
-    return { low: 0, expected: toSend, high: toSend, basis: "no history: as if every record matched" };
+    return { low: 0, expected: toSend, high: toSend, basis: "no history: assumes that every record matches" };
   }
   const { low, high } = predictShare(matchedBefore, answeredBefore, toSend);
   return {
     low: Math.floor(toSend * low),
     expected: Math.round((toSend * matchedBefore) / answeredBefore),
     high: Math.ceil(toSend * high),
-    basis: `match rate of ${countText(answeredBefore, "row")} answered before`,
+    basis: `match rate of ${countText(answeredBefore, "row")} answered so far`,
   };
 }
 
-/** How long a full call is taken to last as long as nothing is known. */
+/** Assumed duration of a full call. */
 export const ASSUMED_CALL_SECONDS = 1;
 
-/** Seconds until all calls are answered: bound by the rate, if there is one, and by how many may be in flight. */
+/** Estimates the seconds until all calls are answered, from the rate limit (if any) and the concurrency. */
 export function estimateSeconds(
   calls: number,
   bounds: { readonly concurrency: number; readonly requestsPerSecond: number | null },
@@ -74,7 +74,7 @@ export function countText(count: number, singular: string, plural = `${singular}
   return `${figure(count)} ${count === 1 ? singular : plural}`;
 }
 
-/** `1,234`, or `about 1,234 (1,200 to 1,300)` where it isn't certain. */
+/** `1,234`, or `about 1,234 (1,200 to 1,300)` if uncertain. */
 export function billableText({ low, expected, high }: BillableEstimate): string {
   return low === high ? figure(expected) : `about ${figure(expected)} (${figure(low)} to ${figure(high)})`;
 }

@@ -12,9 +12,9 @@ import {
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { bindLookup } from "./lookup-types.ts";
 
-/** What a run of a job will take. */
+/** Predicted size of a run. */
 export interface Forecast {
-  /** Distinct records that will be sent. */
+  /** Distinct records to send. */
   readonly records: number;
   readonly calls: number;
   readonly billable: BillableEstimate;
@@ -22,9 +22,9 @@ export interface Forecast {
 }
 
 /**
- * Foresees what sending takes.
- * @param given.cap What can be sent at most; null for no bound.
- * @param given.toCome Rows that will be due only then: they wait for a job that comes first in the same run.
+ * Predicts calls, billed records and duration.
+ * @param given.cap maximum records to send; null for no limit
+ * @param given.toCome rows that become due during the run: they wait for an earlier job of the same run
  */
 export function forecastOf(
   config: Pick<Config, "service">,
@@ -38,7 +38,7 @@ export function forecastOf(
   const toSend = Math.min(counts.toSend + toCome, cap?.records ?? Number.POSITIVE_INFINITY);
   const calls = Math.ceil(toSend / endpoint.maxRecords);
   const billable = estimateBillable(job.type, toSend, counts);
-  const rest = `, ${countText(toCome, "row")} that ${toCome === 1 ? "waits" : "wait"} for ${waitsFor(job)} included`;
+  const rest = `, including ${countText(toCome, "row")} that ${toCome === 1 ? "waits" : "wait"} for ${waitsFor(job)}`;
   return {
     records: toSend,
     calls,
@@ -50,7 +50,7 @@ export function forecastOf(
   };
 }
 
-/** The forecast as a line for people. */
+/** Forecast as one line for the user. */
 export function forecastText(
   job: LookupJobConfig,
   counts: LookupCounts,
@@ -69,14 +69,14 @@ export function forecastText(
     ...(counts.rejectedBeforeSending > 0 ? [`${text(counts.rejectedBeforeSending)} rejected`] : []),
   ];
   const later =
-    counts.remaining > 0 && cap ? [`${text(counts.remaining)} left for later by ${cap.limitedBy}`] : [];
+    counts.remaining > 0 && cap ? [`${text(counts.remaining)} deferred by ${cap.limitedBy}`] : [];
   if (counts.toSend === 0) return [...found, ...later, "nothing to send"].join(", ");
   const sending = `${countText(counts.toSend, "record")} to send in ${countText(calls, "call")}`;
   const cost = `${billableText(billable)} billed (${billable.basis})`;
   return [...found, ...later, sending, cost, `about ${durationText(seconds)}`].join(", ");
 }
 
-/** Why rows are due, in brackets, the most frequent reason first. */
+/** Reasons why rows are due, in parentheses, most frequent first. */
 function reasonsText({ dueReasons }: LookupCounts): string {
   const reasons = Object.entries(dueReasons).toSorted(([, a], [, b]) => b - a);
   if (reasons.length === 0) return "";

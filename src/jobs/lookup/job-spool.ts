@@ -17,14 +17,14 @@ export async function spoolNameOf(db: Db): Promise<string | null> {
   return identity === null ? null : createHash("sha256").update(identity).digest("hex").slice(0, 12);
 }
 
-/** A spool with the name of its warehouse. */
+/** Spool with the name of its warehouse. */
 export interface JobSpool {
   readonly spool: Spool;
   /** Short hash of the warehouse's identity: configurations for several warehouses may share a data_dir. */
   readonly warehouseName: string;
 }
 
-/** Opens the spool of a job's run. Call it while the run holds its job. */
+/** Opens the spool of a job's run. Call it while the run holds its lock. */
 export async function openJobSpool(
   config: Pick<Config, "dataDir" | "spool">,
   db: Db,

@@ -6,25 +6,25 @@ import { triedRecords } from "./reject-ratio.ts";
 import type { Counters } from "../run-report.ts";
 import { findLeak, type Unanswered } from "./tally.ts";
 
-/** What the judgement on a job looks at. */
+/** Facts that determine the end of a job. */
 export interface WorkDone {
   readonly job: string;
-  /** What was thrown; null when nothing was. */
+  /** Thrown error; null for none. */
   readonly thrown: { readonly error: unknown } | null;
-  /** A signal came. */
+  /** True after a signal. */
   readonly isStopped: boolean;
   readonly counts: LookupCounts;
   readonly counters: Counters;
-  /** Records sent of which nothing came. */
+  /** Records sent without an outcome. */
   readonly open: number;
   readonly unanswered: Unanswered | null;
-  /** The limit that the selection was cut to; null when there is none. */
+  /** Limit that cut the selection; null for none. */
   readonly cap: Cap | null;
-  /** Rejected / tried; null for no bound. */
+  /** Maximum rejected / tried; null for no limit. */
   readonly maxRejectRatio: number | null;
 }
 
-/** Judges how a job ended: a failure outranks a signal only if it came first, and outranks every limit. */
+/** Determines a job's end. A failure outranks every limit, and a signal only if the failure came first. */
 export function judgeEnd(work: WorkDone): JobEnd {
   const end = withoutBooks(work);
   const leak = end.status === "failed" ? null : (findLeak(work.counters, work.counts) ?? findLost(work));
@@ -33,11 +33,11 @@ export function judgeEnd(work: WorkDone): JobEnd {
     : failed("counters_do_not_add_up", `${work.job}: ${leak}. This is a bug; please report it.`);
 }
 
-/** Without a limit or a signal every record that was sent has come to something. */
+/** Without a limit or a signal, every record that was sent must have an outcome. */
 function findLost({ thrown, isStopped, open }: WorkDone): string | null {
   return thrown || isStopped || open === 0
     ? null
-    : `nothing came of ${countText(open, "record")} that was sent`;
+    : `${countText(open, "record")} sent without an outcome`;
 }
 
 function withoutBooks(work: WorkDone): JobEnd {
@@ -56,7 +56,7 @@ function withoutBooks(work: WorkDone): JobEnd {
 function unansweredEnd({ job, unanswered }: WorkDone, limit: JobEnd | null): JobEnd | null {
   if (!unanswered) return null;
   const { records, because } = unanswered;
-  const also = limit?.error ? ` Besides: ${limit.error.message}` : "";
+  const also = limit?.error ? ` Also: ${limit.error.message}` : "";
   return failed(
     "unanswered",
     `${job}: ${countText(records, "record")} got no answer and ${records === 1 ? "stays" : "stay"} due for the next run. ` +
@@ -70,6 +70,6 @@ function tooManyRejects({ job, counters, maxRejectRatio }: WorkDone): JobEnd | n
   return failed(
     "too_many_rejects",
     `${job}: ${counters.records_rejected} of ${countText(tried, "record")} were rejected, more than max_reject_ratio ` +
-      `(${maxRejectRatio}) allows. The others are loaded; the table \`reject\` says why.`,
+      `(${maxRejectRatio}) allows. The others were loaded; the table \`reject\` has the reasons.`,
   );
 }

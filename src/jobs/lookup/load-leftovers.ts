@@ -3,8 +3,8 @@ import { type LoadableCall, type LoaderOptions, type LoadServices, openLoader } 
 import { stopReason } from "../stop-reason.ts";
 
 /**
- * Loads the answers that earlier runs of a job received and did not commit, under the ids and parameters of those runs.
- * Returns once all are committed or quarantined.
+ * Loads answers that earlier runs of a job received but did not commit, under the IDs and parameters of those runs.
+ * Returns when all are committed or quarantined.
  */
 export async function loadLeftovers(
   services: LoadServices,

@@ -14,24 +14,24 @@ import { createByteBudget } from "./byte-budget.ts";
 import { readCall, type ReadCall, rejectCall } from "./read-call.ts";
 import { countSettled, type Settled, withRefused } from "./tally.ts";
 
-/** Services that loading needs. */
+/** Services needed for loading. */
 export type LoadServices = Pick<JobServices, "db" | "log" | "progress" | "signal">;
 
 /** Options of a loader. */
 export interface LoaderOptions {
-  /** The run that loads. */
+  /** Run that loads. */
   readonly run: RunRef;
   readonly spool: Spool;
   readonly outage: Outage;
-  /** The answers were received by an earlier process. */
+  /** True if an earlier process received the answers. */
   readonly areLeftOver: boolean;
 }
 
-/** An answer in memory, to be committed. It takes room until then. */
+/** Answer in memory, to be committed. Occupies memory until then. */
 export interface LoadableCall extends ReadCall {
-  /** Its file; null where the disk refused it. */
+  /** Its file; null if it could not be written to disk. */
   readonly file: SpooledCall | null;
-  readonly giveRoomBack: () => void;
+  readonly releaseMemory: () => void;
 }
 
 /** Counts of a committed call. */
@@ -41,21 +41,21 @@ export interface CommittedCall {
   readonly moves: readonly RowMove[];
 }
 
-/** Turns spooled answers into committed rows. */
+/** Loads spooled answers into the warehouse. */
 export interface Loader {
-  /** Reads an answer from its file, once there is room in memory. Null when it is gone or damaged. */
+  /** Reads an answer from its file when enough memory is available. Null if the file is gone or damaged. */
   read(file: SpooledCall): Promise<LoadableCall | null>;
-  /** Reads an answer that the disk refused. */
+  /** Reads an answer that could not be written to disk. */
   readUnspooled(header: AnswerHeader, body: Buffer): Promise<LoadableCall>;
   /** Commits an answer in one transaction, then removes its file. */
   commit(call: LoadableCall): Promise<CommittedCall>;
 }
 
-/** Commits under way at the same time. */
+/** Maximum concurrent commits. */
 const PARALLEL_COMMITS = 2;
-/** Plain size of all answers in memory. A larger answer is in memory alone. */
+/** Maximum uncompressed size of all answers in memory. A larger answer is loaded alone. */
 const MAX_BYTES_IN_MEMORY = 12 * 1024 * 1024;
-/** An answer whose load fails so many times is quarantined. */
+/** Failed loads of an answer before it is quarantined. */
 const MAX_TRIES = 3;
 
 /** Opens a loader. */
@@ -64,7 +64,7 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
   const budget = createByteBudget(MAX_BYTES_IN_MEMORY);
   const commits = new PQueue({ concurrency: PARALLEL_COMMITS });
 
-  /** Reads a file's header and body; null for a file that is gone or damaged. */
+  /** Reads a file's header and body; null if the file is gone or damaged. */
   async function open(file: SpooledCall): Promise<{ header: AnswerHeader; body: Buffer } | null> {
     const content = await spool.read(file);
     if (content.kind === "gone") return null;
@@ -87,18 +87,18 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
     const opened = await open(file);
     if (opened === null) return null;
     const { header, body } = opened;
-    // An answer whose load failed before is in memory alone.
+    // An answer whose load failed before is loaded alone.
     const size = file.tries > 0 ? Number.POSITIVE_INFINITY : statedSize(body, header.call.contentEncoding);
-    const giveRoomBack = await budget.take(size);
+    const releaseMemory = await budget.take(size);
     if (file.tries >= MAX_TRIES) {
       const message = `The answer could not be loaded in ${MAX_TRIES} tries. It is kept in the spool's quarantine.`;
-      return { ...rejectCall(header, body, message), file, giveRoomBack };
+      return { ...rejectCall(header, body, message), file, releaseMemory };
     }
     const tried = await spool.beginTry(file);
     try {
-      return { ...(await readCall(db, header, body)), file: tried, giveRoomBack };
+      return { ...(await readCall(db, header, body)), file: tried, releaseMemory };
     } catch (error) {
-      giveRoomBack();
+      releaseMemory();
       logFailure(tried, error);
       return await read(tried);
     }
@@ -109,13 +109,13 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
     log.warn({ job: run.job, call_id: callId, tries, reason }, "spooled_answer_failed");
   }
 
-  /** Returns what a call adds to the counters of the run that sent it. */
+  /** Returns the counters that a call adds to the run that sent it. */
   function countersOf({ header, attempt, answers, rejects }: ReadCall): CounterDelta {
     const settled = { answers, rejects, setAside: [], setAsideBecause: null };
     const counts = sumOf([countAttempts([attempt]), countSettled(settled)]);
     if (!options.areLeftOver) return counts;
     const { runId, shard } = header.run;
-    // A run that resumes under its id counts these rows as unchanged.
+    // A run resumed under its ID counts these rows as unchanged.
     return runId === run.runId && shard === run.shard ? {} : counts;
   }
 
@@ -135,14 +135,14 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
     return await outage.outlast(() => commitLookup(db, commit));
   }
 
-  /** Moves the file of an answer aside that could not be loaded. */
+  /** Quarantines the file of an answer that could not be loaded. */
   async function quarantine(file: SpooledCall): Promise<void> {
     const movedTo = await spool.quarantine(file);
     log.error({ job: run.job, call_id: file.callId, moved_to: movedTo }, "answer_quarantined");
   }
 
   async function commit(call: LoadableCall): Promise<CommittedCall> {
-    const { file, attempt, answers, rejects, giveRoomBack } = call;
+    const { file, attempt, answers, rejects, releaseMemory } = call;
     const isUnloadable = rejects.length > 0;
     try {
       const { rowsWritten, moves, notLoadable } = await commits.add(() => commitRows(call));
@@ -158,7 +158,7 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
       }
       logFailure(file, error);
     } finally {
-      giveRoomBack();
+      releaseMemory();
     }
     const again = await read(file);
     if (again) return await commit(again);
@@ -168,18 +168,18 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
   return {
     read,
     async readUnspooled(header, body) {
-      const giveRoomBack = await budget.take(statedSize(body, header.call.contentEncoding));
-      return { ...(await readCall(db, header, body)), file: null, giveRoomBack };
+      const releaseMemory = await budget.take(statedSize(body, header.call.contentEncoding));
+      return { ...(await readCall(db, header, body)), file: null, releaseMemory };
     },
     commit,
   };
 }
 
-/** An answer that was written a moment ago is gone or damaged. */
+/** Error for an answer that was just written, but is gone or damaged. */
 export function damagedSpool({ folder }: Spool): StopJobError {
   return new StopJobError(
     "spool_damaged",
-    `A received answer can't be read back from ${folder}. Check the disk, and that no other program changes files ` +
-      "there. Its records stay due.",
+    `A received answer can't be read back from ${folder}. Check the disk, and make sure that no other program changes files ` +
+      "there. Its records remain due.",
   );
 }

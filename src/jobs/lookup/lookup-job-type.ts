@@ -7,7 +7,7 @@ import { planLookup } from "./plan-lookup.ts";
 import { inputSourceOf, readSourceOf } from "./lookup-spec.ts";
 import type { LookupJobConfig, LookupJobType } from "./lookup-type.ts";
 
-/** The job type of a lookup's declaration: what all lookups have in common is added. */
+/** Completes a lookup's declaration to a job type. */
 export function lookupJob(lookup: LookupJobType): JobType {
   const type: JobType<LookupJobConfig> = {
     ...lookup,
@@ -18,8 +18,8 @@ export function lookupJob(lookup: LookupJobType): JobType {
     run: runLookup,
     checkpoints: {
       meaning:
-        "value: the highest cursor value of the input that was seen; full_at: when all rows were last compared; stands_for: the mapping that " +
-        "both belong to. It only narrows the search for changes; without it all rows are compared",
+        "value: highest cursor value seen in the input; full_at: time of the last comparison of all rows; stands_for: hash of the " +
+          "mapping of both. It only narrows the search for changes; without it, all rows are compared",
       cursor: passCursor,
       example: { value: "2026-11-20T22:15:00Z" },
       streams: async ({ input }) => (input.cursor === null ? [] : [input.name]),
@@ -30,7 +30,7 @@ export function lookupJob(lookup: LookupJobType): JobType {
         const { value } = passCursor.parse(cursor);
         if (await isCursorValue(db, source, value)) return [];
         return [
-          { path: "value", message: `is no value of the column ${input.cursor} of input ${input.name}` },
+          { path: "value", message: `is not a value of the column ${input.cursor} of input ${input.name}` },
         ];
       },
     },

@@ -24,10 +24,10 @@ import { settleMissing } from "./settle-missing.ts";
 import { spooledText } from "./spooled-text.ts";
 import { createTally, type Tally } from "./tally.ts";
 
-/** A lookup's run with its spec. */
+/** Run of a lookup with its spec. */
 type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };
 
-/** Does a lookup's work, from the selection to the missing rows. */
+/** Runs a lookup, from the selection to the check for missing rows. */
 export async function runLookup(context: JobContext<LookupJobConfig>): Promise<Worked> {
   const task = { ...context, spec: await lookupSpecOf(context.job, context.request) };
   const worked = await sendSelected(task);
@@ -35,7 +35,7 @@ export async function runLookup(context: JobContext<LookupJobConfig>): Promise<W
   return { ...worked, end };
 }
 
-/** Selects and sends; whatever is thrown on the way becomes the end. */
+/** Selects and sends; maps a thrown error to the job's end. */
 async function sendSelected(task: Task): Promise<Worked> {
   const { job, request, run, outage, totals } = task;
   const limits = limitsOf(task.config, job, request.maxRecords, request.shard);
@@ -91,7 +91,7 @@ function untouched(counts: LookupCounts): LookupCounts {
   return { ...counts, rejectedBeforeSending: 0, reused: 0, remaining };
 }
 
-/** Adds to an end where answers are saved that are not loaded yet. */
+/** Adds the location of received answers that are not loaded yet. */
 function mentionSpooled({ log, progress, job }: Task, end: JobEnd, jobSpool: JobSpool | null): JobEnd {
   const text = jobSpool && spooledText(job.name, jobSpool.spool);
   if (jobSpool === null || text === null) return end;
@@ -100,7 +100,7 @@ function mentionSpooled({ log, progress, job }: Task, end: JobEnd, jobSpool: Job
   return end.error ? { ...end, error: { ...end.error, message: `${end.error.message} ${text}` } } : end;
 }
 
-/** The selection, and what may be sent of it. */
+/** Selection with its limits. */
 interface Selected extends JobSpool {
   readonly selection: LookupSelection;
   readonly tally: Tally;
@@ -108,7 +108,7 @@ interface Selected extends JobSpool {
   readonly cap: Cap | null;
 }
 
-/** Use of this run, earlier attempts at it included, and of the budget of its type. */
+/** Records used by this run, including earlier attempts, and in the budgets of its type. */
 async function readUsed({ db, job, run }: Task): Promise<Used> {
   return usedOf(await readBudgetUse(db), job.type, await readRunUse(db, run));
 }
@@ -146,7 +146,7 @@ async function send(task: Task, selected: Selected): Promise<void> {
   }
 }
 
-/** Reports rows that the checkpoint can't take into account. */
+/** Reports rows that the checkpoint ignores. */
 function reportCursor({ log, progress, job }: Task, rows: number): void {
   if (rows === 0) return;
   log.warn({ job: job.name, input: job.input.name, rows }, "cursor_ahead");
@@ -157,7 +157,7 @@ function reportCursor({ log, progress, job }: Task, rows: number): void {
   );
 }
 
-/** Returns the job that may have been renamed to this one. */
+/** Returns an unconfigured job whose name this job may have had. */
 function formerJobOf({ db, config, job }: Task): Promise<FormerJob | null> {
   const { type, input } = job;
   return readFormerJob(
@@ -167,9 +167,9 @@ function formerJobOf({ db, config, job }: Task): Promise<FormerJob | null> {
   );
 }
 
-/** Records what the selection found and did, for a run that is killed. */
+/** Records the results of the selection, in case the run is killed. */
 async function recordFound(db: Db, run: RunRef, counters: Counters): Promise<void> {
-  // The rest is not known yet.
+  // The remaining rows are not known yet.
   const { records_remaining: _remaining, ...found } = counters;
   await recordAttempts(db, run, [], found);
 }

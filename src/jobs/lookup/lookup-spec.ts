@@ -9,12 +9,12 @@ import type { ReadSource } from "../job-type.ts";
 import { namesOurSchemas } from "../read-source.ts";
 import { type Shard, wholeInput } from "../shard.ts";
 
-/** What of a request changes which records are due; `maxRecords` is the tightest of all limits. */
+/** Parts of a request that affect which records are due; `maxRecords` is the lowest of all limits. */
 export type SpecRequest = Pick<LookupSpec, "resend" | "acceptParameters" | "maxRecords"> & {
   readonly shard: Shard;
 };
 
-/** What a plan or a first look assumes: no flag given. */
+/** Request without flags, as assumed by a plan. */
 export const plainRequest: SpecRequest = {
   resend: false,
   acceptParameters: null,
@@ -22,7 +22,7 @@ export const plainRequest: SpecRequest = {
   shard: wholeInput,
 };
 
-/** The input as a job reads it: with the columns of these fields. Reads the connection's address. */
+/** Input as read by a job: with the columns of these fields. Reads the connection's address. */
 export async function inputSourceOf(
   input: InputConfig,
   inputFields: readonly string[],
@@ -43,7 +43,7 @@ export async function inputSourceOf(
   };
 }
 
-/** An input as something to verify. */
+/** Input to verify. */
 export function readSourceOf(input: InputConfig, config: Config): ReadSource {
   const { source, connection } = input;
   return {
@@ -57,7 +57,7 @@ export function readSourceOf(input: InputConfig, config: Config): ReadSource {
   };
 }
 
-/** Another database as inputs are read from it. Reads its address. */
+/** Connection of another database. Reads its address. */
 export async function connectionOf(connection: ConnectionConfig): Promise<InputConnection> {
   return connection.type === "postgres"
     ? { type: "postgres", name: connection.name, url: await connection.url.read() }
@@ -68,7 +68,7 @@ function fieldsAmong(input: InputConfig, inputFields: readonly string[]): InputS
   return Object.fromEntries(Object.entries(input.fields).filter(([field]) => inputFields.includes(field)));
 }
 
-/** Everything that decides which records of a job are due. */
+/** Builds the spec that determines which records of a job are due. */
 export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): Promise<LookupSpec> {
   const bound = bindLookup(job);
   const shard = inputShardOf(job, bound, request.shard);
@@ -92,8 +92,8 @@ export async function lookupSpecOf(job: LookupJobConfig, request: SpecRequest): 
 const fieldsToResolve: ReadonlySet<string> = new Set([...resolveScalarFields, ...resolveListFields]);
 
 /**
- * The part of the input that a shard reads. It hangs on nothing but the row itself, since shards don't start at one
- * moment; and whatever is sent alike has to meet, also when only addresses found invalid make a difference.
+ * Part of the input that a shard reads. Depends only on the row itself, because shards don't start at the same time.
+ * Rows that are sent as equal records must be in one shard, even if they differ in invalid addresses.
  */
 function inputShardOf(job: LookupJobConfig, bound: BoundLookup, { index, count }: Shard): InputShard | null {
   if (count === 1) return null;
@@ -102,7 +102,7 @@ function inputShardOf(job: LookupJobConfig, bound: BoundLookup, { index, count }
   const others = fields.filter((field) => field !== "emails");
   const tell = others.filter((field) => fieldsToResolve.has(field));
   const rest = others.filter((field) => !fieldsToResolve.has(field));
-  // A row has to be in the same shard of a resolve job and of those that send its PIDs along.
+  // A row must be in the same shard of a resolve job and of the jobs that send its PIDs.
   if (job.type === "resolve" || bound.pidFrom !== null) return { index, count, by: [tell, rest, ["emails"]] };
   return { index, count, by: bound.validEmailsFrom === null ? [fields] : [others, ["emails"]] };
 }

@@ -13,52 +13,52 @@ export const lookupSettings = {
   input: inputName(),
   /** Null: an answer never expires. */
   refresh_after: duration().optional(),
-  /** Like `refresh_after` unless stated. */
+  /** Defaults to `refresh_after`. */
   refresh_unmatched_after: duration().optional(),
   /** Null: no cap. */
   max_records_per_run: wholeNumber(1, Number.MAX_SAFE_INTEGER).optional(),
-  /** Rejected rows / rows sent, 0 to 1; null: 0.05 from a thousand records on. */
+  /** Maximum rejected rows / rows sent, 0 to 1; by default 0.05 is reported for 1,000 records and more. */
   max_reject_ratio: ratio().optional(),
 };
 
-/** A job that sends the rows of an input. */
+/** Job that sends the rows of an input. */
 export interface LookupJobConfig extends JobConfig, Omit<Settings<typeof lookupSettings>, "input"> {
   readonly type: LookupType;
   readonly input: InputConfig;
 }
 
-/** Answers without a match expire like the others unless stated. */
+/** Applies the default of `refresh_unmatched_after`. */
 export function withRefresh<J extends Pick<LookupJobConfig, "refreshAfterMs" | "refreshUnmatchedAfterMs">>(
   job: J,
 ): J {
   return { ...job, refreshUnmatchedAfterMs: job.refreshUnmatchedAfterMs ?? job.refreshAfterMs };
 }
 
-/** The part of an answer that depends on the endpoint. */
+/** Part of an answer that depends on the endpoint. */
 export interface AnsweredPart extends Pick<LookupAnswer, "outcome" | "servicePid" | "cells" | "extra"> {
   /** The person, for a match of an enrichment. */
   readonly person: PersonUpdate | null;
 }
 
-/** Makes rows' cells of one result; synchronous, so that the parsed answer can be dropped at once. */
+/** Converts one result to cells. Synchronous, so that the parsed answer can be freed at once. */
 export type ReadResult = (result: JsonObject, drift: DriftLog) => AnsweredPart;
 
-/** A type of job that sends batches of records. */
+/** Type of a job that sends batches of records. */
 export interface LookupJobType<J extends LookupJobConfig = LookupJobConfig> extends JobDeclaration {
   readonly type: LookupType;
   readonly endpoint: LookupEndpoint;
-  /** Tables of results, which each successful run makes fresh. */
+  /** Result tables, which are fresh after a successful run. */
   readonly writes: readonly string[];
-  /** Fields of the interface's input record that the endpoint takes. */
+  /** Fields of the interface's input record that the endpoint accepts. */
   readonly inputFields: readonly string[];
-  /** Parameters of the request's body beside the records. */
+  /** Request parameters besides the records. */
   requestParameters(job: J): Readonly<Record<string, unknown>>;
-  /** Settings that answers are bought with, beside the mapping; a change asks before answers are bought again. */
+  /** Settings that affect answers, besides the mapping. Changing them requires a decision by the user. */
   boughtWith(job: J): readonly unknown[];
-  /** The resolve job whose PIDs are sent along. */
+  /** Resolve job whose PIDs are also sent. */
   pidFrom(job: J): string | null;
-  /** The job whose invalid addresses are left out. */
+  /** Job whose invalid addresses are omitted. */
   validEmailsFrom(job: J): string | null;
-  /** @param parameters those of the request, beside the records. */
+  /** @param parameters request parameters besides the records */
   readerOf(parameters: Readonly<Record<string, unknown>>): ReadResult;
 }

@@ -5,10 +5,10 @@ import type { LookupJobConfig, LookupJobType, ReadResult } from "./lookup-type.t
 import { resolveJob } from "./resolve.ts";
 import { validateEmailsJob } from "./validate-emails.ts";
 
-/** Every type of lookup; a new one adds its line. */
+/** All types of lookups. */
 export const lookupTypes: readonly LookupJobType[] = [resolveJob, validateEmailsJob, enrichJob];
 
-/** A job type's declaration, applied to one job. */
+/** Declaration of a job type, applied to one job. */
 export interface BoundLookup extends Pick<LookupJobType, "endpoint" | "inputFields"> {
   readonly requestParameters: Readonly<Record<string, unknown>>;
   readonly boughtWith: readonly unknown[];
@@ -28,7 +28,7 @@ export function isLookupJob(job: JobConfig): job is LookupJobConfig {
   return lookupTypes.some(({ type }) => type === job.type);
 }
 
-/** Reads answers that were asked for with given parameters, whatever the configuration says by then. */
+/** Returns the reader for answers to given parameters, independent of the current configuration. */
 export function lookupAsked(
   type: LookupType,
   parameters: Readonly<Record<string, unknown>>,

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import type { LookupJobConfig } from "./lookup-type.ts";
 
-/** Changes only with the form below; a new version makes every answer look bought with other parameters, so keep it. */
+/** Version of the hashed form. Don't change it: every answer would count as bought with other parameters. */
 const FORM = "person-etl/parameters/1";
 
 /**
- * Hash of mapping and request parameters, which answers are bought with.
- * @param fields the mapping's used fields and their columns, in order where a field has several.
+ * Hash of the mapping and request parameters that answers are bought with.
+ * @param fields used fields of the mapping with their columns, in order
  */
 export function hashParameters(
   { type }: Pick<LookupJobConfig, "type">,

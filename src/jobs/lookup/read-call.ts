@@ -8,7 +8,7 @@ import type { Drift } from "../../schemas/drift.ts";
 import type { AnswerHeader } from "./answer-header.ts";
 import { lookupAsked } from "./lookup-types.ts";
 
-/** A spooled answer as rows. */
+/** Spooled answer as rows. */
 export interface ReadCall {
   readonly header: AnswerHeader;
   readonly summary: ReadSummary;
@@ -23,7 +23,7 @@ function answeredCall({ call, records, doubts }: AnswerHeader, body: Buffer): An
   return { ...call, items: records, doubts, body };
 }
 
-/** Reads a spooled answer: parses it, and makes the rows of each record's result. */
+/** Parses a spooled answer into the rows of each record. */
 export async function readCall(
   db: Pick<Db, "storeRows">,
   header: AnswerHeader,

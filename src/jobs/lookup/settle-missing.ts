@@ -1,4 +1,4 @@
-import { noteMissingRows, readGoneRows, takeGoneRows } from "../../load/due/missing-rows.ts";
+import { recordMissingRows, readGoneRows, takeGoneRows } from "../../load/due/missing-rows.ts";
 import { removeErased } from "../../load/erasure/erase-people.ts";
 import { requestInRun } from "../../load/erasure/requests.ts";
 import { inputSourceOf } from "./lookup-spec.ts";
@@ -45,7 +45,7 @@ async function settle(
   { job, run, spec }: EndedPass,
 ): Promise<void> {
   const { name, onMissing, maxMissingRatio } = job.input;
-  const { inputRows, known, missing } = await noteMissingRows(db, run, spec);
+  const { inputRows, known, missing } = await recordMissingRows(db, run, spec);
   if (missing === 0) return;
   log.info({ job: job.name, input: name, missing, known }, "rows_missing");
   if (onMissing === "flag") {

@@ -19,8 +19,8 @@ import type { Session } from "../db/session.ts";
 import { readSuppression } from "../erasure/suppressed-sql.ts";
 
 /**
- * Commits a group of calls atomically. Retries conflicts with other loaders; a record
- * whose values the database rejects is found by halving and becomes a reject, the others load.
+ * Commits a group of calls atomically and retries conflicts with other loaders. A record with a value
+ * that the database rejects becomes a reject; the others are loaded.
  */
 export async function commitLookup(db: Db, commit: LookupCommit): Promise<CommitResult> {
   try {
@@ -149,7 +149,7 @@ async function isolate(db: Db, commit: LookupCommit, error: unknown): Promise<Co
   const middle = Math.ceil(answers.length / 2);
   const first = await commitLookup(db, { ...rest, answers: answers.slice(0, middle) });
   const second = await commitLookup(db, { ...rest, answers: answers.slice(middle) });
-  // The ledger is written last: until then a crash repeats the halves, which changes nothing.
+  // Writes the ledger last: after a crash the halves are loaded again, without effect.
   const last = await commitLookup(db, { ...commit, answers: [] });
   return {
     rowsWritten: first.rowsWritten + second.rowsWritten + last.rowsWritten,
@@ -163,7 +163,7 @@ function notLoadable(answer: LookupAnswer, error: unknown): LookupReject {
     record: answer.record,
     stage: "load",
     code: "not_loadable",
-    message: "The warehouse refuses a value of the answer.",
+    message: "Postgres rejected a value of the answer.",
     details: { sqlstate: codeOf(error) },
     apiRequestId: answer.apiRequestId,
   };

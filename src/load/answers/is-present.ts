@@ -24,17 +24,17 @@ export async function unmarkPresent(
     WHERE job = ${job} AND source = ${source} AND is_present AND source_key IN (${keys})`);
 }
 
-/** Marks the answers of rows that are back in the input, and unmarks those of rows that left it; returns how many changed. */
+/** Marks the answers of rows that are back in the input and unmarks those of rows that left it. Returns how many changed. */
 export async function comparePresent(
   session: Session,
   names: SchemaNames,
-  of: { readonly job: string; readonly type: "resolve" | "enrich"; readonly source: string },
+  lookup: { readonly job: string; readonly type: "resolve" | "enrich"; readonly source: string },
 ): Promise<number> {
-  const { job, type, source } = of;
+  const { job, type, source } = lookup;
   const gone = await unmarkPresent(
     session,
     names,
-    of,
+    lookup,
     sql`SELECT k.source_key FROM pg_temp.known_key AS k
       WHERE NOT EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = k.source_key)`,
   );

@@ -28,8 +28,8 @@ async function readCallNumbers(
 }
 
 /**
- * Rounds of persons without a PID twice. Of two whole answers for one person only the later is kept; a partial one
- * follows in a separate round, so that absent fields keep the earlier answer's value.
+ * Splits persons into rounds in which no PID repeats. Of two complete answers for one person only the later is kept.
+ * A partial answer gets a separate round, so that absent fields keep the earlier value.
  */
 function roundsOf(
   answers: readonly LookupAnswer[],
@@ -37,7 +37,7 @@ function roundsOf(
 ): readonly (readonly NumberedPerson[])[] {
   const numbered = answers
     .flatMap(({ person, callId }): NumberedPerson[] =>
-      // Prepared persons come from preparePerson.
+      // Every PreparedPerson is made by preparePerson.
       person ? [{ person: person as EncodedPerson, callNumber: numberOf.get(callId) ?? 0 }] : [],
     )
     .toSorted((a, b) => a.callNumber - b.callNumber);
@@ -75,10 +75,10 @@ export async function loadPersons(place: LoadPlace, answers: readonly LookupAnsw
     await insertPersons(place, fresh);
     await mergePersons(place, known);
   }
-  await noteAliases(place, answers);
+  await recordAliases(place, answers);
 }
 
-/** `call_number` and `group_call_numbers` of a new person; any call is later for a group that the answer omits. */
+/** `call_number` and `group_call_numbers` of a new person. Groups that the answer omits get 0, so that any call is newer. */
 function numbersOf({ person, callNumber }: NumberedPerson): Cell[] {
   if (person.groups.every((group) => group !== undefined)) return [String(callNumber), null];
   const answered = groupNames.filter((_, i) => person.groups[i] !== undefined);
@@ -116,7 +116,7 @@ async function insertPersons(place: LoadPlace, numbered: readonly NumberedPerson
 }
 
 /** Records PIDs for which the service returned another PID. */
-async function noteAliases(place: LoadPlace, answers: readonly LookupAnswer[]): Promise<void> {
+async function recordAliases(place: LoadPlace, answers: readonly LookupAnswer[]): Promise<void> {
   const pairs = new Map<string, { sent: string; returned: string; at: string }>();
   for (const { record, servicePid, answeredAt } of answers) {
     const sent = record.sentPid;

@@ -42,7 +42,7 @@ export interface GroupDecision {
   readonly next: PersonState;
 }
 
-/** Compares an answer with the stored state; an answer of an earlier call changes nothing, an equal one only the number. */
+/** Compares an answer with the stored state. An earlier answer changes nothing; an equal one only updates the call number. */
 export function decideGroups(person: EncodedPerson, callNumber: number, state: PersonState): GroupDecision {
   const hashes = [...state.hashes];
   const callNumbers = [...state.callNumbers];

@@ -1,6 +1,6 @@
 import type { Cell } from "../../schemas/convert.ts";
 
-/** Encoded rows outside the JavaScript heap, where the garbage collector would copy their text until it is loaded. */
+/** Encoded rows outside the JavaScript heap, so that the garbage collector does not copy their text. */
 export interface StoredRows {
   readonly slab: Buffer;
   readonly start: number;
@@ -35,9 +35,8 @@ function writeEscaped(bytes: Buffer, at: number, text: string): number {
 }
 
 /**
- * Writes one cell and returns where it ends. Byte by byte, because values are short and mostly ASCII, and making one text of
- * them first costs more than the bytes themselves. This and the next function work on arguments only: over the variables
- * of a closure, of which there are many, they take three times as long.
+ * Writes one cell and returns its end. Works byte by byte, because values are short and mostly ASCII.
+ * This and the next function use only their arguments: closing over variables makes them three times slower.
  */
 function writeCell(bytes: Buffer, start: number, cell: string): number {
   const { length } = cell;

@@ -43,7 +43,7 @@ export async function makeStage(
 
 /**
  * Stages answers, one row each, and their input rows. Skips rows answered by a later call.
- * A call that the ledger lacks is earlier than all others.
+ * A call missing from the ledger counts as earlier than all others.
  */
 export async function stageAnswers(
   place: LookupPlace,
@@ -95,7 +95,7 @@ export async function countStaged({ session }: LoadPlace): Promise<StagedRows> {
   return staged ?? { rows: 0, known: 0, rejected: 0 };
 }
 
-/** Empties the staging tables, so that the transaction can stage more. */
+/** Drops the staging tables, so that the transaction can stage again. */
 export async function dropStage({ session }: LoadPlace): Promise<void> {
   await session.client.query("DROP TABLE pg_temp.stage_answer, pg_temp.stage_row");
 }

@@ -23,7 +23,7 @@ export async function checkWarehouse(
   description: string,
 ): Promise<readonly CheckLine[]> {
   try {
-    return await inTransaction(pool, (session) => lookAround(session, names, description), { keep: false });
+    return await inTransaction(pool, (session) => runChecks(session, names, description), { keep: false });
   } catch (error) {
     const hint = HINTS[codeOf(error) ?? ""];
     return [
@@ -37,7 +37,7 @@ export async function checkWarehouse(
   }
 }
 
-async function lookAround(
+async function runChecks(
   session: Session,
   names: SchemaNames,
   description: string,

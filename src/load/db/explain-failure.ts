@@ -8,7 +8,7 @@ export interface NamedDatabase {
   readonly path: string;
 }
 
-/** Cause of a failure; `fix` is the user's remedy, null if the database may recover by itself. */
+/** Cause of a failure; `fix` is the user's remedy, null if the database may recover on its own. */
 interface Reason {
   readonly text: string;
   readonly fix: string | null;
@@ -18,7 +18,7 @@ const FOREIGN_AUTHORITY: Reason = {
   text: "its certificate is signed by an unknown authority",
   fix: "add the authority's certificate to the address: sslrootcert=FILE",
 };
-const SILENT: Reason = { text: "it doesn't answer", fix: null };
+const SILENT: Reason = { text: "it does not respond", fix: null };
 const CUT: Reason = { text: "the connection was lost", fix: null };
 
 /** By SQLSTATE or system error. */
@@ -32,7 +32,7 @@ const REASONS: Readonly<Record<string, Reason>> = {
   ENETUNREACH: { text: "no route to that network", fix: null },
   ENOTFOUND: { text: "unknown host name", fix: null },
   EAI_AGAIN: { text: "the host name can't be resolved at the moment", fix: null },
-  "53300": { text: "it has no free connection left", fix: null },
+  "53300": { text: "it has no free connections", fix: null },
   "57P01": { text: "it is shutting down", fix: null },
   "57P02": { text: "it crashed and is restarting", fix: null },
   "57P03": { text: "it is starting up or shutting down", fix: null },
@@ -41,8 +41,8 @@ const REASONS: Readonly<Record<string, Reason>> = {
     text: "the role lacks a privilege on a schema or table",
     fix: "`person-etl check` reports missing privileges, `migrate --print --grants` prints all of them",
   },
-  "28P01": { text: "it rejects the password", fix: "correct user and password in the address" },
-  "28000": { text: "it rejects this user", fix: "correct the user, or allow it in pg_hba.conf" },
+  "28P01": { text: "the password was rejected", fix: "correct user and password in the address" },
+  "28000": { text: "the user was rejected", fix: "correct the user, or allow it in pg_hba.conf" },
   "3D000": { text: "that database does not exist", fix: "create it, or correct its name in the address" },
   DEPTH_ZERO_SELF_SIGNED_CERT: FOREIGN_AUTHORITY,
   SELF_SIGNED_CERT_IN_CHAIN: FOREIGN_AUTHORITY,
@@ -78,7 +78,7 @@ export function explainFailure(error: unknown, place: NamedDatabase): unknown {
 
 function reasonOf(error: unknown): Reason | null {
   const code = codeOf(error);
-  // ENOENT can also be a missing file of the address.
+  // ENOENT can also mean that a file named in the address is missing.
   const isOfFile =
     code === "ENOENT" && !(error instanceof Error && "syscall" in error && error.syscall === "connect");
   if (isOfFile) return null;

@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
 
-/** Service host that this warehouse was filled from. */
+/** Service host that this warehouse's data comes from; null in a new warehouse. */
 export async function readServiceHost(db: Db): Promise<string | null> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -14,7 +14,7 @@ export async function readServiceHost(db: Db): Promise<string | null> {
   });
 }
 
-/** Identifies this warehouse: its set-up time in microseconds. */
+/** Setup time in microseconds, which identifies this warehouse. */
 export async function readIdentity(db: Db): Promise<string | null> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -25,7 +25,7 @@ export async function readIdentity(db: Db): Promise<string | null> {
   });
 }
 
-/** Organization of the feeds in this warehouse. */
+/** Organization that this warehouse's feed data belongs to. */
 export async function readOrganization(db: Db): Promise<string | null> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -48,7 +48,7 @@ export async function noteOrganization(
     WHERE org_id IS NULL`);
 }
 
-/** Records the host; with `replace` overwrites another one. */
+/** Records the service host. With `replace`, overwrites a different one. */
 export async function writeServiceHost(
   db: Db,
   serviceHost: string,

@@ -34,7 +34,7 @@ export async function migrate(pool: pg.Pool, names: SchemaNames): Promise<readon
   }
 }
 
-/** Runs missing migrations, then renews views and comments. */
+/** Runs missing migrations, then refreshes views and comments. */
 async function runMissing(session: Session, names: SchemaNames): Promise<readonly string[]> {
   await takeLock(session);
   const table = sql.id(names.state, MIGRATION_TABLE);
@@ -91,7 +91,7 @@ async function takeLock(session: Session): Promise<void> {
   await session.change(sql`SET LOCAL lock_timeout = DEFAULT`);
 }
 
-/** True if every migration of this version has run, whatever later versions added. */
+/** True if every migration of this version has run; later ones may exist. */
 async function isUpToDate(pool: pg.Pool, names: SchemaNames): Promise<boolean> {
   if (!(await isMigrated(pool, names))) return false;
   const { rows } = await pool.query<{ name: string }>(`SELECT name FROM ${migrationTable(names)}`);

@@ -4,7 +4,7 @@ import type { LookupSpec } from "../lookup.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
-/** The checkpoint of a job's last complete pass. */
+/** Reads the checkpoint of a job's last complete pass. */
 export async function readCheckpoint(
   session: Session,
   names: SchemaNames,
@@ -16,7 +16,7 @@ export async function readCheckpoint(
   return readPassCheckpoint(row?.cursor);
 }
 
-/** Moves the checkpoint; in the pass's last transaction, when nothing is left. */
+/** Stores the checkpoint in the last transaction of a complete pass. */
 export async function writeCheckpoint(
   session: Session,
   names: SchemaNames,

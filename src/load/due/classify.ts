@@ -8,7 +8,7 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import { ownsKey, ownsRow } from "./shard-rows.ts";
 import type { SuppressedSql } from "../erasure/suppressed-sql.ts";
 
-/** Keys and addresses longer than this can't be a primary key in every warehouse. */
+/** Some warehouses can't index longer keys and addresses. */
 const MAX_KEY_BYTES = 2000;
 
 /** Inputs of a classification. */
@@ -16,7 +16,7 @@ export interface ClassifyContext {
   readonly spec: LookupSpec;
   readonly names: SchemaNames;
   readonly parts: readonly Part[];
-  /** Parts that only tell which shard a row is in. */
+  /** Columns that are needed only to assign rows to shards. */
   readonly otherParts: readonly Part[];
   /** FROM item that yields the raw rows (`rawSelect`). */
   readonly rawRows: RawBuilder<unknown>;
@@ -25,13 +25,13 @@ export interface ClassifyContext {
   readonly resendBefore: number | null;
   /** No two rows can have the same key. */
   readonly keyIsUnique: boolean;
-  /** Whether the raw rows tell by `is_recent` which can have changed since the checkpoint. */
+  /** True if the raw rows have `is_recent`: they may have changed since the checkpoint. */
   readonly hasRecent: boolean;
-  /** What erased people are known by; null while there are none. */
+  /** Identifiers of erased people; null if nobody was erased. */
   readonly suppressed: SuppressedSql | null;
 }
 
-/** Values as they are sent: without addresses found invalid (joined as `bad_…`). */
+/** Values to send, without invalid addresses (joined as `bad_…`). */
 function sentValues(context: ClassifyContext): readonly Value[] {
   const { parts, spec } = context;
   if (!spec.dropsInvalidEmails) return valuesOf(parts);
@@ -62,7 +62,7 @@ function invalidEmailJoins(context: ClassifyContext): RawBuilder<unknown> {
   return sql.join(joins, raw("\n"));
 }
 
-/** The parts that the resolve job of `pid_from` sends. */
+/** Parts that the resolve job of `pid_from` sends. */
 function resolvedParts({ spec, parts }: ClassifyContext): readonly Part[] {
   return spec.pidFrom === null ? [] : parts.filter((part) => fieldsTaken.resolve.includes(part.field));
 }
@@ -72,12 +72,12 @@ function rowText(parts: readonly Part[]): string {
 }
 
 /**
- * CTEs `raw_row` and `whole_input`: mapped values without blanks, duplicates of a key numbered. OFFSET 0 keeps the planner from
- * putting the expressions in the place of their names, where each would be evaluated again and again.
+ * CTEs `raw_row` and `whole_input`: mapped values without blanks, duplicates of a key numbered. OFFSET 0 keeps the
+ * planner from inlining the expressions, which would evaluate each one several times.
  */
 function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
   const { parts, otherParts } = context;
-  // A job that sends PIDs along has to use the copy that was resolved; and all shards have to agree on one.
+  // A job that sends PIDs must use the copy that was resolved, and all shards must choose the same copy.
   const order = [resolvedParts(context), parts, otherParts].map(rowText).join(", ");
   const copy = context.keyIsUnique ? "1" : `row_number() OVER (PARTITION BY source_key ORDER BY ${order})`;
   return sql`raw_row AS (${context.rawRows}),
@@ -90,7 +90,7 @@ function inputCtes(context: ClassifyContext): RawBuilder<unknown> {
 
 const IS_TOO_LONG = `octet_length(source_key) > ${MAX_KEY_BYTES}`;
 
-/** The content hash of each row as far as it is looked at: rows that the cursor calls unchanged keep the stored one. */
+/** Content hash of each row. Rows unchanged according to the cursor keep the stored hash. */
 function seenHash(context: ClassifyContext): RawBuilder<unknown> {
   const hash = contentHash(valuesOf(context.parts));
   return context.hasRecent
@@ -98,7 +98,7 @@ function seenHash(context: ClassifyContext): RawBuilder<unknown> {
     : raw(hash);
 }
 
-/** The content hash of each row; of a row that is due it is always that of what will be sent. */
+/** Content hash of each row; for due rows always the hash of the current content. */
 function inputHash(context: ClassifyContext): string {
   const hash = contentHash(valuesOf(context.parts));
   return context.hasRecent
@@ -107,8 +107,8 @@ function inputHash(context: ClassifyContext): string {
 }
 
 /**
- * Every input row of a resolve or enrich job with its `class`: `unchanged`, `waiting`, `suppressed`, `reject:CODE`, or the reason why
- * it is due. Columns: source_key, class, prior, changed_parameters, input_hash, sent_hash, pid, rank, record.
+ * All input rows of a resolve or enrich job with their `class`: `unchanged`, `waiting`, `suppressed`, `reject:CODE`, or the
+ * reason they are due. Columns: source_key, class, prior, changed_parameters, input_hash, sent_hash, pid, rank, record.
  */
 export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
   const { spec } = context;
@@ -170,7 +170,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
     )}`;
 }
 
-/** Of classified rows those that name an erased person are `suppressed`, unless nothing would become of them anyway. */
+/** Sets the class `suppressed` on rows that name an erased person, except unchanged rows and rows without a key. */
 function withoutSuppressed(context: ClassifyContext, classed: RawBuilder<unknown>): RawBuilder<unknown> {
   const { suppressed, spec } = context;
   if (!suppressed) return classed;
@@ -198,8 +198,8 @@ function withoutSuppressed(context: ClassifyContext, classed: RawBuilder<unknown
 function pidColumns(context: ClassifyContext): RawBuilder<unknown> {
   if (context.spec.pidFrom === null) return raw("NULL::text AS pid, false AS is_waiting");
   const hash = contentHash(valuesOf(resolvedParts(context)));
-  // A row whose content changed since it was resolved waits, and one that was refused since goes without: the PID that
-  // was found before may be that of somebody else.
+  // A row that changed since it was resolved waits. A row rejected since then goes without a PID: the earlier PID may
+  // belong to a different person.
   return raw(`CASE WHEN ps.outcome = 'matched' AND r.is_match THEN r.service_pid END AS pid,
     (ps.source_key IS NULL OR (is_recent AND ps.input_hash <> ${hash})) AS is_waiting`);
 }
@@ -214,8 +214,8 @@ function pidJoins(context: ClassifyContext): RawBuilder<unknown> {
 }
 
 /**
- * The input rows of a validate_emails job, of all shards: source_key, copy, rank, position, email_address, one row an
- * address, and whether it or its row is an erased person's.
+ * Input rows of a validate_emails job, of all shards, with one row per address: source_key, copy, rank, position,
+ * email_address, and is_suppressed if the address or its row belongs to an erased person.
  */
 export function inputAddresses(context: ClassifyContext): RawBuilder<unknown> {
   const texts = context.parts.filter((p) => !p.isArray).map((p) => p.name);
@@ -231,8 +231,8 @@ export function inputAddresses(context: ClassifyContext): RawBuilder<unknown> {
 }
 
 /**
- * Every distinct address of a validate_emails job with its `class` (see {@link classifiedRows}) and how often it
- * occurs. Reads the temporary table `input_address`.
+ * Distinct addresses of a validate_emails job with `class` (see {@link classifiedRows}) and number of occurrences.
+ * Reads the temporary table `input_address`.
  */
 export function classifiedAddresses(context: ClassifyContext): RawBuilder<unknown> {
   const { spec } = context;

@@ -2,8 +2,8 @@ import { listFields } from "../inputs/input-fields.ts";
 import type { Part } from "../inputs/input-source.ts";
 
 /**
- * Version of the rule below, kept with every hash. A new version must keep the old expression beside it and compare
- * each row under the version it was hashed with: an upgrade never makes rows due by itself.
+ * Version of the hash rule, stored with every hash. A new version must also keep the old expression and compare each
+ * row under the version of its stored hash, so that an upgrade makes no row due.
  */
 export const HASH_VERSION = 1;
 
@@ -14,7 +14,7 @@ export interface Value {
   readonly isArray: boolean;
 }
 
-/** The parts as they stand, as values. */
+/** Unmodified parts as values. */
 export function valuesOf(parts: readonly Part[]): readonly Value[] {
   return parts.map((part) => ({ field: part.field, expression: part.name, isArray: part.isArray }));
 }
@@ -25,8 +25,8 @@ function piece(field: string, expression: string): string {
 }
 
 /**
- * SHA-256 over the values, each with its field's name and its length in bytes, so that no two different records have
- * the same text. Nulls are left out: mapping one more column that is empty everywhere changes no hash.
+ * SHA-256 over the values, each with its field name and byte length, so that different records never have the same
+ * text. Skips nulls: mapping a column that is always empty changes no hash.
  */
 export function contentHash(values: readonly Value[]): string {
   const pieces = values
@@ -39,7 +39,7 @@ export function contentHash(values: readonly Value[]): string {
   return `sha256(convert_to(${pieces.length === 0 ? "''" : pieces.join(" || ")}, 'UTF8'))`;
 }
 
-/** The record as JSON text with the interface's field names; empty fields are left out. */
+/** Record as JSON text with the interface's field names; omits empty fields. */
 export function recordJson(values: readonly Value[]): string {
   const fields = [...new Set(values.map((v) => v.field))].toSorted();
   const entries = fields.map((field) => {
@@ -53,14 +53,14 @@ export function recordJson(values: readonly Value[]): string {
   return `json_strip_nulls(json_build_object(${entries.join(", ")}))::text`;
 }
 
-/** Whether any of the values holds something. */
+/** SQL condition: at least one of the values is present. */
 export function hasAnyOf(values: readonly Value[], fields?: readonly string[]): string {
   const own = fields ? values.filter((v) => fields.includes(v.field)) : values;
   if (own.length === 0) return "false";
   return `(${own.map((v) => (v.isArray ? `cardinality(${v.expression}) > 0` : `${v.expression} IS NOT NULL`)).join(" OR ")})`;
 }
 
-/** What section 4.7 calls usable for /v1/resolve: a name, and at least one address or phone. */
+/** SQL condition: usable for /v1/resolve (section 4.7), with a name and at least one address or phone. */
 export function isResolvable(values: readonly Value[]): string {
   const first = hasAnyOf(values, ["first_name"]);
   const last = hasAnyOf(values, ["last_name"]);

@@ -1,23 +1,23 @@
 import { type RawBuilder, sql } from "kysely";
 import type { LoadSpec } from "../lookup.ts";
 
-/** Share of the refresh age by which a first answer expires early, 0 to 1, from the hash of what was sent. */
+/** SQL for the fraction (0 to 1) by which a first answer expires early, derived from the sent hash. */
 function spreadOf(sentHash: string): string {
   return `(('x' || encode(substring(${sentHash} FROM 1 FOR 4), 'hex'))::bit(32)::bigint / 4294967296.0)`;
 }
 
-/** Columns of an answer that its expiry depends on, as SQL. */
+/** SQL columns that determine when an answer expires. */
 export interface AnswerColumns {
   readonly answeredAt: string;
   readonly outcome: string;
   readonly sentHash: string;
-  /** Condition. */
+  /** SQL condition: the row had no answer before. */
   readonly isFirst: string;
 }
 
 /**
- * Expiry of an answer as SQL; null for never. First answers expire up to a fifth of the refresh age early, so that one
- * big night doesn't come back as one big night.
+ * SQL for the expiry of an answer; null for never. First answers expire up to a fifth of the refresh age early, so
+ * that records sent in one night don't all become due in the same night.
  */
 export function dueAt(
   spec: Pick<LoadSpec, "refreshAfterMs" | "refreshUnmatchedAfterMs">,

@@ -5,7 +5,7 @@ import type { Session } from "../db/session.ts";
 import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
 import type { FrozenRecords } from "../lookup.ts";
 
-/** Returns the records that name somebody who was erased after the selection. */
+/** Returns the records that name a person erased after the selection. */
 export async function findErasedRecords(
   session: Session,
   db: Pick<Db, "names" | "readErasureSecret">,
@@ -26,7 +26,7 @@ export async function findErasedRecords(
           sql`EXISTS (SELECT FROM ${stateTableId(names, tables.rows)} AS r
             WHERE r.ord = w.ord AND ${suppressed.sourceKey(source, "r.source_key")})`,
         ];
-  // An erasure that got this far already has emptied the record.
+  // Records already emptied by the erasure have the text ''.
   const found = await session.rows<{ ord: string }>(sql`
     SELECT w.ord::text AS ord FROM ${stateTableId(names, tables.records)} AS w
     WHERE w.ord = ANY(${[...recordIds]}::bigint[])

@@ -6,9 +6,8 @@ import type { Session } from "../db/session.ts";
 import { ownsKey } from "./shard-rows.ts";
 
 /**
- * Brings `input_email` up to date with the temporary table `input_address`: only rows that differ are written, and of
- * those only the ones whose key is the shard's. Keys that are no longer in the input stay as they are. Returns how many
- * rows it wrote or removed.
+ * Updates `input_email` from the temporary table `input_address`: writes only rows that differ and belong to the shard.
+ * Keeps rows whose key has left the input. Returns the number of rows written or removed.
  */
 export async function syncInputEmails(
   session: Session,

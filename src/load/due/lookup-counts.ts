@@ -9,7 +9,7 @@ export interface ClassCount {
   readonly occurrences: number;
 }
 
-/** Rows that take a fresh answer, by what they were and what they become. */
+/** Rows that reuse a fresh answer, by earlier and new outcome. */
 export interface ReusedCount {
   readonly prior: Outcome | null;
   readonly outcome: "matched" | "unmatched";
@@ -25,7 +25,7 @@ export interface WorkSize {
   readonly keptRows: number;
 }
 
-/** The classes that mean "due", in the order of {@link DueReason}. */
+/** Classes of due rows, in the order of {@link DueReason}. */
 const DUE: readonly DueReason[] = [
   "never_answered",
   "content_changed",
@@ -36,12 +36,12 @@ const DUE: readonly DueReason[] = [
   "resend",
 ];
 
-/** Rows (for validate_emails addresses as they occur) of the classes that pass a test. */
+/** Sums the rows (for validate_emails, the occurrences) of all classes that pass a test. */
 export function sumOf(counts: readonly ClassCount[], test: (count: ClassCount) => boolean): number {
   return counts.filter(test).reduce((sum, count) => sum + count.occurrences, 0);
 }
 
-/** What a selection found, from its classes, from what takes a fresh answer and from what is left to send. */
+/** Counts of a selection from its classes, reused answers and records to send. */
 export function countsOf(
   { type }: LookupSpec,
   counts: readonly ClassCount[],
@@ -73,14 +73,13 @@ export function countsOf(
   };
 }
 
-/** What the rows' states say once unusable rows are rejected and fresh answers reused. */
+/** States of the rows after unusable rows are rejected and fresh answers reused. */
 function statesOf(
   counts: readonly ClassCount[],
   reused: readonly ReusedCount[],
 ): Omit<LookupCounts["states"], "due"> {
   const rows = { rows: 0, matched: 0, unmatched: 0, rejected: 0 };
   for (const count of counts) {
-    // Nothing will ever be known of them.
     if (count.class === "suppressed") continue;
     rows.rows += count.rows;
     const outcome = count.class.startsWith("reject:") ? "rejected" : count.prior;

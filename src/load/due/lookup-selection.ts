@@ -16,7 +16,7 @@ import { dropOrphanedWorkTables, dropWorkTables, readWorkPage, workTablesOf } fr
 /** Records per page. */
 const PAGE_SIZE = 2000;
 
-/** Counts what is due; changes nothing. */
+/** Counts what is due; writes nothing. */
 export async function planLookup(db: Db, spec: LookupSpec): Promise<LookupCounts> {
   const { names } = db;
   const { counts } = await db.preview(async (session) => {
@@ -37,7 +37,7 @@ export async function planLookup(db: Db, spec: LookupSpec): Promise<LookupCounts
 export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promise<LookupSelection> {
   const { names } = db;
   const tables = workTablesOf(run);
-  // In its own transaction: other shards that look for orphans would wait until this selection is made.
+  // In a separate transaction: other shards that drop orphans would wait until the selection commits.
   await db.transaction(run, (session) => dropOrphanedWorkTables(session, names, spec.job));
   const { found, erasureEpoch } = await db.transaction(run, async (session) => {
     const suppression = await readSuppression(session, names, db.readErasureSecret);
@@ -73,7 +73,7 @@ function selectionOf(
       if (page.read === 0) {
         throw new StopJobError(
           "work_table_lost",
-          `${run.job}: the list of records to send is gone from the database (${read} of ${counts.toSend} were read). ` +
+          `${run.job}: the list of records to send disappeared from the database (${read} of ${counts.toSend} were read). ` +
             "Run the job again; answers received so far are kept.",
         );
       }

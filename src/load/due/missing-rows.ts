@@ -10,10 +10,10 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
 /**
- * Compares the keys that a job knows with those of its input, notes those that have left it, and forgets those that are
- * back. Nothing of the rows but their keys is read.
+ * Compares a job's known keys with those of its input. Records rows that have left the input and removes those that
+ * are back. Reads only keys.
  */
-export function noteMissingRows(db: Db, run: RunRef, watched: WatchedInput): Promise<MissingRows> {
+export function recordMissingRows(db: Db, run: RunRef, watched: WatchedInput): Promise<MissingRows> {
   const from = { foreign: db.foreignOf(watched.input), runId: run.runId };
   return db.transaction(run, (session) => compareKeys(session, db.names, watched, from));
 }
@@ -57,10 +57,10 @@ async function compareKeys(
   return counts ?? { inputRows: 0, known: 0, missing: 0 };
 }
 
-/** Different runs that have to miss a row before `on_missing: erase` acts. */
+/** Number of different runs that must miss a row before `on_missing: erase` applies. */
 const RUNS_BEFORE_ERASURE = 3;
 
-/** Returns up to `limit` keys that were missing in complete passes of three different runs, this one included. */
+/** Returns up to `limit` keys that were missing in complete passes of three different runs, including this one. */
 export function readGoneRows(db: Db, run: RunRef, source: string, limit: number): Promise<readonly string[]> {
   return db.transaction(run, async (session) => {
     const rows = await session.rows<{ source_key: string }>(sql`
@@ -71,7 +71,7 @@ export function readGoneRows(db: Db, run: RunRef, source: string, limit: number)
   });
 }
 
-/** Forgets missing rows that are about to be erased; returns how many were still missing. */
+/** Deletes the missing-row entries of rows to erase; returns how many were still missing. */
 export function takeGoneRows(
   session: Session,
   names: SchemaNames,

@@ -1,14 +1,14 @@
 import type { LookupSpec } from "../lookup.ts";
 
-/** What is to be done about the mapping and parameters of a job. */
+/** Decision about changed mapping or parameters of a job. */
 export type ParametersDecision =
-  | "accepted" // the ones that answers were bought with, or accepted before
-  | "first" // nothing was ever bought
-  | "undecided" // changed, and the user has not said what to do
+  | "accepted" // unchanged, or accepted earlier
+  | "first" // nothing was bought yet
+  | "undecided" // changed, and not confirmed by the user
   | "resend"
   | "keep";
 
-/** The refresh ages of a job as one text, by which a change of them is noticed. */
+/** Refresh ages of a job as text, to detect a change. */
 export function refreshPolicy(spec: LookupSpec): string {
   return `${spec.refreshAfterMs ?? "never"}/${spec.refreshUnmatchedAfterMs ?? "never"}`;
 }

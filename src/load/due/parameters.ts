@@ -17,14 +17,14 @@ export async function readParameters(
     SELECT parameters_hash FROM ${parameters} WHERE job = ${spec.job}`);
   if (!stored) return "first";
   if (stored.parameters_hash === spec.parametersHash) return "accepted";
-  // Another shard may be accepting them at this moment, for all of them.
+  // Another shard may be accepting them concurrently, for all shards.
   const [now] = await session.rows<{ parameters_hash: string }>(sql`
     SELECT parameters_hash FROM ${parameters} WHERE job = ${spec.job} FOR UPDATE`);
   if (now?.parameters_hash === spec.parametersHash) return "accepted";
   return spec.acceptParameters ?? "undecided";
 }
 
-/** Remembers the parameters, so that a run that goes on after a limit or a crash doesn't ask again. */
+/** Stores the accepted parameters, so that a resumed run doesn't ask again. */
 export async function writeParameters(
   session: Session,
   names: SchemaNames,
@@ -32,7 +32,7 @@ export async function writeParameters(
   decision: ParametersDecision,
 ): Promise<void> {
   if (decision === "accepted") return;
-  // "undecided" gets here only when no row was bought with other parameters: there is nothing to decide.
+  // "undecided" arrives here only if no row was bought with other parameters.
   const accepted = decision === "undecided" ? "first" : decision;
   await session.change(sql`
     INSERT INTO ${tableId(names, "job_parameters")} AS p
@@ -43,8 +43,8 @@ export async function writeParameters(
 }
 
 /**
- * `--accept-parameters keep`: present content counts as what was bought, so nothing becomes due by the change. Done for all
- * shards, because the user's word holds for all of them.
+ * `--accept-parameters keep`: treats the present content as what was bought, so that the change makes nothing due.
+ * Applies to all shards.
  */
 export async function keepAnswers(
   session: Session,
@@ -68,7 +68,7 @@ export async function keepAnswers(
       AND outcome <> 'rejected'`);
 }
 
-/** When the configured refresh ages changed since `due_at` was computed, computes it again. */
+/** Recomputes `due_at` if the configured refresh ages changed. */
 export async function applyRefreshPolicy(
   session: Session,
   names: SchemaNames,

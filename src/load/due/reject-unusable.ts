@@ -7,13 +7,13 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { KEPT_KEY_CHARACTERS, ownsKey } from "./shard-rows.ts";
 
-/** Every row of `due_row` that is to be rejected; a key that is too long for an index is cut. */
+/** Rows of `due_row` to reject; keys that are too long for an index are truncated. */
 const FOUND = sql`
   SELECT substring(class FROM 8) AS code, prior, input_hash, pid,
     CASE WHEN class = 'reject:key_too_long' THEN left(source_key, ${KEPT_KEY_CHARACTERS}) ELSE source_key END AS source_key
   FROM pg_temp.due_row WHERE class LIKE 'reject:%'`;
 
-/** Rejects the rows of `due_row` that can't be sent, with their state, in sets; returns how many rejects it wrote. */
+/** Rejects the rows of `due_row` that can't be sent and stores their state. Returns the number of rejects written. */
 export async function rejectUnusable(
   session: Session,
   names: SchemaNames,
@@ -27,7 +27,7 @@ export async function rejectUnusable(
       row_number() OVER (PARTITION BY code, source_key ORDER BY created_at, reject_id) AS copy
     FROM ${reject} WHERE job = ${spec.job} AND source = ${source} AND resolved_at IS NULL AND code = ANY(${[...WITHOUT_STATE]})
       AND ${raw(ownsKey(spec.shard, "source_key"))}`;
-  const mended = await session.change(sql`
+  const resolved = await session.change(sql`
     UPDATE ${reject} AS t SET resolved_at = now(), _synced_at = now()
     FROM (${open}) AS o
     LEFT JOIN (SELECT code, source_key, count(*) AS copies FROM (${FOUND}) AS f GROUP BY code, source_key) AS f

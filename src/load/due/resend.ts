@@ -4,9 +4,9 @@ import type { Session } from "../db/session.ts";
 import type { LookupSpec } from "../lookup.ts";
 
 /**
- * Returns the call number below which `--resend` repeats answers; null if nothing was ever answered. A resend that is
- * under way continues until every row is answered; only then does another one begin.
- * @param isUnderWay tells whether rows of the whole input are still to be sent again.
+ * Returns the call number below which `--resend` repeats answers; null if nothing was ever answered. A resend in
+ * progress continues until every row is answered; only then does a new one start.
+ * @param isUnderWay returns true while rows of the whole input are still to be sent again
  */
 export async function resendBefore(
   session: Session,
@@ -15,7 +15,7 @@ export async function resendBefore(
   isUnderWay: (before: number) => Promise<boolean>,
 ): Promise<number | null> {
   const parameters = tableId(names, "job_parameters");
-  // Another shard may begin the same resend at this moment.
+  // Another shard may start the same resend concurrently.
   const [stored] = await session.rows<{ resend_before: number | null }>(sql`
     SELECT resend_before FROM ${parameters} WHERE job = ${spec.job} FOR UPDATE`);
   if (!stored) return null;

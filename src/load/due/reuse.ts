@@ -9,7 +9,7 @@ import type { LookupSpec } from "../lookup.ts";
 import type { ReusedCount } from "./lookup-counts.ts";
 
 /**
- * Due rows whose content was answered for another row of the job, under the same parameters, and is still fresh.
+ * Due rows whose content already has a fresh answer from another row of the job, under the same parameters.
  * @param resend number below which calls are repeated, null for none
  */
 function reusable(names: SchemaNames, spec: LookupSpec, resend: number | null): RawBuilder<unknown> {
@@ -26,7 +26,7 @@ function reusable(names: SchemaNames, spec: LookupSpec, resend: number | null): 
     WHERE d.class IN ('never_answered', 'content_changed', 'pid_changed')`;
 }
 
-/** Which due rows need no call because equal content has a fresh answer; takes them out of `due_row`. */
+/** Removes rows from `due_row` that need no call because equal content has a fresh answer. */
 export async function takeReusable(
   session: Session,
   names: SchemaNames,
@@ -43,7 +43,7 @@ export async function takeReusable(
     SELECT prior, outcome, count(*) AS rows FROM pg_temp.reused GROUP BY prior, outcome`);
 }
 
-/** Gives those rows the fresh answer, with its own times and request id. */
+/** Copies the fresh answer to those rows, with its original times and request ID. */
 export async function reuseAnswers(
   place: LoadPlace,
   spec: LookupSpec,

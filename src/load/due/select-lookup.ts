@@ -22,30 +22,30 @@ import type { Suppression } from "../erasure/suppression.ts";
 import { suppressedSql } from "../erasure/suppressed-sql.ts";
 import { fillWorkTables } from "./work-table.ts";
 
-/** Where a selection runs. */
+/** Context of a selection. */
 export interface SelectContext {
   readonly session: Session;
   readonly names: SchemaNames;
   readonly spec: LookupSpec;
-  /** Where the input is; null for the warehouse itself. */
+  /** Database of the input; null for the warehouse. */
   readonly foreign: ForeignDatabase | null;
   readonly suppression: Suppression;
 }
 
-/** What a selection found. */
+/** Result of a selection. */
 export interface Selected {
   readonly counts: LookupCounts;
-  /** Rows of ours that the selection itself wrote: rejects, reused answers, `input_email`. */
+  /** Rows written by the selection itself: rejects, reused answers, `input_email`. */
   readonly rowsWritten: number;
-  /** Where the cursor stands once everything that is due has been answered; null for a shard. */
+  /** Checkpoint to store once everything due has been answered; null for a shard. */
   readonly checkpoint: PassCheckpoint | null;
-  /** Rows whose cursor is infinite or after the database's clock. */
+  /** Number of rows with a cursor that is infinite or in the future. */
   readonly cursorAhead: number;
 }
 
 /**
- * Classifies the whole input inside the running transaction and freezes what is due: unusable rows are rejected, fresh
- * answers to equal content reused, the rest grouped by content into the work tables. Without those it only counts.
+ * Classifies the whole input in the current transaction and freezes what is due: rejects unusable rows, reuses fresh
+ * answers for equal content, and groups the rest by content into the work tables. Without `freeze`, only counts.
  */
 export async function selectDue(
   context: SelectContext,
@@ -53,7 +53,7 @@ export async function selectDue(
 ): Promise<Selected> {
   const { session, names, spec } = context;
   const isSharded = spec.shard !== null;
-  // A shard neither goes by the cursor nor moves it: it knows nothing of the other shards' rows.
+  // A shard doesn't use or move the cursor, because it doesn't see the rows of the other shards.
   const checkpoint = !isSharded ? await readCheckpoint(session, names, spec) : null;
   const recent = recentBound(checkpoint, spec, session.now);
   const options = { type: spec.type, ranked: spec.maxRecords !== null, recent, isSharded };
@@ -74,7 +74,7 @@ export async function selectDue(
   };
   const isAddresses = spec.type === "validate_emails";
   const decision = await readParameters(session, names, spec);
-  // A plan does so too, and is rolled back: it has to find what the run will find.
+  // A plan also does this (and rolls back), so that it finds the same rows as the run.
   await applyRefreshPolicy(session, names, spec);
   if (decision === "keep") await keepAnswers(session, names, unmarked);
   const written = new Map<string, number>();
@@ -129,7 +129,7 @@ export async function selectDue(
   };
 }
 
-/** Fills the temporary table `due_row` with every row that is neither unchanged, waiting nor suppressed; counts all classes. */
+/** Fills the temporary table `due_row` with all rows except unchanged, waiting and suppressed ones. Counts all classes. */
 async function classifyInto(
   session: Session,
   classify: ClassifyContext,
@@ -149,7 +149,7 @@ async function classifyInto(
     SELECT class, prior, coalesce(changed_parameters, false) AS changed_parameters,
       count(*) AS rows, sum(${occurrences})::bigint AS occurrences
     FROM classified GROUP BY 1, 2, 3`);
-  // Without figures the planner takes the table for a small one, and later statements take minutes.
+  // Without statistics the planner assumes a small table, and later statements take minutes.
   await session.client.query("ANALYZE pg_temp.due_row");
   return counts;
 }
@@ -163,13 +163,13 @@ function classified(classify: ClassifyContext): {
     : { rows: classifiedRows(classify), occurrences: raw("1::bigint") };
 }
 
-/** True if a resend has left rows of the whole input unanswered. */
+/** True if rows of the whole input are still unanswered in the current resend. */
 async function isResending(session: Session, context: ClassifyContext, before: number): Promise<boolean> {
   const { rows } = classified({ ...context, spec: { ...context.spec, shard: null }, resendBefore: before });
   return (await session.rows(sql`SELECT FROM (${rows}) AS c WHERE class = 'resend' LIMIT 1`)).length > 0;
 }
 
-/** Rows of the whole input that were bought with other parameters: no shard goes on before the user has decided. */
+/** Counts rows of the whole input bought with other parameters: no shard continues until the user has decided. */
 async function countChangedParameters(session: Session, classify: ClassifyContext): Promise<number> {
   const { rows, occurrences } = classified(classify);
   const [changed] = await session.rows<{ occurrences: number }>(sql`

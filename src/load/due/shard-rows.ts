@@ -2,10 +2,10 @@ import type { InputShard } from "../lookup.ts";
 import { contentHash, hasAnyOf, type Value, valuesOf } from "./content.ts";
 import type { Part } from "../inputs/input-source.ts";
 
-/** So many characters of a key decide, and as many are kept of one that is too long: its reject is found again by them. */
+/** Leading characters of a key that determine its shard. Rejects of longer keys keep only these. */
 export const KEPT_KEY_CHARACTERS = 500;
 
-/** Whether a hash is the shard's, by its first 60 bits as a whole number. */
+/** SQL condition: the first 60 bits of a hash belong to the shard. */
 function owns({ index, count }: InputShard, hash: string): string {
   return `mod(('x' || left(encode(${hash}, 'hex'), 15))::bit(60)::bigint, ${count}) = ${index}`;
 }
@@ -14,14 +14,14 @@ function keyHash(key: string): string {
   return `sha256(convert_to(coalesce(left(${key}, ${KEPT_KEY_CHARACTERS}), ''), 'UTF8'))`;
 }
 
-/** Whether a key, or an address, is the shard's, as SQL; null keys are all one shard's. */
+/** SQL condition: a key or address belongs to the shard. All null keys belong to one shard. */
 export function ownsKey(shard: InputShard | null, key: string): string {
   return shard === null ? "true" : owns(shard, keyHash(key));
 }
 
 /**
- * Whether an input row is the shard's, as SQL: by its content, so that equal rows meet, or by its key where `hasBadKey`
- * says that it will never be sent.
+ * SQL condition: an input row belongs to the shard, by its content, so that equal rows are in one shard. Rows with
+ * `hasBadKey`, which are never sent, are assigned by key.
  */
 export function ownsRow(shard: InputShard | null, parts: readonly Part[], hasBadKey: string): string {
   if (shard === null) return "true";

@@ -14,7 +14,7 @@ export const ROWS = "lookup_row_";
 /** Days after which an answer of a crashed run is no longer expected. */
 const ROWS_KEPT_DAYS = 30;
 
-/** Names the work tables of a run. A run that resumes under its id holds another epoch, and gets others. */
+/** Names the work tables of a run. A run resumed under its ID has a new epoch, and so new tables. */
 export function workTablesOf({ runId, job, shard, epoch }: RunRef): WorkTables {
   const name = JSON.stringify([runId, job, shard, epoch]);
   const suffix = createHash("sha256").update(name).digest("hex").slice(0, 24);
@@ -54,11 +54,11 @@ async function freeze(
 ): Promise<void> {
   const records = stateTableId(names, tables.records);
   const rows = stateTableId(names, tables.rows);
-  // The reply to the COMMIT of an earlier try may have been lost.
+  // The reply to the COMMIT of an earlier attempt may have been lost.
   await session.change(sql`DROP TABLE IF EXISTS ${records}, ${rows}`);
   await session.change(sql`CREATE TABLE ${records} (ord bigint PRIMARY KEY, sent_hash bytea NOT NULL,
     record text NOT NULL, pid text, in_doubt boolean NOT NULL)`);
-  // A row without a key was that of somebody who was erased since.
+  // An erasure sets the key of a row to null.
   await session.change(sql`CREATE TABLE ${rows} (ord bigint NOT NULL, source_key text, input_hash bytea NOT NULL,
     prior text, occurrences bigint NOT NULL)`);
   // The comment names the owner, so that tables left by a crash can be dropped.
@@ -95,7 +95,7 @@ interface WorkRow {
 export interface WorkPage {
   readonly records: readonly LookupRecord[];
   readonly lastOrd: number;
-  /** Records read, those of erased people included. */
+  /** Records read, including those of erased people. */
   readonly read: number;
 }
 
@@ -123,12 +123,12 @@ export async function readWorkPage(
   return { records, lastOrd: rows.at(-1)?.ord ?? page.afterOrd, read: rows.length };
 }
 
-/** The address that a record is; the selection wrote it as a JSON string. */
+/** Address of a record, which the selection wrote as a JSON string. */
 function addressOf(json: string): string {
   return String(JSON.parse(json));
 }
 
-/** Drops the records of a run that is over, and their rows unless an answer may still need them. */
+/** Drops the records of a finished run, and their rows unless an answer may still need them. */
 export async function dropWorkTables(
   session: Session,
   names: SchemaNames,
@@ -143,7 +143,7 @@ export async function dropWorkTables(
   if (!open) await session.change(sql`DROP TABLE IF EXISTS ${stateTableId(names, rows)}`);
 }
 
-/** A work table, and who made it. */
+/** Work table with its owner. */
 export interface OwnedTable {
   readonly name: string;
   readonly job: string;
@@ -168,7 +168,7 @@ export async function listWorkTables(
   });
 }
 
-/** Drops the work tables of this job's runs that are over. */
+/** Drops the work tables of this job's finished runs. */
 export async function dropOrphanedWorkTables(
   session: Session,
   names: SchemaNames,

@@ -18,7 +18,7 @@ export async function ensureCluster(place: Place, binaries: Binaries, signal?: A
     if (await stat(place.data).catch(() => null)) {
       throw new FixConfigurationError(
         "embedded_damaged",
-        `${place.data} is no Postgres database (its file PG_VERSION is missing). Restore it, or remove the folder to start with an empty database.`,
+        `${place.data} is not a Postgres database (its file PG_VERSION is missing). Restore it, or remove the folder to start with an empty database.`,
       );
     }
     const password = known ?? randomBytes(24).toString("base64url");
@@ -43,7 +43,7 @@ export async function ensureCluster(place: Place, binaries: Binaries, signal?: A
   return known;
 }
 
-/** Runs initdb in a temporary folder, so that a killed initdb can't spoil the data. */
+/** Runs initdb in a temporary folder, so that a killed initdb can't corrupt the data. */
 async function makeCluster(
   place: Place,
   binaries: Binaries,

@@ -134,10 +134,10 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
 
 function describeConnection({ place }: Server, port: number): readonly string[] {
   const file = join(place.control, "reader-password");
-  const word = /^[\w./@:+=-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`;
+  const path = /^[\w./@:+=-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`;
   return [
-    `psql:          PGPASSWORD=$(cat ${word}) psql -h 127.0.0.1 -p ${port} -U ${READER} ${DATABASE}`,
-    `BI tools:      PostgreSQL, host 127.0.0.1, port ${port}, database ${DATABASE}, user ${READER}, no SSL, password: the line in ${file}`,
+    `psql:          PGPASSWORD=$(cat ${path}) psql -h 127.0.0.1 -p ${port} -U ${READER} ${DATABASE}`,
+    `BI tools:      PostgreSQL, host 127.0.0.1, port ${port}, database ${DATABASE}, user ${READER}, no SSL, password: see ${file}`,
     `data:          ${place.data} (kept between runs)`,
   ];
 }
@@ -156,7 +156,7 @@ async function releaseHold(server: Server, held: Client | null): Promise<void> {
       `SELECT pg_advisory_unlock_all(), pg_try_advisory_lock(${HOLD_KEY}) AS last,
               current_setting('${SUPERVISED}', true) AS supervised`,
     );
-    // A server started by hand keeps running.
+    // A server started manually keeps running.
     if (rows[0]?.last === true && rows[0].supervised === "on") await stopServer(server);
   } finally {
     await client.end().catch(() => {});

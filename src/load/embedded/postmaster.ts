@@ -51,7 +51,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** True if a process serves this data, by its working directory, or on other systems by its program. */
+/** True if a process serves this data, by its working directory on Linux, by its program name elsewhere. */
 async function servesData(pid: number, data: string): Promise<boolean> {
   if (process.platform === "linux") {
     // Fails for zombies and for processes of other users: neither is our server.

@@ -11,9 +11,9 @@ export interface Session {
   readonly port: number;
 }
 
-/** Timeout while the server answers "starting up": recovery after a crash can take long. */
+/** Timeout while the server reports "starting up": crash recovery can take long. */
 export const RECOVERY_TIMEOUT_MS = 30 * 60_000;
-/** Timeout for a running server without an answer. */
+/** Timeout for a running server that does not respond. */
 const ANSWER_TIMEOUT_MS = 60_000;
 
 /** Connects to the server; null while it starts or stops, within a timeout. */
@@ -35,7 +35,7 @@ export async function tryConnect(server: Server, port: number, waitedMs: number)
     if (waitedMs > (code === "57P03" ? RECOVERY_TIMEOUT_MS : ANSWER_TIMEOUT_MS)) {
       throw new StopRunError(
         "embedded_no_answer",
-        `The embedded database is running but doesn't answer on 127.0.0.1:${port} (${messageOf(error)}). ` +
+        `The embedded database is running but does not respond on 127.0.0.1:${port} (${messageOf(error)}). ` +
           `Its log: ${logPath(server.place)}`,
         { cause: error },
       );

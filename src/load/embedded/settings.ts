@@ -9,7 +9,7 @@ export const READER = "reader";
 /** Database of the warehouse. */
 export const DATABASE = "warehouse";
 
-/** Setting of servers started by us; one started by hand keeps running. */
+/** Set on servers that this program starts; a server started manually keeps running. */
 export const SUPERVISED = "person_etl.supervised";
 
 /** Advisory lock shared by all processes that use the server; the process that gets it exclusively stops the server. */

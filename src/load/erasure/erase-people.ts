@@ -40,7 +40,7 @@ export async function countPeople(db: Db, people: Identifiers): Promise<RowsByTa
 export async function removeErased(db: Db, id: string): Promise<RowsByTable> {
   const { names } = db;
   const open = await db.transaction((session) => readRequests(session, names, id));
-  // A writer that registers changes a published table, and the erasure would wait for that change, too.
+  // asWriter changes a published table itself, which would then keep the erasure pending.
   if (open.length === 0) return {};
   return asWriter(db, "erase", () =>
     db.transaction(async (session) => {
@@ -110,7 +110,7 @@ async function removeFrom(
   return changed;
 }
 
-/** Records persons whose rows or lists are about to change. */
+/** Stages the PIDs of persons whose rows or lists are about to change. */
 async function noteMoved(session: Session, owners: RawBuilder<unknown>): Promise<void> {
   await session.client.query(
     "CREATE TEMP TABLE IF NOT EXISTS moved_person (pid text PRIMARY KEY) ON COMMIT DROP",
@@ -131,7 +131,7 @@ async function movePersons(session: Session, names: SchemaNames, id: string): Pr
     WHERE service_pid IN (SELECT pid FROM pg_temp.moved_person)`);
 }
 
-/** Removes the records of the staged rows from calls in doubt and from work lists of running runs. */
+/** Removes the records of the staged rows from calls in doubt and from the work lists of runs in progress. */
 async function forgetRecords(session: Session, names: SchemaNames): Promise<void> {
   const hashes = await session.rows<{ job: string; hash: string }>(sql`
     SELECT DISTINCT s.job, encode(s.sent_hash, 'hex') AS hash FROM ${tableId(names, "lookup_state")} AS s
@@ -151,7 +151,7 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
         sql`SELECT encode(t.sent_hash, 'hex') AS hash FROM ${work} AS t WHERE ${isTheirs}`,
       );
       hashes.push(...sent.map(({ hash }) => ({ job, hash })));
-      // Empty rows keep their place: the run that reads them checks that the list is complete.
+      // Rows are emptied, not deleted: the run that reads them checks that the list is complete.
       await session.change(
         sql`UPDATE ${work} AS t SET sent_hash = '', record = '', pid = NULL WHERE ${isTheirs}`,
       );

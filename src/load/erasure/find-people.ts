@@ -30,8 +30,8 @@ interface SearchedInput {
 const MOST_ALIASES = 10;
 
 /**
- * Finds the people of the given identifiers, and all of their identifiers: rows and addresses lead to PIDs, PIDs to
- * rows and addresses. It stops there, since families share addresses.
+ * Finds the people with the given identifiers, and all of their identifiers: rows and addresses lead to PIDs, PIDs to
+ * rows and addresses. Goes no further, because families share addresses.
  */
 export async function findPeople(
   db: Db,
@@ -76,12 +76,12 @@ export async function findAgain(
 ): Promise<Identifiers> {
   await stagePeople(session, seed);
   await followStaged(session, names, sparesOthers);
-  // Inputs are not read again while other work waits.
+  // Doesn't read the inputs again, which would block other work.
   await addRows(session, rowsQuery(people.rows));
   await addEmails(session, sql`SELECT unnest(${[...people.emails]}::text[])`);
   await addPids(session, sql`SELECT unnest(${[...people.pids]}::text[])`);
   if (sparesOthers) {
-    // Only the inputs, which were read for `people`, show whether other rows have them too.
+    // Only the inputs, already read for `people`, show whether other rows share these identifiers.
     await session.change(
       sql`DELETE FROM pg_temp.erased_email WHERE NOT email = ANY(${[...people.emails]}::text[])`,
     );

@@ -105,7 +105,7 @@ function peopleOf(subjects: readonly Subject[]): Identifiers {
   };
 }
 
-/** Prepared persons come from preparePerson. */
+/** Every prepared person is made by preparePerson. */
 function personOf({ person }: LookupAnswer): EncodedPerson | null {
   return person as EncodedPerson | null;
 }
@@ -143,7 +143,7 @@ export async function findErasedPids(
   return new Set(hashes.flatMap(([pid, hash]) => (erased.has(hash) ? pid : [])));
 }
 
-/** Returns the PIDs of erased people; a single query if nobody was erased. */
+/** Returns the PIDs of erased people; runs only one query if nobody was erased. */
 export async function suppressedPids(db: Db, pids: readonly string[]): Promise<ReadonlySet<string>> {
   if (pids.length === 0) return new Set();
   return db.transaction(async (session) => {
@@ -152,7 +152,7 @@ export async function suppressedPids(db: Db, pids: readonly string[]): Promise<R
   });
 }
 
-/** Throws a FixConfigurationError unless the key is that of earlier erasures. */
+/** Throws a FixConfigurationError unless the key is the one used for earlier erasures. */
 export async function checkErasureKey(db: Db): Promise<void> {
   await db.transaction((session) => readSuppression(session, db.names, db.readErasureSecret));
 }

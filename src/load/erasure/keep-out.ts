@@ -91,7 +91,7 @@ function readRecord(json: string): {
   readonly emails: readonly string[];
   readonly service_pid: string | null;
 } {
-  // Records are built from input rows here.
+  // Every record is built from input rows by this program.
   const record = JSON.parse(json) as { readonly emails?: readonly string[]; readonly service_pid?: string };
   return { emails: record.emails ?? [], service_pid: record.service_pid ?? null };
 }
@@ -130,8 +130,8 @@ interface Noted {
 }
 
 /**
- * Newly found identifiers of an erased person: the input rows, and the PID unless it was the match. Not the other
- * addresses: families share them, and the erasure would spread from person to person.
+ * Returns newly found identifiers of an erased person: the input rows, and the PID unless it was the match. Excludes
+ * other addresses: families share them, so the erasure would spread to other people.
  */
 function newlyFound({ pid, subjects }: NamedPeople, hits: readonly Noted[]): readonly Subject[] {
   const rows = subjects.filter(({ kind }) => kind === "source_key");

@@ -33,7 +33,7 @@ export function namedBy(person: EncodedPerson): readonly string[] {
   return [...valuesAt(person, relativeLists), ...(spouse === null ? [] : [spouse])];
 }
 
-/** Removes these PIDs from a person; its hashes are as if the service had omitted them. */
+/** Removes these PIDs from a person. Its hashes are the same as if the service had omitted them. */
 export function withoutNamed(person: EncodedPerson, pids: ReadonlySet<string>): EncodedPerson {
   const isErased = (cell: Cell | undefined) => typeof cell === "string" && pids.has(cell);
   const store = createRowStore(1024);

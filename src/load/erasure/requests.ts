@@ -34,8 +34,8 @@ export interface Waiting {
 }
 
 /**
- * Commits the request of an erasure: every selection, reservation and load that begins later skips these people.
- * Loads in progress may still store them, so their rows are removed again once those runs have ended.
+ * Commits the request of an erasure: selections, reservations and loads that start later skip these people.
+ * Loads in progress may still store them, so their rows are removed again when those runs have ended.
  */
 export function requestErasure(db: Db, people: RequestedPeople): Promise<string> {
   const id = randomUUID();
@@ -79,7 +79,7 @@ export async function addRequest(
     WHERE erasure_id = ${erasureId}::uuid AND completed_at IS NOT NULL`);
 }
 
-/** Counts the erasure and makes its key if there is none; reservations compare the number. Returns the key. */
+/** Increments the erasure epoch, which reservations compare, and creates the key if there is none. Returns the key. */
 async function raiseEpoch(
   session: Session,
   names: SchemaNames,
@@ -132,7 +132,7 @@ export async function readRequests(
     ORDER BY requested_at, request_id FOR UPDATE`);
 }
 
-/** Condition for a request that waits for a run: it has neither ended nor been taken over. */
+/** Condition for a request that waits for a run which has neither ended nor been taken over. */
 function isHeldBack(names: SchemaNames): RawBuilder<unknown> {
   return sql`EXISTS (${heldLocks(names)})`;
 }
@@ -178,7 +178,7 @@ export function completeErasure(db: Db, id: string): Promise<readonly Waiting[]>
   });
 }
 
-/** Expired locks of a request: their runs crashed, and must be taken over before it can end. */
+/** Expired locks of a request. Their runs crashed and must be taken over before it can complete. */
 export function readExpiredLocks(
   db: Db,
   id: string,

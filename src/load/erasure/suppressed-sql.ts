@@ -11,7 +11,7 @@ import {
 import { quoteLiteral, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
-/** Reads the number of erasures and their key. */
+/** Reads the erasure epoch and the key. */
 export async function readSuppression(
   session: Session,
   names: SchemaNames,
@@ -40,7 +40,7 @@ export interface SuppressedSql {
   anySourceKey(source: string, expression: string): RawBuilder<unknown>;
 }
 
-/** Same hashes as `subjectHash`, using only sha256, which every Postgres has. */
+/** Computes the same hashes as `subjectHash` with sha256, which every Postgres has. */
 export function suppressedSql(names: SchemaNames, key: ErasureKey): SuppressedSql {
   const isKnown = (text: string) => sql`coalesce(
     sha256(${key.outer}::bytea || sha256(${key.inner}::bytea || convert_to(${sql.raw(text)}, 'UTF8')))

@@ -4,14 +4,14 @@ import { type ErasureKey, erasureKeyOf } from "./subject-hash.ts";
 /** Reads the configured key; null if there is none. */
 export type ReadErasureSecret = () => Promise<string | null>;
 
-/** Erasures as seen by a transaction. */
+/** Erasure epoch and key as seen by a transaction. */
 export interface Suppression {
   readonly epoch: number;
-  /** Null if nobody was erased: then lookups are skipped. */
+  /** Null if nobody was erased. */
   readonly key: ErasureKey | null;
 }
 
-/** State without erasures. */
+/** Value before the first erasure. */
 export const noSuppression: Suppression = { epoch: 0, key: null };
 
 /** The row of `erasure_key`. */
@@ -21,7 +21,7 @@ export interface EpochRow {
   readonly made_key: string | null;
 }
 
-/** Returns the key of the stored hashes; throws if it is not available. */
+/** Returns the key that made the stored hashes; throws if it is not available. */
 export async function keyOfEpoch(row: EpochRow, readSecret: ReadErasureSecret): Promise<ErasureKey | null> {
   if (row.key_id === null) return null;
   const secret = (await readSecret()) ?? row.made_key;

@@ -4,9 +4,9 @@ import type { CounterDelta, LedgerEntry, RunRef } from "../ledger/books.ts";
 
 /** Marks stored rows that a reading no longer contains. */
 export interface MissingRows {
-  /** Columns and values of the rows that the reading covers; those it doesn't contain are marked. */
+  /** Columns and values of the rows that the reading covers. Missing rows within it are marked. */
   readonly scope: Readonly<Record<string, string>>;
-  /** Boolean column that turns false; null if {@link since} alone is the mark, null in rows without it. */
+  /** Boolean column set to false; null if {@link since} alone is the mark. Null in rows without a mark. */
   readonly flag: string | null;
   /** Column set to {@link at}. */
   readonly since: string;
@@ -19,7 +19,7 @@ export interface FeedUpsert {
   readonly table: string;
   /** Columns of each row, with the whole key and without `_synced_at` and `_run_id`. Others keep their values. */
   readonly columns: readonly string[];
-  /** Iterated again by each attempt; of rows with equal keys the last one counts. */
+  /** Iterated once per attempt. If keys are equal, the last row counts. */
   readonly rows: Iterable<readonly Cell[]>;
   /** Columns that keep their first value (`first_seen_at`). */
   readonly keep?: readonly string[];
@@ -31,7 +31,7 @@ export interface FeedUpsert {
   readonly missing?: MissingRows;
 }
 
-/** Moves a stream's checkpoint: any JSON value, null to forget it. */
+/** Sets a stream's checkpoint to any JSON value; null deletes it. */
 export interface CheckpointMove {
   readonly stream: string;
   readonly cursor: unknown;
@@ -40,27 +40,27 @@ export interface CheckpointMove {
 /** Rows, checkpoints, ledger and counters to be committed together. */
 export interface FeedCommit {
   readonly run: RunRef;
-  /** The same for every attempt, so that a commit whose reply was lost is recognized. */
+  /** Equal for all attempts, to recognize a commit whose reply was lost. */
   readonly commitId: string;
   /** Attempts of free calls since the last commit. */
   readonly ledger: readonly LedgerEntry[];
   readonly drift: readonly Drift[];
-  /** Without `rows_written`, which is added. */
+  /** Excludes `rows_written`, which is added. */
   readonly counters: CounterDelta;
   readonly upserts: readonly FeedUpsert[];
   readonly checkpoints: readonly CheckpointMove[];
-  /** Stored in `warehouse_identity` unless there is one. */
+  /** Stored in `warehouse_identity` if it has none. */
   readonly organization?: string | undefined;
 }
 
 /** Result of one {@link FeedUpsert}. */
 export interface UpsertResult {
-  /** Distinct rows given, without those of erased people. */
+  /** Distinct rows received, without those of erased people. */
   readonly given: number;
-  /** Rows left out because they name an erased person. */
+  /** Rows omitted because they name an erased person. */
   readonly suppressed: number;
   readonly inserted: number;
-  /** Rows with a changed column; others are not written. */
+  /** Rows with a changed column; unchanged rows are not written. */
   readonly updated: number;
   /** Rows marked as missing. */
   readonly marked: number;

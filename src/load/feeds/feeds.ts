@@ -22,27 +22,27 @@ import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
 
-/** Rows encoded at once. */
+/** Rows per COPY. */
 const COPY_ROWS = 5000;
 
-/** Result of a commit; `work` is null if only the ledger shows that it was made. */
+/** Result of a commit; `work` is null if only the ledger shows that it happened. */
 export interface FeedDone<Result> {
   readonly results: readonly UpsertResult[];
   readonly work: Result | null;
   readonly rowsWritten: number;
 }
 
-/** Result of a commit as computed before its COMMIT, whose reply may get lost. */
+/** Result of a commit, computed before COMMIT, whose reply may be lost. */
 export interface MadeFeed {
   readonly done: FeedDone<unknown>;
-  /** `_synced_at` of the run's row, which each commit moves; null without a row. */
+  /** `_synced_at` of the run's row, which each commit updates; null without a row. */
   readonly syncedAt: string | null;
 }
 
-/** Further writes of a commit. */
+/** Additional writes of a commit. */
 export type FeedWork<Result> = (place: FeedPlace) => Promise<Result>;
 
-/** Context of a commit: its transaction, and the people to keep out. */
+/** Context of a commit, with the people to suppress. */
 export interface FeedPlace extends LoadPlace {
   readonly suppression: Suppression;
 }
@@ -64,8 +64,8 @@ export async function commitFeed(db: Db, commit: FeedCommit): Promise<readonly U
 }
 
 /**
- * Does the same with further writes. Repeated after a lost reply, it changes nothing and returns the first result; `work` is null
- * and all results are empty if only the ledger shows the earlier commit.
+ * Like {@link commitFeed}, with additional writes. Repeated after a lost reply, it changes nothing and returns the first
+ * result. If only the ledger shows the earlier commit, `work` is null and all results are empty.
  */
 export async function commitFeedWith<Result>(
   db: Db,
@@ -76,7 +76,7 @@ export async function commitFeedWith<Result>(
   const { run } = commit;
   const done = await db.transaction(run, async (session) => {
     const made = await madeBefore(db, session, commit);
-    // Kept by an earlier attempt at this very work.
+    // Stored by an earlier attempt with the same `work`.
     if (made) return made as FeedDone<Result>;
     const newCalls = await settleLedger(session, names, run, commit.ledger);
     if (commit.ledger.length > 0 && newCalls.size === 0) {
@@ -114,13 +114,13 @@ export async function commitFeedWith<Result>(
   return done;
 }
 
-/** Returns the result of an earlier attempt that was committed; null for none. Waits for one under way, which locks the row. */
+/** Returns the result of an earlier committed attempt; null if there is none. Waits for an attempt in progress, which locks the row. */
 async function madeBefore(
   { latestFeeds, names }: Db,
   session: Session,
   commit: FeedCommit,
 ): Promise<FeedDone<unknown> | null> {
-  // Only this file keeps commits of feeds.
+  // Only this file stores commits of feeds.
   const earlier = latestFeeds.find(commit) as MadeFeed | null;
   if (!earlier || earlier.syncedAt === null) return null;
   const { runId, job, shard } = commit.run;
@@ -136,7 +136,7 @@ const changedBy = ({ inserted, updated, marked }: UpsertResult = NOTHING): numbe
 const NOTHING: UpsertResult = { given: 0, suppressed: 0, inserted: 0, updated: 0, marked: 0 };
 const STAGE = "stage_feed";
 
-/** COPYs rows in pieces. `target` is quoted. */
+/** COPYs rows in chunks. `target` is quoted. */
 export async function copyMany(
   session: Session,
   target: string,
@@ -235,7 +235,7 @@ async function markMissing(place: LoadPlace, name: string, missing: MissingRows)
     WHERE ${inScope} AND ${isUnmarked} AND NOT EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${isSame})`);
 }
 
-/** Moves or forgets a checkpoint. */
+/** Moves or deletes a checkpoint. */
 async function moveCheckpoint(
   { session, names }: LoadPlace,
   run: RunRef,

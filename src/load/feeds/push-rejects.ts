@@ -4,14 +4,14 @@ import { suppressedSql } from "../erasure/suppressed-sql.ts";
 import type { RunRef } from "../ledger/books.ts";
 import type { FeedPlace } from "./feeds.ts";
 
-/** PIDs that the service doesn't know, as one answer stated them. */
+/** PIDs that the service reported as unknown. */
 export interface InvalidPids {
   readonly invalid: readonly string[];
   readonly apiRequestId: string | null;
   readonly rejectMessage: string;
 }
 
-/** Resolves the rejects of PIDs that the service knows now. */
+/** Resolves the rejects of PIDs that the service now accepts. */
 export async function resolveRejects(
   place: FeedPlace,
   run: RunRef,
@@ -23,7 +23,7 @@ export async function resolveRejects(
   place.touch("reject", resolved);
 }
 
-/** Rejects PIDs, once each. */
+/** Rejects PIDs, with one open reject each. */
 export async function rejectInvalid(
   place: FeedPlace,
   run: RunRef,

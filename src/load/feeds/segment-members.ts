@@ -6,7 +6,7 @@ import type { FeedCommit } from "./feed-commit.ts";
 import type { RunRef } from "../ledger/books.ts";
 import { commitFeedWith, copyMany, dropErased, type FeedPlace } from "./feeds.ts";
 
-/** A member as a response showed it. */
+/** Member in a response. */
 export interface SeenMember {
   readonly servicePid: string;
   /** Instant; null if the service gave none. */
@@ -18,7 +18,7 @@ export interface SeenMember {
 }
 
 /**
- * Span of `first_added_at` that responses covered completely: whoever was added within it and was not seen was no member at
+ * Span of `first_added_at` that responses covered completely: people added within it but not listed were not members at
  * `seenAt`. Both ends are exclusive; null for an open end.
  */
 export interface ProvenSpan {
@@ -45,7 +45,7 @@ export function countMembers(db: Db, segmentId: string): Promise<MemberCounts> {
   });
 }
 
-/** Forgets who was listed in the last reading of a segment. */
+/** Clears the members listed in the last reading of a segment. */
 export function clearListed(db: Db, run: RunRef, segmentId: string): Promise<void> {
   return db.transaction(run, async (session) => {
     await session.change(sql`
@@ -61,7 +61,7 @@ async function noteListed({ session, names }: FeedPlace, run: RunRef, segmentId:
     ON CONFLICT DO NOTHING`);
 }
 
-/** Creates the temporary table `stage_member`, without erased people; returns the number of those. */
+/** Creates the temporary table `stage_member` without erased people. Returns how many were omitted. */
 async function stageMembers(place: FeedPlace, members: readonly SeenMember[]): Promise<number> {
   const { session } = place;
   await session.change(sql`
@@ -85,22 +85,22 @@ async function stageMembers(place: FeedPlace, members: readonly SeenMember[]): P
 export interface MemberPageRows {
   readonly segmentId: string;
   readonly members: readonly SeenMember[];
-  /** False if no removal can follow from this reading. */
+  /** False if this reading can't prove a removal. */
   readonly isListed: boolean;
 }
 
 /** Changes made by storing members. */
 export interface AddedMembers {
   readonly rowsWritten: number;
-  /** People who were no known members: new ones and returning ones. */
+  /** People who were not known as members, including returning ones. */
   readonly added: number;
-  /** Members left out because they were erased. */
+  /** Members omitted because they were erased. */
   readonly suppressed: number;
 }
 
 /**
- * Stores members that a response showed. A membership begins at `first_added_at`; it begins at the response for people who return,
- * or whom the last complete reading should have shown.
+ * Stores members of a response. A membership starts at `first_added_at`; for returning people, and for those that the last
+ * complete reading should have listed, it starts at the response.
  */
 export async function addMembers(db: Db, commit: FeedCommit, page: MemberPageRows): Promise<AddedMembers> {
   const { segmentId, members, isListed } = page;
@@ -112,7 +112,7 @@ export async function addMembers(db: Db, commit: FeedCommit, page: MemberPageRow
   return { added: 0, suppressed: 0, ...work, rowsWritten };
 }
 
-/** Merges `stage_member` into members and history; returns the number of people who were no known members. */
+/** Merges `stage_member` into members and history. Returns the number of people who were not known as members. */
 async function mergeMembers(place: FeedPlace, segmentId: string): Promise<number> {
   const { session, names, runId } = place;
   const member = tableId(names, "segment_member");
@@ -132,7 +132,7 @@ async function mergeMembers(place: FeedPlace, segmentId: string): Promise<number
     ON CONFLICT (segment_id, service_pid) DO UPDATE SET first_added_at = excluded.first_added_at, is_member = true,
       removed_seen_at = NULL, _extra = excluded._extra, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
   place.touch("segment_member", written);
-  // An interval that ended when the new one begins continues.
+  // An interval that ended at the start of the new one is reopened.
   const opened = await session.change(sql`
     INSERT INTO ${history} AS h (segment_id, service_pid, valid_from, valid_to, valid_from_basis, _synced_at, _run_id)
     SELECT ${segmentId}, service_pid,
@@ -154,11 +154,11 @@ async function mergeMembers(place: FeedPlace, segmentId: string): Promise<number
   return opened;
 }
 
-/** Removals recorded and removals pending. */
+/** Number of removals recorded and removals pending. */
 export interface SettledMembers {
   readonly rowsWritten: number;
   readonly removed: number;
-  /** Known members who were not listed and whose removal no span proves. */
+  /** Known members who were not listed, but whose removal is not proven by a span. */
   readonly pending: number;
   /** Their distinct `first_added_at`, newest first, null last; at most 1,000. */
   readonly pendingAt: readonly Cell[];
@@ -167,7 +167,7 @@ export interface SettledMembers {
 /** Limits {@link SettledMembers.pendingAt}. */
 const MAX_PENDING_AT = 1000;
 
-/** Records the removal of known members who were not listed, where a span proves it. */
+/** Records the removal of known members who were not listed, if a span proves it. */
 export async function settleMembers(
   db: Db,
   commit: FeedCommit,

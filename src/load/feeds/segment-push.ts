@@ -20,12 +20,12 @@ export interface PushTarget {
   readonly segmentId: string;
 }
 
-/** Rows of a query, by what becomes of them. */
+/** Number of rows of a query, by outcome. */
 export interface GivenRows {
   readonly read: number;
   /** Rows without a PID. */
   readonly missing: number;
-  /** Rows whose PID another row has. */
+  /** Rows that repeat the PID of another row. */
   readonly duplicate: number;
   /** Distinct PIDs of erased people. */
   readonly suppressed: number;
@@ -33,14 +33,14 @@ export interface GivenRows {
   readonly wanted: number;
 }
 
-/** State of a push, by number of PIDs. */
+/** Number of PIDs of a push, by state. */
 export interface PushCounts {
   readonly toAdd: number;
-  /** Own members that the query no longer gives. */
+  /** Own members that the query no longer returns. */
   readonly toRemove: number;
   /** Members that the job added. */
   readonly own: number;
-  /** PIDs of calls without an answer, which a reading of the segment settles. */
+  /** PIDs of calls without an answer; the next reading of the segment resolves them. */
   readonly unknown: number;
 }
 
@@ -53,7 +53,7 @@ const ofTarget = ({ job, segmentId }: PushTarget) => sql`p.job = ${job} AND p.se
 const isToAdd = sql`p.is_wanted AND p.state = 'absent'`;
 const isToRemove = sql`NOT p.is_wanted AND p.is_own AND p.state = 'member'`;
 
-/** Deletes rows of people whom the query doesn't give and whom the job has not added. Members in doubt stay. */
+/** Deletes the rows of people that the query doesn't return and the job has not added. Keeps members in doubt. */
 async function forgetOthers(session: Session, state: RawBuilder<unknown>, target: PushTarget): Promise<void> {
   await session.change(sql`
     DELETE FROM ${state} AS p WHERE ${ofTarget(target)} AND NOT p.is_wanted AND p.state <> 'unknown' AND NOT coalesce(p.is_own, true)`);
@@ -111,7 +111,7 @@ async function dropErasedWanted(db: Db, session: Session): Promise<number> {
   );
 }
 
-/** Counts what is left to do. */
+/** Counts the PIDs left to add and remove. */
 export function countPush(db: Db, target: PushTarget): Promise<PushCounts> {
   return db.transaction(async (session) => {
     const [counts] = await session.rows<PushCounts>(sql`
@@ -123,7 +123,7 @@ export function countPush(db: Db, target: PushTarget): Promise<PushCounts> {
   });
 }
 
-/** Records PIDs that a page listed; returns the number of those that no earlier page of this reading listed. */
+/** Records the PIDs listed on a page. Returns how many were not on an earlier page of this reading. */
 export function noteListedPids(
   db: Db,
   run: RunRef,
@@ -145,13 +145,13 @@ export function noteListedPids(
 /** A reading of the segment to compare with. */
 export interface PushReading {
   readonly segmentId: string;
-  /** True if it listed every member: only then whoever is absent counts as removed by others. */
+  /** True if it listed every member: only then, absent members count as removed by others. */
   readonly isComplete: boolean;
-  /** Makes PIDs that the service didn't know due again. */
+  /** Makes PIDs that the service rejected as unknown due again. */
   readonly retriesInvalid: boolean;
 }
 
-/** Compares the listed PIDs with what is stored, and settles calls without an answer. */
+/** Compares the listed PIDs with the stored state and resolves calls without an answer. */
 export async function settlePush(
   db: Db,
   commit: FeedCommit,
@@ -187,13 +187,13 @@ export async function settlePush(
 /** PIDs of one call. */
 export interface PushBatch {
   readonly pids: readonly string[];
-  /** The next batch begins after this PID; null for none left. */
+  /** Last PID of this batch, after which the next one starts; null if nothing is left. */
   readonly last: string | null;
 }
 
 /**
- * Takes the next PIDs to add or remove and marks them as sent before the call is made. Whoever is being added is in doubt until the
- * answer; erased people are left out.
+ * Takes the next PIDs to add or remove and marks them as unknown before the call. People being added stay in doubt until
+ * the answer. Omits erased people.
  */
 export function takeBatch(
   db: Db,
@@ -220,7 +220,7 @@ export function takeBatch(
   });
 }
 
-/** Undoes {@link takeBatch} for a call that the service refused. */
+/** Reverts {@link takeBatch} for a rejected call. */
 export function returnBatch(
   db: Db,
   run: RunRef,
@@ -235,12 +235,12 @@ export function returnBatch(
   });
 }
 
-/** The service's answer to a call. Each invalid PID gets a reject; open rejects of the others are resolved. */
+/** Answer to a call. Invalid PIDs get a reject; open rejects of the others are resolved. */
 export interface PushAnswer extends InvalidPids {
   readonly segmentId: string;
   readonly change: PushChange;
   readonly pids: readonly string[];
-  /** True if this call alone made all the others members. */
+  /** True if all other PIDs became members by this call alone. */
   readonly isOwn: boolean;
 }
 

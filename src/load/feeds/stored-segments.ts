@@ -6,9 +6,9 @@ import { tableId } from "../db/names.ts";
 export interface StoredSegment {
   readonly segmentId: string;
   readonly name: string | null;
-  /** Size as last stated by the service; null if it has not been. */
+  /** Size last reported by the service; null if unknown. */
   readonly currentSize: number | null;
-  /** Time of the last look at its members; null, like the next two, for never. */
+  /** Time of the last reading of its members; null if never read, like the next two. */
   readonly observedAt: string | null;
   readonly knownMembers: number | null;
   readonly removalsPending: number | null;
@@ -35,7 +35,7 @@ export interface PushedMembers {
   readonly segmentId: string;
   /** Members that the job alone added. */
   readonly own: number;
-  /** Members of calls that may have found some of them in the segment; never removed. */
+  /** Members of calls that may have found some of them already in the segment; never removed. */
   readonly inDoubt: number;
 }
 

@@ -1,13 +1,13 @@
-/** The newest reading of an organization's quota of person search. */
+/** Latest reading of an organization's person search quota. */
 export interface StoredQuota {
   readonly orgId: string;
   readonly observedAt: string;
-  /** Records per UTC day; null where the service didn't say. */
+  /** Records per UTC day; null if the service did not report it. */
   readonly limit: number | null;
   readonly left: number | null;
 }
 
-/** A span of a feed that can't be read any more. */
+/** Period of a feed that can no longer be read. */
 export interface StoredGap {
   readonly job: string;
   readonly stream: string;

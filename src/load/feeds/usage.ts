@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { StoredGap, StoredQuota } from "./usage-rows.ts";
 import { tableId } from "../db/names.ts";
 
-/** Reads the newest quota of each organization. */
+/** Reads the latest quota of each organization. */
 export async function readQuotas(db: Db): Promise<readonly StoredQuota[]> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -14,7 +14,7 @@ export async function readQuotas(db: Db): Promise<readonly StoredQuota[]> {
   });
 }
 
-/** The first day of person search that may have been missed. */
+/** Returns the first day of person search usage that may be missing. */
 export async function firstOpenSearchDay(db: Db, orgId: string, upTo: string): Promise<string | null> {
   const { names } = db;
   return db.transaction(async (session) => {

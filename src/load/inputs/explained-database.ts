@@ -1,12 +1,12 @@
 import { Readable } from "node:stream";
 import type { ForeignDatabase, ForeignRows } from "./foreign-database.ts";
 
-/** Wraps a failure of the warehouse, so that it isn't explained as one of the input's database. */
+/** Wraps a warehouse failure, so that it isn't attributed to the input's database. */
 class OtherSide extends Error {
   override readonly name = "OtherSide";
 }
 
-/** Wraps a database to explain its failures; failures of the warehouse that receives its rows stay unchanged. */
+/** Wraps a database to explain its failures. Failures of the warehouse that receives its rows are unchanged. */
 export function explainDatabase(
   database: ForeignDatabase,
   explain: (error: unknown) => unknown,

@@ -14,7 +14,7 @@ export interface Reading {
   readonly isSharded: boolean;
 }
 
-/** Options for a push's query: all rows, PIDs only. */
+/** Reading of a push query: all rows, PIDs only. */
 export const PUSH_READING: Reading = { type: "enrich", ranked: false, recent: null, isSharded: false };
 
 /** Column of the raw rows: text, a list of texts without nulls and blanks, boolean, or a number. */
@@ -56,7 +56,7 @@ export interface NamingRow {
   readonly pids: readonly string[];
 }
 
-/** Another database that inputs are read from, in constant memory. */
+/** Another database that inputs are read from. Uses constant memory. */
 export interface ForeignDatabase {
   /** Returns the problems of an input; reads no rows and changes nothing. */
   checkInput(input: InputSource): Promise<readonly Problem[]>;
@@ -86,7 +86,7 @@ export function keepForeignDatabases(
   const opened = new Map<string, ForeignDatabase>();
   return {
     of(connection) {
-      // After a reload of the configuration, the same name may be another database.
+      // After a configuration reload, the same name may refer to another database.
       const key = JSON.stringify(connection);
       const database = opened.get(key) ?? open(connection);
       opened.set(key, database);

@@ -12,6 +12,6 @@ export const fieldsTaken: Readonly<Record<LookupType, readonly string[]>> = {
 /** Fields that hold lists. */
 export const listFields: ReadonlySet<string> = new Set(["emails", "phones"]);
 
-/** White space of every script: blank values are omitted from requests. */
+/** White space of all scripts. Blank values are omitted from requests. */
 export const BLANKS =
   " \t\n\r\f\v\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u2028\u2029\u202f\u205f\u3000\ufeff";

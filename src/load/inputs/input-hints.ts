@@ -6,7 +6,7 @@ export function settingOf({ relation }: InputSource): "table" | "sql" {
   return "table" in relation ? "table" : "sql";
 }
 
-/** Hint for an input that has all its columns but can't be selected from. */
+/** Hint for an input that has all columns but can't be queried. */
 export function lookAt({ where, orderBy, fields, key }: InputSource): string {
   const types =
     Object.keys(fields).length > 0 ? "the types of the mapped columns" : `the type of ${key.join(", ")}`;
@@ -14,7 +14,7 @@ export function lookAt({ where, orderBy, fields, key }: InputSource): string {
   return `Check ${[...(settings.length > 0 ? [settings.join(", ")] : []), types].join(" and ")}.`;
 }
 
-/** Problem of a cursor without a time: a number drawn early may be committed late. */
+/** Problem of a cursor that is not a time: low numbers may be committed after higher ones. */
 function cursorProblem({ name, cursor }: InputSource, typeName: string): Problem {
   return {
     path: `inputs.${name}.cursor`,

@@ -31,18 +31,18 @@ export interface BigQueryConnection {
 
 /** A job's input: a table or a query, in the warehouse itself or in another database. */
 export interface InputSource {
-  /** Name in the configuration; `source` of its rows. */
+  /** Name in the configuration, stored as `source` of its rows. */
   readonly name: string;
   /** Another database; null for the warehouse itself. */
   readonly connection: InputConnection | null;
-  /** Table, by the parts of its name, or query. */
+  /** Table (parts of its name) or query. */
   readonly relation: { readonly table: readonly string[] } | { readonly sql: string };
   readonly where: string | null;
   readonly orderBy: string | null;
   /** Key columns, in order. */
   readonly key: readonly string[];
   readonly cursor: { readonly column: string; readonly overlapMs: number } | null;
-  /** Columns by field of the input record; with a shard also those that the job doesn't send. */
+  /** Columns by field of the input record; with a shard, including those that the job doesn't send. */
   readonly fields: Readonly<Record<string, readonly string[]>>;
 }
 

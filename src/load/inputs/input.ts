@@ -52,7 +52,7 @@ function keyText(column: string, columns: readonly InputColumn[]): string {
   return typeName === "numeric" ? `trim_scale(${quoted})::text` : `${quoted}::text COLLATE "default"`;
 }
 
-/** SQLSTATEs of a text that is no valid value of a type. */
+/** SQLSTATEs of a text that is not a valid value of a type. */
 const DATA_EXCEPTION = /^22/u;
 
 function recentText(
@@ -93,7 +93,7 @@ export async function isCursorValue(
   return true;
 }
 
-/** {@link isCursorValue} in its own transaction. */
+/** {@link isCursorValue} in a separate transaction. */
 export async function isInputCursorValue(pool: pg.Pool, input: InputSource, value: string): Promise<boolean> {
   const look = async (session: Session) =>
     isCursorValue(session, input, await describeColumns(session, input), value);
@@ -164,8 +164,8 @@ export async function readCursorMax(
 }
 
 /**
- * True if a primary key or unique index makes the key unique. Rows of a table that others
- * inherit from include theirs, which its index doesn't cover.
+ * True if a primary key or unique index makes the key unique. False for a table with children by inheritance, because
+ * its rows include theirs, which the index doesn't cover.
  */
 export async function keyIsUnique(session: Session, input: InputSource): Promise<boolean> {
   if (!("table" in input.relation)) return false;
@@ -185,7 +185,7 @@ export function blankToNull(expression: string): string {
   return `CASE WHEN btrim(${expression}, '${BLANKS}') <> '' THEN ${expression} END`;
 }
 
-/** The parts with blanks as NULL; arrays as `text[]` without blanks and nulls. */
+/** Parts with blanks as NULL; arrays as `text[]` without blanks and nulls. */
 export function unblankedParts(parts: readonly Part[]): readonly string[] {
   return parts.map((part) =>
     part.isArray
@@ -214,7 +214,7 @@ const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
 
 /** SQLSTATE of a column name that a query returns twice. */
 const AMBIGUOUS = "42702";
-const TWO_OF_A_NAME = "Give each column of the query its own name.";
+const DUPLICATE_NAME = "Give each column of the query its own name.";
 
 /** SQLSTATEs of errors in a query itself, such as a division by zero. */
 const QUERY_FAULT = /^(?:2[12]|42|P0)/u;
@@ -228,7 +228,7 @@ function hintFor(code: string, setting: "table" | "sql"): string | null {
 export async function checkInput(pool: pg.Pool, input: InputSource): Promise<readonly Problem[]> {
   const path = `inputs.${input.name}`;
   const where = "table" in input.relation ? input.relation.table.join(".") : "the query of `sql:`";
-  const place = input.connection ? ` at connection ${input.connection.name}` : "";
+  const place = input.connection ? ` in connection ${input.connection.name}` : "";
   return inTransaction(
     pool,
     async (session) => {
@@ -262,7 +262,7 @@ export async function checkInput(pool: pg.Pool, input: InputSource): Promise<rea
           {
             path,
             message: `Can't select from ${where}${place}: ${messageOf(error)}.`,
-            hint: codeOf(error) === AMBIGUOUS ? TWO_OF_A_NAME : lookAt(input),
+            hint: codeOf(error) === AMBIGUOUS ? DUPLICATE_NAME : lookAt(input),
           },
         ];
       }

@@ -34,7 +34,7 @@ function mappedParts(
   return parts;
 }
 
-/** Problems of lists mapped to fields of a single value. */
+/** Problems of list columns mapped to single-value fields. */
 export function misplacedLists(
   input: InputSource,
   find: FindColumn,

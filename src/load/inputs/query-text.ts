@@ -1,4 +1,4 @@
-/** Tokens that matter for finding a query's end; of a block comment only its start. */
+/** Tokens for finding a query's end. Matches only the start of a block comment. */
 const TOKEN =
   /\s+|--[^\n]*|\/\*|e'(?:[^'\\]|''|\\[^])*'|'[^']*'|"[^"]*"|\$([a-z_\u0080-\uffff][\w\u0080-\uffff]*|)\$[^]*?\$\1\$|[\w\u0080-\uffff]+|[^]/giy;
 
@@ -15,7 +15,7 @@ function endOfComment(text: string, start: number): number {
   return text.length;
 }
 
-/** Removes a query's final semicolons and the comments after them, so that it can be put in parentheses. */
+/** Removes a query's final semicolons and the comments after them, so that it can be parenthesized. */
 export function withoutSemicolon(query: string): string {
   let end: number | null = null;
   TOKEN.lastIndex = 0;

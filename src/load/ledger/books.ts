@@ -10,15 +10,15 @@ export interface LedgerEntry {
   readonly milliseconds: number;
   readonly httpStatus: number | null;
   readonly attempt: number;
-  /** True if the service may have received it; false without a connection. */
+  /** True if the service may have received it; false if the connection failed. */
   readonly isSent: boolean;
   readonly recordsSent: number;
   readonly recordsMatched: number | null;
   readonly responseBytes: number;
   readonly possiblyBilled: boolean;
-  /** Records that may also have been billed in an earlier unanswered call. */
+  /** Records that may also have been billed by an earlier unanswered call. */
   readonly possiblyBilledTwice: number;
-  /** True if the answer lacks some records, which may have been billed too. */
+  /** True if the answer omits some records, which may also have been billed. */
   readonly leavesOut?: boolean;
 }
 
@@ -32,7 +32,7 @@ export interface RunRef {
   readonly jobType: string;
   /** `I/N`; `0/1` without shards. */
   readonly shard: string;
-  /** Epoch of the run's lock: nothing commits under an older one. */
+  /** Epoch of the run's lock; commits under an older one are rejected. */
   readonly epoch: number;
 }
 

@@ -12,8 +12,8 @@ export interface BudgetRow {
 }
 
 /**
- * Rows for the caps of a run: one of its id, and one of the shard. Shards of different divisions may follow each
- * other under one id: only the first row bounds them together.
+ * Rows for the caps of a run: one per run ID, and one per shard. Runs with different shard counts can share an ID;
+ * the first row limits them together.
  */
 function runRows(
   { job, runId, shard }: RunRef,
@@ -64,7 +64,7 @@ export async function readBudgetUse(db: Db): Promise<readonly BudgetUse[]> {
   });
 }
 
-/** Records that a job has reserved in runs of one id. */
+/** Records reserved by a job in all runs of one ID. */
 export async function readRunUse(db: Db, run: RunRef): Promise<RunUse> {
   const { names } = db;
   return db.transaction(async (session) => {
@@ -72,7 +72,7 @@ export async function readRunUse(db: Db, run: RunRef): Promise<RunUse> {
     SELECT period, records_reserved AS records FROM ${tableId(names, "budget_use")}
     WHERE budget = ${run.job}
       AND (period, period_key) IN (('run', ${run.runId}), ('shard', ${`${run.runId} ${run.shard}`}))`);
-    const of = (period: BudgetPeriod) => rows.find((row) => row.period === period)?.records ?? 0;
-    return { run: of("run"), shard: of("shard") };
+    const usedIn = (period: BudgetPeriod) => rows.find((row) => row.period === period)?.records ?? 0;
+    return { run: usedIn("run"), shard: usedIn("shard") };
   });
 }

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
-/** Stored bytes of each record's hash: just enough to distinguish records. */
+/** Stored bytes of each record's hash, enough to distinguish records. */
 export const HASH_BYTES = 8;
 const HASH_HEX = 2 * HASH_BYTES;
 
@@ -12,11 +12,11 @@ export function packHashes(hashes: readonly string[]): Buffer {
 }
 
 /**
- * Records of the job's calls that may have been billed, as a set of `hash bytea`. Only the first
- * bytes of a hash can be compared with it.
+ * Records of the job's calls that may have been billed, as rows `hash bytea`. Contains only the first
+ * {@link HASH_BYTES} of each hash.
  */
 export function hashesInDoubt(names: SchemaNames, job: string): RawBuilder<unknown> {
-  // Appending empty bytes loads each value as a whole; OFFSET keeps it from being fetched once per piece.
+  // Appending empty bytes detoasts each value once; OFFSET 0 keeps the planner from doing it per slice.
   const size = sql.raw(String(HASH_BYTES));
   return sql`SELECT substring(d.record_hashes FROM i FOR ${size}) AS hash
     FROM (SELECT record_hashes || ''::bytea AS record_hashes FROM ${tableId(names, "call_in_doubt")}
@@ -39,7 +39,7 @@ function without(answered: ReadonlySet<string>, { hashes }: Doubt): string {
   return kept.join("");
 }
 
-/** Removes answered records from earlier calls in doubt: they have been counted. */
+/** Removes answered records from earlier calls in doubt. */
 export async function forgetDoubts(
   session: Session,
   names: SchemaNames,

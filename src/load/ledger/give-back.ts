@@ -4,7 +4,7 @@ import { type BudgetRow, rowsOf } from "./budget-rows.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
-/** True if nothing was billed for certain: no answer, and an unambiguous outcome. */
+/** True if certainly nothing was billed: no answer, and an unambiguous outcome. */
 function isUncharged({ possiblyBilled, recordsMatched }: LedgerEntry): boolean {
   return !possiblyBilled && recordsMatched === null;
 }
@@ -12,8 +12,8 @@ function isUncharged({ possiblyBilled, recordsMatched }: LedgerEntry): boolean {
 const NO_LIMITS = { perDay: null, perMonth: null, perRun: null, perShard: null };
 
 /**
- * Releases the reservations of attempts that cost nothing, in their original periods. Among the last
- * statements of a transaction, since every further call waits for these rows.
+ * Releases the reservations of attempts that cost nothing, in their original periods. Runs near the end of a
+ * transaction, because every other call waits for these rows.
  */
 export async function giveBack(
   session: Session,

@@ -7,9 +7,8 @@ import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
 /**
- * Records outcomes of attempts in the ledger, of reserved and other calls; returns the ids of those whose
- * outcome was unknown before. Resolved calls are no longer in doubt; records that an answer omits
- * stay in doubt.
+ * Records outcomes of attempts in the ledger, whether the call was reserved or not. Returns the IDs of calls whose
+ * outcome was unknown before. Resolved calls are no longer in doubt, except for records that an answer omits.
  */
 export async function settleLedger(
   session: Session,
@@ -48,7 +47,7 @@ export async function settleLedger(
   return new Set(rows.map((row) => row.call_id));
 }
 
-/** Adds up drift; in the order of the key, so that parallel loaders can't deadlock. */
+/** Adds to drift counts, in key order, so that parallel loaders can't deadlock. */
 export async function upsertDrift(
   session: Session,
   names: SchemaNames,
@@ -84,8 +83,8 @@ export async function touchTables(
 const counterNames = Object.keys(runCounters) as RunCounter[];
 
 /**
- * Adds to the run's counters. The last statement before COMMIT: its row lock is what parallel
- * loaders wait for. Returns the row's `_synced_at`, as text; null without a row.
+ * Adds to the run's counters. Must be the last statement before the fence, because parallel loaders wait for its row
+ * lock. Returns the row's `_synced_at` as text; null without a row.
  */
 export async function addCounters(
   session: Session,
@@ -96,7 +95,7 @@ export async function addCounters(
   const sum = (name: RunCounter) => sql`${sql.id(name)} + ${delta[name] ?? 0}`;
   const set = counterNames
     .filter((name) => (delta[name] ?? 0) !== 0)
-    // A run without an end has reported no remaining rows.
+    // Remaining rows are recorded only at the end of a run.
     .map(
       (name) =>
         sql`${sql.id(name)} = ${name === "records_remaining" ? sql`greatest(0, ${sum(name)})` : sum(name)}`,

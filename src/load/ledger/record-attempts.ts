@@ -3,7 +3,7 @@ import type { Asker, CounterDelta, LedgerEntry, RunRef } from "./books.ts";
 import { giveBack } from "./give-back.ts";
 import { addCounters, settleLedger } from "./ledger.ts";
 
-/** Records the outcome of attempts that left no rows. Counters without an attempt are added at most once. */
+/** Records the outcome of attempts without rows. Counters without an attempt are added at most once. */
 export async function recordAttempts(
   db: Db,
   run: RunRef,
@@ -20,8 +20,8 @@ export async function recordAttempts(
   });
 }
 
-/** Records free calls that belong to no run of a job. */
-export async function noteCalls(db: Db, asker: Asker, entries: readonly LedgerEntry[]): Promise<void> {
+/** Records free calls made outside of job runs. */
+export async function recordCalls(db: Db, asker: Asker, entries: readonly LedgerEntry[]): Promise<void> {
   await db.transaction(async (session) => {
     await settleLedger(session, db.names, asker, entries);
   });

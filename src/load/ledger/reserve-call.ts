@@ -7,12 +7,12 @@ import { HASH_BYTES, packHashes } from "./call-in-doubt.ts";
 import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
-/** Maximum attempts: midnight may pass between creating a row and using it. */
+/** Maximum attempts: the day may change between creating a row and using it. */
 const MAX_TRIES = 3;
 
 /**
- * Raises every counter of a call by as many of its records as all limits allow, and records the call as in
- * flight: one statement, which keeps the counters' rows locked until COMMIT.
+ * Reserves as many of a call's records as all limits allow and records the call as in flight. A single statement, which
+ * keeps the counters' rows locked until COMMIT.
  */
 export async function reserveCall(db: Db, run: RunRef, call: CallReservation): Promise<CallGrant> {
   return db.reservations.add(() => reserve(db, run, call));
@@ -31,13 +31,13 @@ async function reserve(db: Db, run: RunRef, call: CallReservation): Promise<Call
       return earlier ?? (await tryReserve(session, { names, run }, call));
     });
     if (grant) return grant;
-    // In its own transaction: holding the existing rows while waiting for one that another process creates would
-    // deadlock with it.
+    // In a separate transaction: waiting for a row that another process creates while holding the existing rows would
+    // deadlock.
     await db.transaction(run, (session) =>
       makeBudgetRows(session, names, run, rowsOf(run, session.now, call.limits)),
     );
   }
-  throw new Error("A row of budget_use vanished while it was being used.");
+  throw new Error("A row of budget_use was deleted while in use.");
 }
 
 /** Earlier grant of the call; null if there is none. */
@@ -56,8 +56,8 @@ async function tryReserve(
   const rows = rowsOf(run, session.now, call.limits);
   const hashes = packHashes(call.recordHashes);
   const wanted = call.recordHashes.length;
-  // FOR UPDATE waits for other holders and then sees their changes, in key order, which prevents
-  // deadlocks; the update below then finds the rows locked by us.
+  // FOR UPDATE in key order prevents deadlocks and sees the changes of earlier holders. The update below then finds
+  // the rows already locked.
   const [found] = await session.rows<{ rows: number; granted: number; limited_by: BudgetPeriod | null }>(sql`
     WITH wanted AS (
       SELECT budget, period, period_key, most FROM json_to_recordset(${JSON.stringify(rows)}::json)

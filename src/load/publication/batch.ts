@@ -10,9 +10,9 @@ import { keyColumns, keyQuery, rowQuery } from "./row-json.ts";
 export interface ClaimedBatch {
   readonly number: number;
   readonly id: string;
-  /** Id of the batch before; null for the first one. */
+  /** ID of the preceding batch; null for the first one. */
   readonly follows: string | null;
-  /** Tables to replace as a whole. Empty for a batch of keys. */
+  /** Tables to replace completely; empty for a batch of keys. */
   readonly wholeTables: readonly string[];
 }
 
@@ -22,23 +22,23 @@ export interface TableFiles extends CopiedFiles {
   readonly content: "keys" | "rows";
 }
 
-/** A batch of keys and its rows, all read at one snapshot. */
+/** Batch of keys with their rows, all read in one snapshot. */
 export interface KeyBatch extends ClaimedBatch {
   readonly files: readonly TableFiles[];
-  /** Tables that change: roots with their children. */
+  /** Changed tables: roots with their children. */
   readonly tables: readonly PublishableTable[];
   /** True if the batch carries changes of an erasure. */
   readonly erases: boolean;
-  /** True if no other change waited at the snapshot: then the destination is at this snapshot as a whole. */
+  /** True if no other change is pending, so that the destination will equal this snapshot. */
   readonly isLast: boolean;
-  /** Counts and sums at the snapshot, if it is the last batch and they were asked for. */
+  /** Counts and sums in the snapshot, if requested and the batch is the last one. */
   readonly measures: readonly SourceMeasure[] | null;
 }
 
-/** Options of taking a batch. */
+/** Options of {@link takeBatch}. */
 export interface BatchOptions {
   readonly destination: string;
-  /** Tables of the destination, roots before children; `table_freshness` is among them where it is wanted. */
+  /** Tables of the destination, roots before children; includes `table_freshness` if it is published. */
   readonly tables: readonly PublishableTable[];
   readonly maxKeys: number;
   /** Folder for the files. */
@@ -46,14 +46,14 @@ export interface BatchOptions {
   readonly measures: boolean;
 }
 
-/** Tables whose changes come with an erasure. */
+/** Tables that change only in an erasure. */
 const ERASURE_TABLES: ReadonlySet<string> = new Set(["erasure_subject", "tombstone"]);
-/** A view in Postgres, so that it has no triggers. */
+/** A Postgres view, which can't have these triggers. */
 const FRESHNESS = "table_freshness";
 
 /**
- * Claims a batch and reads its rows, in one REPEATABLE READ transaction of the caller. Repeats the unconfirmed batch if there is
- * one. Null if nothing waits.
+ * Claims a batch and reads its rows in the caller's REPEATABLE READ transaction. Repeats an unconfirmed batch. Returns
+ * null if no change is pending.
  */
 export async function takeBatch(
   session: Session,
@@ -133,7 +133,7 @@ async function readBatch(
       await copy(first, "rows", rowQuery(names, first, ""));
       continue;
     }
-    // Statistics of typed keys in a table of their own give the joins good plans.
+    // A temporary table of typed keys has statistics, which give the joins good plans.
     const keys = quoteIdentifier(`publish_keys_${name}`);
     await session.change(
       sql.raw(
@@ -165,7 +165,7 @@ async function readBatch(
   };
 }
 
-/** True if the batch is still the claimed one: then a refusal isn't due to a faster publisher. */
+/** True if the batch is still the claimed one, so that no other publisher can have caused the refusal. */
 export async function isStillClaimed(
   session: Session,
   names: SchemaNames,
@@ -179,7 +179,7 @@ export async function isStillClaimed(
   return rows.length > 0;
 }
 
-/** Records that a batch is in the destination, and removes it. Does nothing if another publisher was first. */
+/** Records that the destination contains a batch, and deletes the batch. Does nothing if another publisher was first. */
 export async function confirmBatch(
   session: Session,
   names: SchemaNames,
@@ -199,7 +199,7 @@ export async function confirmBatch(
   );
 }
 
-/** Records that readers of a destination see everything up to its confirmed batch. */
+/** Records that the destination's readers see everything up to its confirmed batch. */
 export async function recordRelease(
   session: Session,
   names: SchemaNames,

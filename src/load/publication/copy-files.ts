@@ -15,7 +15,7 @@ export interface CopiedFiles {
   readonly longestLineBytes: number;
 }
 
-/** Uncompressed bytes after which the next file begins: loads read several files in parallel. */
+/** Uncompressed bytes per file: loads read several files in parallel. */
 const FILE_BYTES = 256 * 1024 * 1024;
 const NEWLINE = 0x0a;
 
@@ -30,7 +30,7 @@ function openFile(path: string): OpenFile {
   const target = createWriteStream(path, { flags: "w", mode: 0o600 });
   gzip.on("error", (error) => target.destroy(error));
   const written = finished(gzip.pipe(target));
-  // A full disk surfaces at the next write or at the end; until then it must not count as unhandled.
+  // A full disk surfaces at the next write or at the end; until then, the rejection must count as handled.
   written.catch(() => {});
   return { gzip, written, bytes: 0 };
 }
@@ -48,8 +48,8 @@ async function close(file: OpenFile): Promise<void> {
 }
 
 /**
- * Streams the single JSON column of a query into gzip files `PREFIX-0.ndjson.gz`, …. COPY as CSV with a quote that JSON never
- * contains writes the column as it stands, one row per line.
+ * Streams the single JSON column of a query into gzip files `PREFIX-0.ndjson.gz`, …. COPY uses CSV with a quote that JSON
+ * never contains, so the column is written unchanged, one row per line.
  */
 export async function copyToFiles(session: Session, query: string, prefix: string): Promise<CopiedFiles> {
   const stream = session.client.query(
@@ -66,7 +66,7 @@ export async function copyToFiles(session: Session, query: string, prefix: strin
     return openFile(path);
   };
   for await (const chunk of stream) {
-    // The connection is of use again only when the COPY has been read to its end.
+    // The connection can be reused only after the COPY is read to its end.
     if (failure !== null) continue;
     const bytes: Buffer = chunk;
     let start = 0;

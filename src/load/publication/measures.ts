@@ -47,7 +47,7 @@ export async function recordVerification(
   );
 }
 
-/** Makes the next publication end with a batch at whose snapshot nothing else waits, even if nothing has changed. */
+/** Makes the next publication end with a batch without pending changes, even if nothing has changed. */
 export async function requestSnapshot(
   session: Session,
   names: SchemaNames,

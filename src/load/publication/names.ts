@@ -12,7 +12,7 @@ export interface PublishableTable {
   readonly rootKey: readonly string[];
 }
 
-/** Qualified name of a table of the publication, quoted. */
+/** Qualified, quoted name of a table of the publication state. */
 export function stateText(
   names: SchemaNames,
   name: "destination" | "destination_table" | "dirty_key" | "publication_batch",
@@ -25,12 +25,12 @@ export function sourceText(names: SchemaNames, table: Pick<PublishableTable, "na
   return tableText(names, table.name);
 }
 
-/** Tag of a destination in names of triggers, whose length is bounded. */
+/** Short tag of a destination for trigger names, whose length is limited. */
 export function tagOf(destination: string): string {
   return createHash("sha256").update(destination).digest("hex").slice(0, 12);
 }
 
-/** Text of a table's columns that changes when its rows have to be published again. */
+/** Signature of a table's columns. If it changes, all rows are published again. */
 export function columnsText({ columns }: PublishableTable): string {
   return columns.map(({ name, type }) => `${name} ${type}`).join(", ");
 }

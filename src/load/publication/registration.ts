@@ -4,27 +4,27 @@ import type { Session } from "../db/session.ts";
 import { columnsText, type PublishableTable, stateText } from "./names.ts";
 import { createTriggers, dropTriggers } from "./triggers.ts";
 
-/** Batch that a destination stands at. */
+/** Number and ID of a destination's last batch. */
 interface Position {
   readonly number: number;
   readonly id: string;
 }
 
-/** What Postgres has recorded of a destination. */
+/** Recorded state of a destination. */
 export interface DestinationState {
   readonly name: string;
-  /** Number of the last claimed batch; one more than `confirmed` while it isn't confirmed. */
+  /** Number of the last claimed batch; `confirmed` + 1 while it isn't confirmed. */
   readonly claimed: number;
   readonly claimedId: string | null;
   readonly confirmed: number;
   readonly confirmedId: string | null;
-  /** False if the destination may still have to make a batch visible or to purge erased values. */
+  /** False if the destination may still have to publish a batch to readers or purge erased values. */
   readonly isReleased: boolean;
   /** Null if it was never verified. */
   readonly lastVerifiedAt: string | null;
 }
 
-/** Reads every destination that was ever published to and not dropped since. */
+/** Reads every destination that was published to and not dropped since. */
 export async function readDestinations(
   session: Session,
   names: SchemaNames,
@@ -54,8 +54,8 @@ export async function addDestination(session: Session, names: SchemaNames, name:
 }
 
 /**
- * Starts over from the batch that the destination stands at: every table is marked for full publication, and a batch under way
- * can no longer be confirmed. What is marked already is covered by the rows that will be read after this.
+ * Restarts from the destination's current batch: marks every table for full publication, and invalidates a batch in
+ * progress. Drops pending keys, which full publication covers.
  */
 export async function restartDestination(
   session: Session,
@@ -94,7 +94,7 @@ export async function markTables(
   );
 }
 
-/** Returns the tables that aren't followed yet, or whose columns have changed since they were last published. */
+/** Returns the tables without triggers, or with other columns than at their last publication. */
 export async function tablesToFollow(
   session: Session,
   names: SchemaNames,
@@ -109,8 +109,8 @@ export async function tablesToFollow(
 }
 
 /**
- * Creates the triggers of a table and marks it for full publication. One transaction per table: creating triggers waits for the
- * writers of the table, and others wait behind.
+ * Creates the triggers of a table and marks it for full publication. Use one transaction per table: creating triggers
+ * waits for the table's writers, and blocks new ones.
  */
 export async function followTable(
   session: Session,
@@ -128,7 +128,7 @@ export async function followTable(
   await markTables(session, names, name, [table.name]);
 }
 
-/** Returns the followed tables that are no longer among `kept`. */
+/** Returns the followed tables that are not in `kept`. */
 export async function tablesToLeave(
   session: Session,
   names: SchemaNames,
@@ -142,7 +142,7 @@ export async function tablesToLeave(
   return rows.map(({ table_name }) => table_name);
 }
 
-/** Drops the triggers of a table and what they have marked. */
+/** Drops the triggers of a table and its pending keys. */
 export async function leaveTable(
   session: Session,
   names: SchemaNames,
@@ -158,7 +158,7 @@ export async function leaveTable(
   }
 }
 
-/** Removes what Postgres has recorded of a destination, once its tables are left. */
+/** Deletes the recorded state of a destination after its tables are left. Returns false if there was none. */
 export async function removeDestination(
   session: Session,
   names: SchemaNames,
@@ -173,7 +173,7 @@ export async function removeDestination(
   return removed > 0;
 }
 
-/** Returns the destinations in which changes committed so far may not be visible yet. */
+/** Returns the destinations whose readers may not see all committed changes yet. */
 export async function laggingDestinations(session: Session, names: SchemaNames): Promise<readonly string[]> {
   const rows = await session.rows<{ name: string }>(
     sql`SELECT name FROM ${sql.raw(stateText(names, "destination"))} AS d

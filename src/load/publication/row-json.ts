@@ -7,8 +7,8 @@ const within = (from: string, to: string) => (value: string) =>
   `CASE WHEN ${value} BETWEEN ${from} AND ${to} THEN ${value} END`;
 
 /**
- * Expressions that write a value as destinations read it. Loads store only what fits everywhere; what somebody else wrote and doesn't
- * fit (NaN, infinity, years before 1) is published as null instead of stopping every later batch.
+ * Expressions that write a value as destinations read it. Loads store only values that fit everywhere. Values written by
+ * others that don't fit (NaN, infinity, years before 1) are published as null, so that they don't block later batches.
  */
 const written: Partial<Readonly<Record<ColumnType, (value: string) => string>>> = {
   numeric: (value) => `CASE WHEN abs(${value}) < 1e18 THEN trim_scale(round(${value}, 20))::text END`,
@@ -29,18 +29,18 @@ function columnList(columns: PublishableTable["columns"]): string {
     .join(", ");
 }
 
-/** Query of one JSON column with a table's rows. `condition` follows the table, which is called `t`. */
+/** Query with one JSON column of a table's rows. `condition` follows the table, named `t`. */
 export function rowQuery(names: SchemaNames, table: PublishableTable, condition: string): string {
   return `SELECT row_to_json(r) FROM (SELECT ${columnList(table.columns)} FROM ${sourceText(names, table)} AS t ${condition}) AS r`;
 }
 
-/** Query of one JSON column with the keys in a table of them. */
+/** Query with one JSON column of the keys in a key table. */
 export function keyQuery({ rootKey, columns }: PublishableTable, keys: string): string {
   const list = columnList(columns.filter(({ name }) => rootKey.includes(name)));
   return `SELECT row_to_json(r) FROM (SELECT ${list} FROM ${keys} AS t) AS r`;
 }
 
-/** SELECT list that turns the marked keys of a root back into its key columns. `key` is the jsonb array. */
+/** SELECT list that converts the marked keys of a root to its key columns. `key` is the jsonb array. */
 export function keyColumns({ rootKey, columns }: PublishableTable, key: string): string {
   const types = new Map(columns.map(({ name, type }) => [name, postgresTypes[type]]));
   return rootKey

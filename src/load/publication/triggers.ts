@@ -1,7 +1,7 @@
 import { quoteIdentifier, quoteLiteral, quoteQualified, type SchemaNames } from "../db/names.ts";
 import { type PublishableTable, sourceText, stateText, tagOf } from "./names.ts";
 
-/** Function that marks changed keys of a table; the trigger passes the destination. */
+/** Trigger function that marks changed keys of a table; its argument is the destination. */
 function functionText(names: SchemaNames, table: PublishableTable): string {
   return quoteQualified([names.state, `mark_${table.name}`]);
 }
@@ -13,9 +13,9 @@ function triggerName(destination: string, kind: (typeof triggerKinds)[number]): 
 }
 
 /**
- * Creates the triggers that write each change of a table into the queue of a destination, in the transaction of the change. Creating
- * them waits for the writers under way. The destination is a constant of the trigger: a writer whose snapshot is older than the
- * destination marks its keys as well. A TRUNCATE, of a child too, marks the whole table.
+ * Creates the triggers that queue each change of a table for a destination, in the transaction of the change. Creating
+ * them waits for writers in progress. The destination is a constant of the trigger, so that writers with an older
+ * snapshot also mark their keys. A TRUNCATE, even of a child, marks the whole table.
  */
 export function createTriggers(
   names: SchemaNames,
@@ -39,7 +39,7 @@ export function createTriggers(
           create("delete", "DELETE", "REFERENCING OLD TABLE AS changed FOR EACH STATEMENT"),
         ]
       : []),
-    // A changed key leaves its old row behind. Only statements that set a key column pay for this one.
+    // A key change must also mark the old key. Runs only for statements that set a key column.
     ...(isRoot && keyColumns.length > 0
       ? [
           create(
@@ -63,7 +63,7 @@ export function dropTriggers(
   );
 }
 
-/** Runs with its owner's rights: whoever may change a table marks its keys, without a right on the queue. */
+/** Runs with its owner's privileges: writers of the table need no privilege on the queue. */
 function createFunction(names: SchemaNames, table: PublishableTable, isRoot: boolean): string {
   const queue = `INSERT INTO ${stateText(names, "dirty_key")} (destination, table_name, key)`;
   const name = quoteLiteral(table.name);

@@ -6,20 +6,20 @@ import { type CopiedFiles, copyToFiles } from "./copy-files.ts";
 import { type PublishableTable, sourceText } from "./names.ts";
 import { rowQuery } from "./row-json.ts";
 
-/** Rows of a range: a snapshot is held only as long as one range is read. */
+/** Rows per range; a snapshot is held only while one range is read. */
 const RANGE_ROWS = 200_000;
 
-/** Key at which a range ends, as JSON array; null for the end of the table. */
+/** Last key of a range, as a JSON array; null at the end of the table. */
 export type RangeEnd = string | null;
 
-/** One range of a table in files. */
+/** Range of a table in files. */
 export interface Range extends CopiedFiles {
   readonly end: RangeEnd;
 }
 
 /**
- * Copies the next range of a table by its key, in a REPEATABLE READ transaction of the caller. Bounds travel as settings: they are
- * keys of people and must not stand in the text of a statement.
+ * Copies the next range of a table by key, in the caller's REPEATABLE READ transaction. Passes bounds as settings, because
+ * keys of people must not appear in statement texts.
  */
 export async function copyRange(
   session: Session,
@@ -53,7 +53,7 @@ async function setBound(session: Session, name: "from" | "to", key: RangeEnd): P
   await session.rows(sql`SELECT set_config(${`person_etl.${name}`}, ${key ?? ""}, true)`);
 }
 
-/** The columns of a bound, typed as the key. */
+/** Columns of a bound, cast to the key's types. */
 function bound({ key, columns }: PublishableTable, name: "from" | "to"): string {
   const types = new Map(columns.map((c) => [c.name, postgresTypes[c.type]]));
   return key

@@ -5,7 +5,7 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 
 const stateTable = (names: SchemaNames) => tableId(names, "alert_state");
 
-/** Records states; returns those that differ from the last report, and marks them as reported. */
+/** Records states. Returns those that differ from the last report and marks them as reported. */
 export async function changeStates(
   db: Db,
   states: readonly SubjectState[],
@@ -31,7 +31,7 @@ export async function changeStates(
   });
 }
 
-/** Marks changes as not reported, unless the state has changed again. */
+/** Marks changes as unreported, unless the state has changed again. */
 export async function unmarkReported(db: Db, changes: readonly StateChange[]): Promise<void> {
   const { names } = db;
   const column = (name: keyof StateChange) => changes.map((change) => change[name]);

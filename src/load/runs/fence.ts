@@ -6,7 +6,7 @@ import type { Session } from "../db/session.ts";
 import type { RunRef } from "../ledger/books.ts";
 
 /**
- * Last statement of every transaction of a run: throws unless the run holds its lock, and blocks a takeover until COMMIT.
+ * Last statement of every transaction of a run. Throws unless the run holds its lock, and blocks a takeover until COMMIT.
  * Blocks neither heartbeats nor other loaders of the run.
  */
 export async function fence(session: Session, names: SchemaNames, run: RunRef): Promise<void> {

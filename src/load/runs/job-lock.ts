@@ -6,7 +6,7 @@ import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { isHeldBy, ownerToken } from "./fence.ts";
 
-/** Maximum time that a takeover waits for a commit of the former owner. */
+/** Maximum wait of a takeover for a commit of the former owner. */
 const COMMIT_TIMEOUT = "30s";
 
 /** A row of `job_lock`. */
@@ -16,8 +16,8 @@ interface LockRow extends LockHolder {
 }
 
 /**
- * Acquires the lock of a job or a shard of it by compare-and-set, one process at a time per job. The
- * row is locked FOR UPDATE, unlike in a heartbeat, so that a raised epoch waits for every fence that has passed.
+ * Acquires the lock of a job, or of a shard of it, by compare-and-set; one process per job at a time. Locks the row FOR
+ * UPDATE, unlike a heartbeat, so that raising the epoch waits for every fence that has passed.
  */
 export async function acquireLock(db: Db, request: LockRequest): Promise<LockReply> {
   const { names } = db;
@@ -31,11 +31,11 @@ export async function acquireLock(db: Db, request: LockRequest): Promise<LockRep
     const refusal = refusalBy(inTheWay, request);
     if (refusal) return refusal;
     await endSessions(session, inTheWay);
-    // A holder that seemed dead may have renewed its lock since.
+    // A holder that appeared dead may have renewed its lock.
     const locked = await lockRows(session, names, job, inTheWay);
     const lateRefusal = refusalBy(locked, request);
     if (lateRefusal) return lateRefusal;
-    // Sessions of the former owner can't commit any more; they only block.
+    // Sessions of the former owner can no longer commit, but would block others.
     await endSessions(session, inTheWay);
     const takenOver = locked.filter((row) => !row.isReleased);
     const others = takenOver.filter((row) => row.shard !== shard).map((row) => row.shard);
@@ -124,8 +124,8 @@ function holderOf(row: LockRow): LockHolder {
 }
 
 /**
- * Ends sessions of former owners: a COPY whose client has stopped survives every timeout and
- * cancellation. Sessions of another role may be inaccessible; their commits are then waited for.
+ * Ends sessions of former owners: a COPY whose client has stopped survives every timeout and cancellation. Without
+ * privilege to end them, the takeover waits for their commits.
  */
 async function endSessions(session: Session, owners: readonly LockRow[]): Promise<void> {
   const sessionNames = owners.map((row) => `person-etl ${row.ownerToken}`);
@@ -140,7 +140,7 @@ async function endSessions(session: Session, owners: readonly LockRow[]): Promis
   }
 }
 
-/** Locks the rows against fences, after earlier ones have committed; returns their current state. */
+/** Locks the rows after fences in progress have committed. Returns their current state. */
 async function lockRows(
   session: Session,
   names: SchemaNames,
@@ -157,7 +157,7 @@ async function lockRows(
     const former = rows.map((row) => `person-etl ${row.ownerToken}`).join("', '");
     throw new StopJobError(
       "takeover_blocked",
-      `${job}: can't take over the job, because a commit of its former owner doesn't end. Look at the ` +
+      `${job}: can't take over the job, because a commit of its former owner is still in progress. Find the ` +
         `sessions whose application_name is '${former}' in pg_stat_activity, and end them with pg_terminate_backend ` +
         "as a role with that privilege.",
       { cause: error },
@@ -187,8 +187,7 @@ async function writeOwner(
 }
 
 /**
- * Closes abandoned runs: those of our shard, and of every shard without a holder. Counts that were
- * never recorded stay 0.
+ * Closes abandoned runs: those of this shard and of shards without a holder. Counts that were not recorded stay 0.
  */
 async function closeAbandonedRuns(
   session: Session,

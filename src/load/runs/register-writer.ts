@@ -10,8 +10,8 @@ const counterNames = Object.keys(runCounters) as RunCounter[];
 export type Writer = "erase" | "rejects";
 
 /**
- * Registers a writer in `sync_run` before its first write, and its end after the last: readers of `safe_until` stay behind
- * its start until then.
+ * Registers a writer in `sync_run` before its first write and closes it after the last. Meanwhile `safe_until` stays
+ * before its start.
  */
 export async function asWriter<Result>(db: Db, writer: Writer, work: () => Promise<Result>): Promise<Result> {
   const runId = randomUUID();
@@ -32,7 +32,7 @@ export async function asWriter<Result>(db: Db, writer: Writer, work: () => Promi
   try {
     result = await work();
   } catch (error) {
-    // The failure of the work counts; an entry left open is ignored after a day.
+    // Report the error of the work; an open entry is ignored after a day.
     await end("failed").catch(() => {});
     throw error;
   }

@@ -7,7 +7,7 @@ export interface RejectFilter {
   readonly rows: readonly RowKey[];
 }
 
-/** Rejects of one job for one cause. */
+/** Rejects of one job and cause. */
 export interface RejectGroup {
   readonly job: string;
   readonly stage: string;
@@ -34,8 +34,8 @@ export interface StoredReject {
 export interface RejectRetry {
   /** Selected rejects. */
   readonly rejects: number;
-  /** Selected rejects whose row is due in the next run; resolved once the row is answered. */
+  /** Selected rejects whose row becomes due in the next run; resolved when the row is answered. */
   readonly due: number;
-  /** Rejects resolved at once, because every run checks their row again. */
+  /** Rejects resolved immediately, because every run checks their row again. */
   readonly resolved: number;
 }

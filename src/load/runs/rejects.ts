@@ -52,7 +52,7 @@ export async function listRejects(
   });
 }
 
-/** Makes rejected rows due; resolves rejects without such a row. */
+/** Makes rejected rows due; resolves rejects without a stored row. */
 export async function retryRejects(db: Db, filter: RejectFilter): Promise<RejectRetry> {
   const { names } = db;
   return asWriter(db, "rejects", () =>

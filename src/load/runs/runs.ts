@@ -15,7 +15,7 @@ const counterList = sql.join(counterNames.map((name) => sql.id(name)));
 /** Shard count in a column `shard`. */
 const SHARD_COUNT = sql`split_part(shard, '/', 2)::bigint`;
 
-/** Records the start of a job; a resumed run resets its totals, its calls stay in the ledger. */
+/** Records the start of a job. A resumed run resets its totals; its calls stay in the ledger. */
 export async function beginRun(db: Db, run: RunRef): Promise<void> {
   const { names } = db;
   return db.transaction(run, async (session) => {
@@ -94,9 +94,9 @@ async function writeEnd(
   }
 }
 
-/** Oldest complete pass among all shards of this division; null until each shard has one. */
+/** Oldest complete pass among all shards of this count; null until each shard has one. */
 async function wholePassAt(session: Session, names: SchemaNames, run: RunRef): Promise<string | null> {
-  // Shards that end at the same time would miss each other.
+  // Serializes shards that end at the same time, which would not see each other.
   await session.rows(sql`SELECT FROM ${tableId(names, "job_parameters")} WHERE job = ${run.job} FOR UPDATE`);
   const [pass] = await session.rows<{ at: string }>(sql`
     SELECT min(at)::text AS at FROM (

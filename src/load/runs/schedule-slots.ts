@@ -8,7 +8,7 @@ type SlotEnds = readonly { readonly job: string; readonly slot: string; readonly
 
 const slotTable = (names: SchemaNames) => tableId(names, "schedule_slot");
 
-/** Records when jobs were first scheduled. */
+/** Records the time at which jobs were first scheduled. */
 export async function watchJobs(
   db: Db,
   jobs: readonly string[],

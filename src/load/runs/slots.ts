@@ -36,6 +36,6 @@ export interface SchedulerProcess {
 export interface GrantedSlot {
   readonly job: string;
   readonly slot: string;
-  /** Run id of the first claim: an interrupted run is resumed under its id. */
+  /** Run ID of the first claim, under which an interrupted run is resumed. */
   readonly runId: string;
 }

@@ -6,7 +6,7 @@ export interface SubjectState {
   readonly state: string;
 }
 
-/** An unreported change, which the caller must report. */
+/** Unreported change, which the caller must report. */
 export interface StateChange extends SubjectState {
   /** State last reported; `ok` for a new subject. */
   readonly before: string;

@@ -22,7 +22,7 @@ test("without history all that is sent may be billed, or nothing", () => {
     low: 0,
     expected: 500,
     high: 500,
-    basis: "no history: as if every record matched",
+    basis: "no history: assumes that every record matches",
   });
 });
 
@@ -31,13 +31,13 @@ test("with history the match rate seen so far is expected, in a range that cover
     low: 825,
     expected: 850,
     high: 872,
-    basis: "match rate of 10,000 rows answered before",
+    basis: "match rate of 10,000 rows answered so far",
   });
   expect(estimateBillable("resolve", 10, { matchedBefore: 3, answeredBefore: 3 })).toEqual({
     low: 3,
     expected: 10,
     high: 10,
-    basis: "match rate of 3 rows answered before",
+    basis: "match rate of 3 rows answered so far",
   });
 });
 

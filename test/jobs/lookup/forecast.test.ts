@@ -35,18 +35,18 @@ describe("the line before anything is sent", () => {
     expect(lineOf(night, null)).toBe(
       "enrich_customers: 12,000 rows read, 9,000 unchanged, 2,990 rows due (2,000 never answered, 900 expired, 90 content " +
         "changed), 40 duplicates, 10 rows rejected, 2,950 records to send in 6 calls, about 2,360 (2,310 to 2,407) billed " +
-        "(match rate of 10,000 rows answered before), about 2 min",
+        "(match rate of 10,000 rows answered so far), about 2 min",
     );
   });
 
   test("says what a limit leaves for later", () => {
     const cut = { ...night, toSend: 500, remaining: 2450 };
     expect(lineOf(cut, { records: 500, limitedBy: "budget_day" })).toContain(
-      "10 rows rejected, 2,450 rows left for later by budget_day, 500 records to send in 1 call, about 400 (380 to 417) billed",
+      "10 rows rejected, 2,450 rows deferred by budget_day, 500 records to send in 1 call, about 400 (380 to 417) billed",
     );
     const none = { ...night, toSend: 0, remaining: 2950 };
     expect(lineOf(none, { records: 0, limitedBy: "budget_month" })).toMatch(
-      /, 2,950 rows left for later by budget_month, nothing to send$/,
+      /, 2,950 rows deferred by budget_month, nothing to send$/,
     );
   });
 });

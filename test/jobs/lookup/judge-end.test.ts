@@ -178,7 +178,7 @@ test("records of which nothing came, and no reason why, are a bug that is told",
     status: "failed",
     error: {
       code: "counters_do_not_add_up",
-      message: "enrich_customers: nothing came of 1 record that was sent. This is a bug; please report it.",
+      message: "enrich_customers: 1 record sent without an outcome. This is a bug; please report it.",
     },
   });
   expect(judge({ open: 1, isStopped: true }).status).toBe("interrupted");

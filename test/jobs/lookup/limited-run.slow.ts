@@ -137,7 +137,7 @@ describe("changed parameters", () => {
       requests: 0,
     });
     expect(stopped.jobs[0]?.error?.message).toContain(
-      `the mapping or the request parameters changed after ${answered} rows got an answer; nothing was sent`,
+      `the mapping or the request parameters have changed since ${answered} rows were answered; nothing was sent`,
     );
     expect(stopped.jobs.map(unaccountedRows)).toEqual([0]);
   });

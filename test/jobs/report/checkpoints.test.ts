@@ -82,9 +82,9 @@ test("a cursor that a job couldn't go on from is refused, each thing that is wro
     [
       "resolve",
       { value: 5 },
-      ['value must be a value of the input\'s cursor, as text: "2026-11-20T22:15:00Z", "4711"'],
+      ['value must be a value of the input\'s cursor column, as text: "2026-11-20T22:15:00Z", "4711"'],
     ],
-    ["resolve", { value: "four" }, ["value is no value of the column updated_at of input customers"]],
+    ["resolve", { value: "four" }, ["value is not a value of the column updated_at of input customers"]],
     ["resolve", { full_at: "last week" }, [`full_at ${instant}`]],
   ];
   for (const [job, cursor, problems] of wrong) {
@@ -243,7 +243,7 @@ test("while a process runs the job its checkpoints stay, and who has it is told"
   const error: unknown = await move().catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(JobLockedError);
   expect(String(error)).toMatch(
-    /Another process runs searches: run running .*Its checkpoints were not changed/u,
+    /Another process is running searches: run running .*Its checkpoints were not changed/u,
   );
   expect(String(error)).not.toContain("--wait");
   const stored = () => readCheckpointReport(world.warehouse.db, job);

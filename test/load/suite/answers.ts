@@ -254,11 +254,11 @@ export function describeAnswers(getPlace: GetPlace): void {
     await place.sql("UPDATE crm.people SET last_name = 'Poison' WHERE id = '2'");
     await place.sql("DELETE FROM crm.people WHERE id = '3'");
     const { run } = await runNight(place, resolveSpec(), () => ({ code: "unprocessable_entity" }));
-    await warehouse.noteMissingRows(run, resolveSpec());
+    await warehouse.recordMissingRows(run, resolveSpec());
     expect(await links()).toEqual(["4"]);
     await addPeople(place, [{ id: "3", first_name: "Cid", last_name: "Fox", email: "cid@example.com" }]);
     const next = await runNight(place, resolveSpec());
-    await warehouse.noteMissingRows(next.run, resolveSpec());
+    await warehouse.recordMissingRows(next.run, resolveSpec());
     expect(await links()).toEqual(["3", "4"]);
   });
 

@@ -8,7 +8,7 @@ import { columnOf, type GetPlace, type Place } from "./place.ts";
 
 /** What the end of a complete pass notes. */
 async function noteMissing({ warehouse }: Place, spec: LookupSpec) {
-  return await warehouse.noteMissingRows(await begin(warehouse, spec, randomUUID()), spec);
+  return await warehouse.recordMissingRows(await begin(warehouse, spec, randomUUID()), spec);
 }
 
 /** Rows that have left their input. */
@@ -50,9 +50,9 @@ export function describeMissingRows(getPlace: GetPlace): void {
       const gone: (readonly string[])[] = [];
       for (let night = 1; night <= 3; night++) {
         const run = await begin(warehouse, enrichSpec(), randomUUID());
-        await warehouse.noteMissingRows(run, enrichSpec());
+        await warehouse.recordMissingRows(run, enrichSpec());
         // Further jobs of the same night count once.
-        await warehouse.noteMissingRows(run, enrichSpec());
+        await warehouse.recordMissingRows(run, enrichSpec());
         gone.push(await readGoneRows(warehouse.db, run, "people", 10));
       }
       expect(gone).toEqual([[], [], ["2"]]);

@@ -56,11 +56,11 @@ export function finderOf(columns: readonly InputColumn[]) {
 
 const rowColumn = (name: string) => `input_row.${quoteIdentifier(name)}`;
 
-/** Cursor value less the overlap; null for a text that is no valid value of its column. */
+/** Cursor value minus the overlap; null if the text is not a valid value of its column. */
 function lowerText({ cursor }: InputSource, typeName: string, value: string): string {
   const text = quoteLiteral(value);
   const overlap = `INTERVAL ${(cursor?.overlapMs ?? 0) * 1000} MICROSECOND`;
-  // BigQuery's dates start in year 1; the overlap (at most a century) must not go below.
+  // BigQuery's dates start in year 1, and the overlap can be up to a century.
   const least = "'0200-01-01 00:00:00'";
   if (typeName === "TIMESTAMP")
     return `TIMESTAMP_SUB(GREATEST(SAFE_CAST(${text} AS TIMESTAMP), TIMESTAMP ${least}), ${overlap})`;
@@ -137,7 +137,7 @@ export function rawSelect(
 /** Cursor types that can be compared with a clock. */
 const TEMPORAL = /^(?:TIMESTAMP|DATETIME|DATE)$/u;
 
-/** Highest cursor value by the clock of the earliest time zone. */
+/** Highest plausible cursor value, by the clock of the earliest time zone. */
 const LIMITS: Readonly<Record<string, string>> = {
   TIMESTAMP: "CURRENT_TIMESTAMP()",
   DATETIME: "DATETIME_ADD(CURRENT_DATETIME('UTC'), INTERVAL 14 HOUR)",
@@ -164,7 +164,7 @@ const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
   notFound: (setting) =>
     setting === "sql"
       ? "Create the table, or correct `sql:`; the dataset must be in `location`."
-      : "Create the table, or correct `table:`: it takes dataset.table (a table of another project behind a `connection:`), and the dataset must be in `location`.",
+      : "Create the table, or correct `table:`: use dataset.table (for a table of another project, a `connection:`); the dataset must be in `location`.",
   accessDenied: () => "Grant the account `roles/bigquery.dataViewer` on the dataset.",
   invalidQuery: () => "Correct the SQL; run it in the BigQuery console to locate the error.",
 };
@@ -178,7 +178,7 @@ function reasonOf(error: unknown): string {
 export async function checkInput(session: Session, input: InputSource): Promise<readonly Problem[]> {
   const path = `inputs.${input.name}`;
   const where = "table" in input.relation ? input.relation.table.join(".") : "the query of `sql:`";
-  const place = input.connection ? ` at connection ${input.connection.name}` : "";
+  const place = input.connection ? ` in connection ${input.connection.name}` : "";
   let columns: readonly InputColumn[];
   try {
     columns = await describeColumns(session, { ...input, where: null });
