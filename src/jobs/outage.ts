@@ -3,21 +3,21 @@ import { StopRunError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import { stopReason } from "./stop-reason.ts";
 
-/** Retries work while the warehouse can't be reached; one per job. */
+/** Retries work while the warehouse is unreachable. One per job. */
 export interface Outage {
   /**
-   * Retries work while the warehouse can't be reached, so the work has to be repeatable. Rejects with the reason when the
-   * outage lasts too long, and with an InterruptedError or a LockLostError when the job has to stop.
+    * Retries work while the warehouse is unreachable, so the work must be repeatable. Rejects with the original error if the
+    * outage lasts too long, and with an InterruptedError or a LockLostError if the job must stop.
    */
   outlast<Result>(work: () => Promise<Result>): Promise<Result>;
 }
 
-/** Options of an outage. */
+/** Options of {@link createOutage}. */
 export interface OutageOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Counted from the first failure: of all work together, and of each that never succeeds while others do. */
+  /** Time limit from the first failure, of all work together and of work that fails while other work succeeds. */
   readonly retryForMs: number;
   /** For the log. */
   readonly job: string;
@@ -26,12 +26,12 @@ export interface OutageOptions {
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 10_000;
 
-/** True if the warehouse may come back by itself. */
+/** True if the warehouse may become reachable again. */
 export function isUnreachable(error: unknown): error is StopRunError {
   return error instanceof StopRunError && error.code === "database_unreachable";
 }
 
-/** Starts with a warehouse that can be reached. */
+/** Creates an outage handler, assuming a reachable warehouse. */
 export function createOutage({ clock, log, signal, retryForMs, job }: OutageOptions): Outage {
   let sinceMs: number | null = null;
   let back = new AbortController();
@@ -69,7 +69,7 @@ export function createOutage({ clock, log, signal, retryForMs, job }: OutageOpti
           return result;
         } catch (error) {
           if (!isUnreachable(error)) throw error;
-          // Other work may succeed all the while: what only this work fails at must end too.
+          // Other work may succeed meanwhile; work that always fails must end too.
           firstFailureMs = Math.min(firstFailureMs, noteFailure(error));
           const leftMs = firstFailureMs + retryForMs - clock.now();
           if (leftMs <= 0) throw error;

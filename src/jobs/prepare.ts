@@ -7,7 +7,7 @@ import { migrateVerified } from "./verify-inputs.ts";
 import { reportWaiting } from "./lookup/waiting-answers.ts";
 import { serviceHostOf } from "./service-host.ts";
 
-/** Does everything before the first call: verifies inputs and service, migrates, finishes erasures. */
+/** Prepares a run before its first call: verifies inputs and service, migrates, finishes erasures. */
 export async function prepareRun(services: EraseServices, jobs: readonly JobConfig[]): Promise<void> {
   const { config, db, log } = services;
   const migrations = await migrateVerified(config, db, jobs);

@@ -4,8 +4,8 @@ import type { StoredCheckpoint } from "../load/feeds/feed-commit.ts";
 import type { RunRequest } from "./services.ts";
 
 /**
- * The cursor of a stream; null before its first commit, and where everything is to be read again. Throws a StopJobError for one
- * that isn't of this shape.
+ * Returns the cursor of a stream; null before its first commit and with `--full-refresh`. Throws a StopJobError for an
+ * invalid cursor.
  */
 export function readCursor<T>(
   {
@@ -26,12 +26,12 @@ export function readCursor<T>(
   if (read.success) return read.data;
   throw new StopJobError(
     "bad_checkpoint",
-    `${job.name}: the checkpoint of its stream ${stream} can't be read: ${issuesOf(read.error)}. Fix it with \`person-etl checkpoint set ` +
-      `${job.name}\`, or forget it with \`person-etl checkpoint reset ${job.name}\`.`,
+    `${job.name}: the checkpoint of stream ${stream} can't be read: ${issuesOf(read.error)}. Fix it with \`person-etl checkpoint set ` +
+      `${job.name}\`, or delete it with \`person-etl checkpoint reset ${job.name}\`.`,
   );
 }
 
-/** Problems of a cursor, key by key: `full_at must be …`. */
+/** Problems of a cursor by key: `full_at must be …`. */
 export function issuesOf({ issues }: z.ZodError): string {
   return issues
     .map(({ path: [key], message }) => `${key === undefined ? "it" : String(key)} ${message}`)

@@ -5,14 +5,14 @@ import { FixConfigurationError, messageOf, type Problem } from "../errors.ts";
 import type { InputSource } from "../load/lookup.ts";
 import type { ReadSource } from "./job-type.ts";
 
-/** True if a query names one of the program's schemas, whose tables the first run makes. */
+/** True if a query mentions one of the program's schemas, whose tables are created by the first run. */
 export function namesOurSchemas({ warehouse }: Pick<Config, "warehouse">, sql: string): boolean {
   return [warehouse.schema, warehouse.opsSchema, warehouse.stateSchema].some((schema) =>
     sql.includes(schema),
   );
 }
 
-/** Problems of a source; changes nothing. */
+/** Returns the problems of a source; changes nothing. */
 export async function inspectSource(
   db: Db,
   { path, isPush, ...read }: ReadSource,
@@ -27,19 +27,19 @@ export async function inspectSource(
   }
 }
 
-/** Moves a problem of a push to its query, which alone decides the name of its column. */
+/** Changes a column problem of a push to refer to its query. */
 function inQuery(
   problem: Problem,
   { path, source }: { readonly path: string; readonly source: InputSource },
 ): Problem {
   const isColumn = problem.path === `inputs.${source.name}.key`;
   const hint = isColumn
-    ? `${problem.hint ?? ""} Give the PIDs under that name: SELECT … AS service_pid.`
+    ? `${problem.hint ?? ""} Return the PIDs under that name: SELECT … AS service_pid.`
     : null;
   return { ...problem, path: `${path}.sql`, ...(hint === null ? {} : { hint }) };
 }
 
-/** Throws all problems together, if there are any. */
+/** Throws all problems together, if any. */
 export function throwProblems(problems: readonly Problem[]): void {
   if (problems.length === 0) return;
   throw new FixConfigurationError("inputs", "The inputs can't be read as configured.", problems);

@@ -9,7 +9,7 @@ import { segmentPushJob } from "./segments/segment-push.ts";
 import { endpointUsageJob } from "./usage/endpoint-usage.ts";
 import { searchUsageJob } from "./usage/search-usage.ts";
 
-/** Every job type; a new one adds its line. */
+/** All job types. */
 export const jobTypes: readonly JobType[] = [
   ...lookupTypes.map(lookupJob),
   feedJob(segmentMembersJob),
@@ -19,9 +19,9 @@ export const jobTypes: readonly JobType[] = [
   feedJob(endpointUsageJob),
 ];
 
-/** The declaration of a job's type. */
+/** Returns the declaration of a job's type. */
 export function jobTypeOf(job: JobConfig): JobType {
   const found = jobTypes.find(({ type }) => type === job.type);
-  if (!found) throw new Error(`${job.name} has passed with the type ${job.type}`);
+  if (!found) throw new Error(`Job ${job.name} has the unknown type ${job.type}.`);
   return found;
 }

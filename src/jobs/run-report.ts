@@ -1,21 +1,21 @@
 import { type LimitedBy, OWN_LIMITS } from "../errors.ts";
 import { type RunCounter, runCounters } from "../schemas/ops.ts";
 
-/** End of a job or of a whole run. */
+/** End of a job or a run. */
 export type Status = "succeeded" | "failed" | "limited" | "skipped" | "interrupted" | "locked";
 
-/** One job in the document of `run --json`. */
+/** One job, in `run --json`. */
 export interface JobReport extends Readonly<Record<RunCounter, number>> {
   readonly job: string;
   readonly type: string;
   readonly status: Status;
   readonly limited_by?: LimitedBy;
-  /** From the job's start to its end. */
+  /** Duration of the job. */
   readonly seconds: number;
   readonly error?: { readonly code: string; readonly message: string };
 }
 
-/** The document of `run --json`. */
+/** Output of `run --json`. */
 export interface RunReport {
   readonly status: Status;
   readonly run_id: string;
@@ -29,19 +29,19 @@ export type Counters = Readonly<Record<RunCounter, number>>;
 
 /** Every counter at zero. */
 export const zeroCounters: Counters =
-  // The cast restores what Object.fromEntries forgets: every counter is there.
+  // The cast restores the key type that Object.fromEntries loses.
   Object.fromEntries(Object.keys(runCounters).map((name) => [name, 0])) as Counters;
 
-/** Ranks of the ends of jobs in one run, worst first. */
+/** Ends of jobs, worst first. */
 const ranks: readonly Status[] = ["failed", "skipped", "interrupted", "locked", "limited", "succeeded"];
 
-/** The status of the whole run. A job is skipped only because another one failed. */
+/** Status of the whole run. A job is skipped only because another one failed. */
 export function statusOf(jobs: readonly JobReport[]): Status {
   const worst = ranks.find((status) => jobs.some((job) => job.status === status)) ?? "succeeded";
   return worst === "skipped" ? "failed" : worst;
 }
 
-/** The exit code of `run`: 1 outranks a signal's 130 or 143, that outranks 4, and 4 outranks 3; the user's own caps are no failure. */
+/** Exit code of `run`, by precedence: 1, then 130 or 143 for a signal, 4, 3. The user's own caps are not a failure. */
 export function exitCodeOf(report: RunReport, signal: "SIGINT" | "SIGTERM" | null): number {
   const has = (status: Status) => report.jobs.some((job) => job.status === status);
   if (has("failed") || has("skipped")) return 1;

@@ -52,11 +52,11 @@ describe("what one part says about another", () => {
     ],
     [
       fineBut(", emails: [email] }", " }"),
-      "13 jobs.validate_customers.input: names an input that maps no emails (add emails to the fields of the input)",
+      "13 jobs.validate_customers.input: the input maps no emails (add emails to the fields of the input)",
     ],
     [
       fineBut("last_name: last_name, ", ""),
-      "12 jobs.resolve_customers.input: names an input without the fields that resolve needs: a name, and emails or phones (map first_name and last_name (or full_name), and emails or phones, in the fields of the input)",
+      "12 jobs.resolve_customers.input: the input lacks fields required by resolve: a name, and emails or phones (map first_name and last_name (or full_name), and emails or phones, in the fields of the input)",
     ],
     [
       fineBut("emails: [email] }", "emails: [email], service_pid: pid }"),

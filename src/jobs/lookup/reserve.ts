@@ -17,8 +17,9 @@ export interface Reserving {
 }
 
 /**
- * Reserves a call in the budgets before it is sent; returns how many of its records are granted, from the first on, or
- * those of people erased since the selection. Throws a LimitReachedError where a limit leaves none. Waits while the warehouse can't be reached.
+ * Reserves a call in the budgets before it is sent, and waits out outages. Returns how many of its records are granted,
+ * starting with the first, or the records of people erased since the selection. Throws a LimitReachedError if a limit
+ * is used up.
  */
 export async function reserve(
   db: Db,
@@ -36,5 +37,5 @@ export async function reserve(
   crashPoint("after_reserve");
   if (limitedBy === null) return { granted, erased };
   const code = nameOfLimit(limits, limitedBy);
-  throw new LimitReachedError(code, `${run.job}: ${code} leaves no further record to send.`);
+  throw new LimitReachedError(code, `${run.job}: ${code} is used up; no more records can be sent.`);
 }

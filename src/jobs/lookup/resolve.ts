@@ -13,17 +13,17 @@ import { type LookupJobType, lookupSettings, withRefresh } from "./lookup-type.t
 
 const settings = jobSettings("resolve", {
   ...lookupSettings,
-  /** The job whose `invalid` addresses are left out. */
+  /** Job whose `invalid` addresses are omitted. */
   valid_emails_from: jobName({ jobType: "validate_emails", usesAnswers: true }).optional(),
 }).transform(withRefresh);
 
-/** A job that finds the PID of each input row. */
+/** Job that finds the PID of each input row. */
 export type ResolveJobConfig = JobOf<typeof settings>;
 
 const flattener = flattenerOf(resolveEndpoint.result);
 const cellAt = Object.keys(resolveFields).map((name) => flattener.fieldNames.indexOf(name));
 
-/** The PID of a match; the service's word counts where it says whether it matched, else the PID alone. */
+/** PID of a match. `is_match` decides if present, otherwise the presence of a PID. */
 export function readMatch(result: JsonObject): { readonly isMatch: boolean; readonly pid: string | null } {
   const { is_match: said, service_pid: pid } = result;
   const usable = typeof pid === "string" && pid.trim() !== "" ? pid : null;
@@ -48,7 +48,7 @@ export const resolveJob: LookupJobType<ResolveJobConfig> = {
       : [
           {
             path: ["input"],
-            message: "names an input without the fields that resolve needs: a name, and emails or phones",
+            message: "the input lacks fields required by resolve: a name, and emails or phones",
             hint: "map first_name and last_name (or full_name), and emails or phones, in the fields of the input",
           },
         ],

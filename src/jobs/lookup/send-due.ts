@@ -27,7 +27,7 @@ import type { BoundLookup } from "./lookup-types.ts";
 import { reserve } from "./reserve.ts";
 import { countSettled, type Settled as Counted, type Tally } from "./tally.ts";
 
-/** One job's part of a run. */
+/** Everything needed to send the due records of one job. */
 export interface SendTask {
   readonly run: RunRef;
   readonly spec: LookupSpec;
@@ -42,8 +42,8 @@ export interface SendTask {
 }
 
 /**
- * Sends what is due and loads what comes back. Each call goes: reserve, send, spool, read from the spool, commit. Whatever
- * ends it early, calls in flight are finished and their answers committed first, unless the warehouse fails.
+ * Sends what is due and loads the answers. Each call is reserved, sent, spooled, read back and committed. Before an early
+ * end, calls in flight are finished and their answers committed, unless the warehouse fails.
  */
 export async function sendDue(services: JobServices, task: SendTask): Promise<void> {
   const { db, progress, limiter, signal } = services;
@@ -68,7 +68,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   });
   let underWay = 0;
 
-  /** Reserves a call, and sends it. Null when a limit leaves nothing to send. */
+  /** Reserves and sends a call. Null if a limit leaves nothing to send. */
   async function sendPlanned(planned: PlannedCall<LookupRecord>): Promise<EndedCall<LookupRecord> | null> {
     let reserved: Awaited<ReturnType<typeof reserve>>;
     try {
@@ -83,7 +83,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     return rest && (await sendPlanned(rest));
   }
 
-  /** Puts an answer on disk, then reads it from there. */
+  /** Writes an answer to disk, then reads it from there. */
   async function spoolAndRead(call: EndedCall<LookupRecord>, reply: HttpResponse): Promise<LoadableCall> {
     const header = headerOf(headerOfRun, call, reply);
     const { callId, startedAtMs, milliseconds } = call;
@@ -94,7 +94,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       if (loadable) return loadable;
       throw damagedSpool(spool);
     } catch (error) {
-      // The answer in hand is still loaded, but nothing more is sent.
+      // Load the answer from memory, but send no more.
       lookup.stop(error);
       return await loader.readUnspooled(header, body);
     }
@@ -127,7 +127,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     commits.add(task);
   }
 
-  /** Records an attempt without an answer, and records that are rejected; before anything is sent again. */
+  /** Records an attempt without an answer and rejected records, before anything is sent again. */
   async function record({ attempt, rejected }: Settled<LookupRecord>): Promise<void> {
     const ledger = attempt ? [attempt] : [];
     const attempts = countAttempts(ledger);
@@ -147,7 +147,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     count(settled, moves);
   }
 
-  /** Brings a call to its end: its answer is read, or its failure recorded, before its records can be sent again. */
+  /** Completes a call: reads its answer or records its failure, before its records can be sent again. */
   async function settle(call: EndedCall<LookupRecord>): Promise<void> {
     let summary: ReadSummary | null = null;
     if (isAnswer(call.reply)) {
@@ -162,15 +162,15 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     lookup.finish(settled);
   }
 
-  /** Waits until the spool has room for the answer of one more call, and takes it. */
-  async function takeRoom(): Promise<void> {
+  /** Waits until the spool has space for one more answer, and reserves it. */
+  async function reserveSpace(): Promise<void> {
     while (!spool.hasRoom(underWay) && !lookup.signal.aborted) {
       await Promise.race([spool.nextRemoval(), whenStopped]);
     }
     underWay += 1;
   }
 
-  /** Sends a batch when its turn has come. Null when it may not be sent then. */
+  /** Sends a batch when the limiter allows it. Null if it may no longer be sent. */
   async function send(batch: Batch<LookupRecord>): Promise<EndedCall<LookupRecord> | null> {
     let isInTurn = false;
     try {
@@ -189,14 +189,14 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     }
   }
 
-  /** Makes one call after the other. */
+  /** Makes calls one at a time. */
   async function work(): Promise<void> {
     for (let taken = await lookup.take(); taken !== null; taken = await lookup.take()) {
       if (taken.kind === "given_up") {
         countSetAside(taken.setAside);
         continue;
       }
-      await takeRoom();
+      await reserveSpace();
       try {
         const call = await send(taken.batch);
         if (call) await settle(call);

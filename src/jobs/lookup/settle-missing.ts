@@ -11,7 +11,7 @@ import { endOfError, type JobEnd } from "../job-end.ts";
 import type { Counters } from "../run-report.ts";
 import type { JobServices } from "../services.ts";
 
-/** A job's run that has ended. */
+/** Finished run of a job. */
 export interface EndedPass {
   readonly job: LookupJobConfig;
   readonly run: RunRef;
@@ -20,17 +20,17 @@ export interface EndedPass {
   readonly counters: Counters;
 }
 
-/** Rows that are erased at once. */
+/** Rows per erasure. */
 const CHUNK = 10_000;
 
 /**
- * Applies `on_missing` to rows that left the input, after a complete pass only. `erase` acts once a row was missing in
- * complete passes of three different runs. Returns how the job ends.
+ * Applies `on_missing` to rows that left the input, only after a complete pass. `erase` applies to rows that were missing
+ * in complete passes of three different runs. Returns the end of the job.
  */
 export async function settleMissing(services: JobServices, pass: EndedPass): Promise<JobEnd> {
   const { job, spec, end, counters } = pass;
   const isComplete = end.status === "succeeded" && counters.records_remaining === 0;
-  // One shard does it for all of them.
+  // The first shard does this for all shards.
   if (job.input.onMissing === "keep" || !isComplete || (spec.shard?.index ?? 0) > 0) return end;
   try {
     await settle(services, pass);
@@ -59,8 +59,8 @@ async function settle(
     throw new LimitReachedError(
       "missing_rows",
       `${job.name}: ${missing} of ${known} known rows left ${name}, more than inputs.${name}.max_missing_ratio ` +
-        `(${maxMissingRatio}) allows. Nobody was erased. If the input is complete, raise the ratio for one run; ` +
-        "an empty input erases nobody.",
+        `(${maxMissingRatio}) allows. No one was erased. If the input is complete, raise the ratio for one run; ` +
+        "an empty input erases no one.",
     );
   }
   let erased = 0;
@@ -71,13 +71,13 @@ async function settle(
     const keys = await readGoneRows(db, run, name, CHUNK);
     if (keys.length === 0) break;
     const rows = keys.map((sourceKey) => ({ source: name, sourceKey }));
-    // Somebody another row still names stays.
+    // People named by other rows are kept.
     const found = await findPeople(db, { pids: [], emails: [], rows }, inputs, { spareOthers: true });
     const erasureId = await db.transaction(run, async (session) => {
       const taken = await takeGoneRows(session, db.names, run, rows);
       return taken === rows.length ? requestInRun(session, db, found) : null;
     });
-    // Some are back: the next run looks again.
+    // Some rows are back; the next run checks again.
     if (erasureId === null) break;
     await removeErased(db, erasureId);
     erased += rows.length;

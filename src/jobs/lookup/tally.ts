@@ -11,13 +11,13 @@ import type {
 import type { RunCounter } from "../../schemas/ops.ts";
 import { type Counters, zeroCounters } from "../run-report.ts";
 
-/** Outcome of some records. */
+/** Outcome of several records. */
 export interface Settled {
   readonly answers: readonly Pick<LookupAnswer, "record" | "outcome">[];
   readonly rejects: readonly Pick<LookupReject, "record">[];
-  /** Records without an answer, which stay due. */
+  /** Records without an answer, which remain due. */
   readonly setAside: readonly LookupRecord[];
-  /** Reason of the last one, as a sentence; null when none were. */
+  /** Reason of the last one, as a sentence; null if there are none. */
   readonly setAsideBecause: string | null;
 }
 
@@ -28,31 +28,31 @@ export interface Unanswered {
   readonly because: string;
 }
 
-/** Adds up what a run does to its rows. */
+/** Counts the outcome of a run's rows. */
 export interface Tally {
-  /** Counts records that the service has or may have processed, once each. */
+  /** Counts records that the service has or may have processed, each once. */
   send(records: readonly LookupRecord[]): void;
-  /** Counts the outcome of records, once each, when it is committed. */
+  /** Counts the outcome of committed records, each once. */
   settle(settled: Settled): void;
-  /** Adds up what a commit did to input rows. */
+  /** Counts the changes of a commit by input row. */
   move(moves: readonly RowMove[]): void;
   /** Adds to the counters. */
   add(delta: CounterDelta): void;
-  /** The counters so far; `records_remaining` are the rows not sent yet. */
+  /** Current counters; `records_remaining` are the rows not sent yet. */
   counters(): Counters;
-  /** Share of the input that has an answer now. */
+  /** Current coverage of the input. */
   coverage(source: string): Coverage;
   /** Records sent without an outcome yet. */
   readonly open: number;
   readonly unanswered: Unanswered | null;
 }
 
-/** Lists the records that have an outcome. */
+/** Lists all records with an outcome. */
 export function recordsOf({ answers, rejects, setAside }: Settled): readonly LookupRecord[] {
   return [...answers.map(({ record }) => record), ...rejects.map(({ record }) => record), ...setAside];
 }
 
-/** Moves answers that the warehouse refused to the rejects. */
+/** Moves answers that the warehouse rejected to the rejects. */
 export function withRefused(settled: Settled, recordIds: ReadonlySet<string>): Settled {
   if (recordIds.size === 0) return settled;
   const isRefused = ({ record }: { readonly record: LookupRecord }) => recordIds.has(record.recordId);
@@ -63,7 +63,7 @@ export function withRefused(settled: Settled, recordIds: ReadonlySet<string>): S
   };
 }
 
-/** Counts settled records. */
+/** Counters for settled records. */
 export function countSettled(settled: Settled) {
   const records = recordsOf(settled);
   return {
@@ -73,7 +73,7 @@ export function countSettled(settled: Settled) {
   } satisfies CounterDelta;
 }
 
-/** Starts with what the selection found. */
+/** Creates a tally from the counts of a selection. */
 export function createTally(counts: LookupCounts): Tally {
   const added: Record<RunCounter, number> = {
     ...zeroCounters,
@@ -89,15 +89,15 @@ export function createTally(counts: LookupCounts): Tally {
     unmatched: counts.states.unmatched,
     rejected: counts.states.rejected,
   };
-  /** Ids of records sent without an outcome yet: at most those in flight. */
+  /** IDs of records sent without an outcome yet: at most those in flight. */
   const open = new Set<string>();
-  /** Input rows behind the records that were answered or rejected, beyond one each. */
+  /** Input rows of answered or rejected records, beyond one each. */
   let duplicates = 0;
   let unanswered: Unanswered | null = null;
   let rowsDue = counts.states.due;
 
   function add(delta: CounterDelta): void {
-    // The cast restores what Object.entries forgets: the keys of a delta are counters.
+    // The cast restores the key type that Object.entries loses.
     for (const [name, value] of Object.entries(delta)) added[name as RunCounter] += value;
   }
 
@@ -160,8 +160,8 @@ export function createTally(counts: LookupCounts): Tally {
 }
 
 /**
- * Describes what is wrong with a finished run's counters, or null. Every row read ends as exactly one of: unchanged,
- * duplicate, suppressed, waiting, sent, rejected before sending, remaining.
+ * Returns an error in a finished run's counters, or null. Every row read must be counted exactly once: as unchanged,
+ * duplicate, suppressed, waiting, sent, rejected before sending, or remaining.
  */
 export function findLeak(counters: Counters, counts: LookupCounts): string | null {
   const c = counters;
@@ -174,7 +174,7 @@ export function findLeak(counters: Counters, counts: LookupCounts): string | nul
     c.records_rejected_before_sending +
     c.records_remaining;
   if (ended !== c.records_read) return `${c.records_read} rows were read, but ${ended} are accounted for`;
-  // Every record that was not sent leaves at least its own row.
+  // Every record that was not sent accounts for at least one remaining row.
   const atLeast = counts.remaining + counts.toSend - c.records_sent;
   if (c.records_sent <= counts.toSend && c.records_remaining >= atLeast) return null;
   return (

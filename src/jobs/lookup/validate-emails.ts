@@ -7,7 +7,7 @@ import { type LookupJobType, lookupSettings, withRefresh } from "./lookup-type.t
 
 const settings = jobSettings("validate_emails", lookupSettings).transform(withRefresh);
 
-/** A job that validates the e-mail addresses of each input row. */
+/** Job that validates the e-mail addresses of each input row. */
 export type ValidateEmailsJobConfig = JobOf<typeof settings>;
 
 const flattener = flattenerOf(validateEmailsEndpoint.result);
@@ -25,7 +25,7 @@ export const validateEmailsJob: LookupJobType<ValidateEmailsJobConfig> = {
       : [
           {
             path: ["input"],
-            message: "names an input that maps no emails",
+            message: "the input maps no emails",
             hint: "add emails to the fields of the input",
           },
         ],
@@ -43,7 +43,7 @@ export const validateEmailsJob: LookupJobType<ValidateEmailsJobConfig> = {
       outcome: isMatch ? "matched" : "unmatched",
       servicePid: null,
       cells: cellAt.map((i) => object.cells[i] ?? null),
-      // The address is kept as it was sent, whatever the service makes of it.
+      // The stored address is the one sent, not the one returned.
       extra: extraCell(pickExtra(object.extra, (name) => name !== "email_address")),
       person: null,
     };

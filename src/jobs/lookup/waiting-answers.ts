@@ -11,15 +11,15 @@ export interface WaitingAnswers {
   readonly bytes: number;
 }
 
-/** Content of the spool of a data_dir, seen from a configuration. */
+/** Contents of a data_dir's spool, from the point of view of a configuration. */
 export interface WaitingReport {
-  /** By enabled job; its next run loads them. */
+  /** By enabled job, whose next run loads them. */
   readonly byJob: ReadonlyMap<string, WaitingAnswers>;
-  /** Answers that no run of this configuration loads, and those in quarantine. */
+  /** Answers in quarantine, and those that no run of this configuration loads. */
   readonly remarks: readonly Problem[];
 }
 
-/** Looks at the spool; changes nothing. @param db null where its identity can't be read */
+/** Lists the spool's answers; changes nothing. @param db null if the warehouse's identity can't be read */
 export async function reportWaiting(
   config: Pick<Config, "dataDir" | "jobs">,
   db: Db | null,
@@ -47,7 +47,7 @@ export async function reportWaiting(
   return { byJob, remarks };
 }
 
-/** Describes why no run of this configuration loads answers; null when one does. */
+/** Reason why no run of this configuration loads these answers; null if one does. */
 function remarkOn(
   { folder, job, calls, warehouse }: SpoolContent,
   config: Pick<Config, "jobs">,
@@ -58,7 +58,7 @@ function remarkOn(
   if (present.isKnown && warehouse !== present.name) {
     return {
       path: folder,
-      message: `${answers} ${calls === 1 ? "belongs" : "belong"} to another warehouse than the configured one`,
+      message: `${answers} ${calls === 1 ? "belongs" : "belong"} to a warehouse other than the configured one`,
       hint: `run with that warehouse's configuration to load ${calls === 1 ? "it" : "them"}, ${giveUp}`,
     };
   }

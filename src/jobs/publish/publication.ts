@@ -3,22 +3,22 @@ import type { PublicationDb } from "../../load/publication/publication-db.ts";
 import type { Log } from "../../log.ts";
 import type { Catalog, Destination } from "../../publish/destination.ts";
 
-/** A destination, and what is published to it. */
+/** Destination with everything needed to publish to it. */
 export interface Publication {
   readonly db: PublicationDb;
   readonly destination: Destination;
   readonly catalog: Catalog;
-  /** Folder for files on their way; its own per destination. */
+  /** Folder for temporary files; one per destination. */
   readonly folder: string;
   readonly log: Log;
   readonly signal?: AbortSignal;
 }
 
-/** The destination holds another history than Postgres. */
+/** Error for a destination with a different history than Postgres. */
 export function refused(name: string): LimitReachedError {
   return new LimitReachedError(
     "publication_refused",
-    `Destination ${name} doesn't stand at the batch that was last published here: it or the warehouse was restored from a backup, or ` +
-      `another configuration publishes to it. Nothing was changed there. \`publish ${name} --full\` publishes everything again.`,
+    `Destination ${name} doesn't contain the batch that was last published from this warehouse: one of them was restored from a backup, or ` +
+      `another configuration publishes to it. Nothing was changed there. Run \`publish ${name} --full\` to publish everything again.`,
   );
 }

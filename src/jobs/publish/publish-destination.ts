@@ -18,15 +18,15 @@ import { type Publication, refused } from "./publication.ts";
 import { followTables, register } from "./register.ts";
 import { stageTable } from "./stage-table.ts";
 
-/** Options of one publication. */
+/** Options of a publication. */
 export interface PublishOptions {
-  /** Publishes every table as a whole, whatever the destination stands at. */
+  /** Republishes all tables completely, regardless of the destination's last batch. */
   readonly full?: boolean;
-  /** Compares every table afterwards and republishes those that differ. */
+  /** Compares all tables afterwards and republishes those that differ. */
   readonly verify?: boolean;
 }
 
-/** Outcome of one publication. */
+/** Result of a publication. */
 export interface PublishReport {
   readonly destination: string;
   readonly batches: number;
@@ -36,15 +36,15 @@ export interface PublishReport {
   readonly tablesDiffering: readonly string[] | null;
 }
 
-/** Result of publishing until nothing waits. */
+/** Result of publishing all pending changes. */
 interface Drained {
   readonly batches: number;
   readonly rows: number;
-  /** Measures at the snapshot of the last batch, if asked for. */
+  /** Measures in the snapshot of the last batch, if requested. */
   readonly measures: readonly SourceMeasure[] | null;
 }
 
-/** Brings one destination up to date. Ends with what was committed before it began; later changes may be in it too. */
+/** Brings a destination up to date. Publishes everything committed before the start, and possibly later changes. */
 export async function publishDestination(
   publication: Publication,
   { full = false, verify = false }: PublishOptions = {},
@@ -53,7 +53,7 @@ export async function publishDestination(
   await rm(folder, { recursive: true, force: true });
   await mkdir(folder, { recursive: true, mode: 0o700 });
   try {
-    // First of all: the destination of somebody else must not be changed.
+    // Must be first: a destination of another warehouse must not be changed.
     const position = await register(publication, full);
     await destination.migrate(catalog);
     await followTables(publication);
@@ -79,25 +79,25 @@ export async function publishDestination(
 /** SQLSTATE of a row that another transaction changed after the snapshot. */
 const SERIALIZATION_FAILURE = "40001";
 
-/** SQLSTATE of a lock that was waited for too long. */
+/** SQLSTATE of a lock wait that timed out. */
 const LOCK_NOT_AVAILABLE = "55P03";
 
 function explain(destination: Destination, error: unknown): unknown {
   if (codeOf(error) === LOCK_NOT_AVAILABLE) {
     return new StopRunError(
       "tables_busy",
-      `Destination ${destination.name} can't begin to follow the tables while a long transaction writes to them. Publish again when it has ended.`,
+      `Destination ${destination.name} can't start following the tables while a long transaction writes to them. Publish again after it has ended.`,
       { cause: error },
     );
   }
   if (codeOf(error) !== SERIALIZATION_FAILURE) return destination.explain(error);
   return new JobLockedError(
-    `Another process is publishing to destination ${destination.name}. Try again when it has ended.`,
+    `Another process is publishing to destination ${destination.name}. Try again later.`,
     { cause: error },
   );
 }
 
-/** Publishes batches until nothing waits. */
+/** Publishes batches until no change is pending. */
 async function drain(publication: Publication, measures: boolean): Promise<Drained> {
   const { db, destination, catalog, folder, signal } = publication;
   let drained: Drained = { batches: 0, rows: 0, measures: null };
@@ -120,7 +120,7 @@ async function drain(publication: Publication, measures: boolean): Promise<Drain
       rows: drained.rows + rows,
       measures: isMeasured ? batch.measures : null,
     };
-    // Under constant writing the queue is never empty for long; what waited at the start is published.
+    // Under constant writes the queue is rarely empty. All changes from before the start are published.
     if (isKeyBatch(batch) && batch.isLast) return drained;
   }
 }
@@ -180,7 +180,7 @@ async function stageKeys(
   }
   const changes = tables.flatMap(({ name, rootKey, root }) => {
     const table = named.get(name);
-    // A view has no keys of its own, and a table of one row none at all.
+    // A view has no keys of its own, and a single-row table has none.
     const replaces = rootKey.length === 0 || root === "table_freshness" ? "all" : "keys";
     return table ? [{ table, replaces, hasRows: withRows.has(name) } as const] : [];
   });
@@ -203,7 +203,7 @@ async function stageWhole(
   return { changes, rows };
 }
 
-/** Compares every table at one snapshot; returns the names of those that differ. */
+/** Compares every table in one snapshot. Returns the names of those that differ. */
 async function findDiffering(publication: Publication): Promise<readonly string[]> {
   const { db, destination, catalog } = publication;
   const { name } = destination;
@@ -220,7 +220,7 @@ async function findDiffering(publication: Publication): Promise<readonly string[
   return differing;
 }
 
-/** Publishes until a batch leaves nothing waiting; returns the measures at its snapshot. */
+/** Publishes until no change is pending. Returns the measures in that snapshot. */
 async function measureSource(publication: Publication): Promise<readonly SourceMeasure[]> {
   const { db, destination } = publication;
   await db.transaction((session) => requestSnapshot(session, db.names, destination.name));
@@ -230,11 +230,11 @@ async function measureSource(publication: Publication): Promise<readonly SourceM
   }
   throw new StopRunError(
     "destination_busy",
-    `Destination ${destination.name} can't be compared while another process publishes to it. Try again when it has ended.`,
+    `Destination ${destination.name} can't be compared while another process publishes to it. Try again later.`,
   );
 }
 
-/** Publishes tables as a whole and compares again. */
+/** Publishes whole tables and compares again. */
 async function republish(publication: Publication, tables: readonly string[]): Promise<Drained> {
   const { db, destination, log } = publication;
   log.warn({ destination: destination.name, tables }, "tables_differ");
@@ -249,7 +249,7 @@ async function republish(publication: Publication, tables: readonly string[]): P
   );
 }
 
-/** Makes what was committed visible to readers. */
+/** Makes committed batches visible to readers. */
 async function release({ db, destination }: Publication): Promise<void> {
   const state = await db.transaction((session) => readDestination(session, db.names, destination.name));
   await destination.finish();

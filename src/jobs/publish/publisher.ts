@@ -3,13 +3,13 @@ import { codeOf, JobLockedError, LimitReachedError, messageOf } from "../../erro
 import type { Publication } from "./publication.ts";
 import { publishDestination, type PublishOptions } from "./publish-destination.ts";
 
-/** Result of publishing to one destination, as `publish --json` prints it. */
+/** Result of publishing to one destination, printed by `publish --json`. */
 export interface PublishResult {
   readonly destination: string;
   readonly status: "published" | "failed" | "refused" | "locked" | "interrupted";
   readonly batches: number;
   readonly rows: number;
-  /** Tables that differed from Postgres and were republished; null unless they were compared. */
+  /** Tables that differed from Postgres and were republished; null if not compared. */
   readonly tables_differing: readonly string[] | null;
   readonly seconds: number;
   readonly error?: { readonly code: string | null; readonly message: string };
@@ -17,22 +17,22 @@ export interface PublishResult {
 
 /** Publishes to the configured destinations, one publication at a time. */
 export interface Publisher {
-  /** Names of the destinations, in the order of the configuration. */
+  /** Names of the destinations in configuration order. */
   readonly names: readonly string[];
-  /** Publishes to the named destinations, or to all; a failure of one doesn't keep the others from it. */
+  /** Publishes to the named destinations, or to all. A failure does not stop the others. */
   publish(names?: readonly string[], options?: PublishOptions): Promise<readonly PublishResult[]>;
-  /** Publishes to each destination at its own interval from now on, until `close`; the publisher logs failures. */
+  /** Publishes to each destination at its interval until `close`; logs failures. */
   startIntervals(clock: Clock): void;
   close(): Promise<void>;
 }
 
-/** A destination to publish to, and how often while jobs run. */
+/** Destination with its publication interval. */
 export interface ScheduledPublication extends Publication {
-  /** Null for never on its own. */
+  /** Interval while jobs run; null for none. */
   readonly everyMs: number | null;
 }
 
-/** Makes a publisher; connects to nothing before the first publication. */
+/** Creates a publisher; connects on the first publication. */
 export function createPublisher(publications: readonly ScheduledPublication[]): Publisher {
   const names = publications.map(({ destination }) => destination.name);
   let last: Promise<unknown> = Promise.resolve();

@@ -11,7 +11,7 @@ import { freshnessTable } from "../../publish/catalog.ts";
 import { tableNamed } from "../../schemas/registry.ts";
 import { type Publication, refused } from "./publication.ts";
 
-/** Records a new destination, and refuses one that stands at another batch than Postgres has recorded. Returns where it stands. */
+/** Adds a new destination. Refuses one whose batch differs from the recorded one. Returns its last batch. */
 export async function register({ db, destination }: Publication, full: boolean): Promise<Position | null> {
   const { name } = destination;
   const read = () => db.transaction((session) => readDestination(session, db.names, name));
@@ -24,13 +24,13 @@ export async function register({ db, destination }: Publication, full: boolean):
   }
   const at = position?.id ?? null;
   if (full || at === before.confirmedId || (at !== null && at === before.claimedId)) return position;
-  // Another publisher may have moved it between the two readings.
+  // Another publisher may have changed it between the two reads.
   const after = await read();
   if (after?.claimedId === before.claimedId) throw refused(name);
   return position;
 }
 
-/** Follows the tables of the catalog from now on, and none that it no longer has. */
+/** Follows the catalog's tables and stops following others. */
 export async function followTables({ db, destination: { name }, catalog }: Publication): Promise<void> {
   const tables = catalog.tables.filter((table) => table.name !== freshnessTable.name);
   const kept = tables.map((table) => table.name);

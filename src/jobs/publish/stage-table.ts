@@ -4,10 +4,10 @@ import { copyRange, type Range, type RangeEnd } from "../../load/publication/who
 import type { BatchRef, PublishedTable } from "../../publish/destination.ts";
 import type { Publication } from "./publication.ts";
 
-/** Uncompressed bytes that are staged at once: enough for few loads of a large table, little enough for the disk. */
+/** Uncompressed bytes per part: large enough for few loads, small enough for the disk. */
 const PART_BYTES = 2 * 1024 * 1024 * 1024;
 
-/** Stages a whole table by ranges of its key, each read at a short snapshot of its own; returns the number of rows. */
+/** Stages a whole table by key ranges, each read in its own short snapshot. Returns the number of rows. */
 export async function stageTable(
   { db, destination, folder, signal }: Publication,
   batch: BatchRef,

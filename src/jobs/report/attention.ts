@@ -3,16 +3,16 @@ import { adviceFor } from "../../advice.ts";
 import type { BudgetOutlook } from "./budget-outlook.ts";
 import type { Freshness } from "./freshness.ts";
 
-/** Something that wants somebody's attention. */
+/** Problem that needs the user's attention. */
 export interface AttentionReport {
-  /** A job, or a budget. */
+  /** Job or budget. */
   readonly subject: string;
   readonly code: string;
   readonly message: string;
   readonly what_to_do: string;
 }
 
-/** Parts of a job's status that attention depends on. */
+/** Parts of a job's status that are checked for problems. */
 interface JobFare {
   readonly job: string;
   readonly enabled: boolean;
@@ -30,7 +30,7 @@ interface JobFare {
   }[];
 }
 
-/** Problems to show at the top of `status`; `unusualRejects` has the jobs with unusually many rejects. */
+/** Problems to show at the top of `status`. `unusualRejects` contains messages about jobs with unusually many rejects. */
 export function attentionOf(
   jobs: readonly JobFare[],
   unusualRejects: ReadonlyMap<string, string>,

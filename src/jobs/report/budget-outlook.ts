@@ -4,15 +4,15 @@ import type { BudgetReport } from "./budget-report.ts";
 
 const DAY_MS = 86_400_000;
 
-/** A budget, and how long it will last. */
+/** Budget with its predicted duration. */
 export interface BudgetOutlook extends BudgetReport {
-  /** When its period ends and it is whole again. */
+  /** End of the period, when the budget is reset. */
   readonly resets_at: string;
-  /** When it will be used up at the pace of the last days; null where it lasts for its period. */
+  /** Time at which it will be used up at the recent pace; null if it lasts for the period. */
   readonly lasts_until: string | null;
 }
 
-/** Predicts when budgets are used up at the pace of the ledger's days (UTC). */
+/** Predicts when budgets will be used up, from the ledger's last days (UTC). */
 export function budgetOutlooks(
   config: Pick<Config, "jobs">,
   budgets: readonly BudgetReport[],
@@ -26,7 +26,7 @@ export function budgetOutlooks(
     return {
       ...budget,
       resets_at: new Date(resetsMs).toISOString(),
-      // Within a day a job sends all at once: only a budget that is gone says something.
+      // A job sends everything at once, so within a day only a used-up budget is meaningful.
       lasts_until:
         lastsMs < resetsMs && (budget.period === "month" || budget.left === 0)
           ? new Date(lastsMs).toISOString()
@@ -41,7 +41,7 @@ function endOfPeriod(period: BudgetReport["period"], nowMs: number): number {
   return period === "day" ? Date.UTC(year, month, day + 1) : Date.UTC(year, month + 1, 1);
 }
 
-/** Mean over the days from the first one in the ledger to now. */
+/** Mean since the first day in the ledger. */
 function recordsPerMs(
   { jobs }: Pick<Config, "jobs">,
   budget: string,

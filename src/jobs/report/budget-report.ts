@@ -1,19 +1,19 @@
 import type { Config } from "../../config/config.ts";
 import type { BudgetUse } from "../../load/lookup.ts";
 
-/** Use of a budget, in the documents of `plan --json` and `status --json`. */
+/** Use of a budget, in `plan --json` and `status --json`. */
 export interface BudgetReport {
-  /** Type of the jobs that share it. */
+  /** Type of the jobs that share the budget. */
   readonly budget: string;
   readonly period: "day" | "month";
-  /** Most records in the present period (UTC). */
+  /** Maximum records in the current period (UTC). */
   readonly limit: number;
-  /** Records sent in it that were charged or may have been, those of calls under way included. */
+  /** Records sent in the period that were or may have been billed, including calls in flight. */
   readonly used: number;
   readonly left: number;
 }
 
-/** Lists every budget of the configuration with its use. */
+/** Lists all configured budgets with their use. */
 export function budgetReports(
   { budgets }: Pick<Config, "budgets">,
   uses: readonly BudgetUse[],

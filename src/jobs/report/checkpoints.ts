@@ -10,7 +10,7 @@ import { jobTypeOf } from "../registry.ts";
 import type { JobServices } from "../services.ts";
 import { shardText, wholeInput } from "../shard.ts";
 
-/** The document of `checkpoint --json`. */
+/** Output of `checkpoint --json`. */
 export interface CheckpointReport {
   readonly job: string;
   readonly type: string;
@@ -42,7 +42,7 @@ export async function readCheckpointReport(db: Db, job: JobConfig): Promise<Chec
   };
 }
 
-/** The streams that a job goes by, as far as they are known: the only ones whose checkpoints can be set. */
+/** Known streams of a job. Only their checkpoints can be set. */
 export function streamsOf(services: Services, job: JobConfig): Promise<readonly string[]> {
   return jobTypeOf(job).checkpoints.streams(job, services);
 }
@@ -50,8 +50,8 @@ export function streamsOf(services: Services, job: JobConfig): Promise<readonly 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /**
- * The checkpoint that a user gives a stream: keys that aren't named stay as they are stored. Throws a
- * FixConfigurationError for one that the job couldn't go by, or that it wouldn't.
+ * Validates a checkpoint set by the user. Keys not given keep their stored value. Throws a FixConfigurationError for a
+ * cursor that the job can't resume from.
  */
 export async function givenCheckpoint(
   services: Services,
@@ -79,7 +79,7 @@ export async function givenCheckpoint(
   const unknown = Object.keys(given).filter((key) => !known.includes(key));
   const stored = (await readCheckpoints(db, job.name)).find((found) => found.stream === stream)?.cursor;
   const before = Object.entries(typeof stored === "object" ? (stored ?? {}) : {});
-  // The times of feeds are the service's, whose clock may be another; `value` is a row's.
+  // Times of feeds come from the service, whose clock may differ; `value` comes from a row.
   const times = before.map(([key, value]) => (key === "value" ? 0 : timeOf(value)));
   const latestMs = Math.max(clock.now(), ...times);
   const read = kind.cursor.safeParse({
@@ -89,7 +89,7 @@ export async function givenCheckpoint(
   const problems = [
     ...unknown.map((key) => ({
       path: key,
-      message: `is no key of the cursor; there is ${known.join(", ")}`,
+      message: `is not a key of the cursor; valid keys: ${known.join(", ")}`,
     })),
     ...(read.error?.issues ?? []).map(({ path, message }) => ({ path: path.join("."), message })),
     ...Object.entries(given).flatMap(([key, value]) =>
@@ -102,24 +102,24 @@ export async function givenCheckpoint(
     problems.push(...((await kind.check?.(job, db, read.data)) ?? []));
   if (problems.length > 0 || !read.success) {
     throw refuse(
-      `${job.name} can't resume from this cursor${before.length > 0 ? "" : ", and no stored one completes it"}.`,
+      `${job.name} can't resume from this cursor${before.length > 0 ? "" : " and no stored cursor completes it"}.`,
       problems,
     );
   }
   return { stream, cursor: read.data };
 }
 
-/** When a day or an instant of a cursor is; 0 for anything else. */
+/** Time of a date or instant in a cursor; 0 for anything else. */
 function timeOf(value: unknown): number {
   return typeof value === "string" && /^\d{4}-\d\d-\d\d/u.test(value) ? Date.parse(value) || 0 : 0;
 }
 
-/** Moves or forgets checkpoints of a job, while no process runs it. */
+/** Sets or deletes checkpoints of a job while no process runs it. */
 export async function moveCheckpoints(
   services: Pick<JobServices, "config" | "db" | "clock" | "log" | "signal" | "progress">,
   job: JobConfig,
   runId: string,
-  /** Told once nobody else can move them. */
+  /** Called while the job's lock is held. */
   decide: () => Promise<readonly CheckpointMove[]>,
 ): Promise<void> {
   const wanted = { runId, job: job.name, jobType: job.type, shard: shardText(wholeInput) };

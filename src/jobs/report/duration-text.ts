@@ -1,4 +1,4 @@
-/** A length of time as people say it: `0.4 s`, `42 s`, `3 min 20 s`, `2 h 5 min`, `90 d`. */
+/** Duration as text: `0.4 s`, `42 s`, `3 min 20 s`, `2 h 5 min`, `90 d`. */
 export function durationText(seconds: number): string {
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   const whole = Math.round(seconds);

@@ -4,13 +4,13 @@ import type { JobStatus } from "../../load/lookup.ts";
 import { nextSlot, type Schedule } from "../../schedule/slots.ts";
 import { scheduledJobs } from "../scheduled-jobs.ts";
 
-/** State of a job, in one word. */
+/** Freshness of a job. */
 export type Freshness = "fresh" | "running" | "stale" | "never" | "off";
 
-/** A slot so long ago may still be waiting for its start. */
+/** A slot may start this late. */
 const GRACE_MS = 15 * 60_000;
 
-/** The schedule that each job runs by: its own, or that of the job that it runs along with. */
+/** Schedule of each job: its own, or that of the job it runs with. */
 export function schedulesByJob(config: Pick<Config, "jobs">): ReadonlyMap<string, Schedule> {
   const schedules = new Map<string, Schedule>();
   for (const { name, schedule, companions } of scheduledJobs(config)) {
@@ -20,7 +20,7 @@ export function schedulesByJob(config: Pick<Config, "jobs">): ReadonlyMap<string
   return schedules;
 }
 
-/** Compares the age of a job's answers with its schedule. */
+/** Compares the age of a job's last success with its schedule. */
 export function freshnessOf(
   job: Pick<JobConfig, "enabled">,
   status: JobStatus,
@@ -39,7 +39,7 @@ export function freshnessOf(
   return status.lastRun !== null && isGood(status.lastRun) ? "fresh" : "stale";
 }
 
-/** End of the last run that did all that it was meant to do; null for none. */
+/** End of the last run that did everything allowed by the user's limits; null for none. */
 function lastGoodMs({ lastSuccessAt, lastRun }: JobStatus): number | null {
   const ends = [lastSuccessAt, lastRun && isGood(lastRun) ? lastRun.finishedAt : null];
   const known = ends.flatMap((at) => (at === null ? [] : [Date.parse(at)]));

@@ -9,16 +9,16 @@ import { type Shard, wholeInput } from "../shard.ts";
 import { reportWaiting } from "../lookup/waiting-answers.ts";
 import { migrateVerified } from "../verify-inputs.ts";
 
-/** The document of `plan --json`. */
+/** Output of `plan --json`. */
 export interface PlanReport {
   readonly jobs: readonly JobPlan[];
-  /** Budgets before any of the jobs. */
+  /** Budgets before the first job. */
   readonly budgets: readonly BudgetReport[];
 }
 
 /**
- * Predicts what a run of the named jobs, or of all, would do; creates or upgrades the tables, as the run would, and sends nothing.
- * @param shard the part of every input that is looked at; the services' configuration is this part's.
+ * Predicts what a run of the named jobs (or all) would do. Creates or upgrades the tables, as the run would, but sends nothing.
+ * @param shard part of every input to plan; `services.config` must belong to it
  */
 export async function planJobs(
   services: Pick<JobServices, "config" | "db" | "clock">,

@@ -3,9 +3,9 @@ import type { Db } from "../../load/db/db.ts";
 import type { RejectFilter } from "../../load/lookup.ts";
 import { explainReject } from "../../schemas/reject-codes.ts";
 
-/** The document of `rejects list --json`. */
+/** Output of `rejects list --json`. */
 export interface RejectReport {
-  /** All that are meant, also those that are not shown. */
+  /** Number of selected rejects, including those not listed. */
   readonly rejects: number;
   readonly groups: readonly {
     readonly job: string;
@@ -17,7 +17,7 @@ export interface RejectReport {
     readonly first_at: string;
     readonly last_at: string;
   }[];
-  /** The newest ones. */
+  /** Newest rejects. */
   readonly records: readonly {
     readonly job: string;
     readonly source: string;

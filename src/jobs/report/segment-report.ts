@@ -5,15 +5,15 @@ import type { CheckpointReport } from "./checkpoints.ts";
 import { segmentIdOf } from "../segments/feed-segments.ts";
 import { membersJobOf, pushJobOf, type SegmentConfig } from "../segments/settings.ts";
 
-/** One segment of a job, in the document of `status --json`. */
+/** One segment of a job, in `status --json`. */
 export interface SegmentReport {
   readonly segment_id: string;
   readonly name: string | null;
-  /** Time of the last look at its members; null, like the figures, for never. */
+  /** Time of the last reading of its members; null if never read, like the counts. */
   readonly observed_at: string | null;
   readonly current_size: number | null;
   readonly known_members: number | null;
-  /** Members not listed by that look whose removal is not proven: the next run tries again. */
+  /** Members not listed in that reading, whose removal is not confirmed; the next run checks again. */
   readonly removals_pending: number | null;
   /** Members that this `segment_push` job added; null for other jobs. */
   readonly members_own: number | null;
@@ -21,11 +21,11 @@ export interface SegmentReport {
   readonly members_in_doubt: number | null;
 }
 
-/** Stored state that the reports are made of. */
+/** Stored state for the reports. */
 export interface KnownSegments {
   readonly segments: readonly StoredSegment[];
   readonly pushed: readonly PushedMembers[];
-  /** Of all jobs. */
+  /** Checkpoints of all jobs. */
   readonly checkpoints: readonly CheckpointReport[];
 }
 
@@ -59,7 +59,7 @@ export function segmentReports(
   });
 }
 
-/** Returns the id of a segment; null also if the checkpoint of its push job can't be read, which that job reports. */
+/** Returns a segment's ID; null if unknown or if the checkpoint of its push job is invalid, which that job reports. */
 function readableId(
   config: Pick<Config, "jobs">,
   segment: SegmentConfig,

@@ -19,7 +19,7 @@ import { unusualRejects } from "../lookup/reject-ratio.ts";
 import { type SegmentReport, segmentReports } from "./segment-report.ts";
 import type { JobServices } from "../services.ts";
 
-/** A past run in the document of `status --json`. */
+/** Past run, in `status --json`. */
 export interface PastRunReport extends Counters {
   readonly run_id: string;
   readonly shard: string;
@@ -31,7 +31,7 @@ export interface PastRunReport extends Counters {
   readonly error: string | null;
 }
 
-/** A process that runs a job, in the document of `status --json`. */
+/** Process that runs a job, in `status --json`. */
 export interface HolderReport {
   readonly shard: string;
   readonly run_id: string;
@@ -40,37 +40,37 @@ export interface HolderReport {
   readonly since: string;
   readonly last_heartbeat_at: string;
   readonly expires_at: string;
-  /** No sign of life for too long: the next run takes the job over. */
+  /** True after too long without a heartbeat: the next run takes over the job. */
   readonly is_expired: boolean;
 }
 
-/** A destination in the document of `status --json`. */
+/** Destination, in `status --json`. */
 export interface PublicationReport extends PublicationStatus {
-  /** False for one that was removed from the configuration and not dropped: its changes are still kept. */
+  /** False if it was removed from the configuration but not dropped: its changes are still recorded. */
   readonly is_configured: boolean;
 }
 
-/** One job in the document of `status --json`. */
+/** One job, in `status --json`. */
 export interface JobStatusReport {
   readonly job: string;
   readonly type: string;
   readonly enabled: boolean;
-  /** Five cron fields; null for a job that runs along with others, or only by hand. */
+  /** Five cron fields; null for a job that runs with other jobs or manually. */
   readonly schedule: string | null;
   readonly timezone: string;
-  /** When it is due next, by its own schedule or that of the job that it runs along with. */
+  /** Next slot in its own schedule, or in that of the job it runs with. */
   readonly next_slot_at: string | null;
   /**
-   * `fresh`: it succeeded after it was last due (without a schedule: its last run succeeded), or stopped at a cap of the
-   * user's own; `running`; `stale`; `never` succeeded; `off`: switched off.
+    * `fresh`: succeeded since it was last due (without a schedule: in the last run), or stopped at the user's own cap;
+    * `running`; `stale`; `never` succeeded; `off`: disabled.
    */
   readonly freshness: Freshness;
   /** Null before the first run. */
   readonly last_run: PastRunReport | null;
-  /** The newest run of each shard, of as many as `last_run` was one of; without shards `last_run` alone. */
+  /** Newest run of each shard, for the shard count of `last_run`; only `last_run` without shards. */
   readonly last_pass: readonly PastRunReport[];
   readonly last_success_at: string | null;
-  /** Null before the first run that came to its end. */
+  /** Null before the first completed run. */
   readonly coverage: {
     readonly source: string;
     readonly input_rows: number;
@@ -80,24 +80,24 @@ export interface JobStatusReport {
     readonly rejected: number;
     readonly due: number;
     readonly oldest_answer_at: string | null;
-    /** The figures are sums over so many shards. */
+     /** Number of shards included in the sums. */
     readonly shards: number;
-    /** Fewer than `shards` only while no pass of all shards has ended. */
+     /** Less than `shards` only before the first complete pass of all shards. */
     readonly shards_counted: number;
   } | null;
-  /** Rejects not resolved yet, by code. */
+  /** Open rejects by code. */
   readonly open_rejects: Readonly<Record<string, number>>;
   /** Checkpoints by stream; empty before the first commit. */
   readonly checkpoints: CheckpointReport["checkpoints"];
-  /** Segments of a `segment_members` job that are known; empty for other jobs. */
+  /** Known segments of the job; empty for jobs without segments. */
   readonly segments: readonly SegmentReport[];
-  /** Received answers in this data_dir that the next run loads, and their size on disk. */
+  /** Received answers in this data_dir that the next run loads. */
   readonly waiting_answers: { readonly calls: number; readonly bytes: number };
-  /** Processes that run it now; several only for shards. */
+  /** Processes that run the job; more than one only for shards. */
   readonly held_by: readonly HolderReport[];
 }
 
-/** Rest of the service's own quota. */
+/** Remaining quota at the service. */
 export interface QuotaReport {
   readonly org_id: string;
   readonly observed_at: string;
@@ -105,7 +105,7 @@ export interface QuotaReport {
   readonly left: number | null;
 }
 
-/** A span of a feed that can't be read any more. */
+/** Period of a feed that can no longer be read. */
 export interface GapReport {
   readonly job: string;
   readonly stream: string;
@@ -116,7 +116,7 @@ export interface GapReport {
   readonly noticed_at: string;
 }
 
-/** One table in the document of `status --json`. */
+/** One table, in `status --json`. */
 export interface TableFreshnessReport {
   readonly table_name: string;
   readonly last_success_at: string | null;
@@ -124,13 +124,13 @@ export interface TableFreshnessReport {
   readonly safe_until: string | null;
 }
 
-/** Records sent by one job on one day (UTC), in the document of `status --json`. */
+/** Records sent by a job on one day (UTC), in `status --json`. */
 export interface LedgerDayReport {
   readonly day: string;
   readonly job: string;
   /** Attempts. */
   readonly calls: number;
-  /** Records in calls that were answered or may have been charged. */
+  /** Records in calls that were answered or may have been billed. */
   readonly records_sent: number;
   readonly records_matched: number;
   /** Rows rejected, before or after sending. */
@@ -139,27 +139,27 @@ export interface LedgerDayReport {
   readonly possibly_billed_twice: number;
 }
 
-/** The document of `status --json`. */
+/** Output of `status --json`. */
 export interface StatusReport {
-  /** Kind, place and schemas of the warehouse. */
+  /** Address and schemas of the warehouse. */
   readonly warehouse: string;
-  /** Service that the warehouse was filled from; null before the first run. */
+  /** Service host that the warehouse's data comes from; null before the first run. */
   readonly service_host: string | null;
   readonly jobs: readonly JobStatusReport[];
   /** Problems; empty if there are none. */
   readonly attention: readonly AttentionReport[];
-  /** Quotas of the service's that a job has read; empty where none has. */
+  /** Quotas of the service, if a job has read them. */
   readonly quotas: readonly QuotaReport[];
-  /** Parts of feeds that are no longer available, newest first. */
+  /** Unavailable periods of feeds, newest first. */
   readonly gaps: readonly GapReport[];
-  /** Empty where no budget is set. */
+  /** Empty without a budget. */
   readonly budgets: readonly BudgetOutlook[];
-  /** The last days on which something was sent or rejected, newest first. */
+  /** Recent days with records sent or rejected, newest first. */
   readonly days: readonly LedgerDayReport[];
   readonly tables: readonly TableFreshnessReport[];
-  /** Copies in other engines, those included that are no longer configured. */
+  /** Destinations, including those no longer configured. */
   readonly publications: readonly PublicationReport[];
-  /** Received answers in this data_dir that no run of this configuration loads, or that are damaged. */
+  /** Received answers in this data_dir that are damaged, or that no run of this configuration loads. */
   readonly answers_left_behind: readonly {
     readonly folder: string;
     readonly message: string;
@@ -167,12 +167,12 @@ export interface StatusReport {
   }[];
 }
 
-/** A budget that is used so far wants attention, unless the configuration says otherwise. */
+/** Default of `alerts.budget_ratio`: a budget used to this ratio needs attention. */
 const BUDGET_RATIO = 0.9;
-/** Days of the ledger that are shown. */
+/** Days of the ledger to show. */
 const DAYS = 7;
 
-/** Reads how the jobs of the configuration fare; changes nothing. */
+/** Reads the status of all configured jobs; changes nothing. */
 export async function readStatus({
   config,
   db,
@@ -191,8 +191,8 @@ export async function readStatus({
   const rejects = new Map<string, string>();
   for (const [i, job] of config.jobs.entries()) {
     const status = await jobStatus(db, job.name);
-    const told = status.lastRun && unusualRejects(job, status.lastRun.counters);
-    if (told !== null) rejects.set(job.name, told);
+    const unusual = status.lastRun && unusualRejects(job, status.lastRun.counters);
+    if (unusual !== null) rejects.set(job.name, unusual);
     jobs.push({
       ...statusReport(job, status, {
         schedule: (job.enabled ? schedules.get(job.name) : null) ?? null,

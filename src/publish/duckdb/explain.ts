@@ -5,7 +5,7 @@ export function explainDuckDb(error: unknown, name: string, path: string): unkno
   const message = messageOf(error);
   const where = `Destination ${name} (${path})`;
   if (/lock on file|Conflicting lock|already attached/i.test(message)) {
-    return new JobLockedError(`${where}: another process is publishing to it. Try again when it has ended.`);
+    return new JobLockedError(`${where}: another process is publishing to it. Try again later.`);
   }
   if (codeOf(error) === "ENOSPC" || /no space left|disk space|Out of Memory Error/i.test(message)) {
     return new StopRunError(

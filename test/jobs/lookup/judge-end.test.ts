@@ -99,13 +99,13 @@ describe("records without an answer", () => {
       },
     });
   });
-  test("outrank a limit, which is told too", () => {
+  test("outrank a limit, which is reported too", () => {
     expect(judge({ unanswered, thrown: { error: credits } }, 7)).toMatchObject({
       status: "failed",
       error: {
         message:
           "enrich_customers: 2 records got no answer and stay due for the next run. " +
-          "Last reason: POST /v2/enrich: no answer. Besides: No credits are left.",
+          "Last reason: POST /v2/enrich: no answer. Also: No credits are left.",
       },
     });
   });

@@ -74,7 +74,7 @@ test("a cursor that a job couldn't go on from is refused, each thing that is wro
     ["members", { swept_at: "5" }, [`swept_at ${instant}`]],
     ["members", { swept_at: "2026-01-01T00:00:00" }, [`swept_at ${instant}`]],
     ["members", { swept_at: "2999-01-01T00:00:00Z" }, ["swept_at is in the future"]],
-    ["members", { swept: AT }, ["swept is no key of the cursor; there is swept_at, suppressed"]],
+    ["members", { swept: AT }, ["swept is not a key of the cursor; valid keys: swept_at, suppressed"]],
     ["members", { suppressed: -1 }, ["suppressed must be a count: a whole number, 0 or more"]],
     ["deaths", {}, [`checked_at ${instant}`]],
     ["searches", { next: "yesterday" }, ["next must be a day such as 2026-11-18"]],

@@ -174,7 +174,7 @@ test.each([
     {
       path: "jobs.vip_push.sql",
       message: "the query of `sql:` has no column service_pid.",
-      hint: `${hint} Give the PIDs under that name: SELECT … AS service_pid.`,
+      hint: `${hint} Return the PIDs under that name: SELECT … AS service_pid.`,
     },
   ]);
 });
