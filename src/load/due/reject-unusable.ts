@@ -56,5 +56,5 @@ export async function rejectUnusable(
       hash_version = excluded.hash_version, parameters_hash = excluded.parameters_hash,
       sent_service_pid = excluded.sent_service_pid, outcome = 'rejected', attempts = t.attempts + 1,
       due_at = NULL, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
-  return mended + replaced + rejected;
+  return resolved + replaced + rejected;
 }
