@@ -6,8 +6,8 @@ import { stopReason } from "./stop-reason.ts";
 /** Retries work while the warehouse is unreachable. One per job. */
 export interface Outage {
   /**
-    * Retries work while the warehouse is unreachable, so the work must be repeatable. Rejects with the original error if the
-    * outage lasts too long, and with an InterruptedError or a LockLostError if the job must stop.
+   * Retries work while the warehouse is unreachable, so the work must be repeatable. Rejects with the original error if the
+   * outage lasts too long, and with an InterruptedError or a LockLostError if the job must stop.
    */
   outlast<Result>(work: () => Promise<Result>): Promise<Result>;
 }

@@ -25,8 +25,8 @@ export interface InputShard {
   readonly index: number;
   readonly count: number;
   /**
-    * Mapped fields that assign rows to shards, in tiers: the first tier with a value decides, so that rows with equal values
-    * share a shard. Rows without any value or with an unusable key are assigned by key; addresses by their own hash.
+   * Mapped fields that assign rows to shards, in tiers: the first tier with a value decides, so that rows with equal values
+   * share a shard. Rows without any value or with an unusable key are assigned by key; addresses by their own hash.
    */
   readonly by: readonly (readonly string[])[];
 }

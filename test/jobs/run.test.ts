@@ -173,7 +173,8 @@ describe("a plan", () => {
       calls: 1,
       estimated_billable: {
         expected: 100,
-        basis: "no history: assumes that every record matches, including 100 rows that wait for resolve_customers",
+        basis:
+          "no history: assumes that every record matches, including 100 rows that wait for resolve_customers",
       },
     });
     expect((await planJobs(services, ["enrich_customers"])).jobs).toMatchObject([

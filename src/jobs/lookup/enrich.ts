@@ -63,7 +63,13 @@ function readerFor(returnFields: readonly string[]): ReadResult {
     // Without a PID, person fields are stored with the answer.
     const unmatchedFields = pickExtra(result, (name, value) => personNameSet.has(name) && value !== null);
     const rest = pickExtra(flat.object.extra, (name) => name !== "record_id");
-    return { outcome, servicePid: null, cells, extra: extraCell(mergeExtra(unmatchedFields, rest)), person: null };
+    return {
+      outcome,
+      servicePid: null,
+      cells,
+      extra: extraCell(mergeExtra(unmatchedFields, rest)),
+      person: null,
+    };
   };
 }
 

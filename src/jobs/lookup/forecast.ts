@@ -68,8 +68,7 @@ export function forecastText(
     ...(counts.suppressed > 0 ? [`${text(counts.suppressed)} suppressed (erased people)`] : []),
     ...(counts.rejectedBeforeSending > 0 ? [`${text(counts.rejectedBeforeSending)} rejected`] : []),
   ];
-  const later =
-    counts.remaining > 0 && cap ? [`${text(counts.remaining)} deferred by ${cap.limitedBy}`] : [];
+  const later = counts.remaining > 0 && cap ? [`${text(counts.remaining)} deferred by ${cap.limitedBy}`] : [];
   if (counts.toSend === 0) return [...found, ...later, "nothing to send"].join(", ");
   const sending = `${countText(counts.toSend, "record")} to send in ${countText(calls, "call")}`;
   const cost = `${billableText(billable)} billed (${billable.basis})`;

@@ -35,9 +35,7 @@ export function judgeEnd(work: WorkDone): JobEnd {
 
 /** Without a limit or a signal, every record that was sent must have an outcome. */
 function findLost({ thrown, isStopped, open }: WorkDone): string | null {
-  return thrown || isStopped || open === 0
-    ? null
-    : `${countText(open, "record")} sent without an outcome`;
+  return thrown || isStopped || open === 0 ? null : `${countText(open, "record")} sent without an outcome`;
 }
 
 function withoutBooks(work: WorkDone): JobEnd {

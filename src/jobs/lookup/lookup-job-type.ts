@@ -19,7 +19,7 @@ export function lookupJob(lookup: LookupJobType): JobType {
     checkpoints: {
       meaning:
         "value: highest cursor value seen in the input; full_at: time of the last comparison of all rows; stands_for: hash of the " +
-          "mapping of both. It only narrows the search for changes; without it, all rows are compared",
+        "mapping of both. It only narrows the search for changes; without it, all rows are compared",
       cursor: passCursor,
       example: { value: "2026-11-20T22:15:00Z" },
       streams: async ({ input }) => (input.cursor === null ? [] : [input.name]),

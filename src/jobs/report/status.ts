@@ -61,8 +61,8 @@ export interface JobStatusReport {
   /** Next slot in its own schedule, or in that of the job it runs with. */
   readonly next_slot_at: string | null;
   /**
-    * `fresh`: succeeded since it was last due (without a schedule: in the last run), or stopped at the user's own cap;
-    * `running`; `stale`; `never` succeeded; `off`: disabled.
+   * `fresh`: succeeded since it was last due (without a schedule: in the last run), or stopped at the user's own cap;
+   * `running`; `stale`; `never` succeeded; `off`: disabled.
    */
   readonly freshness: Freshness;
   /** Null before the first run. */
@@ -80,9 +80,9 @@ export interface JobStatusReport {
     readonly rejected: number;
     readonly due: number;
     readonly oldest_answer_at: string | null;
-     /** Number of shards included in the sums. */
+    /** Number of shards included in the sums. */
     readonly shards: number;
-     /** Less than `shards` only before the first complete pass of all shards. */
+    /** Less than `shards` only before the first complete pass of all shards. */
     readonly shards_counted: number;
   } | null;
   /** Open rejects by code. */

@@ -124,7 +124,8 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
     const commitId = randomUUID();
     return warehouse.commitFeed({ run, commitId, ledger, drift: [], counters: {}, upserts, checkpoints });
   },
-  recordMissingRows: (warehouse, run) => warehouse.recordMissingRows(run, { ...spec, type: "validate_emails" }),
+  recordMissingRows: (warehouse, run) =>
+    warehouse.recordMissingRows(run, { ...spec, type: "validate_emails" }),
   endRun: (warehouse, run) =>
     warehouse.endRun(
       run,
