@@ -55,9 +55,10 @@ export async function openFilledWarehouse(context: Context, config: Config): Pro
 /** Address of the configured warehouse; not for the embedded one, which has none before it runs. */
 async function targetOf(config: Config): Promise<WarehouseTarget> {
   const { warehouse } = config;
-  const { schema, opsSchema, stateSchema } = warehouse;
-  const url = warehouse.url === "embedded" ? "" : await warehouse.url.read();
-  return { url, schema, opsSchema, stateSchema, ...erasureKeyOf(config) };
+  const { url, allowInsecure, schema, opsSchema, stateSchema } = warehouse;
+  const schemas = { schema, opsSchema, stateSchema, ...erasureKeyOf(config) };
+  if (url === "embedded") return { url: "postgresql:///", ...schemas };
+  return { url: await url.read(), readUrl: () => url.read(), allowInsecure, ...schemas };
 }
 
 /** Opens the configured warehouse without connecting. */

@@ -73,7 +73,7 @@ function buildConnection(
   }
   const url = secrets.connectionUrls.get(name);
   if (!url) throw new Error(`connection ${name} has passed without an address`);
-  return { name, type: "postgres", url };
+  return { name, type: "postgres", url, allowInsecure: connection.allowInsecure };
 }
 
 function buildDestination(

@@ -59,6 +59,7 @@ export interface PostgresConnectionConfig {
   readonly name: string;
   readonly type: "postgres";
   readonly url: SecretReference;
+  readonly allowInsecure: boolean;
 }
 
 /** A project of BigQuery, which pays for reading. */

@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { type Complaint, type Path, type Problems, textOf } from "./problems.ts";
 import { type Environment, expand, isEnvironmentReference } from "./references.ts";
+import { readPostgresAddress } from "../postgres-address.ts";
 import { complaintOnPostgresUrl, isFileReference, isLoopback } from "./schema/addresses.ts";
 import { valueAt } from "./schema/walk.ts";
 import { fileSecret, fixedSecret, readSecretFile, type SecretReference } from "./secret.ts";
@@ -99,11 +100,19 @@ export const checkErasureKey: SecretCheck = (value) =>
         hint: "create one with `openssl rand -hex 32`, and keep it: it identifies erased people",
       };
 
-/** The address of a Postgres database. */
-export const checkPostgresUrl: SecretCheck = (value) => {
-  const complaint = complaintOnPostgresUrl(value);
-  return complaint && { ...complaint, message: `refers to something that ${complaint.message}` };
-};
+/** The address of a Postgres database; without verified TLS only to this machine, or if the user allows it. */
+export function checkPostgresUrl(place: string, allowInsecure: boolean): SecretCheck {
+  return (value) => {
+    const complaint = complaintOnPostgresUrl(value);
+    if (complaint) return { ...complaint, message: `refers to something that ${complaint.message}` };
+    const { isLocal, tls } = readPostgresAddress(value);
+    if (isLocal || allowInsecure || tls === null || tls === "verify") return null;
+    return {
+      message: "would send people's data over the network without verified TLS",
+      hint: `remove sslmode (TLS is the default), or set ${place}.allow_insecure: true in a network of your own`,
+    };
+  };
+}
 
 /** The secrets of a configuration, each null where there is none or none is needed. */
 export interface Secrets {
@@ -131,16 +140,22 @@ export async function resolveSecrets(
   };
   const isSandbox = valueAt(tree, ["service", "base_url"]) === "sandbox";
   const isEmbedded = valueAt(tree, ["warehouse", "url"]) === "embedded";
+  const checkWarehouseUrl = checkPostgresUrl(
+    "warehouse",
+    valueAt(tree, ["warehouse", "allow_insecure"]) === true,
+  );
   const connectionUrls = new Map<string, SecretReference>();
   for (const name of connections) {
     if (valueAt(tree, ["connections", name, "type"]) !== "postgres") continue;
-    const url = await resolveAt(["connections", name, "url"], checkPostgresUrl);
+    const isAllowed = valueAt(tree, ["connections", name, "allow_insecure"]) === true;
+    const check = checkPostgresUrl(`connections.${name}`, isAllowed);
+    const url = await resolveAt(["connections", name, "url"], check);
     if (url) connectionUrls.set(name, url);
   }
   return {
     apiKey: isSandbox ? null : await resolveAt(["service", "api_key"], checkKey),
     userApiKey: isSandbox ? null : await resolveAt(["service", "user_api_key"], checkKey),
-    warehouseUrl: !isEmbedded ? await resolveAt(["warehouse", "url"], checkPostgresUrl) : null,
+    warehouseUrl: !isEmbedded ? await resolveAt(["warehouse", "url"], checkWarehouseUrl) : null,
     erasureKey: await resolveAt(["privacy", "erasure_key"], checkErasureKey),
     connectionUrls,
     webhook: await resolveAt(["alerts", "webhook"], checkWebhook),

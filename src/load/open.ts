@@ -1,4 +1,5 @@
 import { type Db, openDb } from "./db/db.ts";
+import type { PostgresTarget } from "./db/connect.ts";
 import { explainDatabase } from "./inputs/explained-database.ts";
 import { type ForeignDatabase, keepForeignDatabases } from "./inputs/foreign-database.ts";
 import type { InputConnection } from "./inputs/input-source.ts";
@@ -8,9 +9,7 @@ import { explainFailure as explainBigQueryFailure } from "../bigquery/explain-fa
 import { explainFailure } from "./db/explain-failure.ts";
 
 /** The Postgres that is the place of record. */
-export interface WarehouseTarget {
-  /** Connection string; never part of a message. */
-  readonly url: string;
+export interface WarehouseTarget extends PostgresTarget {
   /** Schema of the people. */
   readonly schema: string;
   /** Schema of runs and ledger. */
@@ -25,6 +24,8 @@ export interface WarehouseTarget {
 export function openWarehouse(target: WarehouseTarget): Db {
   return openDb({
     url: target.url,
+    readUrl: target.readUrl,
+    allowInsecure: target.allowInsecure,
     names: { data: target.schema, ops: target.opsSchema, state: target.stateSchema },
     readErasureSecret: async () => (await target.readErasureSecret?.()) ?? null,
     foreign: keepForeignDatabases(openForeignDatabase),
@@ -37,7 +38,7 @@ export function openForeignDatabase(connection: InputConnection): ForeignDatabas
   const path = `connections.${name}`;
   if (connection.type === "postgres") {
     const where = { name: `Connection ${name}`, path: `${path}.url` };
-    return explainDatabase(openPostgresDatabase(connection.url), (error) => explainFailure(error, where));
+    return explainDatabase(openPostgresDatabase(connection), (error) => explainFailure(error, where));
   }
   return explainDatabase(openBigQueryDatabase(connection), (error) =>
     explainBigQueryFailure(error, {

@@ -19,6 +19,7 @@ const rooms: readonly Room[] = [
       "src/log.ts",
       "src/raw-json.ts",
       "src/crash-point.ts",
+      "src/postgres-address.ts",
     ],
     mayImport: [],
   },

@@ -184,6 +184,29 @@ describe("the address of the warehouse", () => {
     },
   );
 
+  it.each([
+    ["sslmode=disable", "db.example.com"],
+    ["sslmode=no-verify", "db.example.com"],
+    ["ssl=0", "10.0.0.7"],
+    ["sslmode=disable&host=db.example.com", "localhost"],
+  ])("with %s at %s needs allow_insecure", async (parameters, host) => {
+    const env = { WAREHOUSE_URL: `postgres://loader:hunter2@${host}/db?${parameters}` };
+    expect(await problemsOf(withUrl("${WAREHOUSE_URL}"), { env })).toEqual([
+      "5 warehouse.url: would send people's data over the network without verified TLS (remove sslmode (TLS is the default), or set warehouse.allow_insecure: true in a network of your own)",
+    ]);
+    const { warehouse } = await load(withUrl("${WAREHOUSE_URL}\n  allow_insecure: true"), { env });
+    expect(warehouse.allowInsecure).toBe(true);
+    const crm = `connections: { crm: { type: postgres, url: "\${WAREHOUSE_URL}" } }\n`;
+    expect(await problemsOf(`${fineBut("key: id", "key: id")}${crm}`, { env })).toHaveLength(1);
+  });
+
+  it.each(["postgres://u@localhost/db?sslmode=disable", "postgres://u@h/db?sslmode=require", "postgres://u@h/db"])(
+    "may be %s",
+    async (url) => {
+      expect((await load(withUrl("${WAREHOUSE_URL}"), { env: { WAREHOUSE_URL: url } })).warnings).toEqual([]);
+    },
+  );
+
   it("of a connection may not be embedded", async () => {
     expect(
       await problemsOf(

@@ -26,7 +26,7 @@ const reply = await warehouse.acquireLock({
 });
 if (reply.kind === "refused") throw new Error("the job is held by somebody else");
 const names = { data: "person_data", ops: "person_data_ops", state: "person_data_state" };
-const [pool, lockPool] = [openPool(url, 1), openPool(url, 1)];
+const [pool, lockPool] = [openPool({ url }, 1), openPool({ url }, 1)];
 try {
   await inRunTransaction({ pool, lockPool, names }, reply.run, async ({ client }) => {
     const copy = client.query(

@@ -1,4 +1,5 @@
 import type { Complaint } from "../problems.ts";
+import { isLocalHost } from "../../postgres-address.ts";
 import { isEnvironmentReference, maskReferences } from "../references.ts";
 import { text } from "./described.ts";
 
@@ -78,9 +79,9 @@ export function serviceUrl() {
   ).transform((value) => value.replace(/\/+$/, ""));
 }
 
-/** True when what is sent to this address never leaves the machine. */
+/** True if what is sent to this address never leaves the machine. */
 export function isLoopback(url: URL): boolean {
-  return /^(localhost|.+\.localhost|127(\.\d+){3}|\[::1\])$/.test(url.hostname);
+  return isLocalHost(url.hostname.replace(/^\[(.+)\]$/, "$1"));
 }
 
 /** An http(s) address without secrets in it. */

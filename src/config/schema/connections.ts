@@ -1,11 +1,17 @@
 import { z } from "zod";
 import { postgresUrl } from "./addresses.ts";
 import { bigQueryLocation, bigQueryProject } from "./bigquery.ts";
+import { flag } from "./described.ts";
 import { settings } from "./settings.ts";
 import { schemaName } from "./values.ts";
 
 /** A Postgres database. */
-const postgres = settings({ type: z.literal("postgres"), url: postgresUrl({ allowEmbedded: false }) });
+const postgres = settings({
+  type: z.literal("postgres"),
+  url: postgresUrl({ allowEmbedded: false }),
+  /** Allows connections to another machine without verified TLS. */
+  allow_insecure: flag().default(false),
+});
 
 /** A BigQuery project, which pays for reading. */
 const bigquery = settings({

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { postgresUrl } from "./addresses.ts";
+import { flag } from "./described.ts";
 import { settings } from "./settings.ts";
 import { duration, schemaName } from "./values.ts";
 
@@ -14,6 +15,8 @@ export const DEFAULT_STATE_SCHEMA = "person_data_state";
 export const warehouse = settings({
   type: z.literal("postgres").optional(),
   url: postgresUrl({ allowEmbedded: true }),
+  /** Allows connections to another machine without verified TLS. */
+  allow_insecure: flag().default(false),
   schema: schemaName().default(DEFAULT_SCHEMA),
   ops_schema: schemaName().default(DEFAULT_OPS_SCHEMA),
   state_schema: schemaName().default(DEFAULT_STATE_SCHEMA),

@@ -59,9 +59,9 @@ export function readSourceOf(input: InputConfig, config: Config): ReadSource {
 
 /** Connection of another database. Reads its address. */
 export async function connectionOf(connection: ConnectionConfig): Promise<InputConnection> {
-  return connection.type === "postgres"
-    ? { type: "postgres", name: connection.name, url: await connection.url.read() }
-    : connection;
+  if (connection.type !== "postgres") return connection;
+  const { name, type, url, allowInsecure } = connection;
+  return { type, name, url: await url.read(), readUrl: () => url.read(), allowInsecure };
 }
 
 function fieldsAmong(input: InputConfig, inputFields: readonly string[]): InputSource["fields"] {

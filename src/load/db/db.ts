@@ -7,6 +7,7 @@ import type { ReadErasureSecret } from "../erasure/suppression.ts";
 import type { ForeignDatabase, ForeignDatabases } from "../inputs/foreign-database.ts";
 import type { InputSource } from "../inputs/input-source.ts";
 import type { RunRef } from "../ledger/books.ts";
+import type { PostgresTarget } from "./connect.ts";
 import { explainFailure } from "./explain-failure.ts";
 import type { SchemaNames } from "./names.ts";
 import { withRetries } from "./recovery.ts";
@@ -56,9 +57,7 @@ export interface Db {
 }
 
 /** Address and schemas of the place of record. */
-export interface DbOptions {
-  /** Connection string; never part of a message. */
-  readonly url: string;
+export interface DbOptions extends PostgresTarget {
   readonly names: SchemaNames;
   readonly readErasureSecret: ReadErasureSecret;
   /** Opens the databases that inputs are read from. */
@@ -70,11 +69,11 @@ const CONNECTIONS = 7;
 const PARALLEL_RESERVATIONS = 2;
 
 /** Opens the place of record; connects on first use. */
-export function openDb({ url, names, readErasureSecret, foreign }: DbOptions): Db {
-  const pool = openPool(url, CONNECTIONS);
+export function openDb({ names, readErasureSecret, foreign, ...target }: DbOptions): Db {
+  const pool = openPool(target, CONNECTIONS);
   // A heartbeat must fail before the lock expires.
-  const lockPool = openPool(url, 1, { connectMs: 5_000, queryMs: 5_000 });
-  const address = addressOf(url);
+  const lockPool = openPool(target, 1, { connectMs: 5_000, queryMs: 5_000 });
+  const address = addressOf(target.url);
   const where = { name: `The warehouse (${address})`, path: "warehouse.url" };
   const explain = (error: unknown) => explainFailure(error, where);
   const context = { pool, lockPool, names };

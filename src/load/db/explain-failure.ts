@@ -47,6 +47,10 @@ const REASONS: Readonly<Record<string, Reason>> = {
   DEPTH_ZERO_SELF_SIGNED_CERT: FOREIGN_AUTHORITY,
   SELF_SIGNED_CERT_IN_CHAIN: FOREIGN_AUTHORITY,
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: FOREIGN_AUTHORITY,
+  UNSAFE_PASSWORD_REQUEST: {
+    text: "it asks for the password in clear text or as an MD5 hash on an unencrypted connection",
+    fix: "use scram-sha-256 or TLS (sslmode=verify-full); allow_insecure: true permits MD5, never clear text",
+  },
   ERR_TLS_CERT_ALTNAME_INVALID: {
     text: "its certificate is for another host",
     fix: "use the host name of the certificate",
@@ -90,7 +94,7 @@ function reasonOf(error: unknown): Reason | null {
   if (message.startsWith("Connection terminated") || message.includes("not queryable")) return CUT;
   if (!message.includes("does not support SSL")) return null;
   return {
-    text: "it doesn't support SSL",
-    fix: "set sslmode=disable in the address, or enable SSL on the server",
+    text: "it doesn't support TLS, which is the default for other machines",
+    fix: "enable TLS on the server; or, in a network of your own, set allow_insecure: true beside the address",
   };
 }

@@ -6,6 +6,7 @@ import {
   PostgresQueryCompiler,
   type RawBuilder,
 } from "kysely";
+import { clientFor, type PostgresTarget, settingsOf } from "./connect.ts";
 import { type CustomTypesConfig, Pool, type PoolClient, types as defaultTypes } from "pg";
 
 /** Compiles `sql` templates; never connects. Values become parameters, `sql.id` quotes identifiers. */
@@ -89,16 +90,16 @@ interface PoolTimeouts {
 
 /** Opens a pool; connects on first use. */
 export function openPool(
-  url: string,
+  target: PostgresTarget,
   connections: number,
   timeouts: PoolTimeouts = { connectMs: 15_000 },
 ): Pool {
   const { connectMs, queryMs } = timeouts;
   const pool = new Pool({
-    connectionString: url,
+    ...settingsOf(target),
+    Client: clientFor(target),
     max: connections,
     types,
-    application_name: "person-etl",
     connectionTimeoutMillis: connectMs,
     ...(queryMs === undefined ? {} : { query_timeout: queryMs }),
     keepAlive: true,

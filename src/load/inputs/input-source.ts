@@ -1,13 +1,13 @@
+import type { PostgresTarget } from "../db/connect.ts";
+
 /** Another database that inputs are read from. */
 export type InputConnection = PostgresConnection | BigQueryConnection;
 
 /** A Postgres database. */
-export interface PostgresConnection {
+export interface PostgresConnection extends PostgresTarget {
   readonly type: "postgres";
   /** Name in the configuration. */
   readonly name: string;
-  /** Connection string; never part of a message. */
-  readonly url: string;
 }
 
 /** A BigQuery project, which is billed for reading. */

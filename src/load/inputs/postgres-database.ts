@@ -15,12 +15,13 @@ import {
   rawSelect,
   unblankedParts,
 } from "./input.ts";
+import type { PostgresTarget } from "../db/connect.ts";
 import { inTransaction, openPool } from "../db/session.ts";
 import { normalizedAddress } from "../erasure/suppressed-sql.ts";
 
 /** Opens a Postgres database that inputs are read from; connects on first use. */
-export function openPostgresDatabase(url: string): ForeignDatabase {
-  const pool = openPool(url, 2);
+export function openPostgresDatabase(target: PostgresTarget): ForeignDatabase {
+  const pool = openPool(target, 2);
   return {
     checkInput: (input) => checkInput(pool, input),
     isCursorValue: (input, value) => isInputCursorValue(pool, input, value),

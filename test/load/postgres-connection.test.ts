@@ -1,0 +1,164 @@
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { createServer, type Socket } from "node:net";
+import { join } from "node:path";
+import { createSecureContext, TLSSocket } from "node:tls";
+import { Client } from "pg";
+import { expect, inject, onTestFinished, test, vi } from "vitest";
+import { fileSecret } from "../../src/config/secret.ts";
+import { settingsOf } from "../../src/load/db/connect.ts";
+import { explainFailure } from "../../src/load/db/explain-failure.ts";
+import { openPool } from "../../src/load/db/session.ts";
+import { makeSelfSigned } from "../extract/self-signed.ts";
+import { createDatabase } from "../support/fresh-database.ts";
+
+const SSL_REQUEST = Buffer.from("0000000804d2162f", "hex");
+/** Requests of a server for the password: type R, length, form. */
+const CLEAR_TEXT = Buffer.from("520000000800000003", "hex");
+const MD5 = Buffer.from("520000000c0000000541424344", "hex");
+
+/** Starts a server that only listens; `answer` reacts to each message. Returns its port and everything it heard. */
+async function listen(answer: (socket: Socket, message: Buffer) => void) {
+  const heard: Buffer[] = [];
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    socket.on("data", (data) => {
+      const message = Buffer.from(data);
+      heard.push(message);
+      answer(socket, message);
+    });
+  });
+  await once(server.listen(0, "0.0.0.0"), "listening");
+  onTestFinished(() => void server.close());
+  const address = server.address();
+  return { port: typeof address === "object" && address ? address.port : 0, heard };
+}
+
+/** Connects once; returns the reason why it failed. */
+async function reasonOf(url: string, allowInsecure = false): Promise<string> {
+  const pool = openPool({ url, allowInsecure }, 1);
+  try {
+    await pool.query("SELECT 1");
+    return "connected";
+  } catch (error) {
+    const explained = explainFailure(error, { name: "The warehouse", path: "warehouse.url" });
+    return explained instanceof Error ? explained.message : "no error";
+  } finally {
+    await pool.end();
+  }
+}
+
+const UNSAFE =
+  "The warehouse can't be used: it asks for the password in clear text or as an MD5 hash on an unencrypted connection.";
+
+test("a server that asks for the password in clear text doesn't get it, whatever is allowed", async () => {
+  const { port, heard } = await listen((socket, message) => {
+    if (message.includes("user")) socket.write(CLEAR_TEXT);
+    else socket.end();
+  });
+  const url = `postgres://loader:S3cret-Wareh0use@127.0.0.1:${port}/dwh`;
+  await expect(reasonOf(url)).resolves.toBe(UNSAFE);
+  await expect(reasonOf(url, true)).resolves.toBe(UNSAFE);
+  expect(Buffer.concat(heard).toString("latin1")).not.toContain("S3cret");
+  expect(heard).toHaveLength(2);
+});
+
+test("a server that asks for an MD5 hash on an unencrypted connection gets one only if that is allowed", async () => {
+  const { port, heard } = await listen((socket, message) => {
+    if (message.includes("user")) socket.write(MD5);
+    else socket.end();
+  });
+  const url = `postgres://loader:S3cret-Wareh0use@127.0.0.1:${port}/dwh`;
+  await expect(reasonOf(url)).resolves.toBe(UNSAFE);
+  expect(heard).toHaveLength(1);
+  await expect(reasonOf(url, true)).resolves.toMatch(
+    /^The warehouse can't be used: the connection was lost\./,
+  );
+  expect(heard.at(-1)?.toString("latin1")).toMatch(/^p\0\0\0\x28md5[0-9a-f]{32}\0$/);
+});
+
+// 0.0.0.0 reaches this machine, but isn't one of its loopback addresses.
+test("another machine hears nothing before TLS is agreed on", async () => {
+  const { port, heard } = await listen((socket) => void socket.write("N"));
+  await expect(reasonOf(`postgres://loader:S3cret-Wareh0use@0.0.0.0:${port}/dwh`)).resolves.toBe(
+    "The warehouse can't be used: it doesn't support TLS, which is the default for other machines.",
+  );
+  expect(heard).toEqual([SSL_REQUEST]);
+});
+
+test("certificates are verified whatever the environment says", async () => {
+  vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const secureContext = createSecureContext(makeSelfSigned());
+  const heard: Buffer[] = [];
+  const { port } = await listen((socket, message) => {
+    if (!message.equals(SSL_REQUEST)) return;
+    socket.removeAllListeners("data");
+    socket.write("S");
+    const encrypted = new TLSSocket(socket, { isServer: true, secureContext });
+    encrypted.on("error", () => {}).on("data", (data) => heard.push(Buffer.from(data)));
+  });
+  for (const mode of ["", "?sslmode=verify-full", "?sslmode=require", "?sslmode=require&uselibpqcompat=true"]) {
+    await expect(reasonOf(`postgres://loader:S3cret@0.0.0.0:${port}/dwh${mode}`)).resolves.toBe(
+      "The warehouse can't be used: its certificate is signed by an unknown authority.",
+    );
+  }
+  expect(heard).toEqual([]);
+});
+
+test.each([
+  ["postgres://u@db.example.com/d", false, { rejectUnauthorized: true }],
+  ["postgres://u@db.example.com/d", true, false],
+  ["postgres://u@db.example.com/d?sslmode=verify-full", true, { rejectUnauthorized: true }],
+  ["postgres://u@db.example.com/d?sslmode=no-verify", true, { rejectUnauthorized: false }],
+  ["postgres://u@localhost/d", false, false],
+  ["postgres://u@[::1]/d", false, false],
+  ["postgresql:///d?host=/run/postgresql", false, false],
+  ["postgres://u@localhost/d?host=db.example.com", false, { rejectUnauthorized: true }],
+  ["postgres://u@localhost/d?sslmode=require", false, { rejectUnauthorized: true }],
+])("%s, allowed to be insecure %s, has the TLS settings %j", (url, allowInsecure, ssl) => {
+  expect(settingsOf({ url, allowInsecure }).ssl).toEqual(ssl);
+});
+
+test("an address keeps its port, names, options and characters", () => {
+  const url = "postgres://lo%40der:p%2Fw%25@db.example.com:6543/my%20db?options=-c%20a%3Db&sslmode=require";
+  expect(settingsOf({ url })).toMatchObject({
+    host: "db.example.com",
+    port: 6543,
+    user: "lo@der",
+    database: "my db",
+    options: "-c a=b",
+    application_name: "person-etl",
+  });
+});
+
+test("a new password in the file of the address is found by the next connection", async () => {
+  const database = await createDatabase();
+  onTestFinished(() => database.drop());
+  const admin = new Client({ connectionString: database.url });
+  await admin.connect();
+  const role = `rotated_${new URL(database.url).pathname.slice(6)}`;
+  onTestFinished(async () => {
+    await admin.query(`DROP ROLE ${role}`);
+    await admin.end();
+  });
+  await admin.query(`CREATE ROLE ${role} LOGIN PASSWORD 'first'`);
+  const file = join(inject("runFolder"), role);
+  const addressWith = (password: string) => {
+    const url = new URL(database.url);
+    url.username = role;
+    url.password = password;
+    return url.href;
+  };
+  await writeFile(file, addressWith("first"), { mode: 0o600 });
+  const secret = fileSecret(file);
+  const pool = openPool({ url: await secret.read(), readUrl: () => secret.read() }, 1);
+  onTestFinished(() => pool.end());
+  await pool.query("SELECT 1");
+  await admin.query(`ALTER ROLE ${role} PASSWORD 'second'`);
+  await writeFile(file, addressWith("second"), { mode: 0o600 });
+  await admin.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", [role]);
+  await expect
+    .poll(async () => (await pool.query("SELECT current_user AS name").catch(() => null))?.rows[0])
+    .toEqual({ name: role });
+});
