@@ -200,12 +200,13 @@ describe("the address of the warehouse", () => {
     expect(await problemsOf(`${fineBut("key: id", "key: id")}${crm}`, { env })).toHaveLength(1);
   });
 
-  it.each(["postgres://u@localhost/db?sslmode=disable", "postgres://u@h/db?sslmode=require", "postgres://u@h/db"])(
-    "may be %s",
-    async (url) => {
-      expect((await load(withUrl("${WAREHOUSE_URL}"), { env: { WAREHOUSE_URL: url } })).warnings).toEqual([]);
-    },
-  );
+  it.each([
+    "postgres://u@localhost/db?sslmode=disable",
+    "postgres://u@h/db?sslmode=require",
+    "postgres://u@h/db",
+  ])("may be %s", async (url) => {
+    expect((await load(withUrl("${WAREHOUSE_URL}"), { env: { WAREHOUSE_URL: url } })).warnings).toEqual([]);
+  });
 
   it("of a connection may not be embedded", async () => {
     expect(

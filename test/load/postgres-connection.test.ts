@@ -98,7 +98,12 @@ test("certificates are verified whatever the environment says", async () => {
     const encrypted = new TLSSocket(socket, { isServer: true, secureContext });
     encrypted.on("error", () => {}).on("data", (data) => heard.push(Buffer.from(data)));
   });
-  for (const mode of ["", "?sslmode=verify-full", "?sslmode=require", "?sslmode=require&uselibpqcompat=true"]) {
+  for (const mode of [
+    "",
+    "?sslmode=verify-full",
+    "?sslmode=require",
+    "?sslmode=require&uselibpqcompat=true",
+  ]) {
     await expect(reasonOf(`postgres://loader:S3cret@0.0.0.0:${port}/dwh${mode}`)).resolves.toBe(
       "The warehouse can't be used: its certificate is signed by an unknown authority.",
     );

@@ -19,10 +19,12 @@ class UnsafePasswordRequest extends Error {
   readonly code = "UNSAFE_PASSWORD_REQUEST";
 }
 
-/** Parts of the driver's client that answer password requests; its types omit them. */
-interface PasswordHandlers {
-  _handleAuthCleartextPassword(message: unknown): void;
-  _handleAuthMD5Password(message: unknown): void;
+/** Methods of the driver's client that answer password requests; it has no public setting for them. */
+const ANSWER_CLEAR_TEXT = "_handleAuthCleartextPassword";
+const ANSWER_MD5 = "_handleAuthMD5Password";
+
+/** The part of the driver's client that its types omit. */
+interface Connected {
   readonly connection: { readonly stream: { destroy(error: Error): void } };
 }
 
@@ -81,15 +83,13 @@ export function clientFor({ allowInsecure = false }: PostgresTarget): typeof Cli
     constructor(config?: ClientConfig) {
       super(config);
       if (typeof config?.ssl === "object" && config.ssl.rejectUnauthorized === true) return;
-      // The driver has no public setting for this.
-      const handlers = this as unknown as PasswordHandlers;
       const refuse = (form: string) => () => {
-        handlers.connection.stream.destroy(
+        (this as unknown as Connected).connection.stream.destroy(
           new UnsafePasswordRequest(`The server asks for the password ${form} on an unencrypted connection.`),
         );
       };
-      handlers._handleAuthCleartextPassword = refuse("in clear text");
-      if (!allowInsecure) handlers._handleAuthMD5Password = refuse("as an MD5 hash");
+      Object.assign(this, { [ANSWER_CLEAR_TEXT]: refuse("in clear text") });
+      if (!allowInsecure) Object.assign(this, { [ANSWER_MD5]: refuse("as an MD5 hash") });
     }
   };
 }
