@@ -365,7 +365,7 @@ export const adviceByCode = {
     next: "See the message, fix the cause, then `person-etl run JOB`. Completed work is kept.",
   },
   skipped: {
-    means: "The job was skipped, because another one failed.",
+    means: "The job was skipped because another one failed.",
     next: "Fix that job first.",
   },
   lock_expired: {

@@ -4,17 +4,17 @@ import type { CounterDelta } from "../load/lookup.ts";
 import { countAttempts } from "./call-counters.ts";
 import { type Counters, zeroCounters } from "./run-report.ts";
 
-/** Totals of a job's run, and the part of them that no commit has recorded yet. */
+/** Totals of a job's run, with the part that is not recorded yet. */
 export interface RunTotals {
-  /** Adds a call's attempt to the totals and to the next commit. */
+  /** Adds an attempt to the totals and to the next commit. */
   addAttempt(attempt: Attempt): void;
   /** Adds to the totals and to the next commit. */
   add(counters: CounterDelta): void;
-  /** Adds counters that the warehouse has recorded already. */
+  /** Adds counters that the warehouse has already recorded. */
   addRecorded(counters: CounterDelta): void;
-  /** Takes everything that isn't recorded yet. */
+  /** Takes everything not recorded yet. */
   take(): Unrecorded;
-  /** Returns what a failed commit took; attempts recorded all the same count once. */
+  /** Returns counters and attempts of a failed commit. Attempts that were recorded anyway count only once. */
   putBack(taken: Unrecorded): void;
   counters(): Counters;
 }
@@ -25,7 +25,7 @@ export interface Unrecorded {
   readonly counters: CounterDelta;
 }
 
-/** Starts at zero. */
+/** Creates totals of zero. */
 export function createTotals(): RunTotals {
   let totals: CounterDelta = {};
   let waiting: CounterDelta = {};

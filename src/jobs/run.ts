@@ -19,7 +19,7 @@ export type { JobServices, Progress, RunRequest } from "./services.ts";
  */
 export async function runJobs(services: JobServices, request: RunRequest): Promise<RunReport> {
   const selected = selectJobs(services.config, request.jobs);
-  // One of the shards reads a feed as a whole.
+  // Only the first shard runs feeds, for all shards.
   const jobs = selected.filter((job) => request.shard.index === 0 || jobTypeOf(job).isSharded);
   for (const job of selected) {
     if (!jobs.includes(job)) services.log.info({ job: job.name }, "left_to_first_shard");
@@ -77,7 +77,7 @@ function shardOf(job: JobConfig, request: RunRequest): Shard {
   return jobTypeOf(job).isSharded ? request.shard : wholeInput;
 }
 
-/** Runs a job, or records why it is left out; logs its end. */
+/** Runs a job, or records why it is skipped; logs its end. */
 async function runOne(
   services: JobServices,
   job: JobConfig,
@@ -111,7 +111,7 @@ async function runOne(
   return result;
 }
 
-/** Reason for leaving a job out; null if it can run. */
+/** Reason for skipping a job; null if it can run. */
 function skipReason(
   services: JobServices,
   job: JobConfig,
@@ -121,13 +121,13 @@ function skipReason(
   if (held?.job === job.name) return locked("locked", held.message);
   for (const [name, end] of ends) {
     if (end.stopsRun)
-      return skipped("run_stopped", `${job.name} was skipped, because ${name} ended the run.`);
+      return skipped("run_stopped", `${job.name} was skipped because ${name} ended the run.`);
   }
   const broken = job.after.find(
     (name) => ["failed", "skipped"].includes(ends.get(name)?.status ?? "") || failedBefore.includes(name),
   );
   if (broken !== undefined) {
-    return skipped("dependency_failed", `${job.name} was skipped, because ${broken} did not succeed.`);
+    return skipped("dependency_failed", `${job.name} was skipped because ${broken} did not succeed.`);
   }
   const lockedJob = held?.job ?? [...ends].find(([, end]) => end.status === "locked")?.[0];
   if (lockedJob !== undefined) {

@@ -2,29 +2,29 @@ import { readFile, readlink } from "node:fs/promises";
 import { hostname } from "node:os";
 import type { RunnerProcess } from "../load/lookup.ts";
 
-/** Process information of Linux; on other systems no process counts as dead. */
+/** Process information on Linux; on other systems no process is considered dead. */
 const PROC = "/proc";
 
-/** This process, as others can recognize it. */
+/** Identifies this process for others. */
 export async function describeThisProcess(): Promise<RunnerProcess> {
   const [machine, stat] = await Promise.all([readMachine(), readStat("self")]);
   return { host: hostname(), pid: process.pid, machine, processStart: stat?.start ?? null };
 }
 
 /**
- * Whether a process is known to have ended: it ran where we run, and its number belongs to nobody or to a later process.
- * Names of machines prove nothing: two containers may share one, and each counts its processes for itself.
+ * True if a process has ended for certain: it ran in our PID namespace, and its PID is free or belongs to a later process.
+ * Host names prove nothing: containers with separate PID namespaces may share one.
  */
 export async function hasEnded(other: RunnerProcess, ourselves: RunnerProcess): Promise<boolean> {
   if (other.machine === null || other.machine !== ourselves.machine) return false;
   if (!exists(other.pid)) return true;
   const stat = await readStat(other.pid);
-  // Not ours to look at, or gone in this very moment: then its lock expires.
+  // Not readable, or gone just now: its lock will expire.
   if (stat === null) return false;
   return stat.isOver || (other.processStart !== null && stat.start !== other.processStart);
 }
 
-/** The running system and the process namespace: with both the same, process numbers mean the same. */
+/** Identifies the running system and the PID namespace; PIDs are comparable only if both are equal. */
 async function readMachine(): Promise<string | null> {
   try {
     const boot = await readFile(`${PROC}/sys/kernel/random/boot_id`, "utf8");
@@ -34,13 +34,13 @@ async function readMachine(): Promise<string | null> {
   }
 }
 
-/** From the process's status line: start in ticks since the system's, and whether only its exit code is left. */
+/** Process start in clock ticks since boot, and whether the process has exited. */
 async function readStat(
   pid: number | "self",
 ): Promise<{ readonly start: string; readonly isOver: boolean } | null> {
   const line = await readFile(`${PROC}/${pid}/stat`, "utf8").catch(() => null);
   if (line === null) return null;
-  // The program's name, in parentheses, may hold anything; after it come state (field 3) and start (field 22).
+  // The program name in parentheses can contain anything; state (field 3) and start (field 22) follow it.
   const fields = line.slice(line.lastIndexOf(")") + 2).split(" ");
   return { start: fields[19] ?? "", isOver: ["Z", "X"].includes(fields[0] ?? "") };
 }
@@ -50,7 +50,7 @@ function exists(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // EPERM: it exists, but is another user's.
+    // EPERM: the process exists but belongs to another user.
     return !(error instanceof Error && "code" in error && error.code === "ESRCH");
   }
 }

@@ -2,17 +2,17 @@ import type { Config, JobConfig } from "../config/config.ts";
 import { orderJobs } from "../config/order-jobs.ts";
 import { openSchedule, type Schedule } from "../schedule/slots.ts";
 
-/** A job that `schedule` starts. */
+/** Job started by `schedule`. */
 export interface ScheduledJob {
   readonly name: string;
   readonly schedule: Schedule;
-  /** Scheduled jobs that come first, directly or through others. */
+  /** Scheduled predecessors, direct and indirect. */
   readonly after: readonly string[];
-  /** Jobs without a schedule that run along with it: those after it, and their predecessors. */
+  /** Jobs without a schedule that run with it: its followers and their predecessors. */
   readonly companions: readonly string[];
 }
 
-/** Lists enabled jobs with a schedule, each after those it depends on. */
+/** Lists enabled jobs with a schedule in dependency order. */
 export function scheduledJobs(config: Pick<Config, "jobs">): readonly ScheduledJob[] {
   const jobs = orderJobs(config);
   return jobs.flatMap((job) => {
@@ -31,13 +31,13 @@ export function scheduledJobs(config: Pick<Config, "jobs">): readonly ScheduledJ
   });
 }
 
-/** Lists enabled jobs that nothing starts: no schedule of their own, and no scheduled job that they run along with. */
+/** Lists enabled jobs that are never started: they have no schedule and run with no scheduled job. */
 export function unscheduledJobs(config: Pick<Config, "jobs">): readonly string[] {
   const started = new Set(scheduledJobs(config).flatMap(({ name, companions }) => [name, ...companions]));
   return orderJobs(config).flatMap(({ name }) => (started.has(name) ? [] : [name]));
 }
 
-/** All predecessors of a job, through disabled jobs too. */
+/** All predecessors of a job, including disabled jobs and theirs. */
 function predecessorsOf(jobs: readonly JobConfig[], name: string): ReadonlySet<string> {
   const found = new Set<string>();
   const visit = (job: string) => {

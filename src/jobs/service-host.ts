@@ -6,14 +6,14 @@ import { FixConfigurationError } from "../errors.ts";
 
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { "https:": "443", "http:": "80" };
 
-/** Name of the service in `warehouse_identity`: host and port; for the sandbox its population. */
+/** Service name in `warehouse_identity`: host and port, or the population of the sandbox. */
 export function serviceHostOf(config: Pick<Config, "service" | "sandbox">): string {
   if (config.service.baseUrl === "sandbox") return `sandbox:${config.sandbox.seed}`;
   const url = new URL(config.service.baseUrl);
   return `${url.hostname}:${url.port || (DEFAULT_PORTS[url.protocol] ?? "")}`;
 }
 
-/** Refuses another service than the one this warehouse was filled from: its PIDs mean other people. */
+/** Rejects a service other than the one this warehouse's data comes from: its PIDs identify other people. */
 export async function checkServiceHost(config: Config, db: Db): Promise<void> {
   if (!(await isMigrated(db))) return;
   const known = await readServiceHost(db);
@@ -21,11 +21,11 @@ export async function checkServiceHost(config: Config, db: Db): Promise<void> {
   if (known === null || known === configured) return;
   throw new FixConfigurationError(
     "another_service",
-    `The warehouse was filled from ${known}, but service.base_url is ${configured}.`,
+    `The warehouse contains data from ${known}, but service.base_url is ${configured}.`,
     [
       {
         path: "service.base_url",
-        message: `is ${configured}, but the warehouse (${db.description}) was filled from ${known}`,
+        message: `is ${configured}, but the warehouse (${db.description}) contains data from ${known}`,
         hint:
           "Use another warehouse or other schemas. If the same service got a new address, " +
           `run person-etl migrate --accept-service ${configured}`,

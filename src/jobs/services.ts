@@ -6,13 +6,13 @@ import type { Limiter } from "../extract/limits.ts";
 import type { Log } from "../log.ts";
 import type { Shard } from "./shard.ts";
 
-/** Progress display; calls are cheap and may be many. */
+/** Progress display. Calls are cheap. */
 export interface Progress {
-  /** @param total records that will be sent. */
+  /** @param total records to send */
   start(job: string, total: number, label: string): void;
-  /** @param figures totals of the job so far. */
+  /** @param figures current totals of the job */
   advance(job: string, by: number, figures?: { readonly matched?: number; readonly rejected?: number }): void;
-  /** A sentence for the person who watches, such as the plan before anything is sent. */
+  /** Message for the user, such as the plan before sending. */
   note(job: string, text: string): void;
   end(job: string): void;
 }
@@ -22,11 +22,11 @@ export interface JobServices {
   readonly config: Config;
   readonly db: Db;
   readonly http: HttpClient;
-  /** Concurrency and rate, shared by all jobs. */
+  /** Limits concurrency and rate, shared by all jobs. */
   readonly limiter: Limiter;
   readonly clock: Clock;
   readonly log: Log;
-  /** Aborted by SIGINT or SIGTERM: nothing new is sent, what is in flight is kept. */
+  /** Aborted by SIGINT or SIGTERM: nothing new is sent, and answers in flight are kept. */
   readonly signal: AbortSignal;
   /** From 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number;
@@ -35,24 +35,24 @@ export interface JobServices {
 
 /** Options of a run. */
 export interface RunRequest {
-  /** Names; empty for every job that is switched on. */
+  /** Job names; empty for all enabled jobs. */
   readonly jobs: readonly string[];
-  /** Send every record again. */
+  /** True to send every record again. */
   readonly resend: boolean;
-  /** Read free feeds again from the start. */
+  /** True to read feeds again from the start. */
   readonly fullRefresh: boolean;
-  /** Most distinct records that each job sends; null for no cap. Of a shard the cap of the whole run. */
+  /** Maximum distinct records per job; null for no cap. In a shard, this is the cap of the whole run. */
   readonly maxRecords: number | null;
-  /** The part of every input that this run looks at; the services' configuration and limits are this part's. */
+  /** Part of every input to process; `config` already has its share of the limits. */
   readonly shard: Shard;
   readonly runId: string;
   /** Longest wait for a job that another process holds; 0 leaves the chain at once. */
   readonly waitMs: number;
-  /** Answers every question with yes. */
+  /** Confirms every question. */
   readonly yes: boolean;
   readonly acceptParameters: "resend" | "keep" | null;
-  /** Jobs that are not part of this run and failed when they last ran: what comes after them is skipped. */
+  /** Failed jobs outside this run; jobs that depend on them are skipped. */
   readonly failedBefore?: readonly string[];
-  /** Asks the user; absent where nobody can answer. */
+  /** Asks the user; absent if no one can answer. */
   readonly confirm?: (question: string) => Promise<boolean>;
 }

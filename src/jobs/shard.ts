@@ -1,34 +1,34 @@
 import type { Config } from "../config/config.ts";
 
-/** One of `count` disjoint parts of every input, for one of as many processes; `index` counts from 0. */
+/** One of `count` disjoint parts of every input, each for one process; `index` is 0-based. */
 export interface Shard {
   readonly index: number;
   readonly count: number;
 }
 
-/** The shard of a run without `--shard`. */
+/** Shard of a run without `--shard`. */
 export const wholeInput: Shard = { index: 0, count: 1 };
 
-/** Text of a shard: `I/N`. */
+/** Formats a shard as `I/N`. */
 export function shardText({ index, count }: Shard): string {
   return `${index}/${count}`;
 }
 
-/** Reads `I/N` with 0 <= I < N; null for anything else. */
+/** Parses `I/N` with 0 <= I < N; null if invalid. */
 export function readShard(text: string): Shard | null {
   const [index, count] = /^(\d+)\/(\d+)$/.exec(text)?.slice(1).map(Number) ?? [];
   if (index === undefined || count === undefined || !Number.isSafeInteger(count)) return null;
   return index < count ? { index, count } : null;
 }
 
-/** A shard's part of a whole number; the parts of all shards add up to it. */
+/** A shard's part of a whole number; the parts of all shards sum to it. */
 export function shareOf(limit: number, { index, count }: Shard): number {
   return Math.floor(limit / count) + (index < limit % count ? 1 : 0);
 }
 
 /**
- * Divides the limits of a whole run among its shards: calls in flight (at least one), calls a second, and the records
- * above which the user is asked. Budgets are shared; caps are divided where they are counted.
+ * Divides the limits of a whole run among its shards: concurrency (at least 1), request rates, and the number of records above
+ * which the user is asked. Budgets are shared; caps are divided where they are counted.
  */
 export function shareLimits(config: Config, shard: Shard): Config {
   const { service, confirmAbove } = config;

@@ -7,20 +7,20 @@ import { inspectSource, throwProblems } from "./read-source.ts";
 import { jobTypeOf } from "./registry.ts";
 import { checkServiceHost } from "./service-host.ts";
 
-/** Result of looking at inputs. */
+/** Result of inspecting inputs. */
 export interface InputFindings {
   readonly problems: readonly Problem[];
-  /** Queries over the program's own tables: a migration may fix their problems. */
+  /** Queries over the program's own tables whose problems a migration may fix. */
   readonly afterMigrating: readonly ReadSource[];
 }
 
-/** Lists the tables and queries that the jobs read, each once. */
+/** Lists the distinct tables and queries that the jobs read. */
 export function sourcesOf(config: Config, jobs: readonly JobConfig[]): readonly ReadSource[] {
   const sources = jobs.flatMap((job) => jobTypeOf(job).reads(job, config));
   return [...new Map(sources.map((source) => [source.path, source])).values()];
 }
 
-/** Looks at each source of the jobs, with every mapped column; changes nothing. */
+/** Inspects each source of the jobs with every mapped column; changes nothing. */
 export async function inspectInputs(
   config: Config,
   db: Db,
@@ -37,8 +37,8 @@ export async function inspectInputs(
 }
 
 /**
- * Verifies the inputs of jobs, then creates or upgrades the tables; throws all problems at once. Only queries over the
- * program's own tables, which may not exist yet, are verified after that.
+ * Verifies the inputs of jobs, then creates or upgrades the tables; throws all problems at once. Queries over the program's
+ * own tables, which may not exist yet, are verified afterwards.
  */
 export async function migrateVerified(
   config: Config,

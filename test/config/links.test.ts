@@ -91,7 +91,7 @@ describe("what one part says about another", () => {
   others: { type: segment_push, name: Others, sql: select 1 }
   vips_again: { type: segment_push, name: VIP, sql: select 2 }
 `,
-      "17 jobs.vips_again.name: is also that of jobs.vips: the service makes no second segment of one name (choose another name, or give one of the two a segment_id)",
+      "17 jobs.vips_again.name: is also the name of jobs.vips: the service allows only one segment per name (choose another name, or give one of the two a segment_id)",
     ],
     [
       fineBut("resolve_customers: {", "Resolve-Customers: {"),

@@ -32,13 +32,13 @@ type Signal =
   | { readonly kind: "row"; readonly row: readonly Cell[] }
   | { readonly kind: "reject"; readonly ids: readonly (string | null)[] };
 
-/** Reads an id, which may be a number. */
+/** Reads an ID, which may be a number. */
 function idOf(value: unknown): string | null {
   if (typeof value === "number") return String(value);
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-/** Reads the row of a signal, or the ids that it has if one is missing. */
+/** Reads the row of a signal, or its IDs if one is missing. */
 function readSignal(result: JsonObject, drift: DriftLog): Signal {
   const { signal_metadata: sent, ...rest } = result;
   const ids = keys.map((key) => idOf(result[key]));
@@ -49,7 +49,7 @@ function readSignal(result: JsonObject, drift: DriftLog): Signal {
     return { kind: "reject", ids };
   }
   const { object } = signal.flatten({ ...rest, obituary_id: ids[0], service_pid: ids[1] }, null, drift);
-  // Unknown keys of the metadata stay in its JSON: they are no drift.
+  // Unknown keys of the metadata are kept in its JSON, and are not drift.
   const isObject = isJsonObject(sent);
   if (!isObject && sent !== undefined && sent !== null) {
     drift.note("unexpected_type", "signal_metadata", jsonType(sent));
@@ -86,13 +86,13 @@ function* rejectsOf(answer: RepeatableResults, job: string, segmentId: string): 
     yield {
       identity: ["death signal", job, segmentId, obituaryId, pid],
       sourceKey: pid ?? obituaryId,
-      message: "The signal lacks an id.",
+      message: "The signal has no ID.",
       details: JSON.stringify({ missing }),
     };
   }
 }
 
-/** Iterates over new rows each time. */
+/** Iterable that generates the rows again for each iteration. */
 function again<T>(rows: () => Iterable<T>): Iterable<T> {
   return { [Symbol.iterator]: () => rows()[Symbol.iterator]() };
 }
@@ -134,10 +134,10 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
           for (const [obituaryId = null, pid = null] of rows())
             yield [id, obituaryId, pid, answeredAt, "true", null];
         }),
-        // A signal without its ids may be any of those that seem to be gone.
+        // A signal without IDs could be any of those that appear to be missing.
         ...(received.reject > 0 ? {} : { missing }),
       },
-      // Resolves earlier rejects that are complete or absent this time.
+      // Resolves earlier rejects that are now complete or absent.
       upsertRejects({ run: context.run, source: id, code: "missing_id", apiRequestId, at: answeredAt }, () =>
         rejectsOf(answer, context.job.name, id),
       ),
@@ -156,7 +156,7 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
   );
 }
 
-/** Keeps the death signals of segments: `GET /v2/segments/signals/deaths`, one call each. */
+/** Reads the death signals of segments: `GET /v2/segments/signals/deaths`, one call each. */
 export const deathSignalsJob: FeedJobType<DeathSignalsJobConfig> = {
   type: "death_signals",
   settings: deathSignalsSettings,

@@ -4,7 +4,7 @@ import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { type RejectCode, rejectCodes } from "../../schemas/reject-codes.ts";
 
-/** A record that can't be stored and that every reading finds again. */
+/** Record that can't be stored. Every reading finds it again. */
 export interface FeedReject {
   /** Identifies it within its job. */
   readonly identity: readonly (string | null)[];
@@ -43,7 +43,7 @@ function stableUuid(values: readonly (string | null)[]): string {
   return digits.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/u, "$1-$2-8$3-8$4-$5");
 }
 
-/** Keeps one open row of `reject` for each given record, and resolves those of the same source and code that are not given. */
+/** Keeps one open row of `reject` per given record, and resolves other rejects of the same source and code. */
 export function upsertRejects(
   { run, source, code, apiRequestId, at }: RejectSource,
   rejects: () => Iterable<FeedReject>,
@@ -58,7 +58,7 @@ export function upsertRejects(
         for (const { identity, sourceKey, message, details = null } of rejects()) {
           const id = stableUuid(identity);
           const told = [sourceKey, stage, code, message, details];
-          // Reopened, even if it was dropped or retried.
+          // Reopens the reject even if it was dropped or retried.
           yield [id, run.runId, run.job, source, ...told, apiRequestId, at, null];
         }
       },

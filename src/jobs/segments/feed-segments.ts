@@ -6,14 +6,14 @@ import type { FeedContext } from "../feed-type.ts";
 import { readPushCheckpoint } from "./push-checkpoint.ts";
 import { pushJobOf, type SegmentConfig, type SegmentPushJobConfig } from "./settings.ts";
 
-/** A segment of a job whose id is known. */
+/** Segment with a known ID. */
 export interface KnownSegment {
   readonly id: string;
   /** Name in the configuration; null for none. */
   readonly name: string | null;
 }
 
-/** Codes of errors that concern one segment only; all others end the job. */
+/** Error codes that affect only one segment; others end the job. */
 const ABOUT_ONE_SEGMENT: ReadonlySet<string> = new Set([
   "segment_gone",
   "segment_unknown",
@@ -24,10 +24,10 @@ const ABOUT_ONE_SEGMENT: ReadonlySet<string> = new Set([
   "unexpected_status",
 ]);
 
-/** Segments in a row without an answer that end the job. */
+/** Maximum consecutive segments without an answer before the job ends. */
 const MAX_UNANSWERED = 3;
 
-/** Works on each distinct segment of a job. A failure of one doesn't stop the others; all failures are thrown in the end. */
+/** Processes each distinct segment of a job. Continues after the failure of a segment; throws all failures at the end. */
 export async function forEachSegment(
   context: FeedContext,
   segments: readonly SegmentConfig[],
@@ -72,18 +72,18 @@ function about(id: string | null, error: StopJobError): StopJobError {
   return new StopJobError(error.code, `Segment ${id}: ${error.message}`, { cause: error });
 }
 
-/** Error of a segment that the service does not have. */
+/** Error for a segment that the service does not have. */
 export function segmentGone(job: string, endpoint: string, id: string): StopJobError {
   return new StopJobError(
     "segment_gone",
     `${job}: ${endpoint}: the service has no segment ${id} (404): it was deleted, or belongs to another organization. ` +
-      "Its stored members stay as they are. Remove it from the configuration, or correct its id.",
+      "Its stored members are kept. Remove it from the configuration, or correct its ID.",
   );
 }
 
 /**
- * Returns the id of a segment; null if its push job has not created it yet. Throws a StopJobError if that job's checkpoint can't be
- * read.
+ * Returns the ID of a segment; null if its push job has not created it yet. Throws a StopJobError if that job's checkpoint
+ * is invalid.
  * @param checkpointsOf returns the checkpoints of a job.
  */
 export function segmentIdOf(
@@ -106,14 +106,14 @@ function pushOf(config: Pick<Config, "jobs">, name: string): SegmentPushJobConfi
   return push;
 }
 
-/** Reason for a missing segment and the remedy, without a full stop. */
+/** Reason and remedy for a missing segment, without a full stop. */
 function notMadeYet(config: Pick<Config, "jobs">, push: string): string {
   return pushOf(config, push).enabled
     ? `${push} has not created its segment yet; run it first`
     : `${push} has not created its segment yet and is disabled; enable it and run it first`;
 }
 
-/** Returns {@link segmentIdOf} by the stored checkpoints. */
+/** Like {@link segmentIdOf}, with stored checkpoints. */
 async function storedIdOf(
   { config, db }: Pick<FeedContext, "config" | "db">,
   segment: SegmentConfig,
@@ -130,7 +130,7 @@ async function knownSegment(context: FeedContext, segment: SegmentConfig): Promi
   throw new StopJobError("segment_unknown", `${context.job.name}: ${notMadeYet(config, segment.job)}.`);
 }
 
-/** Streams of a job that reads segments: their ids. */
+/** Streams of a job that reads segments: their IDs. */
 export async function segmentStreams(
   { segments }: { readonly segments: readonly SegmentConfig[] },
   services: Pick<FeedContext, "config" | "db">,

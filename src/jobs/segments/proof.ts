@@ -11,7 +11,7 @@ export interface AnsweredPage extends MemberPage {
   readonly seenAt: string;
 }
 
-/** Properties of a page that prove absences; holds no members. */
+/** Properties of a page that can prove absences, without its members. */
 export interface PageFacts {
   readonly page: number;
   readonly size: number;
@@ -27,7 +27,7 @@ export interface PageFacts {
   readonly seenAt: string;
 }
 
-/** @param pageSize number of items on a full page. */
+/** @param pageSize number of items on a full page */
 export function factsOf(answer: AnsweredPage, pageSize: number): PageFacts {
   const { page, members, totalCount, listContinues, isSound, seenAt } = answer;
   const pids = members.map(({ servicePid }) => servicePid).toSorted();
@@ -37,7 +37,7 @@ export function factsOf(answer: AnsweredPage, pageSize: number): PageFacts {
     newest: members[0]?.firstAddedAt ?? null,
     oldest: members.at(-1)?.firstAddedAt ?? null,
     totalCount,
-    // A full page may have a successor: the service counts members apart from listing them.
+    // A full page may have a successor: the service counts and lists members separately.
     isLast:
       !listContinues && members.length < pageSize && (page - 1) * pageSize + members.length === totalCount,
     isSound,
@@ -47,14 +47,14 @@ export function factsOf(answer: AnsweredPage, pageSize: number): PageFacts {
 }
 
 /**
- * Span of `first_added_at` that one response covers completely. Both ends are exclusive: members of the same moment may be on the
- * neighboring pages.
+ * Span of `first_added_at` that one response covers completely. Both ends are exclusive: members with the same time may be
+ * on the neighboring pages.
  */
 export function spanOf(page: PageFacts): ProvenSpan | null {
   return page.isSound ? spanBetween(page, page, page.seenAt) : null;
 }
 
-/** Null where an end is neither a member nor the end of the list. */
+/** Null if an end is neither a member nor the end of the list. */
 function spanBetween(first: PageFacts, last: PageFacts, seenAt: string): ProvenSpan | null {
   if (!last.isLast && last.oldest === null) return null;
   if (first.page > 1 && first.newest === null) return null;
@@ -72,8 +72,8 @@ export interface PageRange {
 }
 
 /**
- * Pages that bracket members of the given moments together, where no single page does. Overlapping ranges are merged.
- * @param pages all pages of a reading, in order.
+ * Page ranges that enclose members with the given times, if no single page does. Merges overlapping ranges.
+ * @param pages all pages of a reading, in order
  */
 export function rangesAround(moments: readonly Cell[], pages: readonly PageFacts[]): readonly PageRange[] {
   const last = pages.at(-1)?.page ?? 1;
@@ -99,7 +99,7 @@ export function rangesAround(moments: readonly Cell[], pages: readonly PageFacts
 
 /**
  * Span that two identical readings of the same pages cover; null if they differ, or show a member twice.
- * @param keys of the members of the second reading, by page.
+ * @param keys hashes of the members of the second reading, by page
  */
 export function spanOfReadings(
   first: readonly PageFacts[],
@@ -113,11 +113,11 @@ export function spanOfReadings(
       isSound && page === first[i]?.page && digest === first[i].digest && totalCount === begin.totalCount,
   );
   if (!isSame || hasTwice(keys)) return null;
-  // The end of the first reading lies between two responses that show the absence.
+  // The end of the first reading is between two responses that show the absence.
   return spanBetween(begin, end, first.at(-1)?.seenAt ?? end.seenAt);
 }
 
-/** 48-bit hashes of the members of a page. A collision leaves a removal pending. */
+/** 48-bit hashes of the members of a page. In a collision, a removal stays pending. */
 export function keysOf({ members }: MemberPage): Float64Array {
   return Float64Array.from(members, ({ servicePid }) => hash("sha1", servicePid, "buffer").readUIntBE(0, 6));
 }

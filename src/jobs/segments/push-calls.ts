@@ -14,24 +14,24 @@ import type { SegmentPushJobConfig } from "./settings.ts";
 
 const { add, remove } = segmentEndpoints;
 
-/** PIDs of one call (section 8 advises 1,000 to 10,000). */
+/** PIDs per call (section 8 advises 1,000 to 10,000). */
 const BATCH_PIDS = 10_000;
 
 type Context = FeedContext<SegmentPushJobConfig>;
 
-/** Totals of a run. */
+/** Totals of a push. */
 export interface Pushed {
-  /** PIDs of answered calls. */
+  /** PIDs in answered calls. */
   done: number;
   sent: number;
   added: number;
   removed: number;
   rejected: number;
-  /** Size of the segment after the last call; null if the service left it out. */
+  /** Size of the segment after the last call; null if the service omitted it. */
   size: number | null;
 }
 
-/** Adds or removes all PIDs in calls; returns false if `--max-records` left some. */
+/** Adds or removes all pending PIDs. Returns false if `--max-records` left some. */
 export async function changeListed(
   context: Context,
   segmentId: string,
@@ -58,7 +58,7 @@ export async function changeListed(
   }
 }
 
-/** Makes one call and records its answer; returns false if the service refuses it as too large. */
+/** Makes one call and records its answer. Returns false if the service rejected it as too large. */
 async function sendBatch(
   context: Context,
   segmentId: string,
@@ -84,7 +84,7 @@ async function sendBatch(
     invalid,
     isOwn: madeAllMembers(answer, mayBeDone),
     apiRequestId,
-    rejectMessage: `${target.name}: the service doesn't know this PID.`,
+    rejectMessage: `${target.name}: the service does not have this PID.`,
   };
   const counters = count(pushed, change, { sent: pids.length, invalid: invalid.length, answer });
   await context.commitBy({ counters, drift: drift.entries() }, (commit) =>
@@ -94,7 +94,7 @@ async function sendBatch(
   return true;
 }
 
-/** True if no valid PID of an add was a member before it. An earlier attempt without an answer may have added them. */
+/** True if no PID of an add was a member before. An earlier attempt without an answer may have added some. */
 function madeAllMembers({ redundant }: Pick<ChangeAnswer, "redundant">, mayBeDone: boolean): boolean {
   return redundant === 0 && !mayBeDone;
 }
@@ -123,7 +123,7 @@ function count(
 
 const plain = (pid: string): string => pid.trim().toLowerCase();
 
-/** Returns the PIDs that the service calls invalid, even if it spells them differently. */
+/** Returns the PIDs reported as invalid, even if spelled differently. */
 function invalidOf(given: readonly string[], invalid: readonly string[]): readonly string[] {
   if (invalid.length === 0) return [];
   const [asked, exact] = [new Set(given), new Set(invalid)];

@@ -20,9 +20,9 @@ export const pushCursor = z.object({
   size: z.int(SIZE).min(0, SIZE).nullable().default(null),
 });
 
-/** The same as a run reads it. Time and size only save calls: an unreadable one counts as none. */
+/** Stored form, with fewer checks. Time and size only save calls, so invalid values count as none. */
 const storedCursor = pushCursor.extend({
-  // As the service gave it when the segment was created.
+  // As returned by the service when the segment was created.
   segment_id: z.string(SEGMENT_ID).min(1, SEGMENT_ID),
   read_at: pushCursor.shape.read_at.catch(null),
   size: pushCursor.shape.size.catch(null),
@@ -32,14 +32,14 @@ const storedCursor = pushCursor.extend({
 export type PushCheckpoint = Readonly<z.output<typeof pushCursor>>;
 
 /**
- * Checkpoint of a push job; null before its segment is created. Throws a StopJobError if it can't be read.
+ * Returns the checkpoint of a push job; null before its segment is created. Throws a StopJobError if it is invalid.
  */
 export function readPushCheckpoint(
   job: string,
   stored: readonly Pick<StoredCheckpoint, "stream" | "cursor">[],
 ): PushCheckpoint | null {
   const checkpoints = new Map(stored.map((found) => [found.stream, found]));
-  // A push never forgets its segment, also with --full-refresh.
+  // The segment is kept even with --full-refresh.
   const request = { fullRefresh: false };
   const cursor = readCursor({ checkpoints, request, job: { name: job } }, PUSH_STREAM, storedCursor);
   return cursor && { ...cursor, segment_id: cursor.segment_id.toLowerCase() };

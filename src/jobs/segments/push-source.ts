@@ -5,7 +5,7 @@ import { connectionOf } from "../lookup/lookup-spec.ts";
 import { namesOurSchemas } from "../read-source.ts";
 import type { SegmentPushJobConfig } from "./settings.ts";
 
-/** Builds an input of the query of a push job, with the PID as its key. Reads the connection's address. */
+/** Builds an input from the query of a push job, with the PID as key. Reads the connection's address. */
 export async function pushSourceOf({ name, sql, connection }: SegmentPushJobConfig): Promise<InputSource> {
   return {
     name,

@@ -32,10 +32,10 @@ export async function findOrCreate(context: Context): Promise<PushCheckpoint> {
   if (reply.kind === "refused") {
     const why = reply.mayBeDone
       ? "an earlier attempt of this call without an answer may have created it"
-      : "somebody else created it, or an earlier run whose call got no answer";
+      : "it was created elsewhere, or by an earlier run whose call got no answer";
     throw new StopJobError(
       "segment_exists",
-      `${job.name}: ${create.name}: a segment named "${name}" exists already (409): ${why}. To fill it, look up its id in the ` +
+      `${job.name}: ${create.name}: a segment named "${name}" already exists (409): ${why}. To fill it, look up its id in the ` +
         "service's web application and set `segment_id:` for this job. Otherwise choose another `name:`.",
     );
   }
@@ -68,7 +68,7 @@ export async function keepSegment(
   });
 }
 
-/** Error of a push into a segment that does not exist. */
+/** Error for a push into a segment that does not exist. */
 export function gone(
   { job }: Context,
   endpoint: string,

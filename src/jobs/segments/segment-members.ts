@@ -27,7 +27,7 @@ import { createSweep, type ReadPage } from "./sweep.ts";
 
 const { name: endpoint } = segmentEndpoints.members;
 
-/** Pages of a quiet check: further new members make it a sweep. */
+/** Maximum pages of a quiet check; more new members require a sweep. */
 const QUIET_PAGES = 3;
 
 type Context = FeedContext<SegmentMembersJobConfig>;
@@ -36,24 +36,24 @@ type Context = FeedContext<SegmentMembersJobConfig>;
 interface Synced {
   readonly isSweep: boolean;
   readonly totalCount: number;
-  /** True if all pages stated the same size. */
+  /** True if all pages reported the same size. */
   readonly isSteady: boolean;
   readonly removed: number;
   readonly pending: number;
   readonly suppressed: number;
-  /** Time of the newest response. */
+  /** Time of the latest response. */
   readonly seenAt: string;
 }
 
-/** One segment to be synced. */
+/** Segment to sync. */
 interface Reading {
   readonly segment: KnownSegment;
   readonly read: ReadPage;
   readonly first: AnsweredPage;
   readonly before: MemberCheckpoint;
-  /** Members known before this run. */
+  /** Members before this run. */
   readonly living: number;
-  /** Counts people who were no known members. */
+  /** Number of people who were not known as members. */
   readonly totals: { added: number };
 }
 
@@ -98,7 +98,7 @@ async function syncSegment(context: Context, segment: KnownSegment): Promise<voi
     log.warn({ job: job.name, segment_id: segment.id, size: totalCount, missing }, "segment_members_missing");
     progress.note(
       job.name,
-      `${countText(missing, "member")} of the ${totalCount} of ${segment.id} listed on no page; the next run reads all pages again`,
+      `${countText(missing, "member")} of the ${totalCount} of ${segment.id} not listed on any page; the next run reads all pages again`,
     );
   }
 }
@@ -116,12 +116,12 @@ async function store(
   return stored;
 }
 
-/** Records the removals that spans prove. */
+/** Records the removals proven by spans. */
 function settle(context: Context, segmentId: string, spans: readonly ProvenSpan[]) {
   return context.commitBy({}, (commit) => settleMembers(context.db, commit, segmentId, spans));
 }
 
-/** Compares the stated size with the known members and the newest pages; null if a sweep is due or the sizes differ. */
+/** Compares the reported size with the known members and the newest pages. Null if a sweep is due or the sizes differ. */
 async function checkQuietly(context: Context, reading: Reading): Promise<Synced | null> {
   const { read, first, before, living, totals } = reading;
   const { members, totalCount, listContinues } = first;
@@ -135,13 +135,13 @@ async function checkQuietly(context: Context, reading: Reading): Promise<Synced 
       const { totalCount: size, seenAt } = answer;
       return { isSweep: false, totalCount: size, isSteady: true, removed: 0, pending: 0, suppressed, seenAt };
     }
-    // A known member on the page: all new ones have been listed.
+    // A known member on the page means that all new ones have been listed.
     const hasMore = added === answer.members.length && answer.listContinues;
     if (!hasMore || answer.page >= QUIET_PAGES) return null;
   }
 }
 
-/** Reads all pages, stores the members and records proven removals. */
+/** Reads all pages, stores their members and records proven removals. */
 async function sweepAll(context: Context, reading: Reading): Promise<Synced> {
   const { segment, read, first, living } = reading;
   const sweep = createSweep(read);
@@ -163,12 +163,12 @@ async function sweepAll(context: Context, reading: Reading): Promise<Synced> {
   return { isSweep: true, totalCount, isSteady: sweep.isSteady(), removed, pending, suppressed, seenAt };
 }
 
-/** Members that no page listed although all pages stated the same size. */
+/** Members not listed on any page although all pages reported the same size. */
 function missingOf({ isSweep, isSteady, suppressed, totalCount }: Synced, living: number): number {
   return isSweep && isSteady ? Math.max(totalCount - living - suppressed, 0) : 0;
 }
 
-/** True if the sweep listed every member and left no removal pending. */
+/** True if the sweep listed all members and no removal is pending. */
 function isCompleteSweep(
   { isSweep, isSteady, pending, suppressed, totalCount }: Synced,
   living: number,
@@ -176,7 +176,7 @@ function isCompleteSweep(
   return isSweep && isSteady && pending === 0 && living + suppressed === totalCount;
 }
 
-/** Rows about the segment and this reading of it. */
+/** Rows about the segment and this reading. */
 function rowsAbout(
   runId: string,
   { segment: { id, name }, first, totals }: Reading,
@@ -189,7 +189,7 @@ function rowsAbout(
     current_size: String(totalCount),
     last_checked_at: seenAt,
     ...(name === null ? {} : { name }),
-    // Whoever is added while the pages are read may be listed by the next reading only.
+    // People added during the reading may be listed only by the next one.
     ...(isComplete ? { last_complete_sync_at: first.seenAt } : {}),
   };
   const sync: Readonly<Record<string, Cell>> = {
@@ -210,7 +210,7 @@ function rowsAbout(
   }));
 }
 
-/** Keeps the members of segments: `GET /v2/segments/members`. */
+/** Reads the members of segments: `GET /v2/segments/members`. */
 export const segmentMembersJob: FeedJobType<SegmentMembersJobConfig> = {
   type: "segment_members",
   settings: segmentMembersSettings,

@@ -60,8 +60,8 @@ async function pushAll(context: Context): Promise<void> {
 }
 
 /**
- * Compares the query with the segment. Reads all its pages if anything is to be changed, if its size differs from that after the
- * last run, and after `full_sweep_every`.
+ * Compares the query with the segment. Reads all pages of the segment if there are changes, if its size differs from the size
+ * after the last run, and after `full_sweep_every`.
  */
 async function compare(
   context: Context,
@@ -95,7 +95,7 @@ async function compare(
   };
 }
 
-/** Reads all pages; returns true if they listed as many members as each of them stated. */
+/** Reads all pages. Returns true if the number of listed members equals the size that every page reported. */
 async function readSegment(
   { db, run, outage }: Context,
   segmentId: string,
@@ -113,18 +113,18 @@ async function readSegment(
   return isSteady && listed === first.totalCount;
 }
 
-/** Asks before more members are removed than `max_remove_ratio` allows. */
+/** Asks before removing more members than `max_remove_ratio` allows. */
 async function agreeToRemove(context: Context, { toRemove, own }: PushCounts): Promise<void> {
   const { job, request } = context;
   if (toRemove <= job.maxRemoveRatio * own) return;
   const share = `${countText(toRemove, "member")} of the ${own} that it added`;
   await agree(context, job.name, request, {
     kind: "ask",
-    reason: `the query no longer returns ${share}: more than max_remove_ratio (${job.maxRemoveRatio}) allows to remove`,
+    reason: `the query no longer returns ${share}: more than max_remove_ratio (${job.maxRemoveRatio}) allows`,
   });
 }
 
-/** Adds, then removes; returns false if `--max-records` left something undone. */
+/** Adds, then removes. Returns false if `--max-records` left some PIDs. */
 async function changeAll(
   context: Context,
   segmentId: string,
@@ -143,12 +143,12 @@ async function changeAll(
   } finally {
     progress.end(job.name);
     const left = counts.toAdd - pushed.sent;
-    // PIDs that were to be added and not sent belong to people erased since.
+    // Unsent PIDs belong to people erased since the comparison.
     context.count(isDone ? { records_suppressed: left } : { records_remaining: left });
   }
 }
 
-/** One row of `reject` for each row of the query without a PID. */
+/** Rejects each row of the query without a PID. */
 function rejectMissing({ job, run, clock }: Context, { missing }: GivenRows): FeedUpsert {
   const at = new Date(clock.now()).toISOString();
   return upsertRejects({ run, source: job.name, code: "missing_key", apiRequestId: null, at }, function* () {
@@ -162,7 +162,7 @@ function rejectMissing({ job, run, clock }: Context, { missing }: GivenRows): Fe
   });
 }
 
-/** Throws if more was rejected than `max_reject_ratio` allows: unknown PIDs of those sent, rows without a PID of all. */
+/** Throws if unknown PIDs among those sent, or rows without a PID, exceed `max_reject_ratio`. */
 function throwIfTooMany(
   { name, maxRejectRatio }: SegmentPushJobConfig,
   { missing, read }: GivenRows,
@@ -184,7 +184,7 @@ function throwIfTooMany(
   );
 }
 
-/** Fills a segment with what a query returns. */
+/** Fills a segment with the PIDs returned by a query. */
 export const segmentPushJob: FeedJobType<SegmentPushJobConfig> = {
   type: "segment_push",
   settings: segmentPushSettings,

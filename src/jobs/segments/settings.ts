@@ -6,17 +6,17 @@ import { type JobDeclaration, jobSettings } from "../../config/schema/jobs.ts";
 import { connectionName, duration, jobName, sqlText, uuid } from "../../config/schema/values.ts";
 
 const eitherComplaint: Complaint = {
-  message: "must have an id or a job, one of the two",
+  message: "must have either an id or a job",
   hint: "{ id: <uuid> } or { job: NAME }",
 };
 
-/** A segment that a job reads: by id, or the one that a `segment_push` job fills. */
+/** Segment that a job reads: by ID, or the one filled by a `segment_push` job. */
 export type SegmentConfig =
   | {
       readonly kind: "id";
       /** Lower case. */
       readonly id: string;
-      /** The user's name of it; null for none. */
+      /** Name in the configuration; null for none. */
       readonly name: string | null;
     }
   | { readonly kind: "job"; readonly job: string; readonly name: string | null };
@@ -38,7 +38,7 @@ const segment = z
   );
 
 /** Reason for a job without a checkpoint. */
-export const NO_SEGMENT = "the job that makes its segment has not done so yet";
+export const NO_SEGMENT = "its segment has not been created yet";
 
 const segments = listOf(segment, "a list of segments, each `{ id: … }` or `{ job: … }`", 1);
 
@@ -53,23 +53,23 @@ export const deathSignalsSettings = jobSettings("death_signals", { segments });
 
 /** Settings of `segment_push`. */
 export const segmentPushSettings = jobSettings("segment_push", {
-  /** Name under which the segment is created; null only beside `segment_id`. */
+  /** Name of the segment to create; optional with `segment_id`. */
   name: text({ expects: "the name of the segment" }).optional(),
-  /** An existing segment; null to create one. */
+  /** Existing segment; null to create one. */
   segment_id: uuid().optional(),
   description: text({ expects: "a description" }).optional(),
-  sql: sqlText("a SELECT statement that gives service_pid"),
+  sql: sqlText("a SELECT statement that returns service_pid"),
   connection: connectionName().optional(),
   mode: choice(["append", "mirror"]).default("append"),
-  /** Largest part of the job's own members that `mirror` removes in a run without asking, 0 to 1. */
+  /** Maximum share (0 to 1) of the job's own members that `mirror` removes per run without asking. */
   max_remove_ratio: ratio().default(0.1),
-  /** Rejected PIDs / PIDs sent, 0 to 1; null: no bound. */
+  /** Maximum rejected PIDs / PIDs sent, 0 to 1; null: no limit. */
   max_reject_ratio: ratio().optional(),
-  /** Everything that should be a member is added again after this time. */
+  /** Time after which the segment is read again completely. */
   full_sweep_every: duration().prefault("7d"),
 }).transform(({ name: segmentName, ...rest }) => ({ ...rest, segmentName }));
 
-/** Problems of a push beyond the form of each setting. */
+/** Problems of a push that involve several settings. */
 export const segmentPushComplaints: NonNullable<JobDeclaration["complaints"]> = (job, { earlier }) => {
   const { name, segment_id: segmentId } = job;
   if (segmentId !== undefined) return [];
@@ -81,25 +81,25 @@ export const segmentPushComplaints: NonNullable<JobDeclaration["complaints"]> = 
   return [
     {
       path: ["name"],
-      message: `is also that of jobs.${same[0]}: the service makes no second segment of one name`,
+      message: `is also the name of jobs.${same[0]}: the service allows only one segment per name`,
       hint: "choose another name, or give one of the two a segment_id",
     },
   ];
 };
 
-/** The job if it is a `segment_push`. */
+/** Narrows a job to `segment_push`; null for other types. */
 export function pushJobOf(job: JobConfig): SegmentPushJobConfig | null {
-  return job.type === "segment_push" ? (job as SegmentPushJobConfig) : null; // its type says so
+  return job.type === "segment_push" ? (job as SegmentPushJobConfig) : null; // `type` identifies the settings
 }
 
-/** The job if it keeps the members of segments. */
+/** Narrows a job to `segment_members`; null for other types. */
 export function membersJobOf(job: JobConfig): SegmentMembersJobConfig | null {
-  return job.type === "segment_members" ? (job as SegmentMembersJobConfig) : null; // its type says so
+  return job.type === "segment_members" ? (job as SegmentMembersJobConfig) : null; // `type` identifies the settings
 }
 
-/** A job that keeps the members of segments. */
+/** Job that reads the members of segments. */
 export type SegmentMembersJobConfig = JobOf<typeof segmentMembersSettings>;
-/** A job that makes a segment of a query's rows. */
+/** Job that fills a segment from a query. */
 export type SegmentPushJobConfig = JobOf<typeof segmentPushSettings>;
-/** A job that keeps the death signals of members of segments. */
+/** Job that reads the death signals of segment members. */
 export type DeathSignalsJobConfig = JobOf<typeof deathSignalsSettings>;

@@ -17,7 +17,7 @@ export const PAGE_MEMBERS = 5000;
 /** Reads one page. */
 export type ReadPage = (page: number) => Promise<AnsweredPage>;
 
-/** Yields pages in order, and reads the next one while the caller handles the current one. */
+/** Yields pages in order, reading the next one while the caller handles the current one. */
 async function* pagesFrom(
   read: ReadPage,
   first: Promise<AnsweredPage>,
@@ -26,13 +26,13 @@ async function* pagesFrom(
   for (let next: Promise<AnsweredPage> | null = first; next !== null; ) {
     const answer: AnsweredPage = await next;
     next = isEnd(answer) ? null : read(answer.page + 1);
-    // Awaited in the next turn, unless the caller stops before.
+    // Awaited in the next iteration, unless the caller stops before.
     next?.catch(() => {});
     yield answer;
   }
 }
 
-/** Yields all pages of a segment. @param first page 1, if it has been read already. */
+/** Yields all pages of a segment. @param first page 1, if already read */
 export function readPages(
   read: ReadPage,
   first?: AnsweredPage,
@@ -43,31 +43,31 @@ export function readPages(
     const { page, members, listContinues, totalCount } = answer;
     pageSize = pageSizeAfter(answer, pageSize);
     if (listContinues && (page - 2) * pageSize > totalCount) throw notAdvancing(page);
-    // A full page is never the last one by its word.
+    // A full page never counts as the last one, even if it says so.
     return members.length === 0 || (!listContinues && members.length < pageSize);
   });
 }
 
-/** Number of items on a full page, as far as known: a page that has a successor is full. */
+/** Number of items on a full page: a page with a successor is full. */
 function pageSizeAfter({ listContinues, members }: AnsweredPage, before: number): number {
   return listContinues && members.length > 0 ? members.length : before;
 }
 
-/** A complete reading of a segment and what it proves. */
+/** Complete reading of a segment with the absences it proves. */
 export interface MemberSweep {
-  /** Reads all pages. @param first page 1, if it has been read already. */
+  /** Reads all pages. @param first page 1, if already read */
   pages(first?: AnsweredPage): AsyncGenerator<AnsweredPage>;
-  /** Reads the pages around members of these moments once more. */
+  /** Reads the pages around members with these times again. */
   reread(moments: readonly Cell[]): AsyncGenerator<AnsweredPage>;
   /** Spans of `first_added_at` in which absence from the sweep proves a removal. */
   spans(): readonly ProvenSpan[];
-  /** True if all pages stated the same size. */
+  /** True if all pages reported the same size. */
   isSteady(): boolean;
-  /** The newest response; null before the first. */
+  /** Latest response; null before the first. */
   latest(): AnsweredPage | null;
 }
 
-/** Starts a sweep. Holds no members but hashes of the pages being read again. */
+/** Starts a sweep. Stores no members except hashes of pages that are read again. */
 export function createSweep(read: ReadPage, fullPage = PAGE_MEMBERS): MemberSweep {
   const facts: PageFacts[] = [];
   const proven: ProvenSpan[] = [];

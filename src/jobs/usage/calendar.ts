@@ -3,7 +3,7 @@ import { instantOf, type Zone } from "../../schedule/zone.ts";
 /** Sizes of buckets (section 4.5). */
 export type BucketingSize = "hour" | "day" | "week" | "month" | "quarter" | "year";
 
-/** One bucket of a zone's calendar. */
+/** Bucket in the calendar of a time zone. */
 export interface Bucket {
   /** Start (inclusive), milliseconds since the epoch. */
   readonly startMs: number;
@@ -22,7 +22,7 @@ export interface Window {
 /** Day numbers count days since 1970-01-01 on the zone's wall clock. */
 export const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
-/** Offsets of current zones, and the instants at which they change, are whole quarters of an hour. */
+/** Offsets of current zones, and the times at which they change, are multiples of 15 minutes. */
 const QUARTER_MS = 900_000;
 const MONTHS = { month: 1, quarter: 3, year: 12 } as const;
 
@@ -41,7 +41,7 @@ export function dayAt(zone: Zone, atMs: number): number {
   return Math.floor((atMs + zone.offsetMs(atMs)) / DAY_MS);
 }
 
-/** First instant of a local day, also if the clock skips midnight. */
+/** First instant of a local day, even if the clock skips midnight. */
 export function startOfDay(zone: Zone, day: number): number {
   return instantOf(zone, day * DAY_MS);
 }
@@ -80,7 +80,7 @@ export function bucketsBetween(size: BucketingSize, zone: Zone, { from, to }: Wi
   const endMs = startOfDay(zone, day);
   return starts.flatMap((startMs, i) => {
     const bucket = { startMs, localMs: startMs + zone.offsetMs(startMs), endMs: starts[i + 1] ?? endMs };
-    // Zones that crossed the date line left out a whole day.
+    // Zones that moved across the date line skipped a whole day.
     return bucket.endMs > startMs ? [bucket] : [];
   });
 }

@@ -24,7 +24,7 @@ const settings = jobSettings("endpoint_usage", {
   start_date: day(),
 });
 
-/** A job that keeps the usage of every endpoint; `timezone` is that of the buckets too. */
+/** Job that reads the usage of every endpoint; `timezone` also applies to the buckets. */
 export type EndpointUsageJobConfig = JobOf<typeof settings>;
 type Context = FeedContext<EndpointUsageJobConfig>;
 
@@ -32,7 +32,7 @@ const record = flattenerOf(endpointUsageRecord);
 const [, ...totalColumns] = record.fieldNames;
 const [, ...countColumns] = Object.keys(endpointUsageRecord.lists.buckets.fields);
 
-/** Usage of one endpoint, as answered: cells in the order of their columns. */
+/** Usage of one endpoint in a response: cells in column order. */
 interface Result {
   /** Without a leading slash. */
   readonly endpoint: string;
@@ -60,7 +60,7 @@ function readResult(sent: unknown, drift: DriftLog): Result | null {
   return { endpoint: name.replace(/^\/+/, ""), totals: [...totals, extraCell(object.extra)], buckets };
 }
 
-/** Null for a body without a list of results; an empty list beside an error is none. */
+/** Null for a body without a list of results, or with an empty list and an error. */
 function readResults(body: JsonObject, drift: DriftLog): readonly Result[] | null {
   const { results } = body;
   const list: readonly unknown[] | null = results === null ? [] : Array.isArray(results) ? results : null;
@@ -68,7 +68,7 @@ function readResults(body: JsonObject, drift: DriftLog): readonly Result[] | nul
   return list.flatMap((result) => readResult(result, drift) ?? []);
 }
 
-/** Requests usage; `receivedMs` is our time. */
+/** Requests usage; `receivedMs` is local time. */
 async function ask(context: Context, query: Readonly<Record<string, string>>) {
   let drift = new DriftLog(endpoint);
   const parameters = new URLSearchParams({ ...query, include_unused_endpoints: "true" });
@@ -87,7 +87,7 @@ async function ask(context: Context, query: Readonly<Record<string, string>>) {
   return { results: reply.value, receivedMs: context.clock.now(), drift };
 }
 
-/** Commits the totals of all time. */
+/** Commits the all-time totals. */
 async function readTotals(context: Context): Promise<void> {
   const { results, receivedMs, drift } = await ask(context, {});
   const observedDate = instantAt(receivedMs).slice(0, 10);
@@ -106,10 +106,10 @@ async function readTotals(context: Context): Promise<void> {
 }
 
 const ZEROS: readonly Cell[] = [...countColumns.map(() => "0"), null];
-/** Requests are the first cell of totals and of buckets. */
+/** The request count is the first cell of totals and of buckets. */
 const requestsOf = ([requests = null]: readonly Cell[]): number => Number(requests ?? Number.NaN);
 
-/** Finds the bucket of each answered start. Buckets that the answer omits are zeros if the others add up to its total. */
+/** Finds the bucket of each start in a response. Omitted buckets are zero if the others add up to the total. */
 function countBuckets(
   size: EndpointUsageJobConfig["bucketingSize"],
   calendar: readonly Bucket[],
@@ -124,7 +124,7 @@ function countBuckets(
   for (const [i, { counts }] of buckets.entries()) {
     const bucket = placed[i];
     if (!bucket) continue;
-    // Some services also list the hour that the clock skips, with zeros.
+    // Some services also list the hour skipped by the clock, with zeros.
     const other = counted.get(bucket);
     if (!other || requestsOf(counts) > requestsOf(other)) counted.set(bucket, counts);
   }
@@ -147,7 +147,7 @@ const bucketColumns = [
   "is_final",
 ];
 
-/** Reads and commits one window; returns the number of answered buckets that have no place in the calendar. */
+/** Reads and commits one window. Returns the number of buckets not found in the calendar. */
 async function readWindow(context: Context, zone: Zone, pass: UsagePass, window: Window): Promise<number> {
   const { job } = context;
   const { bucketingSize: size, timezone } = job;
@@ -204,11 +204,11 @@ function reportLeftOut(
   log.warn({ job: job.name, buckets, from, to, timezone: job.timezone }, "usage_buckets_left_out");
   progress.note(
     job.name,
-    `Skipped ${countText(buckets, "bucket")} between ${from} and ${to}: no ${job.bucketingSize} of ${job.timezone} starts at the time that the service sent.`,
+    `Skipped ${countText(buckets, "bucket")} between ${from} and ${to}: no ${job.bucketingSize} of ${job.timezone} starts at the time in the response.`,
   );
 }
 
-/** One stream for each size and zone. */
+/** One stream per size and zone. */
 function streamOf({ bucketingSize, timezone }: EndpointUsageJobConfig): string {
   return `${bucketingSize} ${timezone}`;
 }
@@ -231,7 +231,7 @@ async function run(context: Context): Promise<void> {
   log.info({ job: job.name, windows: pass.windows.length }, "endpoint_usage_read");
 }
 
-/** Keeps the usage of every endpoint: totals, and buckets of one size in one time zone. */
+/** Reads the usage of every endpoint: totals, and buckets of one size in one time zone. */
 export const endpointUsageJob: FeedJobType<EndpointUsageJobConfig> = {
   type: "endpoint_usage",
   settings,

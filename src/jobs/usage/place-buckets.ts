@@ -1,7 +1,7 @@
 import { instantText } from "../../schemas/convert.ts";
 import { type Bucket, type BucketingSize, DAY_MS } from "./calendar.ts";
 
-/** A start as the service wrote it. */
+/** Start of a bucket in a response. */
 interface WrittenStart {
   /** The instant, or the wall-clock time as if it were UTC. */
   readonly atMs: number;
@@ -9,7 +9,7 @@ interface WrittenStart {
   readonly isLocal: boolean;
 }
 
-/** Null if the value is no time. */
+/** Null if the value is not a time. */
 function readStart(value: unknown): WrittenStart | null {
   if (typeof value !== "string") return null;
   const text = instantText(/^\d{4}-\d\d-\d\d$/.test(value) ? `${value}T00:00:00` : value);
@@ -17,7 +17,7 @@ function readStart(value: unknown): WrittenStart | null {
   return { atMs: Date.parse(text), isLocal: !/(?:[Zz]|[+-]\d\d:?(?:\d\d)?)$/.test(value.slice(10)) };
 }
 
-/** Local starts in the order of time; null if the list is neither ascending nor descending. */
+/** Local starts in chronological order; null if the list is neither ascending nor descending. */
 function inOrder(starts: readonly WrittenStart[]): readonly WrittenStart[] | null {
   const steps = starts.slice(1).map(({ atMs }, i) => atMs - (starts[i]?.atMs ?? 0));
   if (steps.every((step) => step >= 0)) return starts;
@@ -25,8 +25,8 @@ function inOrder(starts: readonly WrittenStart[]): readonly WrittenStart[] | nul
 }
 
 /**
- * Finds the calendar's bucket of each start of one list; null if none starts there. An offset or `Z` states the instant, other
- * starts are local time. Two hours with one local time are told apart by their order, if the list has both.
+ * Finds the calendar's bucket for each start in a list; null if none matches. A start with offset or `Z` is an instant,
+ * others are local time. Two hours with the same local time are distinguished by their order, if the list has both.
  */
 export function placeBuckets(
   size: BucketingSize,
@@ -36,7 +36,7 @@ export function placeBuckets(
   const byInstant = new Map(calendar.map((bucket) => [bucket.startMs, bucket]));
   const byLocal = new Map(Map.groupBy(calendar, ({ localMs }) => localMs));
   if (size !== "hour") {
-    // A day whose midnight is skipped is also named by its midnight.
+    // A day whose midnight is skipped may also be listed with midnight as its start.
     for (const bucket of calendar) byLocal.set(Math.floor(bucket.localMs / DAY_MS) * DAY_MS, [bucket]);
   }
   const read = starts.map(readStart);

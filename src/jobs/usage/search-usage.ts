@@ -35,7 +35,7 @@ const record = flattenerOf(searchUsageRecord);
 const [, ...quotaColumns] = record.fieldNames;
 const [, ...dayColumns] = Object.keys(searchUsageRecord.lists.history.fields);
 
-/** One answer: cells in the order of their columns. */
+/** Response: cells in column order. */
 interface Answer {
   readonly orgId: string;
   /** Cells of {@link quotaColumns} and `_extra`. */
@@ -48,7 +48,7 @@ interface Answer {
   }[];
 }
 
-/** Null for a body without an organization or a history; an empty history beside an error is none. */
+/** Null for a body without an organization or a history, or with an empty history and an error. */
 function readAnswer(body: JsonObject, drift: DriftLog): Answer | null {
   const { api_request_id: _id, request_completed_at: _at, ...result } = body;
   const { object, lists } = record.flatten(result, "", drift);
@@ -63,7 +63,7 @@ function readAnswer(body: JsonObject, drift: DriftLog): Answer | null {
   return { orgId, quota: [...quota, extraCell(object.extra)], days };
 }
 
-/** Requests the whole history each time: no day is missed, and late counts are seen. */
+/** Requests the whole history each time, so that no day is missed and late counts are included. */
 async function ask(context: FeedContext<SearchUsageJobConfig>) {
   let drift = new DriftLog(endpoint);
   const reply = await context.call({
@@ -96,7 +96,7 @@ async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
       `The service answered for organization ${orgId}, but this warehouse holds data of organization ${known}. Check service.api_key.`,
     );
   }
-  // Stored days, not the checkpoint, show what was missed: a reset or a renamed job finds the same gap.
+  // Compares stored days, not the checkpoint, so that a reset or a renamed job finds the same gap.
   const next = await outage.outlast(() => firstOpenSearchDay(db, orgId, dayText(today)));
   const oldest = Math.min(today - SEARCH_USAGE_DAYS + 1, ...days.map(({ day }) => day));
   const hasGap = next !== null && dayNumber(next) < oldest;
@@ -139,7 +139,7 @@ async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
   log.info({ job: job.name, days: days.length }, "search_usage_read");
 }
 
-/** Keeps the organization's usage of person search: one call for the last 90 days. */
+/** Reads the organization's usage of person search: one call for the last 90 days. */
 export const searchUsageJob: FeedJobType<SearchUsageJobConfig> = {
   type: "search_usage",
   settings,

@@ -120,7 +120,7 @@ describe("a job that fails", () => {
     ]);
     expect(report.jobs.map(unaccountedRows)).toEqual([0, 0, 0]);
     expect(jobOf(report, "enrich_customers").error?.message).toBe(
-      "enrich_customers was skipped, because validate_customers did not succeed.",
+      "enrich_customers was skipped because validate_customers did not succeed.",
     );
     const failures = world.logged.filter(({ level }) => level === "error");
     expect(failures.map(({ event }) => event)).toEqual(["job_failed"]);

@@ -98,7 +98,7 @@ describe("an answered bucket", () => {
     expect(await runUsage(world)).toMatchObject({ status: "succeeded" });
     expect(await storedCounts(world)).toEqual([{ day: "2026-06-06", total_requests: "4", is_final: "f" }]);
     expect(world.notes).toEqual([
-      "Skipped 2 buckets between 2026-06-05 and 2026-06-08: no day of Asia/Kolkata starts at the time that the service sent.",
+      "Skipped 2 buckets between 2026-06-05 and 2026-06-08: no day of Asia/Kolkata starts at the time in the response.",
     ]);
     expect(world.logged.filter(({ level }) => level === "warn")).toEqual([
       {
