@@ -120,8 +120,7 @@ function skipReason(
 ): JobEnd | null {
   if (held?.job === job.name) return locked("locked", held.message);
   for (const [name, end] of ends) {
-    if (end.stopsRun)
-      return skipped("run_stopped", `${job.name} was skipped because ${name} ended the run.`);
+    if (end.stopsRun) return skipped("run_stopped", `${job.name} was skipped because ${name} ended the run.`);
   }
   const broken = job.after.find(
     (name) => ["failed", "skipped"].includes(ends.get(name)?.status ?? "") || failedBefore.includes(name),
