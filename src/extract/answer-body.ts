@@ -1,10 +1,10 @@
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
 
-/** Largest body of a free call after decompression. */
+/** Maximum size of a decompressed body of a free call. */
 const MAX_PLAIN_BYTES = 256 * 1024 * 1024;
 
-/** The body of a response, decompressed. */
+/** Decompressed body of a response. */
 export type PlainBody =
   | { readonly kind: "plain"; readonly bytes: Buffer }
   | { readonly kind: "unreadable"; readonly reason: string };
@@ -13,7 +13,7 @@ const tooLarge = { kind: "unreadable", reason: "body_too_large" } as const;
 
 const gunzipAsync = promisify(gunzip);
 
-/** Largest piece that is set aside at once on the word of a body's own trailer. */
+/** Maximum output chunk, because the size in a gzip trailer may be wrong. */
 const MAX_CHUNK_BYTES = 8 * 1024 * 1024;
 
 function isGzip(contentEncoding: string | null): boolean {
@@ -24,13 +24,13 @@ function encodingOf(contentEncoding: string | null): string {
   return contentEncoding?.trim().toLowerCase() ?? "identity";
 }
 
-/** Returns the size of a body after decompression, as a gzip body states it at its end. */
+/** Returns the decompressed size of a body according to its gzip trailer. */
 export function statedSize(body: Buffer, contentEncoding: string | null): number {
   if (!isGzip(contentEncoding)) return body.length;
   return body.length >= 18 ? body.readUInt32LE(body.length - 4) : 0;
 }
 
-/** Decompresses a body within bounds, off the main thread. */
+/** Decompresses a body up to a maximum size, off the main thread. */
 export async function decompress(
   body: Buffer,
   contentEncoding: string | null,
@@ -42,7 +42,7 @@ export async function decompress(
   }
   if (!isGzip(encoding)) return { kind: "unreadable", reason: "unknown_encoding" };
   try {
-    // One piece of the final size halves the work.
+    // One chunk of the final size halves the work.
     const chunkSize = Math.min(Math.max(statedSize(body, encoding) + 1, 16 * 1024), MAX_CHUNK_BYTES);
     return { kind: "plain", bytes: await gunzipAsync(body, { maxOutputLength: maxBytes, chunkSize }) };
   } catch (error) {
@@ -50,7 +50,7 @@ export async function decompress(
   }
 }
 
-/** Parses a body that may be anything, as those of errors are; undefined when it is no JSON. */
+/** Parses a body that may not be JSON, as in error responses; then undefined. */
 export function readJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString("utf8"));

@@ -5,21 +5,21 @@ export interface CallFacts {
   /** Method and path. */
   readonly endpoint: string;
   readonly callId: string;
-  /** Number of calls that carried its records, this one included. */
+  /** Number of calls that contained these records, including this one. */
   readonly attempt: number;
   readonly startedAtMs: number;
   readonly milliseconds: number;
 }
 
-/** Outcome of a call, as the ledger stores it. */
+/** Outcome of a call as stored in the ledger. */
 type AttemptEnd = Omit<
   Attempt,
   "callId" | "endpoint" | "attempt" | "startedAt" | "milliseconds" | "possiblyBilledTwice"
 >;
 
 /**
- * Makes the ledger's entry of a call.
- * @param doubts by record: earlier calls that may have been charged for it without giving its result
+ * Creates the ledger entry of a call.
+ * @param doubts per record: number of earlier calls that may have billed it without returning its result
  */
 export function attemptOf(call: CallFacts, end: AttemptEnd, doubts: readonly number[]): Attempt {
   const { endpoint, callId, attempt, startedAtMs, milliseconds } = call;

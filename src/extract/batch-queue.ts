@@ -1,33 +1,33 @@
 import type { Clock } from "../clock.ts";
 import { type Batch, createBatch, cutBatch, type Entry, toEntries } from "./batch.ts";
 
-/** Bounds of a queue. The numbers are read before each batch. */
+/** Options of a queue. Limits are read before each batch. */
 export interface QueueOptions<T> {
   /** Pages of any size, in order; read only when a call could start. */
   readonly pages: AsyncIterable<readonly T[]>;
   readonly clock: Clock;
-  /** Most batches out at the same time. */
+  /** Maximum batches taken at the same time. */
   most(): number;
-  /** Most records for the next call. */
+  /** Maximum records for the next call. */
   batchSize(): number;
 }
 
-/** Batches that wait to be sent: those to send again first, then what the pages give. */
+/** Queue of batches to send: first those to retry, then new ones from the pages. */
 export interface BatchQueue<T> {
   /**
-   * Takes the next batch, waiting until one is due and may go out. Null once nothing is left, neither here nor out, or the
-   * queue was stopped. Rejects with the error of a page.
+    * Takes the next batch, waiting until one is due and allowed. Null if nothing is left in the queue or taken, or after
+    * `stop`. Rejects with the error of a page.
    */
   take(): Promise<Batch<T> | null>;
-  /** Number of batches taken and not given back. */
+  /** Number of batches taken and not returned. */
   readonly out: number;
-  /** Puts a batch before all others that come after it in the order of the source. */
+  /** Adds a batch before those that follow it in source order. */
   add(batch: Batch<T>): void;
-  /** Gives a taken batch back, with all that has to be sent again because of it. */
+  /** Returns a taken batch, with everything that must be sent again because of it. */
   giveBack(again: readonly Batch<T>[], leftOut?: readonly Entry<T>[]): void;
-  /** Hands out nothing more. */
+  /** Stops handing out batches. */
   stop(): void;
-  /** Ends the reading of pages. */
+  /** Stops reading pages. */
   close(): Promise<void>;
 }
 
@@ -65,7 +65,7 @@ export function openBatchQueue<T>(options: QueueOptions<T>): BatchQueue<T> {
     }
   }
 
-  /** Takes the waiting batch that is due and came first from the source. */
+  /** Takes the first due batch in source order from the waiting ones. */
   function takeWaiting(size: number): Batch<T> | null {
     let first: Batch<T> | null = null;
     for (const batch of waiting) {
@@ -87,7 +87,7 @@ export function openBatchQueue<T>(options: QueueOptions<T>): BatchQueue<T> {
   }
 
   function takeNew(size: number): Batch<T> | null {
-    // No further records are read while the service refuses calls, so that what waits is bounded.
+    // Reads no more records while the service rejects calls, so that the number of waiting batches is limited.
     if (waiting.length + out >= options.most()) return null;
     if (items.length >= size || (hasEnded && items.length > 0)) {
       const batch = createBatch(nextNumber++, toEntries(items.slice(0, size)));
@@ -102,7 +102,7 @@ export function openBatchQueue<T>(options: QueueOptions<T>): BatchQueue<T> {
     return hasEnded && out + items.length + waiting.length + leftOut.length === 0;
   }
 
-  /** Waits for a change, or until the first waiting batch is due. */
+  /** Waits for a change, or until the next waiting batch is due. */
   async function waitForChange(): Promise<void> {
     const { promise } = change;
     if (out >= options.most() || waiting.length === 0) return await promise;

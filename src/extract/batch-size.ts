@@ -1,21 +1,21 @@
-/** How large a decompressed answer should at most be. */
+/** Target size of a decompressed answer. */
 const TARGET_ANSWER_BYTES = 4 * 1024 * 1024;
 /** Weight of the newest answer in the moving average. */
 const NEWEST_WEIGHT = 0.3;
-/** A size is kept until another would be this much larger, so that batches stay of equal size. */
+/** The limit grows only by at least this factor, so that batches keep the same size. */
 const GROWTH = 1.5;
 
-/** How many records go into one call. */
+/** Number of records per call. */
 export interface BatchSize {
-  /** Most records for the next call. */
+  /** Maximum records for the next call. */
   readonly limit: number;
-  /** Takes note of an answer's decompressed size. */
+  /** Records the decompressed size of an answer. */
   recordAnswer(plainBytes: number, records: number): void;
-  /** Takes note that the service found this many records too large (413). */
+  /** Records that the service rejected this many records as too large (413). */
   recordTooLarge(records: number): void;
 }
 
-/** Starts with as many records as the endpoint takes, and shrinks where answers grow too large. */
+/** Starts with the endpoint's maximum, and decreases it if answers are too large. */
 export function createBatchSize(maxRecords: number): BatchSize {
   let cap = maxRecords;
   let limit = maxRecords;

@@ -6,30 +6,30 @@ import type { HttpReply, HttpResponse } from "./http-client.ts";
 import type { CallOutcome, Decision } from "./retry.ts";
 import { parseRetryAfter } from "./retry-after.ts";
 
-/** What came back from a call, apart from results. */
+/** Outcome of a call without its results. */
 export interface UnderstoodReply {
   readonly outcome: CallOutcome;
   readonly error: ErrorBody;
-  /** Status and code in a word or two, for messages. */
+  /** Status and code, for messages. */
   readonly cause: string;
 }
 
 const NO_ERROR: ErrorBody = readErrorBody(undefined);
 
-/** True for a whole answer, which the service has charged for. */
+/** True for a complete 200 response, which is billed. */
 export function isAnswer(reply: HttpReply): reply is HttpResponse {
   return reply.kind === "response" && reply.status === 200;
 }
 
-/** An answer with results. */
+/** Answer with results. */
 export const answered: UnderstoodReply = { outcome: { kind: "answer" }, error: NO_ERROR, cause: "200" };
 
-/** A 200 without usable results. */
+/** Status 200 without usable results. */
 export function lostAnswer(reason: string): UnderstoodReply {
   return { outcome: { kind: "lost" }, error: NO_ERROR, cause: `200 ${reason}` };
 }
 
-/** Reads any reply but a 200, the status first. */
+/** Interprets a reply other than 200. */
 export async function understandReply(reply: HttpReply, clock: Clock): Promise<UnderstoodReply> {
   if (reply.kind === "failure") {
     return { outcome: { kind: reply.sent ? "lost" : "not_sent" }, error: NO_ERROR, cause: reply.code };
@@ -44,7 +44,7 @@ export async function understandReply(reply: HttpReply, clock: Clock): Promise<U
   };
 }
 
-/** Translates an outcome for the limiter. */
+/** Converts an outcome for the limiter. */
 export function reportOf(
   outcome: CallOutcome,
   call: { readonly startedAtMs: number; readonly reply: HttpReply },

@@ -1,8 +1,8 @@
-/** What a call told about the service's mood. */
+/** Outcome of a call, to adjust rates and detect outages. */
 export type CallReport =
-  /** An answer. */
+  /** Answered. */
   | { readonly kind: "answered" }
-  /** Another 4xx: the service is well, it only minds this request. */
+  /** Another 4xx: the service works but rejected this request. */
   | { readonly kind: "declined" }
   /** 429: too fast, or the quota is used up. */
   | { readonly kind: "refused"; readonly startedAtMs: number; readonly afterMs: number }
@@ -10,5 +10,5 @@ export type CallReport =
   | { readonly kind: "unavailable" }
   /** No connection. */
   | { readonly kind: "not_sent"; readonly code: string }
-  /** Anything else: it was reached, which is all that it tells. */
+  /** Anything else: the service was reached. */
   | { readonly kind: "other" };

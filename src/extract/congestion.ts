@@ -3,26 +3,26 @@ import { LimitReachedError } from "../errors.ts";
 import type { CallReport } from "./call-report.ts";
 import { MAX_RETRY_AFTER_MS } from "./retry-after.ts";
 
-/** How long one call at a time may be refused, without one success, before it counts as a used-up quota. */
+/** Time without success at one call at a time before the quota counts as used up. */
 const QUOTA_AFTER_MS = 5 * 60_000;
 
-/** How fast one endpoint takes calls: halved by each refusal, one more after each round of successes. */
+/** Congestion control of one endpoint: each 429 halves the window, each round of successes adds one call. */
 export interface Congestion {
-  /** Calls that may be in flight. */
+  /** Maximum calls in flight. */
   readonly window: number;
   /** Milliseconds until the next call may start. */
   pauseMs(): number;
-  /** Takes note of a call; returns an error when the quota is used up. */
+  /** Records the outcome of a call. Returns an error if the quota is used up. */
   report(report: CallReport): LimitReachedError | null;
 }
 
-/** Starts at full speed. */
+/** Starts with the maximum window. */
 export function createCongestion(endpoint: string, maxWindow: number, clock: Clock): Congestion {
   let window = maxWindow;
   let successes = 0;
   let pausedUntilMs = 0;
   let slowedAtMs = Number.NEGATIVE_INFINITY;
-  /** Since when single calls have been refused without a success. */
+  /** Start of the period in which single calls were rejected without a success. */
   let refusedSinceMs: number | null = null;
 
   function succeed(): void {
@@ -38,9 +38,9 @@ export function createCongestion(endpoint: string, maxWindow: number, clock: Clo
     const nowMs = clock.now();
     pausedUntilMs = Math.max(pausedUntilMs, nowMs + afterMs);
     successes = 0;
-    // Calls that were in flight together are refused together: that is one reason to slow down, not eight.
+    // Concurrent calls are rejected together, which slows down only once.
     if (startedAtMs >= slowedAtMs) {
-      // Asked to wait for as long as we ever do, there is no point in finding the right speed step by step.
+      // After the maximum Retry-After, continue with single calls.
       window = afterMs >= MAX_RETRY_AFTER_MS ? 1 : Math.max(1, Math.floor(window / 2));
       slowedAtMs = nowMs;
     }
@@ -59,8 +59,8 @@ export function createCongestion(endpoint: string, maxWindow: number, clock: Clo
       if (refusedSinceMs === null || clock.now() - refusedSinceMs < QUOTA_AFTER_MS) return null;
       return new LimitReachedError(
         "quota",
-        `${endpoint}: the service refused single calls (429) for five minutes without answering one, so the plan's quota ` +
-          "is used up. All that was answered is kept; run again when the quota is renewed.",
+        `${endpoint}: the service rejected every call (429) for five minutes, so the plan's quota ` +
+          "is used up. All answers are kept; run again when the quota is renewed.",
       );
     },
   };

@@ -1,4 +1,4 @@
-/** One piece of an answer's body: text that is JSON once `before` and `after` are put around it. */
+/** Piece of an answer's body; valid JSON when enclosed in `before` and `after`. */
 export interface AnswerPiece {
   readonly start: number;
   /** Exclusive. */
@@ -8,21 +8,21 @@ export interface AnswerPiece {
 }
 
 /**
- * Bytes of a piece, about: parsed it takes some three times as much, and is garbage before the next one is read. Its text
- * may take two bytes a character, and texts of 128 KB go to a part of the heap that is only collected as a whole.
+ * Approximate piece size. A parsed piece takes about three times as much memory and is freed before the next one. Larger
+ * texts (128 KB, at up to two bytes per character) would be allocated in the large-object space.
  */
 const PIECE_BYTES = 48 * 1024;
-/** The list of results has to begin within so many bytes. */
+/** The list of results must start within this many bytes. */
 const MAX_HEAD_BYTES = 4096;
 
-/** Stands for `results` in the last piece: a name that no answer has, so that a second `results` behind it shows. */
+/** Replaces `results` in the last piece with a name that no answer has, to detect a second `results` after it. */
 export const REST_KEY = "\u0000rest";
 
 const FIRST_RESULT = /"results"\s*:\s*\[\s*\{\s*("[^"\\]{1,100}")/;
 
 const [SPACE, TAB, NEWLINE, RETURN, COMMA, OPEN, CLOSE] = [0x20, 0x09, 0x0a, 0x0d, 0x2c, 0x7b, 0x7d];
 
-/** Position of the last byte before `at` that is no whitespace; -1 for none. */
+/** Position of the last byte before `at` that is not whitespace; -1 for none. */
 function lastBefore(bytes: Buffer, at: number): number {
   let i = at - 1;
   for (; i >= 0; i--) {
@@ -32,7 +32,7 @@ function lastBefore(bytes: Buffer, at: number): number {
   return i;
 }
 
-/** The comma between two objects, the second of which begins with the key at `at`; -1 when there is none. */
+/** Position of the comma before the object whose first key is at `at`; -1 if there is none. */
 function commaBefore(bytes: Buffer, at: number): number {
   const open = lastBefore(bytes, at);
   if (open < 0 || bytes[open] !== OPEN) return -1;
@@ -42,8 +42,8 @@ function commaBefore(bytes: Buffer, at: number): number {
 }
 
 /**
- * Where the list of results can be cut, judged by its bytes alone; null where it is short or shaped otherwise. A wrong
- * guess shows when the pieces are parsed: a cut inside a string or deeper than the list leaves something unclosed.
+ * Splits the list of results by its bytes only; null if it is short or has another shape. Parsing detects a wrong split:
+ * a split inside a string or a nested value leaves something unclosed.
  */
 export function cutAnswer(bytes: Buffer, pieceBytes = PIECE_BYTES): readonly AnswerPiece[] | null {
   if (bytes.length < 2 * pieceBytes) return null;

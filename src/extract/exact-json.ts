@@ -1,6 +1,6 @@
 declare global {
   interface JSON {
-    /** Like `parse`; the reviver is also given the source text of strings, numbers, booleans and null (ES2025). */
+     /** Like `parse`; the reviver also receives the source text of primitive values (ES2025). */
     parse(
       text: string,
       reviver: (this: unknown, key: string, value: unknown, context: { readonly source?: string }) => unknown,
@@ -8,13 +8,13 @@ declare global {
   }
 }
 
-/** Numbers that may not fit a double: 16 characters of digits and point, or an exponent of three digits. */
+/** Numbers that a double may not represent: 16 digits or points, or an exponent of three digits. */
 const LONG_NUMBER = /[[:,\s](-?(?:\d[\d.]{15,}(?:[eE][+-]?\d+)?|\d[\d.]*[eE][+-]?\d{3,}))/g;
 
-/** Significant digits that every double carries, whatever its magnitude. */
+/** Significant digits that every double preserves. */
 const DOUBLE_DIGITS = 15;
 
-/** Whether a number read as a double and written again is the same number. */
+/** True if a number is unchanged after conversion to a double and back. */
 function isExact(source: string): boolean {
   const value = Number(source);
   if (String(value) === source) return true;
@@ -23,13 +23,13 @@ function isExact(source: string): boolean {
     .replaceAll(/[-.]/gu, "")
     .replace(/^0+/u, "");
   if (digits === "") return true;
-  // Beyond these magnitudes doubles overflow, or lose digits on their way to zero.
+  // Beyond these magnitudes, doubles overflow or lose precision.
   const magnitude = Math.abs(value);
   return digits.length <= DOUBLE_DIGITS && magnitude > 1e-300 && magnitude < 1e300;
 }
 
 function hasInexactNumber(text: string): boolean {
-  // One expression for all texts: a fresh one for each, as matchAll makes, would never be compiled to machine code.
+  // One shared expression: V8 would not compile a new one per text (as matchAll makes) to machine code.
   LONG_NUMBER.lastIndex = 0;
   for (let match = LONG_NUMBER.exec(text); match !== null; match = LONG_NUMBER.exec(text)) {
     if (!isExact(match[1] ?? "")) return true;
@@ -38,8 +38,8 @@ function hasInexactNumber(text: string): boolean {
 }
 
 /**
- * Parses JSON; a number that a double can't carry exactly becomes a `JSON.rawJSON` of its source text. Such a text nested
- * thousands of levels deep counts as no JSON.
+ * Parses JSON; a number that a double can't represent becomes a `JSON.rawJSON` of its source text. Rejects texts with such
+ * numbers that are nested thousands of levels deep.
  */
 export function parseExact(text: string): unknown {
   if (!hasInexactNumber(text)) return JSON.parse(text);

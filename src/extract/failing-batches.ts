@@ -1,23 +1,23 @@
 import { StopJobError } from "../errors.ts";
 
-/** So many batches in a row that were mostly rejected, for the same reason, are a wrong mapping and no bad records. */
+/** Consecutive batches mostly rejected for the same reason, which indicates a wrong mapping. */
 const MAX_SIMILAR_REJECTIONS = 3;
-/** So many batches in a row without an answer, each tried twice, are a service that fails and may charge for it. */
+/** Consecutive batches without an answer after two attempts each: the service is failing and may bill for it. */
 const MAX_UNANSWERED = 5;
 
-/** Notices when one batch after the other fails, so that a job stops before it has spent itself on all of them. */
+/** Detects a series of failing batches, to stop a job before it uses up its records. */
 export interface FailingBatches {
-  /** A call was answered. */
+  /** Records an answered call. */
   recordAnswer(): void;
-  /** All records of a batch have their outcome, and most were not refused. */
+  /** Records a finished batch that was mostly accepted. */
   recordAcceptance(): void;
-  /** Most records of a batch were refused. */
+  /** Records a batch that was mostly rejected. */
   recordRejection(signature: string): StopJobError | null;
-  /** A batch was set aside unanswered. */
+  /** Records a batch that was set aside without an answer. */
   recordUnanswered(signature: string): StopJobError | null;
 }
 
-/** Starts with none. */
+/** Starts without failures. */
 export function createFailingBatches(endpoint: string): FailingBatches {
   let lastSignature: string | null = null;
   let rejections = 0;
@@ -37,8 +37,8 @@ export function createFailingBatches(endpoint: string): FailingBatches {
       if (rejections < MAX_SIMILAR_REJECTIONS) return null;
       return new StopJobError(
         "similar_failures",
-        `${endpoint}: most records of ${rejections} batches in a row were refused for the same reason (${signature}), ` +
-          "so the mapping is wrong rather than the records. Compare the input's `fields` with what the service expects.",
+        `${endpoint}: most records of ${rejections} consecutive batches were rejected for the same reason (${signature}), ` +
+          "so the mapping is probably wrong. Compare the input's `fields` with what the service expects.",
       );
     },
     recordUnanswered(signature) {
@@ -46,8 +46,8 @@ export function createFailingBatches(endpoint: string): FailingBatches {
       if (unanswered < MAX_UNANSWERED) return null;
       return new StopJobError(
         "service_failing",
-        `${endpoint}: ${unanswered} batches in a row got no answer in two tries each (last: ${signature}). Each try may ` +
-          "have been charged, so the job stops; what was answered is kept. Run again when the service has recovered.",
+        `${endpoint}: ${unanswered} consecutive batches got no answer in two attempts each (last: ${signature}). Each attempt may ` +
+          "have been billed, so the job stops; all answers are kept. Run again when the service has recovered.",
       );
     },
   };

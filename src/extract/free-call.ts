@@ -18,43 +18,43 @@ import { type CallOutcome, decideFreeRetry } from "./retry.ts";
 import { parseRetryAfter } from "./retry-after.ts";
 import { callRefused, jobStopped, keyRejected, redirected } from "./stop-messages.ts";
 
-/** A call that costs nothing. */
+/** Call that is not billed. */
 export interface FreeCall<T> {
-  /** Method and path without its parameters, as the ledger names it (`GET /v2/segments/members`). */
+  /** Method and path without parameters, as in the ledger (`GET /v2/segments/members`). */
   readonly endpoint: string;
   readonly method: "GET" | "POST";
   /** Path and query. */
   readonly path: string;
   /** JSON text; null for none. */
   readonly body: string | null;
-  /** Records in the body, for the ledger; 0 without one. */
+  /** Records in the body, for the ledger; 0 without a body. */
   readonly recordsSent?: number;
-  /** Statuses that the caller knows what to do about; all others end the job. */
+  /** Statuses handled by the caller; all others end the job. */
   readonly expects?: readonly number[];
-  /** Takes what is wanted of a body of status 200; null when it is no answer, which is then asked for again. */
+  /** Parses a body of status 200; null if it is invalid, which causes a retry. */
   readonly read: (bytes: Buffer) => T | null;
 }
 
-/** What came of a free call. */
+/** Result of a free call. */
 export type FreeReply<T> =
   | {
       readonly kind: "answer";
       readonly value: T;
-      /** When the service completed the call, by its own word if it gave a likely one (at least its `Date`): UTC, microseconds kept. */
+       /** Completion time reported by the service if plausible, otherwise from its `Date` header: UTC, microseconds kept. */
       readonly answeredAt: string;
       readonly apiRequestId: string | null;
-      /** An earlier try of this call may have been carried out as well, though no answer came. */
+       /** True if an earlier attempt without an answer may also have been executed. */
       readonly mayBeDone: boolean;
     }
   | {
       readonly kind: "refused";
       readonly status: number;
       readonly error: ErrorBody;
-      /** An earlier try of this call may have been carried out, though no answer came. */
+       /** True if an earlier attempt without an answer may have been executed. */
       readonly mayBeDone: boolean;
     };
 
-/** What free calls are made with. */
+/** Services for free calls. */
 export interface FreeCallOptions {
   readonly http: HttpClient;
   readonly limiter: Limiter;
@@ -62,11 +62,11 @@ export interface FreeCallOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   readonly random: () => number;
-  /** Told of every attempt, whatever came of it. */
+  /** Called for every attempt, whatever its outcome. */
   readonly onAttempt: (attempt: Attempt) => void;
 }
 
-/** The envelope of a body, cleaned of what no warehouse can store; null when it is none. */
+/** Parses the envelope of a body, without text that no warehouse can store; null if it is not an object. */
 export function readEnvelope(bytes: Buffer, drift: DriftLog): JsonObject | null {
   const source = bytes.toString("utf8");
   let parsed: unknown;
@@ -79,7 +79,7 @@ export function readEnvelope(bytes: Buffer, drift: DriftLog): JsonObject | null 
   return isJsonObject(value) ? value : null;
 }
 
-/** What is known of one try. */
+/** Result of one attempt. */
 interface Tried<T> {
   readonly outcome: CallOutcome;
   readonly reply: HttpReply;
@@ -92,21 +92,21 @@ interface Tried<T> {
   readonly startedAtMs: number;
 }
 
-/** The envelope's own words, which stand before or after results that may be long. */
+/** Bytes searched for envelope fields, which may precede or follow a long list of results. */
 const HEAD_BYTES = 4096;
 const NO_ERROR = readErrorBody(undefined);
 
-function wordIn(bytes: Buffer, name: string): string | null {
+function fieldIn(bytes: Buffer, name: string): string | null {
   const pattern = new RegExp(`"${name}"\\s*:\\s*"([^"\\\\]{1,200})"`, "u");
   const head = bytes.toString("latin1", 0, HEAD_BYTES);
   const tail = bytes.toString("latin1", Math.max(0, bytes.length - HEAD_BYTES));
   return (pattern.exec(head) ?? pattern.exec(tail))?.[1] ?? null;
 }
 
-/** Clocks that are no further apart agree: a `Date` header counts whole seconds, and the answer was on its way. */
+/** Maximum difference of two clocks that agree: a `Date` header has whole seconds, plus network delay. */
 const CLOCKS_AGREE_MS = 2000;
 
-/** Our time, put right by whole seconds where a `Date` header says that one of the clocks is wrong. */
+/** Local time, corrected by whole seconds if the `Date` header disagrees. */
 function byItsClock(receivedMs: number, date: string | null): number {
   const offMs = date === null ? Number.NaN : Date.parse(date) - receivedMs;
   if (Number.isNaN(offMs) || Math.abs(offMs) <= CLOCKS_AGREE_MS) return receivedMs;
@@ -147,12 +147,12 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
     if (plain.kind !== "plain" || value === null) {
       return { ...none, outcome: { kind: "lost" }, cause: "200, unreadable" };
     }
-    const requestCompletedAt = instantText(wordIn(plain.bytes, "request_completed_at"));
+    const requestCompletedAt = instantText(fieldIn(plain.bytes, "request_completed_at"));
     return {
       ...none,
       outcome: { kind: "answer" },
       value,
-      apiRequestId: readId(wordIn(plain.bytes, "api_request_id")),
+      apiRequestId: readId(fieldIn(plain.bytes, "api_request_id")),
       requestCompletedAt,
       answeredAt: ageOf(requestCompletedAt ?? instantAt(byItsClock(receivedMs, reply.date)), receivedAt),
       cause: "200",
@@ -189,7 +189,7 @@ function attemptOf<T>(call: FreeCall<T>, tried: Tried<T>, attempt: number, nowMs
   };
 }
 
-/** Whether the service may have carried out a try that gave no answer. */
+/** True if the service may have executed an attempt without an answer. */
 function isUncertain({ outcome }: Tried<unknown>): boolean {
   if (outcome.kind === "lost") return true;
   return (
@@ -205,8 +205,8 @@ function jobEnd(code: string, { endpoint, recordsSent = 0 }: FreeCall<unknown>, 
 }
 
 /**
- * Makes a call that costs nothing, again and again where that may help: so only one that does no harm when it is carried
- * out twice. Throws LimitReachedError, StopJobError or StopRunError; when the signal is aborted, its reason.
+ * Makes a free call, and retries it if that may help, so the call must be idempotent. Throws LimitReachedError,
+ * StopJobError or StopRunError, or the signal's reason if aborted.
  */
 export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<FreeReply<T>> {
   const { http, limiter, clock, log, signal, random } = options;

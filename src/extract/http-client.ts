@@ -2,23 +2,23 @@ import { crashPoint } from "../crash-point.ts";
 import { buildConnector, Pool } from "undici";
 import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
 
-/** How to reach the service. */
+/** Options of the HTTP client. */
 export interface HttpClientOptions {
-  /** Address of the service, with an optional path before every call's own. */
+  /** Address of the service, with an optional path prefix. */
   readonly baseUrl: string;
-  /** Reads the API key; asked once, and again when the service rejects the key (it may have been rotated). */
+  /** Reads the API key; called once, and again if the service rejects the key (it may have been rotated). */
   readonly readKey: () => Promise<string>;
-  /** Most connections, and with them most calls, at the same time. */
+  /** Maximum connections, and so concurrent calls. */
   readonly concurrency: number;
-  /** Longest wait for a connection, TLS included. */
+  /** Maximum time to connect, including TLS. */
   readonly connectTimeoutMs?: number;
-  /** Longest wait for the response's headers, and between two pieces of its body. Billed calls want at least 120 s. */
+  /** Maximum time to the response headers, and between two chunks of the body. Billed calls need at least 120 s. */
   readonly readTimeoutMs?: number;
-  /** Longest time for a whole call. */
+  /** Maximum duration of a call. */
   readonly callTimeoutMs?: number;
-  /** Largest body as received, that is: compressed. */
+  /** Maximum size of a body as received (compressed). */
   readonly maxBodyBytes?: number;
-  /** Largest sum of the bodies that are being received at the same time. */
+  /** Maximum total size of bodies received concurrently. */
   readonly maxReceivingBytes?: number;
 }
 
@@ -30,70 +30,70 @@ export interface HttpRequest {
   /** JSON text; null for none. */
   readonly body: string | null;
   readonly signal?: AbortSignal;
-  /** Overrides the client's own, for calls that are free to repeat. */
+  /** Overrides the client's timeout, for calls that are free to repeat. */
   readonly readTimeoutMs?: number;
 }
 
-/** A whole response, its body still as received. */
+/** Complete response, with its body as received. */
 export interface HttpResponse {
   readonly kind: "response";
   readonly status: number;
   readonly retryAfter: string | null;
-  /** When it was sent, by its own header. */
+  /** Value of the `Date` header. */
   readonly date: string | null;
   readonly location: string | null;
   readonly contentEncoding: string | null;
   readonly body: Buffer;
-  /** Which reading of the key was sent; see {@link HttpClient.renewKey}. */
+  /** Version of the key that was sent; see {@link HttpClient.renewKey}. */
   readonly keyVersion: number;
 }
 
-/** No whole response came. */
+/** Failure to receive a complete response. */
 export interface HttpFailure {
   readonly kind: "failure";
-  /** False only when no connection came about, so that the service can't have seen the request. */
+  /** False only if no connection was made, so that the service can't have received the request. */
   readonly sent: boolean;
-  /** Of a response whose body was cut; null when no headers came. */
+  /** Status of a response with an incomplete body; null if no headers were received. */
   readonly status: number | null;
   readonly code: string;
   readonly message: string;
 }
 
-/** What came back of a call. */
+/** Reply to a call. */
 export type HttpReply = HttpResponse | HttpFailure;
 
-/** The one place that talks to the service. */
+/** HTTP client for the service; all requests go through it. */
 export interface HttpClient {
-  /** Address that calls go to, without path, for messages. */
+  /** Address of the service without path, for messages. */
   readonly origin: string;
   /**
-   * Sends one request, once. Redirects are not followed; a failure is returned, not thrown. Throws only when the key
-   * can't be read.
+    * Sends one request, once. Doesn't follow redirects. Returns failures instead of throwing; throws only if the key can't be
+    * read.
    */
   request(request: HttpRequest): Promise<HttpReply>;
-  /** Reads the key again after the service rejected it; true when there is another one now. */
+  /** Reads the key again after the service rejected it; true if it changed. */
   renewKey(rejectedVersion: number): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** A connection could not be made: the request was not sent. */
+/** Failure to connect: the request was not sent. */
 class ConnectError extends Error {
   override readonly name = "ConnectError";
 }
 
-/** A call took too long as a whole, however steadily its body came in. */
+/** The whole call took too long, even though data kept arriving. */
 class CallTimeoutError extends Error {
   override readonly name = "CallTimeoutError";
   readonly code = "CALL_TIMEOUT";
 }
 
-/** The bodies of all calls in flight are too large together. */
+/** The bodies of all calls in flight are too large in total. */
 class TooManyBytesError extends Error {
   override readonly name = "TooManyBytesError";
   readonly code = "TOO_MANY_BYTES";
 }
 
-/** Aborts with `signal` or after `timeoutMs`; to be closed when the call has ended. */
+/** Aborts with `signal` or after `timeoutMs`; close it after the call. */
 function callSignal(signal: AbortSignal | undefined, timeoutMs: number) {
   const controller = new AbortController();
   const onAbort = () => {
@@ -115,9 +115,9 @@ function callSignal(signal: AbortSignal | undefined, timeoutMs: number) {
 
 const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;
 
-/** Marks errors of connecting, which undici reports through the same channel as errors after sending. */
+/** Marks connection errors, because undici reports them like errors after sending. */
 function markingConnector(timeoutMs: number): buildConnector.connector {
-  // rejectUnauthorized is stated, so that no environment variable can switch verification off.
+  // Explicit, so that no environment variable can disable verification.
   const connect = buildConnector({ timeout: timeoutMs, rejectUnauthorized: true, allowH2: false });
   return (options, callback) => {
     connect(options, (error, socket) => {
@@ -127,7 +127,7 @@ function markingConnector(timeoutMs: number): buildConnector.connector {
   };
 }
 
-/** One header as text, the first of several; null when absent. */
+/** Returns the first value of a header; null if absent. */
 function header(headers: Record<string, string | string[] | undefined>, name: string): string | null {
   const value = headers[name];
   return (Array.isArray(value) ? value[0] : value) ?? null;
@@ -139,7 +139,7 @@ function failureOf(error: unknown, status: number | null): HttpFailure {
   return { kind: "failure", sent: !(error instanceof ConnectError), status, code, message: messageOf(cause) };
 }
 
-/** Reads the key, once for all who ask at the same time. */
+/** Reads the key, once for concurrent callers. */
 function keyHolder(readKey: () => Promise<string>) {
   let current: { readonly key: string; readonly version: number } | null = null;
   let reading: Promise<{ readonly key: string; readonly version: number }> | null = null;
@@ -149,7 +149,7 @@ function keyHolder(readKey: () => Promise<string>) {
     if (!KEY_CHARACTERS.test(key)) {
       throw new FixConfigurationError(
         "api_key_unusable",
-        "The API key is empty or holds characters that an HTTP header can't carry; check where service.api_key points.",
+        "The API key is empty or contains characters that are not allowed in an HTTP header. Check service.api_key.",
       );
     }
     if (current?.key !== key) current = { key, version: (current?.version ?? 0) + 1 };
@@ -172,7 +172,7 @@ function keyHolder(readKey: () => Promise<string>) {
   };
 }
 
-/** Opens the connection pool; nothing is sent before the first request. */
+/** Opens the connection pool; connects on the first request. */
 export function openHttpClient(options: HttpClientOptions): HttpClient {
   const base = new URL(options.baseUrl);
   const pathPrefix = base.pathname.replace(/\/+$/u, "");
@@ -189,7 +189,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     maxResponseSize: options.maxBodyBytes ?? 64 * 1024 * 1024,
   });
 
-  /** Reads a body to its end: an unread one would keep its connection from being used again. */
+  /** Reads a body completely; otherwise its connection could not be reused. */
   async function readBody(body: AsyncIterable<Buffer>): Promise<Buffer> {
     const chunks: Buffer[] = [];
     let bytes = 0;
@@ -199,7 +199,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
         bytes += chunk.length;
         receivingBytes += chunk.length;
         if (receivingBytes > maxReceivingBytes) {
-          throw new TooManyBytesError(`The answers in flight have more than ${maxReceivingBytes} bytes.`);
+          throw new TooManyBytesError(`The answers in flight exceed ${maxReceivingBytes} bytes.`);
         }
       }
       return Buffer.concat(chunks, bytes);

@@ -1,29 +1,29 @@
 import type { ErrorBody, ErrorDetail } from "../schemas/error-body.ts";
 
-/** Most calls for finding the bad records of one batch; what is left then is set aside. */
+/** Maximum calls for finding the rejected records of one batch; the rest is set aside. */
 export const MAX_ISOLATION_CALLS = 64;
 
-/** Where in a record the service found fault, and what it expected; never a value. */
+/** Rejected part of a record and the type expected there; never a value. */
 export interface Fault {
   /** Path inside the record (`emails.0`); empty for the record as a whole. */
   readonly path: string;
   readonly type: string | null;
 }
 
-/** One record that the service named. */
+/** Record named in a rejection. */
 export interface NamedRecord {
   /** Position in the batch. */
   readonly index: number;
   readonly faults: readonly Fault[];
 }
 
-/** How to go on with a batch that was refused with 400 or 422. */
+/** Next step for a batch rejected with 400 or 422. */
 export type Isolation =
-  /** The fault is in the request itself: no part of the batch would fare better. */
+  /** The request itself is wrong, so that smaller batches would also be rejected. */
   | { readonly kind: "stop"; readonly where: string }
-  /** Reject these records, send the others again. */
+  /** Reject these records and send the others again. */
   | { readonly kind: "reject"; readonly records: readonly NamedRecord[] }
-  /** Nobody was named: try both halves. */
+  /** No record was named: try both halves. */
   | { readonly kind: "split" };
 
 const RECORDS = "records";
@@ -31,11 +31,11 @@ const INDEX = /^\d+$/u;
 const FIELD = /^[\w-]{1,64}$/u;
 
 function pathText(parts: readonly string[]): string {
-  // A part that doesn't look like a field may be a value.
+  // A part that doesn't look like a field name may be a value.
   return parts.map((part) => (FIELD.test(part) ? part : "?")).join(".");
 }
 
-/** Position of the record that a detail is about, and the path inside it; null when it is about something else. */
+/** Position of the record that a detail refers to, with the path inside it; null if it refers to something else. */
 function locate(detail: ErrorDetail, recordCount: number): { index: number; path: string } | null {
   const at = detail.loc.indexOf(RECORDS);
   const part = detail.loc[at + 1];
@@ -43,14 +43,14 @@ function locate(detail: ErrorDetail, recordCount: number): { index: number; path
   return { index: Number(part), path: pathText(detail.loc.slice(at + 2)) };
 }
 
-/** True for a detail that points at a part of the request outside its records. */
+/** True for a detail about a part of the request outside its records. */
 function isOutside({ loc }: ErrorDetail): boolean {
   if (loc.length === 0 || (loc.length === 1 && loc[0] === "body")) return false;
   const part = loc[loc.indexOf(RECORDS) + 1];
   return !loc.includes(RECORDS) || part === undefined || !INDEX.test(part);
 }
 
-/** Decides how to find the bad records of a refused batch; pure. */
+/** Decides how to find the rejected records of a batch; pure. */
 export function isolate(error: ErrorBody, recordCount: number): Isolation {
   const faults = new Map<number, Fault[]>();
   for (const detail of error.details) {
@@ -72,7 +72,7 @@ export function isolate(error: ErrorBody, recordCount: number): Isolation {
   return recordCount > 1 ? { kind: "split" } : { kind: "reject", records: [{ index: 0, faults: [] }] };
 }
 
-/** What refused batches have in common, however many records they name. */
+/** Signature of a rejection, independent of the number of records named. */
 export function refusalSignature(status: number, error: ErrorBody): string {
   const [first] = error.details;
   const shape = first ? `${pathText(first.loc).replaceAll(/\d+/gu, "*")} ${first.type ?? ""}` : "";

@@ -5,39 +5,39 @@ import type { CallReport } from "./call-report.ts";
 import { createCongestion, type Congestion } from "./congestion.ts";
 import { createServiceHealth } from "./service-health.ts";
 
-/** How fast the service may be called. */
+/** Options of a limiter. */
 export interface LimiterOptions {
-  /** Most calls in flight, all jobs together. */
+  /** Maximum calls in flight of all jobs. */
   readonly concurrency: number;
-  /** Most calls started in any second, all endpoints together that have no rate of their own; null for no cap. */
+  /** Maximum calls started per second, for all endpoints without a rate of their own; null for no limit. */
   readonly requestsPerSecond: number | null;
-  /** Endpoints with a rate of their own, by name (`POST /v2/enrich`), in calls per second. */
+  /** Calls per second of endpoints with their own rate, by name (`POST /v2/enrich`). */
   readonly endpointRequestsPerSecond?: Readonly<Record<string, number>>;
   readonly clock: Clock;
   /** The service's address, for messages. */
   readonly service?: string;
 }
 
-/** Decides when each call of a run may start; one for all jobs of a run. */
+/** Decides when each call may start; one for all jobs of a run. */
 export interface Limiter {
-  /** Most calls in flight. */
+  /** Maximum calls in flight. */
   readonly concurrency: number;
-  /** Waits for a turn, then calls. Rejects with the signal's reason when that comes before the turn, not later. */
+  /** Waits for a turn, then calls. Rejects with the signal's reason if aborted before the turn. */
   run<T>(endpoint: string, call: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Takes note of what a call told; returns an error when it is time to give up. */
+  /** Records the outcome of a call. Returns an error if the run or job should stop. */
   report(endpoint: string, report: CallReport): LimitReachedError | StopRunError | null;
 }
 
-/** The p-queue that holds calls to a strict rate: no more than so many in any second, never in bursts. */
+/** Creates a queue with a strict rate limit: at most this many calls in any second. */
 function openRate(requestsPerSecond: number | null, concurrency: number): PQueue {
   if (requestsPerSecond === null) return new PQueue({ concurrency });
-  // Whole calls: 2.5 a second are 2 in any 800 ms, 0.5 a second one in any 2 s.
+  // Converts to whole calls: 2.5 per second is 2 per 800 ms, 0.5 per second is 1 per 2 s.
   const intervalCap = Math.max(1, Math.floor(requestsPerSecond));
   const interval = Math.ceil((1000 * intervalCap) / requestsPerSecond);
   return new PQueue({ concurrency, intervalCap, interval, strict: true });
 }
 
-/** Lets several queues share one number of running tasks: whatever runs in one is room that the others lack. */
+/** Makes several queues share one concurrency limit. */
 function shareConcurrency(queues: readonly PQueue[], concurrency: number): void {
   const share = () => {
     for (const queue of queues.toSorted((a, b) => a.pending - b.pending)) {
@@ -57,7 +57,7 @@ function shareConcurrency(queues: readonly PQueue[], concurrency: number): void 
   }
 }
 
-/** Aborts with `signal`, but only until `start` was called: what has begun is finished. */
+/** Aborts with `signal` until `start` is called: a call that has started is finished. */
 function untilStarted(signal: AbortSignal): {
   readonly signal: AbortSignal;
   start(): void;
@@ -78,15 +78,15 @@ function untilStarted(signal: AbortSignal): {
 
 const PAUSED = Symbol("paused");
 
-/** What one endpoint has to itself. */
+/** Limits of one endpoint. */
 interface Lane {
-  /** As many calls as the service takes without refusing. */
+  /** Limits the calls in flight to the congestion window. */
   readonly gate: PQueue;
   readonly congestion: Congestion;
   readonly rate: PQueue;
 }
 
-/** Makes the limits of one run. */
+/** Creates the limiter of a run. */
 export function createLimiter(options: LimiterOptions): Limiter {
   const { concurrency, clock } = options;
   const sharedRate = openRate(options.requestsPerSecond, concurrency);
@@ -116,7 +116,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   async function passLane<T>({ congestion, rate }: Lane, call: () => Promise<T>, signal: AbortSignal) {
     const turn = untilStarted(signal);
     const attempt = async () => {
-      // A refusal may have come while this call waited for its turn.
+      // A 429 may have arrived while this call waited.
       if (congestion.pauseMs() > 0) return PAUSED;
       turn.start();
       return await call();

@@ -1,60 +1,60 @@
-/** One distinct record to send. */
+/** Distinct record to send. */
 export interface LookupItem {
-  /** Record as JSON text, without `record_id`; for e-mail validation the address as a JSON string. */
+  /** Record as JSON text, without `record_id`; for e-mail validation, the address as a JSON string. */
   readonly json: string;
-  /** Unique in the run; holds no personal data. */
+  /** Unique in the run; contains no personal data. */
   readonly recordId: string;
-  /** For e-mail validation the address as sent. */
+  /** For e-mail validation, the address as sent. */
   readonly address?: string;
-  /** An earlier run may have paid for it without getting an answer. Absent for no. */
+  /** True if an earlier run may have been billed for it without an answer. Absent for false. */
   readonly mayBeBilled?: boolean;
 }
 
-/** One HTTP attempt, as the ledger stores it. */
+/** HTTP attempt as stored in the ledger. */
 export interface Attempt {
-  /** UUID, a new one for each attempt. */
+  /** UUID, unique per attempt. */
   readonly callId: string;
   /** Method and path (`POST /v2/enrich`). */
   readonly endpoint: string;
   readonly apiRequestId: string | null;
   /** ISO 8601, UTC. */
   readonly startedAt: string;
-  /** Completion time that the service reported, in UTC with its microseconds; null for none. */
+  /** Completion time reported by the service, in UTC with microseconds; null for none. */
   readonly requestCompletedAt: string | null;
   readonly milliseconds: number;
-  /** Null when no response came. */
+  /** Null without a response. */
   readonly httpStatus: number | null;
-  /** Number of calls that carried these records, this one included; 1 for the first. */
+  /** Number of calls that contained these records, including this one; 1 for the first. */
   readonly attempt: number;
-  /** False when no connection was made, so that the service can't have seen it. */
+  /** False if no connection was made, so that the service can't have received it. */
   readonly isSent: boolean;
-  /** 0 when no connection was made. */
+  /** 0 if no connection was made. */
   readonly recordsSent: number;
   /** Results with `is_match` true; null without an answer. */
   readonly recordsMatched: number | null;
-  /** Bytes as received, that is: compressed. */
+  /** Bytes as received (compressed). */
   readonly responseBytes: number;
-  /** The service may have charged for it, but its answer was not received. */
+  /** True if the service may have billed it, but no answer was received. */
   readonly possiblyBilled: boolean;
-  /** Records that both this call and an earlier one without an answer may have been charged for. */
+  /** Records that may have been billed by both this call and an earlier one without an answer. */
   readonly possiblyBilledTwice: number;
-  /** The answer lacks some of its records, which may have been charged for as well. */
+  /** True if the answer omits some of its records, which may also have been billed. */
   readonly leavesOut?: boolean;
 }
 
-/** Records that could not be processed and won't be sent again. */
+/** Records that could not be processed and will not be sent again. */
 export interface Rejected<T> {
   readonly items: readonly T[];
-  /** `send`: refused by the service; `answer`: missing in two answers. */
+  /** `send`: rejected by the service; `answer`: missing in two answers. */
   readonly stage: "send" | "answer";
   readonly code: string;
   readonly message: string;
-  /** Paths and expected types, never values; null when the service named none. */
+  /** Paths and expected types, never values; null if the service reported none. */
   readonly details: readonly { readonly path: string; readonly type: string | null }[] | null;
   readonly apiRequestId: string | null;
 }
 
-/** Records that stay unanswered and due; the job ends failed. */
+/** Records that remain unanswered and due; the job fails. */
 export interface SetAside<T> {
   readonly items: readonly T[];
   readonly code: string;

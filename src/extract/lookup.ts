@@ -19,7 +19,7 @@ import { createSettlement, type ReadSummary, type Settled } from "./settle.ts";
 /** Options of a lookup. */
 export interface LookupOptions<T extends LookupItem> {
   readonly endpoint: LookupEndpoint;
-  /** Further keys of the request's body (`return_fields`). */
+  /** Additional parameters of the request (`return_fields`). */
   readonly parameters: object;
   /** Pages of any size, in order; read only when a call could start. */
   readonly items: AsyncIterable<readonly T[]>;
@@ -32,52 +32,52 @@ export interface LookupOptions<T extends LookupItem> {
   readonly random: () => number;
 }
 
-/** A batch taken from the queue. */
+/** Batch taken from the queue. */
 export type TakenBatch<T> =
   | { readonly kind: "to_send"; readonly batch: Batch<T> }
-  /** It used up all the calls that one batch may cost. */
+  /** It used up the maximum number of calls for a batch. */
   | { readonly kind: "given_up"; readonly setAside: SetAside<T> };
 
 /**
- * Decides what to send next and what to do with what comes back. The caller runs the calls: `take`, then in its turn
- * `plan`, then `send`, `settle` and, once the outcome is recorded, `finish`.
+ * Decides what to send next and how to handle each reply. The caller runs the calls: `take`, then, when the limiter allows
+ * it, `plan`, `send`, `settle` and, after recording the outcome, `finish`.
  */
 export interface Lookup<T> {
-  /** Waits for the next batch; null once nothing is left to send, or it was stopped. */
+  /** Waits for the next batch; null if nothing is left to send, or after `stop`. */
   take(): Promise<TakenBatch<T> | null>;
-  /** Plans the call of a batch whose turn has come; null puts it back, where it may not be sent now. */
+  /** Plans the call of a batch. Null if it may not be sent now; then the batch is requeued. */
   plan(batch: Batch<T>): PlannedCall<T> | null;
-  /** Puts a planned call back that can't be reserved; a limit stops the lookup once nothing in flight could raise it. */
+  /** Requeues a planned call that can't be reserved. A limit stops the lookup if no call in flight can release a reservation. */
   refuse(call: PlannedCall<T>, reason: unknown): void;
-  /** Takes records out of a planned call for good; null when none remain. */
+  /** Removes records permanently from a planned call; null if none are left. */
   leaveOut(call: PlannedCall<T>, isOut: (item: T) => boolean): PlannedCall<T> | null;
-  /** Sends the first records of a planned call. Never rejects: without a key the call ends as not sent. */
+  /** Sends the first records of a planned call. Never rejects: without a key, the call ends as not sent. */
   send(call: PlannedCall<T>, granted: number): Promise<EndedCall<T>>;
-  /** Decides what becomes of the records of a call. @param read summary of the answer of a 200 */
+  /** Decides how to handle the records of a call. @param read summary of the answer of a 200 */
   settle(call: EndedCall<T>, read: ReadSummary | null): Promise<Settled<T>>;
-  /** Ends a call, and queues what has to be sent again because of it. */
+  /** Finishes a call and queues everything that must be sent again because of it. */
   finish(settled: Settled<T>): void;
-  /** Aborted when the lookup is stopped. */
+  /** Aborted after `stop`. */
   readonly signal: AbortSignal;
-  /** Sends nothing more; of several reasons the weightiest is thrown by `throwIfStopped`. */
+  /** Stops sending. Of several reasons, `throwIfStopped` throws the most severe one. */
   stop(reason?: unknown): void;
   throwIfStopped(): void;
-  /** Ends the reading of records. */
+  /** Stops reading records. */
   close(): Promise<void>;
 }
 
-/** Ranks reasons: a failure above a limit, the end of a run above the end of a job. */
+/** Ranks reasons: a failure above a limit, the end of the run above the end of the job. */
 function weightOf(reason: unknown): number {
   if (reason instanceof LimitReachedError) return 1;
   return reason instanceof StopJobError ? 2 : 3;
 }
 
-/** Opens a lookup; reads and sends nothing yet. */
+/** Opens a lookup; does not read or send anything yet. */
 export function openLookup<T extends LookupItem>(options: LookupOptions<T>): Lookup<T> {
   const { endpoint, http, clock, limiter } = options;
   const batchSize = createBatchSize(endpoint.maxRecords);
   const capacity = createCapacity();
-  /** A budget has granted nothing: one call at a time, since each may use up what others give back. */
+  /** True if a budget granted nothing. Then only one call is made at a time, because calls in flight may release records. */
   let isBudgetTight = false;
   let stopped: { readonly reason: unknown } | null = null;
   const stopping = new AbortController();
@@ -124,7 +124,7 @@ export function openLookup<T extends LookupItem>(options: LookupOptions<T>): Loo
       return { kind: "given_up", setAside };
     },
     plan(batch) {
-      // A refusal or a signal may have come while it waited for its turn.
+      // A rejection or a signal may have arrived while the batch waited.
       const isTooLarge = batch.entries.length > capacity.limit(batchSize.limit);
       if (stopping.signal.aborted || isTooLarge || (isTight() && queue.out > 1)) {
         queue.giveBack([batch]);

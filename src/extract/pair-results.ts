@@ -1,14 +1,14 @@
-/** A result as far as pairing looks at it: its key, null where it has none; undefined for one that is no object. */
+/** Key of a result; null if it has none, undefined if the result is not an object. */
 export type KeyedResult = { readonly key: string | null } | undefined;
 
-/** For each record that was sent, in order, the position of its result; undefined where the answer left it out. */
+/** Index of the result of each record, in request order; undefined if the answer omits it. */
 export type Pairing = readonly (number | undefined)[];
 
 const exactly = (key: string): string => key;
-/** The service may hand back an address as it stores it: only where no exact one is left. */
+/** The service may normalize addresses; used only for results without an exact match. */
 const caselessly = (key: string): string => key.trim().toLowerCase();
 
-/** Gives each record still without a result the first unused result of the same key. */
+/** Assigns the first unused result with an equal key to each record without a result. */
 function pairByKey(
   sentKeys: readonly string[],
   results: readonly KeyedResult[],
@@ -33,7 +33,7 @@ function pairByKey(
   }
 }
 
-/** Gives records the result at their own position, where keys agree as `fits` says. */
+/** Assigns results at the record's own position if `fits` is true. */
 function pairByPosition(
   results: readonly KeyedResult[],
   paired: (number | undefined)[],
@@ -48,7 +48,7 @@ function pairByPosition(
   }
 }
 
-/** One way to find results by key, tried for what the ways before it left over. */
+/** Pass of matching by key, applied to the results left by earlier passes. */
 interface Pass {
   readonly normalize: (key: string) => string;
   readonly ownPositionFirst: boolean;
@@ -71,7 +71,7 @@ function pair(
     if (ownPositionFirst) pairByPosition(results, paired, used, fits);
     pairByKey(sentKeys, results, paired, used, normalize);
   }
-  // Results without a key have their place if every result with one stands at its own.
+  // Results without a key belong to their position if every result with a key is at its own position.
   const hasNoKey = (index: number) => (results[index]?.key ?? null) === null;
   const inOrder =
     results.length === sentKeys.length &&
@@ -80,12 +80,12 @@ function pair(
   return paired;
 }
 
-/** Finds the result of each record by `record_id`; unknown ids are ignored, of equal ones the first counts. */
+/** Finds the result of each record by `record_id`. Ignores unknown IDs and repeated ones. */
 export function pairByRecordId(recordIds: readonly string[], results: readonly KeyedResult[]): Pairing {
   return pair(recordIds, results, [{ normalize: exactly, ownPositionFirst: false }]);
 }
 
-/** Finds the result of each address at its own position, else by the address itself. */
+/** Finds the result of each address at its own position, otherwise by the address. */
 export function pairByAddress(addresses: readonly string[], results: readonly KeyedResult[]): Pairing {
   return pair(addresses, results, [
     { normalize: exactly, ownPositionFirst: true },

@@ -7,32 +7,32 @@ import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { type AnswerPiece, cutAnswer, REST_KEY } from "./cut-answer.ts";
 import { parseExact } from "./exact-json.ts";
 
-/** Facts about an answer as a whole. */
+/** Properties of the whole answer. */
 export interface ReadContext {
   /** Collects differences from the declarations. */
   readonly drift: DriftLog;
-  /** Completion time by the service's word, if likely, else the time of receipt: UTC, microseconds kept. */
+  /** Completion time reported by the service if plausible, otherwise the time of receipt: UTC, microseconds kept. */
   readonly answeredAt: string;
 }
 
-/** Maps one parsed result to its rows; pure, so that the parsed result can be dropped at once. Must not throw. */
+/** Maps one parsed result to its rows. Pure, so that the parsed result can be freed at once. Must not throw. */
 export type ReadResult<R> = (result: JsonObject, context: ReadContext) => R;
 
-/** One result as read. */
+/** Result after mapping. */
 export interface FoundResult<R> {
-  /** Key of the record it belongs to; null for none. */
+  /** Key of its record; null for none. */
   readonly key: string | null;
   readonly isMatch: boolean;
   readonly value: R;
 }
 
-/** The answer to a lookup: one result for each record, in the service's order. */
+/** Answer to a lookup: one result per record, in the service's order. */
 export interface Answer<R> {
   readonly kind: "answer";
-  /** Undefined for a result that is no object. */
+  /** Undefined for a result that is not an object. */
   readonly results: readonly (FoundResult<R> | undefined)[];
   readonly apiRequestId: string | null;
-  /** UTC, microseconds kept; null when absent or no timestamp. */
+  /** UTC, microseconds kept; null if absent or invalid. */
   readonly requestCompletedAt: string | null;
   readonly answeredAt: string;
   readonly drift: readonly Drift[];
@@ -40,45 +40,45 @@ export interface Answer<R> {
   readonly plainBytes: number;
 }
 
-/** A body that is no answer: not JSON, or JSON without a list of results. */
+/** Invalid body: not JSON, or JSON without a list of results. */
 export interface Unreadable {
   readonly kind: "unreadable";
   readonly reason: "no_json" | "no_results" | "body_too_large";
 }
 
-/** Options of reading an answer. */
+/** Options of {@link readAnswer}. */
 export interface ReadOptions<R> {
   /** Method and path, for drift. */
   readonly endpoint: string;
-  /** Field of a result that names its record. */
+  /** Field of a result that identifies its record. */
   readonly keyField: string;
   readonly read: ReadResult<R>;
-  /** Time of receipt, for a service that doesn't say when it completed the call. */
+  /** Time of receipt, if the service does not report a completion time. */
   readonly receivedAt: string;
-  /** Bytes of a piece, for tests. */
+  /** Piece size, for tests. */
   readonly pieceBytes?: number;
 }
 
-/** Pieces up to this size are parsed without a look at what they would take in memory. */
+/** Pieces up to this size are parsed without estimating their memory. */
 const SMALL_BYTES = 1024 * 1024;
-/** Heap that one parsed piece may take. */
+/** Maximum heap of a parsed piece. */
 const MAX_HEAP_BYTES = 64 * 1024 * 1024;
-/** Heap that each value, key or container takes at most, beside its text. */
+/** Maximum heap of a value, key or container, besides its text. */
 const VALUE_BYTES = 40;
 const STRUCTURE: ReadonlySet<number> = new Set(Array.from("[{,:", (c) => c.charCodeAt(0)));
 
-/** A piece would take more memory than there is. */
+/** A piece would use too much memory. */
 class TooLargeError extends Error {}
 
-/** Throws where a piece, parsed, could exhaust the heap: a few KB of gzip may hold millions of empty lists. */
-function requireRoom(bytes: Buffer, start: number, end: number): void {
+/** Throws if a parsed piece could exhaust the heap: a few KB of gzip can contain millions of empty lists. */
+function requireMemory(bytes: Buffer, start: number, end: number): void {
   if (end - start <= SMALL_BYTES) return;
   let values = 0;
   for (let i = start; i < end; i++) if (STRUCTURE.has(bytes[i] ?? 0)) values += 1;
   if (2 * (end - start) + VALUE_BYTES * values > MAX_HEAP_BYTES) throw new TooLargeError();
 }
 
-/** An id as the service may send it, number or text; null when it is neither or of unlikely length. */
+/** Reads an ID, which may be a number or text; null if it is neither or too long. */
 export function readId(value: unknown): string | null {
   if (typeof value === "number") return String(value);
   return typeof value === "string" && value.length <= 200 && /^[\x20-\x7e]+$/u.test(value) ? value : null;
@@ -89,10 +89,10 @@ function keyText(value: unknown): string | null {
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-/** NUL, or any surrogate: an escaped pair can't be told from a lone one without parsing. */
+/** NUL or any surrogate: lone surrogates can't be distinguished from pairs without parsing. */
 export const CONTROL_ESCAPE = /\\u(?:0000|[dD][89a-fA-F])/u;
 
-/** Some results in a row, and whether their text needs a closer look: only then it can hold NUL or lone surrogates. */
+/** Consecutive results, with a flag for text that may contain NUL or lone surrogates. */
 interface ResultList {
   readonly results: readonly unknown[];
   readonly hasControlText: boolean;
@@ -100,19 +100,19 @@ interface ResultList {
 
 type Keys = Readonly<Record<string, unknown>>;
 
-/** A piece of the body, parsed. Bytes that are no UTF-8 become U+FFFD: one bad character must not cost a paid answer. */
+/** Parses a piece of the body. Invalid UTF-8 becomes U+FFFD, so that one bad character doesn't lose a paid answer. */
 function parsePiece(
   bytes: Buffer,
   { start, end, before, after }: AnswerPiece,
 ): { value: unknown; hasControlText: boolean } {
-  requireRoom(bytes, start, end);
+  requireMemory(bytes, start, end);
   const isInner = before === "[" && after === "]";
   const piece = isInner ? bracketed(bytes, start, end) : bytes.toString("utf8", start, end);
   const text = isInner ? piece : `${before}${piece.startsWith("\uFEFF") ? piece.slice(1) : piece}${after}`;
   return { value: parseExact(text), hasControlText: piece.includes("\\u") && CONTROL_ESCAPE.test(piece) };
 }
 
-/** The text between two commas, in brackets instead: put around it afterwards, they would cost a copy of it. */
+/** Text between two commas, with brackets written in place of the commas to avoid a copy. */
 function bracketed(bytes: Buffer, start: number, end: number): string {
   const [before, after] = [bytes[start - 1] ?? 0, bytes[end] ?? 0];
   bytes.write("[", start - 1);
@@ -123,12 +123,12 @@ function bracketed(bytes: Buffer, start: number, end: number): string {
   return text;
 }
 
-/** The keys of a parsed envelope, in their order; null when it is none. */
+/** Returns the keys of a parsed envelope in order; null if it is not an object. */
 function keysOf(value: unknown): Keys | null {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? { ...value } : null;
 }
 
-/** An answer's parts: its keys but the results, and the results list by list. */
+/** Parts of an answer: its keys except the results, and the results list by list. */
 interface Parts {
   readonly keys: Keys;
   lists(): Iterable<ResultList>;
@@ -147,10 +147,10 @@ function readWhole(bytes: Buffer): Parts | Unreadable {
   return { keys, lists: () => [{ results, hasControlText: parsed.hasControlText }] };
 }
 
-/** A body turned out to be cut at a wrong place. */
+/** A body was split at a wrong position. */
 class MiscutError extends Error {}
 
-/** True for errors that a wrong cut may have caused. */
+/** True for errors that a wrong split can cause. */
 function isMiscut(error: unknown): boolean {
   return error instanceof MiscutError || error instanceof SyntaxError || error instanceof TooLargeError;
 }
@@ -161,8 +161,8 @@ function listIn(value: unknown, hasControlText: boolean): ResultList {
 }
 
 /**
- * A long body, parsed piece by piece, so that its results never lie in memory all at once. The envelope's keys may stand
- * before and after the results, so both ends are parsed first. Throws, here or later, where the cuts were wrong.
+ * Parses a long body piece by piece, so that its results are never in memory at once. Parses both ends first, because the
+ * envelope's keys can precede or follow the results. Throws, now or later, if the split was wrong.
  */
 function readPieces(bytes: Buffer, pieces: readonly AnswerPiece[]): Parts {
   const [first, ...others] = pieces;
@@ -172,7 +172,7 @@ function readPieces(bytes: Buffer, pieces: readonly AnswerPiece[]): Parts {
   const tail = parsePiece(bytes, last);
   const headKeys = keysOf(head.value) ?? {};
   const tailKeys = keysOf(tail.value) ?? {};
-  // A cut in another list than the results, or a second list of results behind this one.
+  // Split in a list other than the results, or a second list of results after it.
   if (Object.keys(headKeys).at(-1) !== "results" || "results" in tailKeys) throw new MiscutError();
   const { results, ...keysBefore } = headKeys;
   const { [REST_KEY]: rest, ...keysAfter } = tailKeys;
@@ -206,12 +206,12 @@ function readOne<R>(
 }
 
 /**
- * How far the service's clock may be off. Beyond, the time is an error: taken at its word, an answer of the year 9999 would
- * never be refreshed and never be replaced by a later one.
+ * Maximum deviation of the service's clock. Times beyond it are ignored: an answer from the year 9999 would never be
+ * refreshed or replaced.
  */
 const MAX_CLOCK_ERROR_MS = 1000 * 86_400_000;
 
-/** The instant from which on an answer holds. */
+/** Time from which an answer is valid. */
 export function ageOf(requestCompletedAt: string | null, receivedAt: string): string {
   if (requestCompletedAt === null) return receivedAt;
   const errorMs = Math.abs(Date.parse(requestCompletedAt) - Date.parse(receivedAt));
@@ -226,7 +226,7 @@ async function readParts<R>(parts: Parts, plainBytes: number, options: ReadOptio
   const results: (FoundResult<R> | undefined)[] = [];
   for (const list of parts.lists()) {
     for (const result of list.results) results.push(readOne(result, list.hasControlText, options, context));
-    // Loaders wait for their next statement meanwhile.
+    // Lets loaders send their next statement.
     await letOthersRun();
   }
   return {
@@ -240,13 +240,13 @@ async function readParts<R>(parts: Parts, plainBytes: number, options: ReadOptio
   };
 }
 
-/** The results of an answer that is read several times, each time piece by piece. */
+/** Results of an answer that can be read several times, each time piece by piece. */
 export interface RepeatableResults {
-  /** Every element of the list, cleaned of what no warehouse can store; what that changes is noted. */
+  /** All elements of the list, without text that no warehouse can store; changes are recorded as drift. */
   results(drift: DriftLog): Iterable<unknown>;
 }
 
-/** Opens an answer whose list of results may be long, or null where it is empty; null when it is no answer. */
+/** Opens an answer with a possibly long list of results, or null instead of an empty one; null if it is invalid. */
 export function openResults(bytes: Buffer): RepeatableResults | null {
   const parts = openParts(bytes);
   if (parts === null) return null;
@@ -264,7 +264,7 @@ function openParts(bytes: Buffer): Pick<Parts, "lists"> | null {
   if (pieces) {
     try {
       const parts = readPieces(bytes, pieces);
-      // A wrong cut shows where its piece is parsed: once through, before anything is believed.
+      // Parsing shows a wrong split, so parse everything once before using it.
       for (const list of parts.lists()) void list;
       return parts;
     } catch (error) {
@@ -276,7 +276,7 @@ function openParts(bytes: Buffer): Pick<Parts, "lists"> | null {
   return whole.reason === "no_results" && statesNull(bytes) ? { lists: () => [] } : null;
 }
 
-/** An answer that gives null for its list, where it has nothing to list. */
+/** True for an answer with null instead of an empty list. */
 function statesNull(bytes: Buffer): boolean {
   try {
     const keys = keysOf(JSON.parse(bytes.toString("utf8"))) ?? {};
@@ -290,14 +290,14 @@ function isEmpty(parts: Parts): boolean {
   return [...parts.lists()].every(({ results }) => results.length === 0);
 }
 
-/** Reads the body of a 200 answer, long ones piece by piece; the outcome is the same as if parsed as a whole. */
+/** Reads the body of a 200 response, long ones piece by piece. The result is the same as parsing it as a whole. */
 export async function readAnswer<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
   const pieces = cutAnswer(bytes, options.pieceBytes);
   if (pieces) {
     try {
       return await readParts(readPieces(bytes, pieces), bytes.length, options);
     } catch (error) {
-      // The whole body tells a wrong cut from what is no JSON at all.
+      // Parsing the whole body distinguishes a wrong split from invalid JSON.
       if (!isMiscut(error)) throw error;
     }
   }

@@ -6,7 +6,7 @@ function recordJson(item: LookupItem): string {
   return item.json === "{}" ? `${id}}` : `${id},${item.json.slice(1)}`;
 }
 
-/** The body of a call as JSON text; records are put together as they came, not parsed again. */
+/** Body of a call as JSON text; concatenates records without parsing them. */
 export function buildRequestBody(
   endpoint: LookupEndpoint,
   parameters: object,

@@ -1,12 +1,11 @@
-/** Longest wait that a Retry-After header can ask of us. */
+/** Maximum wait for a Retry-After header. */
 export const MAX_RETRY_AFTER_MS = 5 * 60_000;
 
-/** HTTP dates begin with the name of a day; Date.parse alone would take much that is no date. */
+/** HTTP dates start with the name of a day. Date.parse alone accepts texts that are not dates. */
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? /u;
 
 /**
- * Milliseconds that a Retry-After header (seconds or an HTTP date) asks to wait, not bounded; null when there is none or
- * it can't be read.
+ * Parses a Retry-After header (seconds or HTTP date) to milliseconds, without an upper limit; null if missing or invalid.
  */
 export function parseRetryAfter(header: string | null, nowMs: number): number | null {
   const text = header?.trim() ?? "";

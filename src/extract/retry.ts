@@ -1,33 +1,33 @@
 import { MAX_RETRY_AFTER_MS } from "./retry-after.ts";
 
-/** What came of one call, as far as the decision needs to know. */
+/** Outcome of a call, as needed for the decision. */
 export type CallOutcome =
   /** 200 with a readable envelope. */
   | { readonly kind: "answer" }
-  /** A whole response with another status. */
+  /** Complete response with another status. */
   | { readonly kind: "status"; readonly status: number; readonly retryAfterMs: number | null }
-  /** No connection came about: the service can't have seen the request. */
+  /** No connection was made: the service can't have received the request. */
   | { readonly kind: "not_sent" }
-  /** Sent, but no whole and readable response: timeout, reset, a cut or unreadable body, a 200 without an envelope. */
+  /** Sent, but without a complete and readable response: timeout, reset, incomplete or unreadable body, 200 without an envelope. */
   | { readonly kind: "lost" };
 
-/** What happened to the same records before, in this run. */
+/** Earlier calls of the same records in this run. */
 export interface CallHistory {
-  /** Earlier tries of which it is known that nothing was charged. */
+  /** Earlier attempts that were certainly not billed. */
   readonly refusals: number;
-  /** Earlier tries that may have been charged without our getting an answer. */
+  /** Earlier attempts that may have been billed without an answer. */
   readonly ambiguous: number;
   /** From 0 (inclusive) to 1 (exclusive). */
   readonly random: number;
 }
 
-/** What to do next with the records of a call. */
+/** Next step for the records of a call. */
 export type Decision =
   | { readonly action: "accept" }
   | { readonly action: "retry"; readonly afterMs: number }
-  /** Leave the records unanswered; they stay due. */
+  /** Leave the records unanswered; they remain due. */
   | { readonly action: "set_aside" }
-  /** Find the records that the service refuses. */
+  /** Find the rejected records. */
   | { readonly action: "isolate" }
   | { readonly action: "halve" }
   | { readonly action: "use_capacity" }
@@ -37,7 +37,7 @@ export type Decision =
 
 type Retry = Extract<Decision, { action: "retry" }>;
 
-/** What to do on a status, and whether the call may have been charged. */
+/** Action for a status, and whether the call may have been billed. */
 interface Rule {
   readonly ambiguous: boolean;
   readonly decide: (history: CallHistory, retryAfterMs: number | null) => Decision;
@@ -45,15 +45,15 @@ interface Rule {
 
 const FIRST_BACKOFF_MS = 1000;
 const MAX_BACKOFF_MS = 60_000;
-/** Connecting costs the service nothing, and whether it is gone for good should show soon. */
+/** Connecting is cheap for the service, and an outage should be detected soon. */
 const MAX_CONNECT_BACKOFF_MS = 5000;
-/** An ambiguous try is repeated only once, so it waits long enough for a hiccup to pass. */
+/** An ambiguous attempt is repeated only once, so wait long enough for a short disturbance to pass. */
 const AMBIGUOUS_BACKOFF_MS = 5000;
 const MAX_AMBIGUOUS_TRIES = 2;
-/** Tries of one batch that the service turns away as unavailable while it answers others. */
+/** Maximum 503 responses for one batch while others are answered. */
 const MAX_UNAVAILABLE_TRIES = 30;
 
-/** Waits as the service asked (bounded) and at least a random share of a ceiling ("full jitter"). */
+/** Waits as long as the service requests (up to a limit), and at least a random part of a maximum ("full jitter"). */
 function retry(random: number, ceilingMs: number, retryAfterMs: number | null): Retry {
   const asked = Math.min(retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
   return { action: "retry", afterMs: Math.max(asked, Math.round(random * ceilingMs)) };
@@ -66,26 +66,26 @@ function backOff(history: CallHistory, retryAfterMs: number | null, maxMs = MAX_
 
 const always = (decision: Decision): Rule => ({ ambiguous: false, decide: () => decision });
 
-/** A refusal for want of quota: how long it may go on is decided for all calls together, see limits.ts. */
+/** Quota reached. The limiter decides for all calls when to give up; see limits.ts. */
 const refused: Rule = {
   ambiguous: false,
   decide: (history, retryAfterMs) => backOff(history, retryAfterMs),
 };
 
-/** No connection: how long that may go on is decided for all calls together, see service-health.ts. */
+/** No connection. The run decides for all calls when to give up; see service-health.ts. */
 const unreachable: Rule = {
   ambiguous: false,
   decide: (history) => backOff(history, null, MAX_CONNECT_BACKOFF_MS),
 };
 
-/** Nothing was charged and nothing is wrong with the records, but one batch alone must not hold up the end for ever. */
+/** Not billed, and not caused by the records. Limited, so that one batch can't delay the end forever. */
 const unavailable: Rule = {
   ambiguous: false,
   decide: (history, retryAfterMs) =>
     history.refusals + 1 >= MAX_UNAVAILABLE_TRIES ? { action: "set_aside" } : backOff(history, retryAfterMs),
 };
 
-/** The service may have charged, and there is no key by which it would know a repetition: at most one more try. */
+/** The service may have billed the call and can't recognize a repetition, so retry at most once. */
 const ambiguous: Rule = {
   ambiguous: true,
   decide: (history, retryAfterMs) =>
@@ -101,7 +101,7 @@ const ruleByStatus: Readonly<Record<number, Rule>> = {
   403: always({ action: "stop_job", code: "forbidden" }),
   404: always({ action: "stop_job", code: "not_found" }),
   405: always({ action: "stop_job", code: "method_not_allowed" }),
-  // From something between us and the service, which can't tell whether the service had the request.
+  // Sent by a proxy, which can't know whether the service received the request.
   408: { ambiguous: true, decide: () => ({ action: "set_aside" }) },
   413: always({ action: "halve" }),
   422: always({ action: "isolate" }),
@@ -127,15 +127,15 @@ function ruleOf(outcome: CallOutcome): Rule {
   return outcome.kind === "status" ? ruleOfStatus(outcome.status) : ruleByKind[outcome.kind];
 }
 
-/** Tries of a free call that may be repeated, whatever became of the ones before. */
+/** Maximum attempts of a free call. */
 const MAX_FREE_TRIES = 8;
 
-/** What to do next with a free call. */
+/** Next step for a free call. */
 export type FreeDecision = Exclude<Decision, { action: "isolate" | "halve" | "use_capacity" | "set_aside" }>;
 
 /**
- * Decides what to do after a call that costs nothing and does no harm when it is made again; pure. `tries` counts those
- * made, of any outcome but refusals for want of quota and missing connections, which all calls of a run are judged by.
+ * Decides what to do after an idempotent free call; pure. `tries` counts attempts except 429 responses and failed
+ * connections, which are limited for all calls of the run.
  */
 export function decideFreeRetry(
   outcome: CallOutcome,
@@ -157,7 +157,7 @@ export function decideRetry(outcome: CallOutcome, history: CallHistory): Decisio
   return ruleOf(outcome).decide(history, outcome.kind === "status" ? outcome.retryAfterMs : null);
 }
 
-/** Whether the call may have been charged although its answer is not in our hands. */
+/** True if the call may have been billed without an answer. */
 export function isAmbiguous(outcome: CallOutcome): boolean {
   return ruleOf(outcome).ambiguous;
 }

@@ -5,11 +5,11 @@ import { type FreeCall, readEnvelope } from "./free-call.ts";
 
 /** Answer to a change of members. */
 export interface ChangeAnswer {
-  /** PIDs that the service doesn't know. */
+  /** PIDs unknown to the service. */
   readonly invalid: readonly string[];
-  /** Number of people added or removed; null if not stated. */
+  /** Number of people added or removed; null if not reported. */
   readonly changed: number | null;
-  /** Number of added people who were members before; null if not stated. */
+  /** Number of added people who were already members; null if not reported. */
   readonly redundant: number | null;
   readonly newSize: number | null;
 }
@@ -32,7 +32,7 @@ export function changeCall(
   };
 }
 
-/** Parses the response to a change; null if it is none. */
+/** Parses the response to a change; null if invalid. */
 export function readChange(bytes: Buffer, drift: DriftLog): ChangeAnswer | null {
   const results = readEnvelope(bytes, drift)?.["results"];
   if (!isJsonObject(results)) return null;
@@ -46,11 +46,11 @@ export function readChange(bytes: Buffer, drift: DriftLog): ChangeAnswer | null 
   };
 }
 
-/** Parses the id of a created segment; null if there is none. */
+/** Parses the ID of a created segment; null if missing. */
 export function readCreated(bytes: Buffer, drift: DriftLog): string | null {
   const envelope = readEnvelope(bytes, drift);
   const results = envelope?.["results"];
   const id = envelope?.["segment_id"] ?? (isJsonObject(results) ? results["segment_id"] : null);
-  // Configured ids are lower case, too: one segment has one spelling in the tables.
+  // Lower case, like configured IDs, so that a segment has only one spelling in the tables.
   return typeof id === "string" && id !== "" ? id.toLowerCase() : null;
 }

@@ -8,7 +8,7 @@ import { type FreeCall, readEnvelope } from "./free-call.ts";
 /** One item of a page. */
 export interface PageMember {
   readonly servicePid: string;
-  /** Instant; null if missing or unreadable. */
+  /** Instant; null if missing or invalid. */
   readonly firstAddedAt: Cell;
   /** Undeclared fields as JSON text; null for none. */
   readonly extra: Cell;
@@ -18,9 +18,9 @@ export interface PageMember {
 export interface MemberPage {
   readonly members: readonly PageMember[];
   readonly totalCount: number;
-  /** True if the service announces another page. */
+  /** True if the service reports another page. */
   readonly listContinues: boolean;
-  /** True if every item has a PID and a time, no PID is there twice, and the times are in order. Other pages prove no absence. */
+  /** True if every item has a PID and a time, PIDs are unique, and times are in order. Other pages can't prove absences. */
   readonly isSound: boolean;
 }
 
@@ -38,7 +38,7 @@ export function pageCall(segmentId: string, page: number, drift: DriftLog): Free
   };
 }
 
-/** Parses a response of `GET /v2/segments/members`; null if it is not of that page. */
+/** Parses a response of `GET /v2/segments/members`; null if it is not the requested page. */
 export function readMemberPage(bytes: Buffer, page: number, drift: DriftLog): MemberPage | null {
   const envelope = readEnvelope(bytes, drift);
   const results = envelope?.["results"];
@@ -61,7 +61,7 @@ export function readMemberPage(bytes: Buffer, page: number, drift: DriftLog): Me
 }
 
 function readMember(item: JsonObject, drift: DriftLog): PageMember | null {
-  // Left out: every attempt to add a member changes `last_added_at`, even without effect.
+  // `last_added_at` is omitted: every attempt to add a member changes it, even without effect.
   const { service_pid: pid, first_added_at: addedAt, last_added_at: _lastAddedAt, ...rest } = item;
   if (typeof pid !== "string" || pid === "") {
     drift.note("unexpected_type", "service_pid", typeof pid);

@@ -2,21 +2,21 @@ import type { Clock } from "../clock.ts";
 import { StopRunError } from "../errors.ts";
 import type { CallReport } from "./call-report.ts";
 
-/** How long to try a service that could never be reached in this run: most likely the address is wrong. */
+/** Time limit for a service that was never reached in this run: the address is probably wrong. */
 const UNREACHABLE_AFTER_MS = 25_000;
-/** How long to wait for a service to come back that was reached before. */
+/** Time limit for a service that was reached before. */
 const GONE_AFTER_MS = 5 * 60_000;
 
-/** Notices that the service is gone, for all jobs of a run. */
+/** Detects an unavailable service, for all jobs of a run. */
 export interface ServiceHealth {
-  /** Takes note of a call; returns an error when it is time to give up. */
+  /** Records the outcome of a call. Returns an error if the run should stop. */
   report(report: CallReport): StopRunError | null;
 }
 
-/** Starts out hopeful. `service` is its address, for messages. */
+/** Starts with a healthy service. `service` is its address, for messages. */
 export function createServiceHealth(clock: Clock, service: string | null = null): ServiceHealth {
   let wasReached = false;
-  /** Since when no call has succeeded. */
+  /** Start of the period without a successful call. */
   let failingSinceMs: number | null = null;
 
   function giveUp(cause: string): StopRunError | null {
@@ -24,8 +24,8 @@ export function createServiceHealth(clock: Clock, service: string | null = null)
     const limitMs = wasReached ? GONE_AFTER_MS : UNREACHABLE_AFTER_MS;
     if (clock.now() - failingSinceMs < limitMs) return null;
     const what = wasReached
-      ? "did not answer one call for five minutes"
-      : "could not be reached at all; check service.base_url and the network between";
+      ? "did not answer any call for five minutes"
+      : "could not be reached; check service.base_url and the network";
     return new StopRunError(
       "service_unreachable",
       `The service${service === null ? "" : ` at ${service}`} ${what} (${cause}).`,

@@ -16,34 +16,34 @@ import type { Attempt, LookupItem, Rejected, SetAside } from "./lookup-item.ts";
 import { type Decision, decideRetry, isAmbiguous } from "./retry.ts";
 import { capacityUsedUp, jobStopped, keyRejected, redirected, where } from "./stop-messages.ts";
 
-/** Summary of a 200, as far as it decides what to send next. */
+/** Summary of a 200 response, as needed to decide what to send next. */
 export type ReadSummary =
   | {
       readonly kind: "answer";
-      /** Positions of the records of the call that have no result. */
+       /** Positions of records in the call without a result. */
       readonly missing: readonly number[];
       /** Size after decompression. */
       readonly plainBytes: number;
       readonly apiRequestId: string | null;
     }
-  /** No JSON, or no list of results, or too large. `reason` is a word or two. */
+  /** Not JSON, without a list of results, or too large. */
   | { readonly kind: "unreadable"; readonly reason: string; readonly isTooLarge: boolean };
 
-/** Outcome of a call. Records in none of these lists have a result in the answer. */
+/** Outcome of a call. Records not listed here have a result in the answer. */
 export interface Settled<T> {
   /** Ledger entry; null for a 200, which is recorded with its rows. */
   readonly attempt: Attempt | null;
   readonly rejected: readonly Rejected<T>[];
   readonly setAside: readonly SetAside<T>[];
-  /** Records that may have been processed although they have no result. */
+  /** Records without a result that may have been processed. */
   readonly unanswered: readonly T[];
-  /** To be sent again. */
+  /** Batches to send again. */
   readonly again: readonly Batch<T>[];
-  /** To be sent again with others that an answer left out. */
+  /** Records omitted from an answer, to send again with others. */
   readonly leftOut: readonly Entry<T>[];
 }
 
-/** Parts of a lookup that settling works with. */
+/** Services for settling calls. */
 export interface SettlementOptions {
   readonly endpoint: LookupEndpoint;
   readonly http: HttpClient;
@@ -58,17 +58,17 @@ export interface SettlementOptions {
 
 const nothing = { attempt: null, rejected: [], setAside: [], unanswered: [], again: [], leftOut: [] };
 
-/** Signature of batches of which most results are missing. */
+/** Signature of batches with most results missing. */
 const MISSING_RESULTS = "200, results missing";
 
-/** Decides what becomes of the records of calls that have ended. */
+/** Decides how to handle the records of finished calls. */
 export interface Settlement<T> {
   (call: EndedCall<T>, read: ReadSummary | null): Promise<Settled<T>>;
-  /** Sets a batch aside that used up the calls for finding its bad records. */
+  /** Sets aside a batch that used up its calls for finding rejected records. */
   giveUp(batch: Batch<T>): SetAside<T>;
 }
 
-/** Starts without any call settled. */
+/** Creates a settlement. */
 export function createSettlement<T extends LookupItem>(options: SettlementOptions): Settlement<T> {
   const { endpoint, http, limiter, clock, batchSize, capacity, stop } = options;
   const failing = createFailingBatches(endpoint.name);
@@ -77,7 +77,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     if (error) stop(error);
   }
 
-  /** Notes that all records of a piece have their outcome; stops when batch after batch fails for one reason. */
+  /** Records that a piece is finished; stops if consecutive batches fail for the same reason. */
   function closePiece({ origin }: Batch<T>): void {
     origin.openPieces -= 1;
     if (origin.openPieces > 0) return;
@@ -105,7 +105,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
       : [{ items: itemsOf(entries), code, message: `${endpoint.name}: ${message}` }];
   }
 
-  /** Takes an answer with results: records without one are sent once more, then rejected. */
+  /** Handles an answer: records without a result are sent once more, then rejected. */
   function accept(
     { batch, wasTight }: EndedCall<T>,
     { missing, plainBytes, apiRequestId }: Extract<ReadSummary, { kind: "answer" }>,
@@ -124,7 +124,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
       {
         stage: "answer",
         code: "missing_result",
-        message: `${endpoint.name}: the service left this record out of two answers.`,
+        message: `${endpoint.name}: two answers had no result for this record.`,
         details: null,
         apiRequestId,
       },
@@ -142,7 +142,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     return { ...nothing, rejected, leftOut: fresh, unanswered: itemsOf(fresh) };
   }
 
-  /** Sends records once more that may have been charged without a result; sets them aside the second time. */
+  /** Sends records that may have been billed without a result once more; the second time, sets them aside. */
   function loseSome(
     batch: Batch<T>,
     entries: readonly Entry<T>[],
@@ -151,7 +151,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     for (const entry of entries) entry.ambiguousCalls += 1;
     const isLast = (entry: Entry<T>) => entry.ambiguousCalls > 1;
     const again = entries.filter((entry) => !isLast(entry));
-    const message = `no result after two tries (${cause}); it may have been charged.`;
+    const message = `no result after two attempts (${cause}); they may have been billed.`;
     return {
       again: again.length === 0 ? [] : [{ ...batch, entries: again }],
       setAside: setAsideOf(entries.filter(isLast), "no_answer", message),
@@ -171,13 +171,13 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     return rejectedOf(batch, [entry], signature, {
       stage: "send",
       code: faults.find(({ type }) => type !== null)?.type ?? error.code ?? `http_${reply.status}`,
-      message: `${endpoint.name}: the service refused this record (${cause})${at}.`,
+      message: `${endpoint.name}: the service rejected this record (${cause})${at}.`,
       details: faults.length === 0 ? null : faults,
       apiRequestId: error.apiRequestId,
     });
   }
 
-  /** Rejects the records that the service named, or splits the batch to find them. */
+  /** Rejects the records named by the service, or splits the batch to find them. */
   function isolateRefused(call: EndedCall<T>, understood: UnderstoodReply): Partial<Settled<T>> {
     const { batch, reply } = call;
     const { error, cause } = understood;
@@ -227,8 +227,8 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     { outcome, cause, error }: UnderstoodReply,
   ): Partial<Settled<T>> {
     stopIf(failing.recordUnanswered(cause));
-    const charge = isAmbiguous(outcome) ? "it may have been charged" : "nothing was charged";
-    const message = `no answer after ${attempt} tries (${where(cause, error)}); ${charge}.`;
+    const charge = isAmbiguous(outcome) ? "they may have been billed" : "nothing was billed";
+    const message = `no answer after ${attempt} attempts (${where(cause, error)}); ${charge}.`;
     return { setAside: setAsideOf(batch.entries, "no_answer", message) };
   }
 
@@ -274,7 +274,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
   async function understand(call: EndedCall<T>, read: ReadSummary | null): Promise<UnderstoodReply> {
     if (read === null) return await understandReply(call.reply, clock);
     if (read.kind === "unreadable") return lostAnswer(read.reason);
-    // An empty list is no answer, unless it repeats what an answer with results has said of these records.
+    // An empty list counts as no answer, unless it confirms that all these records have no result.
     const isEmpty = read.missing.length === call.items.length;
     const isConfirmed = call.batch.entries.every((entry) => entry.wasLeftOut);
     return isEmpty && !isConfirmed ? lostAnswer("without results") : answered;
@@ -309,8 +309,8 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
       batch.origin.failedRecords += batch.entries.length;
       closePiece(batch);
       const message =
-        `${endpoint.name}: the service refuses records of this batch without naming them, and ${MAX_ISOLATION_CALLS} ` +
-        "calls with parts of it didn't find them all.";
+        `${endpoint.name}: the service rejects records of this batch without naming them, and ${MAX_ISOLATION_CALLS} ` +
+        "calls with parts of it did not find them all.";
       return { items: itemsOf(batch.entries), code: "isolation_limit", message };
     },
   });

@@ -8,28 +8,28 @@ import { type KeyedResult, pairByAddress, pairByRecordId, type Pairing } from ".
 import { readAnswer, type ReadResult } from "./read-answer.ts";
 import type { ReadSummary } from "./settle.ts";
 
-/** Largest answer after decompression. Batches aim at 4 MB. */
+/** Maximum size of a decompressed answer. Batches aim at 4 MB. */
 export const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
 
-/** A call that was answered with 200. */
+/** Call answered with 200. */
 export interface AnsweredCall<T> extends CallFacts {
   readonly contentEncoding: string | null;
   /** As received. */
   readonly body: Buffer;
-  /** In the order in which they were sent. */
+  /** In request order. */
   readonly items: readonly T[];
-  /** By item: earlier calls that may have been charged for it without giving its result. */
+  /** Per item: number of earlier calls that may have billed it without returning its result. */
   readonly doubts: readonly number[];
 }
 
-/** An answer as read, with the result of each item. */
+/** Parsed answer with the result of each item. */
 export interface TakenAnswer<R> {
   readonly summary: ReadSummary;
   readonly attempt: Attempt;
-  /** By item; undefined where the answer has none. */
+  /** By item; undefined if the answer has none. */
   readonly results: readonly (R | undefined)[];
   readonly apiRequestId: string | null;
-  /** Completion time by the service's word, if likely, else the time of receipt: UTC, microseconds kept. */
+  /** Completion time reported by the service if plausible, otherwise the time of receipt: UTC, microseconds kept. */
   readonly answeredAt: string;
   readonly drift: readonly Drift[];
 }
@@ -51,7 +51,7 @@ function pair(
   );
 }
 
-/** Makes the ledger's entry of an answer that gives no results: it may have been charged. */
+/** Creates the ledger entry of an answer without results, which may have been billed. */
 export function unreadAttempt({ items, doubts, body, ...call }: AnsweredCall<unknown>): Attempt {
   const end = {
     apiRequestId: null,
@@ -66,7 +66,7 @@ export function unreadAttempt({ items, doubts, body, ...call }: AnsweredCall<unk
   return attemptOf(call, end, doubts);
 }
 
-/** Reads a 200: decompresses and parses it, maps each result by `read`, and finds the result of each item. */
+/** Reads a 200 response: decompresses, parses, maps each result by `read`, and finds the result of each item. */
 export async function takeAnswer<R>(
   endpoint: LookupEndpoint,
   call: AnsweredCall<LookupItem>,
@@ -103,7 +103,7 @@ export async function takeAnswer<R>(
     recordsSent: items.length,
     recordsMatched: isEmpty ? null : found.filter((result) => result?.isMatch).length,
     responseBytes: body.length,
-    // An empty list is no answer, but may have been charged.
+    // An empty list counts as no answer, but may have been billed.
     possiblyBilled: isEmpty,
     ...(missing.length > 0 && !isEmpty ? { leavesOut: true } : {}),
   };

@@ -64,7 +64,7 @@ test.each<[string, Reply, RegExp]>([
   [
     "brings nothing",
     NO_REPLY,
-    /^GET \/usage: no whole answer came in time \(CALL_TIMEOUT\)\. Run again later\./u,
+    /^GET \/usage: no complete answer was received in time \(CALL_TIMEOUT\)\. Run again later\./u,
   ],
   [
     "brings a failure",
@@ -77,8 +77,8 @@ test.each<[string, Reply, RegExp]>([
 });
 
 test.each([
-  [0, "It refuses the call as a whole: correct the job's own settings."],
-  [2, "It refuses the call as a whole: correct the job's own settings, or what its query gives."],
+  [0, "It rejects the whole call: correct the job's settings."],
+  [2, "It rejects the whole call: correct the job's settings or its query."],
 ])("a refusal of a call with %i records says where to look", async (recordsSent, words) => {
   expect(await failureOf(REFUSAL, { recordsSent })).toMatchObject({
     code: "request_refused",

@@ -259,7 +259,7 @@ describe("a service that is gone", () => {
       name: "StopRunError",
       code: "service_unreachable",
       message:
-        "The service at https://api.example could not be reached at all; check service.base_url and the network between " +
+        "The service at https://api.example could not be reached; check service.base_url and the network " +
         "(ECONNREFUSED).",
     });
   });

@@ -188,7 +188,7 @@ describe("results", () => {
       items: [someItems(3)[2]],
       stage: "answer",
       code: "missing_result",
-      message: "POST /v2/enrich: the service left this record out of two answers.",
+      message: "POST /v2/enrich: two answers had no result for this record.",
       details: null,
       apiRequestId: "req-1",
     });
