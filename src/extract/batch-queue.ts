@@ -15,8 +15,8 @@ export interface QueueOptions<T> {
 /** Queue of batches to send: first those to retry, then new ones from the pages. */
 export interface BatchQueue<T> {
   /**
-    * Takes the next batch, waiting until one is due and allowed. Null if nothing is left in the queue or taken, or after
-    * `stop`. Rejects with the error of a page.
+   * Takes the next batch, waiting until one is due and allowed. Null if nothing is left in the queue or taken, or after
+   * `stop`. Rejects with the error of a page.
    */
   take(): Promise<Batch<T> | null>;
   /** Number of batches taken and not returned. */

@@ -10,8 +10,8 @@ export interface Capacity {
   /** Records an answer to this many records. */
   recordAnswer(records: number): void;
   /**
-    * Records a 402, with the number of records that it reports as available (null if not reported). Returns false if no
-    * further call makes sense.
+   * Records a 402, with the number of records that it reports as available (null if not reported). Returns false if no
+   * further call makes sense.
    */
   recordRefusal(available: number | null, wasTight: boolean): boolean;
 }

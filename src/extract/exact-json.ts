@@ -1,6 +1,6 @@
 declare global {
   interface JSON {
-     /** Like `parse`; the reviver also receives the source text of primitive values (ES2025). */
+    /** Like `parse`; the reviver also receives the source text of primitive values (ES2025). */
     parse(
       text: string,
       reviver: (this: unknown, key: string, value: unknown, context: { readonly source?: string }) => unknown,

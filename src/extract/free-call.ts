@@ -40,17 +40,17 @@ export type FreeReply<T> =
   | {
       readonly kind: "answer";
       readonly value: T;
-       /** Completion time reported by the service if plausible, otherwise from its `Date` header: UTC, microseconds kept. */
+      /** Completion time reported by the service if plausible, otherwise from its `Date` header: UTC, microseconds kept. */
       readonly answeredAt: string;
       readonly apiRequestId: string | null;
-       /** True if an earlier attempt without an answer may also have been executed. */
+      /** True if an earlier attempt without an answer may also have been executed. */
       readonly mayBeDone: boolean;
     }
   | {
       readonly kind: "refused";
       readonly status: number;
       readonly error: ErrorBody;
-       /** True if an earlier attempt without an answer may have been executed. */
+      /** True if an earlier attempt without an answer may have been executed. */
       readonly mayBeDone: boolean;
     };
 

@@ -67,8 +67,8 @@ export interface HttpClient {
   /** Address of the service without path, for messages. */
   readonly origin: string;
   /**
-    * Sends one request, once. Doesn't follow redirects. Returns failures instead of throwing; throws only if the key can't be
-    * read.
+   * Sends one request, once. Doesn't follow redirects. Returns failures instead of throwing; throws only if the key can't be
+   * read.
    */
   request(request: HttpRequest): Promise<HttpReply>;
   /** Reads the key again after the service rejected it; true if it changed. */

@@ -20,7 +20,7 @@ import { capacityUsedUp, jobStopped, keyRejected, redirected, where } from "./st
 export type ReadSummary =
   | {
       readonly kind: "answer";
-       /** Positions of records in the call without a result. */
+      /** Positions of records in the call without a result. */
       readonly missing: readonly number[];
       /** Size after decompression. */
       readonly plainBytes: number;
