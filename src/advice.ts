@@ -1,4 +1,4 @@
-/** Meaning of a code, and the next step. */
+/** Meaning of a code, with the next step. */
 export interface Advice {
   readonly means: string;
   readonly next: string;
@@ -49,7 +49,7 @@ export const adviceByCode = {
     next: "Fix the table or the configuration, then run `person-etl check`.",
   },
   bad_cursor: {
-    means: "The `cursor` column of an input has no notion of lateness: it is a number or a text.",
+    means: "The `cursor` column of an input is a number or a text, but must be a time.",
     next: "Remove `cursor` from the input, or name a column of timestamps.",
   },
   not_set_up: {
@@ -66,7 +66,7 @@ export const adviceByCode = {
   },
   no_right_to_create: {
     means: "The warehouse role lacks the right to create the tables.",
-    next: "Grant the listed rights, or have an administrator run the output of `person-etl migrate --print`.",
+    next: "Grant the listed privileges, or have an administrator run the output of `person-etl migrate --print`.",
   },
   no_access: {
     means: "This user has no permission to read or write a path.",
@@ -77,20 +77,20 @@ export const adviceByCode = {
     next: "Move it, or choose another name.",
   },
   api_key_unusable: {
-    means: "The API key contains characters that no key has.",
-    next: "Copy it again; it is one word.",
+    means: "The API key contains invalid characters.",
+    next: "Copy it again, without blanks or line breaks.",
   },
   erasure_key_mismatch: {
     means: "`privacy.erasure_key` differs from the key that erased people were recorded with.",
-    next: "Restore the former key: with another one, erased people would come back.",
+    next: "Restore the former key: with a different one, erased people would be loaded again.",
   },
   // The service.
   key_rejected: {
-    means: "The service rejects the key.",
+    means: "The service rejected the API key.",
     next: "Update the key that `service.api_key` refers to.",
   },
   forbidden: {
-    means: "The key isn't entitled to this endpoint.",
+    means: "The API key isn't entitled to this endpoint.",
     next: "Ask the service for the entitlement, or disable the job.",
   },
   service_unreachable: {
@@ -99,7 +99,7 @@ export const adviceByCode = {
   },
   service_failing: {
     means: "The service keeps failing.",
-    next: "Wait, and see the service's status page. The next run resumes.",
+    next: "Wait, and check the service's status page. The next run resumes.",
   },
   redirected: {
     means: "The service redirects to another address. Redirects are not followed.",
@@ -108,23 +108,23 @@ export const adviceByCode = {
   not_found: { means: "The service doesn't have the endpoint.", next: "Check `service.base_url`." },
   method_not_allowed: { means: "The service doesn't accept this method.", next: "Check `service.base_url`." },
   request_refused: {
-    means: "The service refuses the request as a whole.",
-    next: "Check the mapping and the parameters, and the query of a push. The message has the status and the service's code; its text is left out, because it may quote a record.",
+    means: "The service rejects the whole request.",
+    next: "Check the mapping and the parameters, and the query of a push. The message has the status and the service's error code, but not its text, which may quote a record.",
   },
   unexpected_status: {
     means: "The service answered with an undocumented status.",
-    next: "Run again. If it persists, ask the service and quote the request id from `api_call`.",
+    next: "Run again. If it persists, contact the service with the request ID from `api_call`.",
   },
   invalid_answers: {
     means: "The service's answers can't be parsed.",
-    next: "Run again. If it persists, ask the service and quote the request id from `api_call`.",
+    next: "Run again. If it persists, contact the service with the request ID from `api_call`.",
   },
   no_answer: {
     means: "A call got no usable answer after several attempts.",
     next: "Run again later. Completed work is kept.",
   },
   unanswered: {
-    means: "Some records got no answer and stay due.",
+    means: "Some records got no answer and remain due.",
     next: "The next run sends them again. The message has the last reason.",
   },
   similar_failures: {
@@ -154,7 +154,7 @@ export const adviceByCode = {
     next: "Wait until it is renewed, or ask for a larger one. The next run resumes.",
   },
   parameters_changed: {
-    means: "Mapping or request parameters differ from those the answers were bought with.",
+    means: "Mapping or request parameters differ from those that the answers were bought with.",
     next: "Run once with `--accept-parameters keep` (answers stay until they expire) or `resend` (they are bought again; `plan` shows the price).",
   },
   confirmation: {
@@ -164,11 +164,11 @@ export const adviceByCode = {
   },
   missing_rows: {
     means:
-      "More rows have left an input than `max_missing_ratio` allows, so `on_missing: erase` erased nobody.",
+      "More rows have left an input than `max_missing_ratio` allows, so `on_missing: erase` erased no one.",
     next: "Check that the input is complete. If it is, raise the ratio for one run.",
   },
   too_many_rejects: {
-    means: "More records were rejected than `max_reject_ratio` allows; the others are loaded.",
+    means: "More records were rejected than `max_reject_ratio` allows; the others were loaded.",
     next: "See `person-etl rejects list`. Fix the input or the mapping, or raise the ratio.",
   },
   many_rejects: {
@@ -182,7 +182,7 @@ export const adviceByCode = {
     next: "Fix that job first.",
   },
   chain_locked: {
-    means: "Another process runs a job of the same run, so all of the run was left out.",
+    means: "Another process is running one of the jobs, so the whole run was skipped.",
     next: "Run again after it, or use `run --wait`.",
   },
   locked: {
@@ -190,7 +190,7 @@ export const adviceByCode = {
     next: "See `person-etl status` for the process. Wait, or use `run --wait`.",
   },
   lock_lost: {
-    means: "Another process took the job over, because this one sent no heartbeat.",
+    means: "Another process took over the job, because this one sent no heartbeat.",
     next: "Check whether this machine was suspended or overloaded. Nothing is lost.",
   },
   run_stopped: { means: "Another job ended the whole run.", next: "Fix that job first." },
@@ -203,8 +203,8 @@ export const adviceByCode = {
     next: "Wait, or end the session; the message shows how to find it.",
   },
   takeover_blocked: {
-    means: "A commit of the job's former owner doesn't end.",
-    next: "End its sessions as the message says.",
+    means: "A commit of the job's former owner is still in progress.",
+    next: "End its sessions; the message shows how.",
   },
   // The warehouse and the disk.
   database_unreachable: {
@@ -212,7 +212,7 @@ export const adviceByCode = {
     next: "Check address, network and server. Paid answers wait on disk; the next run loads them.",
   },
   database_refused: {
-    means: "The database refuses the connection.",
+    means: "The database rejects the connection.",
     next: "Check user, password and database name.",
   },
   work_table_lost: {
@@ -221,7 +221,7 @@ export const adviceByCode = {
   },
   not_loadable: {
     means: "The warehouse rejected a value of an answer.",
-    next: "See `person-etl rejects list`; `api_call` has the call by its id.",
+    next: "See `person-etl rejects list`, and `api_call` for the call.",
   },
   disk_full: {
     means: "The disk is full.",
@@ -250,7 +250,7 @@ export const adviceByCode = {
   },
   tables_busy: {
     means: "A publication can't create its triggers while a long transaction writes to a table.",
-    next: "Publish again when that transaction has ended; `pg_stat_activity` shows it.",
+    next: "Publish again after that transaction has ended; `pg_stat_activity` lists it.",
   },
   destination_busy: {
     means: "Another process or other statements kept changing the destination's tables.",
@@ -278,7 +278,7 @@ export const adviceByCode = {
   },
   unknown_destination: {
     means: "No such destination in the configuration or the warehouse.",
-    next: "Use a name of `publish:`; `person-etl status` lists recorded destinations.",
+    next: "Use a name under `publish:`; `person-etl status` lists recorded destinations.",
   },
   // The embedded database and the sandbox.
   embedded_binaries: {
@@ -291,14 +291,14 @@ export const adviceByCode = {
   },
   embedded_data_gone: {
     means: "The folder of the embedded database is missing.",
-    next: "Restore the folder that the message names, or start with an empty database.",
+    next: "Restore the folder in the message, or start with an empty database.",
   },
   embedded_missing: {
     means: "The embedded database isn't available for this platform.",
     next: "Use your own Postgres.",
   },
   embedded_no_answer: {
-    means: "The embedded database doesn't answer.",
+    means: "The embedded database does not respond.",
     next: "See its log; the message has the path.",
   },
   embedded_owner: {
@@ -336,15 +336,15 @@ export const adviceByCode = {
   sandbox_failed: { means: "The sandbox didn't start, or ended.", next: "See the message." },
   // Segments.
   segment_exists: {
-    means: "A segment of this name exists already.",
-    next: "Set its id as `segment_id`, or choose another `name`.",
+    means: "A segment with this name already exists.",
+    next: "Set its ID as `segment_id`, or choose another `name`.",
   },
   segment_gone: {
-    means: "The service has no segment with this id.",
-    next: "Correct `segment_id`, or remove the segment from the configuration. The message says what was done before.",
+    means: "The service has no segment with this ID.",
+    next: "Correct `segment_id`, or remove the segment from the configuration. The message says whether anything was changed.",
   },
   segment_unknown: {
-    means: "The `segment_push` job of a segment has not created it yet.",
+    means: "The `segment_push` job of a segment has not created the segment yet.",
     next: "Run that job first.",
   },
   bad_checkpoint: {
@@ -353,10 +353,10 @@ export const adviceByCode = {
   },
   page_not_advancing: {
     means: "A page of a segment announces further pages (`list_continues`) that `total_count` excludes.",
-    next: "Run again. If it persists, ask the service and quote the request id from `api_call`. No member was marked as removed.",
+    next: "Run again. If it persists, contact the service with the request ID from `api_call`. No member was marked as removed.",
   },
   missing_result: {
-    means: "An answer left a record out, twice.",
+    means: "Two answers had no result for a record.",
     next: "See the table `reject`; `rejects retry` sends the record again.",
   },
   // States of jobs in `status`.
@@ -370,7 +370,7 @@ export const adviceByCode = {
   },
   lock_expired: {
     means: "A process ended without closing its run.",
-    next: "Nothing; the next run takes the job over and resumes.",
+    next: "Nothing; the next run takes over the job and resumes.",
   },
   // Alerts.
   stale: {
@@ -379,7 +379,7 @@ export const adviceByCode = {
   },
   nearly_used: {
     means: "A budget is used up to `alerts.budget_ratio`.",
-    next: "`person-etl status` predicts when it is used up. Raise `budgets` if that is too early.",
+    next: "`person-etl status` predicts when it is used up. Raise `budgets` if that is too soon.",
   },
   used_up: {
     means: "A budget is used up.",

@@ -1,8 +1,8 @@
 import { createInterface } from "node:readline/promises";
 
-/** Asks one question on the terminal; an ended input counts as an empty answer. */
+/** Asks a question on the terminal. End of input counts as an empty answer. */
 export async function askOnTerminal(question: string, signal: AbortSignal): Promise<string> {
-  // Not a `terminal` to readline: that would swallow Ctrl-C, which has to reach our signal handler.
+  // `terminal: true` would make readline handle Ctrl-C, which must reach our signal handler.
   const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
   const ended = new Promise<string>((resolve) => {
     lines.once("close", () => resolve(""));
@@ -14,7 +14,7 @@ export async function askOnTerminal(question: string, signal: AbortSignal): Prom
   }
 }
 
-/** True when the answer means yes; anything else, an empty one too, means no. */
+/** True for "y" or "yes". */
 export function isYes(answer: string): boolean {
   return /^y(es)?$/i.test(answer);
 }

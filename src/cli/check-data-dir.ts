@@ -4,17 +4,17 @@ import { dirname } from "node:path";
 import { codeOf } from "../errors.ts";
 import type { Finding } from "./check-finding.ts";
 
-/** File systems that are gone with the machine or the container, by the number that the kernel gives them. */
+/** File systems lost with the machine or container, by magic number. */
 const PASSING: ReadonlyMap<number, string> = new Map([
   [0x01021994, "tmpfs"],
   [0x858458f6, "ramfs"],
   [0x794c7630, "overlay"],
 ]);
 
-/** Less is asking for trouble in the first night. */
+/** Below this, `check` warns. */
 const SCARCE_BYTES = 1024 ** 3;
 
-/** Looks at the folder for our own data without making it: writable, lasting, and room enough. */
+/** Checks data_dir without creating it: writable, persistent, enough space. */
 export async function checkDataDir(
   dataDir: string,
   needs: { readonly isEmbedded: boolean },
@@ -68,7 +68,7 @@ export async function checkDataDir(
           status: "warning",
           message: `only ${gigabytes} GB free in ${existing}`,
           hint: needs.isEmbedded
-            ? "100,000 people take about 1.5 GB in the embedded database"
+            ? "100,000 people need about 1.5 GB in the embedded database"
             : "free some space",
         }
       : { subject: "disk space", status: "ok", message: `${gigabytes} GB free in ${existing}` },
@@ -76,7 +76,7 @@ export async function checkDataDir(
   return findings;
 }
 
-/** The path itself, or the nearest folder above it that is there. */
+/** The path itself, or its nearest existing parent. */
 async function nearestExisting(path: string): Promise<string> {
   try {
     await stat(path);

@@ -2,7 +2,7 @@ import type { Config } from "../config/config.ts";
 import { attempt, type Finding } from "./check-finding.ts";
 import { openDestinations } from "./open-publisher.ts";
 
-/** Checks access, rights and settings of every destination; creates nothing. */
+/** Checks access, privileges and settings of every destination; creates nothing. */
 export async function checkDestinations(config: Config): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
   for (const { destination, catalog } of openDestinations(config)) {

@@ -4,11 +4,11 @@ import { failureOf } from "./failure.ts";
 /** Result of one check. */
 export type FindingStatus =
   | "ok"
-  /** Works, but is unwise, or can't be told without paying. */
+  /** Works but is risky, or can't be verified for free. */
   | "warning"
-  /** The user has to mend something: exit code 2. */
+  /** The user has to fix something: exit code 2. */
   | "wrong"
-  /** Something doesn't answer: exit code 1. */
+  /** Something is unreachable: exit code 1. */
   | "unreachable";
 
 /** One line of `check`. */
@@ -28,7 +28,7 @@ const MARKS: Readonly<Record<FindingStatus, string>> = {
   unreachable: "✗",
 };
 
-/** One line each, with a second one where there is something to do. */
+/** Formats each finding as one line, with a second line for the hint. */
 export function renderFindings(findings: readonly Finding[]): string {
   const width = Math.max(0, ...findings.map(({ subject }) => subject.length));
   return findings
@@ -41,19 +41,19 @@ export function renderFindings(findings: readonly Finding[]): string {
     .join("\n");
 }
 
-/** Exit code of `check`: what is to be mended outranks what doesn't answer. */
+/** Exit code of `check`: problems to fix have precedence over unreachable parts. */
 export function exitCodeOfFindings(findings: readonly Finding[]): number {
   if (findings.some(({ status }) => status === "wrong")) return 2;
   return findings.some(({ status }) => status === "unreachable") ? 1 : 0;
 }
 
-/** Looks, and makes whatever is thrown a finding too, so that nothing keeps the other looks from being taken. */
+/** Runs one check and converts a thrown error to a finding, so that the other checks also run. */
 export async function attempt(
   subject: string,
-  look: () => readonly Finding[] | Promise<readonly Finding[]>,
+  verify: () => readonly Finding[] | Promise<readonly Finding[]>,
 ): Promise<readonly Finding[]> {
   try {
-    return await look();
+    return await verify();
   } catch (error) {
     const { exitCode, message, problems } = failureOf(error);
     if (problems.length > 0) return findingsOf(subject, problems);
@@ -61,7 +61,7 @@ export async function attempt(
   }
 }
 
-/** Problems as findings. */
+/** Converts problems to findings. */
 export function findingsOf(subject: string, problems: readonly Problem[]): readonly Finding[] {
   return problems.map(({ path, message, hint }) => ({
     subject,

@@ -1,15 +1,15 @@
 import type { HttpClient, HttpReply } from "../extract/http-client.ts";
 import type { Finding } from "./check-finding.ts";
 
-/** Body of a free call to a billed endpoint: without records it is refused before any lookup. */
+/** Body of a free call to a billed endpoint: a call without records is rejected before any lookup. */
 const EMPTY_BODY = "{}";
 
 const TIMEOUT_MS = 15_000;
 
 /**
- * Checks that the service answers, accepts the key, and allows each endpoint. Sends only calls that can't bill: the usage
- * reports, and calls with an empty body, which every endpoint has to reject.
- * @param endpoints names of method and path (`POST /v2/enrich`).
+ * Checks that the service is reachable, accepts the key, and allows each endpoint. Makes only free calls: the usage reports,
+ * and calls with an empty body, which every endpoint rejects.
+ * @param endpoints names are method and path (`POST /v2/enrich`)
  */
 export async function checkService(
   http: HttpClient,
@@ -50,7 +50,7 @@ function judgeUsage(origin: string, reply: HttpReply): Finding[] {
       {
         subject,
         status: "unreachable",
-        message: `${origin} doesn't answer (${reply.code})`,
+        message: `${origin} is unreachable (${reply.code})`,
         hint: "check service.base_url, the network and the proxy, then try again",
       },
     ];
@@ -58,7 +58,7 @@ function judgeUsage(origin: string, reply: HttpReply): Finding[] {
   const { status } = reply;
   if (status === 401) return [rejectedKey(origin)];
   if (status === 429) {
-    return [{ subject, status: "warning", message: `${origin} answers, but refuses calls at present (429)` }];
+    return [{ subject, status: "warning", message: `${origin} is reachable, but currently rejects calls (429)` }];
   }
   if (status >= 500) {
     return [
@@ -84,7 +84,7 @@ function judgeUsage(origin: string, reply: HttpReply): Finding[] {
     {
       subject,
       status: "ok",
-      message: status === 200 ? `${origin} answers and accepts the key` : `${origin} answers`,
+      message: status === 200 ? `${origin} is reachable and accepts the key` : `${origin} is reachable`,
     },
   ];
 }
@@ -94,7 +94,7 @@ function rejectedKey(origin: string): Finding {
     subject: "API key",
     status: "wrong",
     message: `${origin} rejects the key (401)`,
-    hint: "check the key that service.api_key refers to: it may be mistyped, revoked or of another organization",
+    hint: "check the key that service.api_key refers to: it may be mistyped, revoked, or from another organization",
   };
 }
 
@@ -104,15 +104,15 @@ function judgeEndpoint(name: string, reply: HttpReply): Finding {
       subject: name,
       status: "unreachable",
       message: `no answer (${reply.code})`,
-      hint: "try again; if it persists, ask the service",
+      hint: "try again; if it persists, contact the service",
     };
   }
   switch (reply.status) {
-    // Free reports that need no parameter.
+    // Free reports without parameters.
     case 200:
     case 400:
     case 422:
-      return { subject: name, status: "ok", message: "the key is entitled to it" };
+      return { subject: name, status: "ok", message: "the key has access" };
     case 401:
       return {
         subject: name,
@@ -124,7 +124,7 @@ function judgeEndpoint(name: string, reply: HttpReply): Finding {
       return {
         subject: name,
         status: "wrong",
-        message: "the key isn't entitled to it (403)",
+        message: "the key has no access (403)",
         hint: "ask the service to add it to your plan, or set `enabled: false` for the jobs that need it",
       };
     case 404:
@@ -132,13 +132,13 @@ function judgeEndpoint(name: string, reply: HttpReply): Finding {
         subject: name,
         status: "wrong",
         message: "doesn't exist (404)",
-        hint: "check service.base_url: it is the address without a version",
+        hint: "check service.base_url, which must not include a version",
       };
     default:
       return {
         subject: name,
         status: "warning",
-        message: `answered ${reply.status}; only a billed call could show whether the key is entitled to it`,
+        message: `answered ${reply.status}; only a billed call could show whether the key has access`,
       };
   }
 }

@@ -4,7 +4,7 @@ import { reportWaiting } from "../jobs/lookup/waiting-answers.ts";
 import type { Finding } from "./check-finding.ts";
 import { counted, megabytes } from "./figures.ts";
 
-/** Received answers that wait on disk to be loaded, and those that nobody will load. */
+/** Checks received answers on disk: those to be loaded by the next run, and those that no run will load. */
 export async function checkSpool(config: Config, db: Db | null): Promise<readonly Finding[]> {
   const subject = "spool";
   const { byJob, remarks } = await reportWaiting(config, db);

@@ -20,7 +20,7 @@ export interface WarehouseFindings {
   readonly isSetUp: boolean;
 }
 
-/** Checks that the warehouse answers, grants access and holds no other service's data. Creates nothing. */
+/** Checks that the warehouse is reachable, grants access and has no data of another service. Creates nothing. */
 export async function checkWarehouse(context: Context, config: Config): Promise<WarehouseFindings> {
   const subject = "warehouse";
   if (await isStillToBeMade(config)) {
@@ -53,7 +53,7 @@ export async function checkWarehouse(context: Context, config: Config): Promise<
   return { findings, db, isSetUp };
 }
 
-/** Looks at a table or query that jobs read: its columns and types. Reads no row. */
+/** Checks a table or query that jobs read: its columns and types. Reads no rows. */
 export async function checkSource(
   config: Config,
   source: ReadSource,
@@ -74,7 +74,7 @@ export async function checkSource(
     ];
   }
   return await attempt(subject, async () => {
-    // A source behind a connection can be read without the warehouse, which connects only when it is used.
+    // A source behind a connection can be read without the warehouse, which connects on first use.
     const reader = db ?? (await openUnconnected(config));
     try {
       const problems = await inspectSource(reader, source);
@@ -88,7 +88,7 @@ export async function checkSource(
 }
 
 async function readableText(source: ReadSource): Promise<string> {
-  if (source.isPush) return "can be read and gives service_pid";
+  if (source.isPush) return "can be read and returns service_pid";
   const { key, fields } = await source.open();
   const columns = new Set([...key, ...Object.values(fields).flat()]);
   return `can be read with ${counted(columns.size, "column")}`;

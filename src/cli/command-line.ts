@@ -10,7 +10,7 @@ import { listenForSignals } from "./signals.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 import { readVersion } from "./version.ts";
 
-/** Does what the arguments say, prints the result, and returns the exit code. */
+/** Parses the arguments, runs the command, prints the result, and returns the exit code. */
 export async function runCommandLine(argv: readonly string[]): Promise<number> {
   const scrubber = createScrubber();
   let options: GlobalOptions = { config: null, json: argv.includes("--json"), logLevel: null };
@@ -20,7 +20,7 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
 
   const program = new Command("person-etl")
     .description(
-      "Loads a person data service into a data warehouse: resolve, validate e-mails, enrich; segments, death signals, usage.",
+      "Loads data from a person data service into a data warehouse: resolve, validate e-mails, enrich; segments, death signals, usage.",
     )
     .version(readVersion(), "-V, --version", "print the version")
     .exitOverride()
@@ -51,7 +51,7 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
   return await report(terminal, options, outcome ?? failedOutcome(failureOf(new UsageError("No command."))));
 }
 
-/** Runs a command, stops it on a signal, and closes what it opened. */
+/** Runs a command, stops it on a signal, and closes its resources. */
 async function runCommand(
   terminal: Terminal,
   options: GlobalOptions,
@@ -71,7 +71,7 @@ async function runCommand(
       await scope.closePrograms();
     },
   });
-  // An error that nothing awaited ends the command like every other one: told, without a stack trace.
+  // An unhandled error ends the command like any other one: reported without a stack trace.
   const stray = Promise.withResolvers<never>();
   process.on("uncaughtException", stray.reject);
   let isAnnounced = false;
@@ -110,7 +110,7 @@ async function runCommand(
   }
 }
 
-/** Prints the result where it belongs: for programs on standard output, for people where they look. */
+/** Prints the result to standard output, and failures on a terminal to standard error. */
 async function report(terminal: Terminal, options: GlobalOptions, outcome: Outcome): Promise<number> {
   const { document, text, exitCode, failure } = outcome;
   if (failure && !terminal.isWatched) {

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import type { Context } from "./context.ts";
 import type { Outcome } from "./outcome.ts";
 
-/** Runs a command that was parsed, with what it needs; `rest` are keys of its document that stand there even when it fails. */
+/** Runs a parsed command. `rest` has keys of its document that are present even after a failure. */
 export type Act = (
   command: Command,
   run: (context: Context) => Promise<Outcome>,

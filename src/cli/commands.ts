@@ -14,7 +14,7 @@ import { addSchedule } from "./commands/schedule.ts";
 import { addStatus } from "./commands/status.ts";
 import type { Act, AddCommand } from "./command.ts";
 
-/** Every command, in the order of the help. */
+/** All commands, in the order of the help. */
 const COMMANDS: readonly AddCommand[] = [
   addInit,
   addCheck,

@@ -52,7 +52,7 @@ test("three processes share a budget, and exceed it by no record", PATIENT, asyn
 
   const plan = await runCli(["plan"], setting);
   expect(plan.stdout).toMatch(
-    /enrich_customers: due because 1\d\d never answered; .*; limited by budget_day, 1\d\d rows left for later/,
+    /enrich_customers: due because 1\d\d never answered; .*; limited by budget_day, 1\d\d rows deferred/,
   );
   expect(plan.stdout).toMatch(/enrich +today \(UTC\) +60 +60 +0/);
   const status = await runCli(["status"], setting);

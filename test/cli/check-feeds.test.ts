@@ -55,7 +55,7 @@ jobs:
       .filter(({ subject }) => subject.startsWith("query of"))
       .map(({ subject, status, message }) => [subject, status, message]),
   ).toEqual([
-    ["query of good", "ok", "can be read and gives service_pid"],
+    ["query of good", "ok", "can be read and returns service_pid"],
     ["query of early", "ok", expect.stringContaining("the first run creates")],
     ["query of bad", "wrong", "jobs.bad.sql: the query of `sql:` has no column service_pid."],
     ["query of far", expect.stringMatching(/wrong|unreachable/u), expect.stringContaining("down")],

@@ -43,7 +43,7 @@ test.concurrent("an unreachable service fails the run, and check says where it w
   expect(checked.document["checks"]).toContainEqual({
     subject: "service",
     status: "unreachable",
-    message: `http://127.0.0.1:${port} doesn't answer (ECONNREFUSED)`,
+    message: `http://127.0.0.1:${port} is unreachable (ECONNREFUSED)`,
     hint: "check service.base_url, the network and the proxy, then try again",
   });
   const run = await runJson(["run"], setting);
@@ -160,11 +160,11 @@ test.concurrent("a route that the key may not call (403) fails its job alone", a
   expect(checked.code).toBe(2);
   expect(checked.document["checks"]).toEqual(
     expect.arrayContaining([
-      { subject: "POST /v1/resolve", status: "ok", message: "the key is entitled to it" },
+      { subject: "POST /v1/resolve", status: "ok", message: "the key has access" },
       expect.objectContaining({
         subject: "POST /v2/enrich",
         status: "wrong",
-        message: "the key isn't entitled to it (403)",
+        message: "the key has no access (403)",
       }),
     ]),
   );

@@ -51,7 +51,7 @@ test.each<[string, Reply, RegExp]>([
   [
     "breaks off before the answer",
     (_, response) => void response.destroy(),
-    /^GET \/usage: the connection broke off \((UND_ERR_SOCKET|ECONNRESET)\)\. Run again later\./u,
+    /^GET \/usage: the connection was lost \((UND_ERR_SOCKET|ECONNRESET)\)\. Run again later\./u,
   ],
   [
     "breaks off in the middle of the answer",
@@ -59,7 +59,7 @@ test.each<[string, Reply, RegExp]>([
       response.writeHead(200, { "content-length": "1000" });
       response.write("{", () => response.destroy());
     },
-    /^GET \/usage: the connection broke off \((UND_ERR_SOCKET|ECONNRESET)\)\. Run again later\./u,
+    /^GET \/usage: the connection was lost \((UND_ERR_SOCKET|ECONNRESET)\)\. Run again later\./u,
   ],
   [
     "brings nothing",

@@ -421,7 +421,7 @@ describe("records that the service refuses", () => {
       stage: "send",
       code: "string_too_long",
       message: expect.stringMatching(
-        /^POST \/v2\/enrich: the service refused this record \(422 unprocessable_entity\): emails \(string_too_long\)\.$/u,
+        /^POST \/v2\/enrich: the service rejected this record \(422 unprocessable_entity\): emails \(string_too_long\)\.$/u,
       ),
       details: [{ path: "emails", type: "string_too_long" }],
       apiRequestId: "x-1",

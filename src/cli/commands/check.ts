@@ -16,12 +16,12 @@ import { openConfig } from "../open-config.ts";
 import { openService } from "../open-service.ts";
 import type { Outcome } from "../outcome.ts";
 
-/** `check`: verifies everything that can be verified without changing or paying anything. */
+/** `check`: verifies everything possible without changes or billed calls. */
 export const addCheck: AddCommand = (program, act) => {
   program
     .command("check")
     .description(
-      "verify configuration, key, endpoints, warehouse, rights, columns of inputs and queries, destinations, and data_dir; changes nothing",
+      "check configuration, API key, endpoints, warehouse, privileges, inputs, queries, destinations and data_dir; changes nothing",
     )
     .action((_flags: object, command: Command) => act(command, check, { checks: [] }));
 };
@@ -69,7 +69,7 @@ function checkConfig(config: Config): Finding[] {
 async function checkConfiguredService(context: Context, config: Config): Promise<readonly Finding[]> {
   if (config.service.baseUrl === "sandbox") {
     const { people, seed } = config.sandbox;
-    const message = `the sandbox starts by itself and needs no key (seed ${seed}, ${counted(people, "person", "people")})`;
+    const message = `the sandbox starts automatically and needs no key (seed ${seed}, ${counted(people, "person", "people")})`;
     return [{ subject: "service", status: "ok", message }];
   }
   const { http } = await openService(context, config);
@@ -86,7 +86,7 @@ function outcomeOf(findings: readonly Finding[]): Outcome {
   const bad = findings.filter(({ status }) => status === "wrong" || status === "unreachable");
   const verdict =
     bad.length === 0
-      ? "✓ Everything that can be checked for free is in order."
+      ? "✓ All checks passed."
       : `✗ ${counted(bad.length, "problem")} found.`;
   return {
     document: {

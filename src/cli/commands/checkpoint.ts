@@ -28,43 +28,43 @@ interface ChangeFlags {
   readonly yes?: boolean;
 }
 
-/** `checkpoint`: looks at or moves the points from which jobs go on. */
+/** `checkpoint`: shows or changes the positions from which jobs resume. */
 export const addCheckpoint: AddCommand = (program, act) => {
-  const checkpoint = program.command("checkpoint").description("show or move a job's checkpoints");
+  const checkpoint = program.command("checkpoint").description("show or change a job's checkpoints");
   checkpoint
     .command("show")
     .description("show a job's checkpoints by stream, with their meaning")
-    .argument("<job>", "job of the configuration")
+    .argument("<job>", "configured job")
     .action((name: string, _flags: object, command: Command) =>
       act(command, async (context) => show(context, await openJob(context, name))),
     );
   checkpoint
     .command("set")
-    .description("move a checkpoint (asks, or needs --yes)")
-    .argument("<job>", "job of the configuration")
-    .argument("<cursor>", "the keys to change, as JSON; the others stay")
-    .option("--stream <name>", "stream of the checkpoint; needed if the job has several")
-    .option("--yes", "confirm without being asked")
+    .description("change a checkpoint (asks for confirmation, or needs --yes)")
+    .argument("<job>", "configured job")
+    .argument("<cursor>", "keys to change, as JSON; others are kept")
+    .option("--stream <name>", "stream of the checkpoint; required if the job has several")
+    .option("--yes", "skip the confirmation")
     .action((name: string, cursor: string, flags: ChangeFlags, command: Command) =>
       act(command, async (context) => set(context, await openJob(context, name), cursor, flags)),
     );
   checkpoint
     .command("reset")
-    .description("forget a job's checkpoints, so that it starts from the beginning (asks, or needs --yes)")
-    .argument("<job>", "job of the configuration")
-    .option("--stream <name>", "only this one")
-    .option("--yes", "confirm without being asked")
+    .description("delete a job's checkpoints, so that it starts from the beginning (asks for confirmation, or needs --yes)")
+    .argument("<job>", "configured job")
+    .option("--stream <name>", "delete only the checkpoint of this stream")
+    .option("--yes", "skip the confirmation")
     .action((name: string, flags: ChangeFlags, command: Command) =>
       act(command, async (context) => reset(context, await openJob(context, name), flags)),
     );
 };
 
-/** A job, and the warehouse that has its checkpoints. */
+/** Job with the warehouse that stores its checkpoints. */
 interface OpenedJob {
   readonly job: JobConfig;
   readonly db: Db;
   readonly config: Config;
-  /** Does what is decided once nobody else runs the job. */
+  /** Changes checkpoints while no other process runs the job. */
   readonly change: (decide: () => Promise<readonly CheckpointMove[]>) => Promise<void>;
 }
 
@@ -104,9 +104,9 @@ async function set(
     throw new UsageError(`${job.name} has several checkpoints. Choose one with --stream: ${known}.`);
   }
   const chosen = stream ?? first;
-  // What can't be gone on from nobody is asked about.
+  // Validate before asking.
   await givenCheckpoint(services, job, chosen, given);
-  await agree(context, `${job.name} will resume its stream ${chosen} from another point`, yes);
+  await agree(context, `${job.name} will resume stream ${chosen} from a different position`, yes);
   await opened.change(async () => [await givenCheckpoint(services, job, chosen, given)]);
   return await show(context, opened);
 }
@@ -116,7 +116,7 @@ function readCursor(text: string): unknown {
     const cursor: unknown = JSON.parse(text);
     if (cursor !== null) return cursor;
   } catch {
-    // The same as for null.
+    // Handled like null below.
   }
   throw new UsageError(
     "The cursor must be JSON like the one that `checkpoint show --json` prints, and not null.",
@@ -135,16 +135,16 @@ async function reset(context: Context, opened: OpenedJob, { stream, yes }: Chang
   if (meant.length > 0) {
     await agree(
       context,
-      `${counted(meant.length, "checkpoint")} of ${opened.job.name} will be forgotten`,
+      `${counted(meant.length, "checkpoint")} of ${opened.job.name} will be deleted`,
       yes,
     );
-    // A run may have made others while the question stood.
+    // A run may have changed them while waiting for the confirmation.
     await opened.change(async () => (await find()).map(({ stream }) => ({ stream, cursor: null })));
   }
   return await show(context, opened);
 }
 
-/** Gets the user's word. */
+/** Asks for confirmation. */
 async function agree({ ask }: Context, what: string, yes: boolean | undefined): Promise<void> {
   if (yes === true) return;
   if (!ask) {
@@ -160,7 +160,7 @@ async function agree({ ask }: Context, what: string, yes: boolean | undefined): 
 function render({ job, meaning, checkpoints }: CheckpointReport, widthColumns: number | null): string {
   if (checkpoints.length === 0) return `${job} has no checkpoint: its next run starts from the beginning.`;
   const table = renderTable(
-    [{ name: "stream" }, { name: "cursor" }, { name: "moved at" }, { name: "by run" }],
+    [{ name: "stream" }, { name: "cursor" }, { name: "changed at" }, { name: "by run" }],
     checkpoints.map(({ stream, cursor, updated_at, run_id }) => [
       stream,
       JSON.stringify(cursor),

@@ -7,22 +7,22 @@ import { openConfig } from "../open-config.ts";
 import { openConfiguredWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 
-/** `database`: keeps the embedded database up for psql and BI tools. */
+/** `database`: keeps the embedded database running for psql and BI tools. */
 export const addDatabase: AddCommand = (program, act) => {
   program
     .command("database")
-    .description("keep the embedded database up for psql or a BI tool, until Ctrl-C")
+    .description("keep the embedded database running for psql or a BI tool, until Ctrl-C")
     .action((_flags: object, command: Command) => act(command, database));
 };
 
 async function database(context: Context): Promise<Outcome> {
   const config = await openConfig(context);
   if (config.warehouse.url !== "embedded") {
-    throw new FixConfigurationError("no_embedded_database", "This configuration has no embedded database.", [
+    throw new FixConfigurationError("no_embedded_database", "This configuration doesn't use the embedded database.", [
       {
         path: "warehouse.url",
         message: `is the address of your own Postgres (${config.warehouse.url.origin})`,
-        hint: "connect to it as you always do",
+        hint: "connect to that server directly",
       },
     ]);
   }
@@ -30,7 +30,7 @@ async function database(context: Context): Promise<Outcome> {
   await context.announce(
     { warehouse: db.description, how_to_connect: howToConnect },
     [
-      `The embedded database is up until Ctrl-C: ${db.description}`,
+      `The embedded database is running until Ctrl-C: ${db.description}`,
       ...howToConnect.map((line) => `  ${line}`),
     ].join("\n"),
   );

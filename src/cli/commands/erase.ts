@@ -45,11 +45,11 @@ interface EraseFlags {
 const collect = (value: string, before: readonly string[]): readonly string[] => [...before, value];
 const none: readonly string[] = [];
 
-/** `erase`: removes people from every table, file and destination, and keeps them out. */
+/** `erase`: removes people from every table, file and destination, and suppresses them in later runs. */
 export const addErase: AddCommand = (program, act) => {
   program
     .command("erase")
-    .description("remove people from every table, file and destination, and keep them out of all later runs")
+    .description("remove people from all tables, files and destinations, and suppress them in later runs")
     .option("--pid <pid>", "the person with this PID (repeatable; - reads standard input)", collect, none)
     .option(
       "--email <address>",
@@ -64,8 +64,8 @@ export const addErase: AddCommand = (program, act) => {
       none,
     )
     .option("--dry-run", "show what would be removed; remove nothing")
-    .option("--even-if-unknown", "exit with 0 even if nobody is found")
-    .option("--remove-from-segments", "remove them from the service's segments too")
+    .option("--even-if-unknown", "exit with 0 even if no one is found")
+    .option("--remove-from-segments", "also remove them from the service's segments")
     .option("--yes", "skip the confirmation")
     .action((flags: EraseFlags, command: Command) =>
       act(command, (context) => erase(context, flags), { status: "failed" }),
@@ -87,7 +87,7 @@ async function erase(context: Context, flags: EraseFlags): Promise<Outcome> {
   if (flags.dryRun === true) return planned(plan);
   await confirm(context, flags, plan);
   const leave = flags.removeFromSegments === true ? await openLeave(context, services, plan) : null;
-  // Before the rows go, since they name the segments; and after the request, in case a push added somebody again.
+  // Before removing the rows, which contain the segments, and again after the request, in case a push added someone.
   const leftBefore = leave && (await leave());
   const { erasureId, rows } = await erasePeople(services, plan.found);
   const leftAfter = leave && (await leave());
@@ -106,7 +106,7 @@ async function openLeave(
   { found }: ErasurePlan,
 ): Promise<() => Promise<LeftSegments>> {
   const { http, limiter } = await openService(context, services.config);
-  // Read before the rows that say so are removed.
+  // Must be read before the rows are removed.
   const memberships = await membershipsOf(services.db, found.people.pids);
   return () => leaveSegments({ ...services, http, limiter, random: Math.random }, memberships);
 }
@@ -115,7 +115,7 @@ function addLeft(first: LeftSegments, second: LeftSegments): LeftSegments {
   return { segments: Math.max(first.segments, second.segments), removed: first.removed + second.removed };
 }
 
-/** Reads the flags; a value of `-` stands for the lines of standard input. */
+/** Parses the flags; `-` reads lines from standard input. */
 async function namedBy(
   { pid, email, sourceKey }: EraseFlags,
   inputs: Readonly<Record<string, { readonly key: readonly string[] }>>,
@@ -129,7 +129,7 @@ async function namedBy(
   }
   const [pids = [], emails = [], keys = []] = await Promise.all(lists.map(withStandardInput));
   if ([...pids, ...emails].some((value) => value.trim() === "")) {
-    throw new UsageError("--pid and --email need a value.");
+    throw new UsageError("--pid and --email require a value.");
   }
   return { pids, emails, rows: keys.map((key) => parseSourceKey(key, inputs)) };
 }
@@ -143,7 +143,7 @@ async function withStandardInput(values: readonly string[]): Promise<readonly st
 
 async function confirm({ ask }: Context, { yes }: EraseFlags, { found, rows }: ErasurePlan): Promise<void> {
   if (yes === true) return;
-  const what = `This removes ${peopleText(found.people)}, ${counted(sumOf(rows), "row")}, for good and keeps them out of all later runs`;
+  const what = `This removes ${peopleText(found.people)}, ${counted(sumOf(rows), "row")} permanently and suppresses them in later runs`;
   if (!ask) {
     throw new LimitReachedError(
       "confirmation",
@@ -151,12 +151,12 @@ async function confirm({ ask }: Context, { yes }: EraseFlags, { found, rows }: E
     );
   }
   if (isYes(await ask(`${what}. Continue? [y/N] `))) return;
-  throw new LimitReachedError("confirmation", `${what}. Nothing was removed: not confirmed.`);
+  throw new LimitReachedError("confirmation", `${what}. Nothing was removed, because you declined.`);
 }
 
 function peopleText({ pids, emails, rows }: Identifiers): string {
   return (
-    `everyone known by ${counted(pids.length, "PID")}, ${counted(emails.length, "address", "addresses")} and ` +
+    `everyone identified by ${counted(pids.length, "PID")}, ${counted(emails.length, "address", "addresses")} and ` +
     counted(rows.length, "input row")
   );
 }
@@ -198,9 +198,9 @@ function outcomeOf(
   const status = !plan.isKnown ? "unknown" : waiting.length > 0 ? "pending" : "done";
   const who = peopleText(plan.found.people);
   const headline = {
-    unknown: `Nobody found. Noted for the future: no later run sends or stores ${who} (erasure ${erasureId}).`,
+    unknown: `No one found. Recorded for later: no run will send or store ${who} (erasure ${erasureId}).`,
     pending: `Erased ${who} here, but the erasure is still pending (erasure ${erasureId}). The next run, or erase, finishes it.`,
-    done: `✓ Erased ${who}; no later run sends or stores them (erasure ${erasureId}).`,
+    done: `✓ Erased ${who}; no later run will send or store them (erasure ${erasureId}).`,
   }[status];
   const text = [
     headline,
@@ -224,14 +224,14 @@ function outcomeOf(
 }
 
 function waitingText({ kind, name }: WaitingFor): string {
-  if (kind === "run") return `the run of ${name} to end`;
+  if (kind === "run") return `the run of ${name} to finish`;
   if (kind === "destination") return `destination ${name} to be published`;
   return `a run of ${name} to load the answers it received`;
 }
 
 function tableOf(rows: RowsByTable, heading: string): string {
   const entries = Object.entries(rows);
-  if (entries.length === 0) return "No table has a row of them.";
+  if (entries.length === 0) return "No table has rows of these people.";
   return renderTable(
     [{ name: "table" }, { name: heading, isNumber: true }],
     entries.map(([table, number]) => [table, count(number)]),

@@ -14,11 +14,11 @@ import { askForAnswers } from "../init-questions.ts";
 import type { Outcome } from "../outcome.ts";
 import { programName } from "../version.ts";
 
-/** `init`: writes a configuration for this user. */
+/** `init`: writes a configuration file. */
 export const addInit: AddCommand = (program, act) => {
   program
     .command("init")
-    .description("write a commented config.yaml (asks on a terminal; flags otherwise)")
+    .description("write a commented config.yaml (asks on a terminal, otherwise uses flags)")
     .option("--base-url <address>", "address of the service, or `sandbox`")
     .option(
       "--api-key-env <name>",
@@ -34,7 +34,7 @@ export const addInit: AddCommand = (program, act) => {
     .option("--cursor <column>", "column that changes when a row changes")
     .option(
       "--field <field=columns>",
-      "column(s) of a field of the service, `emails=email,work_email`; repeatable",
+      "column(s) for a field of the service, such as `emails=email,work_email`; repeatable",
       (value: string, before: readonly string[] | undefined) => [...(before ?? []), value],
     )
     .option("--force", "overwrite an existing file")
@@ -55,7 +55,7 @@ async function init(context: Context, flags: InitFlags): Promise<Outcome> {
   };
 }
 
-/** Writes the file whole or not at all, readable for its owner only, and never a configuration that wouldn't load. */
+/** Writes the file atomically, readable only by its owner, after validating it. */
 async function writeConfig(
   file: string,
   text: string,
@@ -64,14 +64,14 @@ async function writeConfig(
   const draft = `${file}.${randomBytes(4).toString("hex")}`;
   try {
     await writeFile(draft, text, { mode: 0o600, flag: "wx" });
-    await loadConfig({ file: draft, jobTypes, env: standIns(options.answers) });
+    await loadConfig({ file: draft, jobTypes, env: placeholders(options.answers) });
     if (options.force) await rename(draft, file);
     else await link(draft, file);
   } catch (error) {
     if (codeOf(error) === "EEXIST") {
       throw new FixConfigurationError(
         "file_exists",
-        `${file} exists already and was not changed. Pass --force to overwrite it, or --config FILE to write another one.`,
+        `${file} already exists and was not changed. Pass --force to overwrite it, or --config FILE to write another one.`,
         [],
         { cause: error },
       );
@@ -80,7 +80,7 @@ async function writeConfig(
       const problems = error.problems.map(({ line: _line, ...problem }) => problem);
       throw new FixConfigurationError(
         "invalid_answers",
-        "These answers give no valid configuration:",
+        "These answers don't make a valid configuration:",
         problems,
       );
     }
@@ -90,8 +90,8 @@ async function writeConfig(
   }
 }
 
-/** Values for the variables that the file will name, which need not be set yet. */
-function standIns({ apiKey, warehouseUrl }: ConfigAnswers): Record<string, string> {
+/** Placeholder values for the environment variables in the file, which may not be set yet. */
+function placeholders({ apiKey, warehouseUrl }: ConfigAnswers): Record<string, string> {
   return {
     ...(apiKey === null ? {} : { [nameIn(apiKey)]: "stand-in" }),
     [nameIn(warehouseUrl)]: "postgresql://stand-in@localhost/stand-in",

@@ -21,9 +21,9 @@ interface MigrateFlags {
 export const addMigrate: AddCommand = (program, act) => {
   program
     .command("migrate")
-    .description("create or upgrade the warehouse tables (`run` does this itself too)")
-    .option("--print", "print the DDL and change nothing")
-    .option("--grants", "with --print: print the roles and their rights instead")
+    .description("create or upgrade the warehouse tables (`run` also does this)")
+    .option("--print", "print the DDL without changing anything")
+    .option("--grants", "with --print: print roles and grants instead")
     .option("--accept-service <host>", "accept a new address (host and port) of the same service")
     .action((flags: MigrateFlags, command: Command) => act(command, (context) => migrate(context, flags)));
 };
@@ -31,7 +31,7 @@ export const addMigrate: AddCommand = (program, act) => {
 async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> {
   const config = await openConfig(context);
   if (flags.print === true) return await print(config, flags.grants === true);
-  if (flags.grants === true) throw new UsageError("--grants needs --print.");
+  if (flags.grants === true) throw new UsageError("--grants requires --print.");
   if (flags.acceptService !== undefined) refuseOtherHost(config, flags.acceptService);
   const { db } = await openConfiguredWarehouse(context, config);
   const migrations = await setup.migrate(db);
@@ -44,7 +44,7 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
       : `✓ Migrated ${db.description}: ${migrations.join(", ")}.`,
     ...(accepted === null
       ? []
-      : [`✓ The warehouse now belongs to ${accepted} (before: ${before ?? "none"}).`]),
+      : [`✓ The warehouse now belongs to ${accepted} (previously: ${before ?? "none"}).`]),
   ];
   return {
     document: {
@@ -57,7 +57,7 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
   };
 }
 
-/** Statements for an administrator: the DDL of an empty warehouse, or the roles. Needs no database. */
+/** Prints statements for an administrator: DDL, or roles and grants. Needs no database. */
 async function print(config: Config, hasGrants: boolean): Promise<Outcome> {
   const db = await openUnconnected(config);
   try {
@@ -68,14 +68,14 @@ async function print(config: Config, hasGrants: boolean): Promise<Outcome> {
   }
 }
 
-/** A mistyped host would lock the configured service out, so both have to say the same. */
+/** Requires the host to match the configuration: a mistyped host would lock out the configured service. */
 function refuseOtherHost(config: Config, host: string): void {
   const configured = serviceHostOf(config);
   if (host === configured) return;
   throw new FixConfigurationError("another_service", `service.base_url is ${configured}, not ${host}.`, [
     {
       path: "--accept-service",
-      message: `names ${host}, but the configuration says ${configured}`,
+      message: `is ${host}, but the configuration has ${configured}`,
       hint: `Correct service.base_url first, then: migrate --accept-service ${configured}`,
     },
   ]);

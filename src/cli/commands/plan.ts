@@ -19,14 +19,14 @@ interface PlanFlags {
   readonly shard?: Shard;
 }
 
-/** `plan`: tells what a run would do. */
+/** `plan`: predicts what a run would do. */
 export const addPlan: AddCommand = (program, act) => {
   program
     .command("plan")
     .description(
-      "predict a run: records due and why, calls, estimated billable records and time; sends nothing",
+      "predict a run: due records and reasons, calls, estimated billed records and duration; sends nothing",
     )
-    .argument("[jobs...]", "jobs of the configuration")
+    .argument("[jobs...]", "configured jobs (default: all)")
     .option("--shard <i/n>", "predict `run --shard i/n`", parseShard)
     .action((jobs: string[], flags: PlanFlags, command: Command) =>
       act(command, (context) => plan(context, jobs, flags.shard ?? wholeInput), { jobs: [] }),
@@ -37,7 +37,7 @@ async function plan(context: Context, names: readonly string[], shard: Shard): P
   const config = shareLimits(await openConfig(context), shard);
   const jobs = selectJobs(config, names);
   const { db } = await openConfiguredWarehouse(context, config);
-  // In a database of our own there is nothing that they could disturb, and without them there is nothing to plan.
+  // Creating sample tables is safe in the embedded database, and without them there is nothing to plan.
   if (config.service.baseUrl === "sandbox" && config.warehouse.url === "embedded") {
     await createSampleTables(config, jobs, db, context);
   }
@@ -57,8 +57,8 @@ function renderPlan(report: PlanReport, widthColumns: number | null): string {
       { name: "waiting", isNumber: true },
       { name: "to send", isNumber: true },
       { name: "calls", isNumber: true },
-      { name: "billed, about", isNumber: true },
-      { name: "time, about", isNumber: true },
+      { name: "billed (est.)", isNumber: true },
+      { name: "time (est.)", isNumber: true },
     ],
     jobs.map((job) => [
       job.job,
@@ -80,23 +80,23 @@ function renderPlan(report: PlanReport, widthColumns: number | null): string {
     ...jobs.filter((job) => job.waiting_answers.calls > 0).map(waitingRemark),
   ];
   const left = budgets.length === 0 ? "" : renderBudgets(report, widthColumns);
-  return [table, remarks.join("\n"), left, "Nothing was sent; a plan bills nothing."]
+  return [table, remarks.join("\n"), left, "Nothing was sent or billed."]
     .filter((part) => part !== "")
     .join("\n\n");
 }
 
-/** Answers that are there already, but not in the warehouse that was counted. */
+/** Remark on received answers that are not in the warehouse yet. */
 function waitingRemark({ job, waiting_answers: { calls } }: JobPlan): string {
   return `${job}: fewer, because ${counted(calls, "answer")} received by earlier runs will be loaded first.`;
 }
 
-/** Why a job's rows are due, and what the estimate rests on. */
+/** Reasons why a job's rows are due, and the basis of the estimate. */
 function remark(job: JobPlan): string {
   const reasons = Object.entries(job.due_reasons)
     .filter(([, rows]) => rows > 0)
     .map(([reason, rows]) => `${count(rows)} ${reason.replaceAll("_", " ")}`);
   const { low, high, basis } = job.estimated_billable;
-  const later = job.records_remaining > 0 ? `, ${counted(job.records_remaining, "row")} left for later` : "";
+  const later = job.records_remaining > 0 ? `, ${counted(job.records_remaining, "row")} deferred` : "";
   const limit = job.limited_by === null ? "" : `; limited by ${job.limited_by}${later}`;
   return `${job.job}: due because ${reasons.join(", ")}; billed ${count(low)} to ${count(high)} (${basis})${limit}`;
 }

@@ -22,11 +22,11 @@ interface PublishFlags {
 export const addPublish: AddCommand = (program, act) => {
   program
     .command("publish")
-    .description("bring the destinations of `publish:` up to date now")
-    .argument("[names...]", "destinations of the configuration")
-    .option("--verify", "compare every table, and publish those that differ again")
+    .description("bring the destinations under `publish:` up to date")
+    .argument("[names...]", "configured destinations (default: all)")
+    .option("--verify", "compare every table and republish those that differ")
     .option("--full", "publish everything again")
-    .option("--drop <name>", "forget a destination that is no longer configured")
+    .option("--drop <name>", "stop recording changes for a destination that is no longer configured")
     .action((names: string[], flags: PublishFlags, command: Command) =>
       act(command, (context) => publish(context, names, flags), { destinations: [] }),
     );
@@ -42,7 +42,7 @@ async function publish(context: Context, names: readonly string[], flags: Publis
     await removeWorkingFiles(config, flags.drop);
     return {
       document: { dropped: flags.drop },
-      text: `✓ ${flags.drop} is forgotten; its own tables stay as they are.`,
+      text: `✓ ${flags.drop} dropped. The tables in it were not changed.`,
       exitCode: 0,
     };
   }
@@ -77,7 +77,7 @@ function unknownDestination(name: string | null, path: string): FixConfiguration
   return new FixConfigurationError("unknown_destination", message, [
     {
       path,
-      message: name === null ? "has no entry" : `names no destination: ${name}`,
+      message: name === null ? "has no entry" : `unknown destination ${name}`,
       hint: "for example publish: { local: { type: duckdb, path: people.duckdb } }",
     },
   ]);

@@ -40,32 +40,32 @@ export const addRejects: AddCommand = (program, act) => {
     .command("rejects")
     .description("list, retry or drop records that could not be processed");
   withFilter(
-    rejects.command("list").description("count and show open rejects, with the meaning of their codes"),
+    rejects.command("list").description("count and list open rejects, with the meaning of their codes"),
   )
     .option("--all", "include resolved rejects")
     .option("--limit <n>", "show at most this many records, newest first", wholeNumber(0), 20)
     .action((flags: ListFlags, command: Command) => act(command, (context) => list(context, flags)));
   addChange(rejects, act, {
     name: "retry",
-    description: "let the job's next run read and send them again",
-    question: "will be read and sent again by the job's next run, which may bill them",
+    description: "read and send them again in the job's next run",
+    question: "will be read and sent again in the job's next run, and may be billed",
     change: async (db, filter) => await retryRejects(db, filter),
     tell: ({ rejects, due }) =>
-      `✓ ${counted(due ?? rejects, "rejected row")} will be sent by the next run of their job.` +
+      `✓ ${counted(due ?? rejects, "rejected row")} will be sent in the next run of their job.` +
       (rejects === due
         ? ""
-        : ` ${counted(rejects - (due ?? 0), "other reject")} will be checked by it anyway.`),
+        : ` ${counted(rejects - (due ?? 0), "other reject")} will be checked in every run anyway.`),
   });
   addChange(rejects, act, {
     name: "drop",
-    description: "resolve them; their rows are sent again only if they change",
+    description: "resolve them; their rows are sent again only after a change",
     question: "will be resolved without a retry",
     change: async (db, filter) => ({ rejects: await dropRejects(db, filter) }),
     tell: ({ rejects }) => `✓ ${counted(rejects, "reject")} resolved.`,
   });
 };
 
-/** Counts of a change of rejects. */
+/** Counts after a change of rejects. */
 interface Changed {
   readonly rejects: number;
   readonly due?: number;
@@ -82,14 +82,14 @@ interface Change {
 
 function withFilter(command: Command): Command {
   return command
-    .option("--job <name>", "of this job (may be repeated)", collect, none)
-    .option("--code <code>", "for this cause (may be repeated)", collect, none)
-    .option("--source-key <source/key>", "of this input row (may be repeated)", collect, none);
+    .option("--job <name>", "only this job (repeatable)", collect, none)
+    .option("--code <code>", "only this code (repeatable)", collect, none)
+    .option("--source-key <source/key>", "only this input row (repeatable)", collect, none);
 }
 
 function addChange(rejects: Command, act: Act, wanted: Change): void {
   withFilter(rejects.command(wanted.name).description(wanted.description))
-    .option("--yes", "confirm without being asked")
+    .option("--yes", "skip the confirmation")
     .action((flags: ChangeFlags, command: Command) =>
       act(command, (context) => change(context, flags, wanted)),
     );

@@ -37,23 +37,23 @@ interface RunFlags {
 export const addRun: AddCommand = (program, act) => {
   program
     .command("run")
-    .description("run the named jobs, or all, once, in dependency order")
-    .argument("[jobs...]", "jobs of the configuration")
+    .description("run jobs once, in dependency order")
+    .argument("[jobs...]", "configured jobs (default: all)")
     .option("--full-refresh", "read free feeds again from the start")
-    .option("--resend", "send every record of the jobs again (asks, or needs --yes)")
+    .option("--resend", "send every record of the jobs again (asks for confirmation, or needs --yes)")
     .option("--max-records <n>", "send at most this many records per job", wholeNumber(0))
-    .option("--shard <i/n>", "do one of n disjoint parts of the work (i from 0 to n - 1)", parseShard)
-    .option("--run-id <id>", "id of this run, for orchestrators such as Airflow", readRunId)
+    .option("--shard <i/n>", "process one of n disjoint parts of the input (i from 0 to n - 1)", parseShard)
+    .option("--run-id <id>", "ID of this run, for orchestrators such as Airflow", readRunId)
     .addOption(
-      new Option("--wait [duration]", "wait for jobs that another process holds, instead of exit 4")
+      new Option("--wait [duration]", "wait for jobs that another process is running, instead of exiting with 4")
         .preset("10m")
         .argParser(parseDuration),
     )
-    .option("--yes", "confirm everything without being asked")
+    .option("--yes", "skip all confirmations")
     .addOption(
       new Option(
         "--accept-parameters <choice>",
-        "after a change of mapping or request parameters: buy the answers again, or keep them",
+        "after a change of mapping or request parameters: buy the answers again or keep them",
       ).choices(["resend", "keep"]),
     )
     .action((jobs: string[], flags: RunFlags, command: Command) =>
@@ -106,7 +106,7 @@ async function runIn(
   const { http, limiter } = await openService(context, config);
   const publisher = openPublisher(config, db, { log, signal: stop.signal });
   context.scope.defer("destinations", () => publisher.close());
-  // Of several shards one publishes: a destination has one publisher at a time.
+  // Only the first shard publishes: a destination has one publisher at a time.
   const isPublishing = shard.index === 0;
   if (isPublishing) publisher.startIntervals(systemClock);
   const report = await runJobs(
@@ -137,7 +137,7 @@ async function runIn(
   const { concludeRun } = await import("../../operate/conclude.ts");
   await concludeRun({ config, db, clock: systemClock, log }, report, { isWhole: shard.index === 0 });
   const publications = isPublishing && !stop.signal.aborted ? await publisher.publish() : [];
-  // Erasures wait for every destination.
+  // Erasures are pending until all destinations are published.
   if (publications.length > 0) {
     await finishErasuresQuietly({ config, db, clock: systemClock, log, signal: stop.signal, progress });
   }

@@ -21,18 +21,18 @@ interface SandboxFlags {
 
 const DEFAULT_PORT = 8787;
 
-/** `sandbox`: the service as a program, to try things against. */
+/** `sandbox`: a local mock of the service. */
 export const addSandbox: AddCommand = (program, act) => {
   program
     .command("sandbox")
-    .description("run the service locally over a synthetic population, until Ctrl-C")
+    .description("run a local mock of the service with synthetic people, until Ctrl-C")
     .option("--port <n>", "port to listen on, 0 for a free one", wholeNumber(0), DEFAULT_PORT)
     .option("--host <host>", "address to listen on (default: 127.0.0.1)")
     .option("--people <n>", "size of the population (default: 1000000)", wholeNumber(1))
-    .option("--seed <n>", "which population (default: 1)", wholeNumber(0))
+    .option("--seed <n>", "seed of the population (default: 1)", wholeNumber(0))
     .option("--faults <plan>", "faults to inject, such as 429=2:0.1@enrich,cut_body:0.05")
-    .option("--latency <ms>", "milliseconds to wait before every answer", wholeNumber(0))
-    .option("--api-key <key>", "the only accepted key (default: any that doesn't begin with `revoked`)")
+    .option("--latency <ms>", "milliseconds of delay per response", wholeNumber(0))
+    .option("--api-key <key>", "the only accepted key (default: any key that doesn't start with `revoked`)")
     .action((flags: SandboxFlags, command: Command) => act(command, (context) => sandbox(context, flags)));
 };
 
@@ -48,17 +48,17 @@ async function sandbox(context: Context, flags: SandboxFlags): Promise<Outcome> 
     child.kill("SIGTERM");
     await ended;
   });
-  let said = "";
+  let stderrText = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    said = (said + text).slice(-4000);
+    stderrText = (stderrText + text).slice(-4000);
   });
   child.stdout.setEncoding("utf8").once("data", (line: string) => {
     const address: { url: string; port: number } = JSON.parse(line);
-    void context.announce(address, `The sandbox runs at ${address.url} until Ctrl-C. Any key works.`);
+    void context.announce(address, `The sandbox is running at ${address.url} until Ctrl-C. Any key works.`);
   });
   await Promise.race([ended, once(stop.signal, "abort")]);
   if (stop.signal.aborted) return { document: null, text: "", exitCode: 0 };
-  const [reason = "no output"] = said.trim().split("\nusage:");
+  const [reason = "no output"] = stderrText.trim().split("\nusage:");
   if (child.exitCode === 2) throw new UsageError(reason);
   throw new StopRunError("sandbox_failed", `The sandbox ended unexpectedly: ${reason}`);
 }

@@ -12,7 +12,7 @@ import type { Outcome } from "../outcome.ts";
 import { newRunId } from "../run-id.ts";
 import { readVersion } from "../version.ts";
 
-/** `schedule`: stays up and runs jobs as their schedules say. */
+/** `schedule`: stays up and runs jobs by their schedules. */
 export const addSchedule: AddCommand = (program, act) => {
   program
     .command("schedule")
@@ -21,7 +21,7 @@ export const addSchedule: AddCommand = (program, act) => {
 };
 
 async function schedule(context: Context): Promise<Outcome> {
-  // Only this command pays for what it alone needs.
+  // Loaded here, because no other command needs these modules.
   const [{ createMetrics }, { servePages }, { startAlarm }, { runScheduler }, { createOverview }] =
     await Promise.all([
       import("../../operate/metrics.ts"),
@@ -88,7 +88,7 @@ async function schedule(context: Context): Promise<Outcome> {
   return { document: null, text: "", exitCode: stop.exitCode() ?? 0 };
 }
 
-/** The next configuration, or the present one where the next is wrong: it is taken whole or not at all. */
+/** Loads the new configuration; keeps the current one if the new one is invalid. */
 async function reload(
   { log }: Context,
   present: Generation,
@@ -119,7 +119,7 @@ function refuseWithout({ config }: Generation): void {
     {
       path: "jobs",
       message: "have no schedule",
-      hint: 'add one, such as schedule: "15 1 * * *"; jobs after it run along with it',
+      hint: 'add one, such as schedule: "15 1 * * *"; jobs that depend on it run with it',
     },
   ]);
 }
@@ -131,7 +131,7 @@ async function readToken({ scrubber, log }: Context, { config }: Generation): Pr
     return token;
   } catch (error) {
     log.warn({ code: codeOf(error) }, "token_unreadable");
-    // Nobody can know it: the page stays shut until the file is back.
+    // An unknown random token: the page stays inaccessible until the file can be read again.
     return randomUUID();
   }
 }

@@ -147,7 +147,7 @@ test("members whose order changes with every request are reported as missing and
     event: "segment_members_missing",
     fields: { job: "vip_members", segment_id: SEGMENT, size: 80, missing: 80 - known },
   });
-  expect(world.notes.at(-1)).toContain(`of the 80 of ${SEGMENT} listed on no page`);
+  expect(world.notes.at(-1)).toContain(`of the 80 of ${SEGMENT} not listed on any page`);
   for (let night = 0; night < 12; night++) await world.run();
   await expectExact(world);
   await expectSoundHistory(world);
