@@ -58,7 +58,9 @@ function judgeUsage(origin: string, reply: HttpReply): Finding[] {
   const { status } = reply;
   if (status === 401) return [rejectedKey(origin)];
   if (status === 429) {
-    return [{ subject, status: "warning", message: `${origin} is reachable, but currently rejects calls (429)` }];
+    return [
+      { subject, status: "warning", message: `${origin} is reachable, but currently rejects calls (429)` },
+    ];
   }
   if (status >= 500) {
     return [

@@ -84,10 +84,7 @@ async function checkConfiguredService(context: Context, config: Config): Promise
 function outcomeOf(findings: readonly Finding[]): Outcome {
   const exitCode = exitCodeOfFindings(findings);
   const bad = findings.filter(({ status }) => status === "wrong" || status === "unreachable");
-  const verdict =
-    bad.length === 0
-      ? "✓ All checks passed."
-      : `✗ ${counted(bad.length, "problem")} found.`;
+  const verdict = bad.length === 0 ? "✓ All checks passed." : `✗ ${counted(bad.length, "problem")} found.`;
   return {
     document: {
       status: bad.length === 0 ? "succeeded" : "failed",

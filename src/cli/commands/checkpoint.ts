@@ -50,7 +50,9 @@ export const addCheckpoint: AddCommand = (program, act) => {
     );
   checkpoint
     .command("reset")
-    .description("delete a job's checkpoints, so that it starts from the beginning (asks for confirmation, or needs --yes)")
+    .description(
+      "delete a job's checkpoints, so that it starts from the beginning (asks for confirmation, or needs --yes)",
+    )
     .argument("<job>", "configured job")
     .option("--stream <name>", "delete only the checkpoint of this stream")
     .option("--yes", "skip the confirmation")
@@ -133,11 +135,7 @@ async function reset(context: Context, opened: OpenedJob, { stream, yes }: Chang
     throw new UsageError(`${opened.job.name} has no checkpoint for the stream ${stream}.`);
   }
   if (meant.length > 0) {
-    await agree(
-      context,
-      `${counted(meant.length, "checkpoint")} of ${opened.job.name} will be deleted`,
-      yes,
-    );
+    await agree(context, `${counted(meant.length, "checkpoint")} of ${opened.job.name} will be deleted`, yes);
     // A run may have changed them while waiting for the confirmation.
     await opened.change(async () => (await find()).map(({ stream }) => ({ stream, cursor: null })));
   }

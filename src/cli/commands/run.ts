@@ -45,7 +45,10 @@ export const addRun: AddCommand = (program, act) => {
     .option("--shard <i/n>", "process one of n disjoint parts of the input (i from 0 to n - 1)", parseShard)
     .option("--run-id <id>", "ID of this run, for orchestrators such as Airflow", readRunId)
     .addOption(
-      new Option("--wait [duration]", "wait for jobs that another process is running, instead of exiting with 4")
+      new Option(
+        "--wait [duration]",
+        "wait for jobs that another process is running, instead of exiting with 4",
+      )
         .preset("10m")
         .argParser(parseDuration),
     )
