@@ -137,7 +137,7 @@ export async function openInputMirror(): Promise<InputMirror> {
     },
     async close() {
       await postgres.end();
-      await database.drop();
+      await database.release();
       const query = { deleteContents: true };
       await client.send({ method: "DELETE", path: `/datasets/${DATASET}`, query }).catch((error: unknown) => {
         if (!isNotFound(error) && !isDuplicate(error)) throw error;

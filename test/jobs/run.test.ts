@@ -123,7 +123,7 @@ describe("a night of resolve, validate and enrich", () => {
 
 describe("a plan", () => {
   test("says what the run then does, and creates nothing but the tables", async () => {
-    const world = await startWorld({ rows: 500, config: configOf(resolveOnly) });
+    const world = await startWorld({ rows: 500, unmigrated: true, config: configOf(resolveOnly) });
     const services = await world.services();
     const { jobs } = await planJobs(services, []);
     expect(await world.value("SELECT count(*) FROM person_data_ops.sync_run")).toBe("0");
@@ -197,7 +197,7 @@ describe("a plan", () => {
 });
 
 test("the status reports how each job did, also before the first run", async () => {
-  const world = await startWorld({ rows: 60 });
+  const world = await startWorld({ unmigrated: true, rows: 60 });
   await world.warehouse.migrate();
   const before = await readStatus(await world.services());
   expect(before.service_host).toBe(null);

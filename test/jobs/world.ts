@@ -19,6 +19,7 @@ import type { Log } from "../../src/log.ts";
 import { sampleInputs } from "../../src/sandbox/sample-inputs.ts";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { createDatabase } from "../support/fresh-database.ts";
+import { takeMigratedDatabase } from "../support/migrated-database.ts";
 
 /** Everything a night needs: a database with a customer table, the sandbox, and a configuration. */
 export interface World {
@@ -92,13 +93,18 @@ export function fastClock(factor: number): Clock {
 
 /** Sets everything up for one test, and takes it down after it. */
 export async function startWorld(
-  options: SandboxOptions & { readonly rows: number; readonly config?: string },
+  options: SandboxOptions & {
+    readonly rows: number;
+    readonly config?: string;
+    /** True for a database without our tables. */
+    readonly unmigrated?: boolean;
+  },
 ): Promise<World> {
-  const { rows: rowCount, ...sandboxOptions } = options;
+  const { rows: rowCount, unmigrated, ...sandboxOptions } = options;
   const seed = options.seed ?? 7;
   const people = options.people ?? 20_000;
   const folder = await mkdtemp(join(tmpdir(), "person-etl-jobs-"));
-  const database = await createDatabase();
+  const database = unmigrated ? await createDatabase() : await takeMigratedDatabase();
   const sandbox = await startSandbox({ compresses: false, ...sandboxOptions, seed, people });
   const client = new Client({
     connectionString: database.url,
@@ -115,7 +121,7 @@ export async function startWorld(
   });
   const closers: (() => Promise<void>)[] = [
     () => rm(folder, { recursive: true, force: true }),
-    () => database.drop(),
+    () => database.release(),
     () => sandbox.close(),
     () => client.end(),
     () => warehouse.close(),

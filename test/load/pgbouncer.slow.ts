@@ -28,7 +28,7 @@ test("migrations behind PgBouncer leave no lock with a session that serves other
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
   expect(await runSql(database.url, locks)).toEqual([{ held: 0 }]);
   await Promise.all(warehouses.map((warehouse) => warehouse.close()));
-  await database.drop();
+  await database.release();
 });
 
 describeWarehouse("a Postgres warehouse behind PgBouncer in transaction mode", () =>

@@ -139,7 +139,7 @@ test("an address keeps its port, names, options and characters", () => {
 
 test("a new password in the file of the address is found by the next connection", async () => {
   const database = await createDatabase();
-  onTestFinished(() => database.drop());
+  onTestFinished(() => database.release());
   const admin = new Client({ connectionString: database.url });
   await admin.connect();
   const role = `rotated_${new URL(database.url).pathname.slice(6)}`;

@@ -2,7 +2,7 @@ import { recordsOf } from "../support/keyed-records.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
 import type { InputSource, LookupSpec } from "../../src/load/lookup.ts";
-import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts";
+import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
 import { gist, holdJobs, matchAll, runNight, runOf } from "./suite/nights.ts";
 import { enrichSpec, people, resolveSpec, validateSpec } from "./suite/people.ts";
@@ -294,11 +294,11 @@ describe("names of tables and columns", () => {
 });
 
 describe("an input behind another connection", () => {
-  let elsewhere: FreshDatabase;
+  let elsewhere: TestDatabase;
   beforeAll(async () => {
     elsewhere = await createDatabase();
   });
-  afterAll(() => elsewhere.drop());
+  afterAll(() => elsewhere.release());
 
   test("gives the same as one in the warehouse", async () => {
     const create = `CREATE TABLE crm.people (id numeric, first_name text, last_name text, email text, phone text[],

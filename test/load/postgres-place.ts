@@ -1,6 +1,7 @@
 import { Client, type CustomTypesConfig } from "pg";
 import { openWarehouse } from "../support/bound-load.ts";
 import { createDatabase } from "../support/fresh-database.ts";
+import { takeMigratedDatabase } from "../support/migrated-database.ts";
 import type { Place, TextRow } from "./suite/place.ts";
 
 const BOOL = 16;
@@ -44,7 +45,8 @@ export async function openPostgresPlace(
     readonly through?: (url: string) => string;
   } = {},
 ): Promise<PostgresPlace> {
-  const database = await createDatabase();
+  const isDefault = !options.schema && !options.opsSchema && !options.stateSchema && !options.prepare;
+  const database = isDefault ? await takeMigratedDatabase() : await createDatabase();
   const client = await connectAsText(database.url);
   if (options.prepare) await client.query(options.prepare);
   const url = options.through?.(database.url) ?? database.url;
@@ -79,7 +81,7 @@ export async function openPostgresPlace(
     async close() {
       await warehouse.close();
       await client.end();
-      await database.drop();
+      await database.release();
     },
   };
 }

@@ -5,7 +5,7 @@ import { openWarehouse } from "../support/bound-load.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { tables } from "../../src/schemas/registry.ts";
 import { views } from "../../src/schemas/views.ts";
-import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts";
+import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresPlace } from "./postgres-place.ts";
 import { holdJobs, matchAll, runNight } from "./suite/nights.ts";
 import { enrichSpec, makePeople } from "./suite/people.ts";
@@ -31,9 +31,9 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close();
 });
 
-async function freshDatabase(): Promise<FreshDatabase> {
+async function freshDatabase(): Promise<TestDatabase> {
   const database = await createDatabase();
-  closers.push(() => database.drop());
+  closers.push(() => database.release());
   return database;
 }
 
@@ -53,7 +53,7 @@ function open(
 }
 
 /** A role of its own that may log in to the database, and the address for it. */
-async function roleIn(database: FreshDatabase, rights: string) {
+async function roleIn(database: TestDatabase, rights: string) {
   const admin = await connect(database.url);
   const role = `role_${new URL(database.url).pathname.slice(1)}`;
   const name = new URL(database.url).pathname.slice(1);

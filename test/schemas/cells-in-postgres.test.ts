@@ -12,9 +12,9 @@ import {
   timestamptz,
 } from "../../src/schemas/field.ts";
 import { jsonText } from "../../src/schemas/json-text.ts";
-import { createDatabase, type FreshDatabase } from "../support/fresh-database.ts";
+import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 
-let database: FreshDatabase;
+let database: TestDatabase;
 let client: Client;
 
 beforeAll(async () => {
@@ -26,7 +26,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await client.end();
-  await database.drop();
+  await database.release();
 });
 
 /** SQL that reads a cell as the column's type and writes it independently of the session's settings. */

@@ -56,7 +56,9 @@ async function dockerAnswers(): Promise<boolean> {
 async function startContainer(): Promise<DatabaseServer> {
   const container = await new PostgreSqlContainer(
     process.env["PERSON_ETL_TEST_POSTGRES_IMAGE"] ?? "postgres:17",
-  ).start();
+  )
+    .withCommand(["postgres", "-c", "fsync=off", "-c", "full_page_writes=off"])
+    .start();
   return {
     url: container.getConnectionUri(),
     async stop() {

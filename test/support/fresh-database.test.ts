@@ -15,8 +15,8 @@ test("every fresh database is empty, writable and of its own", async () => {
   expect((await second.query("SELECT to_regclass('here') AS here")).rows).toEqual([{ here: null }]);
   expect((await second.query("SHOW server_encoding")).rows).toEqual([{ server_encoding: "UTF8" }]);
   await second.end();
-  await one.drop();
-  await other.drop();
+  await one.release();
+  await other.release();
 });
 
 test("a dropped database is gone although a session was open", async () => {
@@ -24,7 +24,7 @@ test("a dropped database is gone although a session was open", async () => {
   const client = new Client({ connectionString: database.url });
   client.on("error", () => {});
   await client.connect();
-  await database.drop();
+  await database.release();
   await expect(new Client({ connectionString: database.url }).connect()).rejects.toMatchObject({
     code: "3D000",
   });

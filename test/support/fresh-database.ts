@@ -2,20 +2,20 @@ import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { inject } from "vitest";
 
-/** An empty database of its own for one test file. */
-export interface FreshDatabase {
+/** Database for one test at a time. */
+export interface TestDatabase {
   readonly url: string;
-  /** Removes it, also while sessions are open. */
-  drop(): Promise<void>;
+  /** Ends its use. A new database is removed, also while sessions are open. */
+  release(): Promise<void>;
 }
 
-/** Makes an empty UTF-8 database on the Postgres of this test run. */
-export async function createDatabase(): Promise<FreshDatabase> {
+/** Creates an empty UTF-8 database on the Postgres of this test run. */
+export async function createDatabase(): Promise<TestDatabase> {
   const name = `test_${randomBytes(6).toString("hex")}`;
   await runAsOwner(`CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8'`);
   const url = new URL(inject("postgresUrl"));
   url.pathname = `/${name}`;
-  return { url: url.href, drop: () => runAsOwner(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`) };
+  return { url: url.href, release: () => runAsOwner(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`) };
 }
 
 async function runAsOwner(statement: string): Promise<void> {

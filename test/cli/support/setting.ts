@@ -62,7 +62,7 @@ export interface Setting {
 /** Makes a warehouse and a configuration of its own for one test. */
 export async function makeSetting(parts: ConfigParts = {}): Promise<Setting> {
   const database = await createDatabase();
-  atEnd(() => database.drop());
+  atEnd(() => database.release());
   const cwd = await makeFolder({ "config.yaml": configText(parts) });
   return {
     cwd,
