@@ -33,7 +33,7 @@ export const adviceByCode = {
   },
   unknown_job: {
     means: "No such job, or the job is disabled.",
-    next: "Use the name of an enabled job of the configuration.",
+    next: "Use the name of an enabled job in the configuration.",
   },
   no_jobs: { means: "No job is enabled.", next: "Set `enabled: true` for a job, or remove the line." },
   no_schedule: {
@@ -73,7 +73,7 @@ export const adviceByCode = {
     next: "Grant the permission, or choose another path.",
   },
   file_exists: {
-    means: "The file exists already.",
+    means: "The file already exists.",
     next: "Move it, or choose another name.",
   },
   api_key_unusable: {

@@ -1,4 +1,4 @@
-/** Step boundaries of a job at which a crash must lose nothing and pay for nothing twice. */
+/** Steps of a job at which a crash must not lose data or cause duplicate billing. */
 export type CrashPoint =
   | "before_reserve"
   | "after_reserve"
@@ -28,8 +28,8 @@ const WISH = /^(?<name>[a-z_]+)(?::(?<count>[1-9][0-9]{0,8}))?$/u;
 let passed = 0;
 
 /**
- * Marks a step boundary. Does nothing unless the crash test names the step in `PERSON_ETL_CRASH_AT`: then the
- * process kills itself here, without running any handler or exit hook.
+ * Marks a step boundary. Does nothing unless the crash test sets `PERSON_ETL_CRASH_AT` to this step: then the process kills
+ * itself without running any handler or exit hook.
  */
 export function crashPoint(name: CrashPoint): void {
   const wish = process.env["PERSON_ETL_CRASH_AT"];

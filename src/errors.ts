@@ -16,7 +16,7 @@ export interface Problem {
   readonly hint?: string;
 }
 
-/** The user has to fix the configuration, a right or an address; nothing was changed. Exit code 2. */
+/** The user has to fix the configuration, a privilege or an address; nothing was changed. Exit code 2. */
 export class FixConfigurationError extends Error {
   override readonly name = "FixConfigurationError";
   readonly code: string;
@@ -38,7 +38,7 @@ export class StopRunError extends Error {
   }
 }
 
-/** This job can't continue, others can: an endpoint the key may not call, a mapping the service rejects. Exit code 1. */
+/** This job can't continue, but others can: an endpoint without access, a mapping rejected by the service. Exit code 1. */
 export class StopJobError extends Error {
   override readonly name = "StopJobError";
   readonly code: string;
@@ -61,7 +61,7 @@ export type LimitedBy =
   | "missing_rows"
   | "publication_refused";
 
-/** Limits set by the user: reaching one is no error (exit 0); all others require an action of the user (exit 3). */
+/** Limits set by the user; reaching one is not an error (exit 0). All others require an action by the user (exit 3). */
 export const OWN_LIMITS: readonly LimitedBy[] = [
   "max_records_per_run",
   "max_records",
@@ -79,7 +79,7 @@ export class LimitReachedError extends Error {
   }
 }
 
-/** Another process took over this job: this one must not send or write anything more. Exit code 4. */
+/** Another process took over this job; this one must not send or write anything more. Exit code 4. */
 export class LockLostError extends Error {
   override readonly name = "LockLostError";
   readonly code = "lock_lost";

@@ -10,7 +10,7 @@ import { findPackagedBinaries } from "../load/embedded/binaries.ts";
 import { attempt, type Finding, findingsOf } from "./check-finding.ts";
 import type { Context } from "./context.ts";
 import { counted } from "./figures.ts";
-import { isStillToBeMade, openConfiguredWarehouse, openUnconnected } from "./open-warehouse.ts";
+import { isNotCreatedYet, openConfiguredWarehouse, openUnconnected } from "./open-warehouse.ts";
 
 /** Findings of `check` about the warehouse; `db` is null if it can't be read. */
 export interface WarehouseFindings {
@@ -23,7 +23,7 @@ export interface WarehouseFindings {
 /** Checks that the warehouse is reachable, grants access and has no data of another service. Creates nothing. */
 export async function checkWarehouse(context: Context, config: Config): Promise<WarehouseFindings> {
   const subject = "warehouse";
-  if (await isStillToBeMade(config)) {
+  if (await isNotCreatedYet(config)) {
     const message = `the embedded database will be created in ${join(config.dataDir, "postgres")} by the first run`;
     const findings = await attempt(subject, () => {
       findPackagedBinaries();
@@ -68,7 +68,7 @@ export async function checkSource(
       ? { subject, status: "ok", message: "doesn't exist yet; the first run creates it with sample rows" }
       : null;
   if (db === null && source.connection === null) {
-    const unseen = sample ?? ((await isStillToBeMade(config)) ? later : null);
+    const unseen = sample ?? ((await isNotCreatedYet(config)) ? later : null);
     return [
       unseen ?? { subject, status: "warning", message: "can't be checked, because the warehouse can't" },
     ];

@@ -12,15 +12,15 @@ export interface Context {
   readonly log: Logger;
   readonly scrubber: Scrubber;
   readonly progress: Progress;
-  /** Says what takes its time to somebody who watches; elsewhere the log has it. */
+  /** Prints a message about slow work on a terminal; otherwise the log has it. */
   readonly tell: (sentence: string) => void;
   readonly stop: StopSignals;
-  /** Closed after the command, whatever came of it. */
+  /** Closed after the command, even if it fails. */
   readonly scope: Scope;
-  /** Columns of the terminal that the result is written to; null when it goes elsewhere. */
+  /** Width of the terminal for the result; null if the result is not written to a terminal. */
   readonly widthColumns: number | null;
-  /** Prints the result before the command ends, for commands that stay up. */
+  /** Prints the result before the end, for long-running commands. */
   readonly announce: (document: object, text: string) => Promise<void>;
-  /** Asks on the terminal; null where nobody can answer. */
+  /** Asks on the terminal; null if no one can answer. */
   readonly ask: ((question: string) => Promise<string>) | null;
 }

@@ -21,12 +21,12 @@ const OURS = [
   UsageError,
 ];
 
-/** More causes than this are a circle. */
+/** Maximum depth of causes, in case of a cycle. */
 const MAX_CAUSES = 8;
 
 /**
- * An error for the log, with its causes. Messages of errors that aren't ours are left out, because drivers and parsers
- * quote values in them; of the stack trace only the places are kept, since its head repeats the message.
+ * Fields of an error for the log, with its causes. Omits messages of foreign errors, because drivers and parsers quote
+ * values in them. Keeps only the locations of the stack trace, because its first lines repeat the message.
  */
 export function errorFields(error: unknown, options: { readonly withStack: boolean }): object {
   return describe(error, options.withStack, MAX_CAUSES);

@@ -1,11 +1,11 @@
-/** A query that shows what is in the warehouse. */
+/** Example query. */
 export interface ExampleQuery {
   readonly title: string;
-  /** Its lines. */
+  /** Lines of the query. */
   readonly sql: readonly string[];
 }
 
-/** Three queries to start with. */
+/** Three example queries. */
 export function exampleQueries(schema: string): readonly ExampleQuery[] {
   const at = (table: string) => `${identifier(schema)}.${table}`;
   return [
@@ -17,7 +17,7 @@ export function exampleQueries(schema: string): readonly ExampleQuery[] {
       ],
     },
     {
-      title: "your rows and the people they stand for",
+      title: "your rows with the matched people",
       sql: [
         "SELECT source, source_key, full_name, linkedin_title, estimated_income_range",
         `FROM ${at("identity_link")} JOIN ${at("person")} USING (service_pid) LIMIT 10;`,
@@ -33,7 +33,7 @@ export function exampleQueries(schema: string): readonly ExampleQuery[] {
   ];
 }
 
-/** A name as SQL writes it: quoted only where it has to be. */
+/** Quotes an SQL identifier if necessary. */
 export function identifier(name: string): string {
   return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 }

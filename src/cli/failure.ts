@@ -11,24 +11,24 @@ import {
   StopRunError,
 } from "../errors.ts";
 
-/** Why a command didn't do what it was asked, as programs and people read it. */
+/** Failure of a command, for JSON output and for messages. */
 export interface Failure {
   readonly exitCode: number;
-  /** Stable name of the cause. */
+  /** Stable code of the cause. */
   readonly code: string;
   readonly message: string;
-  /** Each thing to mend; empty where the message says it all. */
+  /** Problems to fix; empty if the message is complete. */
   readonly problems: readonly Problem[];
-  /** False for what merely came up somewhere: once a signal has come, that is its consequence. */
+  /** False for foreign errors, which after a signal count as its consequence. */
   readonly isOurs: boolean;
 }
 
-/** The user's command line is wrong. Exit code 2. */
+/** Invalid command line. Exit code 2. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** Describes anything thrown: no stack trace, and no text of foreign errors, which may quote a record. */
+/** Describes a thrown value, without stack trace and without messages of foreign errors, which may quote a record. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof UsageError) return failure(2, "usage", error.message);
   if (error instanceof FixConfigurationError) return failure(2, error.code, error.message, error.problems);
@@ -51,12 +51,12 @@ export function failureOf(error: unknown): Failure {
   };
 }
 
-/** A command that a signal ended before it had a result. */
+/** Failure of a command that a signal stopped before its result. */
 export function interrupted(exitCode: number): Failure {
   return failure(exitCode, "interrupted", "Stopped by a signal. Committed work is kept.");
 }
 
-/** The failure for people: what went wrong, then each problem with its place and its way out. */
+/** Formats a failure: the message, then each problem with its location and hint. */
 export function renderFailure({ message, problems }: Failure): string {
   const lines = [`✗ ${message}`];
   for (const problem of problems) {
@@ -67,7 +67,7 @@ export function renderFailure({ message, problems }: Failure): string {
   return lines.join("\n");
 }
 
-/** The failure for programs: `error` of a command's document. */
+/** Failure as `error` of a command's JSON document. */
 export function failureDocument({ code, message, problems }: Failure): object {
   return { code, message, ...(problems.length === 0 ? {} : { problems }) };
 }
@@ -81,7 +81,7 @@ function failure(
   return { exitCode, code, message, problems, isOurs: true };
 }
 
-/** An error of the operating system: its text holds a call and a path, nothing else. */
+/** True for an operating system error, whose message contains only a system call and a path. */
 export function isSystemError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && "syscall" in error && "errno" in error;
 }

@@ -1,6 +1,6 @@
 export { durationText as duration } from "../jobs/report/duration-text.ts";
 
-/** A whole number with thousands apart: `15,000`. */
+/** Formats a whole number with thousands separators: `15,000`. */
 export function count(value: number): string {
   return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
 }
@@ -10,7 +10,7 @@ export function counted(value: number, singular: string, plural = `${singular}s`
   return `${count(value)} ${value === 1 ? singular : plural}`;
 }
 
-/** A size on disk: `0.3 MB`, `1,024 MB`. */
+/** Formats a size: `0.3 MB`, `1,024 MB`. */
 export function megabytes(bytes: number): string {
   const value = bytes / 1024 ** 2;
   return `${value < 10 ? value.toFixed(1) : count(value)} MB`;
@@ -37,7 +37,7 @@ export function ahead(instant: string, nowMs: number): string {
   return minutes < 48 * 60 ? `in ${Math.floor(minutes / 60)} h` : `in ${Math.floor(minutes / 1440)} d`;
 }
 
-/** A share of a whole: `85.2 %`; `–` of nothing. */
+/** Formats a percentage: `85.2 %`; `–` if the whole is 0. */
 export function percent(part: number, whole: number): string {
   return whole === 0 ? "–" : `${((100 * part) / whole).toFixed(1)} %`;
 }

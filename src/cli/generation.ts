@@ -14,20 +14,20 @@ import { openConfiguredWarehouse } from "./open-warehouse.ts";
 import { createSampleTables } from "./sample-tables.ts";
 import { createScope } from "./scope.ts";
 
-/** One reading of the configuration, and everything that was opened for it. */
+/** A loaded configuration with the resources opened for it. */
 export interface Generation {
   readonly config: Config;
-  /** With a limiter of its own for each run, which knows nothing of the troubles of the last one. */
+  /** Services with a new limiter for each run. */
   readonly services: () => JobServices;
   /** Destinations of this configuration. */
   readonly publisher: Publisher;
   close(): Promise<void>;
 }
 
-/** Reads the configuration and opens what it names, verified; leaves nothing open when something is wrong. */
+/** Loads the configuration, opens and verifies its resources. Leaves nothing open after a failure. */
 export async function openGeneration(context: Context, observer: CallObserver): Promise<Generation> {
   const scope = createScope(context.log);
-  // A second signal ends programs of ours at once, wherever they were started.
+  // A second signal stops child processes immediately.
   context.scope.deferProgram("programs of the schedule", () => scope.closePrograms());
   const own: Context = { ...context, scope };
   try {

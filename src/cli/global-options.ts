@@ -7,12 +7,12 @@ export type { LogLevel } from "../config/config.ts";
 /** Log levels, most verbose first. */
 const LOG_LEVELS: readonly LogLevel[] = ["trace", "debug", "info", "warn", "error", "silent"];
 
-/** Options of every command, before or after its name. */
+/** Options of all commands, allowed before or after the command's name. */
 export interface GlobalOptions {
-  /** Null: not given. */
+  /** Null if not given. */
   readonly config: string | null;
   readonly json: boolean;
-  /** Null: not given. */
+  /** Null if not given. */
   readonly logLevel: LogLevel | null;
 }
 
@@ -20,11 +20,11 @@ export interface GlobalOptions {
 export function addGlobalOptions(program: Command): void {
   program
     .option("-c, --config <file>", "configuration file (default: config.yaml)")
-    .option("--json", "print the result as one JSON document")
-    .addOption(new Option("--log-level <level>", "how much is logged on standard error").choices(LOG_LEVELS));
+    .option("--json", "print the result as a JSON document")
+    .addOption(new Option("--log-level <level>", "level of the log on standard error").choices(LOG_LEVELS));
 }
 
-/** The global options of a parsed command line. */
+/** Returns the global options of a parsed command line. */
 export function globalOptionsOf(command: Command): GlobalOptions {
   const { config, json, logLevel } = command.optsWithGlobals();
   return {

@@ -1,7 +1,7 @@
 import type { ConfigAnswers } from "../config/template.ts";
 import { UsageError } from "./failure.ts";
 
-/** Flags of `init`; on a terminal missing ones are asked for. */
+/** Flags of `init`; on a terminal, missing ones are asked for. */
 export interface InitFlags {
   readonly baseUrl?: string;
   readonly apiKeyEnv?: string;
@@ -14,16 +14,16 @@ export interface InitFlags {
   readonly force?: boolean;
 }
 
-/** True when nothing has to be asked. */
+/** True if nothing must be asked. */
 export function isComplete(flags: InitFlags): boolean {
   return flags.table !== undefined && (flags.field ?? []).length > 0;
 }
 
-/** Answers from flags alone. */
+/** Answers from flags only. */
 export function answersOf(flags: InitFlags): ConfigAnswers {
   if (flags.table === undefined || (flags.field ?? []).length === 0) {
     throw new UsageError(
-      "Without a terminal, init needs at least --table and one --field, such as " +
+      "Without a terminal, init requires at least --table and one --field, such as " +
         "--table crm.customers --key id --field first_name=first_name --field last_name=last_name --field emails=email.",
     );
   }
@@ -50,7 +50,7 @@ export function inputNameOf(table: string): string {
   return name === "" ? "input" : name;
 }
 
-/** Names between commas. */
+/** Splits a comma-separated list. */
 export function listOf(text: string): string[] {
   return text
     .split(",")
@@ -68,6 +68,6 @@ function fieldsOf(flags: readonly string[]): ConfigAnswers["fields"] {
     }
     return [field.trim(), listOf(columns)] as const;
   });
-  // Fields that the service doesn't have are found when the text is checked.
+  // Unknown fields are reported when the file is validated.
   return Object.fromEntries(entries);
 }

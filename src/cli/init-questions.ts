@@ -2,7 +2,7 @@ import type { InputField } from "../config/config.ts";
 import type { ConfigAnswers } from "../config/template.ts";
 import { type InitFlags, inputNameOf, listOf } from "./init-answers.ts";
 
-/** Fields that are asked for, most useful first; others can be added to the file. */
+/** Fields to ask for, most useful first; others can be added to the file. */
 const ASKED_FIELDS: readonly InputField[] = [
   "first_name",
   "last_name",
@@ -16,7 +16,7 @@ const ASKED_FIELDS: readonly InputField[] = [
   "zipcode",
 ];
 
-/** Asks for whatever the flags don't say. */
+/** Asks for everything missing in the flags. */
 export async function askForAnswers(
   flags: InitFlags,
   ask: (question: string) => Promise<string>,
@@ -31,7 +31,7 @@ export async function askForAnswers(
     baseUrl === "sandbox"
       ? null
       : (flags.apiKeyEnv ??
-        (await askFor("Environment variable that holds the API key", "PERSON_SERVICE_API_KEY")));
+        (await askFor("Environment variable with the API key", "PERSON_SERVICE_API_KEY")));
   const warehouse =
     flags.warehouseUrlEnv ??
     (await askFor(
@@ -40,7 +40,7 @@ export async function askForAnswers(
     ));
   const table = flags.table ?? (await askFor("Table of the rows to enrich", "crm.customers"));
   const key = flags.key ?? (await askFor("Its key column(s), separated by commas", "id"));
-  const cursor = flags.cursor ?? (await askFor("Column that changes when a row changes, or empty", ""));
+  const cursor = flags.cursor ?? (await askFor("Column that changes when a row changes (optional)", ""));
   return {
     baseUrl,
     apiKey: apiKeyEnv === null ? null : `\${${apiKeyEnv}}`,
@@ -60,7 +60,7 @@ async function askForFields(askFor: AskFor): Promise<ConfigAnswers["fields"]> {
   for (const field of ASKED_FIELDS) {
     const isList = field === "emails" || field === "phones";
     const columns = listOf(
-      await askFor(`Column${isList ? "(s)" : ""} that hold${isList ? "" : "s"} ${field}, or empty`, ""),
+      await askFor(`Column${isList ? "(s)" : ""} for ${field} (optional)`, ""),
     );
     if (columns.length > 0) fields[field] = columns;
   }

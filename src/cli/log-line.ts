@@ -2,7 +2,7 @@ import { styleText } from "node:util";
 
 const WIDTH = 200;
 
-/** A line of the log as people read it: time, what happened, and the fields as `name=value`. */
+/** Formats a log line for a terminal: time, event, and fields as `name=value`. */
 export function renderLogLine(json: string): string {
   const { level, time, event, pid: _pid, ...fields } = JSON.parse(json);
   const clock = typeof time === "string" ? time.slice(11, 19) : "";

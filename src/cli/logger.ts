@@ -5,17 +5,17 @@ import type { LogLevel } from "./global-options.ts";
 import { renderLogLine } from "./log-line.ts";
 import type { Scrubber } from "./scrub.ts";
 
-/** The log of this process. */
+/** Log of this process. */
 export interface Logger extends Log {
   setLevel(level: LogLevel): void;
-  /** True when lines of that level are written. */
+  /** True if messages of this level are written. */
   shows(level: Exclude<LogLevel, "silent">): boolean;
 }
 
-/** Receives finished lines, each without a line end. */
+/** Receives complete lines without line ends. */
 export type LineSink = (line: string) => void;
 
-/** Names under which nothing is ever written, wherever in a line they stand; the modules don't use them. */
+/** Field names redacted at any level, as a safeguard; the modules don't use them. */
 const SECRET_NAMES = [
   "apiKey",
   "api_key",
@@ -32,8 +32,8 @@ const SECRET_NAMES = [
 ];
 
 /**
- * A log on standard error: one JSON document per line, or a line for people on a terminal. Each line is written before
- * the call returns, so that nothing is lost however the process ends.
+ * Log on standard error: one JSON document per line, or readable lines on a terminal. Writes synchronously, so that no line
+ * is lost when the process ends.
  */
 export function createLogger(options: {
   readonly level: LogLevel;

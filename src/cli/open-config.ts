@@ -4,7 +4,7 @@ import { locateConfig } from "../config/settings.ts";
 import { jobTypes } from "../jobs/registry.ts";
 import type { Context } from "./context.ts";
 
-/** Reads the configuration that the user means, and makes sure that none of its secrets can be logged. */
+/** Loads the configuration and hides its secrets from the log. */
 export async function openConfig(context: Context): Promise<Config> {
   const { options, env, log, scrubber } = context;
   const config = await loadConfig({
@@ -27,7 +27,7 @@ export async function openConfig(context: Context): Promise<Config> {
   return config;
 }
 
-/** The password of an address, decoded; empty where there is none. */
+/** Decoded password of an address; empty if there is none. */
 function passwordIn(url: string): string {
   try {
     return decodeURIComponent(new URL(url).password);

@@ -7,10 +7,10 @@ import type { Log } from "../log.ts";
 import { declaredCatalog } from "../publish/catalog.ts";
 import { type DestinationTarget, openDestination } from "../publish/open.ts";
 
-/** A configured destination, and what it holds. */
+/** Configured destination with its catalog. */
 type OpenDestination = Pick<ScheduledPublication, "destination" | "catalog" | "everyMs">;
 
-/** Opens the configured destinations; each connects at its first use. */
+/** Opens the configured destinations; each connects on first use. */
 export function openDestinations(config: Config): readonly OpenDestination[] {
   return config.publish.map((destination) => ({
     destination: openDestination(targetOf(destination, config)),
@@ -19,7 +19,7 @@ export function openDestinations(config: Config): readonly OpenDestination[] {
   }));
 }
 
-/** Opens the publisher of the configured destinations. */
+/** Opens the publisher for the configured destinations. */
 export function openPublisher(
   config: Config,
   db: Db,
@@ -35,7 +35,7 @@ export function openPublisher(
   );
 }
 
-/** Removes the working files of a destination that was forgotten: people are in them. */
+/** Removes the working files of a dropped destination, which contain personal data. */
 export async function removeWorkingFiles(config: Config, name: string): Promise<void> {
   const folder = folderOf(config);
   const own = join(folder, "duckdb", `${name}.duckdb`);

@@ -5,18 +5,18 @@ import { createLimiter, type Limiter } from "../extract/limits.ts";
 import type { Context } from "./context.ts";
 import { startSandboxService } from "./sandbox-service.ts";
 
-/** Any key but a few will do; the sandbox knows none. */
+/** The sandbox accepts almost any key. */
 const SANDBOX_KEY = "sandbox";
 
-/** HTTP client and limiter for calls. */
+/** HTTP client and limiter. */
 export interface OpenedService {
   readonly http: HttpClient;
   readonly limiter: Limiter;
-  /** Another one, which knows nothing of what this one has seen. */
+  /** Creates a limiter without history. */
   readonly createLimiter: () => Limiter;
 }
 
-/** Opens the configured service, starting the sandbox if that is it. Sends nothing. */
+/** Opens the configured service, and starts the sandbox if configured. Sends nothing. */
 export async function openService(context: Context, config: Config): Promise<OpenedService> {
   const { service } = config;
   const { apiKey } = service;

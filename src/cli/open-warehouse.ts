@@ -7,14 +7,14 @@ import { openEmbedded } from "../load/embedded/open-embedded.ts";
 import { openWarehouse, type WarehouseTarget } from "../load/open.ts";
 import type { Context } from "./context.ts";
 
-/** A warehouse that answers. */
+/** Reachable warehouse. */
 export interface OpenedWarehouse {
   readonly db: Db;
-  /** Lines for people: how psql and BI tools connect; empty for the user's own Postgres. */
+  /** Lines for the user about connecting psql and BI tools; empty for the user's own Postgres. */
   readonly howToConnect: readonly string[];
 }
 
-/** Opens the configured warehouse, starting the embedded database if need be, and sees that it answers. */
+/** Opens the configured warehouse, starts the embedded database if necessary, and checks that it is reachable. */
 export async function openConfiguredWarehouse(context: Context, config: Config): Promise<OpenedWarehouse> {
   const { log, scope, stop } = context;
   const { url, schema, opsSchema, stateSchema } = config.warehouse;
@@ -44,15 +44,15 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
   return { db, howToConnect: server.howToConnect };
 }
 
-/** Opens the warehouse for a command that reads what runs have stored; throws if none has. Creates nothing. */
+/** Opens the warehouse for a command that reads stored data; throws if there are no tables. Creates nothing. */
 export async function openFilledWarehouse(context: Context, config: Config): Promise<Db> {
-  if (await isStillToBeMade(config)) throw notSetUp();
+  if (await isNotCreatedYet(config)) throw notSetUp();
   const { db } = await openConfiguredWarehouse(context, config);
   await requireSetUp(db);
   return db;
 }
 
-/** Address of the configured warehouse; not for the embedded one, which has none before it runs. */
+/** Address of the configured warehouse; a placeholder for the embedded one. */
 async function targetOf(config: Config): Promise<WarehouseTarget> {
   const { warehouse } = config;
   const { url, allowInsecure, schema, opsSchema, stateSchema } = warehouse;
@@ -70,8 +70,8 @@ function erasureKeyOf({ privacy: { erasureKey } }: Config): { readErasureSecret?
   return erasureKey ? { readErasureSecret: () => erasureKey.read() } : {};
 }
 
-/** True for an embedded database that no run has made yet: looking must not make it. */
-export async function isStillToBeMade({ warehouse, dataDir }: Config): Promise<boolean> {
+/** True for an embedded database that does not exist yet; read-only commands must not create it. */
+export async function isNotCreatedYet({ warehouse, dataDir }: Config): Promise<boolean> {
   if (warehouse.url !== "embedded") return false;
   const password = await stat(join(dataDir, "postgres", "password")).catch(() => null);
   return password === null;

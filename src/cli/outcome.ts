@@ -1,17 +1,17 @@
 import { type Failure, failureDocument, renderFailure } from "./failure.ts";
 
-/** Result of a command, for programs and for people. */
+/** Result of a command. */
 export interface Outcome {
-  /** Printed with `--json`; null when the command announced its result already. */
+  /** Printed with `--json`; null if the result was already announced. */
   readonly document: object | null;
-  /** Printed without it; without a line end at its end. */
+  /** Printed without `--json`; no line end at the end. */
   readonly text: string;
   readonly exitCode: number;
-  /** Set when the command as a whole could not do its work. */
+  /** Present if the whole command failed. */
   readonly failure?: Failure;
 }
 
-/** The outcome of a command that failed; `rest` are further keys of its document, which programs rely on. */
+/** Outcome of a failed command. `rest` has more keys of its document that programs rely on. */
 export function failedOutcome(failure: Failure, rest: object = {}): Outcome {
   return {
     document: { ...rest, error: failureDocument(failure) },

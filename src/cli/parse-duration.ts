@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import { durationMs } from "../config/schema/values.ts";
 
-/** Reads the duration of a flag, in milliseconds. */
+/** Parses the duration of a flag to milliseconds. */
 export function parseDuration(text: string): number {
   const milliseconds = durationMs(text);
   if (milliseconds === null) {

@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from "commander";
 
-/** Reads a whole number of a flag. */
+/** Parses a whole number of a flag. */
 export function wholeNumber(least: number): (text: string) => number {
   return (text) => {
     const value = Number(text);

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import { readShard, type Shard } from "../jobs/shard.ts";
 
-/** Reads the shard of a flag. */
+/** Parses the shard of a flag. */
 export function parseShard(text: string): Shard {
   const shard = readShard(text);
   if (shard === null) {

@@ -2,8 +2,8 @@ import type { RowKey } from "../load/erasure/people.ts";
 import { UsageError } from "./failure.ts";
 
 /**
- * Reads `customers/4711`: the name of an input, and a key that may hold slashes. The key of an input with several key
- * columns is a JSON list in any spelling, and is returned in the spelling that tables use.
+ * Parses `customers/4711`: input name and key, which may contain slashes. The key of an input with several key columns is a
+ * JSON list, and is returned in canonical form, as stored in tables.
  */
 export function parseSourceKey(
   text: string,
@@ -12,7 +12,7 @@ export function parseSourceKey(
   const slash = text.indexOf("/");
   const [source, sourceKey] = [text.slice(0, slash), text.slice(slash + 1)];
   if (slash <= 0 || sourceKey === "") {
-    throw new UsageError("--source-key takes the name of an input, a slash, and a key: customers/4711.");
+    throw new UsageError("--source-key must be an input name, a slash and a key, such as customers/4711.");
   }
   const columns = inputs[source]?.key ?? [];
   return { source, sourceKey: columns.length > 1 ? canonicalKey(source, sourceKey, columns) : sourceKey };
@@ -22,13 +22,13 @@ function canonicalKey(source: string, text: string, columns: readonly string[]):
   const values = readList(text);
   if (values?.length !== columns.length) {
     throw new UsageError(
-      `The key of ${source} has the columns ${columns.join(", ")}: write --source-key '${source}/[${columns.map(() => '"…"').join(",")}]'.`,
+      `The key of ${source} has the columns ${columns.join(", ")}. Use --source-key '${source}/[${columns.map(() => '"…"').join(",")}]'.`,
     );
   }
   return `[${values.map((value) => JSON.stringify(value)).join(", ")}]`;
 }
 
-/** Reads a JSON list of texts or whole numbers as texts; null for anything else. */
+/** Parses a JSON list of texts or integers as texts; null if invalid. */
 function readList(text: string): readonly string[] | null {
   try {
     const list: unknown = JSON.parse(text);

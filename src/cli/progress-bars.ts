@@ -4,15 +4,15 @@ import { count, duration } from "./figures.ts";
 
 /** Progress on a terminal. */
 export interface ProgressBars extends Progress {
-  /** Writes a line above the bars; without a line end. */
+  /** Writes a line above the bars, without a line end. */
   print(line: string): void;
-  /** True while bars are on the screen. */
+  /** True while bars are visible. */
   readonly isShowing: boolean;
-  /** Takes the bars off the screen, so that something else can be written; the next start shows them again. */
+  /** Hides the bars to allow other output; the next start shows them again. */
   pause(): void;
 }
 
-/** Below this width only the figures are shown. */
+/** Below this width, only the numbers are shown. */
 const NARROW_COLUMNS = 72;
 const BAR_COLUMNS = 24;
 
@@ -24,7 +24,7 @@ interface Payload {
   readonly startedAtMs: number;
 }
 
-/** Bars on a terminal: one line per job while it sends, and a finished line once it ended. */
+/** Creates progress bars: one line per sending job, and a final line after its end. */
 export function createProgressBars(stream: NodeJS.WriteStream): ProgressBars {
   let screen: MultiBar | null = null;
   const bars = new Map<string, { bar: SingleBar; payload: Payload; value: number; total: number }>();
@@ -47,7 +47,7 @@ export function createProgressBars(stream: NodeJS.WriteStream): ProgressBars {
 
   function hide(): void {
     if (!screen) return;
-    // Lines that wait to be written would be lost.
+    // Flush buffered lines first.
     screen.update();
     screen.stop();
     screen = null;
@@ -89,7 +89,7 @@ export function createProgressBars(stream: NodeJS.WriteStream): ProgressBars {
   };
 }
 
-/** One line: name, bar, share, figures, speed, time left. */
+/** Formats one line: name, bar, percentage, counts, speed, time left. */
 export function renderBar(payload: Payload, value: number, total: number, widthColumns: number): string {
   const share = total === 0 ? 1 : Math.min(1, value / total);
   const seconds = Math.max(0.001, (performance.now() - payload.startedAtMs) / 1000);

@@ -1,10 +1,10 @@
 import type { Progress } from "../jobs/services.ts";
 import type { Log } from "../log.ts";
 
-/** Milliseconds between two lines of one job. */
+/** Milliseconds between two lines of a job. */
 const EVERY_MS = 10_000;
 
-/** Progress where nobody watches: a line of the log now and then. */
+/** Progress without a terminal: a log line from time to time. */
 export function createProgressLog(log: Log): Progress {
   const jobs = new Map<string, { total: number; done: number; loggedAtMs: number; figures: object }>();
   return {

@@ -2,7 +2,7 @@ import type { BudgetReport } from "../jobs/report/budget-report.ts";
 import { count } from "./figures.ts";
 import { renderTable } from "./text-table.ts";
 
-/** A table of what is left of each budget. */
+/** Formats a table of budgets with their use. */
 export function renderBudgets(
   { budgets }: { readonly budgets: readonly (BudgetReport & { readonly lasts_until?: string | null })[] },
   widthColumns: number | null,
@@ -23,7 +23,7 @@ export function renderBudgets(
       count(limit),
       count(used),
       count(left),
-      ...(isForeseen ? [lasts_until?.slice(0, 16).replace("T", " ") ?? `the end of the ${period}`] : []),
+      ...(isForeseen ? [lasts_until?.slice(0, 16).replace("T", " ") ?? `end of the ${period}`] : []),
     ]),
     widthColumns,
   );

@@ -1,7 +1,7 @@
 import type { PublishResult } from "../jobs/publish/publisher.ts";
 import { count, counted } from "./figures.ts";
 
-/** One line per destination. */
+/** Formats one line per destination. */
 export function renderPublication(result: PublishResult): string {
   const { destination, status, batches, rows, tables_differing: differing, seconds, error } = result;
   if (status !== "published") return `✗ ${destination}: ${error?.message ?? status}`;
@@ -13,6 +13,6 @@ export function renderPublication(result: PublishResult): string {
   const compared =
     differing.length === 0
       ? "every table equals Postgres"
-      : `${count(differing.length)} differed and were published again: ${differing.join(", ")}`;
+      : `${count(differing.length)} differed and were republished: ${differing.join(", ")}`;
   return `✓ ${destination}: ${what}; ${compared}`;
 }

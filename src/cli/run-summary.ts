@@ -8,11 +8,11 @@ import { renderPublication } from "./render-publication.ts";
 import { type Column, renderTable } from "./text-table.ts";
 import { programName } from "./version.ts";
 
-/** A column of the summary: how it is made of a job, and whether it is left out when it says nothing. */
+/** Column of the summary. */
 interface Figure {
   readonly column: Column;
   readonly value: (job: JobReport) => string;
-  /** Shown only when at least one job has something to show. */
+  /** If present, the column is shown only if this is true for at least one job. */
   readonly isWorthShowing?: (job: JobReport) => boolean;
 }
 
@@ -51,12 +51,12 @@ const FIGURES: readonly Figure[] = [
   },
 ];
 
-/** Renders the summary of `run`: input, results, where to look, what to change. */
+/** Formats the summary of `run`: results, problems, how to connect, next steps. */
 export function renderRunSummary(
   report: RunReport,
   surroundings: {
     readonly config: Config;
-    /** Empty without destinations. */
+     /** Empty without destinations. */
     readonly publications: readonly PublishResult[];
     readonly seconds: number;
     readonly warehouse: string;
@@ -76,7 +76,7 @@ export function renderRunSummary(
     ),
     [...report.jobs.flatMap((job) => remark(job) ?? []), ...rejectRemark(report, config)].join("\n"),
     publications.map((result) => renderPublication(result)).join("\n"),
-    ["Where to look", ...indent([warehouse, ...howToConnect])].join("\n"),
+    ["Warehouse", ...indent([warehouse, ...howToConnect])].join("\n"),
     ...(isTrial ? [queries(config), nextSteps(config)] : []),
   ];
   return sections.filter((section) => section !== "").join("\n\n");
@@ -99,7 +99,7 @@ function headline({ status, jobs }: RunReport): string {
   const written = sum((job) => job.rows_written);
   const enriched = sum((job) => (job.type === "enrich" ? job.records_matched : 0));
   if (status === "succeeded" && sent + written === 0 && sum((job) => job.records_rejected) === 0) {
-    return "✓ Nothing has changed since the last run: no record was sent.";
+    return "✓ Nothing has changed since the last run: no records were sent.";
   }
   const outcome =
     sent > 0
@@ -108,14 +108,14 @@ function headline({ status, jobs }: RunReport): string {
           ...(enriched === 0 ? [] : [`${counted(enriched, "person", "people")} enriched`]),
         ]
       : [
-          "no record was sent",
+          "no records were sent",
           ...(received === 0 ? [] : [`${counted(received, "record")} received`]),
           ...(written === 0 ? [] : [`${counted(written, "row")} written`]),
         ];
   return HEADLINES[status](outcome.join(", "));
 }
 
-/** Remark on a job beyond its figures; null for none. */
+/** Remark on a job; null for none. */
 function remark(job: JobReport): string | null {
   if (job.error) return `✗ ${job.job}: ${job.error.message}`;
   if (job.status === "limited" && job.limited_by !== undefined) {
@@ -128,12 +128,12 @@ function rejectRemark({ jobs }: RunReport, { warehouse }: Config): string[] {
   const rejected = jobs.reduce((sum, job) => sum + job.records_rejected, 0);
   if (rejected === 0) return [];
   const sql = `SELECT job, code, count(*) FROM ${identifier(warehouse.schema)}.reject WHERE resolved_at IS NULL GROUP BY job, code;`;
-  return [`• ${counted(rejected, "record")} could not be used. Reasons: ${sql}`];
+  return [`• ${counted(rejected, "record")} were rejected. Reasons: ${sql}`];
 }
 
 function queries(config: Config): string {
   const blocks = exampleQueries(config.warehouse.schema).flatMap(({ title, sql }) => [`-- ${title}`, ...sql]);
-  return ["Three queries to start with", ...indent(blocks)].join("\n");
+  return ["Example queries", ...indent(blocks)].join("\n");
 }
 
 /** Next steps: query the data, and replace sandbox and embedded database. */
@@ -149,7 +149,7 @@ function nextSteps(config: Config): string {
           `  ${programName} ${flag} database`,
         ]
       : []),
-    "To use your own key, warehouse and tables, let `init` write a configuration, or change these lines:",
+    "To use your own key, warehouse and tables, create a configuration with `init`, or change these settings:",
     `  ${programName} --config config.yaml init`,
     ...(isSandbox
       ? ["  service.base_url   https://… of your service", "  service.api_key    ${PERSON_SERVICE_API_KEY}"]

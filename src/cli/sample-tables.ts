@@ -7,7 +7,7 @@ import type { Context } from "./context.ts";
 import { counted } from "./figures.ts";
 import { type SampleInput, sampleInputs } from "../sandbox/sample-inputs.ts";
 
-/** A column of a sample table, and what stands in it. */
+/** Column of a sample table with its values. */
 interface SampleColumn {
   readonly name: string;
   readonly type: "bigint" | "text" | "timestamptz";
@@ -19,7 +19,7 @@ const join = (...parts: readonly (string | null)[]): string | null => {
   return text === "" ? null : text;
 };
 
-/** Values of each field's columns, first column first; other columns and fields stay empty. */
+/** Values of each field's columns, in order; other columns and fields are empty. */
 const VALUES: Readonly<Partial<Record<InputField, readonly ((row: SampleInput) => string | null)[]>>> = {
   first_name: [(row) => row.first_name],
   last_name: [(row) => row.last_name],
@@ -34,7 +34,7 @@ const VALUES: Readonly<Partial<Record<InputField, readonly ((row: SampleInput) =
   zipcode: [(row) => row.zip],
 };
 
-/** Makes the input tables of these jobs that don't exist in the warehouse, filled with rows for the sandbox. */
+/** Creates missing input tables of these jobs in the warehouse, filled with rows for the sandbox. */
 export async function createSampleTables(
   config: Config,
   jobs: readonly JobConfig[],
@@ -64,7 +64,7 @@ function tableText({ source }: InputConfig): string {
   return source.schema === null ? source.table : `${source.schema}.${source.table}`;
 }
 
-/** Inputs that read a table of the warehouse, those of the same table together. */
+/** Groups inputs that read the same table of the warehouse. */
 function groupByTable(inputs: readonly InputConfig[]): readonly (readonly InputConfig[])[] {
   const groups = new Map<string, Set<InputConfig>>();
   for (const input of inputs) {
@@ -75,14 +75,14 @@ function groupByTable(inputs: readonly InputConfig[]): readonly (readonly InputC
   return [...groups.values()].map((group) => [...group]);
 }
 
-/** The union of what the inputs read, each column once: key, cursor, mapped fields. */
+/** All columns that the inputs read, without duplicates: key, cursor, mapped fields. */
 function columnsOf(inputs: readonly InputConfig[]): readonly SampleColumn[] {
   const columns = new Map<string, SampleColumn>();
   const add = (column: SampleColumn) => {
     if (!columns.has(column.name)) columns.set(column.name, column);
   };
   for (const { key } of inputs) {
-    // The last column of a key tells rows apart, those before it are the same for all (`[tenant_id, id]`).
+    // The last key column is unique; those before it are the same for all rows (`[tenant_id, id]`).
     key.forEach((name, i) =>
       add({ name, type: "bigint", value: (row) => (i === key.length - 1 ? String(row.id) : "1") }),
     );
@@ -91,7 +91,7 @@ function columnsOf(inputs: readonly InputConfig[]): readonly SampleColumn[] {
     if (cursor !== null) add({ name: cursor, type: "timestamptz", value: (row) => row.updated_at });
   }
   for (const { fields } of inputs) {
-    // The cast restores what Object.entries forgets: the keys are fields of the interface.
+    // The cast restores the key type that Object.entries loses.
     for (const [field, names] of Object.entries(fields) as [InputField, readonly string[]][]) {
       names.forEach((name, i) => add({ name, type: "text", value: VALUES[field]?.[i] ?? (() => null) }));
     }

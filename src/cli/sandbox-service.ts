@@ -11,14 +11,14 @@ import { programFile } from "./version.ts";
 const START_TIMEOUT_MS = 30_000;
 const END_TIMEOUT_MS = 2_000;
 
-/** The sandbox as a program: its file, for this process's own Node.js. */
+/** Path of the sandbox program. */
 export function sandboxProgram(): string {
   return fileURLToPath(programFile("sandbox/main"));
 }
 
 /**
- * Starts the sandbox service beside us and returns its address. It stands in a process group of its own, so that Ctrl-C
- * in the terminal doesn't reach it while calls are in flight, and ends with us, however we end.
+ * Starts the sandbox service and returns its address. It runs in its own process group, so that Ctrl-C doesn't reach it
+ * while calls are in flight, and exits with this process.
  */
 export async function startSandboxService(
   context: Context,
@@ -33,16 +33,16 @@ export async function startSandboxService(
       `--seed=${sandbox.seed}`,
       `--people=${sandbox.people}`,
       "--no-contents",
-      // Segments that a run made are there in the next one.
+        // Keeps segments between runs.
       `--state=${join(dataDir, `sandbox-${sandbox.seed}-${sandbox.people}.json`)}`,
       "--exit-with-parent",
     ],
     { detached: true, stdio: ["pipe", "pipe", "pipe"] },
   );
   scope.deferProgram("sandbox", () => endChild(child));
-  let said = "";
+  let stderrText = "";
   child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    said = (said + text).slice(-2000);
+    stderrText = (stderrText + text).slice(-2000);
   });
   const url = await Promise.race([
     readUrl(child),
@@ -52,14 +52,14 @@ export async function startSandboxService(
   if (url === null) {
     throw new StopRunError(
       "sandbox_failed",
-      `The sandbox service didn't start: ${said.trim() || "no output"}`,
+      `The sandbox service didn't start: ${stderrText.trim() || "no output"}`,
     );
   }
   log.info({ url, seed: sandbox.seed, people: sandbox.people }, "sandbox_started");
   return url;
 }
 
-/** The address that the program prints on its first line. */
+/** Reads the address from the program's first line. */
 async function readUrl(child: ChildProcess): Promise<string | null> {
   let text = "";
   for await (const chunk of child.stdout?.setEncoding("utf8").iterator({ destroyOnReturn: false }) ?? []) {

@@ -3,11 +3,11 @@ import type { Log } from "../log.ts";
 /** Closes resources before the process ends, in reverse order. */
 export interface Scope {
   defer(name: string, close: () => Promise<void> | void): void;
-  /** Like `defer`, for another program, which would go on without us. */
+  /** Like `defer`, for a child process, which would otherwise keep running. */
   deferProgram(name: string, close: () => Promise<void> | void): void;
-  /** Closes everything, whatever fails on the way; idempotent. */
+  /** Closes everything, even if something fails; idempotent. */
   close(): Promise<void>;
-  /** Closes only the other programs, all at the same time. */
+  /** Closes only the child processes, concurrently. */
   closePrograms(): Promise<void>;
 }
 
@@ -17,7 +17,7 @@ interface Closer {
   readonly close: () => Promise<void> | void;
 }
 
-/** An empty scope. A failure to close is logged and hinders nothing: the command's result stands already. */
+/** Creates a scope. Failures to close are only logged, because the command already has its result. */
 export function createScope(log: Log): Scope {
   const closers: Closer[] = [];
 

@@ -1,24 +1,24 @@
-/** Shorter texts would also strike out ordinary words. */
+/** Shorter secrets would also redact ordinary words. */
 const SHORTEST_SECRET = 6;
 
 const LOOKS_LIKE_AN_ADDRESS = /[^\s"'<>(),;:=[\]{}\\]+@[^\s"'<>(),;:=[\]{}\\]+\.[a-z]{2,}/gi;
 
-/** A last net below everything that is logged: no module should let a secret or an address get this far. */
+/** Last safeguard of the log: no module should pass a secret or address to it. */
 export interface Scrubber {
-  /** From now on this text is struck out. */
+  /** Redacts this text from now on. */
   hide(secret: string): void;
-  /** The text without the hidden ones, and without anything that looks like an e-mail address. */
+  /** Redacts secrets and everything that looks like an e-mail address. */
   scrub(text: string): string;
 }
 
-/** A scrubber that knows no secret yet. */
+/** Creates a scrubber without secrets. */
 export function createScrubber(): Scrubber {
   const secrets = new Set<string>();
   return {
     hide(secret) {
       if (secret.length < SHORTEST_SECRET) return;
       secrets.add(secret);
-      // The same text as it stands inside a JSON string.
+        // The same text inside a JSON string.
       secrets.add(JSON.stringify(secret).slice(1, -1));
     },
     scrub(text) {

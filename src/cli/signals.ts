@@ -1,24 +1,23 @@
 import { InterruptedError } from "../errors.ts";
 
-/** Signals that ask for a clean end, and the exit code of each. */
+/** Signals that request a clean end, with their exit codes. */
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 
-/** Time that a second signal grants the embedded database to stop. */
+/** Time for the embedded database to stop after a second signal. */
 const LAST_CLOSE_MS = 3000;
 
 type Stopping = keyof typeof EXIT_CODES;
 
 /**
- * The same signal again within this time is the same wish: after Ctrl-C in a terminal both the terminal and a program
- * that started us (npm) send it.
+ * The same signal within this time counts as one: after Ctrl-C, it is sent by the terminal and by the parent process (npm).
  */
 const ECHO_MS = 1000;
 
-/** The user's wish to stop. */
+/** Stop requested by signals. */
 export interface StopSignals {
   /** Aborted by the first signal; its reason is an `InterruptedError`. */
   readonly signal: AbortSignal;
-  /** The first signal that came; null while none has. */
+  /** First signal received; null before. */
   received(): Stopping | null;
   /** Exit code of that signal. */
   exitCode(): number | null;
@@ -26,11 +25,11 @@ export interface StopSignals {
   close(): void;
 }
 
-/** Listens for SIGINT and SIGTERM: the first asks to finish what is in flight, a second one ends the process at once. */
+/** Listens for SIGINT and SIGTERM: the first finishes calls in flight, a second one ends the process immediately. */
 export function listenForSignals(on: {
-  /** After the first signal. */
+  /** Called after the first signal. */
   readonly first: (signal: Stopping) => void;
-  /** Before the process ends at once: closes what would outlive us, for which there are only a few seconds. */
+  /** Called before the process ends immediately, to close child processes within a few seconds. */
   readonly second: () => Promise<void>;
 }): StopSignals {
   const controller = new AbortController();

@@ -13,21 +13,21 @@ import type { Scrubber } from "./scrub.ts";
 export interface Terminal {
   readonly log: Logger;
   readonly progress: Progress;
-  /** Standard error is a screen, so that people read what is written there. */
+  /** True if standard error is a terminal. */
   readonly isWatched: boolean;
   readonly widthColumns: number | null;
   readonly ask: ((question: string, signal: AbortSignal) => Promise<string>) | null;
-  /** Writes a result and waits until it is out. */
+  /** Writes a result and waits until it is flushed. */
   print(text: string): Promise<void>;
-  /** Writes for people, on standard error. */
+  /** Writes a message to standard error. */
   printError(text: string): void;
-  /** True when the result could not be written, for another reason than that nobody reads it. */
+  /** True if the result could not be written, except because the reader closed the pipe. */
   isBroken(): boolean;
-  /** Leaves the screen as a shell expects it. */
+  /** Restores the terminal for the shell. */
   restore(): void;
 }
 
-/** Opens standard output and error, as they are: a terminal or a file. */
+/** Opens standard output and error, which can be a terminal or a file. */
 export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Terminal {
   const isWatched = process.stderr.isTTY;
   const destination = pino.destination({ dest: 2, sync: true });
@@ -38,7 +38,7 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
     scrubber,
     sink: bars ? (line) => bars.print(line) : (line) => destination.write(`${line}\n`),
   });
-  // Whoever reads may go away (`| head`): what is being done must be finished all the same.
+  // The reader may close the pipe (`| head`); the work must be finished nevertheless.
   let isBroken = false;
   process.stdout.on("error", (error) => {
     isBroken ||= codeOf(error) !== "EPIPE";
@@ -70,13 +70,13 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
     isBroken: () => isBroken,
     restore() {
       bars?.pause();
-      // The cursor comes back even when the stream is no longer ours to flush.
+        // Shows the cursor even if the stream can no longer be flushed.
       if (bars) writeSync(2, "\u001b[?25h");
     },
   };
 }
 
-/** With a progress display, logs only warnings and errors unless the command line asks for more. */
+/** With progress bars, logs only warnings and errors unless the command line requests more. */
 function quietForPeople(log: Logger, options: GlobalOptions): Logger {
   return {
     ...log,

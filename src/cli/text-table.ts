@@ -1,12 +1,12 @@
 import Table from "cli-table3";
 
-/** Columns of a table: names by position, and which hold numbers. */
+/** Column of a table. */
 export interface Column {
   readonly name: string;
   readonly isNumber?: boolean;
 }
 
-/** Only the line below the head: the fewest strokes that keep the columns apart. */
+/** Draws only a line below the header. */
 const STROKES = {
   top: "",
   "top-mid": "",
@@ -25,7 +25,7 @@ const STROKES = {
   middle: "  ",
 };
 
-/** A table of text; where it would be wider than the terminal, one block of lines per row instead. */
+/** Formats a table, or one block of lines per row if the table is wider than the terminal. */
 export function renderTable(
   columns: readonly Column[],
   rows: readonly (readonly string[])[],

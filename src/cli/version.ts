@@ -1,28 +1,28 @@
 import { readFileSync } from "node:fs";
 
-/** From the sources, and from what was built of them, one folder deeper. */
+/** Paths from the sources and from the build, which is one folder deeper. */
 const PLACES = ["../../package.json", "../../../package.json"];
 
-/** The version of this package. */
+/** Returns the version of this package. */
 export function readVersion(): string {
   for (const place of PLACES) {
     try {
       const { name, version } = JSON.parse(readFileSync(new URL(place, import.meta.url), "utf8"));
       if (name === "person-etl" && typeof version === "string") return version;
     } catch {
-      // Not there: the next place.
+        // Try the next path.
     }
   }
   return "unknown";
 }
 
-/** True when this runs from a checkout's sources. */
+/** True if running from the sources. */
 const isCheckout = import.meta.url.endsWith(".ts");
 
-/** Command that the user calls this program by, for hints. */
+/** Command name for hints. */
 export const programName = isCheckout ? "bin/person-etl" : "person-etl";
 
-/** The address of another program of this package, given from `src`, without ending. */
+/** URL of another program of this package; `path` is relative to `src`, without extension. */
 export function programFile(path: string): URL {
   return new URL(`../${path}.${isCheckout ? "ts" : "js"}`, import.meta.url);
 }

@@ -35,7 +35,7 @@ test.concurrent("--resend asks on a terminal, and a no sends nothing", async () 
   run.type("n\n");
   const { code, screen } = await run.ended;
   expect(code).toBe(3);
-  expect(screen).toContain("no record was sent");
+  expect(screen).toContain("no records were sent");
 });
 
 test.concurrent("a failure on a terminal is words alone", async () => {

@@ -15,12 +15,12 @@ import type { Outcome } from "../outcome.ts";
 import { renderBudgets } from "../render-budgets.ts";
 import { renderTable } from "../text-table.ts";
 
-/** `status`: tells how the jobs fare. */
+/** `status`: shows the state of all jobs. */
 export const addStatus: AddCommand = (program, act) => {
   program
     .command("status")
     .description(
-      "last runs, checkpoints, freshness, coverage, quota, budgets, what was sent per day, and rejected records",
+      "show problems, last runs, freshness, coverage, checkpoints, budgets, records per day and rejects",
     )
     .action((_flags: object, command: Command) => act(command, status, { jobs: [] }));
 };
@@ -37,7 +37,7 @@ async function status(context: Context): Promise<Outcome> {
 }
 
 function renderStatus(report: StatusReport, nowMs: number, widthColumns: number | null): string {
-  const from = report.service_host === null ? "not filled yet" : `filled from ${report.service_host}`;
+  const from = report.service_host === null ? "no data yet" : `data from ${report.service_host}`;
   return [
     [glance(report, nowMs), ...attention(report), `${report.warehouse}, ${from}`].join("\n"),
     renderJobs(report.jobs, nowMs, widthColumns),
@@ -53,7 +53,7 @@ function renderStatus(report: StatusReport, nowMs: number, widthColumns: number 
     .join("\n\n");
 }
 
-/** The one line that most people want: is all well, and what comes next. */
+/** First line: number of fresh jobs, running jobs, next slot. */
 function glance({ jobs, attention: found }: StatusReport, nowMs: number): string {
   const on = jobs.filter(({ enabled }) => enabled);
   const wellCount = on.filter(({ freshness }) => freshness === "fresh" || freshness === "running").length;
@@ -99,7 +99,7 @@ function renderJobs(jobs: readonly JobStatusReport[], nowMs: number, widthColumn
       ago(last_run?.started_at ?? null, nowMs),
       endOfPass(last_pass),
       ago(last_success_at, nowMs),
-      report.next_slot_at === null ? "by hand" : ahead(report.next_slot_at, nowMs),
+      report.next_slot_at === null ? "manual" : ahead(report.next_slot_at, nowMs),
       last_run === null ? "" : count(last_pass.reduce((sum, run) => sum + run.records_sent, 0)),
       coverage === null ? "" : count(coverage.input_rows),
       coverage === null ? "" : percent(coverage.answered, coverage.input_rows),
@@ -124,7 +124,7 @@ function renderCheckpoints(
       return [job, name ?? stream, JSON.stringify(cursor), ago(updated_at, nowMs)];
     }),
   );
-  const columns = [{ name: "job" }, { name: "stream" }, { name: "checkpoint" }, { name: "moved" }];
+  const columns = [{ name: "job" }, { name: "stream" }, { name: "checkpoint" }, { name: "changed" }];
   return rows.length === 0 ? "" : renderTable(columns, rows, widthColumns);
 }
 
@@ -132,14 +132,14 @@ function quotas({ quotas: found }: StatusReport): string[] {
   return found.flatMap(({ limit, left, observed_at }) =>
     limit === null || left === null
       ? []
-      : [`• person search: ${count(left)} of ${count(limit)} records of the day were left at ${observed_at}`],
+      : [`• person search: ${count(left)} of ${count(limit)} records left for the day at ${observed_at}`],
   );
 }
 
 function gaps({ gaps: found }: StatusReport): string[] {
   return found.map(
     ({ job, gap_start, gap_end }) =>
-      `! ${job}: what happened from ${gap_start} to ${gap_end} is no longer available (sync_gap)`,
+      `! ${job}: data from ${gap_start} to ${gap_end} is no longer available (sync_gap)`,
   );
 }
 
@@ -152,7 +152,7 @@ function holders({ job, held_by }: JobStatusReport): string[] {
     const what = shard === "0/1" ? job : `${job} (shard ${shard})`;
     const who = `run ${run_id}, process ${pid} on ${host}`;
     return is_expired
-      ? `• ${what} was started by ${who}, whose last heartbeat was at ${last_heartbeat_at}; the next run takes it over`
+      ? `• ${what} was started by ${who}, whose last heartbeat was at ${last_heartbeat_at}; the next run takes over`
       : `• ${what} has been running since ${since} (${who})`;
   });
 }
@@ -179,7 +179,7 @@ function remarks(report: JobStatusReport): string[] {
     ),
     ...(isPart
       ? [
-          `• ${job}: input rows of ${coverage.shards_counted} of ${coverage.shards} shards; the others haven't ended yet`,
+          `• ${job}: input rows of ${coverage.shards_counted} of ${coverage.shards} shards; the others have not finished yet`,
         ]
       : []),
     ...segments.flatMap((segment) => segmentRemarks(job, segment)),

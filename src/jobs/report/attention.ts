@@ -63,7 +63,7 @@ function jobAttention(report: JobFare): readonly AttentionReport[] {
     note(
       job,
       "lock_expired",
-      `Run ${run_id} on ${host} has sent no heartbeat for too long; the next run takes it over.`,
+      `Run ${run_id} on ${host} has sent no heartbeat for too long; the next run takes over.`,
     ),
   );
   if (run?.status === "failed" || run?.status === "skipped") {
