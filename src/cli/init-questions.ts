@@ -59,9 +59,7 @@ async function askForFields(askFor: AskFor): Promise<ConfigAnswers["fields"]> {
   const fields: Partial<Record<InputField, string[]>> = {};
   for (const field of ASKED_FIELDS) {
     const isList = field === "emails" || field === "phones";
-    const columns = listOf(
-      await askFor(`Column${isList ? "(s)" : ""} for ${field} (optional)`, ""),
-    );
+    const columns = listOf(await askFor(`Column${isList ? "(s)" : ""} for ${field} (optional)`, ""));
     if (columns.length > 0) fields[field] = columns;
   }
   return fields;

@@ -56,7 +56,7 @@ export function renderRunSummary(
   report: RunReport,
   surroundings: {
     readonly config: Config;
-     /** Empty without destinations. */
+    /** Empty without destinations. */
     readonly publications: readonly PublishResult[];
     readonly seconds: number;
     readonly warehouse: string;

@@ -33,7 +33,7 @@ export async function startSandboxService(
       `--seed=${sandbox.seed}`,
       `--people=${sandbox.people}`,
       "--no-contents",
-        // Keeps segments between runs.
+      // Keeps segments between runs.
       `--state=${join(dataDir, `sandbox-${sandbox.seed}-${sandbox.people}.json`)}`,
       "--exit-with-parent",
     ],

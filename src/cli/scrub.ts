@@ -18,7 +18,7 @@ export function createScrubber(): Scrubber {
     hide(secret) {
       if (secret.length < SHORTEST_SECRET) return;
       secrets.add(secret);
-        // The same text inside a JSON string.
+      // The same text inside a JSON string.
       secrets.add(JSON.stringify(secret).slice(1, -1));
     },
     scrub(text) {

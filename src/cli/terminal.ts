@@ -70,7 +70,7 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
     isBroken: () => isBroken,
     restore() {
       bars?.pause();
-        // Shows the cursor even if the stream can no longer be flushed.
+      // Shows the cursor even if the stream can no longer be flushed.
       if (bars) writeSync(2, "\u001b[?25h");
     },
   };

@@ -10,7 +10,7 @@ export function readVersion(): string {
       const { name, version } = JSON.parse(readFileSync(new URL(place, import.meta.url), "utf8"));
       if (name === "person-etl" && typeof version === "string") return version;
     } catch {
-        // Try the next path.
+      // Try the next path.
     }
   }
   return "unknown";

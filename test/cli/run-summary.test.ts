@@ -47,7 +47,9 @@ test("nothing has changed only where no row was written", async () => {
   expect(
     await headlineOf({ type: "segment_members", records_received: 1_000_000, rows_written: 2_000_000 }),
   ).toBe("✓ Done: no records were sent, 1,000,000 records received, 2,000,000 rows written.");
-  expect(await headlineOf({ ...quiet, rows_written: 1 })).toBe("✓ Done: no records were sent, 1 row written.");
+  expect(await headlineOf({ ...quiet, rows_written: 1 })).toBe(
+    "✓ Done: no records were sent, 1 row written.",
+  );
 });
 
 test("what was sent comes first", async () => {
