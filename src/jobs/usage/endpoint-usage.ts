@@ -14,7 +14,7 @@ import { countText } from "../lookup/estimate.ts";
 import { readCursor } from "../read-cursor.ts";
 import { type Bucket, bucketsBetween, DAY_MS, dayAt, dayText, type Window } from "./calendar.ts";
 import { placeBuckets } from "./place-buckets.ts";
-import { planPass, usageCursor, type UsagePass } from "./usage-pass.ts";
+import { CORRECTED_FOR_DAYS, planPass, usageCursor, type UsagePass } from "./usage-pass.ts";
 
 const { name: endpoint, method, path } = endpointUsageEndpoint;
 
@@ -158,7 +158,7 @@ async function readWindow(context: Context, zone: Zone, pass: UsagePass, window:
     timezone,
   });
   const calendar = bucketsBetween(size, zone, window);
-  const isFinal = ({ endMs }: Bucket): boolean => endMs + DAYS_UNTIL_FINAL * DAY_MS <= receivedMs;
+  const hasEnded = ({ endMs }: Bucket, daysAgo: number): boolean => endMs + daysAgo * DAY_MS <= receivedMs;
   const rows: (readonly Cell[])[] = [];
   let leftOut = 0;
   for (const result of results) {
@@ -175,12 +175,12 @@ async function readWindow(context: Context, zone: Zone, pass: UsagePass, window:
         instantAt(bucket.endMs),
         ...counts,
         instantAt(receivedMs),
-        String(isFinal(bucket)),
+        String(hasEnded(bucket, DAYS_UNTIL_FINAL)),
       ]);
     }
   }
   if (leftOut > 0) drift.note("unexpected_type", "buckets[].bucket_start", "string");
-  const open = calendar.find((bucket) => !isFinal(bucket));
+  const open = calendar.find((bucket) => !hasEnded(bucket, CORRECTED_FOR_DAYS));
   await context.commit({
     drift: drift.entries(),
     counters: { records_received: rows.length },
@@ -240,7 +240,7 @@ export const endpointUsageJob: FeedJobType<EndpointUsageJobConfig> = {
   writes: ["endpoint_usage", "endpoint_usage_bucket"],
   checkpoints: {
     meaning:
-      'stream `SIZE ZONE` (`day UTC`): {"from": "2026-01-01", "next": "2026-11-18"}, the first day ever read, and the first day of a bucket that was not final',
+      'stream `SIZE ZONE` (`day UTC`): {"from": "2026-01-01", "next": "2026-11-18"}, the first day ever read, and the first day that the next run reads',
     cursor: usageCursor,
     example: { from: "2026-01-01", next: "2026-11-18" },
     streams: async (job) => [streamOf(job)],

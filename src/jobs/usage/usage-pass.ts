@@ -2,13 +2,13 @@ import { z } from "zod";
 import { cursorDay } from "../../load/inputs/cursor-values.ts";
 import { type BucketingSize, dayNumber, dayText, firstDay, type Window, windowsOf } from "./calendar.ts";
 
-/** Days before today that each run reads again, because the service corrects even final counts. */
-const READ_AGAIN_DAYS = 30;
+/** Days after its end in which a bucket is read again, because the service corrects even final counts. */
+export const CORRECTED_FOR_DAYS = 30;
 
-/** Cursor of a stream, in local days. All days from `from` to `next` were final when last read. */
+/** Cursor of a stream, in local days. All days from `from` to `next` were last read {@link CORRECTED_FOR_DAYS} after their end. */
 export const usageCursor = z.object({
   from: cursorDay,
-  /** First day of the first bucket that was not final when it was last read. */
+  /** First day of the first bucket that is read again. */
   next: cursorDay,
 });
 
@@ -18,7 +18,7 @@ export type UsageCursor = z.output<typeof usageCursor>;
 /** Windows to read in one run. */
 export interface UsagePass {
   readonly windows: readonly Window[];
-  /** Cursor after a window. `firstOpen` is the first day of its first bucket that isn't final; null if all are final. */
+  /** Cursor after a window. `firstOpen` is the first day of its first bucket to read again; null without one. */
   after(window: Window, firstOpen: number | null): UsageCursor;
 }
 
@@ -52,5 +52,6 @@ function beginOf(
   const [from, next] = [dayNumber(cursor.from), dayNumber(cursor.next)];
   // Days outside the cursor's range, or a cursor in the future: read everything from the start.
   if (start < from || start > next || next > today) return [start, start];
-  return [Math.max(start, Math.min(next, today - READ_AGAIN_DAYS)), from];
+  // A clock that was ahead may have left out days that can still change.
+  return [Math.max(start, Math.min(next, today - CORRECTED_FOR_DAYS)), from];
 }

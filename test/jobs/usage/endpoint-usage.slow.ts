@@ -168,7 +168,7 @@ describe("buckets of usage", () => {
       { is_final: "t", last: "2026-06-06 00:00:00+00" },
     ]);
     expect(await checkpointOf(world)).toEqual([
-      { stream: "day UTC", cursor: '{"from": "2026-05-01", "next": "2026-06-07"}' },
+      { stream: "day UTC", cursor: '{"from": "2026-05-01", "next": "2026-05-11"}' },
     ]);
     await goTo(world, "2026-06-13");
     await runUsage(world);

@@ -36,11 +36,15 @@ describe("buckets of usage", () => {
       { is_final: "t", last: "2026-06-06" },
     ]);
     expect(await world.value("SELECT cursor::text FROM person_data_ops.checkpoint")).toBe(
-      '{"from": "2026-05-01", "next": "2026-06-07"}',
+      '{"from": "2026-05-01", "next": "2026-05-11"}',
     );
     await goTo(world, "2026-06-13");
     expect(await runUsage(world)).toMatchObject({ requests: 2 });
     expect(await untruths(world, "2026-05-01", "2026-06-13")).toEqual([]);
+    // Final counts that were corrected while nobody ran.
+    await goTo(world, "2026-09-13");
+    expect(await runUsage(world)).toMatchObject({ requests: 3 });
+    expect(await untruths(world, "2026-05-01", "2026-09-13")).toEqual([]);
   });
 
   test("start and end with the months of a zone east of UTC", async () => {
@@ -142,5 +146,5 @@ test("a checkpoint ahead of our clock is not trusted: everything is read again",
   await goTo(world, "2026-06-10");
   await runUsage(world);
   expect(await untruths(world, "2026-03-01", "2026-06-10")).toEqual([]);
-  expect(await world.value("SELECT cursor->>'next' FROM person_data_ops.checkpoint")).toBe("2026-06-07");
+  expect(await world.value("SELECT cursor->>'next' FROM person_data_ops.checkpoint")).toBe("2026-05-11");
 });
