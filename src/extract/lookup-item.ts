@@ -38,8 +38,8 @@ export interface Attempt {
   readonly possiblyBilled: boolean;
   /** Records that may have been billed by both this call and an earlier one without an answer. */
   readonly possiblyBilledTwice: number;
-  /** True if the answer omits some of its records, which may also have been billed. */
-  readonly leavesOut?: boolean;
+  /** Number of records that the answer omits, which may also have been billed. Absent for none. */
+  readonly recordsLeftOut?: number;
 }
 
 /** Records that could not be processed and will not be sent again. */

@@ -105,7 +105,7 @@ export async function takeAnswer<R>(
     responseBytes: body.length,
     // An empty list counts as no answer, but may have been billed.
     possiblyBilled: isEmpty,
-    ...(missing.length > 0 && !isEmpty ? { leavesOut: true } : {}),
+    ...(missing.length > 0 && !isEmpty ? { recordsLeftOut: missing.length } : {}),
   };
   return {
     summary: { kind: "answer", missing, plainBytes, apiRequestId },

@@ -118,7 +118,7 @@ export interface LookupRecord {
   readonly sentHash: string;
   /** PID sent with the record, for `pid_from`. */
   readonly sentPid: string | null;
-  /** True if an earlier call with it may have been billed. Absent for no. */
+  /** True if it counts as sent in an earlier call that may have been billed. Absent for no. */
   readonly mayBeBilled?: boolean;
 }
 
@@ -183,8 +183,8 @@ export interface CallReservation {
   readonly attempt: number;
   /** ISO 8601, UTC. */
   readonly startedAt: string;
-  /** `sentHash` of each record, in request order. */
-  readonly recordHashes: readonly string[];
+  /** Number of its records. */
+  readonly records: number;
   /** Records of a selection; absent for a call without one. */
   readonly selected?: { readonly from: FrozenRecords; readonly recordIds: readonly string[] };
   readonly limits: SendingLimits;

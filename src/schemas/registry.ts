@@ -16,15 +16,7 @@ import {
   segmentPushMember,
   segmentSync,
 } from "./segments.ts";
-import {
-  budgetUse,
-  callInDoubt,
-  jobLock,
-  jobParameters,
-  lookupState,
-  personState,
-  tableLoad,
-} from "./state.ts";
+import { budgetUse, jobLock, jobParameters, lookupState, personState, tableLoad } from "./state.ts";
 import type { Schema, Table } from "./table.ts";
 import { views } from "./views.ts";
 import * as usage from "./usage.ts";
@@ -57,7 +49,6 @@ export const tables: readonly Table[] = [
   reject,
   lookupState,
   personState,
-  callInDoubt,
   tombstone,
   missingInputRow,
   ops.warehouseIdentity,

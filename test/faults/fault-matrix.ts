@@ -66,7 +66,7 @@ async function contentsOf(world: World, aftermath: readonly Aftermath[]): Promis
   try {
     return await readContents(
       client,
-      isSame ? {} : { withoutTables: ["reject", "match_history", "call_in_doubt"], withoutColumns: MEMORY },
+      isSame ? {} : { withoutTables: ["reject", "match_history"], withoutColumns: MEMORY },
     );
   } finally {
     await client.end();

@@ -30,9 +30,8 @@ export async function reserve(
   crashPoint("before_reserve");
   const { callId, attempt, items, plannedAtMs } = planned;
   const startedAt = new Date(plannedAtMs).toISOString();
-  const recordHashes = items.map((record) => record.sentHash);
   const selected = { from: frozen, recordIds: items.map((record) => record.recordId) };
-  const call = { callId, endpoint, attempt, startedAt, recordHashes, selected, limits };
+  const call = { callId, endpoint, attempt, startedAt, records: items.length, selected, limits };
   const { granted, limitedBy, erased = [] } = await outage.outlast(() => reserveCall(db, run, call));
   crashPoint("after_reserve");
   if (limitedBy === null) return { granted, erased };

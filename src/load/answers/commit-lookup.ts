@@ -3,7 +3,6 @@ import { crashPoint } from "../../crash-point.ts";
 import { codeOf } from "../../errors.ts";
 import type { CommitResult, LookupAnswer, LookupCommit, LookupReject, RowMove } from "../lookup.ts";
 import type { CounterDelta } from "../ledger/books.ts";
-import { forgetDoubts } from "../ledger/call-in-doubt.ts";
 import { giveBack } from "../ledger/give-back.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
 import { keepOut } from "../erasure/keep-out-sql.ts";
@@ -73,10 +72,6 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
       asker,
       [...written].filter(([, rows]) => rows > 0).map(([table]) => table),
     );
-    if (commit.ledger.some(({ possiblyBilledTwice, leavesOut }) => possiblyBilledTwice > 0 || leavesOut)) {
-      const hashes = newAnswers.map(({ record }) => record.sentHash);
-      await forgetDoubts(session, names, asker.job, hashes);
-    }
     await giveBack(session, names, asker, commit.ledger);
     const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
     const moves = await findMoves(place, received);

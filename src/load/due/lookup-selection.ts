@@ -1,5 +1,6 @@
 import { StopJobError } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
+import { countInDoubt } from "../ledger/in-doubt.ts";
 import { readSuppression } from "../erasure/suppressed-sql.ts";
 import type {
   LookupCounts,
@@ -39,7 +40,7 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
   const tables = workTablesOf(run);
   // In a separate transaction: other shards that drop orphans would wait until the selection commits.
   await db.transaction(run, (session) => dropOrphanedWorkTables(session, names, spec.job));
-  const { found, erasureEpoch } = await db.transaction(run, async (session) => {
+  const { found, ...since } = await db.transaction(run, async (session) => {
     const suppression = await readSuppression(session, names, db.readErasureSecret);
     const context = {
       session,
@@ -48,16 +49,17 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
       foreign: db.foreignOf(spec.input),
       suppression,
     };
-    return { found: await selectDue(context, { run, tables }), erasureEpoch: suppression.epoch };
+    const inDoubt = await countInDoubt(session, names, run);
+    return { found: await selectDue(context, { run, tables }), inDoubt, erasureEpoch: suppression.epoch };
   });
-  return selectionOf(db, { run, spec, tables }, found, erasureEpoch);
+  return selectionOf(db, { run, spec, tables }, found, since);
 }
 
 function selectionOf(
   db: Db,
   frozen: { readonly run: RunRef; readonly spec: LookupSpec; readonly tables: WorkTables },
   { counts, rowsWritten, checkpoint, cursorAhead }: Selected,
-  erasureEpoch: number,
+  { inDoubt, erasureEpoch }: { readonly inDoubt: number; readonly erasureEpoch: number },
 ): LookupSelection {
   const { run, spec, tables } = frozen;
   async function* records(within: Retry = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
@@ -66,7 +68,7 @@ function selectionOf(
     while (read < counts.toSend) {
       const page = await within(() =>
         db.transaction(run, (session) =>
-          readWorkPage(session, db.names, spec, { tables, afterOrd, size: PAGE_SIZE }),
+          readWorkPage(session, db.names, spec, { tables, afterOrd, size: PAGE_SIZE, inDoubt }),
         ),
       );
       // An emptied table must not look like the end.

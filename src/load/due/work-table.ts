@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import { quoteLiteral, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { HASH_BYTES, hashesInDoubt } from "../ledger/call-in-doubt.ts";
 import type { LookupRecord, LookupSpec, RunRef, WorkTables } from "../lookup.ts";
 import type { WorkSize } from "./lookup-counts.ts";
 
@@ -57,7 +56,7 @@ async function freeze(
   // The reply to the COMMIT of an earlier attempt may have been lost.
   await session.change(sql`DROP TABLE IF EXISTS ${records}, ${rows}`);
   await session.change(sql`CREATE TABLE ${records} (ord bigint PRIMARY KEY, sent_hash bytea NOT NULL,
-    record text NOT NULL, pid text, in_doubt boolean NOT NULL)`);
+    record text NOT NULL, pid text)`);
   // An erasure sets the key of a row to null.
   await session.change(sql`CREATE TABLE ${rows} (ord bigint NOT NULL, source_key text, input_hash bytea NOT NULL,
     prior text, occurrences bigint NOT NULL)`);
@@ -67,8 +66,7 @@ async function freeze(
   await session.change(sql`COMMENT ON TABLE ${rows} IS ${sql.raw(owner)}`);
   await session.change(sql`
     INSERT INTO ${records}
-    SELECT row_number() OVER (ORDER BY sent_hash), sent_hash, record, pid,
-      substring(sent_hash FROM 1 FOR ${HASH_BYTES}::int) IN (${hashesInDoubt(names, spec.job)})
+    SELECT row_number() OVER (ORDER BY sent_hash), sent_hash, record, pid
     FROM (
       SELECT sent_hash, min(record COLLATE "C") AS record, min(pid COLLATE "C") AS pid
       FROM pg_temp.due_row WHERE class NOT LIKE 'reject:%' GROUP BY sent_hash
@@ -88,7 +86,6 @@ interface WorkRow {
   readonly sent_hash: string;
   readonly record: string;
   readonly pid: string | null;
-  readonly in_doubt: boolean;
 }
 
 /** One page of distinct records. */
@@ -99,15 +96,20 @@ export interface WorkPage {
   readonly read: number;
 }
 
-/** Reads a page of distinct records after `afterOrd`. */
+/** Reads a page of distinct records after `afterOrd`; the first `inDoubt` of all may have been billed before. */
 export async function readWorkPage(
   session: Session,
   names: SchemaNames,
   spec: LookupSpec,
-  page: { readonly tables: WorkTables; readonly afterOrd: number; readonly size: number },
+  page: {
+    readonly tables: WorkTables;
+    readonly afterOrd: number;
+    readonly size: number;
+    readonly inDoubt: number;
+  },
 ): Promise<WorkPage> {
   const rows = await session.rows<WorkRow>(sql`
-    SELECT ord, encode(sent_hash, 'hex') AS sent_hash, record, pid, in_doubt
+    SELECT ord, encode(sent_hash, 'hex') AS sent_hash, record, pid
     FROM ${stateTableId(names, page.tables.records)} WHERE ord > ${page.afterOrd} ORDER BY ord LIMIT ${page.size}`);
   const isAddresses = spec.type === "validate_emails";
   const records = rows
@@ -118,7 +120,7 @@ export async function readWorkPage(
       ...(isAddresses ? { address: addressOf(row.record) } : {}),
       sentHash: row.sent_hash,
       sentPid: row.pid,
-      ...(row.in_doubt ? { mayBeBilled: true } : {}),
+      ...(row.ord <= page.inDoubt ? { mayBeBilled: true } : {}),
     }));
   return { records, lastOrd: rows.at(-1)?.ord ?? page.afterOrd, read: rows.length };
 }

@@ -18,8 +18,8 @@ export interface LedgerEntry {
   readonly possiblyBilled: boolean;
   /** Records that may also have been billed by an earlier unanswered call. */
   readonly possiblyBilledTwice: number;
-  /** True if the answer omits some records, which may also have been billed. */
-  readonly leavesOut?: boolean;
+  /** Number of records that the answer omits, which may also have been billed. Absent for none. */
+  readonly recordsLeftOut?: number;
 }
 
 /** Owner of a call in the ledger. */

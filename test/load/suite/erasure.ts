@@ -412,7 +412,7 @@ export function describeErasure(getPlace: GetPlace): void {
           endpoint: "POST /v2/enrich",
           attempt: 1,
           startedAt: "2026-11-21T04:00:00Z",
-          recordHashes: chosen.map((record) => record.sentHash),
+          records: chosen.length,
           selected: { from: selection.frozen, recordIds: chosen.map((record) => record.recordId) },
           limits: { perDay: null, perMonth: null, perRun: null, perShard: null },
         });

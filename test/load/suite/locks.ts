@@ -70,7 +70,7 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
       callId: randomUUID(),
       endpoint: "POST /v2/enrich",
       attempt: 1,
-      recordHashes: ["00".repeat(32)],
+      records: 1,
     };
     const limits = { perDay: 10, perMonth: 10, perRun: 10, perShard: null };
     return warehouse.reserveCall(run, { ...call, startedAt: "2026-11-21T04:00:00Z", limits });

@@ -275,8 +275,9 @@ export async function reserveAt(
     for (const { callId, endpoint, startedAt, attempt } of calls) {
       await session.change(sql`
         INSERT INTO ${tableId(db.names, "api_call")} (call_id, run_id, job, call_number, endpoint, started_at, attempt, records_sent,
-          response_bytes, possibly_billed, reserved_at, records_reserved, records_possibly_billed_twice, _synced_at)
-        VALUES (${callId}, ${runId}, ${job}, ${callNumber ?? nextCallNumber(db.names)}, ${endpoint}, ${startedAt}, ${attempt}, 0, 0, true, ${at}, 0, 0, now())`);
+          response_bytes, possibly_billed, reserved_at, records_reserved, records_in_doubt,
+          records_possibly_billed_twice, _synced_at)
+        VALUES (${callId}, ${runId}, ${job}, ${callNumber ?? nextCallNumber(db.names)}, ${endpoint}, ${startedAt}, ${attempt}, 0, 0, true, ${at}, 0, 0, 0, now())`);
     }
   });
 }
