@@ -2,7 +2,8 @@ import type { Cell } from "../schemas/convert.ts";
 import type { Drift } from "../schemas/drift.ts";
 import type { FlatList } from "../schemas/flatten.ts";
 import type { RunCounter } from "../schemas/ops.ts";
-import type { CounterDelta, LedgerEntry, RunRef } from "./ledger/books.ts";
+import type { LedgerEntry, RunRef } from "./ledger/books.ts";
+import type { Outcomes } from "./due/outcomes.ts";
 import type { PassCheckpoint } from "./due/pass-cursor.ts";
 import type { InputSource } from "./inputs/input-source.ts";
 
@@ -157,6 +158,10 @@ export interface LookupSelection {
    * @param within runs the read of each page, with retries.
    */
   records(within?: Retry): AsyncIterable<readonly LookupRecord[]>;
+  /** Counts the outcomes of the frozen records; before the work tables are dropped. */
+  count(): Promise<Outcomes>;
+  /** Marks records as sent although no outcome followed. */
+  markSent(recordIds: readonly string[]): Promise<void>;
   /** Drops the work tables; keeps rows needed by uncommitted answers. Idempotent. */
   close(): Promise<void>;
 }
@@ -340,23 +345,11 @@ export interface LookupCommit {
   readonly answers: readonly LookupAnswer[];
   readonly rejects: readonly LookupReject[];
   readonly drift: readonly Drift[];
-  readonly counters: CounterDelta;
-}
-
-/** Input rows whose outcome changed. */
-export interface RowMove {
-  readonly prior: Outcome | null;
-  readonly outcome: Outcome;
-  /** Rows with a state; for validate_emails addresses. */
-  readonly rows: number;
-  /** Occurrences of their records in the input. */
-  readonly occurrences: number;
 }
 
 /** Effects of a commit. */
 export interface CommitResult {
   readonly rowsWritten: number;
-  readonly moves: readonly RowMove[];
   /** IDs of answered records with a value that Postgres rejected; now rejects with code `not_loadable`. */
   readonly notLoadable: readonly string[];
 }

@@ -110,7 +110,7 @@ describe.each([
     const taking = await connect();
     await taking.query(`BEGIN; SELECT FROM person_data_state.job_lock WHERE job = 'locked_job' FOR UPDATE;
       UPDATE person_data_state.job_lock SET epoch = 2 WHERE job = 'locked_job'`);
-    const late = warehouse.recordDue(run, 7);
+    const late = warehouse.recordFound(run, { records_due: 7 });
     expect(await endsWithin(300, late)).toBe(false);
     await taking.query("COMMIT");
     await expect(late).rejects.toMatchObject({ code: "lock_lost" });

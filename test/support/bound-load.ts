@@ -53,7 +53,7 @@ import {
   endRun,
   jobStatus,
   lastRuns,
-  recordDue,
+  recordFound,
   tableFreshness,
 } from "../../src/load/runs/runs.ts";
 import {
@@ -121,7 +121,7 @@ const functions = {
   readServiceHost,
   readWanted,
   recordAttempts,
-  recordDue,
+  recordFound,
   releaseLock,
   removeErased,
   removeOld,

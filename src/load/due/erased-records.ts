@@ -33,3 +33,14 @@ export async function findErasedRecords(
       AND CASE WHEN w.record = '' THEN true ELSE ${sql.join(isTheirs, sql` OR `)} END`);
   return found.map(({ ord }) => ord);
 }
+
+/** Empties the rows behind records, as an erasure does: nothing will be known of them. */
+export async function forgetRows(
+  session: Session,
+  rows: RawBuilder<unknown>,
+  recordIds: readonly string[],
+): Promise<void> {
+  if (recordIds.length === 0) return;
+  await session.change(sql`UPDATE ${rows} SET source_key = NULL, input_hash = ''
+    WHERE ord = ANY(${[...recordIds]}::bigint[]) AND source_key IS NOT NULL`);
+}

@@ -11,6 +11,7 @@ import type {
   RunRef,
   WorkTables,
 } from "../lookup.ts";
+import { countOutcomes, markSent } from "./outcomes.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
 import { dropOrphanedWorkTables, dropWorkTables, readWorkPage, workTablesOf } from "./work-table.ts";
 
@@ -39,7 +40,9 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
   const { names } = db;
   const tables = workTablesOf(run);
   // In a separate transaction: other shards that drop orphans would wait until the selection commits.
-  await db.transaction(run, (session) => dropOrphanedWorkTables(session, names, spec.job));
+  await db.transaction(run, (session) =>
+    dropOrphanedWorkTables(session, names, { source: spec.input.name, run }),
+  );
   const { found, ...since } = await db.transaction(run, async (session) => {
     const suppression = await readSuppression(session, names, db.readErasureSecret);
     const context = {
@@ -92,6 +95,12 @@ function selectionOf(
     workTable: tables.rows,
     frozen: { source: spec.input.name, type: spec.type, tables, erasureEpoch },
     records,
+    count: () =>
+      db.transaction((session) =>
+        countOutcomes(session, db.names, run, { source: spec.input.name, rows: tables.rows }),
+      ),
+    markSent: (recordIds) =>
+      db.transaction(run, (session) => markSent(session, db.names, tables.rows, recordIds)),
     close: () => db.transaction(run, (session) => dropWorkTables(session, db.names, run, tables)),
   };
 }

@@ -4,6 +4,7 @@ import { quoteLiteral, type SchemaNames, stateTableId, tableId } from "../db/nam
 import type { Session } from "../db/session.ts";
 import type { LookupRecord, LookupSpec, RunRef, WorkTables } from "../lookup.ts";
 import type { WorkSize } from "./lookup-counts.ts";
+import { countOutcomes } from "./outcomes.ts";
 
 /** Prefix of tables with distinct records to send. */
 export const RECORDS = "lookup_work_";
@@ -59,7 +60,7 @@ async function freeze(
     record text NOT NULL, pid text)`);
   // An erasure sets the key of a row to null.
   await session.change(sql`CREATE TABLE ${rows} (ord bigint NOT NULL, source_key text, input_hash bytea NOT NULL,
-    prior text, occurrences bigint NOT NULL)`);
+    prior text, occurrences bigint NOT NULL, is_sent boolean NOT NULL)`);
   // The comment names the owner, so that tables left by a crash can be dropped.
   const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard]));
   await session.change(sql`COMMENT ON TABLE ${records} IS ${sql.raw(owner)}`);
@@ -73,7 +74,7 @@ async function freeze(
       ORDER BY min(rank) NULLS LAST, sent_hash LIMIT ${spec.maxRecords}) AS kept`);
   await session.change(sql`
     INSERT INTO ${rows}
-    SELECT w.ord, d.source_key, d.input_hash, d.prior, d.occurrences
+    SELECT w.ord, d.source_key, d.input_hash, d.prior, d.occurrences, false
     FROM pg_temp.due_row AS d JOIN ${records} AS w ON w.sent_hash = d.sent_hash
     WHERE d.class NOT LIKE 'reject:%' ORDER BY w.ord`);
   await session.change(sql`CREATE INDEX ON ${rows} (ord)`);
@@ -170,25 +171,46 @@ export async function listWorkTables(
   });
 }
 
-/** Drops the work tables of this job's finished runs. */
+/** Counts the job's runs that never ended, and drops the work tables that they left. Those of running shards stay. */
 export async function dropOrphanedWorkTables(
   session: Session,
   names: SchemaNames,
-  job: string,
+  { source, run }: { readonly source: string; readonly run: RunRef },
 ): Promise<void> {
+  const { job } = run;
   for (const prefix of [RECORDS, ROWS]) {
     for (const table of await listWorkTables(session, names, prefix)) {
       if (table.job !== job) continue;
-      const [running] = await session.rows(sql`
-        SELECT FROM ${tableId(names, "sync_run")}
-        WHERE run_id = ${table.runId} AND job = ${job} AND shard = ${table.shard} AND status = 'running'`);
-      if (running) continue;
-      await dropWorkTables(
-        session,
-        names,
-        table,
-        prefix === ROWS ? { rows: table.name } : { records: table.name },
-      );
+      // Of this run, they are an earlier process's: what it answered counts as unchanged.
+      const isOwn = table.runId === run.runId && table.shard === run.shard;
+      const [orphan] = await session.rows<{ is_running: boolean }>(sql`
+        SELECT status = 'running' AS is_running FROM ${tableId(names, "sync_run")}
+        WHERE run_id = ${table.runId} AND job = ${job} AND shard = ${table.shard}`);
+      if (orphan?.is_running && !isOwn) continue;
+      if (prefix === ROWS) {
+        await dropWorkTables(session, names, table, { rows: table.name });
+        continue;
+      }
+      const rows = table.name.replace(RECORDS, ROWS);
+      if (orphan && !isOwn) await countAbandonedRun(session, names, table, { source, rows });
+      await dropWorkTables(session, names, table, { records: table.name });
     }
   }
+}
+
+/** Adds the outcomes of a run that never ended to what it found. */
+async function countAbandonedRun(
+  session: Session,
+  names: SchemaNames,
+  { runId, job, shard }: OwnedTable,
+  frozen: { readonly source: string; readonly rows: string },
+): Promise<void> {
+  const found = await countOutcomes(session, names, { runId, job, shard }, frozen);
+  await session.change(sql`
+    UPDATE ${tableId(names, "sync_run")} SET records_sent = ${found.sent}, records_matched = ${found.matched},
+      records_rejected = records_rejected_before_sending + ${found.rejected},
+      records_duplicate = records_duplicate + ${found.duplicate},
+      records_suppressed = records_suppressed + ${found.suppressed},
+      records_remaining = records_remaining - ${found.sent + found.duplicate + found.suppressed}, _synced_at = now()
+    WHERE run_id = ${runId} AND job = ${job} AND shard = ${shard}`);
 }

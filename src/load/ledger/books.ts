@@ -47,3 +47,12 @@ export function sumOf(deltas: readonly CounterDelta[]): CounterDelta {
   }
   return sum;
 }
+
+/** Counters of attempts. */
+export function countAttempts(ledger: readonly LedgerEntry[]): CounterDelta {
+  return {
+    requests: ledger.length,
+    retries: ledger.filter(({ attempt }) => attempt > 1).length,
+    possibly_billed_twice: ledger.reduce((sum, entry) => sum + entry.possiblyBilledTwice, 0),
+  };
+}

@@ -89,11 +89,7 @@ export async function addCounters(
   const sum = (name: RunCounter) => sql`${sql.id(name)} + ${delta[name] ?? 0}`;
   const set = counterNames
     .filter((name) => (delta[name] ?? 0) !== 0)
-    // Remaining rows are recorded only at the end of a run.
-    .map(
-      (name) =>
-        sql`${sql.id(name)} = ${name === "records_remaining" ? sql`greatest(0, ${sum(name)})` : sum(name)}`,
-    );
+    .map((name) => sql`${sql.id(name)} = ${sum(name)}`);
   const [row] = await session.rows<{ at: string }>(sql`
     UPDATE ${tableId(names, "sync_run")}
     SET ${sql.join([...set, sql`_synced_at = clock_timestamp()`])}

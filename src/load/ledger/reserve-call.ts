@@ -1,9 +1,9 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
 import type { BudgetPeriod, CallGrant, CallReservation, RunRef } from "../lookup.ts";
-import { findErasedRecords } from "../due/erased-records.ts";
+import { findErasedRecords, forgetRows } from "../due/erased-records.ts";
 import { makeBudgetRows, rowsOf } from "./budget-rows.ts";
-import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
+import { nextCallNumber, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
 /** Maximum attempts: the day may change between creating a row and using it. */
@@ -25,6 +25,8 @@ async function reserve(db: Db, run: RunRef, call: CallReservation): Promise<Call
       const earlier = attempt > 1 ? await readGrant(session, names, call.callId) : null;
       if (earlier === null && call.selected) {
         const erased = await findErasedRecords(session, db, call.selected.from, call.selected.recordIds);
+        const { rows } = call.selected.from.tables;
+        await forgetRows(session, stateTableId(names, rows), erased);
         if (erased.length > 0) return { granted: 0, limitedBy: null, erased };
       }
       return earlier ?? (await tryReserve(session, { names, run }, call));

@@ -3,6 +3,7 @@ import { sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 import type { PassCheckpoint } from "../due/pass-cursor.ts";
+import type { CounterDelta } from "../ledger/books.ts";
 import type { Coverage, JobStatus, PastRun, RunEnd, RunRef, TableFreshness } from "../lookup.ts";
 import { readHolders } from "./job-lock.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
@@ -31,14 +32,35 @@ export async function beginRun(db: Db, run: RunRef): Promise<void> {
   });
 }
 
-/** Records the number of due rows. */
-export async function recordDue(db: Db, run: RunRef, due: number): Promise<void> {
-  const { names } = db;
-  return db.transaction(run, async (session) => {
+/** Records what a selection found, for a run that is killed, and adds the rows that it wrote. */
+export async function recordFound(
+  db: Db,
+  run: RunRef,
+  found: CounterDelta & { readonly records_due: number },
+): Promise<void> {
+  const { rows_written = 0, ...counted } = found;
+  const set = Object.entries(counted).map(([name, value]) => sql`${sql.id(name)} = ${value}`);
+  await db.transaction(run, async (session) => {
     await session.change(sql`
-    UPDATE ${tableId(names, "sync_run")} SET records_due = ${due}, _synced_at = now()
+    UPDATE ${tableId(db.names, "sync_run")} SET ${sql.join(set)}, rows_written = rows_written + ${rows_written},
+      _synced_at = now()
     WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`);
   });
+}
+
+/** Reads the counters that the commits of a run have added up. */
+export async function readCommitted(
+  db: Db,
+  run: RunRef,
+): Promise<
+  Pick<Record<RunCounter, number>, "rows_written" | "requests" | "retries" | "possibly_billed_twice">
+> {
+  const [row] = await db.transaction((session) =>
+    session.rows<Awaited<ReturnType<typeof readCommitted>>>(sql`
+      SELECT rows_written, requests, retries, possibly_billed_twice FROM ${tableId(db.names, "sync_run")}
+      WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`),
+  );
+  return row ?? { rows_written: 0, requests: 0, retries: 0, possibly_billed_twice: 0 };
 }
 
 /** Records the end of a job; advances its checkpoint if nothing remains. */

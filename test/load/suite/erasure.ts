@@ -428,6 +428,7 @@ export function describeErasure(getPlace: GetPlace): void {
       });
       expect(await columnOf(place, "SELECT call_id FROM person_data_ops.api_call")).toEqual([]);
       expect(await reserve(ofBob)).toEqual({ granted: 1, limitedBy: null });
+      expect(await selection.count()).toMatchObject({ sent: 0, suppressed: 1, remaining: 1 });
       await selection.close();
     });
 

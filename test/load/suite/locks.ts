@@ -64,7 +64,7 @@ type Deed = Exclude<
 const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promise<unknown>>> = {
   beginRun: (warehouse, run) => warehouse.beginRun(run),
   selectLookup: (warehouse, run) => warehouse.selectLookup(spec, run),
-  recordDue: (warehouse, run) => warehouse.recordDue(run, 7),
+  recordFound: (warehouse, run) => warehouse.recordFound(run, { records_due: 7 }),
   reserveCall: (warehouse, run) => {
     const call = {
       callId: randomUUID(),

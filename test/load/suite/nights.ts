@@ -214,7 +214,6 @@ export function commitOf(
       reply !== null && "code" in reply ? [rejectOf(record, reply.code)] : [],
     ),
     drift: [],
-    counters: {},
   };
 }
 
