@@ -1,6 +1,5 @@
 import type { Attempt } from "../extract/lookup-item.ts";
-import { countAttempts, sumOf } from "../load/ledger/books.ts";
-import type { CounterDelta } from "../load/lookup.ts";
+import { countAttempts, sumOf, type CounterDelta } from "../load/ledger/books.ts";
 import { type Counters, zeroCounters } from "./run-report.ts";
 
 /** Totals of a job's run, with the part that is not recorded yet. */

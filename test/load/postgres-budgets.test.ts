@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
-import type { LedgerEntry, RunRef } from "../../src/load/lookup.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
 import { reservationOf, usedOf } from "./suite/budgets.ts";
@@ -9,6 +8,7 @@ import { callOf, runOf } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { clear, valueOf } from "./suite/place.ts";
 import * as fc from "../support/fast-check.ts";
+import type { LedgerEntry, RunRef } from "../../src/load/ledger/books.ts";
 
 let place: PostgresPlace;
 beforeAll(async () => {

@@ -7,7 +7,6 @@ import { fileURLToPath } from "node:url";
 import type { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
-import type { LockHolder, LockRequest, RunRef } from "../../src/load/lookup.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { type Pooler, POOLER_TIMEOUT_MS, startPooler } from "../support/pgbouncer.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
@@ -15,6 +14,8 @@ import { commitOf, runOf, tester } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
 import { clear, columnOf, valueOf } from "./suite/place.ts";
+import type { RunRef } from "../../src/load/ledger/books.ts";
+import type { LockHolder, LockRequest } from "../../src/load/runs/job-lock.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
 /** What the last statement before each COMMIT of a run is. */

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
-import type { LookupCommit, LookupSpec } from "../../src/load/lookup.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { personChildren } from "../../src/schemas/person.ts";
 import { openDoor } from "../support/door.ts";
@@ -11,6 +10,8 @@ import { commitOf, holdJobs, runNight, runOf, reserveAt } from "./suite/nights.t
 import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
 import { clear, columnOf, valueOf } from "./suite/place.ts";
+import type { LookupCommit } from "../../src/load/answers/commit-lookup.ts";
+import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
 
 let place: PostgresPlace;
 beforeAll(async () => {

@@ -1,10 +1,10 @@
-import type { LookupCounts } from "../../load/lookup.ts";
 import type { Cap } from "./caps.ts";
 import { countText } from "./estimate.ts";
 import { capped, endOfError, failed, interrupted, type JobEnd, succeeded } from "../job-end.ts";
 import { triedRecords } from "./reject-ratio.ts";
 import type { Counters } from "../run-report.ts";
 import type { Unanswered } from "./tally.ts";
+import type { LookupCounts } from "../../load/due/lookup-counts.ts";
 
 /** Facts that determine the end of a job. */
 export interface WorkDone {

@@ -2,8 +2,7 @@ import PQueue from "p-queue";
 import { codeOf, StopJobError } from "../../errors.ts";
 import { statedSize } from "../../extract/answer-body.ts";
 import { isDataFault } from "../../load/db/recovery.ts";
-import { commitLookup } from "../../load/answers/commit-lookup.ts";
-import type { CommitResult, RunRef } from "../../load/lookup.ts";
+import { commitLookup, type CommitResult } from "../../load/answers/commit-lookup.ts";
 import type { Spool, SpooledCall } from "../../spool/spool.ts";
 import type { Outage } from "../outage.ts";
 import type { JobServices } from "../services.ts";
@@ -11,6 +10,7 @@ import { type AnswerHeader, readHeader } from "./answer-header.ts";
 import { createByteBudget } from "./byte-budget.ts";
 import { readCall, type ReadCall, rejectCall } from "./read-call.ts";
 import { type Settled, withRefused } from "./tally.ts";
+import type { RunRef } from "../../load/ledger/books.ts";
 
 /** Services needed for loading. */
 export type LoadServices = Pick<JobServices, "db" | "log" | "progress" | "signal">;

@@ -1,10 +1,9 @@
 import { type FormerJob, readFormerJob } from "../../load/due/former-jobs.ts";
-import { selectLookup } from "../../load/due/lookup-selection.ts";
+import { selectLookup, type LookupSelection } from "../../load/due/lookup-selection.ts";
 import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
 import { noOutcomes, type Outcomes } from "../../load/due/outcomes.ts";
 import { readCommitted, recordFound } from "../../load/runs/runs.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
-import type { LookupCounts, LookupSelection, LookupSpec } from "../../load/lookup.ts";
 import { agree } from "../agree.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
 import { decideSending, lastSendingRun } from "./decide.ts";
@@ -23,6 +22,8 @@ import { sendDue } from "./send-due.ts";
 import { settleMissing } from "./settle-missing.ts";
 import { spooledText } from "./spooled-text.ts";
 import { createTally, type Tally } from "./tally.ts";
+import type { LookupCounts } from "../../load/due/lookup-counts.ts";
+import type { LookupSpec } from "../../load/due/lookup-spec.ts";
 
 /** Run of a lookup with its spec. */
 type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };

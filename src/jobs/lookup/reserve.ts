@@ -3,10 +3,10 @@ import { LimitReachedError } from "../../errors.ts";
 import type { PlannedCall } from "../../extract/call.ts";
 import type { Db } from "../../load/db/db.ts";
 import { reserveCall } from "../../load/ledger/reserve-call.ts";
-import type { FrozenRecords } from "../../load/lookup.ts";
-import type { LookupRecord, RunRef } from "../../load/lookup.ts";
 import { type JobLimits, nameOfLimit } from "./caps.ts";
 import type { Outage } from "../outage.ts";
+import type { FrozenRecords, LookupRecord } from "../../load/due/lookup-record.ts";
+import type { RunRef } from "../../load/ledger/books.ts";
 
 /** Run and limits of a reservation. */
 export interface Reserving {

@@ -5,9 +5,8 @@ import { openLookup } from "../../extract/lookup.ts";
 import type { HttpResponse } from "../../extract/http-client.ts";
 import type { SetAside } from "../../extract/lookup-item.ts";
 import type { ReadSummary, Settled } from "../../extract/settle.ts";
-import { countAttempts } from "../../load/ledger/books.ts";
+import { countAttempts, type RunRef } from "../../load/ledger/books.ts";
 import { recordAttempts } from "../../load/ledger/record-attempts.ts";
-import type { LookupRecord, LookupReject, LookupSelection, LookupSpec, RunRef } from "../../load/lookup.ts";
 import { commitLookup } from "../../load/answers/commit-lookup.ts";
 import type { Spool } from "../../spool/spool.ts";
 import type { Outage } from "../outage.ts";
@@ -18,6 +17,10 @@ import { damagedSpool, type LoadableCall, openLoader } from "./loader.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 import { reserve } from "./reserve.ts";
 import type { Settled as Counted, Tally } from "./tally.ts";
+import type { LookupReject } from "../../load/answers/answer.ts";
+import type { LookupRecord } from "../../load/due/lookup-record.ts";
+import type { LookupSelection } from "../../load/due/lookup-selection.ts";
+import type { LookupSpec } from "../../load/due/lookup-spec.ts";
 
 /** Everything needed to send the due records of one job. */
 export interface SendTask {

@@ -1,4 +1,5 @@
-import type { LookupAnswer, LookupRecord, LookupReject } from "../../load/lookup.ts";
+import type { LookupAnswer, LookupReject } from "../../load/answers/answer.ts";
+import type { LookupRecord } from "../../load/due/lookup-record.ts";
 
 /** Outcome of several records. */
 export interface Settled {

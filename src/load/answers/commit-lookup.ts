@@ -1,8 +1,7 @@
 import { crashPoint } from "../../crash-point.ts";
 import { codeOf } from "../../errors.ts";
-import type { CommitResult, LookupAnswer, LookupCommit, LookupReject } from "../lookup.ts";
 import { forgetRows } from "../due/erased-records.ts";
-import { countAttempts } from "../ledger/books.ts";
+import { countAttempts, type LedgerEntry, type RunRef } from "../ledger/books.ts";
 import { giveBack } from "../ledger/give-back.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
 import { keepOut } from "../erasure/keep-out-sql.ts";
@@ -16,6 +15,31 @@ import { isDataFault } from "../db/recovery.ts";
 import { stateTableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readSuppression } from "../erasure/suppressed-sql.ts";
+import type { LookupAnswer, LookupReject } from "./answer.ts";
+import type { LoadSpec } from "../due/lookup-spec.ts";
+import type { Drift } from "../../schemas/drift.ts";
+
+/** Results of a group of calls, committed atomically. */
+export interface LookupCommit {
+  /** Run that commits, under its lock. */
+  readonly run: RunRef;
+  /** Run that sent the calls, if another run loads the answers. Rows, ledger and counters belong to it. */
+  readonly onBehalfOf?: Pick<RunRef, "runId" | "shard">;
+  readonly spec: LoadSpec;
+  /** Name of the table with the input rows of each record. */
+  readonly workTable: string;
+  readonly ledger: readonly LedgerEntry[];
+  readonly answers: readonly LookupAnswer[];
+  readonly rejects: readonly LookupReject[];
+  readonly drift: readonly Drift[];
+}
+
+/** Effects of a commit. */
+export interface CommitResult {
+  readonly rowsWritten: number;
+  /** IDs of answered records with a value that Postgres rejected; now rejects with code `not_loadable`. */
+  readonly notLoadable: readonly string[];
+}
 
 type Results = Pick<LookupCommit, "answers" | "rejects">;
 

@@ -3,7 +3,7 @@ import type { Db } from "../db/db.ts";
 import { stateTableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
-import type { FrozenRecords } from "../lookup.ts";
+import type { FrozenRecords } from "./lookup-record.ts";
 
 /** Returns the records that name a person erased after the selection. */
 export async function findErasedRecords(

@@ -2,18 +2,42 @@ import { StopJobError } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
 import { countInDoubt } from "../ledger/in-doubt.ts";
 import { readSuppression } from "../erasure/suppressed-sql.ts";
-import type {
-  LookupCounts,
-  LookupRecord,
-  LookupSelection,
-  LookupSpec,
-  Retry,
-  RunRef,
-  WorkTables,
-} from "../lookup.ts";
-import { countOutcomes, markSent } from "./outcomes.ts";
+import { countOutcomes, markSent, type Outcomes } from "./outcomes.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
 import { dropOrphanedWorkTables, dropWorkTables, readWorkPage, workTablesOf } from "./work-table.ts";
+import type { LookupCounts } from "./lookup-counts.ts";
+import type { LookupRecord, WorkTables, FrozenRecords } from "./lookup-record.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
+import type { RunRef } from "../ledger/books.ts";
+import type { PassCheckpoint } from "./pass-cursor.ts";
+
+/** Runs work, with retries. */
+export type Retry = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
+/** Due records, frozen at the start of the run. */
+export interface LookupSelection {
+  readonly counts: LookupCounts;
+  /** Warehouse rows written by the selection. */
+  readonly rowsWritten: number;
+  /** Checkpoint to store once everything due is answered; null for a shard. */
+  readonly checkpoint: PassCheckpoint | null;
+  /** Rows whose cursor is infinite or after the database's clock; the checkpoint ignores them. */
+  readonly cursorAhead: number;
+  /** Name of the table with the input rows of each record; part of every commit. */
+  readonly workTable: string;
+  readonly frozen: FrozenRecords;
+  /**
+   * Pages of distinct records, ordered by content hash.
+   * @param within runs the read of each page, with retries.
+   */
+  records(within?: Retry): AsyncIterable<readonly LookupRecord[]>;
+  /** Counts the outcomes of the frozen records; before the work tables are dropped. */
+  count(): Promise<Outcomes>;
+  /** Marks records as sent although no outcome followed. */
+  markSent(recordIds: readonly string[]): Promise<void>;
+  /** Drops the work tables; keeps rows needed by uncommitted answers. Idempotent. */
+  close(): Promise<void>;
+}
 
 /** Records per page. */
 const PAGE_SIZE = 2000;

@@ -1,7 +1,8 @@
 import { sql } from "kysely";
 import { type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { Outcome, RunRef } from "../lookup.ts";
+import type { Outcome } from "./lookup-record.ts";
+import type { RunRef } from "../ledger/books.ts";
 
 /** Input rows whose outcome changed. */
 export interface RowMove {

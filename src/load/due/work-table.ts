@@ -2,9 +2,11 @@ import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import { quoteLiteral, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { LookupRecord, LookupSpec, RunRef, WorkTables } from "../lookup.ts";
 import type { WorkSize } from "./lookup-counts.ts";
 import { countOutcomes } from "./outcomes.ts";
+import type { LookupRecord, WorkTables } from "./lookup-record.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
+import type { RunRef } from "../ledger/books.ts";
 
 /** Prefix of tables with distinct records to send. */
 export const RECORDS = "lookup_work_";

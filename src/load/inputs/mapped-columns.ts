@@ -1,7 +1,7 @@
 import type { Problem } from "../../errors.ts";
-import type { LookupType } from "../lookup.ts";
 import { fieldsTaken, listFields } from "./input-fields.ts";
 import type { InputSource, Part } from "./input-source.ts";
+import type { LookupType } from "../due/lookup-spec.ts";
 
 /** Finds a column of an input by its name, as the database compares names. */
 export type FindColumn = (name: string) => { readonly isArray: boolean } | undefined;

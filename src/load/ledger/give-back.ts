@@ -1,8 +1,8 @@
 import { sql } from "kysely";
-import type { LedgerEntry, RunRef } from "../lookup.ts";
 import { type BudgetRow, rowsOf } from "./budget-rows.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { LedgerEntry, RunRef } from "./books.ts";
 
 /** True if certainly nothing was billed: no answer, and an unambiguous outcome. */
 function isUncharged({ possiblyBilled, recordsMatched }: LedgerEntry): boolean {

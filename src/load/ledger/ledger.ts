@@ -1,8 +1,7 @@
 import { sql } from "kysely";
 import type { Drift } from "../../schemas/drift.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
-import type { Asker } from "./books.ts";
-import type { CounterDelta, LedgerEntry, RunRef } from "../lookup.ts";
+import type { Asker, CounterDelta, LedgerEntry, RunRef } from "./books.ts";
 import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 

@@ -1,10 +1,38 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
-import type { BudgetPeriod, CallGrant, CallReservation, RunRef } from "../lookup.ts";
 import { findErasedRecords, forgetRows } from "../due/erased-records.ts";
-import { makeBudgetRows, rowsOf } from "./budget-rows.ts";
+import { makeBudgetRows, rowsOf, type BudgetPeriod, type SendingLimits } from "./budget-rows.ts";
 import { nextCallNumber, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { RunRef } from "./books.ts";
+import type { FrozenRecords } from "../due/lookup-record.ts";
+
+/** A call to be sent. */
+export interface CallReservation {
+  /** UUID of the call's row in the ledger. */
+  readonly callId: string;
+  /** Method and path. */
+  readonly endpoint: string;
+  /** 1-based attempt of these records. */
+  readonly attempt: number;
+  /** ISO 8601, UTC. */
+  readonly startedAt: string;
+  /** Number of its records. */
+  readonly records: number;
+  /** Records of a selection; absent for a call without one. */
+  readonly selected?: { readonly from: FrozenRecords; readonly recordIds: readonly string[] };
+  readonly limits: SendingLimits;
+}
+
+/** Result of a reservation. */
+export interface CallGrant {
+  /** Number of records that may be sent, starting with the first; 0 if nothing was reserved. */
+  readonly granted: number;
+  /** Exhausted limit; null if records were granted or people were erased. */
+  readonly limitedBy: BudgetPeriod | null;
+  /** Records of people erased since the selection. Nothing was reserved; reserve the others again. */
+  readonly erased?: readonly string[];
+}
 
 /** Maximum attempts: the day may change between creating a row and using it. */
 const MAX_TRIES = 3;

@@ -1,17 +1,13 @@
 import { recordsOf } from "../../support/keyed-records.ts";
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type {
-  CallGrant,
-  CallReservation,
-  LedgerEntry,
-  RunRef,
-  SendingLimits,
-} from "../../../src/load/lookup.ts";
 import { callOf, commitOf, holdShard, matchAll, rejectOf, runNight, runOf } from "./nights.ts";
 import { looseRecord } from "./person-updates.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+import type { LedgerEntry, RunRef } from "../../../src/load/ledger/books.ts";
+import type { SendingLimits } from "../../../src/load/ledger/budget-rows.ts";
+import type { CallGrant, CallReservation } from "../../../src/load/ledger/reserve-call.ts";
 
 const spec = enrichSpec();
 const run = runOf(spec, "run-1");

@@ -3,13 +3,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { asWriter } from "../../../src/load/runs/register-writer.ts";
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { LookupCommit } from "../../../src/load/lookup.ts";
 import type { Drift } from "../../../src/schemas/drift.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
 import { begin, callOf, commitOf, countersOf, endOf, matchAll, rejectOf, runNight, runOf } from "./nights.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace, type Place, valueOf, schemaNames } from "./place.ts";
 import { schemaOf } from "../../../src/schemas/registry.ts";
+import type { LookupCommit } from "../../../src/load/answers/commit-lookup.ts";
 
 const spec = enrichSpec();
 

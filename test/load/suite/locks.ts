@@ -3,7 +3,6 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { LockLostError } from "../../../src/errors.ts";
-import type { LockHolder, LockRequest, RunRef } from "../../../src/load/lookup.ts";
 import type { Warehouse } from "../../support/bound-load.ts";
 import { tables } from "../../../src/schemas/registry.ts";
 import { feedCommit, member } from "./feed-commits.ts";
@@ -11,6 +10,8 @@ import { callOf, commitOf, countersOf, runOf, tester } from "./nights.ts";
 import { enrichSpec, makePeople, people } from "./people.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace, type Place, schemaNames } from "./place.ts";
+import type { RunRef } from "../../../src/load/ledger/books.ts";
+import type { LockHolder, LockRequest } from "../../../src/load/runs/job-lock.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
 

@@ -3,23 +3,19 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { expect } from "vitest";
 import { nextCallNumber, tableId } from "../../../src/load/db/names.ts";
-import type {
-  LedgerEntry,
-  LookupAnswer,
-  LookupCommit,
-  LookupCounts,
-  LookupRecord,
-  LookupReject,
-  LookupSpec,
-  PersonUpdate,
-  RunEnd,
-  RunRef,
-} from "../../../src/load/lookup.ts";
 import type { Warehouse } from "../../support/bound-load.ts";
 import { type KeyedRecord, LOOSE, recordsOf } from "../../support/keyed-records.ts";
 import type { Cell } from "../../../src/schemas/convert.ts";
 import { type RunCounter, runCounters } from "../../../src/schemas/ops.ts";
 import type { Place } from "./place.ts";
+import type { LookupAnswer, LookupReject } from "../../../src/load/answers/answer.ts";
+import type { LookupCommit } from "../../../src/load/answers/commit-lookup.ts";
+import type { PersonUpdate } from "../../../src/load/answers/person-groups.ts";
+import type { LookupCounts } from "../../../src/load/due/lookup-counts.ts";
+import type { LookupRecord } from "../../../src/load/due/lookup-record.ts";
+import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
+import type { LedgerEntry, RunRef } from "../../../src/load/ledger/books.ts";
+import type { RunEnd } from "../../../src/load/runs/runs.ts";
 
 /** When the service completes its calls, unless a test says otherwise. */
 export const ANSWERED_AT = "2026-11-21T04:00:00.123456+00:00";

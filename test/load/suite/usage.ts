@@ -3,11 +3,11 @@ import { describe, expect, test } from "vitest";
 import { type EndpointUsageJobConfig, endpointUsageJob } from "../../../src/jobs/usage/endpoint-usage.ts";
 import type { FeedContext } from "../../../src/jobs/feed-type.ts";
 import type { FeedCommit } from "../../../src/load/feeds/feed-commit.ts";
-import type { LedgerEntry } from "../../../src/load/lookup.ts";
 import type { Warehouse } from "../../support/bound-load.ts";
 import { retentionRuleOf } from "../../../src/schemas/retention.ts";
 import { ANSWERED_AT, callOf, runOf } from "./nights.ts";
 import { type GetPlace, type Place, type TextRow, valueOf } from "./place.ts";
+import type { LedgerEntry } from "../../../src/load/ledger/books.ts";
 
 const job = { job: "another", type: "enrich" } as const;
 
