@@ -11,7 +11,7 @@ import { codeOf, LockLostError } from "../errors.ts";
 import { lockedText, waitingText } from "./lock-text.ts";
 import { describeThisProcess, hasEnded } from "./runner-process.ts";
 import type { JobServices } from "./services.ts";
-import type { RunRef } from "../load/ledger/books.ts";
+import type { RunRef } from "../load/runs/run-ref.ts";
 
 /** A job whose lock this process holds. */
 export interface HeldJob {

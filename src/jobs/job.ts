@@ -10,8 +10,8 @@ import { createTotals, type RunTotals } from "./run-totals.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { type Shard, shardText } from "./shard.ts";
 import type { LookupSelection } from "../load/due/lookup-selection.ts";
-import type { RunRef } from "../load/ledger/books.ts";
 import { type PastRun, lastRuns } from "../load/runs/job-status.ts";
+import type { RunRef } from "../load/runs/run-ref.ts";
 
 /** Maximum number of past runs to read: several nights of many shards. */
 const PAST_RUNS = 500;

@@ -2,7 +2,6 @@ import { setImmediate as letOthersRun } from "node:timers/promises";
 import type { HttpClient, HttpReply } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import { openLookup } from "../../src/extract/lookup.ts";
-import type { Attempt } from "../../src/extract/lookup-item.ts";
 import { type Answer, readAnswer } from "../../src/extract/read-answer.ts";
 import { takeAnswer } from "../../src/extract/take-answer.ts";
 import type { Warehouse } from "../support/bound-load.ts";
@@ -16,6 +15,7 @@ import { isSame, type Reading, readWhole } from "./reference-reading.ts";
 import type { MutatedAnswer } from "./mutate-answer.ts";
 import type { LookupAnswer } from "../../src/load/answers/answer.ts";
 import type { LookupRecord } from "../../src/load/due/lookup-record.ts";
+import type { Attempt } from "../../src/schemas/attempt.ts";
 
 /** All that came of one lookup. */
 interface Outcome {

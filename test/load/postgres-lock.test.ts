@@ -14,8 +14,8 @@ import { commitOf, runOf, tester } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
 import { clear, columnOf, valueOf } from "./suite/place.ts";
-import type { RunRef } from "../../src/load/ledger/books.ts";
 import type { LockHolder, LockRequest } from "../../src/load/runs/job-lock.ts";
+import type { RunRef } from "../../src/load/runs/run-ref.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
 /** What the last statement before each COMMIT of a run is. */

@@ -58,8 +58,8 @@ import {
 } from "../../src/load/runs/schedule-slots.ts";
 import type { PassCheckpoint } from "../../src/load/due/pass-cursor.ts";
 import { commitLoose } from "./keyed-records.ts";
-import type { RunRef } from "../../src/load/ledger/books.ts";
 import { jobStatus, lastRuns, tableFreshness } from "../../src/load/runs/job-status.ts";
+import type { RunRef } from "../../src/load/runs/run-ref.ts";
 
 const functions = {
   completeErasure,

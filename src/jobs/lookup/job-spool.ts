@@ -4,7 +4,7 @@ import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readIdentity } from "../../load/db/identity.ts";
 import { openSpool, type Spool } from "../../spool/spool.ts";
-import type { RunRef } from "../../load/ledger/books.ts";
+import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Returns the folder of all received answers that are not loaded yet. */
 export function spoolRoot({ dataDir }: Pick<Config, "dataDir">): string {

@@ -10,7 +10,7 @@ import { type AnswerHeader, readHeader } from "./answer-header.ts";
 import { createByteBudget } from "./byte-budget.ts";
 import { readCall, type ReadCall, rejectCall } from "./read-call.ts";
 import { type Settled, withRefused } from "./tally.ts";
-import type { RunRef } from "../../load/ledger/books.ts";
+import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Services needed for loading. */
 export type LoadServices = Pick<JobServices, "db" | "log" | "progress" | "signal">;

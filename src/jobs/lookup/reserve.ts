@@ -6,7 +6,7 @@ import { reserveCall } from "../../load/ledger/reserve-call.ts";
 import { type JobLimits, nameOfLimit } from "./caps.ts";
 import type { Outage } from "../outage.ts";
 import type { FrozenRecords, LookupRecord } from "../../load/due/lookup-record.ts";
-import type { RunRef } from "../../load/ledger/books.ts";
+import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Run and limits of a reservation. */
 export interface Reserving {

@@ -5,7 +5,6 @@ import { openLookup } from "../../extract/lookup.ts";
 import type { HttpResponse } from "../../extract/http-client.ts";
 import type { SetAside } from "../../extract/lookup-item.ts";
 import type { ReadSummary, Settled } from "../../extract/settle.ts";
-import { countAttempts, type RunRef } from "../../load/ledger/books.ts";
 import { recordAttempts } from "../../load/ledger/record-attempts.ts";
 import { commitLookup } from "../../load/answers/commit-lookup.ts";
 import type { Spool } from "../../spool/spool.ts";
@@ -21,6 +20,8 @@ import type { LookupReject } from "../../load/answers/answer.ts";
 import type { LookupRecord } from "../../load/due/lookup-record.ts";
 import type { LookupSelection } from "../../load/due/lookup-selection.ts";
 import type { LookupSpec } from "../../load/due/lookup-spec.ts";
+import type { RunRef } from "../../load/runs/run-ref.ts";
+import { countAttempts } from "../../load/ledger/counters.ts";
 
 /** Everything needed to send the due records of one job. */
 export interface SendTask {

@@ -1,7 +1,6 @@
 import { crashPoint } from "../../crash-point.ts";
 import { codeOf } from "../../errors.ts";
 import { forgetRows } from "../due/erased-records.ts";
-import { countAttempts, type LedgerEntry, type RunRef } from "../ledger/books.ts";
 import { giveBack } from "../ledger/give-back.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
 import { keepOut } from "../erasure/keep-out-sql.ts";
@@ -18,6 +17,9 @@ import { readSuppression } from "../erasure/suppressed-sql.ts";
 import type { LookupAnswer, LookupReject } from "./answer.ts";
 import type { LoadSpec } from "../due/lookup-spec.ts";
 import type { Drift } from "../../schemas/drift.ts";
+import type { Attempt } from "../../schemas/attempt.ts";
+import type { RunRef } from "../runs/run-ref.ts";
+import { countAttempts } from "../ledger/counters.ts";
 
 /** Results of a group of calls, committed atomically. */
 export interface LookupCommit {
@@ -28,7 +30,7 @@ export interface LookupCommit {
   readonly spec: LoadSpec;
   /** Name of the table with the input rows of each record. */
   readonly workTable: string;
-  readonly ledger: readonly LedgerEntry[];
+  readonly ledger: readonly Attempt[];
   readonly answers: readonly LookupAnswer[];
   readonly rejects: readonly LookupReject[];
   readonly drift: readonly Drift[];

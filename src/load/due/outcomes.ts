@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { Outcome } from "./lookup-record.ts";
-import type { RunRef } from "../ledger/books.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** Input rows whose outcome changed. */
 export interface RowMove {

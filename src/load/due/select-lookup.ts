@@ -22,7 +22,7 @@ import { suppressedSql } from "../erasure/suppressed-sql.ts";
 import { fillWorkTables } from "./work-table.ts";
 import type { WorkTables } from "./lookup-record.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
-import type { RunRef } from "../ledger/books.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** Context of a selection. */
 export interface SelectContext {

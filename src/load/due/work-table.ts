@@ -6,7 +6,7 @@ import type { WorkSize } from "./lookup-counts.ts";
 import { countOutcomes } from "./outcomes.ts";
 import type { LookupRecord, WorkTables } from "./lookup-record.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
-import type { RunRef } from "../ledger/books.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** Prefix of tables with distinct records to send. */
 export const RECORDS = "lookup_work_";

@@ -20,7 +20,7 @@ import type { Suppression } from "../erasure/suppression.ts";
 import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
-import type { RunRef } from "../ledger/books.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** Rows per COPY. */
 const COPY_ROWS = 5000;

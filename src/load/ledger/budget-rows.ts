@@ -2,8 +2,8 @@ import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { RunRef } from "./books.ts";
 import type { LookupType } from "../due/lookup-spec.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** Maximum records to send; null for no limit. */
 export interface SendingLimits {

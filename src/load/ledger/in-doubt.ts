@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { tableId, type SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { RunRef } from "./books.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /**
  * Counts a job's records that may have been billed without a result and were not sent again since. Shards share them

@@ -1,9 +1,11 @@
 import { sql } from "kysely";
 import type { Drift } from "../../schemas/drift.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
-import type { Asker, CounterDelta, LedgerEntry, RunRef } from "./books.ts";
 import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { Attempt } from "../../schemas/attempt.ts";
+import type { Asker, RunRef } from "../runs/run-ref.ts";
+import type { CounterDelta } from "./counters.ts";
 
 /**
  * Records outcomes of attempts in the ledger, whether the call was reserved or not. Returns the IDs of calls whose
@@ -13,7 +15,7 @@ export async function settleLedger(
   session: Session,
   names: SchemaNames,
   run: Asker,
-  entries: readonly LedgerEntry[],
+  entries: readonly Attempt[],
 ): Promise<ReadonlySet<string>> {
   if (entries.length === 0) return new Set();
   const rows = await session.rows<{ call_id: string }>(sql`

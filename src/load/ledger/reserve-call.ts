@@ -4,8 +4,8 @@ import { findErasedRecords, forgetRows } from "../due/erased-records.ts";
 import { makeBudgetRows, rowsOf, type BudgetPeriod, type SendingLimits } from "./budget-rows.ts";
 import { nextCallNumber, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { RunRef } from "./books.ts";
 import type { FrozenRecords } from "../due/lookup-record.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** A call to be sent. */
 export interface CallReservation {

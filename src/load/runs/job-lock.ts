@@ -4,7 +4,7 @@ import { codeOf, StopJobError } from "../../errors.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { isHeldBy, ownerToken } from "./fence.ts";
-import type { RunRef } from "../ledger/books.ts";
+import type { RunRef } from "./run-ref.ts";
 
 /** Identity of a process that runs jobs. */
 export interface RunnerProcess {

@@ -3,10 +3,11 @@ import { sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 import type { PassCheckpoint } from "../due/pass-cursor.ts";
-import type { CounterDelta, RunRef } from "../ledger/books.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import { writeCheckpoint } from "../due/checkpoint-sql.ts";
 import type { Session } from "../db/session.ts";
+import type { RunRef } from "./run-ref.ts";
+import type { CounterDelta } from "../ledger/counters.ts";
 
 /** End of a job. */
 export interface RunEnd {

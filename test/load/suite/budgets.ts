@@ -5,9 +5,10 @@ import { callOf, commitOf, holdShard, matchAll, rejectOf, runNight, runOf } from
 import { looseRecord } from "./person-updates.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
-import type { LedgerEntry, RunRef } from "../../../src/load/ledger/books.ts";
 import type { SendingLimits } from "../../../src/load/ledger/budget-rows.ts";
 import type { CallGrant, CallReservation } from "../../../src/load/ledger/reserve-call.ts";
+import type { Attempt } from "../../../src/schemas/attempt.ts";
+import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 const spec = enrichSpec();
 const run = runOf(spec, "run-1");
@@ -310,7 +311,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       const place = getPlace();
       const { warehouse } = place;
       const other = runOf(resolveSpec(), "run-1");
-      const settle = async (of: RunRef, records: number, outcome: Partial<LedgerEntry>) => {
+      const settle = async (of: RunRef, records: number, outcome: Partial<Attempt>) => {
         const call = reservationOf(records);
         await warehouse.reserveCall(of, call);
         const entry = callOf({ callId: call.callId, recordsSent: records, ...outcome });

@@ -10,8 +10,8 @@ import { callOf, commitOf, countersOf, runOf, tester } from "./nights.ts";
 import { enrichSpec, makePeople, people } from "./people.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace, type Place, schemaNames } from "./place.ts";
-import type { RunRef } from "../../../src/load/ledger/books.ts";
 import type { LockHolder, LockRequest } from "../../../src/load/runs/job-lock.ts";
+import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
 

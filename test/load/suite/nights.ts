@@ -14,8 +14,9 @@ import type { PersonUpdate } from "../../../src/load/answers/person-groups.ts";
 import type { LookupCounts } from "../../../src/load/due/lookup-counts.ts";
 import type { LookupRecord } from "../../../src/load/due/lookup-record.ts";
 import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
-import type { LedgerEntry, RunRef } from "../../../src/load/ledger/books.ts";
 import type { RunEnd } from "../../../src/load/runs/runs.ts";
+import type { Attempt } from "../../../src/schemas/attempt.ts";
+import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 /** When the service completes its calls, unless a test says otherwise. */
 export const ANSWERED_AT = "2026-11-21T04:00:00.123456+00:00";
@@ -117,7 +118,7 @@ export async function begin(warehouse: Warehouse, spec: LookupSpec, runId: strin
 }
 
 /** A call's entry in the ledger. */
-export function callOf(changes: Partial<LedgerEntry> = {}): LedgerEntry {
+export function callOf(changes: Partial<Attempt> = {}): Attempt {
   return {
     callId: randomUUID(),
     endpoint: "POST /v2/enrich",
@@ -149,7 +150,7 @@ function cellsOf(spec: LookupSpec, reply: Exclude<Reply, { readonly code: string
 
 /** What a call leaves behind, and when it was completed. */
 export interface CallOutcome {
-  readonly call: LedgerEntry;
+  readonly call: Attempt;
   readonly answeredAt: string;
 }
 
@@ -263,7 +264,7 @@ export function gist(counts: LookupCounts): Readonly<Record<string, unknown>> {
 export async function reserveAt(
   { db }: Warehouse,
   { runId, job }: RunRef,
-  calls: readonly LedgerEntry[],
+  calls: readonly Attempt[],
   { at, callNumber }: { readonly at: string; readonly callNumber?: number },
 ): Promise<void> {
   await db.transaction(async (session) => {
