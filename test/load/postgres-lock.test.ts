@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import type { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
+import type { LockHolder, LockRequest, RunRef } from "../../src/load/lookup.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { type Pooler, POOLER_TIMEOUT_MS, startPooler } from "../support/pgbouncer.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
@@ -14,8 +15,6 @@ import { commitOf, runOf, tester } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
 import { clear, columnOf, valueOf } from "./suite/place.ts";
-import type { LockHolder, LockRequest } from "../../src/load/runs/job-lock.ts";
-import type { RunRef } from "../../src/load/runs/run-ref.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
 /** What the last statement before each COMMIT of a run is. */
@@ -111,7 +110,7 @@ describe.each([
     const taking = await connect();
     await taking.query(`BEGIN; SELECT FROM person_data_state.job_lock WHERE job = 'locked_job' FOR UPDATE;
       UPDATE person_data_state.job_lock SET epoch = 2 WHERE job = 'locked_job'`);
-    const late = warehouse.recordFound(run, { records_due: 7 });
+    const late = warehouse.recordDue(run, 7);
     expect(await endsWithin(300, late)).toBe(false);
     await taking.query("COMMIT");
     await expect(late).rejects.toMatchObject({ code: "lock_lost" });
@@ -209,6 +208,37 @@ describe.each([
     await expect(theirs.query("SELECT 1")).rejects.toThrow(/terminat|connection/);
     await neighbour.query("COMMIT");
     await expect(warehouse.beginRun(old)).rejects.toMatchObject({ code: "lock_lost" });
+  });
+
+  test("a takeover ends sessions that its former owner began while it waited", async () => {
+    const old = await hold(warehouse, "old");
+    const [name] = await columnOf(
+      place,
+      "SELECT 'person-etl ' || owner_token FROM person_data_state.job_lock WHERE job = 'locked_job'",
+    );
+    const committing = await connect();
+    await committing.query(`BEGIN; ${FENCE}`);
+    const taken = takeOver(openAnother(), "new");
+    expect(await endsWithin(300, taken)).toBe(false);
+    const late = await connect();
+    await late.query(`BEGIN; SET LOCAL application_name = '${name}'; SELECT 1`);
+    await committing.query("COMMIT");
+    expect(await taken).toMatchObject({ runId: "new", epoch: 2 });
+    await expect(late.query("SELECT 1")).rejects.toThrow(/terminat|connection/);
+    await expect(warehouse.beginRun(old)).rejects.toMatchObject({ code: "lock_lost" });
+  });
+
+  test("an owner that renews its expired lock while a takeover waits keeps it", async () => {
+    const reply = await warehouse.acquireLock(wish("old", { lifeMs: 1 }));
+    if (reply.kind === "refused") throw new Error("refused");
+    const committing = await connect();
+    await committing.query(`BEGIN; ${FENCE}`);
+    const asking = openAnother().acquireLock(wish("new"));
+    expect(await endsWithin(300, asking)).toBe(false);
+    expect(await warehouse.renewLock(reply.run, 3_600_000)).toBe(true);
+    await committing.query("COMMIT");
+    expect(await asking).toMatchObject({ kind: "refused", holders: [{ runId: "old" }] });
+    await warehouse.beginRun(reply.run);
   });
 
   test("no transaction leaves anything of its own in a session", async () => {

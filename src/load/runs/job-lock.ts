@@ -1,54 +1,10 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
 import { codeOf, StopJobError } from "../../errors.ts";
+import type { LockHolder, LockReply, LockRequest, RunRef } from "../lookup.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { isHeldBy, ownerToken } from "./fence.ts";
-import type { RunRef } from "./run-ref.ts";
-
-/** Identity of a process that runs jobs. */
-export interface RunnerProcess {
-  /** Host name, for messages. */
-  readonly host: string;
-  readonly pid: number;
-  /** Equal for processes that share a PID namespace; null if unknown. */
-  readonly machine: string | null;
-  /** Distinguishes the process from a later one with the same PID; null if unknown. */
-  readonly processStart: string | null;
-}
-
-/** Holder of a job, or of a shard of it. */
-export interface LockHolder extends RunnerProcess {
-  readonly job: string;
-  readonly shard: string;
-  readonly epoch: number;
-  readonly runId: string;
-  readonly acquiredAt: string;
-  readonly heartbeatAt: string;
-  readonly expiresAt: string;
-  /** True if expired by the warehouse's clock; another process can take over. */
-  readonly isExpired: boolean;
-}
-
-/** Request for a job's lock. */
-export interface LockRequest extends Omit<RunRef, "epoch"> {
-  readonly process: RunnerProcess;
-  /** Milliseconds without a heartbeat after which the lock expires. */
-  readonly lifeMs: number;
-  /** Dead holders, treated as expired. */
-  readonly dead: readonly LockHolder[];
-}
-
-/** Result of a lock request. */
-export type LockReply =
-  | {
-      readonly kind: "held";
-      readonly run: RunRef;
-      /** Expired or dead holders, whose runs were marked as failed. */
-      readonly tookOver: readonly LockHolder[];
-    }
-  /** Other holders of the job: the same shard, or a different shard count. */
-  | { readonly kind: "refused"; readonly holders: readonly LockHolder[] };
 
 /** Maximum wait of a takeover for a commit of the former owner. */
 const COMMIT_TIMEOUT = "30s";
@@ -79,7 +35,7 @@ export async function acquireLock(db: Db, request: LockRequest): Promise<LockRep
     const locked = await lockRows(session, names, job, inTheWay);
     const lateRefusal = refusalBy(locked, request);
     if (lateRefusal) return lateRefusal;
-    // Sessions of the former owner can no longer commit, but would block others.
+    // Sessions begun since by the former owner can no longer commit, but would block others.
     await endSessions(session, inTheWay);
     const takenOver = locked.filter((row) => !row.isReleased);
     const others = takenOver.filter((row) => row.shard !== shard).map((row) => row.shard);
@@ -175,6 +131,8 @@ async function endSessions(session: Session, owners: readonly LockRow[]): Promis
   const sessionNames = owners.map((row) => `person-etl ${row.ownerToken}`);
   await session.client.query("SAVEPOINT before_ending");
   try {
+    // A transaction sees the sessions as it first read them.
+    await session.rows(sql`SELECT pg_stat_clear_snapshot()`);
     await session.rows(sql`
       SELECT pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
       WHERE datname = current_database() AND application_name = ANY(${sessionNames}::text[]) AND pid <> pg_backend_pid()`);
