@@ -16,7 +16,16 @@ import {
   segmentPushMember,
   segmentSync,
 } from "./segments.ts";
-import { budgetUse, jobLock, jobParameters, lookupState, personState, tableLoad } from "./state.ts";
+import {
+  budgetUse,
+  callInDoubt,
+  jobLock,
+  jobParameters,
+  lookupState,
+  personState,
+  emailState,
+  tableLoad,
+} from "./state.ts";
 import type { Schema, Table } from "./table.ts";
 import { views } from "./views.ts";
 import * as usage from "./usage.ts";
@@ -49,6 +58,8 @@ export const tables: readonly Table[] = [
   reject,
   lookupState,
   personState,
+  emailState,
+  callInDoubt,
   tombstone,
   missingInputRow,
   ops.warehouseIdentity,

@@ -330,5 +330,22 @@ export function describeAnswers(getPlace: GetPlace): void {
       ).toEqual([{ email_validation_status: "unknown", previous_status: "valid" }]);
       expect(await valueOf(place, "SELECT count(*) FROM person_data_state.lookup_state")).toBe("2");
     });
+
+    test("of two jobs, the answer of the later call stays, whichever is loaded last", async () => {
+      const place = getPlace();
+      await makePeople(place, [{ id: "1", email: "ann@example.com" }]);
+      const again = validateSpec({ job: "validate_again" });
+      await runNight(place, validateSpec(), () => ({ pid: "", status: "valid" }), {
+        at: day(2),
+        callNumber: 2,
+      });
+      await runNight(place, again, () => ({ pid: "", status: "invalid" }), { at: day(1), callNumber: 1 });
+      expect(
+        await place.sql("SELECT email_validation_status, previous_status FROM person_data.email_validation"),
+      ).toEqual([{ email_validation_status: "valid", previous_status: null }]);
+      expect(
+        await columnOf(place, "SELECT call_number FROM person_data_state.lookup_state ORDER BY 1"),
+      ).toEqual(["1", "2"]);
+    });
   });
 }
