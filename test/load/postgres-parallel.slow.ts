@@ -1,17 +1,17 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
+import type { LookupCommit, LookupSpec } from "../../src/load/lookup.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { personChildren } from "../../src/schemas/person.ts";
 import { openDoor } from "../support/door.ts";
+import { commitLoose } from "../support/keyed-records.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
 import { erase } from "./suite/erasure.ts";
-import { commitOf, holdJobs, runNight, runOf, reserveAt } from "./suite/nights.ts";
+import { ANSWERED_AT, commitOf, holdJobs, runNight, runOf, reserveAt } from "./suite/nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
 import { clear, columnOf, valueOf } from "./suite/place.ts";
-import type { LookupCommit } from "../../src/load/answers/commit-lookup.ts";
-import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
 
 let place: PostgresPlace;
 beforeAll(async () => {
@@ -54,6 +54,19 @@ function commitAbout(warehouse: Warehouse, numbers: readonly number[], second: n
     return [looseRecord(`${second} ${pid}`), { pid, person }] as const;
   });
   return commitOf(warehouse, spec, run, replies, { answeredAt: at(second) });
+}
+
+/** Reserves the calls of commits in order, before any of them is loaded; `first` is the first one's number. */
+async function reserveInOrder(
+  warehouse: Warehouse,
+  first: number,
+  commits: readonly LookupCommit[],
+): Promise<readonly LookupCommit[]> {
+  for (const [i, { run: sender, ledger, answers }] of commits.entries()) {
+    const time = answers[0]?.answeredAt ?? ANSWERED_AT;
+    await reserveAt(warehouse, sender, ledger, { at: time, callNumber: first + i });
+  }
+  return commits;
 }
 
 const contentTables = [
@@ -123,20 +136,15 @@ describe("loaders in parallel", () => {
           [...numbers.slice(6), ...numbers.slice(0, 6)],
           numbers.slice(3),
         ];
-        // Calls are numbered in order before any of them is loaded.
-        const reserved = async (warehouse: Warehouse) => {
-          const commits = orders
-            .slice(0, loaders)
-            .map((order, i) => commitAbout(warehouse, order, round * 4 + i));
-          for (const [i, { ledger }] of commits.entries()) {
-            const second = round * 4 + i;
-            await reserveAt(warehouse, run, ledger, { at: at(second), callNumber: second + 1 });
-          }
-          return commits;
-        };
-        const commits = await reserved(place.warehouse);
+        const commitsFor = (warehouse: Warehouse) =>
+          reserveInOrder(
+            warehouse,
+            round * 4 + 1,
+            orders.slice(0, loaders).map((order, i) => commitAbout(warehouse, order, round * 4 + i)),
+          );
+        const commits = await commitsFor(place.warehouse);
         await Promise.all(commits.map((commit) => place.warehouse.commitLookup(commit)));
-        for (const commit of await reserved(sequential)) await sequential.commitLookup(commit);
+        for (const commit of await commitsFor(sequential)) await sequential.commitLookup(commit);
       }
       expect(await contentOf("person_data")).toEqual(await contentOf("sequential"));
       expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe(String(rounds * 6 + 6));
@@ -147,10 +155,11 @@ describe("loaders in parallel", () => {
     const { warehouse } = place;
     const numbers = Array.from({ length: 2000 }, (_, i) => i);
     for (const second of [0, 2, 4]) {
-      await Promise.all([
-        warehouse.commitLookup(commitAbout(warehouse, numbers, second)),
-        warehouse.commitLookup(commitAbout(warehouse, numbers.toReversed(), second + 1)),
+      const commits = await reserveInOrder(warehouse, second + 1, [
+        commitAbout(warehouse, numbers, second),
+        commitAbout(warehouse, numbers.toReversed(), second + 1),
       ]);
+      await Promise.all(commits.map((commit) => warehouse.commitLookup(commit)));
     }
     expect(
       await valueOf(place, "SELECT count(*) FROM person_data.person WHERE full_name LIKE '% at 5'"),
@@ -169,8 +178,7 @@ describe("loaders in parallel", () => {
       );
       const commit = commitOf(place.warehouse, spec, run, replies, { answeredAt: at(1) });
       const later = commitOf(other, spec, run, replies.toReversed(), { answeredAt: at(2) });
-      await reserveAt(place.warehouse, run, commit.ledger, { at: at(1), callNumber: 1 });
-      await reserveAt(place.warehouse, run, later.ledger, { at: at(2), callNumber: 2 });
+      await reserveInOrder(place.warehouse, 1, [commit, later]);
       await Promise.all([place.warehouse.commitLookup(commit), other.commitLookup(later)]);
     }
     expect(await valueOf(place, "SELECT count(*) FROM person_data.enrichment")).toBe("100");
@@ -180,9 +188,9 @@ describe("loaders in parallel", () => {
     expect(await valueOf(place, "SELECT count(*) FROM person_data.match_history")).toBe("100");
   });
 
-  test("two jobs that validate the same addresses at once keep the newest of each", async () => {
+  test("two jobs that validate the same addresses at once keep the answer of the later call", async () => {
     const [one, two] = [validateSpec({ job: "one" }), validateSpec({ job: "two" })];
-    const commitBy = (of: LookupSpec, round: number, second: number, isReversed: boolean) => {
+    const commitOfJob = (of: LookupSpec, round: number, second: number, isReversed: boolean) => {
       const addresses = Array.from({ length: 20 }, (_, i) => `${round * 10 + i}@example.com`);
       const replies = (isReversed ? addresses.toReversed() : addresses).map((address) => {
         const record = looseRecord(address, { address, json: JSON.stringify(address) });
@@ -192,12 +200,14 @@ describe("loaders in parallel", () => {
         };
         return [round === 0 ? record : known, { pid: "", status: `status ${second}` }] as const;
       });
-      return place.warehouse.commitLookup(
-        commitOf(place.warehouse, of, runOf(of), replies, { answeredAt: at(second) }),
-      );
+      return commitOf(place.warehouse, of, runOf(of), replies, { answeredAt: at(second) });
     };
     for (let round = 0; round < 20; round++) {
-      await Promise.all([commitBy(one, round, round * 2, false), commitBy(two, round, round * 2 + 1, true)]);
+      const commits = await reserveInOrder(place.warehouse, round * 2 + 1, [
+        commitOfJob(one, round, round * 2, false),
+        commitOfJob(two, round, round * 2 + 1, true),
+      ]);
+      await Promise.all(commits.map((commit) => place.warehouse.commitLookup(commit)));
     }
     expect(await valueOf(place, "SELECT count(*) FROM person_data.email_validation")).toBe("210");
     expect(
@@ -271,7 +281,7 @@ describe("a commit whose connection is lost", () => {
   ])("%s is made again, and nothing is doubled", async (_, lock) => {
     const { warehouse } = place;
     await warehouse.beginRun(run);
-    const commit = commitAbout(warehouse, [1, 2, 3], 1);
+    const commit = { ...commitAbout(warehouse, [1, 2, 3], 1), counters: { requests: 1, records_sent: 3 } };
     const { pid, done, release } = await holdUp(lock, () => warehouse.commitLookup(commit));
     await place.sql("SELECT pg_terminate_backend($1)", [pid]);
     await release();
@@ -286,28 +296,38 @@ describe("a commit whose connection is lost", () => {
       "1",
     ]);
     expect(await valueOf(place, "SELECT count(*) FROM person_data.match_history")).toBe("3");
-    expect(await place.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
-      { requests: "1", rows_written: "17" },
-    ]);
+    expect(
+      await place.sql("SELECT requests, records_sent, rows_written FROM person_data_ops.sync_run"),
+    ).toEqual([{ requests: "1", records_sent: "3", rows_written: "17" }]);
     expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
   });
 
   test("between COMMIT and its reply is found to be done", async () => {
-    const door = await openDoor(place.url, { isOpen: true, cutsAtCommit: true });
+    const door = await openDoor(place.url, { isOpen: true });
     const warehouse = openAnother(door.url);
     await place.warehouse.beginRun(run);
-    const commit = commitAbout(warehouse, [1, 2], 1);
-    await warehouse.commitLookup(commit);
+    const commit = { ...commitAbout(warehouse, [1, 2], 1), counters: { requests: 1 } };
+    const result = await commitLoose(place.warehouse.db, commit, (ready) => {
+      door.cutAtCommit();
+      return warehouse.commitLookup(ready);
+    });
     expect(door.cuts()).toBe(1);
+    // Two persons, 2 + 3 phones, two studies, two enrichments and intervals.
+    expect(result).toMatchObject({ rowsWritten: 13, notLoadable: [] });
+    expect(result.moves).toMatchObject([{ prior: null, outcome: "matched", rows: 2 }]);
     expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe("2");
     expect(await columnOf(place, "SELECT attempts FROM person_data_state.lookup_state")).toEqual(["1", "1"]);
-    expect(await columnOf(place, "SELECT requests FROM person_data_ops.sync_run")).toEqual(["1"]);
+    expect(await place.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
+      { requests: "1", rows_written: "13" },
+    ]);
   });
 
   test("is tried again until somebody answers", async () => {
-    const door = await openDoor(place.url, { isOpen: false, cutsAtCommit: false });
+    const door = await openDoor(place.url, { isOpen: false });
     const warehouse = openAnother(door.url);
-    const done = warehouse.commitLookup(commitAbout(warehouse, [1], 1));
+    const done = commitLoose(place.warehouse.db, commitAbout(warehouse, [1], 1), (ready) =>
+      warehouse.commitLookup(ready),
+    );
     await delay(200);
     door.open();
     expect((await done).notLoadable).toEqual([]);
