@@ -1,13 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
+import { z } from "zod";
 import { type Mutant, mutants } from "./mutants.ts";
 
 /**
  * Changes one line of a money-critical file at a time, in a copy of the checkout, and runs the tests that guard it.
- * Fails if all of them pass, or if the line isn't there any more. `--part 1/4` runs a quarter of the list.
+ * Fails if all of them pass, or if a line of the list isn't there anymore. `--part 1/4` runs a quarter of the list.
  */
 const root = new URL("../..", import.meta.url).pathname;
 const { values } = parseArgs({
@@ -19,7 +20,10 @@ const wanted = mutants.filter(
 );
 if (wanted.length === 0) throw new Error("No mutant fits --part and --only.");
 
+const report = z.object({ numFailedTests: z.number() });
 const copy = mkdtempSync(join(tmpdir(), "person-etl-mutants-"));
+// Servers that refuse to run as root start here as another user.
+chmodSync(copy, 0o755);
 const survivors: string[] = [];
 try {
   const listed = spawnSync("git", ["ls-files", "--cached", "--others", "--exclude-standard"], {
@@ -31,30 +35,41 @@ try {
     cpSync(join(root, file), join(copy, file));
   }
   symlinkSync(join(root, "node_modules"), join(copy, "node_modules"));
-  for (const mutant of wanted) if (!isCaught(mutant)) survivors.push(mutant.breaks);
+  const stale = mutants.filter(isStale);
+  for (const { breaks, file } of stale) process.stdout.write(`stale: ${breaks}: change ${file} here, too\n`);
+  if (stale.length > 0) process.exitCode = 1;
+  else for (const mutant of wanted) if (!isCaught(mutant)) survivors.push(mutant.breaks);
 } finally {
   rmSync(copy, { recursive: true, force: true });
 }
 process.stdout.write(`${wanted.length - survivors.length} mutants caught, ${survivors.length} survived\n`);
 for (const name of survivors) process.stdout.write(`survived: ${name}\n`);
-process.exitCode = survivors.length === 0 ? 0 : 1;
+if (survivors.length > 0) process.exitCode = 1;
 
-function isCaught({ breaks, file, from, to, tests, config }: Mutant): boolean {
+function isStale({ file, from }: Mutant): boolean {
+  return readFileSync(join(copy, file), "utf8").split(from).length !== 2;
+}
+
+/** True if a test fails. A file that can't even be loaded proves nothing. */
+function isCaught({ breaks, file, from, to, tests, named, config }: Mutant): boolean {
   const path = join(copy, file);
   const before = readFileSync(path, "utf8");
-  if (before.split(from).length !== 2) {
-    process.stdout.write(`stale: ${breaks}: ${file} has ${before.split(from).length - 1} places to change\n`);
-    return false;
-  }
   writeFileSync(
     path,
     before.replace(from, () => to),
   );
   const startedAt = performance.now();
-  const args = ["node_modules/vitest/vitest.mjs", "run", "--bail=1", "--maxWorkers=2"];
+  const outputFile = join(copy, "mutant-report.json");
+  const args = ["node_modules/vitest/vitest.mjs", "run", "--bail=1", "--maxWorkers=2", "--reporter=json"];
   const { status } = spawnSync(
     process.execPath,
-    [...args, ...(config ? ["--config", config] : []), ...tests],
+    [
+      ...args,
+      `--outputFile=${outputFile}`,
+      ...(config ? ["--config", config] : []),
+      ...(named ? ["-t", named] : []),
+      ...tests,
+    ],
     {
       cwd: copy,
       stdio: "ignore",
@@ -63,6 +78,9 @@ function isCaught({ breaks, file, from, to, tests, config }: Mutant): boolean {
   );
   writeFileSync(path, before);
   const seconds = Math.round((performance.now() - startedAt) / 1000);
-  process.stdout.write(`${status === 0 ? "SURVIVED" : "caught"} (${seconds} s): ${breaks}\n`);
-  return status !== 0;
+  const failed =
+    status === 0 ? 0 : report.parse(JSON.parse(readFileSync(outputFile, "utf8"))).numFailedTests;
+  const verdict = failed > 0 ? "caught" : status === 0 ? "SURVIVED" : "BROKEN";
+  process.stdout.write(`${verdict} (${seconds} s): ${breaks}\n`);
+  return failed > 0;
 }

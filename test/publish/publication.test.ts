@@ -184,6 +184,32 @@ describe("a publication", () => {
     await publishDestination(publication, { verify: true });
   });
 
+  test("a stale publisher confirms no batch but its own", async () => {
+    await publishDestination(publication);
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    let stalls = true;
+    const { promise: stalled, resolve: resume } = Promise.withResolvers<void>();
+    target.onStep = async (step) => {
+      if (step !== "committed" || !stalls) return;
+      stalls = false;
+      await stalled;
+    };
+    const stale = publishDestination(publication);
+    await expect.poll(() => stalls).toBe(false);
+    const other = await source.publicationTo(target);
+    await publishDestination(other);
+    await source.sql(insertPerson, ["p2", "Bob"]);
+    target.onStep = (step) => {
+      if (step === "staged") throw new Error("crash");
+    };
+    expect(await rejection(publishDestination(other))).toMatchObject({ message: "crash" });
+    target.onStep = () => {};
+    resume();
+    await stale;
+    await publishDestination(publication);
+    expect(values("person", "full_name")).toEqual(["Ada", "Bob"]);
+  });
+
   test("refuses a destination that was restored from a backup, until everything is published again", async () => {
     await source.sql(insertPerson, ["p1", "Ada"]);
     await publishDestination(publication);

@@ -1,8 +1,6 @@
 import type { Cell } from "../../schemas/convert.ts";
 import type { Drift } from "../../schemas/drift.ts";
-import type { Attempt } from "../../schemas/attempt.ts";
-import type { RunRef } from "../runs/run-ref.ts";
-import type { CounterDelta } from "../ledger/counters.ts";
+import type { CounterDelta, LedgerEntry, RunRef } from "../ledger/books.ts";
 
 /** Marks stored rows that a reading no longer contains. */
 export interface MissingRows {
@@ -45,7 +43,7 @@ export interface FeedCommit {
   /** Equal for all attempts, to recognize a commit whose reply was lost. */
   readonly commitId: string;
   /** Attempts of free calls since the last commit. */
-  readonly ledger: readonly Attempt[];
+  readonly ledger: readonly LedgerEntry[];
   readonly drift: readonly Drift[];
   /** Excludes `rows_written`, which is added. */
   readonly counters: CounterDelta;
