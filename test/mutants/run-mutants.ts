@@ -1,5 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
@@ -78,8 +87,7 @@ function isCaught({ breaks, file, from, to, tests, named, config }: Mutant): boo
   );
   writeFileSync(path, before);
   const seconds = Math.round((performance.now() - startedAt) / 1000);
-  const failed =
-    status === 0 ? 0 : report.parse(JSON.parse(readFileSync(outputFile, "utf8"))).numFailedTests;
+  const failed = status === 0 ? 0 : report.parse(JSON.parse(readFileSync(outputFile, "utf8"))).numFailedTests;
   const verdict = failed > 0 ? "caught" : status === 0 ? "SURVIVED" : "BROKEN";
   process.stdout.write(`${verdict} (${seconds} s): ${breaks}\n`);
   return failed > 0;

@@ -98,7 +98,9 @@ describe("a budget", () => {
     await world.rows("UPDATE crm.customers SET street = '1 Main St'");
     const report = await world.run({
       confirm: async () => {
-        await world.rows("UPDATE person_data_state.budget_use SET records_reserved = 980 WHERE period = 'day'");
+        await world.rows(
+          "UPDATE person_data_state.budget_use SET records_reserved = 980 WHERE period = 'day'",
+        );
         return true;
       },
     });
