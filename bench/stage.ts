@@ -8,11 +8,12 @@ import { Client } from "pg";
 import { to as copyTo } from "pg-copy-streams";
 import { openEmbedded } from "../src/load/embedded/open-embedded.ts";
 import { openWarehouse } from "../test/support/bound-load.ts";
-import type { InputSource, LookupSpec } from "../src/load/lookup.ts";
 import type { Warehouse } from "../test/support/bound-load.ts";
 import { silentLog } from "../src/log.ts";
 import { sampleInputs } from "../src/sandbox/sample-inputs.ts";
 import { tables } from "../src/schemas/registry.ts";
+import type { LookupSpec } from "../src/load/due/lookup-spec.ts";
+import type { InputSource } from "../src/load/inputs/input-source.ts";
 
 const POPULATION = 1_000_000;
 const BATCH = 500;

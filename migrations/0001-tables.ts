@@ -30,6 +30,7 @@ export function createTables(names: SchemaNames): readonly string[] {
     `CREATE INDEX reject_open ON ${at("reject")} (job, source, source_key) WHERE resolved_at IS NULL`,
     `CREATE INDEX sync_run_by_job ON ${at("sync_run")} (job, started_at)`,
     `CREATE INDEX api_call_by_time ON ${at("api_call")} (reserved_at)`,
+    `CREATE INDEX api_call_in_doubt ON ${at("api_call")} (job) WHERE records_in_doubt > 0 OR records_possibly_billed_twice > 0`,
     `CREATE INDEX schedule_slot_by_time ON ${at("schedule_slot")} (job, due_at)`,
     `CREATE INDEX erasure_subject_by_hash ON ${at("erasure_subject")} (subject_hash)`,
     `INSERT INTO ${at("erasure_key")} (name, epoch, _synced_at, _run_id) VALUES ('erasure', 0, now(), '')`,

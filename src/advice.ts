@@ -386,10 +386,6 @@ export const adviceByCode = {
     next: "It is renewed with the next day or month (UTC). Raise `budgets` if that is too late.",
   },
   // Bugs.
-  counters_do_not_add_up: {
-    means: "The counters of a run don't add up.",
-    next: "This is a bug. Please report it with the log.",
-  },
   check_failed: { means: "A check failed.", next: "See its line." },
   system: { means: "An operation of the operating system failed.", next: "See the message." },
   internal: {

@@ -1,4 +1,4 @@
-import type { Attempt } from "./lookup-item.ts";
+import type { Attempt } from "../schemas/attempt.ts";
 
 /** Identity and timing of one call. */
 export interface CallFacts {

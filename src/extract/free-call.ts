@@ -12,11 +12,11 @@ import { reportOf } from "./call-outcome.ts";
 import { parseExact } from "./exact-json.ts";
 import type { HttpClient, HttpReply } from "./http-client.ts";
 import type { Limiter } from "./limits.ts";
-import type { Attempt } from "./lookup-item.ts";
 import { ageOf, CONTROL_ESCAPE, readId } from "./read-answer.ts";
 import { type CallOutcome, decideFreeRetry } from "./retry.ts";
 import { parseRetryAfter } from "./retry-after.ts";
 import { callRefused, jobStopped, keyRejected, redirected } from "./stop-messages.ts";
+import type { Attempt } from "../schemas/attempt.ts";
 
 /** Call that is not billed. */
 export interface FreeCall<T> {

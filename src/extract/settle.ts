@@ -12,9 +12,10 @@ import { createFailingBatches } from "./failing-batches.ts";
 import type { HttpClient } from "./http-client.ts";
 import { type Fault, isolate, MAX_ISOLATION_CALLS, refusalSignature } from "./isolate.ts";
 import type { Limiter } from "./limits.ts";
-import type { Attempt, LookupItem, Rejected, SetAside } from "./lookup-item.ts";
+import type { LookupItem, Rejected, SetAside } from "./lookup-item.ts";
 import { type Decision, decideRetry, isAmbiguous } from "./retry.ts";
 import { capacityUsedUp, jobStopped, keyRejected, redirected, where } from "./stop-messages.ts";
+import type { Attempt } from "../schemas/attempt.ts";
 
 /** Summary of a 200 response, as needed to decide what to send next. */
 export type ReadSummary =

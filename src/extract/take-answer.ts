@@ -3,10 +3,11 @@ import type { Drift } from "../schemas/drift.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
 import { decompress } from "./answer-body.ts";
 import { attemptOf, type CallFacts } from "./attempt.ts";
-import type { Attempt, LookupItem } from "./lookup-item.ts";
+import type { LookupItem } from "./lookup-item.ts";
 import { type KeyedResult, pairByAddress, pairByRecordId, type Pairing } from "./pair-results.ts";
 import { readAnswer, type ReadResult } from "./read-answer.ts";
 import type { ReadSummary } from "./settle.ts";
+import type { Attempt } from "../schemas/attempt.ts";
 
 /** Maximum size of a decompressed answer. Batches aim at 4 MB. */
 export const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
@@ -105,7 +106,7 @@ export async function takeAnswer<R>(
     responseBytes: body.length,
     // An empty list counts as no answer, but may have been billed.
     possiblyBilled: isEmpty,
-    ...(missing.length > 0 && !isEmpty ? { leavesOut: true } : {}),
+    ...(missing.length > 0 && !isEmpty ? { recordsLeftOut: missing.length } : {}),
   };
   return {
     summary: { kind: "answer", missing, plainBytes, apiRequestId },

@@ -2,7 +2,6 @@ import { commitFeed, readCheckpoints } from "../load/feeds/feeds.ts";
 import { randomUUID } from "node:crypto";
 import type { JobConfig } from "../config/config.ts";
 import { callFree } from "../extract/free-call.ts";
-import type { Attempt } from "../extract/lookup-item.ts";
 import type { FeedCommit, StoredCheckpoint } from "../load/feeds/feed-commit.ts";
 import type { FeedContext, FeedJobType, FeedRows } from "./feed-type.ts";
 import type { JobType } from "./job-type.ts";
@@ -11,6 +10,7 @@ import type { PlanContext, Planned } from "./report/job-plan.ts";
 import type { JobContext, Worked } from "./job.ts";
 import { endOfError, succeeded } from "./job-end.ts";
 import { stopReason } from "./stop-reason.ts";
+import type { Attempt } from "../schemas/attempt.ts";
 
 /** Completes a feed's declaration to a job type. */
 export function feedJob<J extends JobConfig>(feed: FeedJobType<J>): JobType {

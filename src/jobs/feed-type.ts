@@ -8,10 +8,10 @@ import type {
   StoredCheckpoint,
   UpsertResult,
 } from "../load/feeds/feed-commit.ts";
-import type { CounterDelta } from "../load/lookup.ts";
 import type { Drift } from "../schemas/drift.ts";
 import type { JobContext } from "./job.ts";
 import type { JobType } from "./job-type.ts";
+import type { CounterDelta } from "../load/ledger/counters.ts";
 
 /** Rows of one commit of a feed; attempts and counters are added. */
 export interface FeedRows {

@@ -1,9 +1,17 @@
-import { acquireLock, readHoldersInTheWay, releaseLock, renewLock } from "../load/runs/job-lock.ts";
+import {
+  acquireLock,
+  readHoldersInTheWay,
+  releaseLock,
+  renewLock,
+  type LockHolder,
+  type LockReply,
+  type LockRequest,
+} from "../load/runs/job-lock.ts";
 import { codeOf, LockLostError } from "../errors.ts";
-import type { LockHolder, LockReply, LockRequest, RunRef } from "../load/lookup.ts";
 import { lockedText, waitingText } from "./lock-text.ts";
 import { describeThisProcess, hasEnded } from "./runner-process.ts";
 import type { JobServices } from "./services.ts";
+import type { RunRef } from "../load/runs/run-ref.ts";
 
 /** A job whose lock this process holds. */
 export interface HeldJob {

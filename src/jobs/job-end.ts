@@ -9,7 +9,7 @@ import {
   StopJobError,
   StopRunError,
 } from "../errors.ts";
-import type { RunEnd } from "../load/lookup.ts";
+import type { RunEnd } from "../load/runs/runs.ts";
 
 /** End of a job. */
 export interface JobEnd {

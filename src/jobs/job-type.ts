@@ -3,10 +3,10 @@ import type { z } from "zod";
 import type { Config, JobConfig } from "../config/config.ts";
 import type { JobDeclaration } from "../config/schema/jobs.ts";
 import type { Problem } from "../errors.ts";
-import type { InputSource } from "../load/lookup.ts";
 import type { JobContext, Worked } from "./job.ts";
 import type { PlanContext, Planned } from "./report/job-plan.ts";
 import type { JobServices } from "./services.ts";
+import type { InputSource } from "../load/inputs/input-source.ts";
 
 /** Call that `check` can try. */
 export interface Endpoint {

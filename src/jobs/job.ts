@@ -1,8 +1,7 @@
 import type { JobConfig } from "../config/config.ts";
 import { LockLostError } from "../errors.ts";
-import type { Coverage, LookupSelection, PastRun, RunRef } from "../load/lookup.ts";
 import { recordAttempts } from "../load/ledger/record-attempts.ts";
-import { beginRun, endRun, lastRuns } from "../load/runs/runs.ts";
+import { beginRun, endRun, type Coverage } from "../load/runs/runs.ts";
 import { holdJob } from "./hold-job.ts";
 import { endOfError, type JobEnd, locked } from "./job-end.ts";
 import { createOutage, type Outage } from "./outage.ts";
@@ -10,6 +9,9 @@ import { type Counters, zeroCounters } from "./run-report.ts";
 import { createTotals, type RunTotals } from "./run-totals.ts";
 import type { JobServices, RunRequest } from "./services.ts";
 import { type Shard, shardText } from "./shard.ts";
+import type { LookupSelection } from "../load/due/lookup-selection.ts";
+import { type PastRun, lastRuns } from "../load/runs/job-status.ts";
+import type { RunRef } from "../load/runs/run-ref.ts";
 
 /** Maximum number of past runs to read: several nights of many shards. */
 const PAST_RUNS = 500;

@@ -1,4 +1,4 @@
-import type { LockHolder } from "../load/lookup.ts";
+import type { LockHolder } from "../load/runs/job-lock.ts";
 
 /** Describes a holder: `run R (process 4711 on etl-1) since 2026-11-21T05:00:00Z`. */
 export function holderText({ runId, shard, pid, host, acquiredAt }: LockHolder): string {

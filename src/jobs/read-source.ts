@@ -2,8 +2,8 @@ import type { Db } from "../load/db/db.ts";
 import { checkInput } from "../load/inputs/check-input.ts";
 import type { Config } from "../config/config.ts";
 import { FixConfigurationError, messageOf, type Problem } from "../errors.ts";
-import type { InputSource } from "../load/lookup.ts";
 import type { ReadSource } from "./job-type.ts";
+import type { InputSource } from "../load/inputs/input-source.ts";
 
 /** True if a query mentions one of the program's schemas, whose tables are created by the first run. */
 export function namesOurSchemas({ warehouse }: Pick<Config, "warehouse">, sql: string): boolean {

@@ -32,6 +32,19 @@ export const zeroCounters: Counters =
   // The cast restores the key type that Object.fromEntries loses.
   Object.fromEntries(Object.keys(runCounters).map((name) => [name, 0])) as Counters;
 
+/** Input rows read that no counter accounts for; 0 unless the counters are wrong. */
+export function unaccountedRows(counters: Counters): number {
+  const ended =
+    counters.records_unchanged +
+    counters.records_duplicate +
+    counters.records_suppressed +
+    counters.records_waiting +
+    counters.records_sent +
+    counters.records_rejected_before_sending +
+    counters.records_remaining;
+  return counters.records_read - ended;
+}
+
 /** Ends of jobs, worst first. */
 const ranks: readonly Status[] = ["failed", "skipped", "interrupted", "locked", "limited", "succeeded"];
 

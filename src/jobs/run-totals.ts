@@ -1,8 +1,6 @@
-import type { Attempt } from "../extract/lookup-item.ts";
-import { sumOf } from "../load/ledger/books.ts";
-import type { CounterDelta } from "../load/lookup.ts";
-import { countAttempts } from "./call-counters.ts";
 import { type Counters, zeroCounters } from "./run-report.ts";
+import type { Attempt } from "../schemas/attempt.ts";
+import { countAttempts, sumOf, type CounterDelta } from "../load/ledger/counters.ts";
 
 /** Totals of a job's run, with the part that is not recorded yet. */
 export interface RunTotals {

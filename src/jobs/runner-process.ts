@@ -1,6 +1,6 @@
 import { readFile, readlink } from "node:fs/promises";
 import { hostname } from "node:os";
-import type { RunnerProcess } from "../load/lookup.ts";
+import type { RunnerProcess } from "../load/runs/job-lock.ts";
 
 /** Process information on Linux; on other systems no process is considered dead. */
 const PROC = "/proc";

@@ -1,5 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { RunReport } from "../jobs/run.ts";
+import { unaccountedRows } from "../jobs/run-report.ts";
 import type { StatusReport } from "../jobs/report/status.ts";
 import type { CallObserver } from "./measured-http.ts";
 
@@ -39,6 +40,7 @@ export function createMetrics(version: string): Metrics {
   const records = counter("records_total", "Input rows by outcome.", ["job", "outcome"]);
   const rowsWritten = counter("rows_written_total", "Warehouse rows inserted, updated or deleted.", ["job"]);
   const billedTwice = counter("possibly_billed_twice_total", "Records that may be billed twice.", ["job"]);
+  const mismatches = counter("counter_mismatches_total", "Runs whose counters don't add up.", ["job"]);
   const attempts = counter("attempts_total", "HTTP requests by endpoint and status.", ["endpoint", "status"]);
   const seconds = new Histogram({
     name: "person_etl_attempt_seconds",
@@ -66,6 +68,7 @@ export function createMetrics(version: string): Metrics {
         for (const outcome of OUTCOMES) records.inc({ job, outcome }, report[`records_${outcome}`]);
         rowsWritten.inc({ job }, report.rows_written);
         billedTwice.inc({ job }, report.possibly_billed_twice);
+        mismatches.inc({ job }, unaccountedRows(report) === 0 ? 0 : 1);
       }
     },
     async render(report) {

@@ -1,7 +1,7 @@
 import { hashText } from "./population/hash.ts";
 
 /** One request, answered or deliberately not. */
-export interface LedgerEntry {
+export interface Attempt {
   /** Number of the request from 1; requests to `/_sandbox` are not counted. */
   readonly number: number;
   readonly endpoint: string;
@@ -39,7 +39,7 @@ export interface ContentTotals {
 /** Requests and charges of the sandbox. */
 export interface Ledger {
   nextNumber(): number;
-  record(entry: LedgerEntry): void;
+  record(entry: Attempt): void;
   countContent(endpoint: string, content: string, isBilled: boolean): void;
   /** How often one content was received and billed. */
   timesOf(endpoint: string, content: string): { readonly received: number; readonly billed: number };
@@ -48,7 +48,7 @@ export interface Ledger {
     readonly requests: number;
     readonly endpoints: Readonly<Record<string, EndpointTotals>>;
     readonly contents: ContentTotals | null;
-    readonly recent: readonly LedgerEntry[];
+    readonly recent: readonly Attempt[];
   };
   reset(): void;
 }
@@ -80,7 +80,7 @@ function keyOf(endpoint: string, content: string): number {
 export function createLedger(options: { readonly countsContents: boolean }): Ledger {
   let requests = 0;
   let endpoints: Record<string, EndpointTotals> = {};
-  let recent: LedgerEntry[] = [];
+  let recent: Attempt[] = [];
   const contents = new Map<number, number>();
   return {
     nextNumber: () => (requests += 1),

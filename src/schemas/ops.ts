@@ -145,10 +145,17 @@ export const apiCall = ops(
       true,
     ),
     column(
+      "records_in_doubt",
+      "integer",
+      "none",
+      "Records that may have been billed without a result: all of a call without an answer, or those that it lacks.",
+      true,
+    ),
+    column(
       "records_possibly_billed_twice",
       "integer",
       "none",
-      "Records that may also have been billed in an earlier unanswered call.",
+      "Records that may also have been billed in an earlier call; an upper bound.",
       true,
     ),
     column("is_sent", "boolean", "none", "False if no connection was established; null while in flight."),

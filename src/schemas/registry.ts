@@ -18,12 +18,11 @@ import {
 } from "./segments.ts";
 import {
   budgetUse,
-  callInDoubt,
+  emailState,
   jobLock,
   jobParameters,
   lookupState,
   personState,
-  emailState,
   tableLoad,
 } from "./state.ts";
 import type { Schema, Table } from "./table.ts";
@@ -59,7 +58,6 @@ export const tables: readonly Table[] = [
   lookupState,
   personState,
   emailState,
-  callInDoubt,
   tombstone,
   missingInputRow,
   ops.warehouseIdentity,

@@ -21,7 +21,6 @@ export const retentionRules = [
   { table: "input_coverage", age: "_synced_at", keepNewestOf: ["job", "shard", "source"] },
   { table: "segment_sync", age: "observed_at", keepNewestOf: ["segment_id"] },
   { table: "person_search_quota", age: "observed_at", keepNewestOf: ["org_id"] },
-  { table: "call_in_doubt", age: "_synced_at" },
   { table: "schedule_slot", age: "ended_at", keepNewestOf: ["job"] },
   { table: "budget_use", age: "_synced_at" },
 ] as const satisfies readonly RetentionRule[];

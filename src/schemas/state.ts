@@ -84,26 +84,6 @@ export const emailState = state(
   ],
 );
 
-/** Records of calls that may have been billed. */
-export const callInDoubt = state(
-  "call_in_doubt",
-  "Records of calls in flight, and of calls that ended without a known outcome.",
-  ["call_id"],
-  // Truncated hashes of whole records can't be traced to a person's value; erasure removes those of erased rows.
-  "nobody",
-  [
-    column("call_id", "uuid", "none", "Call (`api_call`)."),
-    column("job", "text", "none", "The job.", true),
-    column(
-      "record_hashes",
-      "bytes",
-      "indirect",
-      "First 8 bytes of each record's `sent_hash`, concatenated.",
-      true,
-    ),
-  ],
-);
-
 /** Owner of each job, or of a shard of it; rows stay after release. */
 export const jobLock = state(
   "job_lock",

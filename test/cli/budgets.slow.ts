@@ -96,7 +96,6 @@ test.for(["after_reserve:4", "after_receive:3"])(
     );
     expect(twice).toEqual([{ records: lost }]);
     expect((await seenBy(setting.baseUrl)).twice).toBeLessThanOrEqual(lost);
-    expect(await setting.query("SELECT FROM person_data_state.call_in_doubt")).toEqual([]);
     const status = await runJson(["status"], setting);
     const days = (status.document as unknown as { days: { possibly_billed_twice: number }[] }).days;
     expect(days.map((day) => day.possibly_billed_twice)).toEqual([lost]);

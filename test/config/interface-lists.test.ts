@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
 import { listFields, scalarFields } from "../../src/config/schema/inputs.ts";
-import { matchConditionFields } from "../../src/jobs/lookup/enrich.ts";
 import { endpointPaths } from "../../src/config/schema/service.ts";
 import * as enrich from "../../src/schemas/enrich.ts";
 import { lookupEndpoints } from "../../src/schemas/registry.ts";
 import * as resolve from "../../src/schemas/resolve.ts";
+import { matchConditionFields } from "../../src/schemas/enrich.ts";
 
 // The configuration may not import the schemas; that both say the same is held here.
 it("the configuration knows the fields, conditions and endpoints that the schemas declare", () => {

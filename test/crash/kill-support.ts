@@ -63,7 +63,7 @@ export interface KilledSetting extends Pick<Setting, "cwd" | "env" | "query"> {
 export const RUN = ["--json", "run", "--yes"];
 
 /** What two histories have in common, of which one was disturbed. */
-export const COMPARED = { withoutTables: ["reject", "call_in_doubt"] };
+export const COMPARED = { withoutTables: ["reject"] };
 
 async function contentsOf(url: string): Promise<TableContents> {
   const client = new Client({ connectionString: url });

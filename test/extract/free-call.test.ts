@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { callFree, type FreeCall } from "../../src/extract/free-call.ts";
 import { openHttpClient } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
-import type { Attempt } from "../../src/extract/lookup-item.ts";
 import { silentLog } from "../../src/log.ts";
 import { fastClock, type Reply, send, startService } from "./scripted-service.ts";
+import type { Attempt } from "../../src/schemas/attempt.ts";
 
 /** Somebody who makes free calls to a service, without the waits between tries. */
 function openCaller(

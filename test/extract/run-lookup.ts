@@ -4,7 +4,7 @@ import { type HttpClientOptions, openHttpClient } from "../../src/extract/http-c
 import { createLimiter } from "../../src/extract/limits.ts";
 import type { EndedCall, PlannedCall } from "../../src/extract/call.ts";
 import { openLookup, type TakenBatch } from "../../src/extract/lookup.ts";
-import type { Attempt, LookupItem, Rejected, SetAside } from "../../src/extract/lookup-item.ts";
+import type { LookupItem, Rejected, SetAside } from "../../src/extract/lookup-item.ts";
 import type { ReadSummary } from "../../src/extract/settle.ts";
 import { takeAnswer } from "../../src/extract/take-answer.ts";
 import { silentLog } from "../../src/log.ts";
@@ -13,6 +13,7 @@ import type { LookupEndpoint } from "../../src/schemas/endpoint.ts";
 import type { JsonObject } from "../../src/schemas/flatten.ts";
 import { validateEmailsEndpoint } from "../../src/schemas/validate-emails.ts";
 import { fastClock } from "./scripted-service.ts";
+import type { Attempt } from "../../src/schemas/attempt.ts";
 
 /** Records of one call with their results. */
 export interface AnsweredItems {

@@ -1,4 +1,4 @@
-import type { LookupAnswer } from "../../src/load/lookup.ts";
+import type { LookupAnswer } from "../../src/load/answers/answer.ts";
 
 /** What differs between two calls that answered the same; and the parsed result itself. */
 const OF_THE_CALL = new Set(["callId", "apiRequestId", "answeredAt", "result"]);

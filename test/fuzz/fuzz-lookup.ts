@@ -2,10 +2,8 @@ import { setImmediate as letOthersRun } from "node:timers/promises";
 import type { HttpClient, HttpReply } from "../../src/extract/http-client.ts";
 import { createLimiter } from "../../src/extract/limits.ts";
 import { openLookup } from "../../src/extract/lookup.ts";
-import type { Attempt } from "../../src/extract/lookup-item.ts";
 import { type Answer, readAnswer } from "../../src/extract/read-answer.ts";
 import { takeAnswer } from "../../src/extract/take-answer.ts";
-import type { LookupAnswer, LookupRecord } from "../../src/load/lookup.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { silentLog } from "../../src/log.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
@@ -15,6 +13,9 @@ import type { WireBody } from "./byte-mutations.ts";
 import type { RealAnswer } from "./real-answers.ts";
 import { isSame, type Reading, readWhole } from "./reference-reading.ts";
 import type { MutatedAnswer } from "./mutate-answer.ts";
+import type { LookupAnswer } from "../../src/load/answers/answer.ts";
+import type { LookupRecord } from "../../src/load/due/lookup-record.ts";
+import type { Attempt } from "../../src/schemas/attempt.ts";
 
 /** All that came of one lookup. */
 interface Outcome {

@@ -32,7 +32,7 @@ const KNOWN_ENDS: ReadonlySet<string> = new Set([
 
 /** Tables and columns that remember what was odd. */
 const MEMORY = {
-  withoutTables: ["match_history", "reject", "input_email", "call_in_doubt"],
+  withoutTables: ["match_history", "reject", "input_email"],
   withoutColumns: [
     "previous_status",
     "status_changed_at",

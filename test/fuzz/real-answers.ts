@@ -1,12 +1,12 @@
 import type { LookupJobConfig } from "../../src/jobs/lookup/lookup-type.ts";
 import { buildRequestBody } from "../../src/extract/request-body.ts";
 import { type BoundLookup, bindLookup } from "../../src/jobs/lookup/lookup-types.ts";
-import type { LookupRecord } from "../../src/load/lookup.ts";
 import { sampleInputs, type SampleInput } from "../../src/sandbox/sample-inputs.ts";
 import { startSandbox } from "../../src/sandbox/start-sandbox.ts";
 import { isJsonObject } from "../../src/schemas/flatten.ts";
 import { enrichJob, recordOf, resolveJob, validateJob } from "../jobs/support.ts";
 import type { AnswerParts } from "./answer-mutations.ts";
+import type { LookupRecord } from "../../src/load/due/lookup-record.ts";
 
 /** A batch of records, and what the sandbox answered to it. */
 export interface RealAnswer {

@@ -18,7 +18,6 @@ test("every table of results is kept by some job", () => {
     "reject",
     "lookup_state",
     "person_state",
-    "call_in_doubt",
     "missing_input_row",
     "tombstone",
     "sync_gap",

@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { describeThisProcess, hasEnded } from "../../src/jobs/runner-process.ts";
-import type { RunnerProcess } from "../../src/load/lookup.ts";
+import type { RunnerProcess } from "../../src/load/runs/job-lock.ts";
 
 /** A process that sleeps, as it would describe itself. */
 async function startSleeper() {

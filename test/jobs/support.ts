@@ -3,8 +3,10 @@ import type { EnrichJobConfig } from "../../src/jobs/lookup/enrich.ts";
 import type { ResolveJobConfig } from "../../src/jobs/lookup/resolve.ts";
 import type { ValidateEmailsJobConfig } from "../../src/jobs/lookup/validate-emails.ts";
 import type { KeyedRecord } from "../support/keyed-records.ts";
-import type { LookupCounts, Outcome, PastRun } from "../../src/load/lookup.ts";
 import { zeroCounters } from "../../src/jobs/run-report.ts";
+import type { LookupCounts } from "../../src/load/due/lookup-counts.ts";
+import type { Outcome } from "../../src/load/due/lookup-record.ts";
+import type { PastRun } from "../../src/load/runs/job-status.ts";
 
 /** An input with every kind of field. */
 export const customers: InputConfig = {

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
-import type { LedgerEntry, RunRef } from "../../src/load/lookup.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
 import { reservationOf, usedOf } from "./suite/budgets.ts";
@@ -9,6 +8,8 @@ import { callOf, runOf } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { clear, valueOf } from "./suite/place.ts";
 import * as fc from "../support/fast-check.ts";
+import type { Attempt } from "../../src/schemas/attempt.ts";
+import type { RunRef } from "../../src/load/runs/run-ref.ts";
 
 let place: PostgresPlace;
 beforeAll(async () => {
@@ -47,7 +48,7 @@ const outcomes = {
   answered: { httpStatus: 200, recordsMatched: 1 },
   ambiguous: { httpStatus: 502, recordsMatched: null, possiblyBilled: true },
   refused: { httpStatus: 429, recordsMatched: null },
-} satisfies Record<string, Partial<LedgerEntry>>;
+} satisfies Record<string, Partial<Attempt>>;
 type Outcome = keyof typeof outcomes;
 
 describe("a budget that several processes share", () => {

@@ -1,12 +1,13 @@
 import { recordsOf } from "../support/keyed-records.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
-import type { InputSource, LookupSpec } from "../../src/load/lookup.ts";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
 import { gist, holdJobs, matchAll, runNight, runOf } from "./suite/nights.ts";
 import { enrichSpec, people, resolveSpec, validateSpec } from "./suite/people.ts";
 import { clear, columnOf, type Place } from "./suite/place.ts";
+import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
+import type { InputSource } from "../../src/load/inputs/input-source.ts";
 
 let place: PostgresPlace;
 beforeAll(async () => {

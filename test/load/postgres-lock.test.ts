@@ -7,7 +7,6 @@ import { fileURLToPath } from "node:url";
 import type { Client } from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
-import type { LockHolder, LockRequest, RunRef } from "../../src/load/lookup.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { type Pooler, POOLER_TIMEOUT_MS, startPooler } from "../support/pgbouncer.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
@@ -15,6 +14,8 @@ import { commitOf, runOf, tester } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
 import { clear, columnOf, valueOf } from "./suite/place.ts";
+import type { LockHolder, LockRequest } from "../../src/load/runs/job-lock.ts";
+import type { RunRef } from "../../src/load/runs/run-ref.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
 /** What the last statement before each COMMIT of a run is. */
@@ -110,7 +111,7 @@ describe.each([
     const taking = await connect();
     await taking.query(`BEGIN; SELECT FROM person_data_state.job_lock WHERE job = 'locked_job' FOR UPDATE;
       UPDATE person_data_state.job_lock SET epoch = 2 WHERE job = 'locked_job'`);
-    const late = warehouse.recordDue(run, 7);
+    const late = warehouse.recordFound(run, { records_due: 7 });
     expect(await endsWithin(300, late)).toBe(false);
     await taking.query("COMMIT");
     await expect(late).rejects.toMatchObject({ code: "lock_lost" });

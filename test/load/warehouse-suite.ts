@@ -18,6 +18,7 @@ import { describePidFrom } from "./suite/pid-from.ts";
 import { clear, type GetPlace, type Place } from "./suite/place.ts";
 import { describePushes } from "./suite/pushes.ts";
 import { describeSegmentMembers } from "./suite/segment-members.ts";
+import { describeOutcomes } from "./suite/outcomes.ts";
 import { describeRejects } from "./suite/rejects.ts";
 import { describeRejectedRows } from "./suite/rejected-rows.ts";
 import { describeSchedule } from "./suite/schedule.ts";
@@ -43,6 +44,7 @@ const allParts: readonly SuitePart[] = [
   describePersons,
   describeAnswers,
   describeCommits,
+  describeOutcomes,
   describeBudgets,
   describeValues,
   describeShards,

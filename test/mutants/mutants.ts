@@ -75,8 +75,8 @@ export const mutants: readonly Mutant[] = [
   {
     breaks: "a budget is never exceeded",
     file: "src/load/ledger/reserve-call.ts",
-    from: "least(${wanted}::bigint, min(rest))",
-    to: "least(${wanted}::bigint, min(rest) + 1)",
+    from: "least(${call.records}::bigint, min(rest))",
+    to: "least(${call.records}::bigint, min(rest) + 1)",
     tests: ofPostgres,
     named: "tightest limit",
   },

@@ -27,7 +27,7 @@ describe("what is kept for a time", () => {
 
 test("nothing but our own bookkeeping is removed unless the configuration says so", async () => {
   const day = 86_400_000;
-  const own = { call_in_doubt: 90 * day, schedule_slot: 90 * day, budget_use: 400 * day };
+  const own = { schedule_slot: 90 * day, budget_use: 400 * day };
   expect((await load(fine)).retention).toEqual(own);
   expect((await load(`${fine}retention: { api_call: 400d, reject: 2w }\n`)).retention).toEqual({
     ...own,

@@ -48,14 +48,7 @@ import { changeStates, unmarkReported } from "../../src/load/runs/alert-states.t
 import { acquireLock, releaseLock, renewLock } from "../../src/load/runs/job-lock.ts";
 import { countRejects, dropRejects, listRejects, retryRejects } from "../../src/load/runs/rejects.ts";
 import { removeOld } from "../../src/load/runs/remove-old.ts";
-import {
-  beginRun,
-  endRun,
-  jobStatus,
-  lastRuns,
-  recordDue,
-  tableFreshness,
-} from "../../src/load/runs/runs.ts";
+import { beginRun, endRun, recordFound, type Coverage, type RunEnd } from "../../src/load/runs/runs.ts";
 import {
   claimSlots,
   endSlots,
@@ -64,9 +57,9 @@ import {
   watchJobs,
 } from "../../src/load/runs/schedule-slots.ts";
 import type { PassCheckpoint } from "../../src/load/due/pass-cursor.ts";
-import type { Coverage, RunEnd } from "../../src/load/lookup.ts";
 import { commitLoose } from "./keyed-records.ts";
-import type { RunRef } from "../../src/load/ledger/books.ts";
+import { jobStatus, lastRuns, tableFreshness } from "../../src/load/runs/job-status.ts";
+import type { RunRef } from "../../src/load/runs/run-ref.ts";
 
 const functions = {
   completeErasure,
@@ -121,7 +114,7 @@ const functions = {
   readServiceHost,
   readWanted,
   recordAttempts,
-  recordDue,
+  recordFound,
   releaseLock,
   removeErased,
   removeOld,

@@ -2,13 +2,9 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Db } from "../../src/load/db/db.ts";
 import { stateTableId } from "../../src/load/db/names.ts";
-import type {
-  CommitResult,
-  LookupCommit,
-  LookupRecord,
-  LookupSelection,
-  Outcome,
-} from "../../src/load/lookup.ts";
+import type { CommitResult, LookupCommit } from "../../src/load/answers/commit-lookup.ts";
+import type { LookupRecord, Outcome } from "../../src/load/due/lookup-record.ts";
+import type { LookupSelection } from "../../src/load/due/lookup-selection.ts";
 
 /** One input row behind a record. */
 export interface KeyedRow {

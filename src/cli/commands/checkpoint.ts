@@ -11,7 +11,6 @@ import {
   streamsOf,
 } from "../../jobs/report/checkpoints.ts";
 import { findJob } from "../../jobs/job-selection.ts";
-import type { CheckpointMove } from "../../load/lookup.ts";
 import { isYes } from "../ask.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -22,6 +21,7 @@ import { openFilledWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
 import { newRunId } from "../run-id.ts";
 import { renderTable } from "../text-table.ts";
+import type { CheckpointMove } from "../../load/feeds/feed-commit.ts";
 
 interface ChangeFlags {
   readonly stream?: string;

@@ -4,7 +4,6 @@ import { countRejects, dropRejects, retryRejects } from "../../load/runs/rejects
 import type { Command } from "commander";
 import { LimitReachedError } from "../../errors.ts";
 import { readRejects, type RejectReport } from "../../jobs/report/reject-report.ts";
-import type { RejectFilter } from "../../load/lookup.ts";
 import { isYes } from "../ask.ts";
 import type { Act, AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
@@ -15,6 +14,7 @@ import type { Outcome } from "../outcome.ts";
 import { wholeNumber } from "../parse-number.ts";
 import { parseSourceKey } from "../parse-source-key.ts";
 import { renderTable } from "../text-table.ts";
+import type { RejectFilter } from "../../load/runs/reject-filter.ts";
 
 interface FilterFlags {
   readonly job: readonly string[];

@@ -29,7 +29,6 @@ export const retention = z
     input_coverage: duration("1d").optional(),
     segment_sync: duration("1d").optional(),
     person_search_quota: duration("1d").optional(),
-    call_in_doubt: duration("7d").prefault("90d"),
     schedule_slot: duration("7d").prefault("90d"),
     budget_use: duration("62d").prefault("400d"),
   })

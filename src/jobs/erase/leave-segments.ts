@@ -2,10 +2,10 @@ import { recordCalls } from "../../load/ledger/record-attempts.ts";
 import { randomUUID } from "node:crypto";
 import { callFree } from "../../extract/free-call.ts";
 import { changeCall } from "../../extract/segment-change.ts";
-import type { LedgerEntry } from "../../load/ledger/books.ts";
 import { DriftLog } from "../../schemas/drift.ts";
 import { segmentEndpoints } from "../../schemas/segments.ts";
 import type { JobServices } from "../services.ts";
+import type { Attempt } from "../../schemas/attempt.ts";
 
 /** Job name of these calls in the ledger. */
 const ASKER = "erase";
@@ -45,7 +45,7 @@ export async function leaveSegments(
   let removed = 0;
   for (const [segmentId, members] of memberships) {
     const servicePids = members.map(({ servicePid }) => servicePid);
-    const attempts: LedgerEntry[] = [];
+    const attempts: Attempt[] = [];
     const asked = callFree(
       { ...services, onAttempt: (attempt) => void attempts.push(attempt) },
       changeCall(remove, segmentId, servicePids, new DriftLog(remove.name)),

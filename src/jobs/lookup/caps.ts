@@ -1,8 +1,8 @@
 import type { BudgetConfig, Config } from "../../config/config.ts";
 import type { LimitedBy } from "../../errors.ts";
-import type { BudgetPeriod, BudgetUse, RunUse, SendingLimits } from "../../load/lookup.ts";
 import { type Shard, shareOf } from "../shard.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
+import type { BudgetPeriod, BudgetUse, RunUse, SendingLimits } from "../../load/ledger/budget-rows.ts";
 
 const NO_BUDGET: BudgetConfig = { perDay: null, perMonth: null };
 

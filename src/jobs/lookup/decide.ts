@@ -1,7 +1,8 @@
 import type { FormerJob } from "../../load/due/former-jobs.ts";
-import type { LookupCounts, PastRun } from "../../load/lookup.ts";
 import { type BillableEstimate, billableText, countText } from "./estimate.ts";
 import { type Shard, shardText } from "../shard.ts";
+import type { LookupCounts } from "../../load/due/lookup-counts.ts";
+import type { PastRun } from "../../load/runs/job-status.ts";
 
 /** Facts for the decision whether to send. */
 export interface SendCase {

@@ -2,28 +2,20 @@ import type { JobOf } from "../../config/config.ts";
 import { choice, flag, listOf, text } from "../../config/schema/described.ts";
 import { jobSettings } from "../../config/schema/jobs.ts";
 import { jobName } from "../../config/schema/values.ts";
-import type { PersonUpdate } from "../../load/lookup.ts";
 import type { Cell } from "../../schemas/convert.ts";
-import { enrichEndpoint, enrichFields, enrichListFields, enrichScalarFields } from "../../schemas/enrich.ts";
+import {
+  enrichEndpoint,
+  enrichFields,
+  enrichListFields,
+  enrichScalarFields,
+  matchConditionFields,
+} from "../../schemas/enrich.ts";
 import { extraCell, type FlatList, type FlatResult, flattenerOf } from "../../schemas/flatten.ts";
 import { personChildren, personFields } from "../../schemas/person.ts";
 import { mergeExtra, pickExtra } from "./answer-extra.ts";
 import { type LookupJobType, lookupSettings, type ReadResult, withRefresh } from "./lookup-type.ts";
 import { readMatch } from "./resolve.ts";
-
-/** Values of `match_condition_fields` (interface 4.7). */
-export const matchConditionFields = [
-  "linkedin_url",
-  "gender",
-  "estimated_income_range",
-  "estimated_wealth_range",
-  "emails",
-  "personal_email",
-  "professional_email",
-  "phone",
-  "mobile_phone",
-  "home_ownership_status",
-] as const;
+import type { PersonUpdate } from "../../load/answers/person-groups.ts";
 
 const settings = jobSettings("enrich", {
   ...lookupSettings,

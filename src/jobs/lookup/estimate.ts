@@ -1,4 +1,4 @@
-import type { LookupType } from "../../load/lookup.ts";
+import type { LookupType } from "../../load/due/lookup-spec.ts";
 
 /** Estimated number of billed records of a run. */
 export interface BillableEstimate {

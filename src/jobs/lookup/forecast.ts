@@ -1,5 +1,4 @@
 import type { Config } from "../../config/config.ts";
-import type { LookupCounts } from "../../load/lookup.ts";
 import type { Cap } from "./caps.ts";
 import { durationText } from "../report/duration-text.ts";
 import {
@@ -11,6 +10,7 @@ import {
 } from "./estimate.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { bindLookup } from "./lookup-types.ts";
+import type { LookupCounts } from "../../load/due/lookup-counts.ts";
 
 /** Predicted size of a run. */
 export interface Forecast {

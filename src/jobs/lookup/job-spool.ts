@@ -3,8 +3,8 @@ import { join } from "node:path";
 import type { Config } from "../../config/config.ts";
 import type { Db } from "../../load/db/db.ts";
 import { readIdentity } from "../../load/db/identity.ts";
-import type { RunRef } from "../../load/lookup.ts";
 import { openSpool, type Spool } from "../../spool/spool.ts";
+import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Returns the folder of all received answers that are not loaded yet. */
 export function spoolRoot({ dataDir }: Pick<Config, "dataDir">): string {

@@ -1,10 +1,10 @@
-import type { LookupCounts } from "../../load/lookup.ts";
 import type { Cap } from "./caps.ts";
 import { countText } from "./estimate.ts";
 import { capped, endOfError, failed, interrupted, type JobEnd, succeeded } from "../job-end.ts";
 import { triedRecords } from "./reject-ratio.ts";
 import type { Counters } from "../run-report.ts";
-import { findLeak, type Unanswered } from "./tally.ts";
+import type { Unanswered } from "./tally.ts";
+import type { LookupCounts } from "../../load/due/lookup-counts.ts";
 
 /** Facts that determine the end of a job. */
 export interface WorkDone {
@@ -15,7 +15,7 @@ export interface WorkDone {
   readonly isStopped: boolean;
   readonly counts: LookupCounts;
   readonly counters: Counters;
-  /** Records sent without an outcome. */
+  /** Records without an outcome, sent or not. */
   readonly open: number;
   readonly unanswered: Unanswered | null;
   /** Limit that cut the selection; null for none. */
@@ -26,26 +26,12 @@ export interface WorkDone {
 
 /** Determines a job's end. A failure outranks every limit, and a signal only if the failure came first. */
 export function judgeEnd(work: WorkDone): JobEnd {
-  const end = withoutBooks(work);
-  const leak = end.status === "failed" ? null : (findLeak(work.counters, work.counts) ?? findLost(work));
-  return leak === null
-    ? end
-    : failed("counters_do_not_add_up", `${work.job}: ${leak}. This is a bug; please report it.`);
-}
-
-/** Without a limit or a signal, every record that was sent must have an outcome. */
-function findLost({ thrown, isStopped, open }: WorkDone): string | null {
-  return thrown || isStopped || open === 0 ? null : `${countText(open, "record")} sent without an outcome`;
-}
-
-function withoutBooks(work: WorkDone): JobEnd {
-  const { thrown, counts, counters, cap } = work;
+  const { thrown, counts, cap } = work;
   if (thrown) {
     const end = endOfError(thrown.error);
     return end.status === "limited" ? (unansweredEnd(work, end) ?? end) : end;
   }
-  const isUnfinished = counters.records_sent < counts.toSend || work.open > 0;
-  if (work.isStopped && isUnfinished) return interrupted;
+  if (work.isStopped && work.open > 0) return interrupted;
   const failure = unansweredEnd(work, null) ?? tooManyRejects(work);
   if (failure) return failure;
   return cap === null || counts.remaining === 0 ? succeeded : capped(cap.limitedBy);

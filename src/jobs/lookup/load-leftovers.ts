@@ -22,8 +22,8 @@ export async function loadLeftovers(
 
   async function commit(call: LoadableCall): Promise<void> {
     try {
-      const { settled } = await loader.commit(call);
-      records += settled.answers.length;
+      const { answers } = await loader.commit(call);
+      records += answers.length;
     } catch (error) {
       failures.push(error);
     }

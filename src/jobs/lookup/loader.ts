@@ -2,17 +2,15 @@ import PQueue from "p-queue";
 import { codeOf, StopJobError } from "../../errors.ts";
 import { statedSize } from "../../extract/answer-body.ts";
 import { isDataFault } from "../../load/db/recovery.ts";
-import { type CounterDelta, sumOf } from "../../load/ledger/books.ts";
-import { commitLookup } from "../../load/answers/commit-lookup.ts";
-import type { CommitResult, RowMove, RunRef } from "../../load/lookup.ts";
+import { commitLookup, type CommitResult } from "../../load/answers/commit-lookup.ts";
 import type { Spool, SpooledCall } from "../../spool/spool.ts";
-import { countAttempts } from "../call-counters.ts";
 import type { Outage } from "../outage.ts";
 import type { JobServices } from "../services.ts";
 import { type AnswerHeader, readHeader } from "./answer-header.ts";
 import { createByteBudget } from "./byte-budget.ts";
 import { readCall, type ReadCall, rejectCall } from "./read-call.ts";
-import { countSettled, type Settled, withRefused } from "./tally.ts";
+import { type Settled, withRefused } from "./tally.ts";
+import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Services needed for loading. */
 export type LoadServices = Pick<JobServices, "db" | "log" | "progress" | "signal">;
@@ -34,13 +32,6 @@ export interface LoadableCall extends ReadCall {
   readonly releaseMemory: () => void;
 }
 
-/** Counts of a committed call. */
-export interface CommittedCall {
-  readonly settled: Settled;
-  readonly counters: CounterDelta;
-  readonly moves: readonly RowMove[];
-}
-
 /** Loads spooled answers into the warehouse. */
 export interface Loader {
   /** Reads an answer from its file when enough memory is available. Null if the file is gone or damaged. */
@@ -48,7 +39,7 @@ export interface Loader {
   /** Reads an answer that could not be written to disk. */
   readUnspooled(header: AnswerHeader, body: Buffer): Promise<LoadableCall>;
   /** Commits an answer in one transaction, then removes its file. */
-  commit(call: LoadableCall): Promise<CommittedCall>;
+  commit(call: LoadableCall): Promise<Settled>;
 }
 
 /** Maximum concurrent commits. */
@@ -109,16 +100,6 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
     log.warn({ job: run.job, call_id: callId, tries, reason }, "spooled_answer_failed");
   }
 
-  /** Returns the counters that a call adds to the run that sent it. */
-  function countersOf({ header, attempt, answers, rejects }: ReadCall): CounterDelta {
-    const settled = { answers, rejects, setAside: [], setAsideBecause: null };
-    const counts = sumOf([countAttempts([attempt]), countSettled(settled)]);
-    if (!options.areLeftOver) return counts;
-    const { runId, shard } = header.run;
-    // A run resumed under its ID counts these rows as unchanged.
-    return runId === run.runId && shard === run.shard ? {} : counts;
-  }
-
   async function commitRows(call: ReadCall): Promise<CommitResult> {
     const { header, attempt, answers, rejects, drift } = call;
     const commit = {
@@ -130,7 +111,6 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
       answers,
       rejects,
       drift,
-      counters: countersOf(call),
     };
     return await outage.outlast(() => commitLookup(db, commit));
   }
@@ -141,15 +121,13 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
     log.error({ job: run.job, call_id: file.callId, moved_to: movedTo }, "answer_quarantined");
   }
 
-  async function commit(call: LoadableCall): Promise<CommittedCall> {
-    const { file, attempt, answers, rejects, releaseMemory } = call;
+  async function commit(call: LoadableCall): Promise<Settled> {
+    const { file, answers, rejects, releaseMemory } = call;
     const isUnloadable = rejects.length > 0;
     try {
-      const { rowsWritten, moves, notLoadable } = await commits.add(() => commitRows(call));
+      const { notLoadable } = await commits.add(() => commitRows(call));
       if (file) await (isUnloadable ? quarantine(file) : spool.remove(file));
-      const settled = { answers, rejects, setAside: [], setAsideBecause: null };
-      const counters = { ...countAttempts([attempt]), rows_written: rowsWritten };
-      return { settled: withRefused(settled, new Set(notLoadable)), counters, moves };
+      return withRefused({ answers, rejects }, new Set(notLoadable));
     } catch (error) {
       if (file === null || isUnloadable) throw error;
       if (!isDataFault(error)) {

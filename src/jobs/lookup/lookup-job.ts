@@ -1,11 +1,9 @@
 import { type FormerJob, readFormerJob } from "../../load/due/former-jobs.ts";
-import { selectLookup } from "../../load/due/lookup-selection.ts";
+import { selectLookup, type LookupSelection } from "../../load/due/lookup-selection.ts";
 import { readBudgetUse, readRunUse } from "../../load/ledger/budget-rows.ts";
-import { recordAttempts } from "../../load/ledger/record-attempts.ts";
-import { recordDue } from "../../load/runs/runs.ts";
-import type { Db } from "../../load/db/db.ts";
+import { noOutcomes, type Outcomes } from "../../load/due/outcomes.ts";
+import { readCommitted, recordFound } from "../../load/runs/runs.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
-import type { LookupCounts, LookupSelection, LookupSpec, RunRef } from "../../load/lookup.ts";
 import { agree } from "../agree.ts";
 import { type Cap, type JobLimits, limitsOf, tightestCap, type Used, usedOf } from "./caps.ts";
 import { decideSending, lastSendingRun } from "./decide.ts";
@@ -18,11 +16,14 @@ import { judgeEnd } from "./judge-end.ts";
 import { loadLeftovers } from "./load-leftovers.ts";
 import { lookupSpecOf } from "./lookup-spec.ts";
 import { bindLookup } from "./lookup-types.ts";
-import type { Counters } from "../run-report.ts";
+import { unaccountedRows } from "../run-report.ts";
+import { coverageOf, foundCounters, recordCounters } from "./run-counters.ts";
 import { sendDue } from "./send-due.ts";
 import { settleMissing } from "./settle-missing.ts";
 import { spooledText } from "./spooled-text.ts";
 import { createTally, type Tally } from "./tally.ts";
+import type { LookupCounts } from "../../load/due/lookup-counts.ts";
+import type { LookupSpec } from "../../load/due/lookup-spec.ts";
 
 /** Run of a lookup with its spec. */
 type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };
@@ -52,35 +53,47 @@ async function sendSelected(task: Task): Promise<Worked> {
   }
   const { parametersChanged } = selection.counts;
   const counts = parametersChanged > 0 ? untouched(selection.counts) : selection.counts;
-  const tally = createTally(counts);
-  tally.add({ rows_written: selection.rowsWritten });
+  const tally = createTally();
   let thrown: { readonly error: unknown } | null = null;
   try {
     await send(task, { selection, tally, ...jobSpool, limits, cap });
   } catch (error) {
     thrown = { error };
   }
+  const isFrozen = parametersChanged === 0;
+  let outcomes: Outcomes = {
+    ...noOutcomes,
+    open: counts.toSend,
+    remaining: isFrozen ? counts.toSend + counts.duplicate - counts.reused : counts.toSend,
+  };
   try {
+    if (isFrozen) outcomes = await outage.outlast(() => selection.count());
+    totals.addRecorded(await outage.outlast(() => readCommitted(task.db, task.run)));
     await outage.outlast(() => selection.close());
   } catch (error) {
     thrown ??= { error };
   }
-  const counters = tally.counters();
+  const counters = recordCounters(counts, outcomes);
   totals.addRecorded(counters);
+  const { unanswered } = tally;
+  const lost = thrown || task.signal.aborted || unanswered ? 0 : outcomes.open;
+  if (unaccountedRows(counters) !== 0 || lost > 0) {
+    task.log.error({ job: job.name, lost, ...counters }, "counters_do_not_add_up");
+  }
   const judged = judgeEnd({
     job: job.name,
     thrown,
     isStopped: task.signal.aborted,
     counts,
     counters,
-    open: tally.open,
-    unanswered: tally.unanswered,
+    open: outcomes.open,
+    unanswered,
     cap,
     maxRejectRatio: job.maxRejectRatio,
   });
   return {
     end: mentionSpooled(task, judged, jobSpool),
-    coverage: parametersChanged > 0 ? null : tally.coverage(task.spec.input.name),
+    coverage: isFrozen ? coverageOf(counts, outcomes, task.spec.input.name) : null,
     checkpoint: selection.checkpoint,
   };
 }
@@ -115,10 +128,13 @@ async function readUsed({ db, job, run }: Task): Promise<Used> {
 
 async function send(task: Task, selected: Selected): Promise<void> {
   const { config, db, progress, signal, job, request, run, spec, pastRuns, outage } = task;
-  const { selection, tally, cap } = selected;
+  const { selection, cap } = selected;
   const { counts } = selection;
-  await recordDue(db, run, counts.due);
-  await recordFound(db, run, tally.counters());
+  await recordFound(db, run, {
+    ...foundCounters(counts),
+    records_due: counts.due,
+    rows_written: selection.rowsWritten,
+  });
   const forecast = forecastOf(config, job, counts, { cap });
   task.log.info(
     { job: job.name, records_due: counts.due, records_to_send: counts.toSend, calls: forecast.calls },
@@ -165,11 +181,4 @@ function formerJobOf({ db, config, job }: Task): Promise<FormerJob | null> {
     { source: input.name, type },
     config.jobs.map(({ name }) => name),
   );
-}
-
-/** Records the results of the selection, in case the run is killed. */
-async function recordFound(db: Db, run: RunRef, counters: Counters): Promise<void> {
-  // The remaining rows are not known yet.
-  const { records_remaining: _remaining, ...found } = counters;
-  await recordAttempts(db, run, [], found);
 }

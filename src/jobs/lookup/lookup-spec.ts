@@ -1,13 +1,13 @@
 import type { Config, ConnectionConfig, InputConfig } from "../../config/config.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
-import type { InputConnection } from "../../load/inputs/input-source.ts";
-import type { InputShard, InputSource, LookupSpec } from "../../load/lookup.ts";
+import type { InputConnection, InputSource } from "../../load/inputs/input-source.ts";
 import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
 import { type BoundLookup, bindLookup } from "./lookup-types.ts";
 import { hashParameters } from "./parameters.ts";
 import type { ReadSource } from "../job-type.ts";
 import { namesOurSchemas } from "../read-source.ts";
 import { type Shard, wholeInput } from "../shard.ts";
+import type { InputShard, LookupSpec } from "../../load/due/lookup-spec.ts";
 
 /** Parts of a request that affect which records are due; `maxRecords` is the lowest of all limits. */
 export type SpecRequest = Pick<LookupSpec, "resend" | "acceptParameters" | "maxRecords"> & {

@@ -3,10 +3,12 @@ import { ratio, wholeNumber } from "../../config/schema/described.ts";
 import type { JobDeclaration } from "../../config/schema/jobs.ts";
 import type { Settings } from "../../config/schema/settings.ts";
 import { duration, inputName } from "../../config/schema/values.ts";
-import type { LookupAnswer, LookupType, PersonUpdate } from "../../load/lookup.ts";
 import type { DriftLog } from "../../schemas/drift.ts";
 import type { LookupEndpoint } from "../../schemas/endpoint.ts";
 import type { JsonObject } from "../../schemas/flatten.ts";
+import type { LookupAnswer } from "../../load/answers/answer.ts";
+import type { PersonUpdate } from "../../load/answers/person-groups.ts";
+import type { LookupType } from "../../load/due/lookup-spec.ts";
 
 /** Settings of every lookup. */
 export const lookupSettings = {

@@ -1,9 +1,9 @@
 import type { JobConfig } from "../../config/config.ts";
-import type { LookupType } from "../../load/lookup.ts";
 import { enrichJob } from "./enrich.ts";
 import type { LookupJobConfig, LookupJobType, ReadResult } from "./lookup-type.ts";
 import { resolveJob } from "./resolve.ts";
 import { validateEmailsJob } from "./validate-emails.ts";
+import type { LookupType } from "../../load/due/lookup-spec.ts";
 
 /** All types of lookups. */
 export const lookupTypes: readonly LookupJobType[] = [resolveJob, validateEmailsJob, enrichJob];

@@ -1,12 +1,13 @@
-import type { Attempt } from "../../extract/lookup-item.ts";
 import type { ReadSummary } from "../../extract/settle.ts";
 import { type AnsweredCall, takeAnswer, unreadAttempt } from "../../extract/take-answer.ts";
 import { preparePerson } from "../../load/answers/person-groups.ts";
 import type { Db } from "../../load/db/db.ts";
-import type { LookupAnswer, LookupRecord, LookupReject } from "../../load/lookup.ts";
 import type { Drift } from "../../schemas/drift.ts";
 import type { AnswerHeader } from "./answer-header.ts";
 import { lookupAsked } from "./lookup-types.ts";
+import type { LookupAnswer, LookupReject } from "../../load/answers/answer.ts";
+import type { LookupRecord } from "../../load/due/lookup-record.ts";
+import type { Attempt } from "../../schemas/attempt.ts";
 
 /** Spooled answer as rows. */
 export interface ReadCall {

@@ -3,10 +3,10 @@ import { LimitReachedError } from "../../errors.ts";
 import type { PlannedCall } from "../../extract/call.ts";
 import type { Db } from "../../load/db/db.ts";
 import { reserveCall } from "../../load/ledger/reserve-call.ts";
-import type { FrozenRecords } from "../../load/lookup.ts";
-import type { LookupRecord, RunRef } from "../../load/lookup.ts";
 import { type JobLimits, nameOfLimit } from "./caps.ts";
 import type { Outage } from "../outage.ts";
+import type { FrozenRecords, LookupRecord } from "../../load/due/lookup-record.ts";
+import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Run and limits of a reservation. */
 export interface Reserving {
@@ -30,9 +30,8 @@ export async function reserve(
   crashPoint("before_reserve");
   const { callId, attempt, items, plannedAtMs } = planned;
   const startedAt = new Date(plannedAtMs).toISOString();
-  const recordHashes = items.map((record) => record.sentHash);
   const selected = { from: frozen, recordIds: items.map((record) => record.recordId) };
-  const call = { callId, endpoint, attempt, startedAt, recordHashes, selected, limits };
+  const call = { callId, endpoint, attempt, startedAt, records: items.length, selected, limits };
   const { granted, limitedBy, erased = [] } = await outage.outlast(() => reserveCall(db, run, call));
   crashPoint("after_reserve");
   if (limitedBy === null) return { granted, erased };

@@ -5,19 +5,9 @@ import { openLookup } from "../../extract/lookup.ts";
 import type { HttpResponse } from "../../extract/http-client.ts";
 import type { SetAside } from "../../extract/lookup-item.ts";
 import type { ReadSummary, Settled } from "../../extract/settle.ts";
-import { sumOf } from "../../load/ledger/books.ts";
 import { recordAttempts } from "../../load/ledger/record-attempts.ts";
-import type {
-  LookupRecord,
-  LookupReject,
-  LookupSelection,
-  LookupSpec,
-  RowMove,
-  RunRef,
-} from "../../load/lookup.ts";
 import { commitLookup } from "../../load/answers/commit-lookup.ts";
 import type { Spool } from "../../spool/spool.ts";
-import { countAttempts } from "../call-counters.ts";
 import type { Outage } from "../outage.ts";
 import type { JobServices } from "../services.ts";
 import { type HeaderOfRun, headerOf } from "./answer-header.ts";
@@ -25,7 +15,13 @@ import type { JobLimits } from "./caps.ts";
 import { damagedSpool, type LoadableCall, openLoader } from "./loader.ts";
 import type { BoundLookup } from "./lookup-types.ts";
 import { reserve } from "./reserve.ts";
-import { countSettled, type Settled as Counted, type Tally } from "./tally.ts";
+import type { Settled as Counted, Tally } from "./tally.ts";
+import type { LookupReject } from "../../load/answers/answer.ts";
+import type { LookupRecord } from "../../load/due/lookup-record.ts";
+import type { LookupSelection } from "../../load/due/lookup-selection.ts";
+import type { LookupSpec } from "../../load/due/lookup-spec.ts";
+import type { RunRef } from "../../load/runs/run-ref.ts";
+import { countAttempts } from "../../load/ledger/counters.ts";
 
 /** Everything needed to send the due records of one job. */
 export interface SendTask {
@@ -100,23 +96,29 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     }
   }
 
-  function count(settled: Counted, moves: readonly RowMove[] = []): void {
+  function count(settled: Counted): void {
     tally.settle(settled);
-    tally.move(moves);
-    const done = settled.answers.length + settled.rejects.length;
-    const { records_matched: matched, records_rejected: rejected } = tally.counters();
-    progress.advance(run.job, done, { matched, rejected });
+    const { matched, rejected } = tally;
+    progress.advance(run.job, settled.answers.length + settled.rejects.length, { matched, rejected });
   }
 
-  function countSetAside({ items, message }: SetAside<LookupRecord>): void {
-    count({ answers: [], rejects: [], setAside: items, setAsideBecause: message });
+  async function giveUp(setAside: readonly SetAside<LookupRecord>[]): Promise<void> {
+    for (const { items, message } of setAside) {
+      await markSent(items);
+      tally.giveUp(items, message);
+      const { matched, rejected } = tally;
+      progress.advance(run.job, items.length, { matched, rejected });
+    }
+  }
+
+  async function markSent(records: readonly LookupRecord[]): Promise<void> {
+    if (records.length === 0) return;
+    await outage.outlast(() => task.selection.markSent(records.map(({ recordId }) => recordId)));
   }
 
   async function commit(loadable: LoadableCall): Promise<void> {
     try {
-      const { settled, counters, moves } = await loader.commit(loadable);
-      tally.add(counters);
-      count(settled, moves);
+      count(await loader.commit(loadable));
     } catch (error) {
       lookup.stop(error);
     }
@@ -130,21 +132,17 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   /** Records an attempt without an answer and rejected records, before anything is sent again. */
   async function record({ attempt, rejected }: Settled<LookupRecord>): Promise<void> {
     const ledger = attempt ? [attempt] : [];
-    const attempts = countAttempts(ledger);
     if (rejected.length === 0) {
-      if (attempt) await outage.outlast(() => recordAttempts(db, run, ledger, attempts));
-      tally.add(attempts);
+      if (attempt) await outage.outlast(() => recordAttempts(db, run, ledger, countAttempts(ledger)));
       return;
     }
     const rejects = rejected.flatMap(({ items, ...why }): LookupReject[] =>
       items.map((item) => ({ record: item, ...why })),
     );
-    const settled = { answers: [], rejects, setAside: [], setAsideBecause: null };
-    const counters = sumOf([attempts, countSettled(settled)]);
-    const rows = { run, spec, workTable, ledger, answers: [], rejects, drift: [], counters };
-    const { rowsWritten, moves } = await outage.outlast(() => commitLookup(db, rows));
-    tally.add({ ...attempts, rows_written: rowsWritten });
-    count(settled, moves);
+    await outage.outlast(() =>
+      commitLookup(db, { run, spec, workTable, ledger, answers: [], rejects, drift: [] }),
+    );
+    count({ answers: [], rejects });
   }
 
   /** Completes a call: reads its answer or records its failure, before its records can be sent again. */
@@ -157,8 +155,8 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     }
     const settled = await lookup.settle(call, summary);
     await record(settled);
-    tally.send(settled.unanswered);
-    settled.setAside.forEach(countSetAside);
+    await markSent(settled.unanswered);
+    await giveUp(settled.setAside);
     lookup.finish(settled);
   }
 
@@ -193,7 +191,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
   async function work(): Promise<void> {
     for (let taken = await lookup.take(); taken !== null; taken = await lookup.take()) {
       if (taken.kind === "given_up") {
-        countSetAside(taken.setAside);
+        await giveUp([taken.setAside]);
         continue;
       }
       await reserveSpace();

@@ -4,12 +4,13 @@ import { requestInRun } from "../../load/erasure/requests.ts";
 import { inputSourceOf } from "./lookup-spec.ts";
 import { findPeople } from "../../load/erasure/find-people.ts";
 import { LimitReachedError } from "../../errors.ts";
-import type { LookupSpec, RunRef } from "../../load/lookup.ts";
 import type { LookupJobConfig } from "./lookup-type.ts";
 import { countText } from "./estimate.ts";
 import { endOfError, type JobEnd } from "../job-end.ts";
 import type { Counters } from "../run-report.ts";
 import type { JobServices } from "../services.ts";
+import type { LookupSpec } from "../../load/due/lookup-spec.ts";
+import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Finished run of a job. */
 export interface EndedPass {

@@ -1,6 +1,6 @@
 import type { Config } from "../../config/config.ts";
-import type { LedgerDay } from "../../load/lookup.ts";
 import type { BudgetReport } from "./budget-report.ts";
+import type { LedgerDay } from "../../load/ledger/ledger-days.ts";
 
 const DAY_MS = 86_400_000;
 

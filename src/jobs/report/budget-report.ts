@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import type { BudgetUse } from "../../load/lookup.ts";
+import type { BudgetUse } from "../../load/ledger/budget-rows.ts";
 
 /** Use of a budget, in `plan --json` and `status --json`. */
 export interface BudgetReport {

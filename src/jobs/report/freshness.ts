@@ -1,8 +1,8 @@
 import type { Config, JobConfig } from "../../config/config.ts";
 import { OWN_LIMITS } from "../../errors.ts";
-import type { JobStatus } from "../../load/lookup.ts";
 import { nextSlot, type Schedule } from "../../schedule/slots.ts";
 import { scheduledJobs } from "../scheduled-jobs.ts";
+import type { JobStatus } from "../../load/runs/job-status.ts";
 
 /** Freshness of a job. */
 export type Freshness = "fresh" | "running" | "stale" | "never" | "off";

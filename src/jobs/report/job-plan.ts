@@ -1,10 +1,10 @@
 import type { LimitedBy } from "../../errors.ts";
-import type { DueReason } from "../../load/lookup.ts";
 import type { Used } from "../lookup/caps.ts";
 import type { BillableEstimate } from "../lookup/estimate.ts";
 import type { WaitingAnswers } from "../lookup/waiting-answers.ts";
 import type { JobServices } from "../services.ts";
 import type { Shard } from "../shard.ts";
+import type { DueReason } from "../../load/due/lookup-counts.ts";
 
 /** One job in `plan --json`. A feed has only calls. */
 export interface JobPlan {

@@ -3,10 +3,8 @@ import { readPushedMembers, readSegments } from "../../load/feeds/stored-segment
 import { readGaps, readQuotas } from "../../load/feeds/usage.ts";
 import { type PublicationStatus, readPublicationStatus } from "../../load/publication/publication-status.ts";
 import { readBudgetUse } from "../../load/ledger/budget-rows.ts";
-import { readLedgerDays } from "../../load/ledger/ledger-days.ts";
-import { jobStatus, tableFreshness } from "../../load/runs/runs.ts";
+import { readLedgerDays, type LedgerDay } from "../../load/ledger/ledger-days.ts";
 import type { JobConfig } from "../../config/config.ts";
-import type { JobStatus, LedgerDay, LockHolder, PastRun, TableFreshness } from "../../load/lookup.ts";
 import { nextSlot } from "../../schedule/slots.ts";
 import { type AttentionReport, attentionOf } from "./attention.ts";
 import { type BudgetOutlook, budgetOutlooks } from "./budget-outlook.ts";
@@ -18,6 +16,14 @@ import { reportWaiting } from "../lookup/waiting-answers.ts";
 import { unusualRejects } from "../lookup/reject-ratio.ts";
 import { type SegmentReport, segmentReports } from "./segment-report.ts";
 import type { JobServices } from "../services.ts";
+import type { LockHolder } from "../../load/runs/job-lock.ts";
+import {
+  type JobStatus,
+  type PastRun,
+  type TableFreshness,
+  jobStatus,
+  tableFreshness,
+} from "../../load/runs/job-status.ts";
 
 /** Past run, in `status --json`. */
 export interface PastRunReport extends Counters {

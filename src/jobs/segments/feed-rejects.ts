@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
-import type { RunRef } from "../../load/ledger/books.ts";
 import type { FeedUpsert } from "../../load/feeds/feed-commit.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { type RejectCode, rejectCodes } from "../../schemas/reject-codes.ts";
+import type { RunRef } from "../../load/runs/run-ref.ts";
 
 /** Record that can't be stored. Every reading finds it again. */
 export interface FeedReject {

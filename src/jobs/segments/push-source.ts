@@ -1,9 +1,9 @@
 import type { Config } from "../../config/config.ts";
-import type { InputSource } from "../../load/lookup.ts";
 import type { ReadSource } from "../job-type.ts";
 import { connectionOf } from "../lookup/lookup-spec.ts";
 import { namesOurSchemas } from "../read-source.ts";
 import type { SegmentPushJobConfig } from "./settings.ts";
+import type { InputSource } from "../../load/inputs/input-source.ts";
 
 /** Builds an input from the query of a push job, with the PID as key. Reads the connection's address. */
 export async function pushSourceOf({ name, sql, connection }: SegmentPushJobConfig): Promise<InputSource> {

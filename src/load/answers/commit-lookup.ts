@@ -1,9 +1,6 @@
-import { sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
 import { codeOf } from "../../errors.ts";
-import type { CommitResult, LookupAnswer, LookupCommit, LookupReject, RowMove } from "../lookup.ts";
-import type { CounterDelta } from "../ledger/books.ts";
-import { forgetDoubts } from "../ledger/call-in-doubt.ts";
+import { forgetRows } from "../due/erased-records.ts";
 import { giveBack } from "../ledger/give-back.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
 import { keepOut } from "../erasure/keep-out-sql.ts";
@@ -17,6 +14,36 @@ import { isDataFault } from "../db/recovery.ts";
 import { stateTableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readSuppression } from "../erasure/suppressed-sql.ts";
+import type { LookupAnswer, LookupReject } from "./answer.ts";
+import type { LoadSpec } from "../due/lookup-spec.ts";
+import type { Drift } from "../../schemas/drift.ts";
+import type { Attempt } from "../../schemas/attempt.ts";
+import type { RunRef } from "../runs/run-ref.ts";
+import { countAttempts } from "../ledger/counters.ts";
+
+/** Results of a group of calls, committed atomically. */
+export interface LookupCommit {
+  /** Run that commits, under its lock. */
+  readonly run: RunRef;
+  /** Run that sent the calls, if another run loads the answers. Rows, ledger and counters belong to it. */
+  readonly onBehalfOf?: Pick<RunRef, "runId" | "shard">;
+  readonly spec: LoadSpec;
+  /** Name of the table with the input rows of each record. */
+  readonly workTable: string;
+  readonly ledger: readonly Attempt[];
+  readonly answers: readonly LookupAnswer[];
+  readonly rejects: readonly LookupReject[];
+  readonly drift: readonly Drift[];
+}
+
+/** Effects of a commit. */
+export interface CommitResult {
+  readonly rowsWritten: number;
+  /** IDs of answered records with a value that Postgres rejected; now rejects with code `not_loadable`. */
+  readonly notLoadable: readonly string[];
+}
+
+type Results = Pick<LookupCommit, "answers" | "rejects">;
 
 /**
  * Commits a group of calls atomically and retries conflicts with other loaders. A record with a value
@@ -36,8 +63,6 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
   const { spec } = commit;
   // The committing run holds the lock; the rows belong to the run that sent the calls.
   const asker = { ...commit.run, ...commit.onBehalfOf };
-  /** Result of an earlier attempt, which committed if its calls are in the ledger. */
-  let earlier: CommitResult | null = null;
   const work = async (session: Session): Promise<CommitResult> => {
     const written = new Map<string, number>();
     const place: LookupPlace = {
@@ -50,19 +75,14 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
     const newCalls = await settleLedger(session, names, asker, commit.ledger);
     // A call in the ledger is already loaded: the reply to an earlier COMMIT was lost.
     const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
-    if (isLoaded) {
-      if (earlier) return earlier;
-      // The run that sent it has counted its rows, and may have dropped their table.
-      const moves = commit.onBehalfOf ? [] : await findMoves(place, commit);
-      return { rowsWritten: 0, moves, notLoadable: [] };
-    }
+    if (isLoaded) return { rowsWritten: 0, notLoadable: [] };
     const known = new Set(commit.ledger.map((entry) => entry.callId));
     const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
     const suppression = await readSuppression(session, names, db.readErasureSecret);
     const received = { answers: newAnswers, rejects: commit.rejects };
-    const { answers, rejects } = suppression.key
-      ? await keepOut(place, suppression.key, spec, received)
-      : received;
+    const kept = suppression.key ? await keepOut(place, suppression.key, spec, received) : received;
+    const { answers, rejects } = kept;
+    await forgetRows(session, place.rows, keptOut(received, kept));
     if (spec.type === "enrich") await loadPersons(place, answers);
     if (answers.length > 0) {
       if (spec.type === "validate_emails") await loadValidations(place, spec, answers);
@@ -76,77 +96,37 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
       asker,
       [...written].filter(([, rows]) => rows > 0).map(([table]) => table),
     );
-    if (commit.ledger.some(({ possiblyBilledTwice, leavesOut }) => possiblyBilledTwice > 0 || leavesOut)) {
-      const hashes = newAnswers.map(({ record }) => record.sentHash);
-      await forgetDoubts(session, names, asker.job, hashes);
-    }
     await giveBack(session, names, asker, commit.ledger);
     const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
-    const moves = await findMoves(place, received);
-    const counters = {
-      ...commit.counters,
-      ...countMoves(commit, moves),
-      rows_written: (commit.counters.rows_written ?? 0) + rowsWritten,
-    };
+    const counters = { ...countAttempts(commit.ledger), rows_written: rowsWritten };
     await addCounters(session, names, asker, counters);
     crashPoint("before_commit");
-    earlier = { rowsWritten, moves, notLoadable: [] };
-    return earlier;
+    return { rowsWritten, notLoadable: [] };
   };
   const result = await db.transaction(commit.run, work, { rowsRunId: asker.runId });
   crashPoint("after_commit");
   return result;
 }
 
-/** Counts the input rows of settled records by outcome, including those of erased people. */
-async function findMoves(
-  { session, rows }: LookupPlace,
-  { answers, rejects }: Pick<LookupCommit, "answers" | "rejects">,
-): Promise<readonly RowMove[]> {
-  const outcomes = [
-    ...answers.map(({ record, outcome }) => ({ ord: record.recordId, outcome })),
-    ...rejects.map(({ record }) => ({ ord: record.recordId, outcome: "rejected" })),
-  ];
-  if (outcomes.length === 0) return [];
-  return session.rows<RowMove>(sql`
-    SELECT w.prior, o.outcome, count(*) AS rows, sum(w.occurrences)::bigint AS occurrences
-    FROM json_to_recordset(${JSON.stringify(outcomes)}::json) AS o(ord bigint, outcome text)
-    JOIN ${rows} AS w USING (ord) GROUP BY 1, 2`);
-}
-
-/** Counters of the rows of settled records. If another run sent them, its remaining rows decrease. */
-function countMoves(
-  { answers, rejects, onBehalfOf, run, counters }: LookupCommit,
-  moves: readonly RowMove[],
-): CounterDelta {
-  const occurrences = moves.reduce((sum, move) => sum + move.occurrences, 0);
-  const isResumed = onBehalfOf?.runId === run.runId && onBehalfOf.shard === run.shard;
-  // A run resumed under its id counts these rows as unchanged: its counters started over.
-  if (occurrences === 0 || isResumed) return {};
-  return {
-    records_duplicate: occurrences - answers.length - rejects.length,
-    ...(onBehalfOf ? { records_remaining: (counters.records_remaining ?? 0) - occurrences } : {}),
-  };
+/** Ids of records that were kept out. */
+function keptOut(received: Results, kept: Results): readonly string[] {
+  const idsOf = ({ answers, rejects }: Results) =>
+    [...answers, ...rejects].map(({ record }) => record.recordId);
+  const left = new Set(idsOf(kept));
+  return idsOf(received).filter((id) => !left.has(id));
 }
 
 /** Halves a commit that the database rejects until the invalid records are isolated, and rejects those. */
 async function isolate(db: Db, commit: LookupCommit, error: unknown): Promise<CommitResult> {
   const { answers } = commit;
-  const rest = { ...commit, ledger: [], drift: [], rejects: [], counters: {} };
+  const rest = { ...commit, ledger: [], drift: [], rejects: [] };
   if (answers.length === 0) throw error;
   if (answers.length === 1) {
     const rejects = answers.map((answer) => notLoadable(answer, error));
-    const matched = answers.filter(({ outcome }) => outcome === "matched").length;
-    const counters = {
-      ...commit.counters,
-      records_rejected: (commit.counters.records_rejected ?? 0) + 1,
-      records_matched: (commit.counters.records_matched ?? 0) - matched,
-    };
     const result = await commitLookup(db, {
       ...commit,
       answers: [],
       rejects: [...commit.rejects, ...rejects],
-      counters,
     });
     return { ...result, notLoadable: answers.map(({ record }) => record.recordId) };
   }
@@ -157,7 +137,6 @@ async function isolate(db: Db, commit: LookupCommit, error: unknown): Promise<Co
   const last = await commitLookup(db, { ...commit, answers: [] });
   return {
     rowsWritten: first.rowsWritten + second.rowsWritten + last.rowsWritten,
-    moves: [...first.moves, ...second.moves, ...last.moves],
     notLoadable: [...first.notLoadable, ...second.notLoadable],
   };
 }

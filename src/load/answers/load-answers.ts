@@ -2,7 +2,6 @@ import { sql } from "kysely";
 import { enrichFields } from "../../schemas/enrich.ts";
 import { resolveFields } from "../../schemas/resolve.ts";
 import { quoteIdentifier, tableId } from "../db/names.ts";
-import type { LoadSpec, LookupAnswer } from "../lookup.ts";
 import type { LoadPlace, LookupPlace } from "./load-place.ts";
 import {
   type AnswerTable,
@@ -13,6 +12,8 @@ import {
   type StagedRows,
   writeStates,
 } from "./stage-answers.ts";
+import type { LookupAnswer } from "./answer.ts";
+import type { LoadSpec } from "../due/lookup-spec.ts";
 
 /** Columns of every answer, besides those of the endpoint. */
 const commonColumns = ["api_request_id", "request_completed_at", "_extra"];

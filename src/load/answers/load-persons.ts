@@ -1,6 +1,5 @@
 import { sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
-import type { LookupAnswer } from "../lookup.ts";
 import { copyEncoded, copyRows } from "../db/copy.ts";
 import { copyList } from "../db/copy-list.ts";
 import type { LoadPlace } from "./load-place.ts";
@@ -9,6 +8,7 @@ import { tableText, tableId } from "../db/names.ts";
 import { type EncodedPerson, groupNames, listGroups, scalarNames, UNKNOWN_HASH } from "./person-groups.ts";
 import { type PersonState, readPersonStates } from "./person-state.ts";
 import { createRowStore, joinRows } from "./row-store.ts";
+import type { LookupAnswer } from "./answer.ts";
 
 /** A person with the number of the call that answered. */
 export interface NumberedPerson {

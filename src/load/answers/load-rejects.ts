@@ -1,11 +1,12 @@
 import { sql } from "kysely";
 import { tableId } from "../db/names.ts";
 import { HASH_VERSION } from "../due/content.ts";
-import type { LoadSpec, LookupReject } from "../lookup.ts";
 import type { LookupPlace } from "./load-place.ts";
 import { unmarkPresent } from "./is-present.ts";
 import { answerTables } from "./load-answers.ts";
 import { resolveRejects } from "./stage-answers.ts";
+import type { LookupReject } from "./answer.ts";
+import type { LoadSpec } from "../due/lookup-spec.ts";
 
 /** Quarantines records that could not be processed: a reject and a state for each of their input rows. */
 export async function loadRejects(

@@ -1,7 +1,6 @@
 import { sql } from "kysely";
 import { validateFields } from "../../schemas/validate-emails.ts";
 import { quoteIdentifier, tableId } from "../db/names.ts";
-import type { LoadSpec, LookupAnswer } from "../lookup.ts";
 import type { LookupPlace } from "./load-place.ts";
 import {
   type AnswerTable,
@@ -11,6 +10,8 @@ import {
   stageAnswers,
   writeStates,
 } from "./stage-answers.ts";
+import type { LookupAnswer } from "./answer.ts";
+import type { LoadSpec } from "../due/lookup-spec.ts";
 
 const answerTable: AnswerTable = {
   table: "email_validation",

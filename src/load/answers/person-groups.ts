@@ -4,8 +4,24 @@ import type { Cell } from "../../schemas/convert.ts";
 import { personChildren, personFields, personLists } from "../../schemas/person.ts";
 import type { FlatList } from "../../schemas/flatten.ts";
 import type { ListDeclaration } from "../../schemas/record.ts";
-import type { PersonUpdate, PreparedPerson } from "../lookup.ts";
 import { bytesOf, type StoredRows, type RowStore } from "./row-store.ts";
+
+/** Person in an answer. `undefined` marks fields absent from the answer, which keep their stored value. */
+export interface PersonUpdate {
+  readonly servicePid: string;
+  /** In the order of `personFields`. */
+  readonly scalars: readonly (Cell | undefined)[];
+  readonly extra: Cell | undefined;
+  /** In the order of `personLists`. */
+  readonly lists: readonly (FlatList | undefined)[];
+}
+
+/**
+ * Person in the encoding of the place of record: compact text, so that the parsed answer can be freed before loading.
+ */
+export interface PreparedPerson {
+  readonly pid: string;
+}
 
 /** Scalar columns of `person` in declared order. */
 export const scalarNames: readonly string[] = Object.keys(personFields);

@@ -4,8 +4,9 @@ import { copyRows } from "../db/copy.ts";
 import { quoteIdentifier, tableId, tableText } from "../db/names.ts";
 import { HASH_VERSION } from "../due/content.ts";
 import { dueAt } from "../due/due-at.ts";
-import type { LoadSpec, LookupAnswer } from "../lookup.ts";
 import type { LoadPlace, LookupPlace } from "./load-place.ts";
+import type { LookupAnswer } from "./answer.ts";
+import type { LoadSpec } from "../due/lookup-spec.ts";
 
 /** Staged rows `r` with the answer `s` of each. */
 export const STAGED = sql`pg_temp.stage_row AS r JOIN pg_temp.stage_answer AS s USING (record_id)`;

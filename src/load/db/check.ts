@@ -1,9 +1,18 @@
 import type pg from "pg";
 import { sql } from "kysely";
 import { codeOf, messageOf } from "../../errors.ts";
-import type { CheckLine } from "../lookup.ts";
 import { quoteIdentifier, type SchemaNames } from "./names.ts";
 import { inTransaction, type Session } from "./session.ts";
+
+/** One line of `check`. */
+export interface CheckLine {
+  /** Subject of the check. */
+  readonly subject: string;
+  readonly ok: boolean;
+  readonly message: string;
+  /** Remedy if not ok. */
+  readonly hint?: string;
+}
 
 const MIN_VERSION = 13;
 

@@ -6,13 +6,13 @@ import { createRowStore, type RowStore } from "../answers/row-store.ts";
 import type { ReadErasureSecret } from "../erasure/suppression.ts";
 import type { ForeignDatabase, ForeignDatabases } from "../inputs/foreign-database.ts";
 import type { InputSource } from "../inputs/input-source.ts";
-import type { RunRef } from "../ledger/books.ts";
 import type { PostgresTarget } from "./connect.ts";
 import { explainFailure } from "./explain-failure.ts";
 import type { SchemaNames } from "./names.ts";
 import { withRetries } from "./recovery.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /**
  * Work of one transaction; `attempt` is 1-based. Retried after conflicts and lost connections, even one lost during

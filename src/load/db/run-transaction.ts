@@ -1,9 +1,9 @@
 import type pg from "pg";
 import { LockLostError } from "../../errors.ts";
-import type { RunRef } from "../ledger/books.ts";
 import { fence, requireLock, sessionName } from "../runs/fence.ts";
 import { quoteLiteral, type SchemaNames } from "./names.ts";
 import { inTransaction, type Session } from "./session.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** Connections and schemas of a run's transactions. */
 export interface RunContext {

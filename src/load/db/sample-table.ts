@@ -1,9 +1,9 @@
 import type { Db } from "./db.ts";
 import type { Cell } from "../../schemas/convert.ts";
-import type { InputSource } from "../lookup.ts";
 import { copyRows } from "./copy.ts";
 import { quoteIdentifier, quoteQualified } from "./names.ts";
 import type { Session } from "./session.ts";
+import type { InputSource } from "../inputs/input-source.ts";
 
 const ROWS_PER_COPY = 5000;
 

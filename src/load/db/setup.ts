@@ -1,9 +1,8 @@
 import { FixConfigurationError } from "../../errors.ts";
-import { checkWarehouse } from "./check.ts";
+import { checkWarehouse, type CheckLine } from "./check.ts";
 import type { Db } from "./db.ts";
 import * as grants from "./grants.ts";
 import * as migrations from "./migrate.ts";
-import type { CheckLine } from "../lookup.ts";
 
 /** Throws unless the tables exist. Each command migrates first or calls this; all other functions require the tables. */
 export async function requireSetUp(db: Db): Promise<void> {

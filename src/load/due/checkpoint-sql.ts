@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import { type PassCheckpoint, readPassCheckpoint } from "./pass-cursor.ts";
-import type { LookupSpec } from "../lookup.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
 
 /** Reads the checkpoint of a job's last complete pass. */
 export async function readCheckpoint(

@@ -1,12 +1,12 @@
 import { type RawBuilder, sql } from "kysely";
 import { fieldsTaken } from "../inputs/input-fields.ts";
-import type { LookupSpec } from "../lookup.ts";
 import { contentHash, hasAnyOf, isResolvable, recordJson, type Value, valuesOf } from "./content.ts";
 import type { Part } from "../inputs/input-source.ts";
 import { raw, unblankedParts } from "../inputs/input.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import { ownsKey, ownsRow } from "./shard-rows.ts";
 import type { SuppressedSql } from "../erasure/suppressed-sql.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
 
 /** Some warehouses can't index longer keys and addresses. */
 const MAX_KEY_BYTES = 2000;

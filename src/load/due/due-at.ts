@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import type { LoadSpec } from "../lookup.ts";
+import type { LoadSpec } from "./lookup-spec.ts";
 
 /** SQL for the fraction (0 to 1) by which a first answer expires early, derived from the sent hash. */
 function spreadOf(sentHash: string): string {

@@ -3,7 +3,7 @@ import type { Db } from "../db/db.ts";
 import { stateTableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
-import type { FrozenRecords } from "../lookup.ts";
+import type { FrozenRecords } from "./lookup-record.ts";
 
 /** Returns the records that name a person erased after the selection. */
 export async function findErasedRecords(
@@ -32,4 +32,15 @@ export async function findErasedRecords(
     WHERE w.ord = ANY(${[...recordIds]}::bigint[])
       AND CASE WHEN w.record = '' THEN true ELSE ${sql.join(isTheirs, sql` OR `)} END`);
   return found.map(({ ord }) => ord);
+}
+
+/** Empties the rows behind records, as an erasure does: nothing will be known of them. */
+export async function forgetRows(
+  session: Session,
+  rows: RawBuilder<unknown>,
+  recordIds: readonly string[],
+): Promise<void> {
+  if (recordIds.length === 0) return;
+  await session.change(sql`UPDATE ${rows} SET source_key = NULL, input_hash = ''
+    WHERE ord = ANY(${[...recordIds]}::bigint[]) AND source_key IS NOT NULL`);
 }

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
-import type { LookupType } from "../lookup.ts";
+import type { LookupType } from "./lookup-spec.ts";
 
 /** A job that answered rows of an input and is no longer configured. */
 export interface FormerJob {

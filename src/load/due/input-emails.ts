@@ -1,9 +1,9 @@
 import { sql } from "kysely";
-import type { LookupSpec } from "../lookup.ts";
 import { raw } from "../inputs/input.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { ownsKey } from "./shard-rows.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
 
 /**
  * Updates `input_email` from the temporary table `input_address`: writes only rows that differ and belong to the shard.

@@ -1,4 +1,48 @@
-import type { DueReason, LookupCounts, LookupSpec, Outcome } from "../lookup.ts";
+import type { Outcome } from "./lookup-record.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
+
+/** Reason why rows are due. */
+export type DueReason =
+  | "never_answered"
+  | "content_changed"
+  | "retried"
+  | "pid_changed"
+  | "expired"
+  | "parameters_changed"
+  | "resend";
+
+/** Counts of a selection, in input rows (validate_emails: occurrences of addresses), except `toSend`. */
+export interface LookupCounts {
+  readonly read: number;
+  readonly unchanged: number;
+  readonly due: number;
+  readonly dueReasons: Readonly<Partial<Record<DueReason, number>>>;
+  readonly duplicate: number;
+  /** Due rows that reuse the fresh answer of an equal record; part of `duplicate`. */
+  readonly reused: number;
+  readonly waiting: number;
+  /** Rows skipped because they name an erased person, unless unchanged. */
+  readonly suppressed: number;
+  readonly rejectedBeforeSending: number;
+  /** Due rows beyond the maximum. */
+  readonly remaining: number;
+  /** Distinct records to send, up to the maximum. */
+  readonly toSend: number;
+  /** Rows answered under other parameters, in all shards. If not zero, the user has to confirm. */
+  readonly parametersChanged: number;
+  /** Rows whose last answer was a match. */
+  readonly matchedBefore: number;
+  readonly answeredBefore: number;
+  /** Rows by state after the selection's rejects and reuse; for validate_emails distinct addresses. */
+  readonly states: {
+    readonly rows: number;
+    readonly matched: number;
+    readonly unmatched: number;
+    readonly rejected: number;
+    /** Rows left to send, including those beyond the cap. */
+    readonly due: number;
+  };
+}
 
 /** Input rows of one class. */
 export interface ClassCount {

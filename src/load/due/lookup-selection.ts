@@ -1,17 +1,43 @@
 import { StopJobError } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
+import { countInDoubt } from "../ledger/in-doubt.ts";
 import { readSuppression } from "../erasure/suppressed-sql.ts";
-import type {
-  LookupCounts,
-  LookupRecord,
-  LookupSelection,
-  LookupSpec,
-  Retry,
-  RunRef,
-  WorkTables,
-} from "../lookup.ts";
+import { countOutcomes, markSent, type Outcomes } from "./outcomes.ts";
 import { type Selected, selectDue } from "./select-lookup.ts";
 import { dropOrphanedWorkTables, dropWorkTables, readWorkPage, workTablesOf } from "./work-table.ts";
+import type { LookupCounts } from "./lookup-counts.ts";
+import type { LookupRecord, WorkTables, FrozenRecords } from "./lookup-record.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
+import type { PassCheckpoint } from "./pass-cursor.ts";
+import type { RunRef } from "../runs/run-ref.ts";
+
+/** Runs work, with retries. */
+export type Retry = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
+/** Due records, frozen at the start of the run. */
+export interface LookupSelection {
+  readonly counts: LookupCounts;
+  /** Warehouse rows written by the selection. */
+  readonly rowsWritten: number;
+  /** Checkpoint to store once everything due is answered; null for a shard. */
+  readonly checkpoint: PassCheckpoint | null;
+  /** Rows whose cursor is infinite or after the database's clock; the checkpoint ignores them. */
+  readonly cursorAhead: number;
+  /** Name of the table with the input rows of each record; part of every commit. */
+  readonly workTable: string;
+  readonly frozen: FrozenRecords;
+  /**
+   * Pages of distinct records, ordered by content hash.
+   * @param within runs the read of each page, with retries.
+   */
+  records(within?: Retry): AsyncIterable<readonly LookupRecord[]>;
+  /** Counts the outcomes of the frozen records; before the work tables are dropped. */
+  count(): Promise<Outcomes>;
+  /** Marks records as sent although no outcome followed. */
+  markSent(recordIds: readonly string[]): Promise<void>;
+  /** Drops the work tables; keeps rows needed by uncommitted answers. Idempotent. */
+  close(): Promise<void>;
+}
 
 /** Records per page. */
 const PAGE_SIZE = 2000;
@@ -38,8 +64,10 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
   const { names } = db;
   const tables = workTablesOf(run);
   // In a separate transaction: other shards that drop orphans would wait until the selection commits.
-  await db.transaction(run, (session) => dropOrphanedWorkTables(session, names, spec.job));
-  const { found, erasureEpoch } = await db.transaction(run, async (session) => {
+  await db.transaction(run, (session) =>
+    dropOrphanedWorkTables(session, names, { source: spec.input.name, run }),
+  );
+  const { found, ...since } = await db.transaction(run, async (session) => {
     const suppression = await readSuppression(session, names, db.readErasureSecret);
     const context = {
       session,
@@ -48,16 +76,17 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
       foreign: db.foreignOf(spec.input),
       suppression,
     };
-    return { found: await selectDue(context, { run, tables }), erasureEpoch: suppression.epoch };
+    const inDoubt = await countInDoubt(session, names, run);
+    return { found: await selectDue(context, { run, tables }), inDoubt, erasureEpoch: suppression.epoch };
   });
-  return selectionOf(db, { run, spec, tables }, found, erasureEpoch);
+  return selectionOf(db, { run, spec, tables }, found, since);
 }
 
 function selectionOf(
   db: Db,
   frozen: { readonly run: RunRef; readonly spec: LookupSpec; readonly tables: WorkTables },
   { counts, rowsWritten, checkpoint, cursorAhead }: Selected,
-  erasureEpoch: number,
+  { inDoubt, erasureEpoch }: { readonly inDoubt: number; readonly erasureEpoch: number },
 ): LookupSelection {
   const { run, spec, tables } = frozen;
   async function* records(within: Retry = (work) => work()): AsyncGenerator<readonly LookupRecord[]> {
@@ -66,7 +95,7 @@ function selectionOf(
     while (read < counts.toSend) {
       const page = await within(() =>
         db.transaction(run, (session) =>
-          readWorkPage(session, db.names, spec, { tables, afterOrd, size: PAGE_SIZE }),
+          readWorkPage(session, db.names, spec, { tables, afterOrd, size: PAGE_SIZE, inDoubt }),
         ),
       );
       // An emptied table must not look like the end.
@@ -90,6 +119,12 @@ function selectionOf(
     workTable: tables.rows,
     frozen: { source: spec.input.name, type: spec.type, tables, erasureEpoch },
     records,
+    count: () =>
+      db.transaction((session) =>
+        countOutcomes(session, db.names, run, { source: spec.input.name, rows: tables.rows }),
+      ),
+    markSent: (recordIds) =>
+      db.transaction(run, (session) => markSent(session, db.names, tables.rows, recordIds)),
     close: () => db.transaction(run, (session) => dropWorkTables(session, db.names, run, tables)),
   };
 }

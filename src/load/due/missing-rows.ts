@@ -1,5 +1,4 @@
 import type { Db } from "../db/db.ts";
-import type { RunRef } from "../ledger/books.ts";
 import { sql } from "kysely";
 import type { MissingRows, RowKey, WatchedInput } from "../erasure/people.ts";
 import type { ForeignDatabase } from "../inputs/foreign-database.ts";
@@ -8,6 +7,7 @@ import { comparePresent } from "../answers/is-present.ts";
 import { raw } from "../inputs/input.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /**
  * Compares a job's known keys with those of its input. Records rows that have left the input and removes those that

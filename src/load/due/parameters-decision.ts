@@ -1,4 +1,4 @@
-import type { LookupSpec } from "../lookup.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
 
 /** Decision about changed mapping or parameters of a job. */
 export type ParametersDecision =

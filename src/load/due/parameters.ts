@@ -1,10 +1,10 @@
 import { sql } from "kysely";
 import { type ParametersDecision, refreshPolicy } from "./parameters-decision.ts";
-import type { LookupSpec } from "../lookup.ts";
 import { type ClassifyContext, classifiedRows } from "./classify.ts";
 import { dueAt } from "./due-at.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
 
 /** Compares the job's parameters with those that were last accepted. */
 export async function readParameters(

@@ -1,6 +1,6 @@
 import type { PassCheckpoint } from "./pass-cursor.ts";
 import { createHash } from "node:crypto";
-import type { LookupSpec } from "../lookup.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
 
 /** Lower bound of recently changed rows. Rows with an older cursor keep their stored hash. */
 export interface RecentBound {

@@ -1,11 +1,12 @@
 import { sql } from "kysely";
 import { REJECT_MESSAGES, WITHOUT_STATE } from "./unusable-rows.ts";
-import type { LookupSpec, RunRef } from "../lookup.ts";
 import { HASH_VERSION } from "./content.ts";
 import { raw } from "../inputs/input.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { KEPT_KEY_CHARACTERS, ownsKey } from "./shard-rows.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** Rows of `due_row` to reject; keys that are too long for an index are truncated. */
 const FOUND = sql`

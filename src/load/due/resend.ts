@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { LookupSpec } from "../lookup.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
 
 /**
  * Returns the call number below which `--resend` repeats answers; null if nothing was ever answered. A resend in

@@ -5,8 +5,8 @@ import { countStaged, makeStage } from "../answers/stage-answers.ts";
 import { quoteIdentifier, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { raw } from "../inputs/input.ts";
-import type { LookupSpec } from "../lookup.ts";
 import type { ReusedCount } from "./lookup-counts.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
 
 /**
  * Due rows whose content already has a fresh answer from another row of the job, under the same parameters.

@@ -1,9 +1,8 @@
 import { type RawBuilder, sql } from "kysely";
-import { type ClassCount, countsOf, sumOf } from "./lookup-counts.ts";
+import { type ClassCount, countsOf, sumOf, type LookupCounts } from "./lookup-counts.ts";
 import { type PassCheckpoint } from "./pass-cursor.ts";
 import { nextCheckpoint, recentBound } from "./pass-checkpoint.ts";
 import type { ForeignDatabase } from "../inputs/foreign-database.ts";
-import type { LookupCounts, LookupSpec, RunRef, WorkTables } from "../lookup.ts";
 import { rejectUnusable } from "./reject-unusable.ts";
 import { reuseAnswers, takeReusable } from "./reuse.ts";
 import { applyRefreshPolicy, keepAnswers, readParameters, writeParameters } from "./parameters.ts";
@@ -21,6 +20,9 @@ import type { Session } from "../db/session.ts";
 import type { Suppression } from "../erasure/suppression.ts";
 import { suppressedSql } from "../erasure/suppressed-sql.ts";
 import { fillWorkTables } from "./work-table.ts";
+import type { WorkTables } from "./lookup-record.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** Context of a selection. */
 export interface SelectContext {

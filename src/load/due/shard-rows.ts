@@ -1,6 +1,6 @@
-import type { InputShard } from "../lookup.ts";
 import { contentHash, hasAnyOf, type Value, valuesOf } from "./content.ts";
 import type { Part } from "../inputs/input-source.ts";
+import type { InputShard } from "./lookup-spec.ts";
 
 /** Leading characters of a key that determine its shard. Rejects of longer keys keep only these. */
 export const KEPT_KEY_CHARACTERS = 500;

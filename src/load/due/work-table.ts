@@ -2,9 +2,11 @@ import { createHash } from "node:crypto";
 import { sql } from "kysely";
 import { quoteLiteral, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import { HASH_BYTES, hashesInDoubt } from "../ledger/call-in-doubt.ts";
-import type { LookupRecord, LookupSpec, RunRef, WorkTables } from "../lookup.ts";
 import type { WorkSize } from "./lookup-counts.ts";
+import { countOutcomes } from "./outcomes.ts";
+import type { LookupRecord, WorkTables } from "./lookup-record.ts";
+import type { LookupSpec } from "./lookup-spec.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** Prefix of tables with distinct records to send. */
 export const RECORDS = "lookup_work_";
@@ -57,25 +59,24 @@ async function freeze(
   // The reply to the COMMIT of an earlier attempt may have been lost.
   await session.change(sql`DROP TABLE IF EXISTS ${records}, ${rows}`);
   await session.change(sql`CREATE TABLE ${records} (ord bigint PRIMARY KEY, sent_hash bytea NOT NULL,
-    record text NOT NULL, pid text, in_doubt boolean NOT NULL)`);
+    record text NOT NULL, pid text)`);
   // An erasure sets the key of a row to null.
   await session.change(sql`CREATE TABLE ${rows} (ord bigint NOT NULL, source_key text, input_hash bytea NOT NULL,
-    prior text, occurrences bigint NOT NULL)`);
+    prior text, occurrences bigint NOT NULL, is_sent boolean NOT NULL)`);
   // The comment names the owner, so that tables left by a crash can be dropped.
   const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard]));
   await session.change(sql`COMMENT ON TABLE ${records} IS ${sql.raw(owner)}`);
   await session.change(sql`COMMENT ON TABLE ${rows} IS ${sql.raw(owner)}`);
   await session.change(sql`
     INSERT INTO ${records}
-    SELECT row_number() OVER (ORDER BY sent_hash), sent_hash, record, pid,
-      substring(sent_hash FROM 1 FOR ${HASH_BYTES}::int) IN (${hashesInDoubt(names, spec.job)})
+    SELECT row_number() OVER (ORDER BY sent_hash), sent_hash, record, pid
     FROM (
       SELECT sent_hash, min(record COLLATE "C") AS record, min(pid COLLATE "C") AS pid
       FROM pg_temp.due_row WHERE class NOT LIKE 'reject:%' GROUP BY sent_hash
       ORDER BY min(rank) NULLS LAST, sent_hash LIMIT ${spec.maxRecords}) AS kept`);
   await session.change(sql`
     INSERT INTO ${rows}
-    SELECT w.ord, d.source_key, d.input_hash, d.prior, d.occurrences
+    SELECT w.ord, d.source_key, d.input_hash, d.prior, d.occurrences, false
     FROM pg_temp.due_row AS d JOIN ${records} AS w ON w.sent_hash = d.sent_hash
     WHERE d.class NOT LIKE 'reject:%' ORDER BY w.ord`);
   await session.change(sql`CREATE INDEX ON ${rows} (ord)`);
@@ -88,7 +89,6 @@ interface WorkRow {
   readonly sent_hash: string;
   readonly record: string;
   readonly pid: string | null;
-  readonly in_doubt: boolean;
 }
 
 /** One page of distinct records. */
@@ -99,15 +99,20 @@ export interface WorkPage {
   readonly read: number;
 }
 
-/** Reads a page of distinct records after `afterOrd`. */
+/** Reads a page of distinct records after `afterOrd`; the first `inDoubt` of all may have been billed before. */
 export async function readWorkPage(
   session: Session,
   names: SchemaNames,
   spec: LookupSpec,
-  page: { readonly tables: WorkTables; readonly afterOrd: number; readonly size: number },
+  page: {
+    readonly tables: WorkTables;
+    readonly afterOrd: number;
+    readonly size: number;
+    readonly inDoubt: number;
+  },
 ): Promise<WorkPage> {
   const rows = await session.rows<WorkRow>(sql`
-    SELECT ord, encode(sent_hash, 'hex') AS sent_hash, record, pid, in_doubt
+    SELECT ord, encode(sent_hash, 'hex') AS sent_hash, record, pid
     FROM ${stateTableId(names, page.tables.records)} WHERE ord > ${page.afterOrd} ORDER BY ord LIMIT ${page.size}`);
   const isAddresses = spec.type === "validate_emails";
   const records = rows
@@ -118,7 +123,7 @@ export async function readWorkPage(
       ...(isAddresses ? { address: addressOf(row.record) } : {}),
       sentHash: row.sent_hash,
       sentPid: row.pid,
-      ...(row.in_doubt ? { mayBeBilled: true } : {}),
+      ...(row.ord <= page.inDoubt ? { mayBeBilled: true } : {}),
     }));
   return { records, lastOrd: rows.at(-1)?.ord ?? page.afterOrd, read: rows.length };
 }
@@ -168,25 +173,46 @@ export async function listWorkTables(
   });
 }
 
-/** Drops the work tables of this job's finished runs. */
+/** Counts the job's runs that never ended, and drops the work tables that they left. Those of running shards stay. */
 export async function dropOrphanedWorkTables(
   session: Session,
   names: SchemaNames,
-  job: string,
+  { source, run }: { readonly source: string; readonly run: RunRef },
 ): Promise<void> {
+  const { job } = run;
   for (const prefix of [RECORDS, ROWS]) {
     for (const table of await listWorkTables(session, names, prefix)) {
       if (table.job !== job) continue;
-      const [running] = await session.rows(sql`
-        SELECT FROM ${tableId(names, "sync_run")}
-        WHERE run_id = ${table.runId} AND job = ${job} AND shard = ${table.shard} AND status = 'running'`);
-      if (running) continue;
-      await dropWorkTables(
-        session,
-        names,
-        table,
-        prefix === ROWS ? { rows: table.name } : { records: table.name },
-      );
+      // Of this run, they are an earlier process's: what it answered counts as unchanged.
+      const isOwn = table.runId === run.runId && table.shard === run.shard;
+      const [orphan] = await session.rows<{ is_running: boolean }>(sql`
+        SELECT status = 'running' AS is_running FROM ${tableId(names, "sync_run")}
+        WHERE run_id = ${table.runId} AND job = ${job} AND shard = ${table.shard}`);
+      if (orphan?.is_running && !isOwn) continue;
+      if (prefix === ROWS) {
+        await dropWorkTables(session, names, table, { rows: table.name });
+        continue;
+      }
+      const rows = table.name.replace(RECORDS, ROWS);
+      if (orphan && !isOwn) await countAbandonedRun(session, names, table, { source, rows });
+      await dropWorkTables(session, names, table, { records: table.name });
     }
   }
+}
+
+/** Adds the outcomes of a run that never ended to what it found. */
+async function countAbandonedRun(
+  session: Session,
+  names: SchemaNames,
+  { runId, job, shard }: OwnedTable,
+  frozen: { readonly source: string; readonly rows: string },
+): Promise<void> {
+  const found = await countOutcomes(session, names, { runId, job, shard }, frozen);
+  await session.change(sql`
+    UPDATE ${tableId(names, "sync_run")} SET records_sent = ${found.sent}, records_matched = ${found.matched},
+      records_rejected = records_rejected_before_sending + ${found.rejected},
+      records_duplicate = records_duplicate + ${found.duplicate},
+      records_suppressed = records_suppressed + ${found.suppressed},
+      records_remaining = records_remaining - ${found.sent + found.duplicate + found.suppressed}, _synced_at = now()
+    WHERE run_id = ${runId} AND job = ${job} AND shard = ${shard}`);
 }

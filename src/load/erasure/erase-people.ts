@@ -4,7 +4,6 @@ import { type RawBuilder, sql } from "kysely";
 import type { Identifiers, RowsByTable } from "./people.ts";
 import { namingTables, type NamingTable } from "./naming-tables.ts";
 import { findAgain } from "./find-people.ts";
-import { forgetDoubts } from "../ledger/call-in-doubt.ts";
 import { listWorkTables, RECORDS, ROWS } from "../due/work-table.ts";
 import { quoteIdentifier, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import { noteSubjects } from "./note-subjects.ts";
@@ -131,14 +130,10 @@ async function movePersons(session: Session, names: SchemaNames, id: string): Pr
     WHERE service_pid IN (SELECT pid FROM pg_temp.moved_person)`);
 }
 
-/** Removes the records of the staged rows from calls in doubt and from the work lists of runs in progress. */
+/** Removes the records of the staged rows from the work lists of runs in progress. */
 async function forgetRecords(session: Session, names: SchemaNames): Promise<void> {
-  const hashes = await session.rows<{ job: string; hash: string }>(sql`
-    SELECT DISTINCT s.job, encode(s.sent_hash, 'hex') AS hash FROM ${tableId(names, "lookup_state")} AS s
-    WHERE s.sent_hash IS NOT NULL AND (${isStagedEmail("s.source_key")}
-      OR (s.source, s.source_key) IN (SELECT source, source_key FROM pg_temp.erased_row))`);
   const records = new Set((await listWorkTables(session, names, RECORDS)).map(({ name }) => name));
-  for (const { name, job } of await listWorkTables(session, names, ROWS)) {
+  for (const { name } of await listWorkTables(session, names, ROWS)) {
     const rows = stateTableId(names, name);
     const theirs = sql`SELECT r.ord FROM ${rows} AS r
       WHERE r.source_key IN (SELECT source_key FROM pg_temp.erased_row) OR ${isStagedEmail("r.source_key")}`;
@@ -147,10 +142,6 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
     if (records.has(recordsName)) {
       const work = stateTableId(names, recordsName);
       const isTheirs = sql`(${isStagedPid("t.pid")} OR t.ord IN (${theirs}))`;
-      const sent = await session.rows<{ hash: string }>(
-        sql`SELECT encode(t.sent_hash, 'hex') AS hash FROM ${work} AS t WHERE ${isTheirs}`,
-      );
-      hashes.push(...sent.map(({ hash }) => ({ job, hash })));
       // Rows are emptied, not deleted: the run that reads them checks that the list is complete.
       await session.change(
         sql`UPDATE ${work} AS t SET sent_hash = '', record = '', pid = NULL WHERE ${isTheirs}`,
@@ -159,14 +150,6 @@ async function forgetRecords(session: Session, names: SchemaNames): Promise<void
     }
     await session.change(
       sql`UPDATE ${rows} SET source_key = NULL, input_hash = '' WHERE ord IN (${erased}) AND source_key IS NOT NULL`,
-    );
-  }
-  for (const [job, found] of Map.groupBy(hashes, (one) => one.job)) {
-    await forgetDoubts(
-      session,
-      names,
-      job,
-      found.map(({ hash }) => hash),
     );
   }
 }

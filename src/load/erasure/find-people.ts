@@ -4,7 +4,6 @@ import { sql } from "kysely";
 import type { FoundPeople, Identifiers, RowKey } from "./people.ts";
 import type { NamingRow } from "../inputs/foreign-database.ts";
 import { normalizedEmail } from "./subject-hash.ts";
-import type { InputSource } from "../lookup.ts";
 import { raw } from "../inputs/input.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import {
@@ -19,6 +18,7 @@ import {
 } from "./people-tables.ts";
 import type { Session } from "../db/session.ts";
 import { normalizedAddress } from "./suppressed-sql.ts";
+import type { InputSource } from "../inputs/input-source.ts";
 
 /** An input, and its search for rows that name people. */
 interface SearchedInput {

@@ -1,5 +1,7 @@
 import { type ErasureKey, type Subject, subjectHash } from "./subject-hash.ts";
-import type { LoadSpec, LookupAnswer, LookupRecord, LookupReject } from "../lookup.ts";
+import type { LookupAnswer, LookupReject } from "../answers/answer.ts";
+import type { LookupRecord } from "../due/lookup-record.ts";
+import type { LoadSpec } from "../due/lookup-spec.ts";
 
 /** People named in an answer's person. */
 export interface NamedByPerson {

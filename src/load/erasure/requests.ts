@@ -4,7 +4,6 @@ import type { Db } from "../db/db.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { laggingDestinations } from "../publication/registration.ts";
-import type { RunRef } from "../ledger/books.ts";
 import { noteSubjects } from "./note-subjects.ts";
 import type { FoundPeople, Identifiers } from "./people.ts";
 import {
@@ -15,6 +14,7 @@ import {
   type Subject,
 } from "./subject-hash.ts";
 import { type EpochRow, keyOfEpoch, type ReadErasureSecret } from "./suppression.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** People as stored in a request. */
 export type RequestedPeople = Omit<FoundPeople, "isKnown">;

@@ -1,6 +1,8 @@
 import type { Cell } from "../../schemas/convert.ts";
 import type { Drift } from "../../schemas/drift.ts";
-import type { CounterDelta, LedgerEntry, RunRef } from "../ledger/books.ts";
+import type { Attempt } from "../../schemas/attempt.ts";
+import type { RunRef } from "../runs/run-ref.ts";
+import type { CounterDelta } from "../ledger/counters.ts";
 
 /** Marks stored rows that a reading no longer contains. */
 export interface MissingRows {
@@ -43,7 +45,7 @@ export interface FeedCommit {
   /** Equal for all attempts, to recognize a commit whose reply was lost. */
   readonly commitId: string;
   /** Attempts of free calls since the last commit. */
-  readonly ledger: readonly LedgerEntry[];
+  readonly ledger: readonly Attempt[];
   readonly drift: readonly Drift[];
   /** Excludes `rows_written`, which is added. */
   readonly counters: CounterDelta;

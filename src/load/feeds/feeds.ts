@@ -10,7 +10,6 @@ import type {
   StoredCheckpoint,
   UpsertResult,
 } from "./feed-commit.ts";
-import type { RunRef } from "../lookup.ts";
 import { copyRows } from "../db/copy.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
 import { noteOrganization } from "../db/identity.ts";
@@ -21,6 +20,7 @@ import type { Suppression } from "../erasure/suppression.ts";
 import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
 import type { Db } from "../db/db.ts";
 import type { Session } from "../db/session.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** Rows per COPY. */
 const COPY_ROWS = 5000;

@@ -1,8 +1,8 @@
 import { type RawBuilder, sql } from "kysely";
 import { tableId } from "../db/names.ts";
 import { suppressedSql } from "../erasure/suppressed-sql.ts";
-import type { RunRef } from "../ledger/books.ts";
 import type { FeedPlace } from "./feeds.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** PIDs that the service reported as unknown. */
 export interface InvalidPids {

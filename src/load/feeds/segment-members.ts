@@ -3,8 +3,8 @@ import type { Cell } from "../../schemas/convert.ts";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
 import type { FeedCommit } from "./feed-commit.ts";
-import type { RunRef } from "../ledger/books.ts";
 import { commitFeedWith, copyMany, dropErased, type FeedPlace } from "./feeds.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** Member in a response. */
 export interface SeenMember {

@@ -10,9 +10,9 @@ import { copyRows } from "../inputs/foreign-input.ts";
 import { describeColumns, rawSelect } from "../inputs/input.ts";
 import { BLANKS } from "../inputs/input-fields.ts";
 import type { InputSource } from "../inputs/input-source.ts";
-import type { RunRef } from "../ledger/books.ts";
 import { commitFeedWith } from "./feeds.ts";
 import { type InvalidPids, rejectInvalid, resolveRejects } from "./push-rejects.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** A job's segment. */
 export interface PushTarget {

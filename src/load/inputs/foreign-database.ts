@@ -3,7 +3,7 @@ import type { Problem } from "../../errors.ts";
 import type { Identifiers } from "../erasure/people.ts";
 import type { CursorMax, InputConnection, InputSource, Part } from "./input-source.ts";
 import type { RecentBound } from "../due/pass-checkpoint.ts";
-import type { LookupType } from "../lookup.ts";
+import type { LookupType } from "../due/lookup-spec.ts";
 
 /** Parts of an input that a job reads. */
 export interface Reading {

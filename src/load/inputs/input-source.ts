@@ -63,3 +63,27 @@ export interface Part {
   /** Column name in our statements. */
   readonly name: string;
 }
+
+/** Column of an input, as described by its database. */
+export interface InputColumn {
+  readonly name: string;
+  /** Type in the database's own words; the element type for a list. */
+  readonly typeName: string;
+  readonly isArray: boolean;
+}
+
+/** The input's table or query with its `where`, as a FROM item. */
+export function relationText(
+  { relation, where }: Pick<InputSource, "relation" | "where">,
+  { quoteQualified, withoutSemicolon }: InputSyntax,
+): string {
+  const from =
+    "table" in relation ? quoteQualified(relation.table) : `(\n${withoutSemicolon(relation.sql)}\n)`;
+  return `${from} AS input_row${where === null ? "" : ` WHERE (\n${where}\n)`}`;
+}
+
+/** Quoting and comments of a database's SQL. */
+export interface InputSyntax {
+  readonly quoteQualified: (parts: readonly string[]) => string;
+  readonly withoutSemicolon: (query: string) => string;
+}

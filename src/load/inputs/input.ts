@@ -1,35 +1,37 @@
 import type pg from "pg";
 import { type RawBuilder, sql } from "kysely";
 import type { Problem } from "../../errors.ts";
-import { codeOf, messageOf } from "../../errors.ts";
+import { codeOf } from "../../errors.ts";
 import { BLANKS } from "./input-fields.ts";
-import { misplacedLists, partsOf } from "./mapped-columns.ts";
-import { cursorProblems, lookAt, requireTemporal, settingOf } from "./input-hints.ts";
+import { partsOf } from "./mapped-columns.ts";
+import {
+  columnProblems,
+  listColumns,
+  requireTemporal,
+  settingOf,
+  unreadable,
+  unselectable,
+} from "./input-problems.ts";
 import type { RecentBound } from "../due/pass-checkpoint.ts";
-import type { CursorMax, InputSource, Part } from "./input-source.ts";
+import {
+  type CursorMax,
+  type InputColumn,
+  type InputSource,
+  type Part,
+  relationText,
+} from "./input-source.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../db/names.ts";
 import { withoutSemicolon } from "./query-text.ts";
 import { inTransaction, type Session } from "../db/session.ts";
 
-/** Column of an input, as described by the database. */
-export interface InputColumn {
-  readonly name: string;
-  readonly typeName: string;
-  readonly isArray: boolean;
-}
-
-/** The input's table or query with its `where`, as a FROM item. */
-function relationText(input: InputSource): string {
-  const from =
-    "table" in input.relation
-      ? quoteQualified(input.relation.table)
-      : `(\n${withoutSemicolon(input.relation.sql)}\n)`;
-  return `${from} AS input_row${input.where === null ? "" : ` WHERE (\n${input.where}\n)`}`;
-}
+/** Postgres's quoting and comments. */
+const SYNTAX = { quoteQualified, withoutSemicolon };
 
 /** Queries the input's columns; throws errors of the database unchanged. */
 export async function describeColumns(session: Session, input: InputSource): Promise<readonly InputColumn[]> {
-  const { fields } = await session.client.query(`SELECT input_row.* FROM ${relationText(input)} LIMIT 0`);
+  const { fields } = await session.client.query(
+    `SELECT input_row.* FROM ${relationText(input, SYNTAX)} LIMIT 0`,
+  );
   const oids = [...new Set(fields.map((field) => field.dataTypeID))];
   const described = await session.rows<{ oid: number; name: string; category: string }>(sql`
     SELECT oid::int AS oid, format_type(oid, NULL) AS name, typcategory AS category
@@ -82,7 +84,7 @@ export async function isCursorValue(
   await session.client.query("SAVEPOINT cursor_value");
   try {
     await session.client.query(
-      `EXPLAIN SELECT ${recentText(input, columns, { value })} FROM ${relationText(input)}`,
+      `EXPLAIN SELECT ${recentText(input, columns, { value })} FROM ${relationText(input, SYNTAX)}`,
     );
   } catch (error) {
     if (!DATA_EXCEPTION.test(codeOf(error) ?? "")) throw error;
@@ -130,7 +132,7 @@ export function rawSelect(
     options.ranked && input.orderBy !== null
       ? [`row_number() OVER (ORDER BY\n${input.orderBy}\n) AS rank`]
       : [];
-  return `SELECT ${[`${key} AS source_key`, ...mapped, ...recent, ...rank].join(",\n  ")}\nFROM ${relationText(input)}`;
+  return `SELECT ${[`${key} AS source_key`, ...mapped, ...recent, ...rank].join(",\n  ")}\nFROM ${relationText(input, SYNTAX)}`;
 }
 
 /** Cursor types that can be compared with a clock. */
@@ -158,7 +160,7 @@ export async function readCursorMax(
   const isSound = `isfinite(${column}) AND ${column} <= ${limit}`;
   const { rows } = await session.client.query<{ value: string | null; ahead: number }>(
     `SELECT max(${column}) FILTER (WHERE ${isSound})::text AS value,
-      count(*) FILTER (WHERE NOT (${isSound})) AS ahead FROM ${relationText(input)}`,
+      count(*) FILTER (WHERE NOT (${isSound})) AS ahead FROM ${relationText(input, SYNTAX)}`,
   );
   return { cursorMax: rows[0]?.value ?? null, cursorAhead: rows[0]?.ahead ?? 0 };
 }
@@ -197,7 +199,7 @@ export function unblankedParts(parts: readonly Part[]): readonly string[] {
 function suggestion(name: string, columns: readonly InputColumn[]): string {
   const like = columns.find((c) => c.name.toLowerCase() === name.toLowerCase());
   if (like) return `Column names are case-sensitive here: the column is ${like.name}.`;
-  return `Its columns are: ${columns.map((c) => c.name).join(", ")}.`;
+  return listColumns(columns);
 }
 
 const WRONG_SQL = "Correct the SQL; run it in psql to locate the error.";
@@ -226,72 +228,26 @@ function hintFor(code: string, setting: "table" | "sql"): string | null {
 
 /** Returns the problems of an input; reads no rows and changes nothing. */
 export async function checkInput(pool: pg.Pool, input: InputSource): Promise<readonly Problem[]> {
-  const path = `inputs.${input.name}`;
-  const where = "table" in input.relation ? input.relation.table.join(".") : "the query of `sql:`";
-  const place = input.connection ? ` in connection ${input.connection.name}` : "";
-  return inTransaction(
-    pool,
-    async (session) => {
-      let columns: readonly InputColumn[];
-      try {
-        columns = await describeColumns(session, { ...input, where: null });
-      } catch (error) {
-        const setting = settingOf(input);
-        const hint = hintFor(codeOf(error) ?? "", setting);
-        return [
-          {
-            path: `${path}.${setting}`,
-            message: `Can't read ${where}${place}: ${messageOf(error)}.`,
-            ...(hint ? { hint } : {}),
-          },
-        ];
-      }
-      const problems = [
-        ...missingColumns(input, columns, path, where),
-        ...misplacedLists(input, finderOf(columns), path, where),
-        ...cursorProblems(input, cursorType(input, columns), TEMPORAL),
-      ];
-      if (problems.length > 0) return problems;
-      try {
-        const parts = partsOf(input, "enrich", finderOf(columns));
-        await session.client.query(
-          `EXPLAIN ${rawSelect(input, parts, columns, { ranked: true, recent: null })}`,
-        );
-      } catch (error) {
-        return [
-          {
-            path,
-            message: `Can't select from ${where}${place}: ${messageOf(error)}.`,
-            hint: codeOf(error) === AMBIGUOUS ? DUPLICATE_NAME : lookAt(input),
-          },
-        ];
-      }
-      return [];
-    },
-    { keep: false },
-  );
+  return inTransaction(pool, (session) => findProblems(session, input), { keep: false });
 }
 
-function missingColumns(
-  input: InputSource,
-  columns: readonly InputColumn[],
-  path: string,
-  where: string,
-): readonly Problem[] {
-  const wanted = [
-    ...input.key.map((column) => ({ at: `${path}.key`, column })),
-    ...(input.cursor ? [{ at: `${path}.cursor`, column: input.cursor.column }] : []),
-    ...Object.entries(input.fields).flatMap(([field, names]) =>
-      names.map((column) => ({ at: `${path}.fields.${field}`, column })),
-    ),
-  ];
-  return wanted
-    .filter(({ column }) => !columns.some((c) => c.name === column))
-    .map(({ at, column }) => ({
-      path: at,
-      message: `${where} has no column ${column}.`,
-      hint: suggestion(column, columns),
-    }));
+async function findProblems(session: Session, input: InputSource): Promise<readonly Problem[]> {
+  let columns: readonly InputColumn[];
+  try {
+    columns = await describeColumns(session, { ...input, where: null });
+  } catch (error) {
+    return [unreadable(input, error, hintFor(codeOf(error) ?? "", settingOf(input)))];
+  }
+  const find = finderOf(columns);
+  const problems = columnProblems(input, columns, { find, temporal: TEMPORAL, suggest: suggestion });
+  if (problems.length > 0) return problems;
+  try {
+    const query = rawSelect(input, partsOf(input, "enrich", find), columns, { ranked: true, recent: null });
+    await session.client.query(`EXPLAIN ${query}`);
+    return [];
+  } catch (error) {
+    return [unselectable(input, error, codeOf(error) === AMBIGUOUS ? DUPLICATE_NAME : undefined)];
+  }
 }
 
 /** Wraps SQL text as a builder. */

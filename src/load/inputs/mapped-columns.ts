@@ -1,10 +1,10 @@
 import type { Problem } from "../../errors.ts";
-import type { LookupType } from "../lookup.ts";
 import { fieldsTaken, listFields } from "./input-fields.ts";
-import type { InputSource, Part } from "./input-source.ts";
+import type { InputColumn, InputSource, Part } from "./input-source.ts";
+import type { LookupType } from "../due/lookup-spec.ts";
 
 /** Finds a column of an input by its name, as the database compares names. */
-export type FindColumn = (name: string) => { readonly isArray: boolean } | undefined;
+export type FindColumn = (name: string) => InputColumn | undefined;
 
 /** Mapped columns that an endpoint takes, by field in alphabetical order: the order of the content hash. */
 export function partsOf(input: InputSource, type: LookupType, find: FindColumn): readonly Part[] {

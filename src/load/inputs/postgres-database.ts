@@ -4,7 +4,6 @@ import { sql } from "kysely";
 import { to as copyTo } from "pg-copy-streams";
 import type { Identifiers } from "../erasure/people.ts";
 import { type ForeignDatabase, type NamingRow, type Reading, rowColumns } from "./foreign-database.ts";
-import type { InputSource } from "../lookup.ts";
 import { openLocalInput } from "./foreign-input.ts";
 import {
   checkInput,
@@ -18,6 +17,7 @@ import {
 import type { PostgresTarget } from "../db/connect.ts";
 import { inTransaction, openPool } from "../db/session.ts";
 import { normalizedAddress } from "../erasure/suppressed-sql.ts";
+import type { InputSource } from "./input-source.ts";
 
 /** Opens a Postgres database that inputs are read from; connects on first use. */
 export function openPostgresDatabase(target: PostgresTarget): ForeignDatabase {

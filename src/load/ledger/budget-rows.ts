@@ -1,8 +1,41 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
-import type { BudgetPeriod, BudgetUse, RunRef, RunUse, SendingLimits } from "../lookup.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { LookupType } from "../due/lookup-spec.ts";
+import type { RunRef } from "../runs/run-ref.ts";
+
+/** Maximum records to send; null for no limit. */
+export interface SendingLimits {
+  /** Per UTC day, for all jobs of the type on all machines. */
+  readonly perDay: number | null;
+  /** Per UTC month, for all jobs of the type on all machines. */
+  readonly perMonth: number | null;
+  /** Per job and run id, for all shards of any division. */
+  readonly perRun: number | null;
+  /** Per shard and run id; ignored without shards. */
+  readonly perShard: number | null;
+}
+
+/** Period of a budget or cap. */
+export type BudgetPeriod = "day" | "month" | "run" | "shard";
+
+/** Records counted in the caps of a run. */
+export interface RunUse {
+  /** All shards of any division. */
+  readonly run: number;
+  /** This shard; 0 for a run of the whole input. */
+  readonly shard: number;
+}
+
+/** Records currently counted in a budget. */
+export interface BudgetUse {
+  readonly budget: LookupType;
+  readonly period: "day" | "month";
+  /** `2026-11-21` or `2026-11`, UTC. */
+  readonly periodKey: string;
+  readonly records: number;
+}
 
 /** One row of `budget_use`. */
 export interface BudgetRow {

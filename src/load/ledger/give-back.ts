@@ -1,11 +1,12 @@
 import { sql } from "kysely";
-import type { LedgerEntry, RunRef } from "../lookup.ts";
 import { type BudgetRow, rowsOf } from "./budget-rows.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { Attempt } from "../../schemas/attempt.ts";
+import type { RunRef } from "../runs/run-ref.ts";
 
 /** True if certainly nothing was billed: no answer, and an unambiguous outcome. */
-function isUncharged({ possiblyBilled, recordsMatched }: LedgerEntry): boolean {
+function isUncharged({ possiblyBilled, recordsMatched }: Attempt): boolean {
   return !possiblyBilled && recordsMatched === null;
 }
 
@@ -19,7 +20,7 @@ export async function giveBack(
   session: Session,
   names: SchemaNames,
   run: RunRef,
-  entries: readonly LedgerEntry[],
+  entries: readonly Attempt[],
 ): Promise<void> {
   const ids = entries.filter(isUncharged).map(({ callId }) => callId);
   if (ids.length === 0) return;

@@ -1,7 +1,24 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
-import type { LedgerDay } from "../lookup.ts";
 import { tableId } from "../db/names.ts";
+
+/** Records of one job on one UTC day, from the ledger and the rejects. */
+export interface LedgerDay {
+  /** `2026-11-21`. */
+  readonly day: string;
+  readonly job: string;
+  /** Attempts. */
+  readonly calls: number;
+  /** Records in calls that were answered or may have been billed. Budgets count them. */
+  readonly recordsSent: number;
+  readonly recordsMatched: number;
+  /** Rows rejected, before or after sending. */
+  readonly recordsRejected: number;
+  /** Sent records whose call may have been billed, or is in flight. */
+  readonly possiblyBilled: number;
+  /** Sent records that were also in an earlier call that may have been billed. */
+  readonly possiblyBilledTwice: number;
+}
 
 const dayOf = (column: string) => sql`to_char(${sql.id(column)} AT TIME ZONE 'UTC', 'YYYY-MM-DD')`;
 

@@ -1,49 +1,44 @@
 import { sql } from "kysely";
 import type { Drift } from "../../schemas/drift.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
-import type { Asker } from "./books.ts";
-import type { CounterDelta, LedgerEntry, RunRef } from "../lookup.ts";
 import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { Attempt } from "../../schemas/attempt.ts";
+import type { Asker, RunRef } from "../runs/run-ref.ts";
+import type { CounterDelta } from "./counters.ts";
 
 /**
  * Records outcomes of attempts in the ledger, whether the call was reserved or not. Returns the IDs of calls whose
- * outcome was unknown before. Resolved calls are no longer in doubt, except for records that an answer omits.
+ * outcome was unknown before. Records of an ambiguous call, and those that an answer omits, stay in doubt.
  */
 export async function settleLedger(
   session: Session,
   names: SchemaNames,
   run: Asker,
-  entries: readonly LedgerEntry[],
+  entries: readonly Attempt[],
 ): Promise<ReadonlySet<string>> {
   if (entries.length === 0) return new Set();
-  const leavingOut = entries.filter(({ leavesOut }) => leavesOut).map(({ callId }) => callId);
   const rows = await session.rows<{ call_id: string }>(sql`
-    WITH settled AS (
-      INSERT INTO ${tableId(names, "api_call")} AS t (call_id, run_id, job, call_number, endpoint, api_request_id, started_at,
+    INSERT INTO ${tableId(names, "api_call")} AS t (call_id, run_id, job, call_number, endpoint, api_request_id, started_at,
         request_completed_at, milliseconds, http_status, attempt, records_sent, records_matched, response_bytes,
-        possibly_billed, records_reserved, records_possibly_billed_twice, is_sent, settled_at, _synced_at)
+        possibly_billed, records_reserved, records_in_doubt, records_possibly_billed_twice, is_sent, settled_at,
+        _synced_at)
       SELECT "callId", ${run.runId}, ${run.job}, ${nextCallNumber(names)}, endpoint, "apiRequestId", "startedAt", "requestCompletedAt", milliseconds,
-        "httpStatus", attempt, "recordsSent", "recordsMatched", "responseBytes", "possiblyBilled", 0, "possiblyBilledTwice",
-        "isSent", now(), now()
+        "httpStatus", attempt, "recordsSent", "recordsMatched", "responseBytes", "possiblyBilled", 0,
+        CASE WHEN "possiblyBilled" THEN "recordsSent" ELSE coalesce("recordsLeftOut", 0) END, "possiblyBilledTwice", "isSent", now(), now()
       FROM json_to_recordset(${JSON.stringify(entries)}::json) AS e("callId" uuid, endpoint text, "apiRequestId" text,
         "startedAt" timestamptz, "requestCompletedAt" timestamptz, milliseconds bigint, "httpStatus" bigint, attempt int,
         "recordsSent" bigint, "recordsMatched" bigint, "responseBytes" bigint, "possiblyBilled" boolean,
-        "possiblyBilledTwice" bigint, "isSent" boolean)
+        "possiblyBilledTwice" bigint, "recordsLeftOut" bigint, "isSent" boolean)
       ON CONFLICT (call_id) DO UPDATE SET api_request_id = excluded.api_request_id, started_at = excluded.started_at,
         request_completed_at = excluded.request_completed_at, milliseconds = excluded.milliseconds,
         http_status = excluded.http_status, attempt = excluded.attempt, records_sent = excluded.records_sent,
         records_matched = excluded.records_matched, response_bytes = excluded.response_bytes,
-        possibly_billed = excluded.possibly_billed,
+        possibly_billed = excluded.possibly_billed, records_in_doubt = excluded.records_in_doubt,
         records_possibly_billed_twice = excluded.records_possibly_billed_twice, is_sent = excluded.is_sent, settled_at = excluded.settled_at,
         _synced_at = excluded._synced_at
         WHERE t.settled_at IS NULL
-      RETURNING call_id, possibly_billed),
-    certain AS (
-      DELETE FROM ${tableId(names, "call_in_doubt")} AS d USING settled AS s
-      WHERE d.call_id = s.call_id AND NOT s.possibly_billed
-        AND s.call_id <> ALL(${leavingOut}::uuid[]))
-    SELECT call_id::text FROM settled`);
+      RETURNING call_id::text`);
   return new Set(rows.map((row) => row.call_id));
 }
 
@@ -95,11 +90,7 @@ export async function addCounters(
   const sum = (name: RunCounter) => sql`${sql.id(name)} + ${delta[name] ?? 0}`;
   const set = counterNames
     .filter((name) => (delta[name] ?? 0) !== 0)
-    // Remaining rows are recorded only at the end of a run.
-    .map(
-      (name) =>
-        sql`${sql.id(name)} = ${name === "records_remaining" ? sql`greatest(0, ${sum(name)})` : sum(name)}`,
-    );
+    .map((name) => sql`${sql.id(name)} = ${sum(name)}`);
   const [row] = await session.rows<{ at: string }>(sql`
     UPDATE ${tableId(names, "sync_run")}
     SET ${sql.join([...set, sql`_synced_at = clock_timestamp()`])}

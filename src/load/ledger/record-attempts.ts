@@ -1,13 +1,15 @@
 import type { Db } from "../db/db.ts";
-import type { Asker, CounterDelta, LedgerEntry, RunRef } from "./books.ts";
 import { giveBack } from "./give-back.ts";
 import { addCounters, settleLedger } from "./ledger.ts";
+import type { Attempt } from "../../schemas/attempt.ts";
+import type { Asker, RunRef } from "../runs/run-ref.ts";
+import type { CounterDelta } from "./counters.ts";
 
 /** Records the outcome of attempts without rows. Counters without an attempt are added at most once. */
 export async function recordAttempts(
   db: Db,
   run: RunRef,
-  entries: readonly LedgerEntry[],
+  entries: readonly Attempt[],
   counters: CounterDelta,
 ): Promise<void> {
   const { names } = db;
@@ -21,7 +23,7 @@ export async function recordAttempts(
 }
 
 /** Records free calls made outside of job runs. */
-export async function recordCalls(db: Db, asker: Asker, entries: readonly LedgerEntry[]): Promise<void> {
+export async function recordCalls(db: Db, asker: Asker, entries: readonly Attempt[]): Promise<void> {
   await db.transaction(async (session) => {
     await settleLedger(session, db.names, asker, entries);
   });

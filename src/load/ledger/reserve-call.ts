@@ -1,11 +1,38 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
-import type { BudgetPeriod, CallGrant, CallReservation, RunRef } from "../lookup.ts";
-import { findErasedRecords } from "../due/erased-records.ts";
-import { makeBudgetRows, rowsOf } from "./budget-rows.ts";
-import { HASH_BYTES, packHashes } from "./call-in-doubt.ts";
-import { nextCallNumber, type SchemaNames, tableId } from "../db/names.ts";
+import { findErasedRecords, forgetRows } from "../due/erased-records.ts";
+import { makeBudgetRows, rowsOf, type BudgetPeriod, type SendingLimits } from "./budget-rows.ts";
+import { nextCallNumber, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { FrozenRecords } from "../due/lookup-record.ts";
+import type { RunRef } from "../runs/run-ref.ts";
+
+/** A call to be sent. */
+export interface CallReservation {
+  /** UUID of the call's row in the ledger. */
+  readonly callId: string;
+  /** Method and path. */
+  readonly endpoint: string;
+  /** 1-based attempt of these records. */
+  readonly attempt: number;
+  /** ISO 8601, UTC. */
+  readonly startedAt: string;
+  /** Number of its records. */
+  readonly records: number;
+  /** Records of a selection; absent for a call without one. */
+  readonly selected?: { readonly from: FrozenRecords; readonly recordIds: readonly string[] };
+  readonly limits: SendingLimits;
+}
+
+/** Result of a reservation. */
+export interface CallGrant {
+  /** Number of records that may be sent, starting with the first; 0 if nothing was reserved. */
+  readonly granted: number;
+  /** Exhausted limit; null if records were granted or people were erased. */
+  readonly limitedBy: BudgetPeriod | null;
+  /** Records of people erased since the selection. Nothing was reserved; reserve the others again. */
+  readonly erased?: readonly string[];
+}
 
 /** Maximum attempts: the day may change between creating a row and using it. */
 const MAX_TRIES = 3;
@@ -26,6 +53,8 @@ async function reserve(db: Db, run: RunRef, call: CallReservation): Promise<Call
       const earlier = attempt > 1 ? await readGrant(session, names, call.callId) : null;
       if (earlier === null && call.selected) {
         const erased = await findErasedRecords(session, db, call.selected.from, call.selected.recordIds);
+        const { rows } = call.selected.from.tables;
+        await forgetRows(session, stateTableId(names, rows), erased);
         if (erased.length > 0) return { granted: 0, limitedBy: null, erased };
       }
       return earlier ?? (await tryReserve(session, { names, run }, call));
@@ -54,8 +83,6 @@ async function tryReserve(
   call: CallReservation,
 ): Promise<CallGrant | null> {
   const rows = rowsOf(run, session.now, call.limits);
-  const hashes = packHashes(call.recordHashes);
-  const wanted = call.recordHashes.length;
   // FOR UPDATE in key order prevents deadlocks and sees the changes of earlier holders. The update below then finds
   // the rows already locked.
   const [found] = await session.rows<{ rows: number; granted: number; limited_by: BudgetPeriod | null }>(sql`
@@ -68,7 +95,7 @@ async function tryReserve(
       ORDER BY u.budget COLLATE "C", u.period COLLATE "C", u.period_key COLLATE "C"
       FOR UPDATE OF u),
     found AS (
-      SELECT count(*) AS rows, greatest(0, least(${wanted}::bigint, min(rest))) AS granted FROM locked),
+      SELECT count(*) AS rows, greatest(0, least(${call.records}::bigint, min(rest))) AS granted FROM locked),
     call AS (SELECT granted FROM found WHERE rows = ${rows.length} AND granted > 0),
     raised AS (
       UPDATE ${tableId(names, "budget_use")} AS u
@@ -77,14 +104,10 @@ async function tryReserve(
       WHERE (u.budget, u.period, u.period_key) = (l.budget, l.period, l.period_key)),
     ledger AS (
       INSERT INTO ${tableId(names, "api_call")} (call_id, run_id, job, call_number, endpoint, started_at, attempt, records_sent,
-        response_bytes, possibly_billed, budget, reserved_at, records_reserved, records_possibly_billed_twice, _synced_at)
+        response_bytes, possibly_billed, budget, reserved_at, records_reserved, records_in_doubt,
+        records_possibly_billed_twice, _synced_at)
       SELECT ${call.callId}::uuid, ${run.runId}, ${run.job}, ${nextCallNumber(names)}, ${call.endpoint}, ${call.startedAt}::timestamptz, ${call.attempt},
-        granted, 0, true, ${run.jobType}, now(), granted, 0, now()
-      FROM call),
-    doubt AS (
-      INSERT INTO ${tableId(names, "call_in_doubt")} (call_id, job, record_hashes, _synced_at, _run_id)
-      SELECT ${call.callId}::uuid, ${run.job}, substring(${hashes}::bytea FROM 1 FOR ${HASH_BYTES} * granted::int),
-        now(), ${run.runId}
+        granted, 0, true, ${run.jobType}, now(), granted, granted, 0, now()
       FROM call)
     SELECT rows, granted, (SELECT period FROM locked WHERE rest IS NOT NULL
       ORDER BY rest, period IN ('run', 'shard'), period = 'day' LIMIT 1) AS limited_by

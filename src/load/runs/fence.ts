@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { LockLostError } from "../../errors.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
-import type { RunRef } from "../ledger/books.ts";
+import type { RunRef } from "./run-ref.ts";
 
 /**
  * Last statement of every transaction of a run. Throws unless the run holds its lock, and blocks a takeover until COMMIT.

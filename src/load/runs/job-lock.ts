@@ -1,10 +1,54 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
 import { codeOf, StopJobError } from "../../errors.ts";
-import type { LockHolder, LockReply, LockRequest, RunRef } from "../lookup.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { isHeldBy, ownerToken } from "./fence.ts";
+import type { RunRef } from "./run-ref.ts";
+
+/** Identity of a process that runs jobs. */
+export interface RunnerProcess {
+  /** Host name, for messages. */
+  readonly host: string;
+  readonly pid: number;
+  /** Equal for processes that share a PID namespace; null if unknown. */
+  readonly machine: string | null;
+  /** Distinguishes the process from a later one with the same PID; null if unknown. */
+  readonly processStart: string | null;
+}
+
+/** Holder of a job, or of a shard of it. */
+export interface LockHolder extends RunnerProcess {
+  readonly job: string;
+  readonly shard: string;
+  readonly epoch: number;
+  readonly runId: string;
+  readonly acquiredAt: string;
+  readonly heartbeatAt: string;
+  readonly expiresAt: string;
+  /** True if expired by the warehouse's clock; another process can take over. */
+  readonly isExpired: boolean;
+}
+
+/** Request for a job's lock. */
+export interface LockRequest extends Omit<RunRef, "epoch"> {
+  readonly process: RunnerProcess;
+  /** Milliseconds without a heartbeat after which the lock expires. */
+  readonly lifeMs: number;
+  /** Dead holders, treated as expired. */
+  readonly dead: readonly LockHolder[];
+}
+
+/** Result of a lock request. */
+export type LockReply =
+  | {
+      readonly kind: "held";
+      readonly run: RunRef;
+      /** Expired or dead holders, whose runs were marked as failed. */
+      readonly tookOver: readonly LockHolder[];
+    }
+  /** Other holders of the job: the same shard, or a different shard count. */
+  | { readonly kind: "refused"; readonly holders: readonly LockHolder[] };
 
 /** Maximum wait of a takeover for a commit of the former owner. */
 const COMMIT_TIMEOUT = "30s";

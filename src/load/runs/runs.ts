@@ -3,17 +3,36 @@ import { sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
 import type { PassCheckpoint } from "../due/pass-cursor.ts";
-import type { Coverage, JobStatus, PastRun, RunEnd, RunRef, TableFreshness } from "../lookup.ts";
-import { readHolders } from "./job-lock.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import { writeCheckpoint } from "../due/checkpoint-sql.ts";
 import type { Session } from "../db/session.ts";
+import type { RunRef } from "./run-ref.ts";
+import type { CounterDelta } from "../ledger/counters.ts";
+
+/** End of a job. */
+export interface RunEnd {
+  readonly status: "succeeded" | "failed" | "limited" | "skipped" | "interrupted";
+  readonly limitedBy: string | null;
+  readonly error: string | null;
+  /** Final values, which replace the totals of the commits. */
+  readonly counters: Readonly<Record<RunCounter, number>>;
+  /** Result tables that are fresh after a success. */
+  readonly tables: readonly string[];
+}
+
+/** Coverage of an input. */
+export interface Coverage {
+  readonly source: string;
+  readonly inputRows: number;
+  readonly answered: number;
+  readonly matched: number;
+  readonly unmatched: number;
+  readonly rejected: number;
+  readonly due: number;
+}
 
 const counterNames = Object.keys(runCounters) as RunCounter[];
 const counterList = sql.join(counterNames.map((name) => sql.id(name)));
-
-/** Shard count in a column `shard`. */
-const SHARD_COUNT = sql`split_part(shard, '/', 2)::bigint`;
 
 /** Records the start of a job. A resumed run resets its totals; its calls stay in the ledger. */
 export async function beginRun(db: Db, run: RunRef): Promise<void> {
@@ -31,14 +50,35 @@ export async function beginRun(db: Db, run: RunRef): Promise<void> {
   });
 }
 
-/** Records the number of due rows. */
-export async function recordDue(db: Db, run: RunRef, due: number): Promise<void> {
-  const { names } = db;
-  return db.transaction(run, async (session) => {
+/** Records what a selection found, for a run that is killed, and adds the rows that it wrote. */
+export async function recordFound(
+  db: Db,
+  run: RunRef,
+  found: CounterDelta & { readonly records_due: number },
+): Promise<void> {
+  const { rows_written = 0, ...counted } = found;
+  const set = Object.entries(counted).map(([name, value]) => sql`${sql.id(name)} = ${value}`);
+  await db.transaction(run, async (session) => {
     await session.change(sql`
-    UPDATE ${tableId(names, "sync_run")} SET records_due = ${due}, _synced_at = now()
+    UPDATE ${tableId(db.names, "sync_run")} SET ${sql.join(set)}, rows_written = rows_written + ${rows_written},
+      _synced_at = now()
     WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`);
   });
+}
+
+/** Reads the counters that the commits of a run have added up. */
+export async function readCommitted(
+  db: Db,
+  run: RunRef,
+): Promise<
+  Pick<Record<RunCounter, number>, "rows_written" | "requests" | "retries" | "possibly_billed_twice">
+> {
+  const [row] = await db.transaction((session) =>
+    session.rows<Awaited<ReturnType<typeof readCommitted>>>(sql`
+      SELECT rows_written, requests, retries, possibly_billed_twice FROM ${tableId(db.names, "sync_run")}
+      WHERE run_id = ${run.runId} AND job = ${run.job} AND shard = ${run.shard}`),
+  );
+  return row ?? { rows_written: 0, requests: 0, retries: 0, possibly_billed_twice: 0 };
 }
 
 /** Records the end of a job; advances its checkpoint if nothing remains. */
@@ -123,120 +163,4 @@ async function writeCoverage(
     ON CONFLICT (run_id, job, shard, source) DO UPDATE SET input_rows = excluded.input_rows,
       answered = excluded.answered, matched = excluded.matched, unmatched = excluded.unmatched,
       rejected = excluded.rejected, due = excluded.due, oldest_answer_at = excluded.oldest_answer_at, _synced_at = now()`);
-}
-
-type RunRow = Readonly<Record<RunCounter, number>> & {
-  readonly run_id: string;
-  readonly job: string;
-  readonly shard: string;
-  readonly job_type: string;
-  readonly status: string;
-  readonly limited_by: string | null;
-  readonly started_at: string;
-  readonly finished_at: string | null;
-  readonly records_due: number;
-  readonly error: string | null;
-};
-
-const runColumns = sql`run_id, job, shard, job_type, status, limited_by, started_at, finished_at, records_due, error,
-  ${sql.join(counterNames.map((name) => sql.id(name)))}`;
-
-function pastRunOf(row: RunRow): PastRun {
-  return {
-    runId: row.run_id,
-    job: row.job,
-    shard: row.shard,
-    jobType: row.job_type,
-    status: row.status,
-    limitedBy: row.limited_by,
-    startedAt: row.started_at,
-    finishedAt: row.finished_at,
-    recordsDue: row.records_due,
-    counters: Object.fromEntries(counterNames.map((name) => [name, row[name]])) as Record<RunCounter, number>,
-    error: row.error,
-  };
-}
-
-/** Last runs of a job, newest first. */
-export function lastRuns(db: Db, job: string, limit: number): Promise<readonly PastRun[]> {
-  return db.transaction((session) => readLastRuns(session, db.names, job, limit));
-}
-
-async function readLastRuns(
-  session: Session,
-  names: SchemaNames,
-  job: string,
-  limit: number,
-): Promise<readonly PastRun[]> {
-  const rows = await session.rows<RunRow>(sql`
-    SELECT ${runColumns} FROM ${tableId(names, "sync_run")} WHERE job = ${job} ORDER BY started_at DESC, run_id LIMIT ${limit}`);
-  return rows.map(pastRunOf);
-}
-
-/** Status of a job, for `status`. */
-export async function jobStatus(db: Db, job: string): Promise<JobStatus> {
-  const { names } = db;
-  return db.transaction(async (session) => {
-    const syncRun = tableId(names, "sync_run");
-    const [lastRun] = await readLastRuns(session, names, job, 1);
-    const lastPass = await session.rows<RunRow>(sql`
-    SELECT DISTINCT ON (split_part(shard, '/', 1)::bigint) ${runColumns} FROM ${syncRun}
-    WHERE job = ${job} AND ${SHARD_COUNT} = split_part(${lastRun?.shard ?? "0/1"}, '/', 2)::bigint
-    ORDER BY split_part(shard, '/', 1)::bigint, started_at DESC, run_id`);
-    // A pass of several shards is as old as its oldest shard.
-    const [success] = await session.rows<{ at: string | null }>(sql`
-    SELECT max(at) AS at FROM (
-      SELECT min(at) AS at FROM (
-        SELECT ${SHARD_COUNT} AS shards, max(finished_at) AS at FROM ${syncRun}
-        WHERE job = ${job} AND status = 'succeeded' GROUP BY shard) AS s
-      GROUP BY shards HAVING count(*) = shards) AS whole`);
-    const coverage = await readCoverage(session, names, job);
-    const rejects = await session.rows<{ code: string; count: number }>(sql`
-    SELECT code, count(*) AS count FROM ${tableId(names, "reject")}
-    WHERE job = ${job} AND resolved_at IS NULL GROUP BY code ORDER BY code`);
-    return {
-      job,
-      lastRun: lastRun ?? null,
-      lastPass: lastPass.map(pastRunOf),
-      lastSuccessAt: success?.at ?? null,
-      coverage,
-      openRejects: Object.fromEntries(rejects.map((row) => [row.code, row.count])),
-      holders: await readHolders(session, names, job),
-    };
-  });
-}
-
-/**
- * Newest coverage of the whole input: the sum of each shard's newest row, for the shard count
- * that is complete and has the newest oldest row; if none is complete, the shard count of the last run.
- */
-async function readCoverage(
-  session: Session,
-  names: SchemaNames,
-  job: string,
-): Promise<JobStatus["coverage"]> {
-  const table = tableId(names, "input_coverage");
-  const [coverage] = await session.rows<NonNullable<JobStatus["coverage"]>>(sql`
-    WITH newest AS (
-      SELECT DISTINCT ON (shard) *, ${SHARD_COUNT} AS shards FROM ${table}
-      WHERE job = ${job} AND source = (SELECT source FROM ${table} WHERE job = ${job} ORDER BY _synced_at DESC LIMIT 1)
-      ORDER BY shard, _synced_at DESC)
-    SELECT source, sum(input_rows)::bigint AS "inputRows", sum(answered)::bigint AS answered,
-      sum(matched)::bigint AS matched, sum(unmatched)::bigint AS unmatched, sum(rejected)::bigint AS rejected,
-      sum(due)::bigint AS due, min(oldest_answer_at) AS "oldestAnswerAt", shards, count(*) AS "shardsCounted"
-    FROM newest GROUP BY source, shards
-    ORDER BY count(*) = shards DESC, CASE WHEN count(*) = shards THEN min(_synced_at) ELSE max(_synced_at) END DESC
-    LIMIT 1`);
-  return coverage ?? null;
-}
-
-/** Reads the view `table_freshness`. */
-export async function tableFreshness(db: Db): Promise<readonly TableFreshness[]> {
-  const { names } = db;
-  return db.transaction(async (session) => {
-    return session.rows<TableFreshness>(sql`
-    SELECT table_name AS "tableName", last_success_at AS "lastSuccessAt", last_changed_at AS "lastChangedAt",
-      safe_until AS "safeUntil"
-    FROM ${tableId(names, "table_freshness")} ORDER BY table_name`);
-  });
 }

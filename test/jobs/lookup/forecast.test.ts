@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { ServiceConfig } from "../../../src/config/config.ts";
 import type { Cap } from "../../../src/jobs/lookup/caps.ts";
 import { forecastOf, forecastText } from "../../../src/jobs/lookup/forecast.ts";
-import type { LookupCounts } from "../../../src/load/lookup.ts";
 import { countsOf, enrichJob } from "../support.ts";
+import type { LookupCounts } from "../../../src/load/due/lookup-counts.ts";
 
 const night: LookupCounts = countsOf({
   read: 12_000,

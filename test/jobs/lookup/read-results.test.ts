@@ -3,9 +3,9 @@ import { bindLookup } from "../../../src/jobs/lookup/lookup-types.ts";
 import { DriftLog } from "../../../src/schemas/drift.ts";
 import type { JsonObject } from "../../../src/schemas/flatten.ts";
 import type { LookupJobConfig } from "../../../src/jobs/lookup/lookup-type.ts";
-import type { PersonUpdate } from "../../../src/load/lookup.ts";
 import { personFields, personLists } from "../../../src/schemas/person.ts";
 import { enrichJob, resolveJob, validateJob } from "../support.ts";
+import type { PersonUpdate } from "../../../src/load/answers/person-groups.ts";
 
 /** Reads one result. */
 function read(job: LookupJobConfig, result: JsonObject) {

@@ -2,12 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { EnrichJobConfig } from "../../../src/jobs/lookup/enrich.ts";
 import type { LookupJobConfig } from "../../../src/jobs/lookup/lookup-type.ts";
 import { lookupSpecOf, plainRequest } from "../../../src/jobs/lookup/lookup-spec.ts";
-import type { LookupCounts, LookupSpec } from "../../../src/load/lookup.ts";
 import { openPostgresPlace } from "../../load/postgres-place.ts";
 import { type Night, type Responder, runNight } from "../../load/suite/nights.ts";
 import { clear, type Place } from "../../load/suite/place.ts";
 import { customers, enrichJob, resolveJob, validateJob } from "../support.ts";
 import * as fc from "../../support/fast-check.ts";
+import type { LookupCounts } from "../../../src/load/due/lookup-counts.ts";
+import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 
 let place: Place;
 beforeAll(async () => {

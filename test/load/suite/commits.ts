@@ -3,13 +3,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { asWriter } from "../../../src/load/runs/register-writer.ts";
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { LookupCommit } from "../../../src/load/lookup.ts";
 import type { Drift } from "../../../src/schemas/drift.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
 import { begin, callOf, commitOf, countersOf, endOf, matchAll, rejectOf, runNight, runOf } from "./nights.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace, type Place, valueOf, schemaNames } from "./place.ts";
 import { schemaOf } from "../../../src/schemas/registry.ts";
+import type { LookupCommit } from "../../../src/load/answers/commit-lookup.ts";
 
 const spec = enrichSpec();
 
@@ -104,7 +104,7 @@ export function describeCommits(getPlace: GetPlace): void {
       const { warehouse } = place;
       await warehouse.beginRun(runOf(spec, "run-1"));
       const commit = {
-        ...commitPeople(place, ["p-1", "p-2"], { counters: { requests: 1, records_sent: 2 } }),
+        ...commitPeople(place, ["p-1", "p-2"]),
         rejects: [rejectOf(looseRecord("refused"), "unprocessable_entity")],
         drift: [drift("age", 2, "string")],
       };
@@ -116,7 +116,7 @@ export function describeCommits(getPlace: GetPlace): void {
         await place.sql(`SELECT ${version}, * FROM person_data.enrichment ORDER BY source_key`),
         await place.sql(`SELECT ${version}, * FROM person_data_state.lookup_state ORDER BY source_key`),
         await place.sql("SELECT * FROM person_data_ops.schema_drift"),
-        await place.sql("SELECT requests, records_sent, rows_written FROM person_data_ops.sync_run"),
+        await place.sql("SELECT requests, rows_written FROM person_data_ops.sync_run"),
       ];
       const before = await everything();
       expect(await warehouse.commitLookup(commit)).toMatchObject({ rowsWritten: 0, notLoadable: [] });
@@ -158,24 +158,22 @@ export function describeCommits(getPlace: GetPlace): void {
       const { warehouse } = place;
       const run = runOf(spec, "run-1");
       await warehouse.beginRun(run);
-      const counters = { records_sent: 2, records_matched: 2, requests: 3, retries: 1 };
-      const { rowsWritten } = await warehouse.commitLookup(commitPeople(place, ["p-1", "p-2"], { counters }));
-      await warehouse.commitLookup({
-        ...commitOf(warehouse, spec, run, [[looseRecord("x"), null]]),
-        counters: { records_sent: 1, requests: 1 },
-      });
+      const { rowsWritten } = await warehouse.commitLookup(commitPeople(place, ["p-1", "p-2"]));
+      const again = callOf({ attempt: 2, possiblyBilledTwice: 1 });
+      await warehouse.commitLookup(
+        commitOf(warehouse, spec, run, [[looseRecord("x"), null]], { call: again }),
+      );
       await warehouse.recordAttempts(run, [callOf({ httpStatus: 503 })], { requests: 1, retries: 1 });
       // Two persons, two enrichments, two intervals.
       expect(rowsWritten).toBe(6);
       expect(
-        await place.sql(`SELECT records_sent, records_matched, requests, retries, rows_written, status
+        await place.sql(`SELECT requests, retries, possibly_billed_twice, rows_written, status
           FROM person_data_ops.sync_run`),
       ).toEqual([
         {
-          records_sent: "3",
-          records_matched: "2",
-          requests: "5",
+          requests: "3",
           retries: "2",
+          possibly_billed_twice: "1",
           rows_written: "8",
           status: "running",
         },
@@ -313,10 +311,7 @@ export function describeCommits(getPlace: GetPlace): void {
         return [looseRecord(`key ${i}`), { pid, person }] as const;
       });
       const commit = commitOf(warehouse, spec, run, replies);
-      const result = await warehouse.commitLookup({
-        ...commit,
-        counters: { records_sent: 9, records_matched: 9, requests: 1 },
-      });
+      const result = await warehouse.commitLookup(commit);
       // Eight persons, enrichments and intervals, and a reject; or nine of all.
       expect(result).toMatchObject(
         refusal
@@ -343,15 +338,8 @@ export function describeCommits(getPlace: GetPlace): void {
         await place.sql("SELECT source_key FROM person_data_state.lookup_state WHERE outcome = 'rejected'"),
       ).toEqual([{ source_key: "key 4" }]);
       expect(await valueOf(place, "SELECT count(*) FROM person_data_state.lookup_state")).toBe("9");
-      expect(
-        await place.sql(
-          "SELECT records_sent, records_matched, records_rejected, requests, rows_written FROM person_data_ops.sync_run",
-        ),
-      ).toEqual([
+      expect(await place.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
         {
-          records_sent: "9",
-          records_matched: "8",
-          records_rejected: "1",
           requests: "1",
           rows_written: String(result.rowsWritten),
         },
@@ -378,7 +366,7 @@ export function describeCommits(getPlace: GetPlace): void {
       const { warehouse } = place;
       const run = runOf(spec, "run-1");
       await warehouse.beginRun(run);
-      await warehouse.recordDue(run, 17);
+      await warehouse.recordFound(run, { records_due: 17 });
       expect(await warehouse.lastRuns("enrich_people", 5)).toEqual([
         {
           runId: "run-1",

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { LookupSpec } from "../../../src/load/lookup.ts";
 import { addPeople, DAY_MS, enrichSpec, makePeople, people } from "./people.ts";
 import { FixConfigurationError } from "../../../src/errors.ts";
 import { gist, matchAll, runNight, runOf } from "./nights.ts";
 import { columnOf, type GetPlace, type Place } from "./place.ts";
+import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 
 const HOUR_MS = 60 * 60 * 1000;
 const withCursor = { ...people, cursor: { column: "updated_at", overlapMs: HOUR_MS } };

@@ -413,7 +413,7 @@ export function describeErasure(getPlace: GetPlace): void {
           endpoint: "POST /v2/enrich",
           attempt: 1,
           startedAt: "2026-11-21T04:00:00Z",
-          recordHashes: chosen.map((record) => record.sentHash),
+          records: chosen.length,
           selected: { from: selection.frozen, recordIds: chosen.map((record) => record.recordId) },
           limits: { perDay: null, perMonth: null, perRun: null, perShard: null },
         });
@@ -429,6 +429,7 @@ export function describeErasure(getPlace: GetPlace): void {
       });
       expect(await columnOf(place, "SELECT call_id FROM person_data_ops.api_call")).toEqual([]);
       expect(await reserve(ofBob)).toEqual({ granted: 1, limitedBy: null });
+      expect(await selection.count()).toMatchObject({ sent: 0, suppressed: 1, remaining: 1 });
       await selection.close();
     });
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { FeedCommit } from "../../../src/load/feeds/feed-commit.ts";
 import type { SeenMember } from "../../../src/load/feeds/segment-members.ts";
-import type { RunRef } from "../../../src/load/lookup.ts";
+import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 /** The segment of the tests. */
 export const SEGMENT = "11111111-1111-4111-8111-111111111111";

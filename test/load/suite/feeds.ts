@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { FeedUpsert } from "../../../src/load/feeds/feed-commit.ts";
-import type { RunRef } from "../../../src/load/lookup.ts";
 import { DAY, feedCommit, SEGMENT } from "./feed-commits.ts";
 import { callOf, runOf } from "./nights.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 async function beginFeed({ warehouse }: Place, job = "one"): Promise<RunRef> {
   const run = runOf({ job, type: "enrich" });

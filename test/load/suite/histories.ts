@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
-import type { DueReason, LookupSpec } from "../../../src/load/lookup.ts";
 import { DAY_MS, enrichSpec, people, resolveSpec } from "./people.ts";
 import { gist, type Reply, runNight } from "./nights.ts";
 import { clear, type GetPlace, type Place } from "./place.ts";
 import * as fc from "../../support/fast-check.ts";
+import type { DueReason } from "../../../src/load/due/lookup-counts.ts";
+import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 
 /** Contents that a row can have; the service answers each of them always alike. */
 const contents = ["match a", "match b", "match c", "no match", "refused", "", " ", null] as const;

@@ -1,9 +1,9 @@
 import { recordsOf } from "../../support/keyed-records.ts";
 import { describe, expect, test } from "vitest";
-import type { InputSource } from "../../../src/load/lookup.ts";
 import { enrichSpec, makePeople, people, validateSpec } from "./people.ts";
 import { commitOf, gist, matchAll, runNight, runOf } from "./nights.ts";
 import { columnOf, type GetPlace } from "./place.ts";
+import type { InputSource } from "../../../src/load/inputs/input-source.ts";
 
 const over = (changes: Partial<InputSource>) => enrichSpec({ input: { ...people, ...changes } });
 

@@ -3,7 +3,6 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { LockLostError } from "../../../src/errors.ts";
-import type { LockHolder, LockRequest, RunRef } from "../../../src/load/lookup.ts";
 import type { Warehouse } from "../../support/bound-load.ts";
 import { tables } from "../../../src/schemas/registry.ts";
 import { feedCommit, member } from "./feed-commits.ts";
@@ -11,6 +10,8 @@ import { callOf, commitOf, countersOf, runOf, tester } from "./nights.ts";
 import { enrichSpec, makePeople, people } from "./people.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace, type Place, schemaNames } from "./place.ts";
+import type { LockHolder, LockRequest } from "../../../src/load/runs/job-lock.ts";
+import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
 
@@ -64,13 +65,13 @@ type Deed = Exclude<
 const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promise<unknown>>> = {
   beginRun: (warehouse, run) => warehouse.beginRun(run),
   selectLookup: (warehouse, run) => warehouse.selectLookup(spec, run),
-  recordDue: (warehouse, run) => warehouse.recordDue(run, 7),
+  recordFound: (warehouse, run) => warehouse.recordFound(run, { records_due: 7 }),
   reserveCall: (warehouse, run) => {
     const call = {
       callId: randomUUID(),
       endpoint: "POST /v2/enrich",
       attempt: 1,
-      recordHashes: ["00".repeat(32)],
+      records: 1,
     };
     const limits = { perDay: 10, perMonth: 10, perRun: 10, perShard: null };
     return warehouse.reserveCall(run, { ...call, startedAt: "2026-11-21T04:00:00Z", limits });

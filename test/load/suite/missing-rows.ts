@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { readGoneRows } from "../../../src/load/due/missing-rows.ts";
-import type { LookupSpec } from "../../../src/load/lookup.ts";
 import { begin, matchAll, runNight } from "./nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./people.ts";
 import { columnOf, type GetPlace, type Place } from "./place.ts";
+import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 
 /** What the end of a complete pass notes. */
 async function noteMissing({ warehouse }: Place, spec: LookupSpec) {

@@ -3,23 +3,20 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { expect } from "vitest";
 import { nextCallNumber, tableId } from "../../../src/load/db/names.ts";
-import type {
-  LedgerEntry,
-  LookupAnswer,
-  LookupCommit,
-  LookupCounts,
-  LookupRecord,
-  LookupReject,
-  LookupSpec,
-  PersonUpdate,
-  RunEnd,
-  RunRef,
-} from "../../../src/load/lookup.ts";
 import type { Warehouse } from "../../support/bound-load.ts";
 import { type KeyedRecord, LOOSE, recordsOf } from "../../support/keyed-records.ts";
 import type { Cell } from "../../../src/schemas/convert.ts";
 import { type RunCounter, runCounters } from "../../../src/schemas/ops.ts";
 import type { Place } from "./place.ts";
+import type { LookupAnswer, LookupReject } from "../../../src/load/answers/answer.ts";
+import type { LookupCommit } from "../../../src/load/answers/commit-lookup.ts";
+import type { PersonUpdate } from "../../../src/load/answers/person-groups.ts";
+import type { LookupCounts } from "../../../src/load/due/lookup-counts.ts";
+import type { LookupRecord } from "../../../src/load/due/lookup-record.ts";
+import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
+import type { RunEnd } from "../../../src/load/runs/runs.ts";
+import type { Attempt } from "../../../src/schemas/attempt.ts";
+import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 /** When the service completes its calls, unless a test says otherwise. */
 export const ANSWERED_AT = "2026-11-21T04:00:00.123456+00:00";
@@ -121,7 +118,7 @@ export async function begin(warehouse: Warehouse, spec: LookupSpec, runId: strin
 }
 
 /** A call's entry in the ledger. */
-export function callOf(changes: Partial<LedgerEntry> = {}): LedgerEntry {
+export function callOf(changes: Partial<Attempt> = {}): Attempt {
   return {
     callId: randomUUID(),
     endpoint: "POST /v2/enrich",
@@ -153,7 +150,7 @@ function cellsOf(spec: LookupSpec, reply: Exclude<Reply, { readonly code: string
 
 /** What a call leaves behind, and when it was completed. */
 export interface CallOutcome {
-  readonly call: LedgerEntry;
+  readonly call: Attempt;
   readonly answeredAt: string;
 }
 
@@ -214,7 +211,6 @@ export function commitOf(
       reply !== null && "code" in reply ? [rejectOf(record, reply.code)] : [],
     ),
     drift: [],
-    counters: {},
   };
 }
 
@@ -268,15 +264,16 @@ export function gist(counts: LookupCounts): Readonly<Record<string, unknown>> {
 export async function reserveAt(
   { db }: Warehouse,
   { runId, job }: RunRef,
-  calls: readonly LedgerEntry[],
+  calls: readonly Attempt[],
   { at, callNumber }: { readonly at: string; readonly callNumber?: number },
 ): Promise<void> {
   await db.transaction(async (session) => {
     for (const { callId, endpoint, startedAt, attempt } of calls) {
       await session.change(sql`
         INSERT INTO ${tableId(db.names, "api_call")} (call_id, run_id, job, call_number, endpoint, started_at, attempt, records_sent,
-          response_bytes, possibly_billed, reserved_at, records_reserved, records_possibly_billed_twice, _synced_at)
-        VALUES (${callId}, ${runId}, ${job}, ${callNumber ?? nextCallNumber(db.names)}, ${endpoint}, ${startedAt}, ${attempt}, 0, 0, true, ${at}, 0, 0, now())`);
+          response_bytes, possibly_billed, reserved_at, records_reserved, records_in_doubt,
+          records_possibly_billed_twice, _synced_at)
+        VALUES (${callId}, ${runId}, ${job}, ${callNumber ?? nextCallNumber(db.names)}, ${endpoint}, ${startedAt}, ${attempt}, 0, 0, true, ${at}, 0, 0, 0, now())`);
     }
   });
 }

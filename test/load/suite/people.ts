@@ -1,5 +1,6 @@
-import type { InputSource, LookupSpec } from "../../../src/load/lookup.ts";
 import type { Place } from "./place.ts";
+import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
+import type { InputSource } from "../../../src/load/inputs/input-source.ts";
 
 /** Milliseconds of a day. */
 export const DAY_MS = 24 * 60 * 60 * 1000;

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import type { KeyedRecord } from "../../support/keyed-records.ts";
-import type { LookupSpec, PersonUpdate } from "../../../src/load/lookup.ts";
 import { DriftLog } from "../../../src/schemas/drift.ts";
 import { enrichEndpoint } from "../../../src/schemas/enrich.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../../src/schemas/flatten.ts";
@@ -8,6 +7,8 @@ import { personFields, personLists } from "../../../src/schemas/person.ts";
 import { type CallOutcome, commitOf, runOf, ANSWERED_AT, reserveAt } from "./nights.ts";
 import { enrichSpec } from "./people.ts";
 import type { Place } from "./place.ts";
+import type { PersonUpdate } from "../../../src/load/answers/person-groups.ts";
+import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 
 const flattener = flattenerOf(enrichEndpoint.result);
 const scalarNames = Object.keys(personFields);

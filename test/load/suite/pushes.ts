@@ -11,12 +11,12 @@ import {
   settlePush,
   takeBatch,
 } from "../../../src/load/feeds/segment-push.ts";
-import type { RunRef } from "../../../src/load/ledger/books.ts";
 import { erase, findTracesAnywhere } from "./erasure.ts";
 import { feedCommit } from "./feed-commits.ts";
 import { callOf, runOf } from "./nights.ts";
 import { makePeople, people } from "./people.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 const source = {
   ...people,

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import type { RejectFilter } from "../../../src/load/lookup.ts";
 import { gist, matchAll, type Responder, runNight } from "./nights.ts";
 import { addPeople, enrichSpec, makePeople, resolveSpec, validateSpec } from "./people.ts";
 import { columnOf, type GetPlace, type Place } from "./place.ts";
+import type { RejectFilter } from "../../../src/load/runs/reject-filter.ts";
 
 const all: RejectFilter = { jobs: [], codes: [], rows: [] };
 

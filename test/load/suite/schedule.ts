@@ -184,14 +184,13 @@ export function describeSchedule(getPlace: GetPlace): void {
 
     test("has a rule for every table named in it that is declared", async () => {
       const { warehouse } = getPlace();
-      const retentions = (["match_history", "api_call", "input_coverage", "call_in_doubt"] as const).map(
-        (table) => keep(table, 30),
+      const retentions = (["match_history", "api_call", "input_coverage"] as const).map((table) =>
+        keep(table, 30),
       );
       expect(await warehouse.removeOld(retentions)).toEqual({
         match_history: 0,
         api_call: 0,
         input_coverage: 0,
-        call_in_doubt: 0,
       });
     });
   });

@@ -7,12 +7,12 @@ import {
   type SeenMember,
   settleMembers,
 } from "../../../src/load/feeds/segment-members.ts";
-import type { RunRef } from "../../../src/load/ledger/books.ts";
 import { erase, findTracesAnywhere } from "./erasure.ts";
 import { DAY, feedCommit, member, SEGMENT } from "./feed-commits.ts";
 import { runOf } from "./nights.ts";
 import { makePeople } from "./people.ts";
 import { columnOf, type GetPlace, type Place } from "./place.ts";
+import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 async function beginReading(place: Place, job = "one"): Promise<RunRef> {
   const run = runOf({ job, type: "enrich" });

@@ -1,7 +1,6 @@
 import { recordsOf } from "../../support/keyed-records.ts";
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { LookupSpec } from "../../../src/load/lookup.ts";
 import { addPeople, enrichSpec, makePeople, people, validateSpec } from "./people.ts";
 import {
   begin,
@@ -15,6 +14,7 @@ import {
   seizeShard,
 } from "./nights.ts";
 import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 
 /** One shard of a job. */
 function shardOf(spec: LookupSpec, index: number, count: number): LookupSpec {

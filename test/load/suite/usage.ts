@@ -3,11 +3,11 @@ import { describe, expect, test } from "vitest";
 import { type EndpointUsageJobConfig, endpointUsageJob } from "../../../src/jobs/usage/endpoint-usage.ts";
 import type { FeedContext } from "../../../src/jobs/feed-type.ts";
 import type { FeedCommit } from "../../../src/load/feeds/feed-commit.ts";
-import type { LedgerEntry } from "../../../src/load/lookup.ts";
 import type { Warehouse } from "../../support/bound-load.ts";
 import { retentionRuleOf } from "../../../src/schemas/retention.ts";
 import { ANSWERED_AT, callOf, runOf } from "./nights.ts";
 import { type GetPlace, type Place, type TextRow, valueOf } from "./place.ts";
+import type { Attempt } from "../../../src/schemas/attempt.ts";
 
 const job = { job: "another", type: "enrich" } as const;
 
@@ -29,7 +29,7 @@ function commitOfDays(
     ledger = [callOf({ endpoint: "GET /usage" })],
   }: {
     readonly observedAt: string;
-    readonly ledger?: readonly LedgerEntry[];
+    readonly ledger?: readonly Attempt[];
   },
 ): FeedCommit {
   return {
@@ -135,7 +135,7 @@ const boundsOf = (rows: readonly TextRow[]) =>
   );
 
 /** A call for ten records that began and ended at one moment (UTC). */
-const enrichCall = (time: string, changes: Partial<LedgerEntry> = {}) =>
+const enrichCall = (time: string, changes: Partial<Attempt> = {}) =>
   callOf({
     endpoint: "POST /v2/enrich",
     startedAt: `${time}+00:00`,

@@ -1,31 +1,24 @@
-import { type Problem, messageOf } from "../../../errors.ts";
+import type { Problem } from "../../../errors.ts";
 import { BLANKS } from "../input-fields.ts";
-import { misplacedLists, partsOf } from "../mapped-columns.ts";
-import { cursorProblems, requireTemporal, lookAt, settingOf } from "../input-hints.ts";
+import { partsOf } from "../mapped-columns.ts";
+import {
+  columnProblems,
+  listColumns,
+  requireTemporal,
+  settingOf,
+  unreadable,
+  unselectable,
+} from "../input-problems.ts";
 import type { RecentBound } from "../../due/pass-checkpoint.ts";
-import type { InputSource, Part } from "../input-source.ts";
+import { type InputColumn, type InputSource, type Part, relationText } from "../input-source.ts";
 import { BigQueryFailure } from "../../../bigquery/failure.ts";
 import { quoteIdentifier, quoteLiteral, quoteQualified } from "../../../bigquery/names.ts";
 import { withoutSemicolon } from "./query-text.ts";
 import type { Session } from "../../../bigquery/session.ts";
 import { valueText } from "./value-text.ts";
 
-/** Column of an input, as described by BigQuery. */
-export interface InputColumn {
-  readonly name: string;
-  /** `STRING`, `INT64`, `TIMESTAMP`, …; the element type for a list. */
-  readonly typeName: string;
-  readonly isArray: boolean;
-}
-
-/** The input's table or query with its `where`, as a FROM item. */
-function relationText(input: InputSource): string {
-  const from =
-    "table" in input.relation
-      ? quoteQualified(input.relation.table)
-      : `(\n${withoutSemicolon(input.relation.sql)}\n)`;
-  return `${from} AS input_row${input.where === null ? "" : ` WHERE (\n${input.where}\n)`}`;
-}
+/** GoogleSQL's quoting and comments. */
+const SYNTAX = { quoteQualified, withoutSemicolon };
 
 /** Type names in BigQuery's description of a result, with those for a CAST. */
 const TYPE_NAMES: Readonly<Record<string, string>> = {
@@ -37,7 +30,7 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
 
 /** Queries the input's columns by a dry run, which reads no rows and bills nothing. */
 export async function describeColumns(session: Session, input: InputSource): Promise<readonly InputColumn[]> {
-  const columns = await session.describe({ text: `SELECT input_row.* FROM ${relationText(input)}` });
+  const columns = await session.describe({ text: `SELECT input_row.* FROM ${relationText(input, SYNTAX)}` });
   return columns.map(({ name, type, mode }) => ({
     name,
     typeName: TYPE_NAMES[type] ?? type,
@@ -131,7 +124,7 @@ export function rawSelect(
     ...recent,
     ...rank,
   ];
-  return `SELECT ${selected.join(",\n  ")}\nFROM ${relationText(input)}`;
+  return `SELECT ${selected.join(",\n  ")}\nFROM ${relationText(input, SYNTAX)}`;
 }
 
 /** Cursor types that can be compared with a clock. */
@@ -152,12 +145,10 @@ export function cursorMaxSelect(input: InputSource, columns: readonly InputColum
   const column = rowColumn(input.cursor.column);
   const isSound = `${column} <= ${LIMITS[typeName] ?? "NULL"}`;
   return `SELECT ${valueText(`MAX(IF(${isSound}, ${column}, NULL))`, typeName)} AS value, COUNTIF(NOT ${isSound}) AS ahead
-FROM ${relationText(input)}`;
+FROM ${relationText(input, SYNTAX)}`;
 }
 
-function suggestion(columns: readonly InputColumn[]): string {
-  return `Its columns are: ${columns.map((c) => c.name).join(", ")}.`;
-}
+const suggest = (_: string, columns: readonly InputColumn[]) => listColumns(columns);
 
 /** Remedies by BigQuery's reason. */
 const HINTS: Readonly<Record<string, (setting: "table" | "sql") => string>> = {
@@ -176,60 +167,23 @@ function reasonOf(error: unknown): string {
 
 /** Returns the problems of an input; reads no rows and changes nothing. */
 export async function checkInput(session: Session, input: InputSource): Promise<readonly Problem[]> {
-  const path = `inputs.${input.name}`;
-  const where = "table" in input.relation ? input.relation.table.join(".") : "the query of `sql:`";
-  const place = input.connection ? ` in connection ${input.connection.name}` : "";
   let columns: readonly InputColumn[];
   try {
     columns = await describeColumns(session, { ...input, where: null });
   } catch (error) {
-    const setting = settingOf(input);
-    const hint = HINTS[reasonOf(error)]?.(setting);
+    const hint = HINTS[reasonOf(error)]?.(settingOf(input));
     if (hint === undefined) throw error;
-    return [
-      { path: `${path}.${setting}`, message: `Can't read ${where}${place}: ${messageOf(error)}.`, hint },
-    ];
+    return [unreadable(input, error, hint)];
   }
-  const problems = [
-    ...missingColumns(input, columns, path, where),
-    ...misplacedLists(input, finderOf(columns), path, where),
-    ...cursorProblems(input, findColumn(input.cursor?.column ?? "", columns)?.typeName, TEMPORAL),
-  ];
+  const find = finderOf(columns);
+  const problems = columnProblems(input, columns, { find, temporal: TEMPORAL, suggest });
   if (problems.length > 0) return problems;
   try {
-    const parts = partsOf(input, "enrich", finderOf(columns));
+    const parts = partsOf(input, "enrich", find);
     await session.describe({ text: rawSelect(input, parts, columns, { ranked: true, recent: null }) });
+    return [];
   } catch (error) {
     if (reasonOf(error) === "") throw error;
-    return [
-      {
-        path,
-        message: `Can't select from ${where}${place}: ${messageOf(error)}.`,
-        hint: lookAt(input),
-      },
-    ];
+    return [unselectable(input, error)];
   }
-  return [];
-}
-
-function missingColumns(
-  input: InputSource,
-  columns: readonly InputColumn[],
-  path: string,
-  where: string,
-): readonly Problem[] {
-  const wanted = [
-    ...input.key.map((column) => ({ at: `${path}.key`, column })),
-    ...(input.cursor ? [{ at: `${path}.cursor`, column: input.cursor.column }] : []),
-    ...Object.entries(input.fields).flatMap(([field, names]) =>
-      names.map((column) => ({ at: `${path}.fields.${field}`, column })),
-    ),
-  ];
-  return wanted
-    .filter(({ column }) => !findColumn(column, columns))
-    .map(({ at, column }) => ({
-      path: at,
-      message: `${where} has no column ${column}.`,
-      hint: suggestion(columns),
-    }));
 }

@@ -1,0 +1,30 @@
+import type { PreparedPerson } from "./person-groups.ts";
+import type { LookupRecord } from "../due/lookup-record.ts";
+import type { Cell } from "../../schemas/convert.ts";
+/** One answered record. */
+export interface LookupAnswer {
+  readonly record: LookupRecord;
+  readonly outcome: "matched" | "unmatched";
+  /** PID of the match. */
+  readonly servicePid: string | null;
+  /** Cells of the endpoint's answer columns (`resolveFields`, `enrichFields`, `validateFields`), in declared order. */
+  readonly cells: readonly Cell[];
+  readonly extra: Cell;
+  /** The person, for a match of an enrichment. */
+  readonly person: PreparedPerson | null;
+  readonly apiRequestId: string | null;
+  /** Completion time reported by the service. */
+  readonly answeredAt: string;
+  readonly callId: string;
+}
+
+/** One record that could not be processed. */
+export interface LookupReject {
+  readonly record: LookupRecord;
+  readonly stage: "send" | "answer" | "load";
+  readonly code: string;
+  readonly message: string;
+  /** Contains paths and expected types, never values. */
+  readonly details: unknown;
+  readonly apiRequestId: string | null;
+}
