@@ -1,7 +1,8 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { makeFolder, runCli, runJson } from "./support/cli.ts";
+import { makeFolder } from "./support/cli.ts";
+import { runHere, runHereJson } from "./support/in-process.ts";
 
 const WRONG = `service:
   base_url: https://api.example.com
@@ -20,11 +21,11 @@ jobs:
   found: { type: contact_jobs, job_ids: [6f1f7b1e-8a0e-4f5e-9d35-0c5d1f3a2b1c] }
 `;
 
-test.concurrent.for(["run", "plan", "check", "status", "migrate"])(
+test.for(["run", "plan", "check", "status", "migrate"])(
   "%s names every problem of a wrong configuration at once, with path, line and hint, and touches nothing",
   async (command) => {
     const cwd = await makeFolder({ "config.yaml": WRONG });
-    const { code, document, stdout, stderr } = await runJson([command, "--log-level", "trace"], { cwd });
+    const { code, document, stdout, stderr } = await runHereJson([command, "--log-level", "trace"], cwd);
     expect(code).toBe(2);
     const problems = document.error?.problems ?? [];
     expect(problems.map(({ path, line }) => [path, line])).toEqual([
@@ -41,9 +42,9 @@ test.concurrent.for(["run", "plan", "check", "status", "migrate"])(
   },
 );
 
-test.concurrent("people read each problem with its line and what to do", async () => {
+test("people read each problem with its line and what to do", async () => {
   const cwd = await makeFolder({ "config.yaml": WRONG });
-  const { stdout } = await runCli(["run"], { cwd });
+  const { stdout } = await runHere(["run"], cwd);
   expect(stdout).toContain(`✗ 5 problems in ${join(cwd, "config.yaml")}`);
   expect(stdout).toContain("  service.concurency (line 4): ");
   expect(stdout).toContain("    → ");
@@ -69,9 +70,9 @@ const FLAGS = [
   "emails=email, work_email",
 ];
 
-test.concurrent("init writes a configuration that loads, readable for its owner only, and never over another one", async () => {
+test("init writes a configuration that loads, readable for its owner only, and never over another one", async () => {
   const cwd = await makeFolder();
-  const first = await runJson(FLAGS, { cwd });
+  const first = await runHereJson(FLAGS, cwd);
   expect(first.code).toBe(0);
   expect(first.document["file"]).toBe(join(cwd, "config.yaml"));
   const text = await readFile(join(cwd, "config.yaml"), "utf8");
@@ -81,21 +82,21 @@ test.concurrent("init writes a configuration that loads, readable for its owner 
   expect(text).toContain("emails: [email, work_email]");
   expect((await stat(join(cwd, "config.yaml"))).mode & 0o777).toBe(0o600);
 
-  const again = await runJson([...FLAGS, "--table", "other"], { cwd });
+  const again = await runHereJson([...FLAGS, "--table", "other"], cwd);
   expect([again.code, again.document.error?.code]).toEqual([2, "file_exists"]);
   expect(await readFile(join(cwd, "config.yaml"), "utf8")).toBe(text);
 
-  const forced = await runJson([...FLAGS, "--table", "other", "--force"], { cwd });
+  const forced = await runHereJson([...FLAGS, "--table", "other", "--force"], cwd);
   expect(forced.code).toBe(0);
   expect(await readFile(join(cwd, "config.yaml"), "utf8")).toContain("table: other");
   expect(await readdir(cwd)).toEqual(["config.yaml"]);
 });
 
-test.concurrent("init refuses answers that make no usable configuration, and leaves nothing behind", async () => {
+test("init refuses answers that make no usable configuration, and leaves nothing behind", async () => {
   const cwd = await makeFolder();
-  const { code, document } = await runJson(
+  const { code, document } = await runHereJson(
     ["init", "--base-url", "ftp://example.com", "--table", "t", "--field", "emial=email"],
-    { cwd },
+    cwd,
   );
   expect(code).toBe(2);
   expect(document.error?.code).toBe("invalid_answers");
@@ -106,8 +107,8 @@ test.concurrent("init refuses answers that make no usable configuration, and lea
   expect(await readdir(cwd)).toEqual([]);
 });
 
-test.concurrent("init without a terminal says which flags it needs", async () => {
-  const { code, document } = await runJson(["init"], { cwd: await makeFolder() });
+test("init without a terminal says which flags it needs", async () => {
+  const { code, document } = await runHereJson(["init"], await makeFolder());
   expect([code, document.error?.code]).toEqual([2, "usage"]);
   expect(document.error?.message).toContain("--table");
 });

@@ -3,11 +3,12 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { launcher, makeFolder, runCli, runJson } from "./support/cli.ts";
+import { launcher, makeFolder, runCli } from "./support/cli.ts";
+import { runHere, runHereJson } from "./support/in-process.ts";
 
-test.concurrent("the help names every command", async () => {
+test("the help names every command", async () => {
   const cwd = await makeFolder();
-  const { code, stdout, stderr } = await runCli(["--help"], { cwd });
+  const { code, stdout, stderr } = await runHere(["--help"], cwd);
   expect(code).toBe(0);
   expect(stderr).toBe("");
   for (const command of ["init", "check", "migrate", "plan", "run", "status", "sandbox", "database"]) {
@@ -15,15 +16,15 @@ test.concurrent("the help names every command", async () => {
   }
 });
 
-test.concurrent("a command that does not exist is refused", async () => {
-  const { code, document } = await runJson(["enrich"], { cwd: await makeFolder() });
+test("a command that does not exist is refused", async () => {
+  const { code, document } = await runHereJson(["enrich"], await makeFolder());
   expect(code).toBe(2);
   expect(document).toEqual({
     error: { code: "usage", message: "Unknown command 'enrich'. See person-etl --help." },
   });
 });
 
-test.concurrent.for([
+test.for([
   [["run", "--shard", "2/2"], "Expected I/N, with I from 0 to N - 1"],
   [["run", "--shard", "0/0"], "Expected I/N, with I from 0 to N - 1"],
   [["run", "--shard", "-1/2"], "Expected I/N, with I from 0 to N - 1"],
@@ -36,16 +37,16 @@ test.concurrent.for([
   [["status", "extra"], "Too many arguments for 'status'"],
   [[], "No command given. See person-etl --help."],
 ] as const)("%j is refused with exit code 2 and one document", async ([args, message]) => {
-  const { code, document, stderr } = await runJson(args, { cwd: await makeFolder() });
+  const { code, document, stderr } = await runHereJson(args, await makeFolder());
   expect(code).toBe(2);
   expect(document.error?.code).toBe("usage");
   expect(document.error?.message).toContain(message);
   expect(stderr).not.toContain("    at ");
 });
 
-test.concurrent("the global options may stand after the command too", async () => {
+test("the global options may stand after the command too", async () => {
   const cwd = await makeFolder();
-  const result = await runCli(["status", "--json", "--config", "elsewhere.yaml"], { cwd });
+  const result = await runHere(["status", "--json", "--config", "elsewhere.yaml"], cwd);
   expect(result.code).toBe(2);
   expect(JSON.parse(result.stdout)).toEqual({
     jobs: [],
@@ -53,7 +54,7 @@ test.concurrent("the global options may stand after the command too", async () =
   });
 });
 
-test.concurrent("without a terminal a failure is one JSON line on standard error and words on standard output", async () => {
+test("without a terminal a failure is one JSON line on standard error and words on standard output", async () => {
   const { code, stdout, stderr } = await runCli(["status"], { cwd: await makeFolder() });
   expect(code).toBe(2);
   expect(stdout).toMatch(/^✗ no configuration at .*; make one with `person-etl init`, or pass --config\n$/);
@@ -67,12 +68,12 @@ test.concurrent("without a terminal a failure is one JSON line on standard error
   });
 });
 
-test.concurrent("--log-level silent leaves standard error empty", async () => {
-  const { stderr } = await runCli(["status", "--log-level", "silent"], { cwd: await makeFolder() });
+test("--log-level silent leaves standard error empty", async () => {
+  const { stderr } = await runHere(["status", "--log-level", "silent"], await makeFolder());
   expect(stderr).toBe("");
 });
 
-test.concurrent("the launcher finds its Node.js through links, from any folder, whatever node is on PATH", async () => {
+test("the launcher finds its Node.js through links, from any folder, whatever node is on PATH", async () => {
   const cwd = await makeFolder({ "bin/node": "#!/bin/sh\necho v16.0.0\n" });
   await symlink(launcher, join(cwd, "person-etl"));
   const { stdout } = await promisify(execFile)("sh", ["-c", "chmod +x bin/node && ./person-etl --version"], {
