@@ -100,7 +100,7 @@ describe("whatever stands in the file, it is refused in order and no secret is t
           expect(await offenceOf(file, inside ? text : `${fine}${text}`)).toBeNull();
         },
       );
-      await fc.assert(property, { numRuns: 300 });
+      await fc.assert(property, { numRuns: 100 });
     });
   });
 
@@ -110,7 +110,7 @@ describe("whatever stands in the file, it is refused in order and no secret is t
       const property = fc.asyncProperty(tree, async (content) => {
         expect(await offenceOf(file, stringify(content))).toBeNull();
       });
-      await fc.assert(property, { numRuns: 300 });
+      await fc.assert(property, { numRuns: 100 });
     });
   });
 
@@ -145,7 +145,7 @@ describe("whatever stands in the file, it is refused in order and no secret is t
           expect(await offenceOf(file, fine.slice(0, start) + text + fine.slice(start + length))).toBeNull();
         },
       );
-      await fc.assert(property, { numRuns: 300 });
+      await fc.assert(property, { numRuns: 100 });
     });
   });
 });

@@ -27,8 +27,8 @@ export async function runHere(args: readonly string[], cwd: string): Promise<Cli
   );
   // The log goes to the file descriptor.
   const logSpy = vi.spyOn(fs, "writeSync").mockImplementation((_fd, bytes) => {
-    texts.stderr += String(bytes);
-    return Buffer.byteLength(String(bytes));
+    texts.stderr += bytes;
+    return Buffer.byteLength(bytes);
   });
   process.chdir(cwd);
   try {

@@ -136,7 +136,7 @@ export function describeErasureHistories(getPlace: GetPlace): void {
         const erased = [...model.erasedRows].map((row) => `"row-${row}"`);
         expect(await findTraces(place, erased)).toEqual([]);
       }),
-      { numRuns: getPlace().isSlow ? 2 : 12 },
+      { numRuns: 12 },
     );
   }, 600_000);
 }

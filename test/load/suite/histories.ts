@@ -233,7 +233,7 @@ export function describeHistories(getPlace: GetPlace): void {
             }
           }
         }),
-        { numRuns: place.isSlow ? 3 : 20 },
+        { numRuns: 20 },
       );
     }, 180_000);
 
@@ -261,7 +261,7 @@ export function describeHistories(getPlace: GetPlace): void {
             unchanged: rows.length,
           });
         }),
-        { numRuns: place.isSlow ? 3 : 10 },
+        { numRuns: 10 },
       );
     });
   });

@@ -38,7 +38,6 @@ async function holdersOf({ warehouse }: Place): Promise<readonly LockHolder[]> {
 
 /** All that stands in our tables but the locks themselves, and the tables that are there. */
 async function everything(place: Place): Promise<Readonly<Record<string, unknown>>> {
-  await place.prefetch?.();
   const contents: Record<string, unknown> = {};
   for (const table of tables.filter(({ name }) => name !== "job_lock")) {
     contents[table.name] = await place.sql(
@@ -189,7 +188,7 @@ export function describeLocks(getPlace: GetPlace): void {
       const place = getPlace();
       const { warehouse } = place;
       // Long enough for a heartbeat and the question after it.
-      const lifeMs = place.isSlow ? 15_000 : 2000;
+      const lifeMs = 1200;
       const run = await hold(warehouse, "first", { lifeMs });
       for (let beat = 0; beat < 5; beat++) {
         await delay(lifeMs / 4);

@@ -1,6 +1,6 @@
 import type { Warehouse } from "../../support/bound-load.ts";
 import { tables } from "../../../src/schemas/registry.ts";
-import { holdJobs, noteHeld } from "./nights.ts";
+import { noteHeld } from "./nights.ts";
 
 /** A row as the database shows it: every value as text (booleans `true` and `false`), or null. */
 export type TextRow = Readonly<Record<string, string | null>>;
@@ -18,14 +18,6 @@ export interface Place {
   readonly rowVersion: string;
   /** What a reject tells of a value that can't be stored, by Postgres's code for it; null where it can be stored here. */
   refusalOf(sqlstate: string): { readonly details: string | null } | null;
-  /** Makes a test's look at every table quicker, where that can be. */
-  readonly prefetch?: () => Promise<void>;
-  /** Forgets what the process knows of runs: the next test begins as a new process would. */
-  readonly reset?: () => Promise<void>;
-  /** A deed takes seconds: of random histories only some are tried. */
-  readonly isSlow?: boolean;
-  /** Locks are got one after the other here, so that the suite's own are written by SQL. */
-  readonly locksBySql?: boolean;
   close(): Promise<void>;
 }
 
@@ -39,9 +31,7 @@ export const schemaNames = { data: "person_data", ops: "person_data_ops", state:
 export async function clear(place: Place): Promise<void> {
   const deletes = tables.map((table) => `DELETE FROM ${schemaNames[table.schema]}.${table.name} WHERE true`);
   await place.sql([...deletes, "DROP SCHEMA IF EXISTS crm CASCADE", "CREATE SCHEMA crm"].join("; "));
-  await place.reset?.();
-  if (place.locksBySql) await writeLocks(place);
-  else await holdJobs(place.warehouse);
+  await writeLocks(place);
 }
 
 /** One value of the first row. */
@@ -55,7 +45,7 @@ export async function columnOf(place: Place, text: string): Promise<readonly (st
   return (await place.sql(text)).map((row) => Object.values(row)[0] ?? null);
 }
 
-/** What {@link holdJobs} leaves behind. */
+/** Gives the tests the first lock of every job. */
 async function writeLocks(place: Place): Promise<void> {
   await place.sql(
     `INSERT INTO person_data_state.job_lock (job, shard, epoch, owner_token, run_id, host, pid, acquired_at, heartbeat_at,
