@@ -29,13 +29,13 @@ afterAll(() => {
 
 const DAY_MS = 86_400_000;
 
-/** Waits where midnight (UTC) is near: a case that it falls into would have the budgets of two days. */
+/** Waits for midnight (UTC) if it is near: a case across it would have the budgets of two days. */
 async function passMidnight(): Promise<void> {
   const leftMs = DAY_MS - (Date.now() % DAY_MS);
   if (leftMs < 5 * 60_000) await delay(leftMs + 1000);
 }
 
-/** Ends every session of ours in the middle of whatever it does, COMMIT included. */
+/** Terminates every session that is in the middle of a statement or transaction, COMMIT included. */
 async function terminateSessions({ url }: Setting): Promise<void> {
   await runQuery(
     url,
@@ -45,7 +45,7 @@ async function terminateSessions({ url }: Setting): Promise<void> {
 }
 
 describe("a run", () => {
-  test.each([1, 2, 3, 4, 5, 6])(
+  test.each([1, 2, 3])(
     "whose sessions are terminated again and again ends, or the next one ends it (%i)",
     async (seed) => {
       const setting = await prepareCase(stage.sandbox);
@@ -60,8 +60,8 @@ describe("a run", () => {
     },
   );
 
-  test.each([300, 900, 1500])(
-    "whose database is killed after %i ms goes on with what it was told",
+  test.each([300, 1500])(
+    "whose database is killed after %i ms resumes with every answer it received",
     async (afterMs) => {
       const dataDir = await makeFolder();
       const holder = await startHolder(dataDir);
@@ -91,26 +91,26 @@ describe("a run", () => {
     },
   );
 
-  test("that stands still for longer than its lock lives does nothing more once another took over", async () => {
+  test("that is stopped for longer than its lock lasts commits nothing once another took over", async () => {
     const setting = await prepareCase(stage.sandbox);
     const env = { ...setting.env, PERSON_ETL_LOCK_LIFE_MS: "1000" };
-    // The answers to all calls but the first come late: the run is in the midst of them when it is stopped.
+    // Late answers to all calls but the first: the run is stopped while they are in flight.
     await setFaults(stage.sandbox, "slow=4000#2-");
     const { child, result } = startCli(RUN, { ...setting, env });
     await untilCalled(stage.sandbox, 2, child);
     await stopAtRest(child, setting);
     await setFaults(stage.sandbox, "");
     await delay(1500);
-    // Another machine's: a spool of its own.
+    // Another machine has its own spool.
     const other = await makeFolder({
       "config.yaml": await readFile(join(setting.cwd, "config.yaml"), "utf8"),
     });
     const second = await runJson(["run", "--yes", "--wait"], { cwd: other, env });
-    // What it had asked for when it was stopped; it comes to know the answers when it goes on.
+    // In flight when it was stopped; their answers arrive once it continues.
     const underWay = await recordsInDoubt(setting);
     expect(underWay).toBeGreaterThan(0);
     child.kill("SIGCONT");
-    // It finds that the job is another's.
+    // It finds that another process holds the job.
     expect([(await result).code, second.code]).toEqual([4, 0]);
     expect(await finish(stage, setting, totals, { underWay })).toEqual([]);
   });
@@ -122,14 +122,14 @@ describe("a run", () => {
     });
     const both = [startCli(RUN, setting), startCli(RUN, { ...setting, cwd: other })];
     const ends = await Promise.all(both.map(({ result }) => result));
-    // Each job is done by one of them; who comes to one that the other is at goes on without it.
+    // Each job is done by one of them; a process leaves a job that the other one holds.
     for (const { code } of ends) expect([0, 4]).toContain(code);
     const twice = totals.sentTwice;
     expect(await finish(stage, setting, totals)).toEqual([]);
     expect(totals.sentTwice).toBe(twice);
   });
 
-  test.each([1, 2, 3])("with a budget keeps to it through kills (%i)", async (seed) => {
+  test.each([1, 2])("with a budget keeps to it through kills (%i)", async (seed) => {
     await passMidnight();
     const budget = "budgets: { enrich: { per_day: 700 } }\n";
     const setting = await prepareCase(stage.sandbox, budget);
