@@ -104,7 +104,9 @@ test("one that stays away ends the run with every answer safe on disk, and the n
   expect((await runJson(["check"], { cwd, env })).document["checks"]).toContainEqual({
     subject: "spool",
     status: "ok",
-    message: expect.stringMatching(/^\d+ received answers? of enrich_customers \(\d.* MB\) waiting for its next run$/u),
+    message: expect.stringMatching(
+      /^\d+ received answers? of enrich_customers \(\d.* MB\) waiting for its next run$/u,
+    ),
   });
   const next = await start().result;
   expect(JSON.parse(next.stdout).jobs).toMatchObject([{ status: "succeeded", records_remaining: 0 }]);
