@@ -307,15 +307,15 @@ describe("a commit whose connection is lost", () => {
     const door = await openDoor(place.url, { isOpen: true });
     const warehouse = openAnother(door.url);
     await place.warehouse.beginRun(run);
-    const commit = commitAbout(warehouse, [1, 2], 1);
-    await commitLoose(place.warehouse.db, commit, (ready) => {
+    const result = await commitLoose(place.warehouse.db, commitAbout(warehouse, [1, 2], 1), (ready) => {
       door.cutAtCommit();
       return warehouse.commitLookup(ready);
     });
     expect(door.cuts()).toBe(1);
+    // Two persons, 2 + 3 phones, two studies, two enrichments and intervals.
+    expect(result).toMatchObject({ rowsWritten: 13, notLoadable: [] });
     expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe("2");
     expect(await columnOf(place, "SELECT attempts FROM person_data_state.lookup_state")).toEqual(["1", "1"]);
-    // Two persons, 2 + 3 phones, two studies, two enrichments and intervals.
     expect(await place.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
       { requests: "1", rows_written: "13" },
     ]);

@@ -63,6 +63,8 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
   const { spec } = commit;
   // The committing run holds the lock; the rows belong to the run that sent the calls.
   const asker = { ...commit.run, ...commit.onBehalfOf };
+  /** Result of an earlier attempt, which committed if its calls are in the ledger. */
+  let earlier: CommitResult | null = null;
   const work = async (session: Session): Promise<CommitResult> => {
     const written = new Map<string, number>();
     const place: LookupPlace = {
@@ -75,7 +77,7 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
     const newCalls = await settleLedger(session, names, asker, commit.ledger);
     // A call in the ledger is already loaded: the reply to an earlier COMMIT was lost.
     const isLoaded = commit.ledger.length > 0 && newCalls.size === 0;
-    if (isLoaded) return { rowsWritten: 0, notLoadable: [] };
+    if (isLoaded) return earlier ?? { rowsWritten: 0, notLoadable: [] };
     const known = new Set(commit.ledger.map((entry) => entry.callId));
     const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
     const suppression = await readSuppression(session, names, db.readErasureSecret);
@@ -101,7 +103,8 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
     const counters = { ...countAttempts(commit.ledger), rows_written: rowsWritten };
     await addCounters(session, names, asker, counters);
     crashPoint("before_commit");
-    return { rowsWritten, notLoadable: [] };
+    earlier = { rowsWritten, notLoadable: [] };
+    return earlier;
   };
   const result = await db.transaction(commit.run, work, { rowsRunId: asker.runId });
   crashPoint("after_commit");
