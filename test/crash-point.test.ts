@@ -24,7 +24,7 @@ function walk(crashAt?: string) {
 
 const untouched = { said: "before_send after_send before_send after_send end", signal: null, status: 0 };
 
-test("a step boundary does nothing where no crash is asked for", () => {
+test("a step boundary does nothing without a requested crash", () => {
   expect(walk()).toEqual(untouched);
 });
 

@@ -52,7 +52,7 @@ async function lint(source: string): Promise<readonly string[]> {
 const ignoreComment = ["// @ts", "ignore"].join("-");
 
 describe("the environment", () => {
-  test("is read in src/config and in the places that say why, nowhere else", async () => {
+  test("is read only in src/config and where a comment gives the reason", async () => {
     const files = listSources(root, "src").filter(
       (file) => !file.startsWith("src/config/") && !(file in environmentReaders),
     );
@@ -80,7 +80,7 @@ describe("the environment", () => {
 });
 
 describe("a path of one machine", () => {
-  test("stands in no committed file", async () => {
+  test("occurs in no committed file", async () => {
     const files = await listCommitted();
     expect(files).toContain("package.json");
     expect(await search(files, MACHINE_PATH)).toEqual([]);

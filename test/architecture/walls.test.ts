@@ -13,7 +13,7 @@ const imports = readImports(root, files);
 const edges = (text: string) => text.split(" ").map((e) => ({ from: e.charAt(0), to: e.charAt(1) }));
 
 describe("the project", () => {
-  test("is what is looked at", () => {
+  test("is found", () => {
     expect(files).toContain("src/schemas/flatten.ts");
     expect(imports).toContainEqual({ from: "src/schemas/flatten.ts", to: "src/schemas/convert.ts" });
     expect(imports.length).toBeGreaterThan(files.length);
@@ -31,7 +31,7 @@ describe("the project", () => {
     expect(findCycles(imports)).toEqual([]);
   });
 
-  test("has every file in a room, under a name that says what it is for", () => {
+  test("has every file in a room, under a name that describes its purpose", () => {
     expect(files.flatMap((file) => findMisnaming(file) ?? [])).toEqual([]);
   });
 });
@@ -70,7 +70,7 @@ describe("each wall", () => {
     expect(findBreach({ from, to: forbidden })).toContain(`${from} (`);
   });
 
-  test("stops what stands in no room", () => {
+  test("stops files outside of rooms", () => {
     expect(findBreach({ from: "src/jobs/run.ts", to: "src/tools.ts" })).toContain("stands in no room");
     expect(findBreach({ from: "src/tools.ts", to: "src/errors.ts" })).toContain("stands in no room");
     expect(findMisnaming("src/tools.ts")).toBe("src/tools.ts stands in no room");

@@ -62,13 +62,13 @@ test.each([
   ["a load that fails in BigQuery's backend", /^person_etl_load_.*_rows_/, "backendError"],
   ["a load refused for its rate", /^person_etl_load_.*_keys_/, "jobRateLimitExceeded"],
   ["a commit that fails in BigQuery's backend", /^person_etl_commit_/, "jobBackendError"],
-])("%s is repeated under another id", async (_, jobs, reason) => {
+])("%s is retried under another id", async (_, jobs, reason) => {
   door.failJobs({ jobs, times: 2, reason, message: "try again" });
   expect(await publish(reason)).toEqual(["committed", [reason]]);
   expect(door.failed.map((id) => id.slice(id.lastIndexOf("_")))).toEqual(["_1", "_2"]);
 });
 
-test("a commit that loses against the user's DML is repeated", async () => {
+test("a commit that conflicts with the user's DML is retried", async () => {
   door.failJobs({
     jobs: /^person_etl_commit_/,
     times: 2,
@@ -80,7 +80,7 @@ test("a commit that loses against the user's DML is repeated", async () => {
   expect(door.failed).toHaveLength(2);
 });
 
-test("a commit that never wins stops with a word on why", async () => {
+test("a commit that always conflicts stops with the reason", async () => {
   const message = "Could not serialize access to table test:d.person due to concurrent update";
   door.failJobs({ jobs: /^person_etl_commit_/, times: 100, reason: "invalidQuery", message });
   const error = await publishRows(destination, catalog, batchAfter(last), changeOf("never")).catch((e) => e);
@@ -88,7 +88,7 @@ test("a commit that never wins stops with a word on why", async () => {
   expect(await names()).toEqual(["after the others"]);
 }, 120_000);
 
-test("a data error isn't repeated, and its message isn't shown", async () => {
+test("a data error isn't retried, and its message isn't shown", async () => {
   const batch = batchAfter(last);
   const wrong = [
     { table: "person", keys: [{ service_pid: "p1" }], rows: [{ ...personRow("p1", "x"), dob: "secret" }] },
@@ -115,7 +115,7 @@ test.each(["before", "after"] as const)(
   },
 );
 
-test("no staging table outlives its batch, whatever became of it", async () => {
+test("no staging table outlives its batch, committed or not", async () => {
   const stale = { ...batchAfter(last), follows: "another history" };
   expect(await publishRows(destination, catalog, stale, changeOf("stale"))).toBe("refused");
   await stageAll(destination, catalog, batchAfter(last), changeOf("died before its commit"));
@@ -124,7 +124,7 @@ test("no staging table outlives its batch, whatever became of it", async () => {
   expect((await listTables(client, data)).toSorted()).toEqual(["person", "person_email"]);
 });
 
-test("a job takes seconds, and publication bears it", async () => {
+test("publication waits for jobs that take seconds", async () => {
   door.slowDown(1_500);
   expect(await publish("slow")).toEqual(["committed", ["slow"]]);
 });

@@ -11,7 +11,7 @@ const JOBS = `jobs:
   searches: { type: search_usage }
 `;
 
-test("check tells of every endpoint of the feeds whether the key may call it, and changes nothing", async () => {
+test("check reports for every feed endpoint whether the key may call it, and changes nothing", async () => {
   const setting = await makeSetting();
   const sandbox = await startSandbox(setting.cwd, ["--faults", "forbidden@deaths"]);
   await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox, jobs: JOBS }));
@@ -34,7 +34,7 @@ test("check tells of every endpoint of the feeds whether the key may call it, an
   expect(made).toEqual({ segments: [] });
 });
 
-test("check names pushes whose query gives no PID, or whose connection is down", async () => {
+test("check reports pushes whose query returns no PID or whose connection is down", async () => {
   const setting = await makeSetting({
     jobs: `connections:
   down: { type: postgres, url: "\${DOWN_URL}" }
@@ -64,7 +64,7 @@ jobs:
 
 const SEGMENT = "11111111-1111-4111-8111-111111111111";
 
-test("plan and status tell of segments in words", async () => {
+test("plan and status describe segments in words", async () => {
   const setting = await makeSetting({
     jobs: `jobs:
   push: { type: segment_push, segment_id: ${SEGMENT}, sql: "select 'p-9' as service_pid", mode: mirror }

@@ -9,7 +9,7 @@ const JOBS = `jobs:
   searches: { type: search_usage, enabled: false }
 `;
 
-test("checkpoints are shown with their meaning, moved and forgotten, on the user's word only", async () => {
+test("checkpoints are shown with their meaning, and moved or deleted only on request", async () => {
   const setting = await makeSetting({ jobs: JOBS, rows: 60 });
   const first = await runJson(["run"], setting);
   expect([first.code, first.document.status]).toEqual([0, "succeeded"]);

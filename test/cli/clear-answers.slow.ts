@@ -34,7 +34,7 @@ async function withService(
   return setting;
 }
 
-test.concurrent("an unreachable service fails the run, and check says where it was looked for", async () => {
+test.concurrent("an unreachable service fails the run, and check reports the address", async () => {
   const port = await unusedPort();
   const setting = await makeSetting({ baseUrl: `http://127.0.0.1:${port}`, jobs: RESOLVE });
   await createCustomers(setting.url, 20);
@@ -53,7 +53,7 @@ test.concurrent("an unreachable service fails the run, and check says where it w
   ]);
 });
 
-test.concurrent("a missing input table, and then each missing column, is named before anything is created", async () => {
+test.concurrent("a missing input table, and then each missing column, is reported before anything is created", async () => {
   const setting = await makeSetting({ baseUrl: "http://127.0.0.1:1" });
   const noTable = await runJson(["run"], setting);
   expect([noTable.code, noTable.document.error?.problems?.length]).toEqual([2, 1]);
@@ -77,7 +77,7 @@ test.concurrent("a missing input table, and then each missing column, is named b
   expect(await ourSchemas(setting)).toEqual([]);
 });
 
-test.concurrent("a role that may not create the schemas is told which right it lacks, by check and by run", async () => {
+test.concurrent("check and run report the right that a role lacks to create the schemas", async () => {
   const setting = await makeSetting();
   await createCustomers(setting.url, 5);
   const role = `reader_${process.pid}`;
@@ -103,7 +103,7 @@ test.concurrent("a role that may not create the schemas is told which right it l
   }
 });
 
-test.concurrent("an unreachable database, a wrong password and a missing database each get their own answer", async () => {
+test.concurrent("an unreachable database, a wrong password and a missing database each get their own message", async () => {
   const setting = await makeSetting();
   const answer = async (change: (url: URL) => void) => {
     const url = new URL(setting.url);
@@ -133,7 +133,7 @@ test.concurrent("an unreachable database, a wrong password and a missing databas
   ]);
 });
 
-test.concurrent("a rejected key (401) stops the run, and every later job says why it was not begun", async () => {
+test.concurrent("a rejected key (401) stops the run, and every later job reports why it did not start", async () => {
   const setting = await withService(["--api-key", "another-key"], { jobs: RESOLVE_AND_ENRICH });
   const checked = await runCli(["check"], setting);
   expect(checked.code).toBe(2);
@@ -185,7 +185,7 @@ test.concurrent("check bills nothing and sends no record", async () => {
   expect(JSON.stringify(ledger)).not.toMatch(/"(records|billed|matched)":[1-9]/);
 });
 
-test.concurrent("a full disk of the database is named, and what was committed is kept", async () => {
+test.concurrent("a full disk of the database is reported, and committed rows are kept", async () => {
   const setting = await makeSetting({ rows: 60, jobs: RESOLVE });
   expect((await runJson(["migrate"], setting)).code).toBe(0);
   // What the server answers when its disk is full, provoked where the rows of answers arrive.
@@ -201,7 +201,7 @@ test.concurrent("a full disk of the database is named, and what was committed is
   ]);
 });
 
-test.concurrent("another service than the one the warehouse was filled from is refused before any call", async () => {
+test.concurrent("a service other than the one that filled the warehouse is refused before any call", async () => {
   const setting = await makeSetting({ rows: 30, jobs: RESOLVE });
   expect((await runJson(["run"], setting)).code).toBe(0);
   const port = await unusedPort();
@@ -236,7 +236,7 @@ function leaksIn(results: readonly CliResult[], { url }: Setting): readonly stri
   return [API_KEY, password, ...personalTexts()].filter((text) => text !== "" && printed.includes(text));
 }
 
-test.concurrent("nothing that is printed at level trace holds the key, a password, an address or a phone number", async () => {
+test.concurrent("output at level trace contains no key, password, address or phone number", async () => {
   const setting = await makeSetting();
   await createCustomers(setting.url, ROWS);
   const faults = "500#1,truncated_json#2,429=0#3,string_too_long#4-6,wrong_types:0.3,nul_text:0.2";
@@ -254,7 +254,7 @@ test.concurrent("nothing that is printed at level trace holds the key, a passwor
   expect(leaksIn(results, setting)).toEqual([]);
 });
 
-test.concurrent("a database whose errors quote rows doesn't make us repeat them", async () => {
+test.concurrent("rows quoted in errors of the database are not printed", async () => {
   const setting = await makeSetting({ rows: ROWS });
   expect((await runJson(["migrate"], setting)).code).toBe(0);
   await setting.query(
@@ -273,7 +273,7 @@ test.concurrent("a database whose errors quote rows doesn't make us repeat them"
   expect(leaksIn([result], setting)).toEqual([]);
 });
 
-test.concurrent("an error that nothing awaited is told without a stack trace, and what ran is closed", async () => {
+test.concurrent("an unhandled rejection is reported without a stack trace, and resources are closed", async () => {
   const setting = await makeSetting({ rows: 60 });
   // Thrown where no code of ours is, as a defect in a library would be, and when the command has been at work for a while.
   const stray = `const timer = setInterval(() => {

@@ -22,7 +22,7 @@ jobs:
 `;
 
 test.for(["run", "plan", "check", "status", "migrate"])(
-  "%s names every problem of a wrong configuration at once, with path, line and hint, and touches nothing",
+  "%s reports every problem of a wrong configuration at once, with path, line and hint, and changes nothing",
   async (command) => {
     const cwd = await makeFolder({ "config.yaml": WRONG });
     const { code, document, stdout, stderr } = await runHereJson([command, "--log-level", "trace"], cwd);
@@ -42,7 +42,7 @@ test.for(["run", "plan", "check", "status", "migrate"])(
   },
 );
 
-test("people read each problem with its line and what to do", async () => {
+test("the text output shows each problem with its line and a hint", async () => {
   const cwd = await makeFolder({ "config.yaml": WRONG });
   const { stdout } = await runHere(["run"], cwd);
   expect(stdout).toContain(`✗ 5 problems in ${join(cwd, "config.yaml")}`);
@@ -70,7 +70,7 @@ const FLAGS = [
   "emails=email, work_email",
 ];
 
-test("init writes a configuration that loads, readable for its owner only, and never over another one", async () => {
+test("init writes a valid configuration, readable by its owner only, and never overwrites one", async () => {
   const cwd = await makeFolder();
   const first = await runHereJson(FLAGS, cwd);
   expect(first.code).toBe(0);
@@ -92,7 +92,7 @@ test("init writes a configuration that loads, readable for its owner only, and n
   expect(await readdir(cwd)).toEqual(["config.yaml"]);
 });
 
-test("init refuses answers that make no usable configuration, and leaves nothing behind", async () => {
+test("init refuses answers that make no valid configuration, and leaves no file behind", async () => {
   const cwd = await makeFolder();
   const { code, document } = await runHereJson(
     ["init", "--base-url", "ftp://example.com", "--table", "t", "--field", "emial=email"],
@@ -107,7 +107,7 @@ test("init refuses answers that make no usable configuration, and leaves nothing
   expect(await readdir(cwd)).toEqual([]);
 });
 
-test("init without a terminal says which flags it needs", async () => {
+test("init without a terminal names the flags that it needs", async () => {
   const { code, document } = await runHereJson(["init"], await makeFolder());
   expect([code, document.error?.code]).toEqual([2, "usage"]);
   expect(document.error?.message).toContain("--table");

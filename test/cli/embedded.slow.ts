@@ -62,7 +62,7 @@ test.concurrent("with sandbox and embedded database one command does everything,
   expect(await postmasterPid(dataDir)).toBeNull();
 });
 
-test.concurrent("two signals stop a run at once, and the embedded database with it", async () => {
+test.concurrent("a second signal stops a run and its embedded database immediately", async () => {
   const { cwd, dataDir } = await makeEmbedded();
   const baseUrl = await startSandbox(cwd, ["--latency", "20000"]);
   expect((await runJson(["run"], { cwd, env: {} })).code).toBe(0);
@@ -83,7 +83,7 @@ test.concurrent("two signals stop a run at once, and the embedded database with 
   expect(isAlive(pid)).toBe(false);
 });
 
-test.concurrent("check warns of a data_dir that is gone with the machine", async () => {
+test.concurrent("check warns about a data_dir that doesn't outlive the machine", async () => {
   const { cwd } = await makeEmbedded();
   const inMemory = join("/dev/shm", `person-etl-${process.pid}`);
   const { code, document } = await runJson(["check"], { cwd, env: { PERSON_ETL_DATA_DIR: inMemory } });

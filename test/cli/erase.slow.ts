@@ -106,7 +106,7 @@ test.concurrent("after erase nothing is left of a person, and no later run bring
   );
 });
 
-test.concurrent("an erasure that is killed goes on with the next run, and answers on disk are loaded without the person", {
+test.concurrent("the next run completes a killed erasure, and loads answers on disk without the person", {
   timeout: TIME_LIMIT_MS,
 }, async () => {
   const setting = await makeFilled();
@@ -139,7 +139,7 @@ test.concurrent("an erasure that is killed goes on with the next run, and answer
   expect(await findTraces(setting, another)).toEqual([]);
 });
 
-test.concurrent("the key of several columns is found in any spelling, and who is not found is not confirmed", {
+test.concurrent("a key of several columns is found in any spelling, and a person not found is not confirmed", {
   timeout: TIME_LIMIT_MS,
 }, async () => {
   const setting = await makeFilled();
@@ -164,7 +164,7 @@ test.concurrent("the key of several columns is found in any spelling, and who is
   expect((await runJson([...nobody, "--even-if-unknown"], setting)).code).toBe(0);
 });
 
-test.concurrent("people who were erased with one key aren't looked for with another", {
+test.concurrent("people erased with one key aren't searched for with another", {
   timeout: TIME_LIMIT_MS,
 }, async () => {
   const setting = await makeFilled();
@@ -182,7 +182,7 @@ test.concurrent("people who were erased with one key aren't looked for with anot
   expect([checked.code, checked.stdout.includes("is not the key of this warehouse")]).toEqual([2, true]);
 });
 
-test.concurrent("erase doesn't begin where it can't look for the person", async () => {
+test.concurrent("erase doesn't start if it can't search for the person", async () => {
   const setting = await makeSetting();
   const { code, document } = await runJson(["erase", "--pid", "p", "--yes"], setting);
   expect([code, document.error?.code, document.error?.problems?.[0]?.path]).toEqual([

@@ -55,7 +55,7 @@ describe.each([
   ["straight", (url: string) => url],
   ["through PgBouncer in transaction mode", (url: string) => pooler.through(url)],
 ])("a warehouse reached %s", (_, through) => {
-  test.concurrent("a second run is told who has the job and ends with 4; one that waits sends nothing again", async () => {
+  test.concurrent("a second run reports the lock's holder and exits 4; one that waits sends nothing twice", async () => {
     const setting = await makeSlowSetting("slow=10000");
     const env = { ...setting.env, WAREHOUSE_URL: through(setting.url) };
     const first = await startRun(setting, env);
@@ -83,7 +83,7 @@ describe.each([
     expect(await repeatsAt(setting.serviceUrl)).toBe(0);
   });
 
-  test.concurrent("a run that was stopped for longer than its lock lives commits nothing when it wakes, and ends with 4", async () => {
+  test.concurrent("a run suspended for longer than its lock's lifetime commits nothing afterwards, and exits 4", async () => {
     const setting = await makeSlowSetting("slow=10000#1");
     const env = { ...setting.env, WAREHOUSE_URL: through(setting.url), PERSON_ETL_LOCK_LIFE_MS: "1500" };
     const first = await startRun(setting, env);
@@ -122,7 +122,7 @@ test.concurrent("the job of a run that was killed on this machine is taken over 
   expect(await setting.query(answered)).toEqual([{ rows: ROWS }]);
 });
 
-test.concurrent("a signal gives the job back, and ends the wait of another", async () => {
+test.concurrent("a signal releases the job, and ends a waiting run", async () => {
   const setting = await makeSlowSetting("slow=20000#1");
   const first = await startRun(setting);
   const waiting = startCli(["--json", "run", "--wait"], setting);
@@ -140,7 +140,7 @@ test.concurrent("a signal gives the job back, and ends the wait of another", asy
   ]);
 });
 
-test.concurrent("two runs of different jobs go side by side", async () => {
+test.concurrent("two runs of different jobs run in parallel", async () => {
   const setting = await makeSlowSetting("slow=300");
   const first = await startRun(setting);
   const other = ENRICH.replace("jobs:\n", "").replaceAll("enrich_customers", "enrich_too");

@@ -78,7 +78,7 @@ async function expectAllLoaded(url: string, records: number): Promise<void> {
   expect(counted).toEqual({ records, sent: records });
 }
 
-test("one that stays away ends the run with every answer safe on disk, and the next run sends none of it again", {
+test("a lasting outage ends the run with every answer on disk, and the next run sends none of them again", {
   timeout: TIME_LIMIT_MS,
 }, async () => {
   const { database, cwd, env, running, start, ledger } = await startRun("2s");

@@ -35,7 +35,7 @@ async function expectEqual({ url, path }: { readonly url: string; readonly path:
   return count;
 }
 
-test("a run publishes what it has changed, value by value, and reports it", async () => {
+test("a run publishes its changes, value by value, and reports them", async () => {
   const setting = await makePublished();
   const checked = await runJson(["check"], setting);
   expect(checked.document["checks"]).toContainEqual(
@@ -67,7 +67,7 @@ test("a run publishes what it has changed, value by value, and reports it", asyn
   expect((await runCli(["status"], setting)).stdout).toContain("keys waiting");
 });
 
-test("a publication killed at any step is repeated by the next one", async () => {
+test("the next publication repeats one that was killed at any step", async () => {
   const setting = await makePublished();
   await runJson(["run"], setting);
   for (const step of ["claimed", "staged", "committed", "confirmed"]) {
@@ -104,7 +104,7 @@ test("a destination that is down fails no run, is reported, and catches up", asy
   await expectEqual({ ...setting, path: join(setting.cwd, "gone/people.duckdb") });
 });
 
-test("publish refuses what it doesn't know, exits 3 until --full, and forgets by --drop", async () => {
+test("publish refuses unknown destinations, exits 3 until --full, and removes one with --drop", async () => {
   const setting = await makePublished();
   await runJson(["run"], setting);
   const unknown = await runJson(["publish", "elsewhere"], setting);

@@ -45,7 +45,7 @@ async function filesBelow(folder: string): Promise<readonly { name: string; path
   );
 }
 
-test("at the most talkative level, with faults and a crash, nothing said and nothing left behind holds a value or a key", async () => {
+test("at level trace, with faults and a crash, no output and no file contains a value or a key", async () => {
   const service = await startSandbox(".", [`--faults=${FAULTS}`]);
   const setting = await makeSetting();
   await createCustomers(setting.url, ROWS);

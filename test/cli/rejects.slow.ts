@@ -53,7 +53,7 @@ test("rejects refuses a key without a source", async () => {
   expect([code, document.error?.code]).toEqual([2, "usage"]);
 });
 
-test("docs/rejects.md explains every code in the words of the command", async () => {
+test("docs/rejects.md explains every code as the command does", async () => {
   const docs = await readFile("docs/rejects.md", "utf8");
   const rows = Object.entries(rejectCodes).map(
     ([code, { stage, means, todo }]) => `| \`${code}\` | ${stage} | ${means} | ${todo} |`,

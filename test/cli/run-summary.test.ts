@@ -40,7 +40,7 @@ async function headlineOf(...jobs: readonly Partial<JobReport>[]): Promise<strin
 
 const quiet = { records_read: 400, records_unchanged: 400 };
 
-test("nothing has changed only where no row was written", async () => {
+test("reports that nothing has changed only if no row was written", async () => {
   expect(await headlineOf(quiet, { ...quiet, records_received: 5000 })).toBe(
     "✓ Nothing has changed since the last run: no records were sent.",
   );
@@ -52,7 +52,7 @@ test("nothing has changed only where no row was written", async () => {
   );
 });
 
-test("what was sent comes first", async () => {
+test("reports the records sent first", async () => {
   expect(
     await headlineOf(
       { records_read: 9, records_sent: 9, records_matched: 8, rows_written: 30 },

@@ -29,7 +29,7 @@ const ENDS = [
   "records_remaining",
 ];
 
-test.concurrent("one night: checked, planned, run, found unchanged, and told about, with one document each", async () => {
+test.concurrent("check, plan, two runs and status print one document each, and the second run sends nothing", async () => {
   const setting = await makeSetting({ rows: 400 });
   const { query } = setting;
 
@@ -77,14 +77,14 @@ test.concurrent("one night: checked, planned, run, found unchanged, and told abo
   expect((await runCli(["status"], setting)).stdout).toMatch(/resolve_customers +fresh +just now +succeeded/);
 });
 
-test.concurrent("plan tells what a first run would send and creates nothing, not even the sample table", async () => {
+test.concurrent("plan creates nothing on an empty database, not even the sample table", async () => {
   const setting = await makeSetting();
   const { code, document } = await runJson(["plan"], setting);
   expect([code, document.error?.problems?.[0]?.path]).toEqual([2, "inputs.customers.table"]);
   expect(await setting.query("SELECT nspname FROM pg_namespace WHERE nspname ~ '^(crm|person)'")).toEqual([]);
 });
 
-test.concurrent("a cap of the user's own ends with exit code 0, a job that is not there with 2, a wanted word with 3", async () => {
+test.concurrent("the user's own cap exits 0, an unknown job 2, a missing confirmation 3", async () => {
   const setting = await makeSetting({ rows: 60 });
   const capped = await runJson(["run", "resolve_customers", "--max-records", "10"], setting);
   expect([capped.code, capped.document.status]).toEqual([0, "limited"]);
@@ -113,7 +113,7 @@ test.concurrent("migrate prints the DDL without a database, creates the tables, 
   expect((await runJson(["migrate"], setting)).document["migrations"]).toEqual([]);
 });
 
-test.concurrent("a run whose reader goes away is finished all the same", async () => {
+test.concurrent("a run whose output is closed still completes", async () => {
   const setting = await makeSetting({ rows: 60 });
   const { stdout } = await promisify(execFile)("sh", ["-c", `"${launcher}" run 2>&1 | head -n 1`], setting);
   expect(JSON.parse(stdout)).toMatchObject({ event: "sample_table_created" });

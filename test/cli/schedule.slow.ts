@@ -56,7 +56,7 @@ const slotsSql =
   "SELECT job || ' ' || status FROM person_data_state.schedule_slot WHERE slot <> 'first' ORDER BY due_at";
 
 describe("schedule", () => {
-  it("catches a missed night up once, tells it to Prometheus, and ends after SIGTERM", async () => {
+  it("catches up once on a missed night, reports it to Prometheus, and ends after SIGTERM", async () => {
     const setting = await settingOf(configOf());
     expect((await runCli(["migrate"], setting)).code).toBe(0);
     await setting.query(MISSED);
@@ -102,7 +102,7 @@ describe("schedule", () => {
     ]);
   });
 
-  it("reads the configuration again on SIGHUP, and keeps the old one where the new one is wrong", async () => {
+  it("reloads the configuration on SIGHUP, and keeps the old one if the new one is invalid", async () => {
     const setting = await settingOf(configOf());
     const { cli } = await startSchedule(setting);
     const file = join(setting.cwd, "config.yaml");
@@ -121,7 +121,7 @@ describe("schedule", () => {
     expect(stderr).toContain('"path":"jobs.resolve_customers.schedule"');
   });
 
-  it("drains on SIGTERM; a second one ends at once, and the next start goes on with the night", async () => {
+  it("drains on SIGTERM; a second one ends immediately, and the next start resumes the night", async () => {
     const slow = await startSandbox(".", ["--faults", "slow=60000"]);
     const only = `jobs:\n  resolve_customers: { type: resolve, input: customers, schedule: "15 ${HOUR} * * *" }\n`;
     const setting = await settingOf(configOf(only, "", slow));
@@ -152,7 +152,7 @@ describe("schedule", () => {
     expect(await column(setting, ended)).toEqual(["60"]);
   });
 
-  it("shows metrics only to who has the token, where others can reach them", async () => {
+  it("requires the token for metrics that other machines can reach", async () => {
     const more = "http: { port: 0, bind: 0.0.0.0, token: file:token }\n";
     const setting = await settingOf(`${configText({ jobs: NIGHTLY, rows: 60 })}${more}`);
     await writeFile(join(setting.cwd, "token"), "t0ken-of-the-pages\n", { mode: 0o600 });
@@ -171,7 +171,7 @@ describe("schedule", () => {
   it.each([
     [NIGHTLY.replace(`, schedule: "15 ${HOUR} * * *"`, ""), "http: { port: 0 }", "no_schedule"],
     [NIGHTLY, "http: { port: 0, bind: 0.0.0.0 }", "invalid_configuration"],
-  ])("without what it needs it ends with code 2", async (jobs, http, code) => {
+  ])("exits 2 if a required setting is missing", async (jobs, http, code) => {
     const setting = await settingOf(`${configText({ jobs, rows: 10 })}${http}\n`);
     const { document, code: exitCode } = await runJson(["schedule"], setting);
     expect([exitCode, document.error?.code]).toEqual([2, code]);
@@ -199,7 +199,7 @@ async function startWebhook(): Promise<{ readonly url: string; readonly told: ob
 }
 
 describe("alerts", () => {
-  it("tell of each change of a job's state once, with what to do; what could not be told comes again", async () => {
+  it("report each change of a job's state once, with a hint, and retry those not delivered", async () => {
     const webhook = await startWebhook();
     const service = await startSandbox(".");
     const alerts = (extra: string) =>
@@ -249,7 +249,7 @@ describe("alerts", () => {
     expect(JSON.stringify([failing.stderr, webhook.told])).not.toMatch(/secret-path|key-4711|T0\//);
   });
 
-  it("tell of a run that could not be begun, once, and of the first one that could", async () => {
+  it("report once a run that could not start, and the first one that could", async () => {
     const webhook = await startWebhook();
     const setting = await settingOf(configOf(NIGHTLY, 'alerts: { webhook: "${WEBHOOK}" }\n'));
     await createCustomers(setting.url, 20);
@@ -266,7 +266,7 @@ describe("alerts", () => {
     expect(webhook.told[1]).toMatchObject({ alerts: [{ subject: "run", state: "ok", before: "inputs" }] });
   });
 
-  it("never fail a run, whatever the webhook does", async () => {
+  it("never fail a run, even if the webhook fails", async () => {
     const setting = await settingOf(configOf(NIGHTLY, 'alerts: { webhook: "${WEBHOOK}" }\n'));
     const env = { ...setting.env, WEBHOOK: "https://127.0.0.1:9/x" };
     const result = await runCli(["run", "enrich_customers", "resolve_customers"], { ...setting, env });

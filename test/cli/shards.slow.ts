@@ -65,7 +65,7 @@ const jobsOf = (document: object): readonly Job[] => (document as { jobs: readon
 const sumOf = (jobs: readonly Job[], counter: string) =>
   jobs.reduce((sum, job) => sum + Number(job[counter]), 0);
 
-test.concurrent("three shards as three processes send every record once, and leave nothing undone", async () => {
+test.concurrent("three shards in three processes send every record once, and leave nothing pending", async () => {
   const setting = await makeShared();
   const runs = await Promise.all(
     SHARDS.map((shard) => runJson(["run", "--shard", shard, "--run-id", "night-1"], setting)),
@@ -98,7 +98,7 @@ test.concurrent("three shards as three processes send every record once, and lea
   expect(await repeats(setting.baseUrl)).toBe(0);
 });
 
-test.concurrent("what a killed shard left is done by the next run, and nothing else", async () => {
+test.concurrent("the next run processes only what a killed shard left", async () => {
   const setting = await makeShared(ENRICH, ["--faults", "slow=20000"]);
   const plan = await runJson(["plan", "--shard", "2/3"], setting);
   const [planned] = jobsOf(plan.document);
@@ -137,7 +137,7 @@ test.concurrent("what a killed shard left is done by the next run, and nothing e
   expect(await repeats(setting.baseUrl)).toBeLessThanOrEqual(Number(planned?.["records_to_send"]));
 });
 
-test.concurrent("each shard keeps to its part of a cap, and all of them together to the whole", async () => {
+test.concurrent("each shard stays within its part of a cap, and all together within the whole", async () => {
   const setting = await makeShared(ENRICH);
   const runs = await Promise.all(
     SHARDS.map((shard) => runJson(["run", "--shard", shard, "--max-records", "50"], setting)),
@@ -149,7 +149,7 @@ test.concurrent("each shard keeps to its part of a cap, and all of them together
   ]);
 });
 
-test.concurrent("a run that goes on in another division keeps to what is left of its cap", async () => {
+test.concurrent("a run resumed with another number of shards stays within the rest of its cap", async () => {
   const setting = await makeShared(
     ENRICH.replace("input: customers", "input: customers, max_records_per_run: 50"),
   );
@@ -168,7 +168,7 @@ test.concurrent("a run that goes on in another division keeps to what is left of
   expect(Object.values(endpoints).map(({ records }) => records)).toEqual([50]);
 });
 
-test.concurrent("all shards together send what one budget allows, to the record", async () => {
+test.concurrent("all shards together send exactly what the budget allows", async () => {
   const setting = await makeShared(`${ENRICH}budgets: { enrich: { per_day: 101 } }\n`);
   const runs = await Promise.all(SHARDS.map((shard) => runJson(["run", "--shard", shard], setting)));
   expect(runs.map(({ code, document }) => [code, document.status])).toEqual(SHARDS.map(() => [0, "limited"]));

@@ -24,7 +24,7 @@ async function startSlowRun(firstMs: number): Promise<{ setting: Setting; runnin
 test.concurrent.for([
   ["SIGINT", 130],
   ["SIGTERM", 143],
-] as const)("%s lets the call in flight finish, keeps it, and ends with %i", async ([signal, exitCode]) => {
+] as const)("%s completes the call in flight, keeps its answer, and exits %i", async ([signal, exitCode]) => {
   const { setting, running } = await startSlowRun(5000);
   running.child.kill(signal);
   // The echo that a terminal and npm both send is not a second wish.
@@ -46,7 +46,7 @@ test.concurrent.for([
   ]);
 });
 
-test.concurrent("a second signal ends the process at once", async () => {
+test.concurrent("a second signal ends the process immediately", async () => {
   const { running } = await startSlowRun(60_000);
   running.child.kill("SIGINT");
   await running.logged("a second signal stops at once");
@@ -57,7 +57,7 @@ test.concurrent("a second signal ends the process at once", async () => {
   expect(performance.now() - begun).toBeLessThan(30_000);
 });
 
-test.concurrent("the sandbox that a run starts ends with it, however it ends", async () => {
+test.concurrent("a run's sandbox ends with the run, even if the run is killed", async () => {
   const setting = await makeSetting({ rows: 400 });
   const running = startCli(["--json", "run"], setting);
   await running.logged('"event":"sandbox_started"');

@@ -95,7 +95,7 @@ describe("a run that is killed", () => {
   );
 });
 
-test("a full disk for answers ends the run with its folder named; what was in flight is loaded all the same", {
+test("a full spool disk ends the run and names the folder; calls in flight are still loaded", {
   timeout: TIME_LIMIT_MS,
 }, async () => {
   const disk = await makeFolder();

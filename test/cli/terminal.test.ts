@@ -7,7 +7,7 @@ import { makeSetting } from "./support/setting.ts";
 
 const RESOLVE = "jobs:\n  resolve_customers: { type: resolve, input: customers }\n";
 
-test.concurrent("on a terminal a run shows bars and a table, and no line of the log", async () => {
+test.concurrent("a run on a terminal shows bars and a table, and no log lines", async () => {
   const setting = await makeSetting({ rows: 300, jobs: RESOLVE });
   const run = startOnTerminal(["run"], { ...setting, columns: 120 });
   const { code, screen } = await run.ended;
@@ -18,7 +18,7 @@ test.concurrent("on a terminal a run shows bars and a table, and no line of the 
   expect(screen).not.toContain('"event"');
 });
 
-test.concurrent("on a narrow terminal there are figures in place of bars, and blocks in place of tables", async () => {
+test.concurrent("a narrow terminal shows figures instead of bars, and blocks instead of tables", async () => {
   const setting = await makeSetting({ rows: 300, jobs: RESOLVE });
   const { code, screen } = await startOnTerminal(["run"], { ...setting, columns: 50 }).ended;
   expect(code).toBe(0);
@@ -27,7 +27,7 @@ test.concurrent("on a narrow terminal there are figures in place of bars, and bl
   expect(screen).toMatch(/job: resolve_customers\r\n {2}status +succeeded/);
 });
 
-test.concurrent("--resend asks on a terminal, and a no sends nothing", async () => {
+test.concurrent("--resend asks on a terminal, and sends nothing after a no", async () => {
   const setting = await makeSetting({ rows: 40, jobs: RESOLVE });
   expect((await startOnTerminal(["run"], { ...setting, columns: 120 }).ended).code).toBe(0);
   const run = startOnTerminal(["run", "--resend"], { ...setting, columns: 120 });
@@ -38,14 +38,14 @@ test.concurrent("--resend asks on a terminal, and a no sends nothing", async () 
   expect(screen).toContain("no records were sent");
 });
 
-test.concurrent("a failure on a terminal is words alone", async () => {
+test.concurrent("a failure on a terminal is shown as text, without JSON", async () => {
   const { code, screen } = await startOnTerminal(["status"], { cwd: await makeFolder(), columns: 100 }).ended;
   expect(code).toBe(2);
   expect(screen).toContain("✗ no configuration at ");
   expect(screen).not.toContain("{");
 });
 
-test.concurrent("init asks on a terminal and takes what is offered for an empty answer", async () => {
+test.concurrent("init asks on a terminal, and an empty answer accepts the default", async () => {
   const cwd = await makeFolder();
   const run = startOnTerminal(["init"], { cwd, columns: 120 });
   const answers = ["", "", "", "", "", "first", "last", "", "email, work_email", "", "", "", "", "", ""];

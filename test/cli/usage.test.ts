@@ -16,7 +16,7 @@ test("the help names every command", async () => {
   }
 });
 
-test("a command that does not exist is refused", async () => {
+test("refuses an unknown command", async () => {
   const { code, document } = await runHereJson(["enrich"], await makeFolder());
   expect(code).toBe(2);
   expect(document).toEqual({
@@ -54,7 +54,7 @@ test("the global options may stand after the command too", async () => {
   });
 });
 
-test("without a terminal a failure is one JSON line on standard error and words on standard output", async () => {
+test("without a terminal a failure is one JSON line on standard error and text on standard output", async () => {
   const { code, stdout, stderr } = await runCli(["status"], { cwd: await makeFolder() });
   expect(code).toBe(2);
   expect(stdout).toMatch(/^✗ no configuration at .*; make one with `person-etl init`, or pass --config\n$/);
@@ -73,7 +73,7 @@ test("--log-level silent leaves standard error empty", async () => {
   expect(stderr).toBe("");
 });
 
-test("the launcher finds its Node.js through links, from any folder, whatever node is on PATH", async () => {
+test("the launcher finds its Node.js through links and from any folder, before the node on PATH", async () => {
   const cwd = await makeFolder({ "bin/node": "#!/bin/sh\necho v16.0.0\n" });
   await symlink(launcher, join(cwd, "person-etl"));
   const { stdout } = await promisify(execFile)("sh", ["-c", "chmod +x bin/node && ./person-etl --version"], {

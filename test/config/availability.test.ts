@@ -11,12 +11,12 @@ const laterJobs: Readonly<Record<string, string>> = {
   contact_jobs: `{ type: contact_jobs, job_ids: { sql: select id from jobs }, unlock: { max_billable: 1000 } }`,
 };
 
-describe("what this version does not have", () => {
+describe("features not available in this version", () => {
   it("is the job types of the interface that are not built yet", () => {
     expect(Object.keys(laterJobs)).toEqual(laterJobTypes);
   });
 
-  it.each(Object.entries(laterJobs))("%s is refused with a code of its own", async (type, job) => {
+  it.each(Object.entries(laterJobs))("%s is refused with its own code", async (type, job) => {
     const { code, problems } = await refusal(`${fine}  later: ${job}\n`);
     expect(code).toBe("not_available_in_this_version");
     expect(problems).toEqual([
@@ -29,7 +29,7 @@ describe("what this version does not have", () => {
     ]);
   });
 
-  it.each(Object.entries(laterJobs))("%s may stand there disabled", async (_type, job) => {
+  it.each(Object.entries(laterJobs))("%s is accepted if disabled", async (_type, job) => {
     const config = await load(`${fine}  later: ${job.replace("{", "{ enabled: false,")}\n`);
     expect(config.jobs).toHaveLength(3);
   });

@@ -49,7 +49,7 @@ describe("config.example.yaml", () => {
     });
   });
 
-  it("is still right with every setting switched on that stands there commented out", async () => {
+  it("is still valid with every commented-out setting enabled", async () => {
     const config = await load(await uncommented(), {
       env: {
         CRM_URL: "postgresql://reader:pw@crm.internal/crm",

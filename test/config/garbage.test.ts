@@ -81,7 +81,7 @@ async function inFolder(run: (file: string) => Promise<void>): Promise<void> {
   }
 }
 
-describe("whatever stands in the file, it is refused in order and no secret is told", () => {
+describe("an invalid file is refused with its problems, and no secret is printed", () => {
   it("for any value at any place of the schema", async () => {
     await inFolder(async (file) => {
       const property = fc.asyncProperty(

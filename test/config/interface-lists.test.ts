@@ -7,7 +7,7 @@ import * as resolve from "../../src/schemas/resolve.ts";
 import { matchConditionFields } from "../../src/schemas/enrich.ts";
 
 // The configuration may not import the schemas; that both say the same is held here.
-it("the configuration knows the fields, conditions and endpoints that the schemas declare", () => {
+it("the configuration accepts the fields, conditions and endpoints that the schemas declare", () => {
   expect(scalarFields.toSorted()).toEqual(enrich.enrichScalarFields.toSorted());
   expect(listFields.toSorted()).toEqual(enrich.enrichListFields.toSorted());
   expect([...scalarFields, ...listFields]).toEqual(

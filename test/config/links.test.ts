@@ -8,7 +8,7 @@ const pushes = (one: string, other: string) =>
   vips_again: { type: segment_push, name: VIP, sql: select 2${other} }
 `);
 
-describe("what one part says about another", () => {
+describe("references between parts", () => {
   it.each([
     [
       fineBut("key: id", "key: id\n    connection: crm"),

@@ -67,7 +67,7 @@ describe("a fine configuration", () => {
     });
   });
 
-  it("keeps everything that it says", async () => {
+  it("keeps every setting", async () => {
     const config = await load(
       `
 log_level: debug

@@ -11,7 +11,7 @@ const CRON =
   'must be a cron schedule of five fields (minute, hour, day of month, month, day of week: "15 1 * * *" is every day at 01:15)';
 const DOCS = "(docs/configuration.md describes this setting)";
 
-describe("each wrong setting is told with its path, its line and a hint", () => {
+describe("each wrong setting is reported with its path, its line and a hint", () => {
   it.each([
     // Names of settings
     [fineBut("service:", "sevice:"), "1 sevice: is not a setting (did you mean service?)"],

@@ -40,7 +40,7 @@ describe("the key", () => {
     },
   );
 
-  it("says what to write instead of itself, and that it should be changed", async () => {
+  it("is refused with what to write instead, and the advice to replace the key", async () => {
     expect(await problemsOf(withKey("sk-live-7f3a"))).toEqual([
       "3 service.api_key: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); replace a key that was in this file)",
     ]);
@@ -90,7 +90,7 @@ describe("the key", () => {
 });
 
 describe("a key in a file", () => {
-  it("is relative to the configuration, trimmed, and read anew each time", async () => {
+  it("is relative to the configuration, trimmed, and read on every use", async () => {
     const { file, keyFile } = await write("  key-1\n");
     const { service, warnings } = await loadConfig({ jobTypes, file, env: {} });
     expect(warnings).toEqual([]);
@@ -251,7 +251,7 @@ describe("the address of the service", () => {
     },
   );
 
-  it("may be http:// to another machine when the user says so", async () => {
+  it("may be http:// to another machine if allow_insecure is set", async () => {
     const text = fineBut("sandbox", "http://api.internal\n  api_key: ${KEY}\n  allow_insecure: true");
     expect((await load(text, { env: { KEY: "k" } })).service.baseUrl).toBe("http://api.internal");
   });

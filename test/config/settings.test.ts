@@ -19,7 +19,7 @@ describe("flag before environment before file before default", () => {
     expect((await load(fine)).logLevel).toBe("info");
   });
 
-  it("for the data folder: the file's is relative to the file, the others to where one is", async () => {
+  it("for the data folder: the file's is relative to the file, the others to the working folder", async () => {
     const text = `data_dir: data\n${fine}`;
     const env = { PERSON_ETL_DATA_DIR: "from-env" };
     expect((await load(text, { env, overrides: { dataDir: "from-flag" } })).dataDir).toBe(
@@ -32,7 +32,7 @@ describe("flag before environment before file before default", () => {
     expect(byDefault.dataDir).toBe(resolve(dirname(byDefault.file), ".person-etl"));
   });
 
-  it("a level that there isn't is told by the name of what gave it", async () => {
+  it("an unknown level is reported with the name of the flag or variable", async () => {
     const levels = "must be one of trace, debug, info, warn, error, silent";
     expect(await problemsOf(fine, { env: { PERSON_ETL_LOG_LEVEL: "verbose" } })).toEqual([
       `- PERSON_ETL_LOG_LEVEL: ${levels} (for example info)`,

@@ -34,7 +34,7 @@ const jobsFor = async (fields: ConfigAnswers["fields"]) => {
 };
 
 describe("the config.yaml that init writes", () => {
-  it("loads, and says what was answered", async () => {
+  it("is valid and contains the answers", async () => {
     const config = await load(renderConfig(answers), { env });
     expect(config.service.baseUrl).toBe("https://api.example.com");
     await expect(config.service.apiKey?.read()).resolves.toBe("k-1");
@@ -51,7 +51,7 @@ describe("the config.yaml that init writes", () => {
     ]);
   });
 
-  it("is right with every setting switched on that stands there commented out", async () => {
+  it("is valid with every commented-out setting enabled", async () => {
     const text = renderConfig({ ...answers, cursor: null }).replaceAll(/^(\s*)#(?=\S)/gm, "$1");
     const config = await load(text, { env });
     expect(config.inputs["customers"]).toMatchObject({ where: "country = 'US'", cursor: "updated_at" });

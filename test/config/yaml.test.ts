@@ -6,7 +6,7 @@ import { loadConfig } from "../../src/config/load-config.ts";
 import { fine, fineBut, makeFolder, problemsOf, refusal, refusalOf } from "./support.ts";
 
 describe("a file that can't be read", () => {
-  it("is missing: the message says where it was looked for and how to make one", async () => {
+  it("is missing: the message has the path and how to create one", async () => {
     const file = join(await makeFolder(), "nowhere.yaml");
     const error = await refusalOf(loadConfig({ jobTypes, file, env: {} }));
     expect(error.code).toBe("no_configuration");
@@ -33,7 +33,7 @@ describe("a file that can't be read", () => {
     ]);
   });
 
-  it("is not UTF-8: the line of the first bad byte is told", async () => {
+  it("is not UTF-8: the line of the first bad byte is reported", async () => {
     const bytes = Buffer.concat([Buffer.from("a: ü\nb: "), Buffer.from([0xfc]), Buffer.from("\nc: 1\n")]);
     expect((await refusal(bytes)).problems).toEqual([
       { path: "config.yaml", message: "is not UTF-8 text", line: 2, hint: "save it as UTF-8" },
@@ -66,7 +66,7 @@ describe("a text that isn't a configuration", () => {
   });
 });
 
-describe("what YAML can't read is told with its line", () => {
+describe("invalid YAML is reported with its line", () => {
   it.each([
     [
       fineBut("  url: embedded", "\turl: embedded"),
@@ -96,7 +96,7 @@ describe("what YAML can't read is told with its line", () => {
     expect(await problemsOf(text)).toContain(problem);
   });
 
-  it("but a key that is there twice, or a second document, doesn't hide the other problems", async () => {
+  it("a duplicate key or a second document doesn't hide the other problems", async () => {
     const text = fineBut("  url: embedded", "  url: embedded\n  url: embedded\n  shema: people");
     expect(await problemsOf(`${text}---\nmore: 1\n`)).toEqual([
       "6 config.yaml: has the same key twice in one mapping (keep one of them)",
@@ -152,7 +152,7 @@ describe("values that no setting can have", () => {
     expect(await problemsOf(text)).toContain(problem);
   });
 
-  it("aliases of aliases don't grow without end", async () => {
+  it("aliases of aliases don't grow exponentially", async () => {
     const names = ["a", "b", "c", "d", "e", "f", "g"];
     const bomb = names.map((name, i) => (i === 0 ? "a: &a [x]\n" : level(name, names[i - 1] ?? ""))).join("");
     expect(await problemsOf(bomb)).toContain(

@@ -100,7 +100,7 @@ describe("a push that is killed", () => {
     { at: "after_commit:2", isInDoubt: false },
     { at: "after_receive:5", isInDoubt: false },
     { at: "after_commit:3", isInDoubt: false },
-  ])("at $at, leaves nobody out, and removes nobody in doubt", async ({ at, isInDoubt }) => {
+  ])("at $at, adds every person, and removes none in doubt", async ({ at, isInDoubt }) => {
     const { setting, segment } = await prepare(`killed push ${at}`);
     const pids = (await livingOf(segment)).slice(0, 15_000);
     await setting.query("CREATE SCHEMA crm; CREATE TABLE crm.vip (pid text)");

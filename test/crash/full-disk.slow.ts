@@ -61,7 +61,7 @@ async function runUntil(setting: Setting, calls: number, happening: () => Promis
 
 describe("a database whose disk fills up in the middle of a load", () => {
   test.each([1, 3, 5])(
-    "after %i calls ends the run with that said; with space again the next one pays for nothing twice",
+    "after %i calls ends the run with that error; with space again the next one pays for nothing twice",
     async (calls) => {
       const { setting, disk, dataDir } = await prepareSmall();
       const { code, stdout } = await runUntil(setting, calls, () => disk.fill());

@@ -24,7 +24,7 @@ describe("the image", () => {
     ]);
   });
 
-  it("is made in stages, runs as a user without rights, and brings neither tools nor a Node.js beside its own", async () => {
+  it("is built in stages, runs as an unprivileged user, and contains neither tools nor a second Node.js", async () => {
     const text = await read("Dockerfile");
     const last = text.slice(text.lastIndexOf("\nFROM "));
     expect(text.match(/^FROM /gm)).toHaveLength(3);
@@ -77,7 +77,7 @@ it("the compose file names only services, secrets and volumes that it declares",
 });
 
 describe("the systemd unit", () => {
-  it("has only sections and settings that systemd knows, and lets systemd-analyze check them where there is one", async () => {
+  it("has only sections and settings of systemd, verified by systemd-analyze where installed", async () => {
     const unit = readUnit(await read("systemd/person-etl.service"));
     expect(unit.problems).toEqual([]);
     expect(unit.values("Service", "ExecStart")).toEqual([
@@ -151,7 +151,7 @@ function manifestOf(document: { readonly kind: string }): Manifest {
   return new Model(document as never); // whether it is one is what its validation tells
 }
 
-it("the Airflow DAG is Python that parses, and runs the command as people do", async () => {
+it("the Airflow DAG is valid Python, and runs the command as users do", async () => {
   const text = await read("airflow/person_etl_dag.py");
   expect(syntaxErrors(text)).toEqual([]);
   expect(syntaxErrors(text.replace("def check() ->", "def check( ->"))).not.toEqual([]);

@@ -18,7 +18,7 @@ async function commandsOf(file: string): Promise<readonly (readonly string[])[]>
 const TIME_LIMIT_MS = 180_000;
 
 it(
-  "every command that the guides show does what they say, against sandbox and a fresh warehouse",
+  "every command in the guides works against the sandbox and a fresh warehouse",
   async () => {
     const pages = (await readdir("docs")).filter((name) => name.endsWith(".md")).toSorted();
     const shown = await Promise.all(

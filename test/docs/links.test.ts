@@ -24,7 +24,7 @@ function anchorsOf(text: string): readonly string[] {
   );
 }
 
-test("every link between the project's pages leads somewhere", async () => {
+test("every link between the project's pages has a target", async () => {
   const broken: string[] = [];
   let links = 0;
   for (const page of await pages()) {
@@ -44,13 +44,13 @@ test("every link between the project's pages leads somewhere", async () => {
   expect(links).toBeGreaterThan(20);
 });
 
-test("every page of docs is led to from the README", async () => {
+test("every page of docs is linked from the README", async () => {
   const readme = await readFile(new URL("README.md", root), "utf8");
   const unknown = (await pages()).filter((page) => page.startsWith("docs/") && !readme.includes(`](${page}`));
   expect(unknown).toEqual([]);
 });
 
-test("files that pages name as holding a rule exist", async () => {
+test("files that pages name exist", async () => {
   const missing: string[] = [];
   for (const page of await pages()) {
     const text = await readFile(new URL(page, root), "utf8");

@@ -13,7 +13,7 @@ describe("docs/reference", () => {
     },
   );
 
-  it("says what to do about every code that the program ends with, and about no other", async () => {
+  it("explains every code that the program ends with, and no other", async () => {
     const codes = new Set<string>();
     let sources = "";
     for (const file of await readdir("src", { recursive: true })) {

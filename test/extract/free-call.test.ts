@@ -71,7 +71,7 @@ test.each<[string, Reply, RegExp]>([
     (_, response) => send(response, 500, {}),
     /^GET \/usage: the service answered 500\. Run again later\./u,
   ],
-])("of a connection that %s the message says so", async (_, reply, words) => {
+])("the message describes a connection that %s", async (_, reply, words) => {
   const failure = await failureOf(reply, {}, reply === NO_REPLY ? 100 : undefined);
   expect(failure).toMatchObject({ code: "no_answer", message: expect.stringMatching(words) });
 });
@@ -79,14 +79,14 @@ test.each<[string, Reply, RegExp]>([
 test.each([
   [0, "It rejects the whole call: correct the job's settings."],
   [2, "It rejects the whole call: correct the job's settings or its query."],
-])("a refusal of a call with %i records says where to look", async (recordsSent, words) => {
+])("a refused call with %i records names the response's fields to look at", async (recordsSent, words) => {
   expect(await failureOf(REFUSAL, { recordsSent })).toMatchObject({
     code: "request_refused",
     message: expect.stringContaining(`answered 422 validation_error. ${words}`),
   });
 });
 
-test("a call that got no answer tells whether it may have reached the service", async () => {
+test("an unanswered call reports whether it may have reached the service", async () => {
   const service = await startService(({ index }, response) => {
     if (index === 0) response.destroy();
     else response.end("{}");

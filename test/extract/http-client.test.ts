@@ -74,7 +74,7 @@ describe("a request", () => {
     });
   });
 
-  it("uses connections again, also after errors, and never more than the concurrency", async () => {
+  it("reuses connections, also after errors, and never more than the concurrency", async () => {
     const { url, requests, connections } = await service(({ index }, response) => {
       send(response, index % 2 === 0 ? 500 : 200, "x".repeat(100_000));
     });
@@ -121,7 +121,7 @@ describe("what fails", () => {
     });
   });
 
-  it("because the certificate can't be trusted was not sent, whatever the environment says", async () => {
+  it("because the certificate can't be trusted was not sent, even if the environment turns verification off", async () => {
     let requests = 0;
     const server = createTlsServer(makeSelfSigned(), (_, response) => {
       requests += 1;
@@ -145,7 +145,7 @@ describe("what fails", () => {
     expect(requests).toBe(0);
   });
 
-  it("when nobody answers in time was sent", async () => {
+  it("when no response comes in time was sent", async () => {
     const { url } = await service(() => undefined);
     const reply = await open(url, { readTimeoutMs: 50 }).request(post);
     expect(reply).toMatchObject({
@@ -165,7 +165,7 @@ describe("what fails", () => {
     expect(reply).toMatchObject({ kind: "failure", sent: true, status: 200, code: "UND_ERR_BODY_TIMEOUT" });
   });
 
-  it("when a body takes for ever, bit by bit, was sent", async () => {
+  it("when a body arrives too slowly was sent", async () => {
     const { url } = await service((_, response) => {
       response.writeHead(200);
       const timer = setInterval(() => response.write(" "), 10);
@@ -208,7 +208,7 @@ describe("what fails", () => {
     });
   });
 
-  it("at the caller's word was sent", async () => {
+  it("by an abort of the caller was sent", async () => {
     const { url } = await service(() => undefined);
     const giveUp = new AbortController();
     const reply = open(url).request({ ...post, signal: giveUp.signal });

@@ -52,7 +52,7 @@ describe("a refused batch", () => {
     });
   });
 
-  it("is halved when nobody is named, or somebody who isn't there", () => {
+  it("is halved when no record is named, or an unknown one", () => {
     expect(isolate(refusal(), 5)).toEqual({ kind: "split" });
     expect(isolate(readErrorBody(undefined), 5)).toEqual({ kind: "split" });
     expect(isolate(refusal({ type: "json_invalid" }), 5)).toEqual({ kind: "split" });
@@ -69,7 +69,7 @@ describe("a refused batch", () => {
   });
 });
 
-it("two refusals are alike when status, code, path and type are, whichever record they name", () => {
+it("two refusals are equal if status, code, path and type are, regardless of the record", () => {
   const a = refusalSignature(
     422,
     refusal({ loc: ["body", "records", 3, "emails", 1], type: "string_too_long" }),

@@ -35,7 +35,7 @@ function busiest(starts: readonly number[], windowMs: number): number {
 }
 
 describe("the limiter", () => {
-  it("lets no more calls run than its concurrency, all endpoints together", async () => {
+  it("runs no more calls than its concurrency over all endpoints", async () => {
     const limiter = open({ concurrency: 3, endpointRequestsPerSecond: { b: 1000, c: 1000 } });
     let running = 0;
     let most = 0;
@@ -52,7 +52,7 @@ describe("the limiter", () => {
     expect(most).toBe(3);
   });
 
-  it("drops calls that wait for their turn when the signal comes, and lets the others end", async () => {
+  it("drops waiting calls at a signal, and lets the others complete", async () => {
     const limiter = open({ concurrency: 1 });
     const stop = new AbortController();
     const first = limiter.run("a", async () => await delay(50, "done"), stop.signal);
@@ -74,7 +74,7 @@ describe("the limiter", () => {
     expect(hasRun).toBe(false);
   });
 
-  it("holds back every call of an endpoint while it pauses after a 429, and only of that one", async () => {
+  it("delays every call of an endpoint, and of no other, during its pause after a 429", async () => {
     const limiter = open({ concurrency: 4 });
     limiter.report("a", { kind: "refused", startedAtMs: Date.now(), afterMs: 1000 });
     const began = performance.now();
@@ -107,7 +107,7 @@ async function startsOf(
   return starts;
 }
 
-describe("a rate, on a clock that no other process holds up,", () => {
+describe("a rate", () => {
   beforeEach(() => {
     vi.useFakeTimers();
   });
@@ -125,7 +125,7 @@ describe("a rate, on a clock that no other process holds up,", () => {
     expect(starts.at(-1)).toBe(1900);
   });
 
-  it("is kept whenever calls come, and leaves no room unused", async () => {
+  it("is kept for any arrival of calls, and fully used", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 0, max: 4000 }), { minLength: 1, maxLength: 80 }),
@@ -173,7 +173,7 @@ describe("a rate, on a clock that no other process holds up,", () => {
   });
 });
 
-it("a call that waits for the rate waits for a pause that begins meanwhile, too", async () => {
+it("a call that waits for the rate also waits for a pause that starts meanwhile", async () => {
   const limiter = open({ requestsPerSecond: 2 });
   const began = performance.now();
   const starts: number[] = [];
@@ -226,7 +226,7 @@ describe("after 429", () => {
     expect(refuse()).toMatchObject({ name: "LimitReachedError", code: "quota" });
   });
 
-  it("one success starts the five minutes anew", () => {
+  it("one success restarts the five minutes", () => {
     const clock = standingClock();
     const congestion = createCongestion("a", 1, clock);
     const refuse = () => congestion.report({ kind: "refused", startedAtMs: clock.now(), afterMs: 60_000 });
@@ -239,7 +239,7 @@ describe("after 429", () => {
     expect(refuse()).not.toBeNull();
   });
 
-  it("a wait of five minutes or more means one call at a time, at once", () => {
+  it("a wait of five minutes or more reduces the speed to one call at a time immediately", () => {
     const clock = standingClock();
     const congestion = createCongestion("a", 8, clock);
     congestion.report({ kind: "refused", startedAtMs: clock.now(), afterMs: 300_000 });
@@ -275,7 +275,7 @@ describe("a service that is gone", () => {
     expect(health.report({ kind: "unavailable" })).toMatchObject({ code: "service_unreachable" });
   });
 
-  it("is forgiven at the first sign of life", () => {
+  it("counts as reachable again after its first response", () => {
     const clock = standingClock();
     const health = createServiceHealth(clock);
     health.report({ kind: "unavailable" });

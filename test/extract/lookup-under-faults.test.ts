@@ -133,7 +133,7 @@ function sleepersClock(): Clock {
   };
 }
 
-it("whatever goes wrong, every record comes out once, and none is tried again after two ambiguous calls", async () => {
+it("under any faults every record comes out once, and none is retried after two ambiguous calls", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(anyFault, { maxLength: 40 }),

@@ -119,7 +119,7 @@ describe("a lookup that goes well", () => {
     expect(most).toBe(3);
   });
 
-  it("does not go on sending while nobody takes the answers", async () => {
+  it("does not send further calls until answers are consumed", async () => {
     service = await startService(answerAll);
     const { requests, url } = service;
     const seen: number[] = [];
@@ -160,7 +160,7 @@ describe("results", () => {
     ]);
   });
 
-  it("that were left out are asked for once more, in a call of their own", async () => {
+  it("that were left out are requested a second time, in a separate call", async () => {
     const leftOut = new Set(["r1", "r6"]);
     const run = await look(({ records }, response) => {
       const results = records.map(resultOf).filter((result) => !leftOut.delete(String(result["record_id"])));
@@ -199,7 +199,7 @@ describe("results", () => {
 const empty: Reply = (_, response) => send(response, 200, envelope([]));
 
 describe("an answer without results", () => {
-  it("is no answer: it may have been charged, and is tried once more", async () => {
+  it("is ambiguous: it may have been charged, and is retried once", async () => {
     const run = await look((request, response) => {
       if (request.index === 0) return empty(request, response);
       return answerAll(request, response);
@@ -212,7 +212,7 @@ describe("an answer without results", () => {
   });
 
   it.each([1, 2])(
-    "for every batch stops the job and rejects nobody (concurrency %s)",
+    "for every batch stops the job and rejects no record (concurrency %s)",
     async (concurrency) => {
       const run = await look(empty, 200, { concurrency });
       expect(run.error).toMatchObject({ code: "service_failing" });
@@ -233,8 +233,8 @@ describe("an answer without results", () => {
   });
 });
 
-describe("what the service turns away without charging", () => {
-  it("is sent again after 429, and counts as retried", async () => {
+describe("calls refused without a charge", () => {
+  it("is retried after 429, and counts as retried", async () => {
     const run = await look((request, response) => {
       if (request.index === 0) send(response, 429, { code: "rate_limit_reached" }, { "retry-after": "2" });
       else answerAll(request, response);
@@ -246,7 +246,7 @@ describe("what the service turns away without charging", () => {
     ]);
   });
 
-  it("is sent again after 503 and after failing to connect, as often as it takes", async () => {
+  it("is retried after 503 and after a failure to connect, without a bound on attempts", async () => {
     const run = await look((request, response) => {
       if (request.index < 6) send(response, 503, "<html>busy</html>");
       else answerAll(request, response);
@@ -277,7 +277,7 @@ describe("what the service turns away without charging", () => {
     expect(run.sent).toEqual([]);
   });
 
-  it("does not make it read on: what waits to be sent again is bounded", async () => {
+  it("does not read further input: the queue of retries is bounded", async () => {
     const run = await look(
       ({ records, index }, response) => {
         if (index < 10) send(response, 503, {});
@@ -292,7 +292,7 @@ describe("what the service turns away without charging", () => {
   });
 });
 
-describe("what may have been charged", () => {
+describe("calls that may have been charged", () => {
   const losses: [string, Reply][] = [
     ["500", (_, response) => send(response, 500, { error: "oops", status_code: 500 })],
     ["502 with HTML", (_, response) => send(response, 502, "<html></html>")],
@@ -307,7 +307,7 @@ describe("what may have been charged", () => {
     ["silence", () => undefined],
   ];
 
-  it.each(losses)("is tried once more after %s", async (_name, lose) => {
+  it.each(losses)("is retried once after %s", async (_name, lose) => {
     const run = await look(
       async (request, response) => {
         if (request.index === 0) await lose(request, response);
@@ -351,7 +351,7 @@ describe("what may have been charged", () => {
 });
 
 describe("the key and the route", () => {
-  it("401 reads the key again and goes on with the new one", async () => {
+  it("401 reads the key again and continues with the new one", async () => {
     const keys = ["old", "new"];
     const run = await look(
       (request, response) => {
@@ -389,7 +389,7 @@ describe("the key and the route", () => {
     expect(run.sent).toEqual([]);
   });
 
-  it("a redirect ends the run and says where it pointed", async () => {
+  it("a redirect ends the run and reports its target", async () => {
     const location = "https://elsewhere.example/login?next=secret";
     const run = await look((_, response) => send(response, 308, "", { location }), 4);
     expect(run.error).toMatchObject({
@@ -403,7 +403,7 @@ describe("the key and the route", () => {
 describe("records that the service refuses", () => {
   const bad = { code: "unprocessable_entity", message: "Ann Lee is bad", api_request_id: "x-1" };
 
-  it("and names are rejected, and the others sent again", async () => {
+  it("and names are rejected, and the others are retried", async () => {
     const run = await look(({ records }, response) => {
       const details = records.flatMap((r, i) =>
         ["r1", "r6"].includes(String(r["record_id"]))
@@ -494,7 +494,7 @@ describe("records that the service refuses", () => {
     },
   );
 
-  it("in large batches that can't be taken apart stop the job too", async () => {
+  it("in large batches that can't be isolated stop the job too", async () => {
     const run = await look((_, response) => send(response, 400, bad), 2000, {
       batchSize: 500,
       concurrency: 1,
@@ -582,7 +582,7 @@ describe("413", () => {
     expect(sizesOf(run.requests)).toEqual([40, 20, ...Array.from({ length: 16 }, () => 10)]);
   });
 
-  it("rejects a record that is too large by itself", async () => {
+  it("rejects a record that is too large on its own", async () => {
     const run = await look((request, response) => {
       if (has(request, 2)) send(response, 413, { code: "payload_too_large" });
       else answerAll(request, response);
@@ -609,7 +609,7 @@ describe("402", () => {
   it.each([
     ["in details", (left: number) => ({ details: { records_available: left, records_requested: 4 } })],
     ["as text at the top", (left: number) => ({ records_remaining: String(left) })],
-  ])("uses up what is left (told %s) and stops as limited", async (_name, tell) => {
+  ])("uses up what is left (reported %s) and stops as limited", async (_name, tell) => {
     const run = await look(plan(27, tell), 100, { concurrency: 4 });
     expect(run.error).toMatchObject({ name: "LimitReachedError", code: "credits" });
     expect(run.answered).toHaveLength(27);
@@ -650,7 +650,7 @@ describe("402", () => {
     expect(sizesOf(run.requests)).toEqual([4, 4, 4, 4, 3, 1]);
   });
 
-  it("takes back calls that still wait for their turn", async () => {
+  it("cancels calls that still wait for the rate limit", async () => {
     const run = await look(
       (request, response) => {
         if (request.index !== 1) send(response, 402, { records_remaining: request.index === 0 ? 2 : 0 });
@@ -663,7 +663,7 @@ describe("402", () => {
     expect(run.answered).toEqual(["r0", "r1"]);
   });
 
-  it("goes on while the plan turns out to cover more, as where only matches are charged", async () => {
+  it("continues while the plan covers more, such as when only matches are charged", async () => {
     const run = await look(
       plan(20, (left) => ({ details: { records_available: left } }), true),
       200,
@@ -673,7 +673,7 @@ describe("402", () => {
     expect(run.answered.length).toBeGreaterThanOrEqual(38);
   });
 
-  it("stops at once when it doesn't say what is left", async () => {
+  it("stops immediately if it doesn't report what is left", async () => {
     const run = await look(
       plan(8, () => ({})),
       100,
@@ -686,7 +686,7 @@ describe("402", () => {
 });
 
 describe("the end", () => {
-  it("comes early at a signal: what is in flight is finished and yielded, nothing else is sent", async () => {
+  it("comes early at a signal: calls in flight complete and are yielded, nothing else is sent", async () => {
     const stop = new AbortController();
     const run = await look(
       async (request, response) => {
@@ -702,7 +702,7 @@ describe("the end", () => {
     expect(run.answered).toEqual(idsExcept(8));
   });
 
-  it("comes before anything at a signal that came before", async () => {
+  it("sends nothing if the signal came before it started", async () => {
     const run = await look(answerAll, 100, { signal: AbortSignal.abort() });
     expect(run).toMatchObject({ answers: [], requests: [], error: null });
   });

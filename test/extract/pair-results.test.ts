@@ -33,7 +33,7 @@ describe("by record_id", () => {
   it("finds shuffled results", () => {
     expect(pairByRecordId(["a", "b"], [result("b"), result("a")])).toEqual([result("a"), result("b")]);
   });
-  it("takes numbers for text", () => {
+  it("accepts numbers as text", () => {
     expect(pairByRecordId(["1", "2"], [result(2), result(1)])).toEqual([result(1), result(2)]);
   });
   it("takes the first of equal ids and ignores unknown ones", () => {
@@ -42,7 +42,7 @@ describe("by record_id", () => {
       result("b", 1),
     ]);
   });
-  it("leaves out what was left out", () => {
+  it("has no result for records that were left out", () => {
     expect(pairByRecordId(["a", "b", "c"], [result("c"), result("a")])).toEqual([
       result("a"),
       undefined,
@@ -66,7 +66,7 @@ describe("by record_id", () => {
       result("c"),
     ]);
   });
-  it("takes nothing that is no object for a result", () => {
+  it("ignores results that aren't objects", () => {
     expect(pairByRecordId(["a", "b"], [null, "b"])).toEqual([undefined, undefined]);
   });
 });
@@ -96,7 +96,7 @@ describe("by position and address", () => {
   });
 });
 
-it("whatever order, repetition and gaps, a record gets its own result or none", () => {
+it("a record gets its own result or none, in any order, with any repetition and gaps", () => {
   fc.assert(
     fc.property(
       fc.uniqueArray(fc.string({ minLength: 1 }), { maxLength: 30 }),

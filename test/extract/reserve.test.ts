@@ -32,7 +32,7 @@ function purse(records: number) {
 }
 
 describe("a reservation", () => {
-  test("is made before each request, the second try included, under the id of its attempt", async () => {
+  test("is made before each request, including the second try, under the id of its attempt", async () => {
     const reserved: string[] = [];
     const service = await start((request, response) => {
       expect(reserved.length).toBeGreaterThan(request.index);
@@ -56,7 +56,7 @@ describe("a reservation", () => {
     expect(run.attempts.map((attempt) => attempt.attempt)).toEqual(attempts);
   });
 
-  test("of fewer records than asked for sends those, and asks for the others again", async () => {
+  test("of fewer records than requested sends those, and requests the others again", async () => {
     const service = await start(answerAll);
     const grants = [3, 1, 4, 2, 4];
     const asked: number[] = [];
@@ -85,7 +85,7 @@ describe("a reservation", () => {
     expect(asked.length).toBeLessThanOrEqual(6);
   });
 
-  test("that leaves nothing while other calls are in flight waits for what those may give back", async () => {
+  test("that grants nothing while other calls are in flight waits for what those may release", async () => {
     let left = 12;
     const held = new Map<string, number>();
     // The first three calls hold all that there is, and one after the other give it back; so does every second one later.
@@ -114,7 +114,7 @@ describe("a reservation", () => {
     expect(left).toBe(0);
   });
 
-  test("counts second tries too: records that may have been charged are not asked for beyond the limit", async () => {
+  test("counts second tries too: records that may have been charged are not sent beyond the limit", async () => {
     const service = await start((_request, response) => {
       send(response, 504, {});
     });

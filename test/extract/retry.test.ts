@@ -84,7 +84,7 @@ describe("the retry decision", () => {
     expect(decideRetry(status(500, 9000), first)).toEqual({ action: "retry", afterMs: 9000 });
   });
 
-  it("sets a batch aside that is turned away as unavailable thirty times", () => {
+  it("sets a batch aside after thirty 503s", () => {
     expect(decideRetry(status(503), { ...first, refusals: 28 })).toEqual({
       action: "retry",
       afterMs: 30_000,
@@ -108,7 +108,7 @@ const anyHistory = fc.record({
   random: fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
 });
 
-describe("for whatever comes back", () => {
+describe("for any response", () => {
   it("no record is sent a third time after two ambiguous tries", () => {
     fc.assert(
       fc.property(anyOutcome, anyHistory, (outcome, history) => {
@@ -118,7 +118,7 @@ describe("for whatever comes back", () => {
     );
   });
 
-  it("no 4xx but 429 is ever sent again as it is", () => {
+  it("no 4xx except 429 is retried unchanged", () => {
     fc.assert(
       fc.property(fc.integer({ min: 400, max: 499 }), anyHistory, (code, history) => {
         expect(decideRetry(status(code), history).action === "retry").toBe(code === 429);

@@ -5,7 +5,7 @@ import { DriftLog } from "../../src/schemas/drift.ts";
 
 const bytesOf = (body: object) => Buffer.from(JSON.stringify(body));
 
-test("`last_added_at` of a member is neither kept nor told as unknown, whatever it looks like", () => {
+test("`last_added_at` of a member is neither kept nor reported as unknown, in any form", () => {
   const drift = new DriftLog("GET /v2/segments/members");
   const times = ["2026-11-05T00:00:00.123456Z", "2026-11-05T00:00:00+00:00", 1_700_000_000, null];
   const items = times.map((time, i) => ({

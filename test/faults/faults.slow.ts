@@ -29,7 +29,7 @@ async function defectsOf(disturbances: readonly NamedDisturbance[]): Promise<rea
   return found.flat();
 }
 
-describe(`the tables are those of an undisturbed run, and the books are true (seed ${seed})`, () => {
+describe(`the tables are those of an undisturbed run, and the run totals are right (seed ${seed})`, () => {
   test.each(FAULT_CASES)("after $name alone, at each rate", async (fault) => {
     expect(await defectsOf(alone(fault))).toEqual([]);
   });

@@ -48,7 +48,7 @@ async function billedTwice(sandbox: string): Promise<number> {
 
 const answeredRows = "SELECT count(*)::int AS rows FROM person_data.enrichment";
 
-test("a key that is rotated while the job runs is read again, and the job goes on", {
+test("a key that is rotated while the job runs is read again, and the job continues", {
   timeout: 120_000,
 }, async () => {
   const setting = await makeKeyed();

@@ -76,7 +76,7 @@ test("heartbeats keep a job for as long as it takes, and its release ends them",
   expect(await world.value("SELECT released_at >= heartbeat_at FROM person_data_state.job_lock")).toBe("t");
 });
 
-test("a job that somebody took over is told to stop at the next heartbeat", async () => {
+test("a job that another process took over stops at the next heartbeat", async () => {
   const world = await prepare();
   const { signal, run } = await hold(await openRunner(world, 400), "first");
   await seize(world.warehouse);
@@ -89,7 +89,7 @@ test("a job that somebody took over is told to stop at the next heartbeat", asyn
   });
 });
 
-test("a warehouse that is away for longer than the lock's life costs nothing, if nobody took the job meanwhile", async () => {
+test("an outage longer than the lock's lifetime costs nothing if no other process took the job", async () => {
   const world = await prepare();
   const door = await openDoor(world.url, { isOpen: true });
   const runner = await openRunner(world, 300, door.url);
@@ -103,7 +103,7 @@ test("a warehouse that is away for longer than the lock's life costs nothing, if
   expect(await becomes(async () => (await hasExpired(world)) === false)).toBe(true);
 });
 
-test("a warehouse that was away while somebody took the job lets nothing more be committed", async () => {
+test("after an outage during which another process took the job, nothing is committed", async () => {
   const world = await prepare();
   const door = await openDoor(world.url, { isOpen: true });
   const runner = await openRunner(world, 300, door.url);
@@ -119,7 +119,7 @@ test("a warehouse that was away while somebody took the job lets nothing more be
   expect(world.logged).toContainEqual(expect.objectContaining({ level: "warn", event: "lock_taken_over" }));
 });
 
-test("whoever waits gets the job when it is free, and says once that they wait", async () => {
+test("a waiting process gets the job when it is free, and logs once that it waits", async () => {
   const world = await prepare();
   const { release } = await hold(await openRunner(world, 3000), "first");
   const waiting = holdJob(await openRunner(world, 3000), { ...wanted, runId: "second" }, { waitMs: 600_000 });
@@ -136,7 +136,7 @@ test("whoever waits gets the job when it is free, and says once that they wait",
   expect(world.notes).toHaveLength(1);
 });
 
-test("whoever waits stops waiting at a signal", async () => {
+test("a signal ends the wait", async () => {
   const world = await prepare();
   await hold(await openRunner(world, 60_000), "first");
   const stop = new AbortController();

@@ -25,7 +25,7 @@ function problemsOf(names: readonly string[]): readonly string[] {
   }
 }
 
-test("without names every job that is switched on runs, each after those it depends on", () => {
+test("without names every enabled job runs, each after those it depends on", () => {
   expect(selectJobs(config, []).map((job) => job.name)).toEqual(["resolve_customers", "enrich_customers"]);
 });
 
@@ -37,14 +37,14 @@ test("named jobs run alone, in the order of their dependencies", () => {
   ]);
 });
 
-test("every name that can't be run is told at once, with a way out", () => {
+test("every name that can't be run is reported at once, with a hint", () => {
   expect(problemsOf(["resolve_customers", "enrich_costumers", "validate_customers"])).toEqual([
     "jobs.enrich_costumers does not exist Jobs of this configuration: enrich_customers, resolve_customers.",
     "jobs.validate_customers.enabled is false: the job is disabled Set it to true to run the job.",
   ]);
 });
 
-test("a job that nobody runs is found by its name, switched on or not", () => {
+test("a job is found by its name, enabled or not", () => {
   expect(findJob(config, "validate_customers").enabled).toBe(false);
   expect(() => findJob(config, "costumers")).toThrow(
     expect.objectContaining({
@@ -58,7 +58,7 @@ function hostOf(baseUrl: string): string {
   return serviceHostOf({ service: { baseUrl }, sandbox: { seed: 42 } } as unknown as Config);
 }
 
-test("the service is known by host and port, the sandbox by its population", () => {
+test("the service is identified by host and port, the sandbox by its population", () => {
   expect(hostOf("sandbox")).toBe("sandbox:42");
   expect(hostOf("https://api.example.com")).toBe("api.example.com:443");
   expect(hostOf("http://127.0.0.1:8080/base/path")).toBe("127.0.0.1:8080");

@@ -82,7 +82,7 @@ describe("a job that another process runs", () => {
     expect(performance.now() - startedMs).toBeLessThan(15_000);
   });
 
-  test("is told by status, with shard, run, place and times", async () => {
+  test("is shown by status, with shard, run, host and times", async () => {
     const world = await startWorld({ rows: 1, config: enrichOnly });
     await world.warehouse.migrate();
     await seize(world, "enrich_customers");
@@ -102,7 +102,7 @@ describe("a job that another process runs", () => {
     ]);
   });
 
-  test("is waited for, and what it has done meanwhile is not done again", async () => {
+  test("is waited for, and its work is not repeated", async () => {
     const world = await startWorld({ rows: 800, config: enrichOnly, latencyMs: 100 });
     const [first, second] = await Promise.all([
       world.run({ runId: "first", waitMs: 600_000 }),
@@ -155,7 +155,7 @@ describe("a run that loses its job in the middle", () => {
     expect(unaccountedRows(job)).toBe(0);
   });
 
-  test("leaves the rest to the next one, which sends it", async () => {
+  test("leaves the rest to the next run, which sends it", async () => {
     const world = await startWorld({ rows: 3000, config: enrichOnly, latencyMs: 50 });
     const services = await world.services();
     const seen = Promise.withResolvers<void>();
@@ -176,7 +176,7 @@ async function held(world: World): Promise<readonly object[]> {
   return world.rows("SELECT job, released_at IS NULL AS held FROM person_data_state.job_lock ORDER BY job");
 }
 
-describe("the lock of a job is given back", () => {
+describe("the lock of a job is released", () => {
   const released = [{ job: "enrich_customers", held: "f" }];
 
   test("when it has succeeded", async () => {
@@ -209,7 +209,7 @@ describe("the lock of a job is given back", () => {
     expect(await held(world)).toEqual(released);
   });
 
-  test("when it was not even begun", async () => {
+  test("when it did not start", async () => {
     const world = await startWorld({ rows: 20, config: enrichOnly });
     const report = await world.run({}, { signal: AbortSignal.abort() });
     expect(report.status).toBe("interrupted");

@@ -41,7 +41,7 @@ function failing(times: number, error: Error = gone) {
 }
 
 describe("work at a warehouse that can't be reached", () => {
-  test("is tried again with growing pauses until it succeeds", async () => {
+  test("is retried with growing pauses until it succeeds", async () => {
     const { outage, clock, events } = outageOf(300_000);
     expect(await outage.outlast(failing(8))).toBe("done");
     expect(clock.waits).toEqual([500, 1000, 2000, 4000, 8000, 10_000, 10_000, 10_000]);
@@ -68,7 +68,7 @@ describe("work at a warehouse that can't be reached", () => {
     expect(clock.now()).toBe(5000);
   });
 
-  test("goes on at once when other work has found the warehouse back", async () => {
+  test("continues immediately when other work has reached the warehouse", async () => {
     // A wait that only its end by somebody else ends.
     const sleeping = Promise.withResolvers<void>();
     const clock = {
@@ -93,7 +93,7 @@ describe("work at a warehouse that can't be reached", () => {
     expect(await waiting).toBe("done");
   });
 
-  test("is not tried again where that is not wanted", async () => {
+  test("is not retried where retries are off", async () => {
     const { outage, clock } = outageOf(0);
     await expect(outage.outlast(failing(1))).rejects.toBe(gone);
     expect(clock.waits).toEqual([]);
@@ -112,7 +112,7 @@ describe("work at a warehouse that can't be reached", () => {
   });
 });
 
-test("any other failure is told at once", async () => {
+test("any other failure is reported immediately", async () => {
   const { outage, clock, events } = outageOf(300_000);
   const full = new StopRunError("disk_full", "The disk is full.");
   await expect(outage.outlast(failing(1, full))).rejects.toBe(full);

@@ -35,7 +35,7 @@ test("the user's own caps end a run with exit code 0", () => {
   expect(exitCode(null, { status: "limited", limited_by: "max_records" })).toBe(0);
 });
 
-test("limits of the service, and the want of the user's word, end a run with exit code 3", () => {
+test("limits of the service and a missing confirmation end a run with exit code 3", () => {
   for (const limited_by of ["credits", "quota", "parameters_changed", "confirmation"] as const) {
     expect(exitCode(null, cap, { status: "limited", limited_by }, succeeded)).toBe(3);
   }

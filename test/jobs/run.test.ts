@@ -40,7 +40,7 @@ describe("a night of resolve, validate and enrich", () => {
     );
   });
 
-  test("writes into the books what it reports", async () => {
+  test("writes the reported counts into sync_run", async () => {
     const world = await startWorld({ rows: 600, config: configOf(resolveOnly) });
     const report = await world.run({ runId: "night-1" });
     const job = jobOf(report, "resolve_customers");
@@ -80,7 +80,7 @@ describe("a night of resolve, validate and enrich", () => {
     });
   });
 
-  test("asks once for rows with equal content, and answers each of them", async () => {
+  test("sends rows with equal content once, and stores the answer for each", async () => {
     const world = await startWorld({ rows: 50, config: configOf(enrichOnly) });
     await world.rows("TRUNCATE crm.customers");
     await world.rows(`INSERT INTO crm.customers (id, first_name, last_name, email)
@@ -91,7 +91,7 @@ describe("a night of resolve, validate and enrich", () => {
     expect(await world.value("SELECT count(DISTINCT api_request_id) FROM person_data.enrichment")).toBe("1");
   });
 
-  test("takes the fresh answer of an equal row that came later, without asking", async () => {
+  test("gives a later equal row the fresh answer without a call", async () => {
     const world = await startWorld({ rows: 50, config: configOf(enrichOnly) });
     await world.run();
     await world.rows(
@@ -122,7 +122,7 @@ describe("a night of resolve, validate and enrich", () => {
 });
 
 describe("a plan", () => {
-  test("says what the run then does, and creates nothing but the tables", async () => {
+  test("predicts what the run then does, and creates nothing but the tables", async () => {
     const world = await startWorld({ rows: 500, unmigrated: true, config: configOf(resolveOnly) });
     const services = await world.services();
     const { jobs } = await planJobs(services, []);

@@ -64,7 +64,7 @@ test("a process of which only the exit code is left has ended", async () => {
 test.each([
   ["on another machine", { machine: "another boot pid:[4026531836]" }],
   ["where that can't be told", { machine: null }],
-])("nothing is known of a process %s, whatever its number and its host's name", async (_, change) => {
+])("the state of a process %s is unknown, regardless of its number and host name", async (_, change) => {
   const { child, ourselves, described } = await startSleeper();
   child.kill("SIGKILL");
   await once(child, "exit");

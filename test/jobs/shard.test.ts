@@ -46,7 +46,7 @@ describe("a limit that shards share", () => {
     );
   });
 
-  test("is one of calls in flight, calls a second, records a run, and records above which the user is asked", async () => {
+  test("applies to calls in flight, calls per second, records per run, and records above which the user is asked", async () => {
     const text = configOf(
       `
   resolve_customers: { type: resolve, input: customers }

@@ -30,7 +30,7 @@ test.each([
   expect(readStartupFailure(text)).toBe(failure);
 });
 
-test("a failure shows the last ten lines of what came back", () => {
+test("a failure shows the last ten lines of the output", () => {
   const lines = Array.from({ length: 30 }, (_, i) => `line ${i}`);
   expect(describeFailure("starting it", lines.join("\n")).message).toBe(
     ["starting it failed. Output:", ...lines.slice(20)].join("\n"),
@@ -45,7 +45,7 @@ test("accounts that a server may run as are neither root nor out of range", () =
   ).toEqual([{ name: "postgres", uid: 101, gid: 104 }]);
 });
 
-test("a full disk is named as such, and nothing is lost once there is space again", async () => {
+test("a full disk is reported as such, and nothing is lost once there is space again", async () => {
   const folder = await makeOpenFolder();
   const disk = join(folder, "disk");
   await mkdir(disk);

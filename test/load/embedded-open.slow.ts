@@ -160,7 +160,7 @@ test("a taken port is replaced by another one, which is kept from then on", asyn
   await third.close();
 });
 
-test("the user's own settings in postgresql.conf win", async () => {
+test("the user's own settings in postgresql.conf take precedence", async () => {
   await (await openEmbedded({ dataDir, log })).close();
   const conf = join(dataDir, "postgres", "data", "postgresql.conf");
   const before = await readFile(conf);

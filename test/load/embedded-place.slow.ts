@@ -41,7 +41,7 @@ test("the server never runs as root", async () => {
   await server.close();
 });
 
-test("a database below a folder closed to its server's user works, says where it lives and keeps its data", async () => {
+test("a database below a folder closed to its server's user works, reports its location and keeps its data", async () => {
   const folder = await makeOpenFolder();
   await chmod(folder, 0o700);
   const dataDir = join(folder, "data-dir");
@@ -63,7 +63,7 @@ test("a database below a folder closed to its server's user works, says where it
   await second.close();
 });
 
-test("data that lived elsewhere and is gone is missed, not silently begun anew", async () => {
+test("data that was elsewhere and is gone is reported missing, not silently recreated", async () => {
   const dataDir = join(await makeOpenFolder(), "data-dir");
   await mkdir(join(dataDir, "postgres"), { recursive: true });
   await writeFile(join(dataDir, "postgres", "location"), "/nonexistent/person-etl/0123\n");
@@ -74,7 +74,7 @@ test("data that lived elsewhere and is gone is missed, not silently begun anew",
   });
 });
 
-test("a package whose links npm left out and that can't be mended is copied beside the data", async () => {
+test("a package whose links npm left out and that can't be fixed is copied beside the data", async () => {
   const folder = await makeOpenFolder();
   const dataDir = join(folder, "data-dir");
   const native = await copyPackage(folder, { links: false });
@@ -99,7 +99,7 @@ test("links that npm left out are made in place where that can be done", async (
   expect(await readdir(join(dataDir, "postgres"))).not.toContain("binaries");
 });
 
-test("an ordinary user makes and runs it alone", async () => {
+test("an ordinary user can create and run it", async () => {
   const folder = await makeOpenFolder();
   const dataDir = join(folder, "data-dir");
   await mkdir(dataDir);
@@ -164,7 +164,7 @@ test("data with another owner or open to others is refused", async () => {
   expect(await codeOfOpening(dataDir)).toBe("opened");
 });
 
-test("a data_dir that can't be made is an error that names it", async () => {
+test("a data_dir that can't be created is an error that names it", async () => {
   const folder = await makeOpenFolder();
   const file = join(folder, "data-dir");
   await cp(new URL(import.meta.url), file);

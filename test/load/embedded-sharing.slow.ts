@@ -35,7 +35,7 @@ test("processes that start at the same moment make one database, and the last on
   expect(serverLog.match(/starting PostgreSQL/g)).toHaveLength(1);
 });
 
-test("a holder that was killed doesn't keep the server running for ever", async () => {
+test("a killed holder doesn't keep the server running", async () => {
   const killed = await startHolder(dataDir);
   const other = await startHolder(dataDir);
   await killed.kill();
@@ -43,7 +43,7 @@ test("a holder that was killed doesn't keep the server running for ever", async 
   expect(await answers(other.url)).toBe(false);
 });
 
-test("one process may open it twice; the first close leaves the other in peace", async () => {
+test("one process may open it twice; the first close leaves the other open", async () => {
   const [one, two] = await Promise.all([openEmbedded({ dataDir, log }), openEmbedded({ dataDir, log })]);
   await one.close();
   await one.close();
@@ -61,7 +61,7 @@ test("Ctrl-C, which the terminal sends to all processes of the group, leaves the
   expect(await answers(holder.url)).toBe(false);
 });
 
-test("a start lock is waited for while its process lives, and free as soon as that is killed", async () => {
+test("a start lock is held while its process runs, and free once that is killed", async () => {
   const control = await makeOpenFolder();
   const module = new URL("../../src/load/embedded/start-lock.ts", import.meta.url).href;
   const child = spawn(

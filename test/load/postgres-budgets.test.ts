@@ -52,7 +52,7 @@ const outcomes = {
 type Outcome = keyof typeof outcomes;
 
 describe("a budget that several processes share", () => {
-  test("is used up to the last record and exceeded by none, while they reserve and give back at once", async () => {
+  test("is used up to the last record and never exceeded, with concurrent reservations and releases", async () => {
     await forbidAbove(2500);
     const machines = Array.from({ length: 4 }, openAnother);
     const random = fc.sample(fc.tuple(fc.integer({ min: 1, max: 90 }), fc.nat(9)), {
@@ -96,7 +96,7 @@ describe("a budget that several processes share", () => {
     expect(await ledgerSum()).toBe("2500");
   });
 
-  test("keeps what a process reserved that died before it settled", async () => {
+  test("keeps the reservation of a process that died before it settled", async () => {
     await forbidAbove(100);
     const run = runOf(spec, "crashed");
     const dying = open();
@@ -117,7 +117,7 @@ describe("a budget that several processes share", () => {
     ).toBe("2");
   });
 
-  test("holds no counter back while it waits for one that another process makes", async () => {
+  test("holds no counter while it waits for one that another process creates", async () => {
     const run = runOf(spec, "run-1");
     await place.warehouse.reserveCall(runOf(spec, "run-0"), reservationOf(1));
     await place.client.query(`BEGIN; INSERT INTO person_data_state.budget_use
@@ -134,7 +134,7 @@ describe("a budget that several processes share", () => {
     expect(await usedOf(place)).toMatchObject({ "enrich day": "11" });
   });
 
-  test("takes nothing for a transaction that was ended before its COMMIT", async () => {
+  test("counts nothing for a transaction that ended before its COMMIT", async () => {
     const run = runOf(spec, "run-1");
     await place.warehouse.reserveCall(run, reservationOf(1));
     // The row is held, so that the reservation waits; then its backend is terminated once.
@@ -156,7 +156,7 @@ describe("a budget that several processes share", () => {
     expect(await ledgerSum()).toBe("11");
   });
 
-  test("counts a call once, however often it is reserved", async () => {
+  test("counts a call that is reserved repeatedly once", async () => {
     const run = runOf(spec, "run-1");
     const call = reservationOf(10, { perDay: 15 });
     await place.warehouse.reserveCall(run, call);
@@ -184,7 +184,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   }),
 );
 
-test("under any interleaving a budget counts what was granted and not given back, and grants all that fits", async () => {
+test("under any interleaving a budget counts what was granted and not released, and grants all that fits", async () => {
   const machines = Array.from({ length: 3 }, openAnother);
   await fc.assert(
     fc.asyncProperty(

@@ -51,7 +51,7 @@ async function reasonOf(url: string, allowInsecure = false): Promise<string> {
 const UNSAFE =
   "The warehouse can't be used: it asks for the password in clear text or as an MD5 hash on an unencrypted connection.";
 
-test("a server that asks for the password in clear text doesn't get it, whatever is allowed", async () => {
+test("a server that asks for the password in clear text never gets it", async () => {
   const { port, heard } = await listen((socket, message) => {
     if (message.includes("user")) socket.write(CLEAR_TEXT);
     else socket.end();
@@ -78,7 +78,7 @@ test("a server that asks for an MD5 hash on an unencrypted connection gets one o
 });
 
 // 0.0.0.0 reaches this machine, but isn't one of its loopback addresses.
-test("another machine hears nothing before TLS is agreed on", async () => {
+test("nothing is sent to another machine before TLS is agreed on", async () => {
   const { port, heard } = await listen((socket) => void socket.write("N"));
   await expect(reasonOf(`postgres://loader:S3cret-Wareh0use@0.0.0.0:${port}/dwh`)).resolves.toBe(
     "The warehouse can't be used: it doesn't support TLS, which is the default for other machines.",
@@ -86,7 +86,7 @@ test("another machine hears nothing before TLS is agreed on", async () => {
   expect(heard).toEqual([SSL_REQUEST]);
 });
 
-test("certificates are verified whatever the environment says", async () => {
+test("certificates are verified even if the environment turns verification off", async () => {
   vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
   onTestFinished(() => void vi.unstubAllEnvs());
   const secureContext = createSecureContext(makeSelfSigned());

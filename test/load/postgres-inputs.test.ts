@@ -77,20 +77,17 @@ describe("a key", () => {
     ["crm.whole", "7.0", "7"],
     ["inet", "'10.0.0.1'", "10.0.0.1/32"],
     ["int[]", "'{1,2}'", "{1,2}"],
-  ])(
-    "of type %s with the value %s is the text %s, whatever the session's settings",
-    async (type, value, key) => {
-      await place.sql("CREATE TYPE crm.mood AS ENUM ('so so'); CREATE DOMAIN crm.whole AS numeric");
-      await place.sql(`CREATE TABLE crm.typed (k ${type} PRIMARY KEY, email text)`);
-      await place.sql(`INSERT INTO crm.typed VALUES (${value}, 'a@example.com')`);
-      const spec = over({ relation: { table: ["crm", "typed"] }, key: ["k"], fields: { emails: ["email"] } });
-      await runNight(place, spec, matchAll);
-      expect(await columnOf(place, "SELECT source_key FROM person_data_state.lookup_state")).toEqual([key]);
-      await withOddSettings(async (other) => {
-        expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
-      });
-    },
-  );
+  ])("of type %s with the value %s is the text %s under any session settings", async (type, value, key) => {
+    await place.sql("CREATE TYPE crm.mood AS ENUM ('so so'); CREATE DOMAIN crm.whole AS numeric");
+    await place.sql(`CREATE TABLE crm.typed (k ${type} PRIMARY KEY, email text)`);
+    await place.sql(`INSERT INTO crm.typed VALUES (${value}, 'a@example.com')`);
+    const spec = over({ relation: { table: ["crm", "typed"] }, key: ["k"], fields: { emails: ["email"] } });
+    await runNight(place, spec, matchAll);
+    expect(await columnOf(place, "SELECT source_key FROM person_data_state.lookup_state")).toEqual([key]);
+    await withOddSettings(async (other) => {
+      expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
+    });
+  });
 
   test("of several columns of every type is one text", async () => {
     await place.sql("CREATE TYPE crm.mood AS ENUM ('ok')");
@@ -384,7 +381,7 @@ describe("an input behind another connection", () => {
   });
 });
 
-test("a connection that nothing answers at is told by its name, also for a plan", async () => {
+test("an unreachable connection is reported by its name, also for a plan", async () => {
   const connection = { type: "postgres", name: "crm", url: "postgresql://127.0.0.1:1/crm" } as const;
   const input = { ...people, connection };
   const refusal = {
@@ -439,7 +436,7 @@ describe("checkInput", () => {
       "inputs.people.fields.first_name",
       "nicknames",
     ],
-  ])("tells what is wrong with %s, and where", async (_, change, path, word) => {
+  ])("reports the problem of %s, and its path", async (_, change, path, word) => {
     const problems = await place.warehouse.checkInput({ ...input, ...change });
     expect(problems).toHaveLength(1);
     expect(problems[0]?.path).toBe(path);
@@ -447,7 +444,7 @@ describe("checkInput", () => {
     expect(problems[0]?.hint).toMatch(/\.$/);
   });
 
-  test("tells every missing column at once, with the name that was meant", async () => {
+  test("reports every missing column at once, with the likely name", async () => {
     const problems = await place.warehouse.checkInput({
       ...input,
       key: ["ID"],
@@ -493,7 +490,7 @@ describe("checkInput", () => {
     expect(problems.map((problem) => problem.hint)).toEqual([hint]);
   });
 
-  test("says nothing about an input that is as it should be, and changes nothing", async () => {
+  test("accepts a valid input, and changes nothing", async () => {
     const good = { ...input, cursor: { column: "updated_at", overlapMs: 0 }, where: "id > 0", orderBy: "id" };
     expect(await place.warehouse.checkInput(good)).toEqual([]);
     expect(

@@ -105,7 +105,7 @@ describe.each([
     expect(await columnOf(place, "SELECT _run_id FROM person_data_state.table_load")).toEqual(["old"]);
   });
 
-  test("a fence that comes while the job is being taken over waits for that, and doesn't pass", async () => {
+  test("a fence during a takeover waits for it, and fails", async () => {
     const run = await hold(warehouse, "old");
     await warehouse.beginRun(run);
     const taking = await connect();
@@ -118,7 +118,7 @@ describe.each([
     expect(await columnOf(place, "SELECT records_due FROM person_data_ops.sync_run")).toEqual(["0"]);
   });
 
-  test("a heartbeat hinders no commit, and no commit a heartbeat", async () => {
+  test("heartbeats and commits don't block each other", async () => {
     const run = await hold(warehouse, "run");
     await warehouse.beginRun(run);
     const beating = await connect();
@@ -143,7 +143,7 @@ describe.each([
     await other.query("COMMIT");
   });
 
-  test("somebody who asks in vain hinders no commit of the holder", async () => {
+  test("a refused request for the lock blocks no commit of the holder", async () => {
     const run = await hold(warehouse, "run");
     const committing = await connect();
     await committing.query(`BEGIN; ${FENCE}`);
@@ -154,7 +154,7 @@ describe.each([
     await warehouse.beginRun(run);
   });
 
-  test("a load that is under way when the job is taken over leaves no row, and what it held up goes on", async () => {
+  test("a load in progress during a takeover leaves no row, and releases what it blocked", async () => {
     const run = await hold(warehouse, "old");
     await warehouse.beginRun(run);
     const holder = await connect();
@@ -174,7 +174,7 @@ describe.each([
     expect(await columnOf(place, "SELECT run_id FROM person_data_ops.api_call")).toEqual(["new"]);
   });
 
-  test("a process that was stopped in the middle of a COPY is cut off, and commits nothing when it wakes", async () => {
+  test("a process suspended in the middle of a COPY is disconnected, and commits nothing when it resumes", async () => {
     const file = fileURLToPath(new URL("stopped-copier.ts", import.meta.url));
     const child = spawn(process.execPath, [file, place.url], { stdio: ["ignore", "pipe", "inherit"] });
     onTestFinished(() => void child.kill("SIGKILL"));
@@ -194,7 +194,7 @@ describe.each([
     expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.schema_drift")).toBe("0");
   });
 
-  test("a takeover ends the former owner's sessions and nobody else's", async () => {
+  test("a takeover ends only the former owner's sessions", async () => {
     const old = await hold(warehouse, "old");
     const [name] = await columnOf(
       place,
@@ -211,7 +211,7 @@ describe.each([
     await expect(warehouse.beginRun(old)).rejects.toMatchObject({ code: "lock_lost" });
   });
 
-  test("a takeover ends sessions that its former owner began while it waited", async () => {
+  test("a takeover ends sessions that its former owner opened while it waited", async () => {
     const old = await hold(warehouse, "old");
     const [name] = await columnOf(
       place,
@@ -242,7 +242,7 @@ describe.each([
     await warehouse.beginRun(reply.run);
   });
 
-  test("no transaction leaves anything of its own in a session", async () => {
+  test("no transaction leaves settings or locks in a session", async () => {
     const run = await hold(warehouse, "run");
     await warehouse.beginRun(run);
     await warehouse.commitLookup(commitAbout(warehouse, run, "p-1"));
@@ -272,7 +272,7 @@ describe.each([
   });
 });
 
-test("the sessions of an owner whom this role may not touch don't hinder a takeover, once they commit nothing", async () => {
+test("sessions that this role may not end don't block a takeover once they can't commit", async () => {
   const place = await openPostgresPlace();
   onTestFinished(() => place.close());
   const role = `taker_${new URL(place.url).pathname.slice(1)}`;

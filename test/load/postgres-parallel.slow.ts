@@ -219,7 +219,7 @@ describe("loaders in parallel", () => {
     ).toEqual(["status 39"]);
   });
 
-  test("selections of two jobs over the same addresses don't stand in each other's way", async () => {
+  test("selections of two jobs over the same addresses don't block each other", async () => {
     const rows = Array.from({ length: 200 }, (_, i) => ({ id: String(i), email: `${i}@example.com` }));
     await makePeople(place, rows);
     const other = { ...place, warehouse: openAnother() };
@@ -255,7 +255,7 @@ describe("loaders in parallel", () => {
   });
 });
 
-test("a push leaves out whoever is erased while its query is read", async () => {
+test("a push leaves out people erased while its query is read", async () => {
   await makePeople(place, []);
   await place.sql("CREATE TABLE crm.vip AS SELECT 'p-' || n AS pid FROM generate_series(1, 3) AS n");
   await place.warehouse.beginRun(run);
@@ -321,7 +321,7 @@ describe("a commit whose connection is lost", () => {
     ]);
   });
 
-  test("is tried again until somebody answers", async () => {
+  test("is retried until the server answers", async () => {
     const door = await openDoor(place.url, { isOpen: false });
     const warehouse = openAnother(door.url);
     const done = commitLoose(place.warehouse.db, commitAbout(warehouse, [1], 1), (ready) =>

@@ -155,7 +155,7 @@ describe("migrations", () => {
     ).toEqual(before.rows);
   });
 
-  test("that have all run wait for nobody who holds their lock", async () => {
+  test("that have all run don't wait for their lock", async () => {
     const { url } = await freshDatabase();
     await open(url).migrate();
     const client = await connect(url);
@@ -163,7 +163,7 @@ describe("migrations", () => {
     expect(await open(url).migrate()).toEqual([]);
   }, 20_000);
 
-  test("of a newer version are no hindrance to an older program", async () => {
+  test("of a newer version don't block an older program", async () => {
     const { url } = await freshDatabase();
     await open(url).migrate();
     const client = await connect(url);
@@ -305,7 +305,7 @@ describe("the service that a warehouse was filled from", () => {
 });
 
 describe("rights", () => {
-  test("to create the schemas are needed; the error says so, and check how to grant them", async () => {
+  test("to create the schemas are required; the error names them, and check how to grant them", async () => {
     const database = await freshDatabase();
     const { url, role, name } = await roleIn(database, "REVOKE CREATE ON DATABASE DATABASE_NAME FROM ROLE");
     const warehouse = open(url);
@@ -356,7 +356,7 @@ describe("rights", () => {
     expect(await open(url).migrate()).toEqual([]);
   });
 
-  test("to create tables in the schemas are asked for", async () => {
+  test("to create tables in the schemas are required", async () => {
     const database = await freshDatabase();
     const { url, role } = await roleIn(
       database,
@@ -375,7 +375,7 @@ describe("rights", () => {
     await expect(open(url).migrate()).rejects.toBeInstanceOf(FixConfigurationError);
   });
 
-  test("on schemas and tables that somebody else has made are asked for", async () => {
+  test("on schemas and tables of another role are required", async () => {
     const database = await freshDatabase();
     await open(database.url).migrate();
     const { url, role, admin } = await roleIn(database, "SELECT 1");
@@ -447,7 +447,7 @@ describe("rights", () => {
     ]);
   });
 
-  test("to make temporary tables are asked for", async () => {
+  test("to create temporary tables are required", async () => {
     const database = await freshDatabase();
     const { url, role, name } = await roleIn(
       database,
@@ -463,7 +463,7 @@ describe("rights", () => {
     ]);
   });
 
-  test("to read an input are asked for", async () => {
+  test("to read an input are required", async () => {
     const database = await freshDatabase();
     const { url } = await roleIn(
       database,
@@ -481,7 +481,7 @@ describe("rights", () => {
 });
 
 describe("check", () => {
-  test("tells what answers, and that all is well", async () => {
+  test("reports the server and that all is well", async () => {
     const { url } = await freshDatabase();
     const lines = await open(url).check();
     expect(lines.map((line) => [line.subject, line.ok])).toEqual([
@@ -508,7 +508,7 @@ describe("check", () => {
       "Create the database, or correct its name.",
     ],
     ["no such host", (url: URL) => void (url.hostname = "nowhere.invalid"), "Unknown host name; correct it."],
-  ])("tells what to do about %s, without a secret", async (_, spoil, hint) => {
+  ])("reports what to do about %s, without a secret", async (_, spoil, hint) => {
     const url = new URL((await freshDatabase()).url);
     spoil(url);
     const lines = await open(url.href).check();
@@ -547,7 +547,7 @@ function* sampleRows(): Generator<(string | null)[]> {
 }
 
 describe("a sample table", () => {
-  test("is made once by processes that begin at the same time", async () => {
+  test("is created once by processes that start at the same time", async () => {
     const { url } = await freshDatabase();
     const columns = [{ name: "id", type: "bigint" }] as const;
     const made = await Promise.all(
@@ -556,7 +556,7 @@ describe("a sample table", () => {
     expect(made.filter(Boolean)).toHaveLength(1);
   });
 
-  test("is made once, with its rows, and never over another", async () => {
+  test("is created once, with its rows, and never replaces another", async () => {
     const { url } = await freshDatabase();
     const warehouse = open(url);
     const { input } = enrichSpec();

@@ -127,7 +127,7 @@ export const mutants: readonly Mutant[] = [
     from: "possiblyBilled: isAmbiguous(outcome),",
     to: "possiblyBilled: false,",
     tests: ofLookup,
-    named: "what may have been charged",
+    named: "calls that may have been charged",
   },
   {
     breaks: "an ambiguous call is repeated once",

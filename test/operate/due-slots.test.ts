@@ -35,7 +35,7 @@ async function look(text: string, slots: readonly KnownSlot[], now: string, chan
 describe("what is due", () => {
   const yesterday = [known("resolve", "2026-11-20T01:15:00Z"), known("enrich", "2026-11-20T01:30:00Z")];
 
-  it("is nothing before its time, and the next look is at the first slot to come", async () => {
+  it("is nothing before the first slot, which is the time of the next check", async () => {
     expect(await look(NIGHT, yesterday, "2026-11-21T00:59:00Z")).toEqual({
       due: [],
       next: "2026-11-21T01:15",
@@ -62,7 +62,7 @@ describe("what is due", () => {
     ]);
   });
 
-  it("is caught up once, however many slots were missed, and not after the window", async () => {
+  it("is caught up once for any number of missed slots, and not after the window", async () => {
     const hourly = `  resolve: { type: resolve, input: customers, schedule: "0 * * * *" }\n`;
     const old = [known("resolve", "2026-11-20T08:00:00Z")];
     expect((await look(hourly, old, "2026-11-21T09:20:00Z")).due).toEqual(["resolve 2026-11-21T09:00Z"]);
@@ -76,7 +76,7 @@ describe("what is due", () => {
     expect((await look(weekly, before, "2026-11-16T03:06:00Z", { catchUpMs: 0 })).due).toEqual([]);
   });
 
-  it("goes on with a slot that was given back or whose scheduler died, unless a newer one is due", async () => {
+  it("resumes a slot that was released or whose scheduler died, unless a newer one is due", async () => {
     const open = known("resolve", "2026-11-21T01:15:00Z", { endedAt: null, status: "given_back" });
     expect((await look(NIGHT, [open], "2026-11-21T02:00:00Z")).due).toEqual(["resolve 2026-11-21T01:15 UTC"]);
     expect((await look(NIGHT, [open], "2026-11-22T01:15:00Z")).due).toEqual(["resolve 2026-11-22T01:15 UTC"]);
@@ -99,7 +99,7 @@ describe("what is due", () => {
 });
 
 describe("jobs without a schedule", () => {
-  it("run along with the scheduled jobs that they come after, and with them what they need", async () => {
+  it("run with the scheduled jobs that they come after, along with their own dependencies", async () => {
     const jobs = await jobsOf(`  resolve: { type: resolve, input: customers, schedule: "15 1 * * *" }
   validate: { type: validate_emails, input: customers }
   enrich: { type: enrich, input: customers, pid_from: resolve, valid_emails_from: validate }

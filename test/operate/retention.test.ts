@@ -15,7 +15,7 @@ describe("what is kept for a time", () => {
   });
 
   it.each(retentionRules.map((rule) => [rule.table, rule] as const))(
-    "%s is told by columns that it has",
+    "%s is selected by columns that it has",
     (name, rule) => {
       const columns = tableNamed(name).columns;
       expect(columns.find((column) => column.name === rule.age)?.type).toBe("timestamptz");

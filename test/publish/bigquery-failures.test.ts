@@ -82,7 +82,7 @@ test.each([
   expect(problemOf(failure, place)).toMatchObject(expected);
 });
 
-test("what passes by itself stops with the way on, and a data error shows no value", () => {
+test("a temporary failure stops with what to do, and a data error shows no value", () => {
   expect(explainFailure(new BigQueryFailure("backendError", "try again", 503), destination)).toMatchObject({
     name: "StopRunError",
     code: "database_unreachable",

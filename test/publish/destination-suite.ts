@@ -60,7 +60,7 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
     });
     afterAll(() => place.close());
 
-    test("has nothing to object to in an empty place", async () => {
+    test("passes its check on an empty destination", async () => {
       expect((await destination.check(catalog)).filter(({ ok }) => !ok)).toEqual([]);
     });
 
@@ -73,7 +73,7 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
       expect(await destination.position()).toBeNull();
     });
 
-    test("creates every declared table, and can be asked to again", async () => {
+    test("creates every declared table, and does nothing the second time", async () => {
       await destination.migrate(catalog);
       const rows = await Promise.all(catalog.tables.map(({ name: table }) => place.rows(destination, table)));
       expect(rows.flat()).toEqual([]);
@@ -114,13 +114,13 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
       expect(await names("person_email", "email_address")).toEqual(["ada@example.net", "bob@example.com"]);
     });
 
-    test("deletes the rows of a key that has none any more, children included", async () => {
+    test("deletes the rows of a key that has none left, including children", async () => {
       await publish({ table: "person", keys: [{ service_pid: "p1" }] }, { table: "person_email" });
       expect(await names("person", "full_name")).toEqual(["Bob"]);
       expect(await names("person_email", "email_address")).toEqual(["bob@example.com"]);
     });
 
-    test("applies a batch once, however often it is repeated", async () => {
+    test("applies a repeated batch once", async () => {
       const batch = await publish({
         table: "person",
         keys: [{ service_pid: "p3" }],

@@ -77,7 +77,7 @@ describe("a DuckDB file", () => {
     expect(await destination.position()).toEqual({ number: 2, id: batch.id });
   });
 
-  test("takes the place of a working copy that was lost", async () => {
+  test("replaces a lost working copy", async () => {
     const position = await destination.position();
     await destination.close();
     await rm(join(place.folder, "own"), { recursive: true });
@@ -92,7 +92,7 @@ describe("a DuckDB file", () => {
     expect(await names()).toEqual([SECRET]);
   });
 
-  test("of somebody else is refused and left as it is", async () => {
+  test("of another program is refused and unchanged", async () => {
     await destination.close();
     await rm(join(place.folder, "own"), { recursive: true });
     await rm(place.path);
@@ -146,7 +146,7 @@ describe("a DuckDB file", () => {
     }
   });
 
-  test("fails without a value of a person in the message", async () => {
+  test("fails without personal data in the message", async () => {
     const batch = batchAfter(await destination.position());
     const wrong = [
       { table: "person", keys: [{ service_pid: "p1" }], rows: [{ ...person("p1", SECRET), dob: SECRET }] },

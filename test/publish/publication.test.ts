@@ -70,7 +70,7 @@ describe("a publication", () => {
     expect(count).toEqual({ count: "0" });
   });
 
-  test("deletes what was deleted, by whichever statement, and follows changed keys", async () => {
+  test("deletes rows deleted by any statement, and follows changed keys", async () => {
     for (const pid of ["p1", "p2", "p3", "p4"]) await source.sql(insertPerson, [pid, pid.toUpperCase()]);
     await source.sql(insertEmail, ["p1", 0, "one@example.com"]);
     await publishDestination(publication);
@@ -98,7 +98,7 @@ describe("a publication", () => {
     expect(values("person_email", "email_address")).toEqual([]);
   });
 
-  test("follows writers with other settings and without a right on the queue", async () => {
+  test("follows writers with other settings and without privileges on the queue", async () => {
     const key = ["job", "source", "Key ' \" \\ ü", "2026-01-02 03:04:05.678901+00"];
     await publishDestination(publication);
     await source.sql(
@@ -320,7 +320,7 @@ describe("a publication", () => {
     expect(target.rows("person").size).toBe(250);
   });
 
-  test("publishes a grown table anew", async () => {
+  test("publishes a table with a new column as a whole", async () => {
     await source.sql(insertPerson, ["p1", "Ada"]);
     await publishDestination(publication);
     const before = target.committed.length;
@@ -347,7 +347,7 @@ describe("a publication", () => {
     expect(await waiting()).toBe(0);
   });
 
-  test("forgets a destination with its triggers and marks", async () => {
+  test("drops a destination with its triggers and marks", async () => {
     await publishDestination(publication);
     await source.sql(insertPerson, ["p1", "Ada"]);
     expect(await dropDestination(publication.db, "memory")).toBe(true);

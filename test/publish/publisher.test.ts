@@ -42,7 +42,7 @@ function failing(
 const statuses = (results: readonly PublishResult[]) =>
   results.map(({ destination, status }) => [destination, status]);
 
-test("a destination that fails keeps no other from being published", async () => {
+test("a failing destination doesn't block the others", async () => {
   const publisher = createPublisher([
     failing("a", new StopRunError("destination_failed", "down")),
     failing("b", new LimitReachedError("publication_refused", "refused")),
@@ -75,7 +75,7 @@ test("a failure outranks a lock, and a lock a refusal", () => {
   expect(publishExitCode([result("refused"), result("failed"), result("locked")])).toBe(1);
 });
 
-test("destinations with an interval are published again and again until the publisher is closed", async () => {
+test("destinations with an interval are published repeatedly until the publisher is closed", async () => {
   const calls: string[] = [];
   const publisher = createPublisher([
     failing("often", new Error("down"), 60_000, calls),

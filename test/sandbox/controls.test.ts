@@ -44,7 +44,7 @@ describe("the ledger", () => {
     expect(ledger["recent"]).toHaveLength(4);
   });
 
-  it("knows how often each content came in and was billed, whatever its record_id", async () => {
+  it("counts how often each content was received and billed, regardless of its record_id", async () => {
     const sandbox = await sandboxFor();
     const stranger = { record_id: "9", emails: ["nobody@elsewhere.example"] };
     await enrich(sandbox, [record(1, "a"), record(2, "b"), stranger]);
@@ -119,7 +119,7 @@ describe("the world clock", () => {
 });
 
 describe("capacity", () => {
-  it("refuses what the plan can't cover, and goes down with what is billed", async () => {
+  it("refuses what the plan can't cover, and decreases by what is billed", async () => {
     const sandbox = await sandboxFor();
     await control(sandbox, "/capacity", { records: 5 });
     const records = [1, 2, 3].map((index) => record(index, String(index)));
@@ -160,7 +160,7 @@ describe("the other controls", () => {
     expect((await call(sandbox, "/_sandbox/person/p-nobody")).status).toBe(404);
   });
 
-  it("put everything back as it was at the start", async () => {
+  it("reset everything", async () => {
     const sandbox = await sandboxFor({ faults: [{ fault: "503", rate: 1, from: 1, to: 1 }] });
     expect((await call(sandbox, "/v2/enrich", { records: [] })).status).toBe(503);
     await control(sandbox, "/clock", { days: 3 });
@@ -180,7 +180,7 @@ describe("the other controls", () => {
     expect((await call(sandbox, "/v2/enrich", { records: [] })).status).toBe(200);
   });
 
-  it("refuse what they don't understand", async () => {
+  it("refuse unknown requests", async () => {
     const sandbox = await sandboxFor();
     const status = async (path: string, body?: object | string) =>
       (await call(sandbox, `/_sandbox${path}`, body)).status;

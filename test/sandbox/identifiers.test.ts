@@ -93,7 +93,7 @@ describe("identifiers", () => {
     );
   });
 
-  it("that nobody has lead nowhere", () => {
+  it("that belong to no person resolve to none", () => {
     expect(people.findByPid("p-00000000000000000000000000000000", TODAY)).toBeNull();
     expect(people.findByPid("nonsense", TODAY)).toBeNull();
     expect(people.contacts.findByEmail("nobody@mail.example", TODAY)).toBeNull();

@@ -82,7 +82,7 @@ describe("POST /v1/resolve", () => {
     });
   });
 
-  it("does not match another name, or nobody's address", async () => {
+  it("does not match another name or an unknown address", async () => {
     const records = [
       { record_id: "1", first_name: "Zzz", last_name: "Qqq", emails: [email] },
       { record_id: "2", ...named, emails: ["nobody@elsewhere.example"], phones: ["12"] },
@@ -216,7 +216,7 @@ describe("POST /v2/enrich", () => {
     expect(expected.length).toBeLessThan(290);
   });
 
-  it("answers an old PID with the present one", async () => {
+  it("returns the present PID for an old one", async () => {
     const merged = Array.from({ length: 10_000 }, (_, i) => i).find(
       (i) => people.pidOf(i, BASE_DAY) !== people.pidOf(i, today),
     );

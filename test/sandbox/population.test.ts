@@ -25,7 +25,7 @@ describe("a person", () => {
     );
   });
 
-  it("is somebody else under another seed", () => {
+  it("differs under another seed", () => {
     const other = createPeople(8, 1_000_000);
     const emailsOf = (of: typeof people) =>
       new Set(Array.from({ length: 2000 }, (_, i) => of.contacts.personalEmails(i)).flat());
@@ -195,7 +195,7 @@ describe("time", () => {
     }
   });
 
-  it("never takes back what was: going back shows the same person again", () => {
+  it("is repeatable: going back shows the same person again", () => {
     const before = personText(4242, TODAY);
     personText(4242, TODAY + 5000);
     expect(personText(4242, TODAY)).toBe(before);

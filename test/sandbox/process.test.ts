@@ -59,7 +59,7 @@ const run = async (...args: string[]) => {
 };
 
 describe("the sandbox as a program", () => {
-  it("keeps segments and what it served in a file, if it is given one, through its end and through a kill", async () => {
+  it("keeps segments and usage in its state file through an exit and a kill", async () => {
     const folder = await mkdtemp(join(tmpdir(), "person-etl-sandbox-"));
     onTestFinished(() => rm(folder, { recursive: true, force: true }));
     const flags = ["--state", join(folder, "state", "sandbox.json")];
@@ -97,7 +97,7 @@ describe("the sandbox as a program", () => {
     expect(await ask(other.ready.url, "/_sandbox/segments")).toEqual({ segments: [] });
   });
 
-  it("says on one line where it answers, and follows its flags", async () => {
+  it("prints its address on one line, and follows its flags", async () => {
     const { ready } = await start("--seed", "5", "--faults", "429:1@resolve", "--api-key", "k");
     expect(ready).toEqual({ url: `http://127.0.0.1:${ready.port}`, port: expect.any(Number) });
     const state = await (await fetch(`${ready.url}/_sandbox`)).json();
@@ -123,7 +123,7 @@ describe("the sandbox as a program", () => {
     expect((await once(child, "exit"))[0]).toBe(0);
   });
 
-  it("ends with its parent, even one that was killed, and only if told to", async () => {
+  it("ends with its parent, even a killed one, only with --exit-with-parent", async () => {
     const grandparent = `
       const { spawn } = require("node:child_process");
       const child = spawn(process.execPath, [process.argv[1], "--people", "1000", "--exit-with-parent"], { stdio: ["pipe", "inherit", "inherit"] });

@@ -9,7 +9,7 @@ const today = dayOf(Date.now());
 const pid = people.pidOf(1, today);
 
 describe("the key", () => {
-  it("is required on every path of the service, and unknown paths are not told to strangers", async () => {
+  it("is required on every path of the service, including unknown paths", async () => {
     const sandbox = await sandboxFor();
     for (const path of ["/v2/enrich", "/nowhere"]) {
       const answer = await call(sandbox, path, { records: [] }, { headers: { "x-api-key": "" } });
@@ -51,7 +51,7 @@ describe("paths and methods", () => {
 });
 
 describe("a body", () => {
-  it("has to be JSON, and say so", async () => {
+  it("must be JSON with its content type", async () => {
     const sandbox = await sandboxFor();
     const notJson = await call(sandbox, "/v2/enrich", '{"records": [', { method: "POST" });
     expect([notJson.status, notJson.body.code]).toEqual([400, "bad_request"]);

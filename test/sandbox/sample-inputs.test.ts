@@ -76,7 +76,7 @@ describe("sample inputs", () => {
     expect(rows.every((row) => /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/.test(row.updated_at))).toBe(true);
   });
 
-  it("go on past the size of the population", () => {
+  it("continue past the size of the population", () => {
     const many = [...sampleInputs({ seed: 1, people: 50, rows: 300 })];
     expect(many).toHaveLength(300);
     expect(many.at(-1)?.id).toBe(300);

@@ -140,7 +140,7 @@ describe("changing members", () => {
 });
 
 describe("listing members", () => {
-  it("pages by 5,000, newest first, and says whether it goes on", async () => {
+  it("pages by 5,000, newest first, with a flag for further pages", async () => {
     const sandbox = await sandboxFor();
     const segment = await create(sandbox);
     for (const from of [0, 2500, 5000, 7500]) await add(sandbox, segment, pidsOf(from, from + 2500));
@@ -207,7 +207,7 @@ describe("listing members", () => {
     ]);
   });
 
-  it("knows no segment of another organization, no v1 and no POST", async () => {
+  it("finds no segment of another organization, no v1 and no POST", async () => {
     const sandbox = await sandboxFor();
     const query = `?segment_id=${await create(sandbox)}`;
     const status = async (path: string, options = {}) =>

@@ -182,14 +182,14 @@ describe("endpoint usage", () => {
     expect([answer.status, answer.body.code]).toEqual([status, code]);
   });
 
-  it("wants a key, GET and no version", async () => {
+  it("requires a key, GET and no version", async () => {
     const sandbox = await sandboxFor();
     expect((await call(sandbox, "/usage", undefined, { headers: { "x-api-key": "" } })).status).toBe(401);
     expect((await call(sandbox, "/usage", {})).status).toBe(405);
     expect((await call(sandbox, "/v2/usage")).status).toBe(404);
   });
 
-  it("can be distorted in all the ways that its readers have to bear", async () => {
+  it("can be distorted in every way that readers must handle", async () => {
     const sandbox = await sandboxOn("2026-06-10");
     const query = "?bucketing_size=day&start_date=2026-06-01&end_date=2026-06-01&timezone=America/New_York";
     const startWith = async (faults: string) => {
@@ -265,7 +265,7 @@ describe("person search usage", () => {
     expect((await readSearchUsage(sandbox, "?days=1")).history.length).toBe(1);
   });
 
-  it("is another one for another organization", async () => {
+  it("differs by organization", async () => {
     const sandbox = await sandboxOn("2026-06-10");
     const other = await call(sandbox, "/person-search/v0/usage", undefined, {
       headers: { "x-api-key": "org-other" },

@@ -11,7 +11,7 @@ function clean(json: string): { value: unknown; notes: string[] } {
   return { value, notes };
 }
 
-test("NUL becomes U+FFFD and is noted with its place", () => {
+test("NUL becomes U+FFFD and is reported with its path", () => {
   expect(clean('{"full_name":"A\\u0000B\\u0000"}')).toEqual({
     value: { full_name: "A\uFFFDB\uFFFD" },
     notes: ["unexpected_type full_name nul_character 1"],
@@ -43,7 +43,7 @@ test("nested places are named from the record on, with [] for lists, and add up"
   });
 });
 
-test("keys are cleaned too, and noted under their own place", () => {
+test("keys are cleaned too, and reported under their own path", () => {
   expect(clean('{"relatives":[{"odd\\u0000key":{"in\\udc00ner":1}}]}')).toEqual({
     value: { relatives: [{ "odd\uFFFDkey": { "in\uFFFDner": 1 } }] },
     notes: [
@@ -89,7 +89,7 @@ const anyJson = fc.letrec((tie) => ({
   ),
 })).value;
 
-test("whatever the value, no NUL and no lone surrogate is left, and every one was noted", () => {
+test("no value keeps a NUL or a lone surrogate, and every one is reported", () => {
   fc.assert(
     fc.property(anyJson, (value) => {
       const drift = new DriftLog("POST /v2/enrich");
@@ -100,7 +100,7 @@ test("whatever the value, no NUL and no lone surrogate is left, and every one wa
   );
 });
 
-test("a value without them is left as it is, and nothing is noted", () => {
+test("a value without them is unchanged, and nothing is reported", () => {
   fc.assert(
     fc.property(fc.jsonValue({ stringUnit: "grapheme" }), (value) => {
       fc.pre(!hasBadText(value));

@@ -115,6 +115,6 @@ test("columns that name a person are classed as direct", () => {
   }
 });
 
-test("a table that nobody declared can't be asked for", () => {
+test("an undeclared table can't be looked up", () => {
   expect(() => tableNamed("people")).toThrow("No table people is declared.");
 });

@@ -126,7 +126,7 @@ describe("a field of an unexpected type", () => {
     ['"none"', "string"],
     ["0", "number"],
     ["false", "boolean"],
-  ])("that should be a list says nothing about its rows: phones = %s", (value, type) => {
+  ])("that should be a list leaves its rows alone: phones = %s", (value, type) => {
     const flat = flatten(`{"phones":${value},"relatives":[]}`);
     expect(flat.lists["phones"]).toBeUndefined();
     expect(flat.lists["relatives"]).toEqual([]);
@@ -201,7 +201,7 @@ describe("lists", () => {
   });
 });
 
-test("an absent field and a null one are told apart: only the second speaks", () => {
+test("an absent field differs from a null one: only null empties the column", () => {
   expect(flatten('{"age":null}').fields).toEqual({ age: null });
   expect(flatten("{}").fields).toEqual({});
 });

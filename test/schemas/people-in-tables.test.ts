@@ -15,11 +15,11 @@ function columnsOf(table: Table): readonly string[] {
 
 describe("how tables name people", () => {
   // An erasure finds in a table what its declaration says (src/schemas/table.ts, NamesPeople), and nothing else.
-  test.each(named)("%s says how it does, or that it names nobody", (_, table) => {
+  test.each(named)("%s declares how it does, or that it names no person", (_, table) => {
     expect(table.people).not.toBeNull();
   });
 
-  test("the ops schema names nobody", () => {
+  test("the ops schema names no person", () => {
     const naming = tables.filter(({ schema, people }) => schema === "ops" && people !== "nobody");
     expect(naming.map(({ name }) => name)).toEqual([]);
   });
@@ -37,7 +37,7 @@ describe("how tables name people", () => {
     expect(columnsOf(table)).toEqual(expect.arrayContaining(telling));
   });
 
-  test("lists of a person are told by the person's PID", () => {
+  test("lists of a person are found by the person's PID", () => {
     const lists = tables.filter((table) => namingOf(table).isListOfPerson);
     expect(lists.map(({ name }) => name)).toContain("person_relative");
     for (const list of lists) expect(list.key[0]).toBe("service_pid");

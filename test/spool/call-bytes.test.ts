@@ -6,7 +6,7 @@ const header = fc.dictionary(fc.string(), fc.jsonValue());
 const body = fc.uint8Array({ maxLength: 300 }).map((bytes) => Buffer.from(bytes));
 const file = fc.tuple(header, body).map(([header, body]) => Buffer.concat([...encodeCall(header, body)]));
 
-test("a call comes back as it was kept, whatever is in it", () => {
+test("a call is read as it was written, with any content", () => {
   fc.assert(
     fc.property(header, body, (header, body) => {
       const content = decodeCall(Buffer.concat([...encodeCall(header, body)]));
@@ -15,7 +15,7 @@ test("a call comes back as it was kept, whatever is in it", () => {
   );
 });
 
-test("a file that was cut anywhere is not believed", () => {
+test("a file truncated anywhere is refused", () => {
   fc.assert(
     fc.property(file, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (file, share) => {
       expect(decodeCall(file.subarray(0, Math.floor(file.length * share))).kind).toBe("damaged");
@@ -23,7 +23,7 @@ test("a file that was cut anywhere is not believed", () => {
   );
 });
 
-test("a file with bytes at its end that don't belong there is not believed", () => {
+test("a file with extra bytes at its end is refused", () => {
   fc.assert(
     fc.property(file, fc.uint8Array({ minLength: 1, maxLength: 9 }), (file, more) => {
       expect(decodeCall(Buffer.concat([file, more]))).toEqual({ kind: "damaged", reason: "wrong_length" });
@@ -31,7 +31,7 @@ test("a file with bytes at its end that don't belong there is not believed", () 
   );
 });
 
-test("a file with one bit flipped anywhere is not believed", () => {
+test("a file with one flipped bit anywhere is refused", () => {
   fc.assert(
     fc.property(file, fc.nat(), fc.integer({ min: 0, max: 7 }), (file, at, bit) => {
       const flipped = Buffer.from(file);
@@ -47,11 +47,11 @@ test.each([
   ["an empty file", "", "damaged"],
   ["a file of somebody else's", "x".repeat(100), "damaged"],
   ["a file of a later form", `PETLSPL2${"x".repeat(100)}`, "unknown_form"],
-] as const)("%s is not believed", (_name, text, kind) => {
+] as const)("%s is refused", (_name, text, kind) => {
   expect(decodeCall(Buffer.from(text, "latin1")).kind).toBe(kind);
 });
 
-test("the form on disk stays what it is: a file written today can be read by every later version", () => {
+test("the format on disk is stable: later versions can read today's files", () => {
   const [head, rest] = encodeCall({ form: 1 }, Buffer.from("answer"));
   expect(Buffer.concat([head, rest]).toString("hex")).toBe(
     "5045544c53504c31" +

@@ -19,7 +19,7 @@ async function fill(root: string, size: number, limit = ""): Promise<Record<stri
 
 const SENTENCE = /^The disk is full: received answers can't be written to .*0-of-1, so nothing more is sent/u;
 
-test("a full disk is told with the folder and what to do; what was kept before stays whole", async () => {
+test("a full disk is reported with the folder and what to do; earlier files stay intact", async () => {
   const root = await makeRoot();
   const disk = join(root, "..", "disk");
   await mkdir(disk, { recursive: true });
@@ -40,7 +40,7 @@ test("a full disk is told with the folder and what to do; what was kept before s
   expect(await filesBelow(spoolRoot)).toHaveLength(kept);
 });
 
-test("a file that may not become so large is told in the same way", async () => {
+test("a file size limit is reported in the same way", async () => {
   const root = await makeRoot();
   expect(await fill(root, 600_000, "ulimit -f 200;")).toMatchObject({ kept: 0, code: "spool_full" });
   expect(await filesBelow(root)).toEqual([]);

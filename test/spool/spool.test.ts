@@ -16,7 +16,7 @@ import { callId, filesBelow, found, keep, makeRoot, open } from "./spool-folder.
 import * as fc from "../support/fast-check.ts";
 
 describe("a kept answer", () => {
-  test("is found by the next run, as it was, and is gone once it is removed", async () => {
+  test("is found unchanged by the next run, and is gone once removed", async () => {
     const root = await makeRoot();
     const call = await keep(await open(root), 1, Buffer.from([0, 255, 10, 13]));
     const next = await open(root);
@@ -35,7 +35,7 @@ describe("a kept answer", () => {
     expect(await filesBelow(root)).toEqual([]);
   });
 
-  test("has a name that sorts by time and tells only the call, in a place that only this user can enter", async () => {
+  test("has a name that sorts by time and holds only the call's id, in a folder that only this user can enter", async () => {
     const root = await makeRoot();
     await mkdir(root, { recursive: true, mode: 0o755 });
     await chmod(root, 0o755);
@@ -87,7 +87,7 @@ describe("after a crash", () => {
     expect(await filesBelow(root)).toHaveLength(1);
   });
 
-  test("a damaged file is moved to quarantine, reported, and counted no more", async () => {
+  test("a damaged file is moved to quarantine, reported, and no longer counted", async () => {
     const root = await makeRoot();
     const spool = await open(root);
     const { path } = await keep(spool, 1);
@@ -107,7 +107,7 @@ describe("after a crash", () => {
     });
   });
 
-  test("a file of a later version is left where it is", async () => {
+  test("a file of a later version is left in place", async () => {
     const root = await makeRoot();
     const spool = await open(root);
     const call = await keep(spool, 1);
@@ -120,7 +120,7 @@ describe("after a crash", () => {
 });
 
 describe("a load", () => {
-  test("is marked before it begins; the mark survives a crash and can be taken back", async () => {
+  test("is marked before it starts; the mark survives a crash and can be removed", async () => {
     const root = await makeRoot();
     const spool = await open(root);
     const call = await keep(spool, 1);
@@ -156,7 +156,7 @@ describe("one data_dir", () => {
     expect(await filesBelow(root)).toHaveLength(owners.length);
   });
 
-  test("hands a dead shard's answers to every shard of the next N, and forgets its empty folder", async () => {
+  test("gives a dead shard's answers to every shard of the next N, and removes its empty folder", async () => {
     const root = await makeRoot();
     await keep(await open(root, { shard: "3/4" }), 2);
     await keep(await open(root, { shard: "1/4" }), 1);
@@ -174,7 +174,7 @@ describe("one data_dir", () => {
 });
 
 describe("the bound", () => {
-  test("stops calls before the answers under way could pass it, and lets them go on after a removal", async () => {
+  test("stops calls before answers in flight could exceed it, and resumes them after a removal", async () => {
     const spool = await open(await makeRoot(), {}, 10_000);
     expect([spool.hasRoom(0), spool.hasRoom(1)]).toEqual([true, false]);
     const first = await keep(spool, 1, Buffer.alloc(2900));
@@ -189,7 +189,7 @@ describe("the bound", () => {
     expect(spool.hasRoom(0)).toBe(true);
   });
 
-  test("never keeps an answer out, and never stops the only call", async () => {
+  test("never refuses an answer, and never stops the only call", async () => {
     const spool = await open(await makeRoot(), {}, 10);
     expect(spool.hasRoom(0)).toBe(true);
     const call = await keep(spool, 1);
@@ -205,7 +205,7 @@ describe("the bound", () => {
   });
 });
 
-test("whatever is kept and removed at the same time, what remains is what was not removed", async () => {
+test("files written and removed concurrently leave those that were not removed", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.uniqueArray(fc.record({ n: fc.nat(999), size: fc.nat(5000), isRemoved: fc.boolean() }), {
@@ -233,6 +233,6 @@ test("whatever is kept and removed at the same time, what remains is what was no
   );
 });
 
-test("a spool that nobody made yet is empty", async () => {
+test("a spool that doesn't exist yet is empty", async () => {
   expect(await surveySpool(await makeRoot())).toEqual({ contents: [], quarantined: [] });
 });

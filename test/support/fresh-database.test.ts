@@ -2,7 +2,7 @@ import { Client } from "pg";
 import { expect, test } from "vitest";
 import { createDatabase } from "./fresh-database.ts";
 
-test("every fresh database is empty, writable and of its own", async () => {
+test("every fresh database is empty, writable and separate", async () => {
   const [one, other] = [await createDatabase(), await createDatabase()];
   const client = new Client({ connectionString: one.url });
   await client.connect();
@@ -19,7 +19,7 @@ test("every fresh database is empty, writable and of its own", async () => {
   await other.release();
 });
 
-test("a dropped database is gone although a session was open", async () => {
+test("a released database is removed although a session is open", async () => {
   const database = await createDatabase();
   const client = new Client({ connectionString: database.url });
   client.on("error", () => {});

@@ -62,7 +62,7 @@ async function tracesAnywhere(world: World, pid: string): Promise<readonly strin
   return await findTracesAnywhere(place, [pid]);
 }
 
-test("whoever is erased while a push is under way is in no table, and not sent later", async () => {
+test("a person erased during a push is in no table, and not sent later", async () => {
   const { world, pids } = await startVips();
   const { http } = await world.services();
   const [inFlight = "", notYet = ""] = [pids[3], pids[50]];
@@ -94,7 +94,7 @@ test("whoever is erased while a push is under way is in no table, and not sent l
   for (const pid of [inFlight, notYet]) expect(await tracesAnywhere(world, pid)).toEqual([]);
 });
 
-test("whoever is erased is not in the list of a killed reading", async () => {
+test("an erased person is not in the list of a killed reading", async () => {
   const { world, pids } = await startVips();
   expect((await world.run()).status).toBe("succeeded");
   const [pid = ""] = pids;

@@ -31,7 +31,7 @@ const counted = (world: World, period: string) =>
   );
 
 describe("a budget", () => {
-  test("ends a run as limited, and the next one goes on where it stopped, without asking", async () => {
+  test("ends a run as limited, and the next one resumes without asking", async () => {
     const world = await startWorld({ rows: 300, config: configOf(enrichOnly, more(1000)) });
     expect((await world.run()).status).toBe("succeeded");
     const before = Number(await counted(world, "day"));
@@ -63,7 +63,7 @@ describe("a budget", () => {
     expect(await repeats(world)).toMatchObject({ received: 0 });
   });
 
-  test("stops one job, the others go on", async () => {
+  test("stops one job, and the others continue", async () => {
     const budgets = "budgets: { resolve: { per_day: 40 }, enrich: { per_month: 10 } }";
     const world = await startWorld({ rows: 100, config: configOf(threeJobs, budgets) });
     const report = await world.run();
@@ -92,7 +92,7 @@ describe("a budget", () => {
     expect(await counted(world, "day")).toBe("110");
   });
 
-  test("grants a call what others left of it since the selection, and no more is sent", async () => {
+  test("grants a call what others have left since the selection, and no more is sent", async () => {
     const world = await startWorld({ rows: 300, config: configOf(enrichOnly, more(1000)) });
     await world.run();
     await world.rows("UPDATE crm.customers SET street = '1 Main St'");
@@ -108,7 +108,7 @@ describe("a budget", () => {
     expect(await counted(world, "day")).toBe("1000");
   });
 
-  test("counts every attempt that may have been charged, and holds whatever goes wrong", async () => {
+  test("counts every attempt that may have been charged, under any faults", async () => {
     const world = await startWorld({
       rows: 600,
       faults: parseFaults("413=20,429_bare:0.1,500:0.05,cut_body:0.1,reply_lost:0.1,missing:0.1,503:0.1"),
@@ -132,7 +132,7 @@ describe("a budget", () => {
     );
   });
 
-  test("that ends before records are asked for again that an answer left out knows them the next time", async () => {
+  test("that ends before left-out records are retried sends them in the next run", async () => {
     const world = await startWorld({
       rows: 200,
       faults: parseFaults("missing:1"),
@@ -159,7 +159,7 @@ describe("a budget", () => {
 });
 
 describe("a plan", () => {
-  test("tells what the budget leaves, job after job", async () => {
+  test("shows what the budget leaves, job after job", async () => {
     const jobs = `${enrichOnly}\n  enrich_again: { type: enrich, input: customers, return_fields: [age], after: enrich_customers }`;
     const world = await startWorld({
       rows: 100,

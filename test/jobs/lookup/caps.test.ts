@@ -59,12 +59,12 @@ describe("the tightest limit", () => {
     expect(capOf({ perRun: 10, shard: first }, { run: 9, shard: 0 })).toEqual(cap(1, "max_records_per_run"));
   });
 
-  test("that is exceeded, since it was lowered, leaves nothing", () => {
+  test("that was lowered below what is used leaves nothing", () => {
     expect(capOf({ perDay: 10 }, { day: 12 })).toEqual(cap(0, "budget_day"));
   });
 });
 
-test("what counts is the type's own, and zero where nothing was sent", () => {
+test("use is counted by type, and zero where nothing was sent", () => {
   const uses = [
     { budget: "resolve", period: "day", periodKey: "2026-11-21", records: 1 },
     { budget: "enrich", period: "day", periodKey: "2026-11-21", records: 2 },

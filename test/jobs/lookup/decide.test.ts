@@ -79,12 +79,12 @@ describe("the last run that sent", () => {
 
 describe("changed parameters", () => {
   const counts = countsOf({ read: 100, due: 3, toSend: 3, parametersChanged: 2 });
-  test("stop the run until the user says what to do", () => {
+  test("stop the run until the user confirms", () => {
     expect(decide({ counts })).toBe("stop");
     expect(decide({ counts, resend: true })).toBe("stop");
     expect(decide({ counts: countsOf({ read: 9, parametersChanged: 1 }) })).toBe("stop");
   });
-  test("don't stop a run that was told", () => {
+  test("don't stop a confirmed run", () => {
     expect(decide({ counts, acceptParameters: "resend" })).toBe("send");
     expect(decide({ counts, acceptParameters: "keep" })).toBe("send");
   });
@@ -101,7 +101,7 @@ test("a job that may have been renamed asks before it buys everything again", ()
   expect(decide({ counts: resumed, formerJob })).toBe("send");
 });
 
-test("the question says what it is about and what it may cost", () => {
+test("the question has its reason and the possible cost", () => {
   const decision = decideSending({
     counts: countsOf({ read: 100_000, due: 30_000, toSend: 29_000 }),
     billable: { low: 23_000, expected: 24_000, high: 25_000, basis: "" },

@@ -71,7 +71,7 @@ test("a range holds what is expected and narrows with history, for every share a
   }
 });
 
-test("time is bound by the rate, or by how many calls may be in flight", () => {
+test("time depends on the rate, or on the number of calls in flight", () => {
   expect(estimateSeconds(0, { concurrency: 8, requestsPerSecond: 50 })).toBe(0);
   expect(estimateSeconds(200, { concurrency: 8, requestsPerSecond: null })).toBe(25);
   expect(estimateSeconds(200, { concurrency: 8, requestsPerSecond: 2 })).toBe(100);
@@ -79,7 +79,7 @@ test("time is bound by the rate, or by how many calls may be in flight", () => {
   expect(estimateSeconds(1, { concurrency: 8, requestsPerSecond: 50 })).toBe(1);
 });
 
-test("counts are told with their noun", () => {
+test("counts are shown with their noun", () => {
   expect(countText(1, "row")).toBe("1 row");
   expect(countText(0, "row")).toBe("0 rows");
   expect(countText(1_234_567, "record")).toBe("1,234,567 records");

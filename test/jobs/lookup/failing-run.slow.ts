@@ -43,7 +43,7 @@ async function ourSchemas(world: World): Promise<string | null> {
 }
 
 describe("before anything is touched", () => {
-  test("every missing table and column of all inputs is told, and nothing is created or called", async () => {
+  test("every missing table and column of all inputs is reported, and nothing is created or called", async () => {
     const config = configOf(threeJobs)
       .replace("first_name: first_name", "first_name: given_name")
       .replace("city: city", "city: town");
@@ -56,7 +56,7 @@ describe("before anything is touched", () => {
     expect((await ledgerOf(world)).requests).toBe(0);
   });
 
-  test("an unknown job is refused with the names of those that there are", async () => {
+  test("an unknown job is refused with the names of the configured ones", async () => {
     const world = await startWorld({ rows: 5 });
     const error = await refusalOf(world.run({ jobs: ["enrich_costumers"] }));
     expect(error.problems).toEqual([
@@ -69,7 +69,7 @@ describe("before anything is touched", () => {
     expect(await ourSchemas(world)).toBe(null);
   });
 
-  test("another service than the one that filled the warehouse is refused, with the way on", async () => {
+  test("a service other than the one that filled the warehouse is refused, with what to do", async () => {
     const world = await startWorld({ rows: 5, config: configOf(enrichOnly) });
     await world.run();
     const calls = (await ledgerOf(world)).requests;
@@ -144,7 +144,7 @@ describe("a job that fails", () => {
     expect((await ledgerOf(world)).requests).toBeLessThanOrEqual(4);
   });
 
-  test("for records without an answer says so, and the next run sends them", async () => {
+  test("for records without an answer reports them, and the next run sends them", async () => {
     const world = await startWorld({
       rows: 700,
       config: configOf(enrichOnly),
@@ -226,7 +226,7 @@ describe("a limit of the service", () => {
     },
   );
 
-  test("behind 429 is noticed, exit code 3; nothing of it counts, and the other jobs go on", async () => {
+  test("behind 429 is detected, exit code 3; nothing of it counts, and the other jobs continue", async () => {
     const jobs = `\n  enrich_first: { type: enrich, input: customers }\n  validate_customers: { type: validate_emails, input: customers }`;
     const world = await startWorld({
       rows: 1200,
@@ -290,7 +290,7 @@ describe("a signal", () => {
 });
 
 describe("a warehouse that fails while answers come in", () => {
-  test("ends the job with a clear word and without a value in it", async () => {
+  test("ends the job with a clear message and without a value in it", async () => {
     const world = await startWorld({ rows: 6000, config: configOf(enrichOnly), latencyMs: 50 });
     const report = await runWhileTableGoes(world, "person_phone");
     const job = jobOf(report, "enrich_customers");

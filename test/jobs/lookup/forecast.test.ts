@@ -31,7 +31,7 @@ function lineOf(counts: LookupCounts, cap: Cap | null): string {
 }
 
 describe("the line before anything is sent", () => {
-  test("says what is due and why, what is saved, what it will cost and how long it takes", () => {
+  test("states what is due and why, what is saved, what it will cost and how long it takes", () => {
     expect(lineOf(night, null)).toBe(
       "enrich_customers: 12,000 rows read, 9,000 unchanged, 2,990 rows due (2,000 never answered, 900 expired, 90 content " +
         "changed), 40 duplicates, 10 rows rejected, 2,950 records to send in 6 calls, about 2,360 (2,310 to 2,407) billed " +
@@ -39,7 +39,7 @@ describe("the line before anything is sent", () => {
     );
   });
 
-  test("says what a limit leaves for later", () => {
+  test("states what a limit leaves for later", () => {
     const cut = { ...night, toSend: 500, remaining: 2450 };
     expect(lineOf(cut, { records: 500, limitedBy: "budget_day" })).toContain(
       "10 rows rejected, 2,450 rows deferred by budget_day, 500 records to send in 1 call, about 400 (380 to 417) billed",

@@ -89,7 +89,7 @@ describe("a signal", () => {
 });
 
 describe("records without an answer", () => {
-  test("make a job fail, and are said to stay due", () => {
+  test("make a job fail, and are reported as still due", () => {
     expect(judge({ unanswered })).toMatchObject({
       status: "failed",
       error: {
@@ -121,7 +121,7 @@ test("a limit of the service ends a job as limited, with its reason", () => {
 });
 
 describe("a failure", () => {
-  test("that ends the run says so", () => {
+  test("that ends the run is reported as such", () => {
     const error = new StopRunError("unauthorized", "The key is rejected.");
     expect(judge({ thrown: { error } }, 0)).toMatchObject({
       status: "failed",
@@ -142,7 +142,7 @@ describe("a failure", () => {
       error: { code: "unreadable_secret", message: "The file is gone." },
     });
   });
-  test("that isn't ours is told without its message, which may quote a record", () => {
+  test("of a library is reported without its message, which may quote a record", () => {
     const error = Object.assign(new Error("invalid input: jane@example.com"), { code: "22P02" });
     const end = judge({ thrown: { error } }, 3);
     expect(end.error?.code).toBe("22P02");
@@ -158,7 +158,7 @@ function failureOf(rejected: number, maxRejectRatio: number | null, sent = 10): 
 }
 
 describe("rejected records", () => {
-  test("don't make a job fail by themselves", () => {
+  test("alone don't make a job fail", () => {
     expect(failureOf(10, null)).toBe(null);
     expect(failureOf(2, 0.2)).toBe(null);
   });

@@ -130,7 +130,7 @@ async function spend(world: World, night: Night): Promise<void> {
   expect(String(rowsRead)).toBe(await world.value("SELECT count(*) FROM crm.customers"));
 }
 
-test("every row read ends in exactly one way, and the books are true, however the nights go", async () => {
+test("every row read ends in exactly one way, and the run totals are right, after any nights", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(nights, { minLength: 3, maxLength: 4 }), async (given) => {
       const world = await startWorld({ rows: 400, people: 2000 });

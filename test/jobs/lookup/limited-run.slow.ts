@@ -5,7 +5,7 @@ import { configOf, repeats, startWorld, unaccountedRows } from "../world.ts";
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 
 describe("caps", () => {
-  test("end a run as limited, and the next one goes on", async () => {
+  test("end a run as limited, and the next one resumes", async () => {
     const world = await startWorld({ rows: 200, config: configOf(enrichOnly) });
     const first = await world.run({ maxRecords: 60 });
     expect(first).toMatchObject({ status: "limited" });
@@ -55,10 +55,10 @@ describe("caps", () => {
   });
 });
 
-describe("the user's word", () => {
+describe("the user's confirmation", () => {
   const config = configOf(enrichOnly, "confirm_above: { records: 50, ratio: 0.2 }");
 
-  test("is wanted when a later run is due for unusually much", async () => {
+  test("is required when a later run has unusually many due rows", async () => {
     const world = await startWorld({ rows: 300, config });
     expect((await world.run()).status).toBe("succeeded");
     await world.rows("UPDATE crm.customers SET street = '1 Main St' WHERE id <= 200");
@@ -92,7 +92,7 @@ describe("the user's word", () => {
     expect(asked).toHaveLength(2);
   });
 
-  test("given by --yes holds for the runs that go on after a limit", async () => {
+  test("given by --yes holds for the runs that resume after a limit", async () => {
     const world = await startWorld({ rows: 300, config });
     await world.run();
     await world.rows("UPDATE crm.customers SET street = '1 Main St'");
@@ -103,7 +103,7 @@ describe("the user's word", () => {
     expect((await world.run()).status).toBe("succeeded");
   });
 
-  test("is wanted for --resend, which sends every record again", async () => {
+  test("is required for --resend, which sends every record again", async () => {
     const world = await startWorld({ rows: 40, config });
     const sent = (await world.run()).jobs[0]?.records_sent;
     expect((await world.run({ resend: true })).jobs[0]).toMatchObject({
@@ -124,7 +124,7 @@ describe("the user's word", () => {
 describe("changed parameters", () => {
   const changed = configOf(enrichOnly.replace(" }", ", return_fields: [age, phones] }"));
 
-  test("stop the run with count and cost until the user says what to do", async () => {
+  test("stop the run with count and cost until the user confirms", async () => {
     const world = await startWorld({ rows: 60, config: configOf(enrichOnly) });
     await world.run();
     const answered = Number(await world.value("SELECT count(*) FROM person_data.enrichment"));

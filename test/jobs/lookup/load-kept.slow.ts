@@ -59,7 +59,7 @@ async function received(world: World) {
 }
 
 describe("answers that an earlier run received and could not load", () => {
-  test("are loaded first, as that run would have, and nothing of them is sent again", async () => {
+  test("are loaded first, as that run would have, and none of their records is sent again", async () => {
     const { world, kept } = await startWithKept({ rows: 9000 });
     expect(kept.length).toBeGreaterThanOrEqual(4);
     const before = await received(world);
@@ -103,7 +103,7 @@ describe("answers that an earlier run received and could not load", () => {
     }
   });
 
-  test("keep to what they were asked with, however the configuration reads today", async () => {
+  test("keep the parameters of their request after a change of the configuration", async () => {
     const { world, kept } = await startWithKept({
       rows: 60,
       jobs: enrich(", return_fields: [age, phones], refresh_after: 30d"),
@@ -137,7 +137,7 @@ describe("answers that an earlier run received and could not load", () => {
     expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
   });
 
-  test("that are damaged are told of and asked for again, the others aren't", async () => {
+  test("that are damaged are reported and requested again, the others aren't", async () => {
     const { world, kept } = await startWithKept({ rows: 2500 });
     const [first = "", second = ""] = kept;
     const bytes = await readFile(first);
@@ -159,7 +159,7 @@ describe("answers that an earlier run received and could not load", () => {
     expect((await spoolOf(world)).quarantined).toMatchObject([{ job: "enrich_customers", files: 2 }]);
   });
 
-  test("that leave records out, or can't be read, are noted; those records are simply due", async () => {
+  test("that leave records out, or can't be read, are recorded; those records are due", async () => {
     const { world, kept } = await startWithKept({ rows: 1500, faults: "missing#1,truncated_json#2" });
     expect(kept.length).toBeGreaterThanOrEqual(2);
     const job = jobOf(await world.run({ runId: "second" }), "enrich_customers");

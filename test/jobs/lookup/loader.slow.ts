@@ -36,7 +36,7 @@ const requestsOf = async (world: World) =>
   ((await world.control("/ledger")) as { requests: number }).requests;
 
 describe("an answer that can't be committed", () => {
-  test("keeps no mark where the failure is not its own", async () => {
+  test("keeps no mark if another cause made it fail", async () => {
     const { file } = await startWithAnswer();
     expect(basename(file)).toMatch(/^\d{8}T\d{9}Z-[0-9a-f-]{36}\.call$/u);
   });

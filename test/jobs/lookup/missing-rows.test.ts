@@ -4,7 +4,7 @@ import { configOf, jobOf, startWorld } from "../world.ts";
 const JOBS = "\n  enrich_customers: { type: enrich, input: customers }\n";
 const withMissing = (what: string) => configOf(JOBS).replace("key: id", `key: id\n    on_missing: ${what}`);
 
-test("on_missing: flag notes rows that left, after a complete pass only", async () => {
+test("on_missing: flag records rows that left, after a complete pass only", async () => {
   const world = await startWorld({ rows: 60, config: withMissing("flag") });
   await world.run();
   await world.rows("DELETE FROM crm.customers WHERE id <= 5");
@@ -18,7 +18,7 @@ test("on_missing: flag notes rows that left, after a complete pass only", async 
   ).not.toBe("0");
 });
 
-test("on_missing: erase erases who left, but not who has another row, nor everybody at once", async () => {
+test("on_missing: erase erases people who left, except those with another row, and never all at once", async () => {
   const world = await startWorld({ rows: 60, config: withMissing("erase") });
   await world.rows(
     "INSERT INTO crm.customers SELECT id + 1000, first_name, last_name, email, work_email, phone, linkedin, street, city, state, zip, updated_at FROM crm.customers WHERE id = 2",

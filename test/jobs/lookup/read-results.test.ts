@@ -40,7 +40,7 @@ describe("resolve", () => {
       drift: [],
     });
   });
-  test("keeps a non-match, with what the service found wrong", () => {
+  test("keeps a non-match, with the service's reason", () => {
     const errors = { emails: ["not an address"] };
     const answer = read(resolveJob, {
       is_match: false,
@@ -55,7 +55,7 @@ describe("resolve", () => {
       cells: ["false", null, null, "false", JSON.stringify(errors)],
     });
   });
-  test("keeps unknown fields and unexpected types in _extra, and notes them", () => {
+  test("keeps unknown fields and unexpected types in _extra, and reports them", () => {
     const answer = read(resolveJob, {
       is_match: true,
       service_pid: "p-1",
@@ -82,7 +82,7 @@ describe("a match", () => {
     expect(matchOf({ is_match: true, service_pid: "p-1" })).toEqual(["matched", "p-1"]);
     expect(matchOf({ is_match: false, service_pid: "p-1" })).toEqual(["unmatched", null]);
   });
-  test("is told by the PID where the service doesn't say", () => {
+  test("is recognized by the PID if the service doesn't state it", () => {
     expect(matchOf({ is_match: "yes", service_pid: "p-1" })).toEqual(["matched", "p-1"]);
     expect(matchOf({ service_pid: "p-1" })).toEqual(["matched", "p-1"]);
     expect(matchOf({ is_match: 1, service_pid: null })).toEqual(["unmatched", null]);
@@ -110,7 +110,7 @@ describe("validate_emails", () => {
       person: null,
     });
   });
-  test("takes a status for a match where the service doesn't say", () => {
+  test("takes a status for a match if the service doesn't state one", () => {
     expect(read(validateJob, { is_match: null, email_validation_status: "unknown" }).outcome).toBe("matched");
     expect(read(validateJob, { is_match: null, email_validation_status: null }).outcome).toBe("unmatched");
   });
@@ -145,7 +145,7 @@ describe("enrich", () => {
       phones: [["p-1", "0", "1", "mobile", "+1 555", null]],
     });
   });
-  test("leaves a person's field alone that the answer doesn't speak of, and empties one that is null", () => {
+  test("leaves a person's absent field alone, and empties one that is null", () => {
     const { person } = read(enrichJob, { is_match: true, service_pid: "p-1", gender: null, relatives: null });
     expect(told(person)).toEqual({ gender: null, relatives: [] });
     expect(person?.extra).toBe(null);
@@ -187,12 +187,12 @@ describe("return_fields", () => {
     relatives: [],
     work_experience: null,
   };
-  test("leave alone what wasn't asked for and came empty", () => {
+  test("leave columns alone that weren't requested and came empty", () => {
     const { person } = read(some, empty);
     expect(told(person)).toEqual({ age: null, phones: [] });
     expect(person?.extra).toBe(undefined);
   });
-  test("don't keep out what came all the same", () => {
+  test("don't discard fields that came unrequested", () => {
     const { person } = read(some, {
       ...empty,
       first_name: "Ada",

@@ -31,7 +31,7 @@ describe("the spool of a run", () => {
     expect(await spoolOf(world)).toEqual({ contents: [], quarantined: [] });
   });
 
-  test("with a bound below the size of one answer goes on call by call", async () => {
+  test("with a bound below the size of one answer continues call by call", async () => {
     // Uncompressed, 500 people take some 3.5 MB.
     const config = configOf(enrichOnly, "spool: { max_megabytes: 1 }");
     const world = await startWorld({ rows: 2200, config, latencyMs: 30 });
@@ -45,7 +45,7 @@ describe("the spool of a run", () => {
     ).toBe("0");
   });
 
-  test("that the warehouse fails keeps every answer that was paid for", async () => {
+  test("keeps every paid answer when the warehouse fails", async () => {
     const world = await startWorld({ rows: 6000, config: configOf(enrichOnly), latencyMs: 50 });
     const report = await runWhileTableGoes(world, "person_phone");
     expect(jobOf(report, "enrich_customers").status).toBe("failed");

@@ -33,7 +33,7 @@ test("a record whose answer the warehouse refuses counts as rejected, not as mat
   });
 });
 
-test("a run that waits for the user's word on parameters has rejected nothing and covers nothing", async () => {
+test("a run that waits for confirmation of parameters has rejected nothing and covers nothing", async () => {
   const world = await startWorld({ rows: 60, config: configOf(enrichOnly) });
   await world.run();
   const before = await coverageOf(world, "enrich_customers");

@@ -188,7 +188,7 @@ function answerRow(
   };
 }
 
-test("every value in the warehouse equals what the service answered, whatever goes wrong on the way", async () => {
+test("every value in the warehouse equals the service's answer, under any faults", async () => {
   const world = await startWorld({ rows: 4000, people: 6000, seed: 11, faults: parseFaults(FAULTS) });
   const proxy = await startRecordingProxy(world.sandbox.url);
   world.serviceUrl = proxy.url;

@@ -63,7 +63,7 @@ async function store(world: World, job: string, stream: string, cursor: object):
 
 const AT = "2026-01-01T00:00:00Z";
 
-test("a cursor that a job couldn't go on from is refused, each thing that is wrong told", async () => {
+test("refuses a cursor from which a job can't resume, and reports each mistake", async () => {
   const world = await startJobs(["resolve"]);
   const instant = "must be an instant with a time zone, such as 2026-11-21T04:00:00Z";
   const wrong: readonly (readonly [string, unknown, readonly string[]])[] = [
@@ -106,7 +106,7 @@ test("a cursor that a job couldn't go on from is refused, each thing that is wro
   }
 });
 
-test("a stream that a job doesn't go by is refused, and those are told that it does", async () => {
+test("refuses a stream that a job doesn't use, and names those that it uses", async () => {
   const world = await startJobs(["push"]);
   const made = await world.value("SELECT cursor->>'segment_id' FROM person_data_ops.checkpoint");
   const cases = [
@@ -128,7 +128,7 @@ test("a stream that a job doesn't go by is refused, and those are told that it d
   }
 });
 
-test("keys that aren't named stay as they are stored", async () => {
+test("keeps stored keys that aren't named", async () => {
   const world = await startJobs(["push", "members", "resolve"]);
   const stored = async (job: string, stream: string) => {
     const { checkpoints } = await readCheckpointReport(
@@ -162,7 +162,7 @@ test("keys that aren't named stay as they are stored", async () => {
   });
 });
 
-test("times of a service whose clock is ahead can be moved back, and given back", async () => {
+test("times of a service whose clock is ahead can be moved back, and restored", async () => {
   const world = await startJobs([]);
   await store(world, "members", SEGMENT, { swept_at: "2099-05-01T00:00:00Z" });
   for (const swept of ["2099-05-01T00:00:00Z", "2098-01-01T00:00:00Z"]) {
@@ -173,7 +173,7 @@ test("times of a service whose clock is ahead can be moved back, and given back"
   expect(await refusalOf(world, "members", { swept_at: "2099-05-03T00:00:00Z" }, SEGMENT)).toHaveLength(2);
 });
 
-test("a push whose stored checkpoint can't be read fails before it makes another segment; those who read it are told, too", async () => {
+test("a push whose stored checkpoint can't be read fails before it creates another segment, as do its readers", async () => {
   const world = await startJobs([]);
   await store(world, "push", "segment", { read_at: null });
   const report = await world.run({ jobs: ["push"] });
@@ -196,7 +196,7 @@ test("a push whose stored checkpoint can't be read fails before it makes another
   expect([again.error?.code, again.requests]).toEqual(["bad_checkpoint", 0]);
 });
 
-test("one that only spares reading counts as none: all is read, or compared, and it is mended", async () => {
+test("an unreadable checkpoint that only saves reading counts as none: all is read, and it is fixed", async () => {
   const world = await startJobs(["push", "members", "resolve"]);
   await store(world, "members", SEGMENT, { swept_at: "last week", suppressed: "5" });
   expect(jobOf(await world.run({ jobs: ["members"] }), "members").status).toBe("succeeded");
@@ -232,7 +232,7 @@ test("one that only spares reading counts as none: all is read, or compared, and
   }
 });
 
-test("while a process runs the job its checkpoints stay, and who has it is told", async () => {
+test("refuses to change checkpoints of a running job, and reports the lock's holder", async () => {
   const world = await startJobs([]);
   const services = await world.services();
   const job = findJob(services.config, "searches");

@@ -78,7 +78,7 @@ test("signals are kept with every key of their metadata, once, and per segment t
   ).toEqual([1, 2].map(() => ({ endpoint: "GET /v2/segments/signals/deaths", http_status: "200" })));
 });
 
-test("a run that finds nothing new writes no row; what is corrected later is taken over", async () => {
+test("a run without news writes no row; later corrections are stored", async () => {
   const world = await startDeaths();
   const pid = await pidOf(world, 60);
   await world.control("/deaths", { set: [signal(pid)] });
@@ -136,7 +136,7 @@ test("signals without an id are rejected once, with a reason and without values;
   ]);
 });
 
-test("a reject of a signal without an id is open as long as it comes so, whoever dropped it, and no longer", async () => {
+test("a reject of a signal without an id is open as long as the signal is listed, even if dropped", async () => {
   const world = await startDeaths();
   const broken = { ...signal(await pidOf(world, 60)), obituary_id: null };
   let isBroken = true;
@@ -166,7 +166,7 @@ const stays = (segment: string, id: string, is: boolean) => ({
   stays: is ? "t" : "f",
 });
 
-test("an answer with a signal that can't be told apart marks nothing as gone", async () => {
+test("an answer with an unidentifiable signal marks none as gone", async () => {
   const world = await startDeaths();
   const pid = await pidOf(world, 60);
   let isSpoilt = false;
@@ -197,7 +197,7 @@ test.each([
   ["an error beside an empty list", { results: [], error: "Internal error" }],
   ["an error beside null", { results: null, code: "internal" }],
   ["a list of errors", { results: [], error: ["rebuilding"] }],
-])("an answer that says %s is no empty one", async (_what, more) => {
+])("an answer with %s is not empty", async (_what, more) => {
   const world = await startDeaths();
   let left = 0;
   const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
@@ -219,7 +219,7 @@ test.each([
 test.each([
   ["that all is well", { statusCode: 200, status_code: "200", code: "ok", error: "", error_message: null }],
   ["that there is no error", { error: false, code: 200 }],
-])("an empty answer that says %s is one", async (_what, more) => {
+])("an empty answer that states %s is empty", async (_what, more) => {
   const world = await startDeaths();
   const { url } = await startRecordingProxy(world.sandbox.url, () =>
     JSON.stringify({ api_request_id: "req-1", results: [], ...more }),
@@ -228,7 +228,7 @@ test.each([
   expect(jobOf(await world.run(), "deaths")).toMatchObject({ status: "succeeded", retries: 0, requests: 2 });
 });
 
-test("a stated null is an empty answer", async () => {
+test("an explicit null is an empty answer", async () => {
   const world = await startDeaths();
   let isEmpty = false;
   const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
@@ -245,7 +245,7 @@ test("a stated null is an empty answer", async () => {
   ]);
 });
 
-test("metadata that differs is noted by its whole path", async () => {
+test("metadata of an unexpected type is reported by its whole path", async () => {
   const world = await startDeaths();
   const pid = await pidOf(world, 10);
   await world.control("/deaths", {
@@ -286,7 +286,7 @@ test("signals that disappear are marked where they did, and unmarked when they c
   expect((await world.rows(presence)).map((row) => row["is_present"])).toEqual(["t", "t", "t"]);
 });
 
-test("with --full-refresh readers never see fewer signals than stay, whatever disappears with it", async () => {
+test("with --full-refresh readers never miss a signal that stays", async () => {
   const world = await startDeaths();
   const pids = await Promise.all(Array.from({ length: 30 }, (_, i) => pidOf(world, 55 + i)));
   const stated = pids.map((pid, i) => signal(pid, { obituary_id: `stated-${i}` }));
@@ -306,7 +306,7 @@ test("with --full-refresh readers never see fewer signals than stay, whatever di
   expect((await world.rows(presence)).filter((row) => row["is_present"] === "f")).toHaveLength(4);
 });
 
-test("a segment that is gone is told, not taken for empty, and the others are read all the same", async () => {
+test("a deleted segment is reported, not treated as empty, and the others are still read", async () => {
   const world = await startDeaths();
   await world.control("/deaths", { set: [signal(await pidOf(world, 60))] });
   await world.run();
@@ -320,7 +320,7 @@ test("a segment that is gone is told, not taken for empty, and the others are re
   expect(await world.rows("SELECT * FROM person_data.segment_death_signal ORDER BY 1, 2, 3")).toEqual(before);
 });
 
-test("free calls are repeated through faults, and every attempt stands in the ledger", async () => {
+test("free calls are retried after faults, and every attempt is in the ledger", async () => {
   const world = await startDeaths();
   await world.control("/faults", { faults: "500@deaths#1,cut_body@deaths#2,429=0@deaths#3" });
   const services = { random: () => 0 };

@@ -106,7 +106,7 @@ test("a sweep is not complete if a listed member leaves between two pages and an
   expect(await world.rows(bases)).toEqual([{ basis: "vendor" }]);
 });
 
-test("whoever was added while another one left is found by the next run, and a member since being added", async () => {
+test("a person added while another left is found by the next run, with the time of the addition", async () => {
   const world = await startChanging({ remove: 2, add: 1 });
   expect(jobOf(await world.run(), "vip_members").requests).toBe(2);
   expect(await world.value(isComplete)).toBe("f");
@@ -207,7 +207,7 @@ test("an emptied segment is empty; a deleted one is reported and changes no memb
   expect(await world.value("SELECT count(*) FROM person_data.segment_member WHERE is_member")).toBe("0");
 });
 
-test("faults on the way cost requests, not members", async () => {
+test("faults cost requests, not members", async () => {
   const world = await startMembers(11_000);
   await world.control("/faults", {
     faults: "500@members#2,cut_body@members#4,503@members#5",
@@ -368,7 +368,7 @@ test("calls whose commit failed are in the ledger", async () => {
   ).toEqual([{ requests: "1", records_received: "30", calls: "1" }]);
 });
 
-test("a database that loses every second transaction is waited for", async () => {
+test("every second transaction lost is retried", async () => {
   const world = await startTwo(`
   vip_push: { type: segment_push, name: VIP, sql: "select null as service_pid where false" }
   vip_members: { type: segment_members, segments: [{ id: ${SEGMENT} }, { job: vip_push }] }`);

@@ -134,7 +134,7 @@ test("a query fills a segment, and later runs send the difference", async () => 
   expect(members).toMatchObject({ status: "succeeded", records_received: 110 });
 });
 
-test("a plan of free calls counts the least of them and calls nobody", async () => {
+test("a plan of free calls counts the minimum and sends no request", async () => {
   const { world, pids } = await startPush();
   await setVips(world, pids.slice(0, 100));
   const before = await world.control("/ledger");
@@ -195,7 +195,7 @@ test("append keeps members that the query no longer returns", async () => {
   expect(await membersOf(world)).toEqual(pids.slice(0, 60).toSorted());
 });
 
-test("mirror removes nobody added by others, before or after", async () => {
+test("mirror removes no member added by others, before or after", async () => {
   const { world, pids } = await startPush();
   await setVips(world, pids.slice(0, 20));
   await push(world);
@@ -272,7 +272,7 @@ test("each row without a PID has one open reject while the query returns it", as
   expect(await resolved()).toBe("2");
 });
 
-test("one redundant addition leaves the whole call in doubt, and nobody of it is ever removed", async () => {
+test("one redundant addition leaves the whole call in doubt, and its members are never removed", async () => {
   const { world, pids } = await startPush({ config: config("mode: mirror, max_remove_ratio: 0.1") });
   await setVips(world, pids.slice(0, 10));
   await push(world);
@@ -291,7 +291,7 @@ test("one redundant addition leaves the whole call in doubt, and nobody of it is
   ]);
 });
 
-test("PIDs that the service doesn't know leave nobody of their call in doubt", async () => {
+test("PIDs unknown to the service leave no member of their call in doubt", async () => {
   const { world, pids } = await startPush();
   await setVips(world, [...pids.slice(0, 10), "p-nobody"]);
   expect(await push(world)).toMatchObject({ records_rejected: 1 });
@@ -352,7 +352,7 @@ test("people whom a killed run was about to add are added by the next one", asyn
   expect(await membersOf(world)).toEqual(pids.slice(0, 2).toSorted());
 });
 
-test("an add whose answer was lost leaves nobody out, and its people in doubt", async () => {
+test("an add whose answer was lost adds every person, and leaves them in doubt", async () => {
   const { world, pids } = await startPush();
   await setVips(world, pids.slice(0, 5));
   await push(world);
@@ -455,7 +455,7 @@ test("people whom others replaced are found by any change, and when full_sweep_e
   expect(await membersOf(world)).toEqual([...pids.slice(0, 11), ...pids.slice(20, 22)].toSorted());
 });
 
-test("PIDs that the service doesn't know are sent again when full_sweep_every is over", async () => {
+test("PIDs unknown to the service are sent again when full_sweep_every is over", async () => {
   const { world, pids } = await startPush();
   await setVips(world, [...pids.slice(0, 3), "p-nobody"]);
   await push(world);
@@ -481,7 +481,7 @@ test.each(["2999-01-01T00:00:00Z", "yesterday"])(
   },
 );
 
-test("people whom others added after a crash stay, those nobody added are added", async () => {
+test("people whom others added after a crash stay, and the others are added", async () => {
   const { world, pids } = await startPush();
   await setVips(world, pids.slice(0, 5));
   await push(world);

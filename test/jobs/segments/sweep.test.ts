@@ -41,7 +41,7 @@ async function sweepNights(segment: ModelSegment, random: Random, label: string)
 }
 
 test.each(["stable", "until_changed", "every_request"] as const)(
-  "no living member is recorded as removed, whatever changes between two pages, ties %s",
+  "no living member is recorded as removed after any changes between two pages, ties %s",
   async (ties: Ties) => {
     const seed = testSeed(1);
     const sums = { removals: 0, pending: 0 };
@@ -114,7 +114,7 @@ test("a page covers what lies strictly between its members, the first page all n
   });
 });
 
-test("a full page is not the last one by its word: the next one has to be empty, twice", async () => {
+test("a full page that claims to be the last one isn't trusted: the next one must be empty, twice", async () => {
   const script = [pageOf(1, [9, 8], 4), pageOf(2, [6, 5], 4), pageOf(3, [], 4)];
   const end = script.slice(1);
   expect(await sweepScript([...script, ...end], [2])).toEqual({
@@ -127,7 +127,7 @@ test("a full page is not the last one by its word: the next one has to be empty,
   expect((await sweepScript(late)).single.filter(({ after }) => after === null)).toEqual([]);
 });
 
-test("members at the edge of two pages are proven by reading both once more", async () => {
+test("members at the edge of two pages are proven by a second reading of both", async () => {
   const [first, second] = [pageOf(1, [9, 8], 3), pageOf(2, [5], 3)];
   expect(await sweepScript([first, second, first, second], [6])).toMatchObject({
     together: [span(null, null, 2)],

@@ -302,7 +302,7 @@ describe("buckets of usage", () => {
     },
   );
 
-  test("are not taken for empty if the answer has no results", async () => {
+  test("are not treated as empty if the answer has no results", async () => {
     const world = await startUsage({ from: "2026-06-01" }, "2026-06-10");
     let says: object = {};
     const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>

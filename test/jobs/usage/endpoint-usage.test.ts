@@ -27,7 +27,7 @@ const finals = (world: World) =>
   );
 
 describe("buckets of usage", () => {
-  test("are what the service reports, final three days after their end, and are read on from there", async () => {
+  test("equal the service's, are final three days after their end, and are read from there next time", async () => {
     const world = await startUsage(jobs("2026-05-01"), "2026-06-10");
     await runUsage(world);
     expect(await untruths(world, "2026-05-01", "2026-06-10")).toEqual([]);
@@ -113,7 +113,7 @@ describe("an answered bucket", () => {
     ]);
   });
 
-  test("of the future by our clock is left out in silence", async () => {
+  test("of the future by our clock is left out without a report", async () => {
     const world = await startUsage(jobs("2026-06-08", "hour"), "2026-06-08");
     const hours = [10, 11, 12, 13, 14];
     await answerWith(
@@ -127,7 +127,7 @@ describe("an answered bucket", () => {
     expect(world.notes).toEqual([]);
   });
 
-  test("that is omitted is zero if the others add up to the total, and else unknown", async () => {
+  test("that is omitted is zero if the others add up to the total, and unknown otherwise", async () => {
     const world = await startUsage(jobs("2026-06-06"), "2026-06-08");
     const answer = await answerWith(world, [{ bucket_start: "2026-06-07T00:00:00Z", total_requests: 3 }]);
     answer.total_requests = 4;

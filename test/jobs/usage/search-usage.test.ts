@@ -117,7 +117,7 @@ describe("the history of person search", () => {
     expect(await gapsOf(world)).toEqual([{ job, gap_start: "2026-02-26", gap_end: "2026-04-03" }]);
   });
 
-  test("comes with a snapshot of the quota each time", async () => {
+  test("is stored with a snapshot of the quota each time", async () => {
     const world = await startSearches("2026-06-10");
     await runSearches(world);
     await runSearches(world);
@@ -151,7 +151,7 @@ describe("the history of person search", () => {
     expect(await world.value("SELECT count(*) FROM person_data_ops.sync_gap")).toBe("0");
   });
 
-  test("is not taken for empty if the answer has no history", async () => {
+  test("is not treated as empty if the answer has no history", async () => {
     const world = await startSearches("2026-06-10");
     let says: object = {};
     const { url } = await startRecordingProxy(world.sandbox.url, (_path, body) => {
@@ -187,7 +187,7 @@ const otherOrganization = (world: World) => [
 ];
 
 describe("the organization", () => {
-  test("that answers first is recorded; another one is reported once a run", async () => {
+  test("that answers first is recorded; another one is reported once per run", async () => {
     const world = await startSearches("2026-06-10");
     await runAs(world, "org-one-key");
     const noted = "SELECT org_id FROM person_data_ops.warehouse_identity";
@@ -201,7 +201,7 @@ describe("the organization", () => {
     expect(await world.value(noted)).toBe(first);
   });
 
-  test("has its own gaps, whenever the other one was read", async () => {
+  test("has its own gaps, independent of the other one's", async () => {
     const world = await startSearches("2026-03-01");
     await runAs(world, "org-one-key");
     await goTo(world, "2026-07-01");
@@ -217,7 +217,7 @@ describe("the organization", () => {
   });
 });
 
-test("days of the future by our clock are left out, and come with their day", async () => {
+test("days of the future by our clock are left out until their day", async () => {
   const world = await startSearches("2026-06-10");
   const clock = await sandboxClock(world);
   await goTo(world, "2026-06-12");

@@ -67,11 +67,11 @@ const anyError = fc.oneof(
   { weight: 1, arbitrary: fc.integer({ min: 700, max: 900 }) },
 );
 
-describe("whatever happened to start_date and the runs", () => {
+describe("after any changes of start_date and any runs", () => {
   test.each([
     ["30 days after its end", fc.constant(0), 30],
     ["after it was final although our clock was wrong", anyError, 3],
-  ])("each day from the earliest start on was read %s, or in the last night", (_, error, daysAgo) => {
+  ])("each day from the earliest start was read %s, or in the last night", (_, error, daysAgo) => {
     fc.assert(
       fc.property(size, fc.array(nightWith(error), { minLength: 1, maxLength: 12 }), (size, nights) => {
         const { readOn, earliest, now } = readNights(size, nights);

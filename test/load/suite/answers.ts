@@ -318,7 +318,7 @@ export function describeAnswers(getPlace: GetPlace): void {
       expect(await place.sql("SELECT * FROM person_data.email_validation")).toEqual(before);
     });
 
-    test("two jobs share what is known of an address", async () => {
+    test("two jobs share the status of an address", async () => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", email: "ann@example.com" }]);
       await runNight(place, validateSpec(), () => ({ pid: "", status: "valid" }), { at: day(1) });
@@ -331,7 +331,7 @@ export function describeAnswers(getPlace: GetPlace): void {
       expect(await valueOf(place, "SELECT count(*) FROM person_data_state.lookup_state")).toBe("2");
     });
 
-    test("of two jobs, the answer of the later call stays, whichever is loaded last", async () => {
+    test("of two jobs, the answer of the later call stays, in any order of loading", async () => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", email: "ann@example.com" }]);
       const again = validateSpec({ job: "validate_again" });

@@ -65,7 +65,7 @@ async function crash(place: Place, sizes: readonly number[]): Promise<void> {
 /** What is reserved before each call, and given back when it cost nothing. */
 export function describeBudgets(getPlace: GetPlace): void {
   describe("a reservation", () => {
-    test("writes the call into the ledger as under way, and counts its records", async () => {
+    test("writes the call into the ledger as pending, and counts its records", async () => {
       const place = getPlace();
       const call = reservationOf(40, {}, { attempt: 2 });
       expect(await place.warehouse.reserveCall(run, call)).toEqual({ granted: 40, limitedBy: null });
@@ -98,7 +98,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       });
     });
 
-    test("gets what is left of the tightest limit, then nothing, and is told which limit that was", async () => {
+    test("gets what is left of the tightest limit, then nothing, with the limit's name", async () => {
       const place = getPlace();
       const limits = { perDay: 100, perMonth: 250, perRun: 70 };
       expect(await grantOf(place, 50, limits)).toEqual({ granted: 50, limitedBy: null });
@@ -117,7 +117,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("4");
     });
 
-    test("of a limit of zero gets nothing, and one beyond a lowered limit takes nothing back", async () => {
+    test("of a limit of zero gets nothing, and one beyond a lowered limit releases nothing", async () => {
       const place = getPlace();
       expect(await grantOf(place, 10, { perDay: 0 })).toEqual({ granted: 0, limitedBy: "day" });
       await grantOf(place, 10, {});
@@ -170,7 +170,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       });
     });
 
-    test("of a shard is given back to its part and to the run", async () => {
+    test("of a shard is released to its part and to the run", async () => {
       const place = getPlace();
       const shard = { ...run, shard: "1/2" };
       await holdShard(place.warehouse, shard);
@@ -181,7 +181,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       expect(await place.warehouse.runUse(shard)).toEqual({ run: 0, shard: 0 });
     });
 
-    test("is told with the day and month that it counts in, which are the warehouse's and UTC", async () => {
+    test("is reported with the day and month that it counts in, by the warehouse's clock and in UTC", async () => {
       const place = getPlace();
       await grantOf(place, 7, {});
       const [now] = await place.sql(
@@ -222,31 +222,28 @@ export function describeBudgets(getPlace: GetPlace): void {
       ["a 429", { httpStatus: 429, recordsMatched: null }, "0", "0"],
       ["a 422", { httpStatus: 422, recordsMatched: null }, "0", "0"],
       ["no connection", { httpStatus: null, recordsMatched: null, recordsSent: 0 }, "0", "0"],
-    ])(
-      "%s keeps what may have been charged, and gives back what wasn't",
-      async (_, outcome, used, inDoubt) => {
-        const place = getPlace();
-        const { warehouse } = place;
-        const call = reservationOf(10);
-        await warehouse.reserveCall(run, call);
-        expect(await valueOf(place, IN_DOUBT)).toBe("10");
-        const entry = callOf({ callId: call.callId, recordsSent: 10, ...outcome });
-        // Told twice, as after a COMMIT whose reply was lost.
-        for (let i = 0; i < 2; i++) await warehouse.recordAttempts(run, [entry], { requests: 1 });
-        expect(await usedOf(place)).toEqual({
-          "enrich day": used,
-          "enrich month": used,
-          "enrich_people run": used,
-        });
-        expect(await valueOf(place, IN_DOUBT)).toBe(inDoubt);
-        expect(
-          await place.sql(`SELECT settled_at IS NOT NULL AS is_settled, possibly_billed, records_reserved
+    ])("%s keeps what may have been charged, and releases what wasn't", async (_, outcome, used, inDoubt) => {
+      const place = getPlace();
+      const { warehouse } = place;
+      const call = reservationOf(10);
+      await warehouse.reserveCall(run, call);
+      expect(await valueOf(place, IN_DOUBT)).toBe("10");
+      const entry = callOf({ callId: call.callId, recordsSent: 10, ...outcome });
+      // Told twice, as after a COMMIT whose reply was lost.
+      for (let i = 0; i < 2; i++) await warehouse.recordAttempts(run, [entry], { requests: 1 });
+      expect(await usedOf(place)).toEqual({
+        "enrich day": used,
+        "enrich month": used,
+        "enrich_people run": used,
+      });
+      expect(await valueOf(place, IN_DOUBT)).toBe(inDoubt);
+      expect(
+        await place.sql(`SELECT settled_at IS NOT NULL AS is_settled, possibly_billed, records_reserved
           FROM person_data_ops.api_call`),
-        ).toEqual([
-          { is_settled: "true", possibly_billed: String(entry.possiblyBilled), records_reserved: used },
-        ]);
-      },
-    );
+      ).toEqual([
+        { is_settled: "true", possibly_billed: String(entry.possiblyBilled), records_reserved: used },
+      ]);
+    });
 
     test("completes the call in the transaction of its rows, once", async () => {
       const place = getPlace();
@@ -264,7 +261,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       ).toEqual([{ http_status: "200", possibly_billed: "false", records_matched: "1", is_settled: "true" }]);
     });
 
-    test("that comes with others gives back its own only", async () => {
+    test("that is settled with others releases only its own", async () => {
       const place = getPlace();
       const { warehouse } = place;
       const [answered, refused] = [reservationOf(1), reservationOf(100)];
@@ -277,7 +274,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       expect(await usedOf(place)).toMatchObject({ "enrich day": "1", "enrich month": "1" });
     });
 
-    test("is given back to the day that it was taken from", async () => {
+    test("is released to its original day", async () => {
       const place = getPlace();
       const call = reservationOf(1);
       await place.warehouse.reserveCall(run, call);
@@ -307,7 +304,7 @@ export function describeBudgets(getPlace: GetPlace): void {
   });
 
   describe("the last days of the ledger", () => {
-    test("tell what each job sent, and what became of it", async () => {
+    test("report what each job sent, and its outcome", async () => {
       const place = getPlace();
       const { warehouse } = place;
       const other = runOf(resolveSpec(), "run-1");
@@ -372,7 +369,7 @@ export function describeBudgets(getPlace: GetPlace): void {
     });
   });
 
-  describe("records of a call that nobody settled", () => {
+  describe("records of an unsettled call", () => {
     const people = ["1", "2", "3"].map((id) => ({ id, first_name: `Ann ${id}` }));
 
     test("count as possibly billed twice when as many records are sent again, once", async () => {

@@ -34,7 +34,7 @@ const cursor = { column: "updated_at", overlapMs: 3_600_000 };
 /** Checkpoints that users look at and move. */
 export function describeCheckpoints(getPlace: GetPlace): void {
   describe("checkpoints", () => {
-    test("are moved and forgotten by hand, while nobody runs the job", async () => {
+    test("are moved and deleted by hand, while the job isn't running", async () => {
       const place = getPlace();
       const services = servicesOf(place);
       const shown = async () => (await readCheckpointReport(place.warehouse.db, free)).checkpoints;
@@ -52,7 +52,7 @@ export function describeCheckpoints(getPlace: GetPlace): void {
       expect((await readCheckpointReport(place.warehouse.db, busy)).checkpoints).toEqual([]);
     });
 
-    test("of an input with a value that its column can't have count as none, and are mended", async () => {
+    test("of an input with an invalid value count as none, and are fixed", async () => {
       const place = getPlace();
       const spec = enrichSpec({ input: { ...people, cursor } });
       await makePeople(place, [{ id: "1", first_name: "Ann", updated_at: "2026-11-01T00:00:00Z" }]);
@@ -73,7 +73,7 @@ export function describeCheckpoints(getPlace: GetPlace): void {
       expect(gist((await runNight(place, spec, matchAll)).counts).dueReasons).toEqual({ content_changed: 1 });
     });
 
-    test("take what is a value of the cursor's column, whatever its type", async () => {
+    test("accept a value of the cursor's column, of any type", async () => {
       const place = getPlace();
       await place.sql(
         "CREATE TABLE crm.typed (id text, at timestamptz, local timestamp, day date, number bigint, note text)",

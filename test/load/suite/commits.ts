@@ -272,7 +272,7 @@ export function describeCommits(getPlace: GetPlace): void {
       expect(shown).toEqual([{ synchronous_commit: "on" }]);
     });
 
-    test("with nothing but attempts leaves a ledger", async () => {
+    test("with only attempts leaves a ledger", async () => {
       const place = getPlace();
       expect(await place.warehouse.commitLookup(commitPeople(place, []))).toMatchObject({
         rowsWritten: 0,
@@ -349,7 +349,7 @@ export function describeCommits(getPlace: GetPlace): void {
   });
 
   describe("runs", () => {
-    test("begun again under their id start their books anew", async () => {
+    test("restarted under their id reset their totals", async () => {
       const place = getPlace();
       const { warehouse } = place;
       const run = await begin(warehouse, spec, "run-1");
@@ -361,7 +361,7 @@ export function describeCommits(getPlace: GetPlace): void {
       );
     });
 
-    test("what was found due is noted before anything is sent", async () => {
+    test("the due count is recorded before anything is sent", async () => {
       const place = getPlace();
       const { warehouse } = place;
       const run = runOf(spec, "run-1");
@@ -384,7 +384,7 @@ export function describeCommits(getPlace: GetPlace): void {
       ]);
     });
 
-    test("are told newest first, each job's own", async () => {
+    test("are listed newest first, by job", async () => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", first_name: "Ann" }]);
       for (const runId of ["a", "c", "b"]) await runNight(place, spec, matchAll, { runId });
@@ -393,7 +393,7 @@ export function describeCommits(getPlace: GetPlace): void {
       expect(runs.map((run) => run.runId)).toEqual(["b", "c"]);
     });
 
-    test("open rejects are counted by code, and the last success is told", async () => {
+    test("open rejects are counted by code, and the last success is reported", async () => {
       const place = getPlace();
       await makePeople(place, [
         { id: "1" },
@@ -418,7 +418,7 @@ export function describeCommits(getPlace: GetPlace): void {
   });
 
   describe("table_freshness", () => {
-    test("tells when each table was made fresh and changed last", async () => {
+    test("reports when each table was last confirmed and last changed", async () => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", first_name: "Ann" }]);
       await runNight(place, spec, matchAll);

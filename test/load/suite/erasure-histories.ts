@@ -116,7 +116,7 @@ async function spend(place: Place, model: Model, step: Extract<Step, { kind: "ni
 
 /** Random nights with random erasures against a plain model. */
 export function describeErasureHistories(getPlace: GetPlace): void {
-  test("after any history of erasures every row is sent or kept back as the rules say, and the counts add up", async () => {
+  test("after any history of erasures every row is sent or withheld as the rules say, and the counts add up", async () => {
     await fc.assert(
       fc.asyncProperty(steps, async (history) => {
         const place = getPlace();

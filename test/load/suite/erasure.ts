@@ -115,7 +115,7 @@ async function makeCouple(place: Place): Promise<void> {
 /** What erasing people does to the tables, and to what comes later. */
 export function describeErasure(getPlace: GetPlace): void {
   describe("an erasure", () => {
-    test("finds by anything all that a person is known by, and removes all of it", async () => {
+    test("finds all identifiers of a person by any of them, and removes them", async () => {
       const place = getPlace();
       await makeCouple(place);
       const named: readonly Partial<Identifiers>[] = [
@@ -155,7 +155,7 @@ export function describeErasure(getPlace: GetPlace): void {
       });
     });
 
-    test("leaves of others what doesn't name the person, and lets them move", async () => {
+    test("leaves rows of others that don't name the person, and lets them change", async () => {
       const place = getPlace();
       await makeCouple(place);
       const before = await valueOf(
@@ -175,7 +175,7 @@ export function describeErasure(getPlace: GetPlace): void {
       expect(await valueOf(place, "SELECT _record_synced_at FROM person_data.person")).not.toBe(before);
     });
 
-    test("tells before what it would remove, and removes nothing then", async () => {
+    test("reports in advance what it would remove, and removes nothing then", async () => {
       const place = getPlace();
       await makeCouple(place);
       const found = await place.warehouse.findPeople({ ...nobody, pids: ["p-ann"] }, [people]);
@@ -209,7 +209,7 @@ export function describeErasure(getPlace: GetPlace): void {
       expect(await place.warehouse.dropTombstones(0)).toBe(3);
     });
 
-    test("is pending until every run that was under way has ended and the rows were removed once more", async () => {
+    test("is pending until every earlier run has ended and the rows were removed a second time", async () => {
       const place = getPlace();
       const { warehouse } = place;
       await makeCouple(place);
@@ -242,7 +242,7 @@ export function describeErasure(getPlace: GetPlace): void {
       ).toEqual(["true"]);
     });
 
-    test("of somebody of whom nothing is stored keeps the person out all the same", async () => {
+    test("of a person without stored rows still keeps the person out", async () => {
       const place = getPlace();
       await makePeople(place, rows);
       const { people: found, removed } = await erase(place, { emails: ["ann@work.example"] });
@@ -292,7 +292,7 @@ export function describeErasure(getPlace: GetPlace): void {
       expect(Object.keys(sent)).toEqual(["key-bob"]);
     });
 
-    test("that spares others takes of a row what no other row has", async () => {
+    test("that keeps other people's rows removes of a row only what no other row has", async () => {
       const place = getPlace();
       await makeCouple(place);
       await addPeople(place, [{ id: "key-ann-again", first_name: "Ann", email: "ann@work.example" }]);
@@ -340,7 +340,7 @@ export function describeErasure(getPlace: GetPlace): void {
       ]);
     });
 
-    test("an answer that was asked for before is not stored, whatever names the person in it", async () => {
+    test("an answer requested before is not stored, whichever field names the person", async () => {
       const place = getPlace();
       await makePeople(place, rows);
       const { warehouse } = place;
@@ -388,7 +388,7 @@ export function describeErasure(getPlace: GetPlace): void {
       expect(await place.sql("SELECT * FROM person_data.person")).toEqual(before);
     });
 
-    test("rejects of the person are not noted", async () => {
+    test("rejects of the person are not recorded", async () => {
       const place = getPlace();
       await makePeople(place, rows);
       await erase(place, { rows: [{ source: "people", sourceKey: "key-ann" }] });
@@ -433,7 +433,7 @@ export function describeErasure(getPlace: GetPlace): void {
       await selection.close();
     });
 
-    test("a run that was under way sends the person's record no more", async () => {
+    test("a run in progress doesn't send the person's record", async () => {
       const place = getPlace();
       const { warehouse } = place;
       await makePeople(place, rows);
@@ -476,7 +476,7 @@ export function describeErasure(getPlace: GetPlace): void {
     });
   });
 
-  test("loads in flight don't bring anybody back, however they meet the erasure", async () => {
+  test("loads in flight restore no erased person, under any interleaving", async () => {
     const place = getPlace();
     await makePeople(place, rows);
     const { warehouse } = place;

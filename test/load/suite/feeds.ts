@@ -96,7 +96,7 @@ export function describeFeeds(getPlace: GetPlace): void {
       ]);
     });
 
-    test("doesn't count rows about the reading itself, but tells of the tables that they changed", async () => {
+    test("doesn't count rows about the reading itself, but reports the tables that they changed", async () => {
       const place = getPlace();
       const run = await beginFeed(place);
       const changed = async () =>
@@ -167,7 +167,7 @@ export function describeFeeds(getPlace: GetPlace): void {
       expect(await written([first, second], 4)).toEqual([0, 1, 0]);
     });
 
-    test("marks what the feed no longer shows, within its scope", async () => {
+    test("marks rows that the feed no longer lists, within its scope", async () => {
       const place = getPlace();
       const { warehouse } = place;
       const run = await beginFeed(place);
@@ -240,8 +240,8 @@ export function describeFeeds(getPlace: GetPlace): void {
     });
   });
 
-  describe("what is known of segments", () => {
-    test("goes with the newest look at each", async () => {
+  describe("stored segments", () => {
+    test("follow the newest reading of each", async () => {
       const place = getPlace();
       const { warehouse } = place;
       const run = await beginFeed(place);

@@ -67,7 +67,7 @@ export function describeInputs(getPlace: GetPlace): void {
       });
     });
 
-    test("tells the addresses of each row, and removes those that are gone", async () => {
+    test("stores the addresses of each row, and removes those that are gone", async () => {
       const place = getPlace();
       await makePeople(place, [
         { id: "1", email: "b@example.com", note: "a@example.com" },
@@ -146,7 +146,7 @@ export function describeInputs(getPlace: GetPlace): void {
       await selection.close();
     });
 
-    test("writes nothing that a plan would have to take back", async () => {
+    test("writes nothing that a plan would have to undo", async () => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }, { id: null }]);
       await place.warehouse.planLookup(enrichSpec());
@@ -176,7 +176,7 @@ export function describeInputs(getPlace: GetPlace): void {
       expect((await runNight(place, spec, matchAll)).sent).toEqual({ 1: { first_name: "Ann" } });
     });
 
-    test("that can't be read is told by the settings that it has", async () => {
+    test("that can't be read is reported by its settings", async () => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", first_name: "Ann" }]);
       const hintsOf = async (changes: Partial<InputSource>) =>
@@ -263,7 +263,7 @@ export function describeInputs(getPlace: GetPlace): void {
       });
     });
 
-    test("can be selected again by a run that goes on under the same id", async () => {
+    test("can be selected again by a run that resumes under the same id", async () => {
       const place = getPlace();
       const { warehouse } = place;
       await makePeople(place, [{ id: "1", first_name: "Ann" }]);

@@ -139,7 +139,7 @@ const namedDeeds = Object.entries(deeds);
 /** Who may run a job, and what becomes of those who may no longer. */
 export function describeLocks(getPlace: GetPlace): void {
   describe("the lock of a job", () => {
-    test("is got by one process, and status tells by whom, until it is given back", async () => {
+    test("is held by one process, which status shows, until it is released", async () => {
       const place = getPlace();
       const { warehouse } = place;
       const process = { host: "etl-1", pid: 4711, machine: "boot 1", processStart: "99" };
@@ -169,14 +169,14 @@ export function describeLocks(getPlace: GetPlace): void {
       });
     });
 
-    test("is got by one of many that want it at the same time", async () => {
+    test("is acquired by one of many processes at the same time", async () => {
       const { warehouse } = getPlace();
       const wishes = Array.from({ length: 12 }, (_, i) => warehouse.acquireLock(wish(`run-${i}`)));
       const replies = await Promise.all(wishes);
       expect(replies.filter((reply) => reply.kind === "held")).toHaveLength(1);
     });
 
-    test("of one job says nothing about another's", async () => {
+    test("of one job is independent of another's", async () => {
       const { warehouse } = getPlace();
       const one = await hold(warehouse, "first");
       const other = await hold(warehouse, "second", { job: "locked_too" });
@@ -184,7 +184,7 @@ export function describeLocks(getPlace: GetPlace): void {
       expect((await warehouse.jobStatus("locked_too")).lastRun).toMatchObject({ status: "running" });
     });
 
-    test("lives on with every heartbeat, also after a pause in which nobody took it", async () => {
+    test("is extended by every heartbeat, also after it expired if no other process took it", async () => {
       const place = getPlace();
       const { warehouse } = place;
       // Long enough for a heartbeat and the question after it.
@@ -228,7 +228,7 @@ export function describeLocks(getPlace: GetPlace): void {
       expect(await holdersOf(place)).toMatchObject([{ runId: "next", epoch: 2 }]);
     });
 
-    test("is taken over at once from a holder that is known to be dead, but from no later one", async () => {
+    test("is taken over immediately from a dead holder, but from no later one", async () => {
       const place = getPlace();
       const { warehouse } = place;
       await hold(warehouse, "first");
@@ -240,7 +240,7 @@ export function describeLocks(getPlace: GetPlace): void {
       });
     });
 
-    test("may be got again under the same run id, which goes on then", async () => {
+    test("may be acquired again under the same run id, which then resumes", async () => {
       const place = getPlace();
       const { warehouse } = place;
       await warehouse.beginRun(await hold(warehouse, "nightly"));
@@ -268,7 +268,7 @@ export function describeLocks(getPlace: GetPlace): void {
       expect(await everything(place)).not.toEqual(before);
     });
 
-    test.each(namedDeeds)("%s leaves nothing behind, once it was given back", async (_, act) => {
+    test.each(namedDeeds)("%s leaves nothing behind, once it was released", async (_, act) => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }]);
       const run = await hold(place.warehouse, "over");
@@ -279,7 +279,7 @@ export function describeLocks(getPlace: GetPlace): void {
       expect(await everything(place)).toEqual(before);
     });
 
-    test("a job that nobody ever held can't be written for", async () => {
+    test("a job without a lock can't be written for", async () => {
       const { warehouse } = getPlace();
       await expect(warehouse.beginRun(runOf({ job: "never_held", type: "enrich" }))).rejects.toThrow(
         LockLostError,
@@ -308,7 +308,7 @@ export function describeLocks(getPlace: GetPlace): void {
   });
 
   describe("the locks of a job's shards", () => {
-    test("stand side by side, and in the way of every other division", async () => {
+    test("exclude those of every other number of shards, not each other", async () => {
       const place = getPlace();
       const { warehouse } = place;
       const runs = [

@@ -14,7 +14,7 @@ async function noteMissing({ warehouse }: Place, spec: LookupSpec) {
 /** Rows that have left their input. */
 export function describeMissingRows(getPlace: GetPlace): void {
   describe("rows that left their input", () => {
-    test("are noted once, and forgotten when they are back", async () => {
+    test("are recorded once, and the record is deleted when they are back", async () => {
       const place = getPlace();
       await makePeople(place, [
         { id: "1", email: "ann@example.com" },

@@ -23,7 +23,7 @@ const replyOf: Readonly<Record<Fate, Reply | null | undefined>> = {
 /** Counters of a run, counted from the tables. */
 export function describeOutcomes(getPlace: GetPlace): void {
   describe("the outcomes of a run", () => {
-    test("account for every row read, whatever becomes of the records", async () => {
+    test("account for every row read, with any outcome", async () => {
       const place = getPlace();
       const { warehouse } = place;
       await fc.assert(

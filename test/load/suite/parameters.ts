@@ -56,7 +56,7 @@ export function describeParameters(getPlace: GetPlace): void {
       expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 3, unchanged: 3 });
     });
 
-    test("a resend that a cap stopped goes on without asking again", async () => {
+    test("a resend that a cap stopped resumes without asking again", async () => {
       const place = getPlace();
       await answerThree(place);
       const spec = enrichSpec({ parametersHash: "bought with those" });

@@ -255,7 +255,7 @@ export function describePersons(getPlace: GetPlace): void {
       expect(await columnOf(place, "SELECT _extra FROM person_data.person_phone")).toEqual([null]);
     });
 
-    test("what an answer doesn't speak of stays as it is stored", async () => {
+    test("fields absent from an answer stay as stored", async () => {
       const place = getPlace();
       await commitPersons(place, [wholePerson("p-ann", { ...ann, shoe_size: 43 })], { answeredAt: FIRST });
       const before = await tellChanges(place);
@@ -297,7 +297,7 @@ export function describePersons(getPlace: GetPlace): void {
       expect(await valueOf(place, "SELECT count(*) FROM person_data.person_work_experience")).toBe("2");
     });
 
-    test("the answer of an earlier call never replaces that of a later one, whatever the service's clock says", async () => {
+    test("the answer of an earlier call never replaces that of a later one, regardless of the service's clock", async () => {
       const place = getPlace();
       await commitPersons(place, [wholePerson("p-ann", ann)], {
         answeredAt: FIRST,
@@ -334,7 +334,7 @@ export function describePersons(getPlace: GetPlace): void {
       expect(await valueOf(place, "SELECT count(*) FROM person_data.person_email")).toBe("3");
     });
 
-    test("of two whole answers for one person in a commit the later wins, whatever their order", async () => {
+    test("of two whole answers for one person in a commit the later wins, in any order", async () => {
       const place = getPlace();
       const { warehouse } = place;
       const spec = enrichSpec();
@@ -376,7 +376,7 @@ export function describePersons(getPlace: GetPlace): void {
       expect(await valueOf(place, "SELECT count(*) FROM person_data.person_email")).toBe("1");
     });
 
-    test("a partial answer after a whole one in a commit changes what it speaks of", async () => {
+    test("a partial answer after a whole one in a commit changes only its own fields", async () => {
       const place = getPlace();
       await commitPersons(place, [
         wholePerson("p-ann", ann),

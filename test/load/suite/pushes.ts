@@ -127,7 +127,7 @@ export function describePushes(getPlace: GetPlace): void {
       expect(await columnOf(place, state)).toEqual(["p-1 member own unwanted", "p-2 member own"]);
     });
 
-    test("owns nobody whom a reading found before the add", async () => {
+    test("owns no member that a reading found before the add", async () => {
       const place = getPlace();
       await setVips(place, ["p-1", "p-2"]);
       const push = await beginPush(place);
@@ -142,7 +142,7 @@ export function describePushes(getPlace: GetPlace): void {
       expect(await columnOf(place, state)).toEqual(["p-1 member own unwanted", "p-8 absent"]);
     });
 
-    test("leaves everybody of a call in doubt that added a member again, but unknown PIDs", async () => {
+    test("leaves all PIDs of a call in doubt that added a member again, except unknown ones", async () => {
       const place = getPlace();
       await setVips(place, ["p-1", "p-2", "p-9"]);
       const push = await beginPush(place);
@@ -174,7 +174,7 @@ export function describePushes(getPlace: GetPlace): void {
       expect(await columnOf(place, state)).toEqual(["p-1 absent", "p-2 member in doubt"]);
     });
 
-    test("removes again whom a lost removal left in the segment, and forgets the others", async () => {
+    test("retries the removal of members that a lost removal left, and deletes the others", async () => {
       const place = getPlace();
       await setVips(place, ["p-1", "p-2", "p-3"]);
       const push = await beginPush(place);
@@ -206,7 +206,7 @@ export function describePushes(getPlace: GetPlace): void {
       expect(await columnOf(place, state)).toEqual(["p-1 member own", "p-2 absent"]);
     });
 
-    test("keeps segments apart, and PIDs that the service doesn't know until they are due again", async () => {
+    test("keeps segments apart, and unknown PIDs until they are due again", async () => {
       const place = getPlace();
       await setVips(place, ["p-8", "p-9"]);
       const push = await beginPush(place);
@@ -265,7 +265,7 @@ export function describePushes(getPlace: GetPlace): void {
       expect(await columnOf(place, state)).toEqual(["p-1 member own unwanted", "p-3 member own"]);
     });
 
-    test("sends nobody whose row an erasure has not deleted yet", async () => {
+    test("sends no person whose row an erasure has not deleted yet", async () => {
       const place = getPlace();
       await makePeople(place, []);
       await setVips(place, ["p-1", "p-2"]);

@@ -116,7 +116,7 @@ export function describeRejectedRows(getPlace: GetPlace): void {
       expect(await place.sql("SELECT * FROM person_data.reject ORDER BY reject_id")).toEqual(noted);
     });
 
-    test("the reject of a row that can have no state is resolved when the row is mended", async () => {
+    test("the reject of a row that can have no state is resolved when the row is fixed", async () => {
       const place = getPlace();
       await makePeople(place, [
         { id: null, email: "a@example.com" },

@@ -62,7 +62,7 @@ export function describeSchedule(getPlace: GetPlace): void {
       expect(await warehouse.newestSlots()).toMatchObject([{ job: "resolve", isHeld: true, endedAt: null }]);
     });
 
-    test("that were given back go on under the id of their first run", async () => {
+    test("that were released resume under the id of their first run", async () => {
       const { warehouse } = getPlace();
       await warehouse.claimSlots([claimOf("resolve", 21, "first-run")], scheduler("one"), LONG_MS);
       await warehouse.endSlots("one", [{ ...claimOf("resolve", 21), status: null }]);
@@ -100,7 +100,7 @@ export function describeSchedule(getPlace: GetPlace): void {
       ]);
     });
 
-    test("live on by signs of life", async () => {
+    test("are extended by heartbeats", async () => {
       const { warehouse } = getPlace();
       await warehouse.claimSlots([claimOf("resolve", 21)], scheduler("one"), 300);
       await warehouse.renewSlots("one", LONG_MS);
@@ -108,7 +108,7 @@ export function describeSchedule(getPlace: GetPlace): void {
       expect(await warehouse.claimSlots([claimOf("resolve", 21)], scheduler("two"), LONG_MS)).toEqual([]);
     });
 
-    test("count from when a job is first watched, which is noted once", async () => {
+    test("count from when a job is first watched, which is recorded once", async () => {
       const { warehouse } = getPlace();
       await warehouse.watchJobs(["resolve"], "2026-11-21T04:00:00Z", scheduler("one"));
       await warehouse.watchJobs(["resolve", "enrich"], "2026-11-22T04:00:00Z", scheduler("two"));
@@ -120,8 +120,8 @@ export function describeSchedule(getPlace: GetPlace): void {
     });
   });
 
-  describe("states that alerts speak of", () => {
-    test("are told once per change, to one of many", async () => {
+  describe("states of alerts", () => {
+    test("are reported once per change, to one of many", async () => {
       const { warehouse } = getPlace();
       expect(await warehouse.changeStates(job("ok"), "run-1")).toEqual([]);
       const told = await Promise.all(
@@ -134,7 +134,7 @@ export function describeSchedule(getPlace: GetPlace): void {
       ]);
     });
 
-    test("that could not be told come again, unless they have changed back", async () => {
+    test("that were not delivered are retried, unless they have changed back", async () => {
       const { warehouse } = getPlace();
       const changes = await warehouse.changeStates(job("failed"), "run-1");
       await warehouse.unmarkReported(changes);

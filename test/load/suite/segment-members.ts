@@ -106,7 +106,7 @@ export function describeSegmentMembers(getPlace: GetPlace): void {
       );
     });
 
-    test("whom a complete reading should have shown are members since they were seen", async () => {
+    test("that a complete reading should have listed are members since they were seen", async () => {
       const place = getPlace();
       const run = await beginReading(place);
       await completeAt(place, run, 5);

@@ -113,7 +113,7 @@ export function describeSelection(getPlace: GetPlace): void {
       expect(gist((await runNight(place, resolveSpec({ input }))).counts)).toEqual({ read: 1, unchanged: 1 });
     });
 
-    test("two jobs on one input know nothing of each other's answers", async () => {
+    test("two jobs on one input don't share answers", async () => {
       const place = getPlace();
       await makePeople(place, [ann]);
       await runNight(place, enrichSpec(), matchAll);
@@ -138,7 +138,7 @@ export function describeSelection(getPlace: GetPlace): void {
       expect(gist((await runNight(place, validateSpec())).counts)).toEqual({});
     });
 
-    test("a resend under a cap sends every row once more, then another one begins", async () => {
+    test("a resend under a cap sends every row once, then another one starts", async () => {
       const place = getPlace();
       const rows = Array.from({ length: 5 }, (_, i) => ({ id: String(i), first_name: `n${i}` }));
       await makePeople(place, rows);

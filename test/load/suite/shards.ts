@@ -93,7 +93,7 @@ export function describeShards(getPlace: GetPlace): void {
       });
     });
 
-    test("take the fresh answer of an equal row, whoever got it", async () => {
+    test("take the fresh answer of an equal row from any shard", async () => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", first_name: "Ann" }]);
       await runNight(place, spec, matchAll);
@@ -148,7 +148,7 @@ export function describeShards(getPlace: GetPlace): void {
       expect(await open()).toEqual(codes.toSpliced(3, 1));
     });
 
-    test("write down which addresses each row has, once among them", async () => {
+    test("record the addresses of each row once among them", async () => {
       const place = getPlace();
       const job = validateSpec({ input: { ...people, fields: { emails: ["email", "note"] } } });
       const rows = twenty.map(({ id }) => ({ id, email: `${id}@example.com`, note: "all@example.com" }));
@@ -229,7 +229,7 @@ export function describeShards(getPlace: GetPlace): void {
     });
   });
 
-  describe("the books of shards", () => {
+  describe("totals of shards", () => {
     test("cover the whole input once every shard has ended, and until then what was whole before", async () => {
       const place = getPlace();
       await makePeople(place, twenty);

@@ -322,7 +322,7 @@ export function describeUsage(getPlace: GetPlace): void {
       ]);
     });
 
-    test("tells nothing of days whose calls were removed, nor of the day on which that ended", async () => {
+    test("leaves out days whose calls were removed, and the day on which that ended", async () => {
       const place = getPlace();
       const { warehouse } = place;
       await warehouse.writeServiceHost("service.example:443", { replace: false });
@@ -354,7 +354,7 @@ export function describeUsage(getPlace: GetPlace): void {
     });
   });
 
-  test("the organization is noted once, and the first day of its searches that isn't final can be told", async () => {
+  test("the organization is recorded once, and the first day of its searches that isn't final is known", async () => {
     const { warehouse } = getPlace();
     await warehouse.writeServiceHost("service.example:443", { replace: false });
     expect(await warehouse.readOrganization()).toBe(null);
@@ -389,7 +389,7 @@ export function describeUsage(getPlace: GetPlace): void {
     expect(await firstOpen("org-2")).toBe("2026-11-19");
   });
 
-  test("the newest quota of each organization, and what can't be read any more, can be told", async () => {
+  test("the newest quota and the unreadable days of each organization are known", async () => {
     const { warehouse } = getPlace();
     expect([await warehouse.readQuotas(), await warehouse.readGaps()]).toEqual([[], []]);
     const columns = ["org_id", "observed_at", "daily_record_limit", "current_day_remaining"];
