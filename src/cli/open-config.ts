@@ -2,9 +2,10 @@ import type { Config } from "../config/config.ts";
 import { loadConfig } from "../config/load-config.ts";
 import { locateConfig } from "../config/settings.ts";
 import { jobTypes } from "../jobs/registry.ts";
+import { readPostgresAddress } from "../postgres-address.ts";
 import type { Context } from "./context.ts";
 
-/** Loads the configuration and hides its secrets from the log. */
+/** Loads the configuration and hides its secrets from all output. */
 export async function openConfig(context: Context): Promise<Config> {
   const { options, env, log, scrubber } = context;
   const config = await loadConfig({
@@ -15,23 +16,14 @@ export async function openConfig(context: Context): Promise<Config> {
   });
   log.setLevel(config.logLevel);
   const { apiKey, userApiKey } = config.service;
-  for (const secret of [apiKey, userApiKey, config.privacy.erasureKey])
-    if (secret) scrubber.hide(await secret.read());
+  const secrets = [apiKey, userApiKey, config.privacy.erasureKey, config.http.token, config.alerts?.webhook];
+  for (const secret of secrets) if (secret) scrubber.hide(await secret.read());
   const connections = Object.values(config.connections);
   const urls = connections.map((connection) => (connection.type === "postgres" ? connection.url : null));
   for (const url of [config.warehouse.url, ...urls]) {
-    if (url !== null && url !== "embedded") scrubber.hide(passwordIn(await url.read()));
+    if (url !== null && url !== "embedded") scrubber.hide(readPostgresAddress(await url.read()).password);
   }
   for (const { path, message, line, hint } of config.warnings)
     log.warn({ path, message, line, hint }, "configuration");
   return config;
-}
-
-/** Decoded password of an address; empty if there is none. */
-function passwordIn(url: string): string {
-  try {
-    return decodeURIComponent(new URL(url).password);
-  } catch {
-    return "";
-  }
 }

@@ -1,5 +1,6 @@
 import { MultiBar, type SingleBar } from "cli-progress";
 import type { Progress } from "../jobs/services.ts";
+import { printable } from "./printable.ts";
 import { count, duration } from "./figures.ts";
 
 /** Progress on a terminal. */
@@ -54,8 +55,9 @@ export function createProgressBars(stream: NodeJS.WriteStream): ProgressBars {
   }
 
   function print(line: string): void {
-    if (screen) screen.log(`${line}\n`);
-    else stream.write(`${line}\n`);
+    const clean = printable(line);
+    if (screen) screen.log(`${clean}\n`);
+    else stream.write(`${clean}\n`);
   }
 
   return {

@@ -16,6 +16,12 @@ export function sandboxProgram(): string {
   return fileURLToPath(programFile("sandbox/main"));
 }
 
+/** Environment of the sandbox: without keys and addresses, which it doesn't need. */
+export function sandboxEnvironment(): NodeJS.ProcessEnv {
+  const names = ["PATH", "SystemRoot", "NODE_COMPILE_CACHE"];
+  return Object.fromEntries(names.map((name) => [name, process.env[name]]));
+}
+
 /**
  * Starts the sandbox service and returns its address. It runs in its own process group, so that Ctrl-C doesn't reach it
  * while calls are in flight, and exits with this process.
@@ -37,7 +43,7 @@ export async function startSandboxService(
       `--state=${join(dataDir, `sandbox-${sandbox.seed}-${sandbox.people}.json`)}`,
       "--exit-with-parent",
     ],
-    { detached: true, stdio: ["pipe", "pipe", "pipe"] },
+    { detached: true, stdio: ["pipe", "pipe", "pipe"], env: sandboxEnvironment() },
   );
   scope.deferProgram("sandbox", () => endChild(child));
   let stderrText = "";

@@ -7,6 +7,7 @@ import type { GlobalOptions } from "./global-options.ts";
 import { createLogger, type Logger } from "./logger.ts";
 import { createProgressBars } from "./progress-bars.ts";
 import { createProgressLog } from "./progress-log.ts";
+import { printable } from "./printable.ts";
 import type { Scrubber } from "./scrub.ts";
 
 /** Output of this process: the result on standard output, everything else on standard error. */
@@ -54,18 +55,19 @@ export function openTerminal(options: GlobalOptions, scrubber: Scrubber): Termin
       isWatched && process.stdin.isTTY
         ? async (question, signal) => {
             bars?.pause();
-            return await askOnTerminal(question, signal);
+            return await askOnTerminal(printable(question), signal);
           }
         : null,
     async print(text) {
       bars?.pause();
+      const clean = scrubber.strike(options.json ? text : printable(text));
       const { promise, resolve } = Promise.withResolvers<void>();
-      process.stdout.write(`${text}\n`, () => resolve());
+      process.stdout.write(`${clean}\n`, () => resolve());
       await promise;
     },
     printError(text) {
       bars?.pause();
-      process.stderr.write(`${text}\n`);
+      process.stderr.write(`${scrubber.strike(printable(text))}\n`);
     },
     isBroken: () => isBroken,
     restore() {

@@ -1,5 +1,5 @@
 import { type Cell, countOf, instantText, microsOf } from "../schemas/convert.ts";
-import type { DriftLog } from "../schemas/drift.ts";
+import { type DriftLog, fieldName } from "../schemas/drift.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { jsonText } from "../schemas/json-text.ts";
 import { segmentEndpoints } from "../schemas/segments.ts";
@@ -74,7 +74,7 @@ function readMember(item: JsonObject, drift: DriftLog): PageMember | null {
     extra = { first_added_at: addedAt };
   }
   for (const name in rest) {
-    drift.note("unknown_field", name, typeof rest[name]);
+    drift.note("unknown_field", fieldName(name), typeof rest[name]);
     extra = { ...extra, [name]: rest[name] };
   }
   const text = extra === null ? null : jsonText(extra);

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { request } from "undici";
+import { Agent, request } from "undici";
 import type { AlertsConfig } from "../config/config.ts";
 import type { Alert } from "./alert-states.ts";
 
@@ -47,17 +47,24 @@ export async function postToWebhook(
 }
 
 async function postOnce(url: URL, body: string): Promise<void> {
-  const response = await request(url, {
-    method: "POST",
-    body,
-    headers: { "content-type": "application/json" },
-    headersTimeout: TIMEOUT_MS,
-    bodyTimeout: TIMEOUT_MS,
-    signal: AbortSignal.timeout(TIMEOUT_MS),
-  });
-  await response.body.dump();
-  if (response.statusCode < 200 || response.statusCode > 299) {
-    throw new WebhookError(`http_${response.statusCode}`);
+  // Stated, so that no environment variable can switch verification off.
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: true } });
+  try {
+    const response = await request(url, {
+      dispatcher,
+      method: "POST",
+      body,
+      headers: { "content-type": "application/json" },
+      headersTimeout: TIMEOUT_MS,
+      bodyTimeout: TIMEOUT_MS,
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    await response.body.dump();
+    if (response.statusCode < 200 || response.statusCode > 299) {
+      throw new WebhookError(`http_${response.statusCode}`);
+    }
+  } finally {
+    await dispatcher.destroy();
   }
 }
 

@@ -1,5 +1,5 @@
 import { rawNumber } from "../raw-json.ts";
-import type { DriftLog } from "./drift.ts";
+import { type DriftLog, fieldName } from "./drift.ts";
 import { MAX_JSON_DEPTH, nestedText } from "./json-text.ts";
 
 const REPLACEMENT = "\uFFFD";
@@ -30,7 +30,7 @@ function clean(value: unknown, path: string, levels: number, drift: DriftLog): u
     Object.entries(value).map(([key, inner]) => {
       const observed: string[] = [];
       const cleanKey = cleanString(key, (observedType) => observed.push(observedType));
-      const innerPath = path === "" ? cleanKey : `${path}.${cleanKey}`;
+      const innerPath = path === "" ? fieldName(cleanKey) : `${path}.${fieldName(cleanKey)}`;
       for (const observedType of observed) drift.note("unexpected_type", innerPath, observedType);
       return [cleanKey, clean(inner, innerPath, levels - 1, drift)];
     }),

@@ -8,7 +8,7 @@ import {
   splitTexts,
   UNEXPECTED,
 } from "./convert.ts";
-import type { DriftLog } from "./drift.ts";
+import { type DriftLog, fieldName } from "./drift.ts";
 import type { Fields } from "./field.ts";
 import { jsonText } from "./json-text.ts";
 import type { ListDeclaration, RecordDeclaration } from "./record.ts";
@@ -94,7 +94,7 @@ function readFields(
     const value = object[name];
     if (index === BESIDE || value === undefined) continue;
     if (index === undefined) {
-      drift.note("unknown_field", reader.pathPrefix + name, jsonType(value));
+      drift.note("unknown_field", reader.pathPrefix + fieldName(name), jsonType(value));
       extra = keep(extra, name, value);
       continue;
     }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { makeFolder } from "./support/cli.ts";
 import { startOnTerminal } from "./support/on-terminal.ts";
-import { makeSetting } from "./support/setting.ts";
+import { makeSetting, runQuery } from "./support/setting.ts";
 
 const RESOLVE = "jobs:\n  resolve_customers: { type: resolve, input: customers }\n";
 
@@ -36,6 +36,20 @@ test.concurrent("--resend asks on a terminal, and sends nothing after a no", asy
   const { code, screen } = await run.ended;
   expect(code).toBe(3);
   expect(screen).toContain("no records were sent");
+});
+
+test.concurrent("keys with control sequences can't reach the terminal", async () => {
+  const setting = await makeSetting({ jobs: RESOLVE });
+  await runQuery(
+    setting.url,
+    `CREATE SCHEMA crm; CREATE TABLE crm.customers (id text PRIMARY KEY, first_name text, last_name text, email text,
+      work_email text, phone text, city text, updated_at timestamptz);
+     INSERT INTO crm.customers (id) VALUES (E'3\\x1b]0;PWNED-TITLE\\x07\\x1b[2J\\u009b5m\\u202e')`,
+  );
+  expect((await startOnTerminal(["run"], { ...setting, columns: 120 }).ended).code).toBe(0);
+  const { code, screen } = await startOnTerminal(["rejects", "list"], { ...setting, columns: 120 }).ended;
+  expect(code).toBe(0);
+  expect(screen).toContain("3\uFFFD]0;PWNED-TITLE\uFFFD\uFFFD[2J\uFFFD5m\uFFFD");
 });
 
 test.concurrent("a failure on a terminal is shown as text, without JSON", async () => {

@@ -180,6 +180,13 @@ describe("the other controls", () => {
     expect((await call(sandbox, "/v2/enrich", { records: [] })).status).toBe(200);
   });
 
+  it("refuse what a page in a browser can send to another site", async () => {
+    const sandbox = await sandboxFor();
+    const headers = { "content-type": "text/plain", origin: "https://evil.example" };
+    expect((await call(sandbox, "/_sandbox/clock", { days: 30 }, { headers })).status).toBe(400);
+    expect((await control(sandbox, "/"))["moved_days"]).toBe(0);
+  });
+
   it("refuse unknown requests", async () => {
     const sandbox = await sandboxFor();
     const status = async (path: string, body?: object | string) =>

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { DriftLog } from "../../src/schemas/drift.ts";
+import { DriftLog, fieldName } from "../../src/schemas/drift.ts";
 
 test("occurrences of one place and kind add up, and the type seen last stands", () => {
   const drift = new DriftLog("POST /v2/enrich");
@@ -40,4 +40,19 @@ test("a path too long for an index is cut, never inside a character", () => {
   drift.note("unknown_field", "y".repeat(100_000), "string");
   const paths = drift.entries().map((entry) => entry.path);
   expect(paths).toEqual([`${"x".repeat(399)}\uFFFD`, "y".repeat(400)]);
+});
+
+test.each([
+  ["new_field", "new_field"],
+  ["creditScore2", "creditScore2"],
+  ["_x", "_x"],
+  ["alan.turing@example.com", "?"],
+  ["p-0abc", "?"],
+  ["p12345", "?"],
+  ["5551234", "?"],
+  ["Alan Turing", "?"],
+  ["", "?"],
+  ["x".repeat(64), "?"],
+])("an unknown field %j stands in a path as %j", (name, shown) => {
+  expect(fieldName(name)).toBe(shown);
 });

@@ -26,6 +26,12 @@ describe("unknown fields", () => {
     ]);
   });
 
+  test("whose names are addresses or keys of people survive, but leave no name in the drift", () => {
+    const flat = flatten('{"alan.turing@example.com":true,"address_history":[{"p-0123456":1}]}');
+    expect(flat.extra).toBe('{"alan.turing@example.com":true}');
+    expect(flat.drift).toEqual(["unknown_field ? boolean 1", "unknown_field address_history[].? number 1"]);
+  });
+
   test("of a list element survive in the element's own _extra, and their path has [] for the list", () => {
     const flat = flatten(
       '{"address_history":[{"address_rank":1},{"new_field":{"a":1},"address_rank":2},{"address_rank":3,"new_field":"x"}]}',

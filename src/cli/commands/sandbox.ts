@@ -7,7 +7,7 @@ import type { Context } from "../context.ts";
 import { UsageError } from "../failure.ts";
 import type { Outcome } from "../outcome.ts";
 import { wholeNumber } from "../parse-number.ts";
-import { sandboxProgram } from "../sandbox-service.ts";
+import { sandboxEnvironment, sandboxProgram } from "../sandbox-service.ts";
 
 interface SandboxFlags {
   readonly port: number;
@@ -41,6 +41,7 @@ async function sandbox(context: Context, flags: SandboxFlags): Promise<Outcome> 
   const child = spawn(process.execPath, [sandboxProgram(), ...argumentsOf(flags)], {
     detached: true,
     stdio: ["pipe", "pipe", "pipe"],
+    env: sandboxEnvironment(),
   });
   const ended = once(child, "close");
   scope.deferProgram("sandbox", async () => {

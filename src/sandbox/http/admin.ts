@@ -90,6 +90,10 @@ export async function serveAdmin(
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
   };
   const bytes = await readBody(request);
+  // A page in a browser can't set this type for another site.
+  if (request.method === "POST" && !/^application\/json\b/i.test(request.headers["content-type"] ?? "")) {
+    return answer(400, { message: "The Content-Type header has to be application/json." });
+  }
   try {
     const body: unknown = bytes && bytes.length > 0 ? JSON.parse(bytes.toString("utf8")) : {};
     const result = control?.(world, { body, rest: rest.join("/"), query }) ?? null;
