@@ -2,8 +2,7 @@
 const SHORTEST_SECRET = 6;
 
 /** The lengths are those that an address can have; without them the time would grow with the square of a line's length. */
-const LOOKS_LIKE_AN_ADDRESS =
-  /[^\s"'<>(),;:=[\]{}\\@]{1,64}@[^\s"'<>(),;:=[\]{}\\@]{1,255}\.[a-z]{2,63}/gi;
+const LOOKS_LIKE_AN_ADDRESS = /[^\s"'<>(),;:=[\]{}\\@]{1,64}@[^\s"'<>(),;:=[\]{}\\@]{1,255}\.[a-z]{2,63}/gi;
 
 /** Last safeguard of the log: no module should pass a secret or address to it. */
 export interface Scrubber {

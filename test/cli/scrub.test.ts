@@ -4,7 +4,9 @@ import { createScrubber } from "../../src/cli/scrub.ts";
 test("secrets are struck out as they are, in JSON and in addresses", () => {
   const { hide, scrub, strike } = createScrubber();
   hide('p@ss"word/1');
-  expect(scrub('a p@ss"word/1 b p@ss\\"word/1 c p%40ss%22word%2F1')).toBe("a [redacted] b [redacted] c [redacted]");
+  expect(scrub('a p@ss"word/1 b p@ss\\"word/1 c p%40ss%22word%2F1')).toBe(
+    "a [redacted] b [redacted] c [redacted]",
+  );
   expect(strike('ada@example.com p@ss"word/1')).toBe("ada@example.com [redacted]");
 });
 
