@@ -60,6 +60,18 @@ export const adviceByCode = {
     means: "The warehouse holds data of another service than the configured one.",
     next: "Use the configuration that belongs to this warehouse. If the service only moved, run `person-etl migrate --accept-service HOST`.",
   },
+  another_organization: {
+    means: "The warehouse holds data of another organization than the API key's.",
+    next: "Use the key that belongs to this warehouse. If the organization only got another id, run `person-etl migrate --accept-service HOST`.",
+  },
+  data_dir_owner: {
+    means: "As root, person-etl was given a `data_dir` of another user.",
+    next: "Run as that user, or choose another `data_dir`.",
+  },
+  unreadable_certificate: {
+    means: "A certificate file in the address of a Postgres database can't be read.",
+    next: "Correct `sslrootcert`, `sslcert` or `sslkey`, or grant this user the right to read the file.",
+  },
   warehouse_too_old: {
     means: "Version 1 created the warehouse's tables; they cannot be upgraded.",
     next: "Choose new names for warehouse.schema, ops_schema and state_schema, or drop the old schemas.",

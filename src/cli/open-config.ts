@@ -4,6 +4,7 @@ import { locateConfig } from "../config/settings.ts";
 import { jobTypes } from "../jobs/registry.ts";
 import { readPostgresAddress } from "../postgres-address.ts";
 import type { Context } from "./context.ts";
+import { refuseForeignFolder } from "./data-dir-owner.ts";
 
 /** Loads the configuration and hides its secrets from all output. */
 export async function openConfig(context: Context): Promise<Config> {
@@ -15,6 +16,7 @@ export async function openConfig(context: Context): Promise<Config> {
     overrides: { logLevel: options.logLevel ?? undefined },
   });
   log.setLevel(config.logLevel);
+  await refuseForeignFolder(config.dataDir);
   const { apiKey, userApiKey } = config.service;
   const secrets = [apiKey, userApiKey, config.privacy.erasureKey, config.http.token, config.alerts?.webhook];
   for (const secret of secrets) if (secret) scrubber.hide(await secret.read());

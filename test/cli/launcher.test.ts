@@ -3,8 +3,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { makeFolder, startCli } from "./support/cli.ts";
 
-const linux = process.platform === "linux";
-
 /** PIDs of a process's children. */
 async function childrenOf(pid: number): Promise<readonly string[]> {
   const threads = await readdir(`/proc/${pid}/task`);
@@ -12,7 +10,7 @@ async function childrenOf(pid: number): Promise<readonly string[]> {
   return lists.join(" ").split(" ").filter(Boolean);
 }
 
-test.runIf(linux)(
+test(
   "a process leaves no core, opens no inspector, and gives the sandbox no secret",
   async () => {
     const env = { PERSON_SERVICE_API_KEY: "key-4711", WAREHOUSE_URL: "postgres://u:hunter2@h/d" };

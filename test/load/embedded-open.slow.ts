@@ -79,7 +79,7 @@ test("passwords are in files for their owner alone, and in none of the lines sho
   );
   expect((await stat(join(control, "data"))).mode & 0o777).toBe(0o700);
   expect(server.howToConnect[0]).toContain(
-    `PGPASSWORD=$(cat ${join(control, "reader-password")}) psql -h 127.0.0.1 -p ${server.port} -U reader warehouse`,
+    `PGREQUIREAUTH=scram-sha-256 PGPASSWORD=$(cat ${join(control, "reader-password")}) psql -h 127.0.0.1 -p ${server.port} -U reader warehouse`,
   );
 });
 

@@ -3,6 +3,7 @@ import {
   chmod,
   chown,
   cp,
+  link,
   lstat,
   mkdir,
   readdir,
@@ -135,6 +136,15 @@ test("links and folders of another user are refused, and nothing is changed behi
   await mkdir(target);
   await symlink(join(target, "created"), join(control, "start.lock"));
   expect(await codeOfOpening(dataDir)).toBe("embedded_start_failed");
+  await rm(join(control, "start.lock"));
+  await writeFile(join(target, "other"), "theirs");
+  await link(join(target, "other"), join(control, "start.lock"));
+  expect(await codeOfOpening(dataDir)).toBe("embedded_start_failed");
+  await rm(join(control, "start.lock"));
+  await rm(join(target, "other"));
+  await symlink(target, join(control, "data"));
+  expect(await codeOfOpening(dataDir)).toBe("embedded_owner");
+  await rm(join(control, "data"));
   await rm(join(control, "start.lock"));
   // Only root can give a folder away.
   if (root) await chown(control, NOBODY, NOBODY);

@@ -7,7 +7,7 @@ import type { Place } from "./place.ts";
 import { runProgram } from "./run-program.ts";
 import { giveTo } from "./server-user.ts";
 import { INCLUDE_LINE, SUPERUSER } from "./settings.ts";
-import { readSmallFile, writeSmallFile } from "./small-file.ts";
+import { openPlainFile, readSmallFile, writeSmallFile } from "./small-file.ts";
 import { describeFailure } from "./startup-failure.ts";
 
 /** Creates the cluster unless it exists, checks its version, and returns its password. Requires the start lock. */
@@ -81,12 +81,11 @@ async function makeCluster(
       { user: place.user, signal },
     );
     if (code !== 0) throw describeFailure(tried, explainMissingAccount(output));
-    const { O_APPEND, O_NOFOLLOW, O_WRONLY } = constants;
-    await writeFile(
+    await using conf = await openPlainFile(
       join(fresh, "postgresql.conf"),
-      `\n${INCLUDE_LINE}\n# Your own settings go below this line.\n`,
-      { flag: O_APPEND | O_NOFOLLOW | O_WRONLY },
+      constants.O_APPEND | constants.O_WRONLY,
     );
+    await conf.writeFile(`\n${INCLUDE_LINE}\n# Your own settings go below this line.\n`);
     await rename(fresh, place.data);
   } catch (error) {
     await rm(fresh, { recursive: true, force: true }).catch(() => {});

@@ -136,7 +136,7 @@ function describeConnection({ place }: Server, port: number): readonly string[] 
   const file = join(place.control, "reader-password");
   const path = /^[\w./@:+=-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`;
   return [
-    `psql:          PGPASSWORD=$(cat ${path}) psql -h 127.0.0.1 -p ${port} -U ${READER} ${DATABASE}`,
+    `psql:          PGREQUIREAUTH=scram-sha-256 PGPASSWORD=$(cat ${path}) psql -h 127.0.0.1 -p ${port} -U ${READER} ${DATABASE}`,
     `BI tools:      PostgreSQL, host 127.0.0.1, port ${port}, database ${DATABASE}, user ${READER}, no SSL, password: see ${file}`,
     `data:          ${place.data} (kept between runs)`,
   ];

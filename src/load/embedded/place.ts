@@ -47,9 +47,13 @@ export async function findPlace(control: string, log: Log, signal?: AbortSignal)
   const home = location ?? control;
   const data = join(home, "data");
   const owner = await lstat(data).catch(() => null);
+  if (owner?.isSymbolicLink()) throw isNoFolder(data);
   const user = await chooseServerUser(owner);
   if (owner !== null && user === null) await checkOwner(data);
-  if (location !== null) await checkHome(control, home);
+  if (location !== null) {
+    await checkHome(control, home);
+    await checkOwner(home);
+  }
   if (user === null || (await canEnter(home, user, signal))) return { control, home, data, user };
   if (owner !== null || location !== null) {
     throw new FixConfigurationError(
@@ -102,15 +106,17 @@ async function checkHome(control: string, home: string): Promise<void> {
 async function checkOwner(folder: string): Promise<void> {
   const me = process.getuid?.();
   const found = await lstat(folder);
-  if (!found.isDirectory()) {
-    throw new FixConfigurationError("embedded_owner", `${folder} must be a folder, not a link.`);
-  }
+  if (!found.isDirectory()) throw isNoFolder(folder);
   if (me === undefined || found.uid === me) return;
   throw new FixConfigurationError(
     "embedded_owner",
     `${folder} of the embedded database belongs to another user (uid ${found.uid}; this is uid ${me}). ` +
       "Run person-etl as that user, or choose another data_dir.",
   );
+}
+
+function isNoFolder(path: string): FixConfigurationError {
+  return new FixConfigurationError("embedded_owner", `${path} must be a folder, not a link.`);
 }
 
 async function canEnter(folder: string, user: ServerUser, signal?: AbortSignal): Promise<boolean> {

@@ -1,9 +1,9 @@
-import { constants, readlink, writeFile } from "node:fs/promises";
+import { constants, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { codeOf } from "../../errors.ts";
 import type { Place } from "./place.ts";
 import { runProgram } from "./run-program.ts";
-import { readSmallFile } from "./small-file.ts";
+import { openPlainFile, readSmallFile } from "./small-file.ts";
 
 /** State of the server, by `postmaster.pid` and the running processes. */
 export type PostmasterState =
@@ -37,8 +37,9 @@ export async function disownPid(place: Place): Promise<void> {
   const text = await readSmallFile(path);
   if (text === null) return;
   const [, ...rest] = text.split("\n");
-  const { O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
-  await writeFile(path, `${[NO_PROCESS, ...rest].join("\n")}\n`, { flag: O_NOFOLLOW | O_TRUNC | O_WRONLY });
+  await using file = await openPlainFile(path, constants.O_WRONLY);
+  await file.truncate(0);
+  await file.writeFile(`${[NO_PROCESS, ...rest].join("\n")}\n`);
 }
 
 function isAlive(pid: number): boolean {

@@ -1,7 +1,7 @@
-import { open, rename, stat, writeFile } from "node:fs/promises";
+import { constants, lstat, rename } from "node:fs/promises";
 import { join } from "node:path";
 import type { Place } from "./place.ts";
-import { giveTo } from "./server-user.ts";
+import { openPlainFile } from "./small-file.ts";
 
 const MAX_LOG_BYTES = 4 * 1024 * 1024;
 /** Maximum bytes to read for a message. */
@@ -15,16 +15,16 @@ export function logPath(place: Place): string {
 /** Creates the log for the server's user, after renaming a long one to `server.log.1`; returns its length in bytes. */
 export async function prepareLog(place: Place): Promise<number> {
   const path = logPath(place);
-  const known = await stat(path).catch(() => null);
+  const known = await lstat(path).catch(() => null);
   if (known && known.size > MAX_LOG_BYTES) await rename(path, `${path}.1`);
-  await writeFile(path, "", { mode: 0o600, flag: "a" });
-  await giveTo(place.user, path);
-  return (await stat(path)).size;
+  await using file = await openPlainFile(path, constants.O_CREAT | constants.O_WRONLY, 0o600);
+  if (place.user) await file.chown(place.user.uid, place.user.gid);
+  return (await file.stat()).size;
 }
 
 /** Reads the log from a byte offset, at most the last 64 kB. */
 export async function readLogFrom(place: Place, start: number): Promise<string> {
-  const file = await open(logPath(place), "r").catch(() => null);
+  const file = await openPlainFile(logPath(place), constants.O_RDONLY).catch(() => null);
   if (file === null) return "";
   try {
     const { size } = await file.stat();

@@ -1,4 +1,4 @@
-import { chown, readFile, stat } from "node:fs/promises";
+import { lchown, readFile, stat } from "node:fs/promises";
 import { FixConfigurationError } from "../../errors.ts";
 
 /** Account of the server if we are root: Postgres refuses to run as root. */
@@ -53,5 +53,5 @@ export function parseAccounts(passwd: string): ServerUser[] {
 
 /** Changes the owner of a file or folder to the server's user, if different. */
 export async function giveTo(user: ServerUser | null, path: string): Promise<void> {
-  if (user) await chown(path, user.uid, user.gid);
+  if (user) await lchown(path, user.uid, user.gid);
 }

@@ -1,11 +1,21 @@
 import { randomBytes } from "node:crypto";
-import { readFile, rename, rm, writeFile } from "node:fs/promises";
+import { constants, type FileHandle, open, rename, rm, writeFile } from "node:fs/promises";
 import { codeOf } from "../../errors.ts";
+
+/** Opens a regular file that has no other name: no link, soft or hard, leads root to a file of somebody else. */
+export async function openPlainFile(path: string, flags: number, mode?: number): Promise<FileHandle> {
+  const file = await open(path, flags | constants.O_NOFOLLOW, mode);
+  const found = await file.stat();
+  if (found.isFile() && found.nlink === 1) return file;
+  await file.close();
+  throw new Error(`${path} must be a file with a single name, not a link`);
+}
 
 /** Trimmed text of a file; null if there is none. */
 export async function readSmallFile(path: string): Promise<string | null> {
   try {
-    return (await readFile(path, "utf8")).trim();
+    await using file = await openPlainFile(path, constants.O_RDONLY);
+    return (await file.readFile("utf8")).trim();
   } catch (error) {
     if (codeOf(error) === "ENOENT") return null;
     throw error;

@@ -1,7 +1,8 @@
-import { constants, open } from "node:fs/promises";
+import { constants } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../../errors.ts";
+import { openPlainFile } from "./small-file.ts";
 import { describeFailure } from "./startup-failure.ts";
 
 /** Milliseconds between two attempts. */
@@ -24,8 +25,7 @@ export async function takeStartLock(folder: string, signal?: AbortSignal): Promi
   const path = join(folder, "start.lock");
   const tried = `taking the lock ${path} of the embedded database`;
   try {
-    const { O_CREAT, O_NOFOLLOW, O_RDWR } = constants;
-    await (await open(path, O_CREAT | O_NOFOLLOW | O_RDWR, 0o600)).close();
+    await (await openPlainFile(path, constants.O_CREAT | constants.O_RDWR, 0o600)).close();
   } catch (error) {
     throw describeFailure(tried, messageOf(error), error);
   }

@@ -1,0 +1,24 @@
+import { chown, mkdir, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { refuseForeignFolder } from "../../src/cli/data-dir-owner.ts";
+import { makeFolder } from "./support/cli.ts";
+
+const NOBODY = 65_534;
+
+test("root doesn't touch a data_dir of another user, nor a link to one or of one", async () => {
+  const isRoot = process.getuid?.() === 0;
+  const folder = await makeFolder();
+  const foreign = join(folder, "foreign");
+  await mkdir(foreign);
+  await symlink(foreign, join(folder, "link"));
+  // Others than root own what they make.
+  if (isRoot) await chown(foreign, NOBODY, NOBODY);
+  const getuid = vi.spyOn(process, "getuid").mockReturnValue(0);
+  onTestFinished(() => void getuid.mockRestore());
+  for (const path of [foreign, join(folder, "link")]) {
+    await expect(refuseForeignFolder(path)).rejects.toMatchObject({ code: "data_dir_owner" });
+  }
+  await expect(refuseForeignFolder(join(folder, "not-there-yet"))).resolves.toBeUndefined();
+  await expect(refuseForeignFolder("/")).resolves.toBeUndefined();
+});
