@@ -4,6 +4,7 @@ import { selectJobs } from "./job-selection.ts";
 import { findHeldChain } from "./hold-job.ts";
 import { endOfError, interrupted, type JobEnd, locked, skipped } from "./job-end.ts";
 import { type JobResult, runJob } from "./job.ts";
+import { checkOrganization } from "./organization.ts";
 import { prepareRun } from "./prepare.ts";
 import { jobTypeOf } from "./registry.ts";
 import { type JobReport, type RunReport, statusOf, zeroCounters } from "./run-report.ts";
@@ -25,6 +26,7 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
     if (!jobs.includes(job)) services.log.info({ job: job.name }, "left_to_first_shard");
   }
   await prepareRun(services, jobs);
+  await checkOrganization(services, jobs, request.runId);
   const reports: JobReport[] = [];
   const ends = new Map<string, JobEnd>();
   const held = await findHeld(services, jobs, request);

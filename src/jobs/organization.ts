@@ -1,0 +1,65 @@
+import type { JobConfig } from "../config/config.ts";
+import { FixConfigurationError } from "../errors.ts";
+import { decompress } from "../extract/answer-body.ts";
+import { readEnvelope } from "../extract/free-call.ts";
+import { noteOrganization, readOrganization } from "../load/db/identity.ts";
+import { DriftLog } from "../schemas/drift.ts";
+import { searchUsageEndpoint } from "../schemas/usage.ts";
+import { jobTypeOf } from "./registry.ts";
+import { serviceHostOf } from "./service-host.ts";
+import type { JobServices } from "./services.ts";
+
+const TIMEOUT_MS = 15_000;
+
+/**
+ * Refuses a key of another organization than the one the warehouse was filled from, before anything is billed or changed
+ * at the service. Without an answer of the free usage report the run continues.
+ */
+export async function checkOrganization(
+  services: Pick<JobServices, "config" | "db" | "http" | "log" | "signal">,
+  jobs: readonly JobConfig[],
+  runId: string,
+): Promise<void> {
+  const { config, db, log } = services;
+  // The sandbox has no keys; feeds that only read can't bill.
+  const isAsked = jobs.some((job) => jobTypeOf(job).endpoints.some(({ method }) => method === "POST"));
+  if (config.service.baseUrl === "sandbox" || !isAsked) return;
+  const organization = await askOrganization(services);
+  if (organization === null) {
+    log.debug({}, "organization_unknown");
+    return;
+  }
+  const known = await readOrganization(db);
+  if (known === null) await db.transaction((session) => noteOrganization(session, db.names, runId, organization));
+  if (known === null || known === organization) return;
+  throw new FixConfigurationError(
+    "another_organization",
+    `The warehouse was filled for organization ${known}, but service.api_key is a key of organization ${organization}.`,
+    [
+      {
+        path: "service.api_key",
+        message: `is a key of another organization than the warehouse (${db.description})`,
+        hint:
+          "Use another warehouse or other schemas. If the organization only got another id, " +
+          `run person-etl migrate --accept-service ${serviceHostOf(config)}`,
+      },
+    ],
+  );
+}
+
+/** Requests the organization behind the key; null if the service doesn't tell it. */
+async function askOrganization({ http, signal }: Pick<JobServices, "http" | "signal">): Promise<string | null> {
+  const { method, path } = searchUsageEndpoint;
+  const reply = await http.request({
+    method,
+    path: `${path}?days=1`,
+    body: null,
+    signal,
+    readTimeoutMs: TIMEOUT_MS,
+  });
+  if (reply.kind === "failure" || reply.status !== 200) return null;
+  const plain = await decompress(reply.body, reply.contentEncoding);
+  if (plain.kind !== "plain") return null;
+  const organization = readEnvelope(plain.bytes, new DriftLog(searchUsageEndpoint.name))?.["org_id"];
+  return typeof organization === "string" && organization !== "" ? organization : null;
+}
