@@ -34,13 +34,19 @@ export interface Session {
   rows<Row>(statement: Statement): Promise<Row[]>;
   /** Yields a long result in pages of maximum size. */
   pages<Row>(statement: Statement, pageSize: number): AsyncIterable<Row[]>;
-  /** Columns that a query would return, by a dry run, which bills nothing. */
+  /** Checks a statement without running it; bills nothing. */
+  dryRun(statement: Statement): Promise<void>;
+  /** Columns that a single SELECT would return, by a dry run; throws for anything else. */
   describe(statement: Statement): Promise<readonly ResultField[]>;
 }
 
 interface DryRun {
   readonly statistics?: {
-    readonly query?: { readonly schema?: { readonly fields?: readonly ResultField[] } };
+    readonly query?: {
+      readonly schema?: { readonly fields?: readonly ResultField[] };
+      /** `SELECT`; `SCRIPT` for several statements. */
+      readonly statementType?: string;
+    };
   };
 }
 
@@ -99,8 +105,21 @@ export function openSession(options: SessionOptions): Session {
     return answer.jobComplete ? answer : awaitResults(client, answer.jobReference, maxResults);
   }
 
+  async function dryRun(statement: Statement) {
+    const { statistics } = await client.send<DryRun>({
+      method: "POST",
+      path: "/jobs",
+      body: {
+        ...(location === null ? {} : { jobReference: { projectId: client.project, location } }),
+        configuration: { dryRun: true, labels: LABELS, query: { ...common, ...queryOf(statement) } },
+      },
+    });
+    return statistics?.query;
+  }
+
   return {
     client,
+    dryRun: async (statement) => void (await dryRun(statement)),
     async rows<Row>(statement: Statement) {
       return rowsOf<Row>(client, await ask(statement));
     },
@@ -108,15 +127,12 @@ export function openSession(options: SessionOptions): Session {
       yield* pagesOf<Row>(client, await ask(statement, pageSize), pageSize);
     },
     async describe(statement) {
-      const { statistics } = await client.send<DryRun>({
-        method: "POST",
-        path: "/jobs",
-        body: {
-          ...(location === null ? {} : { jobReference: { projectId: client.project, location } }),
-          configuration: { dryRun: true, labels: LABELS, query: { ...common, ...queryOf(statement) } },
-        },
-      });
-      return statistics?.query?.schema?.fields ?? [];
+      const { schema, statementType = "SELECT" } = (await dryRun(statement)) ?? {};
+      // Nothing else only reads.
+      if (statementType !== "SELECT") {
+        throw new BigQueryFailure("invalidQuery", `The text is no single SELECT (${statementType})`, 400);
+      }
+      return schema?.fields ?? [];
     },
   };
 }

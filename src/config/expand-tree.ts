@@ -16,6 +16,15 @@ export function expandTree(root: Schema, tree: object, env: Environment, problem
       );
     }
     if (typeof value !== "string" || !value.includes("${") || !isExpanded(path)) return value;
+    const schema = schemaAt(root, path, tree);
+    const isSql = schema !== null && expectationOf(schema)?.isSql === true;
+    if (isSql && value.replaceAll("$${", "").includes("${")) {
+      problems.add(path, {
+        message: "contains ${…}, which SQL can't: the variable would become part of the statement",
+        hint: "write the value itself, or keep it in a table or view",
+      });
+      return value;
+    }
     const expanded = expand(value, env);
     if ("text" in expanded) return expanded.text;
     problems.add(path, expanded);

@@ -87,7 +87,7 @@ inputs:
   by_table:
     table: '"Sales Data"."Odd ""Name"""'
     connection: crm
-    where: region = '\${REGION}' and note <> '$\${x}'
+    where: region = 'EU' and note <> '$\${x}'
     order_by: spend desc
     key: [tenant_id, id]
     cursor: updated_at
@@ -126,7 +126,6 @@ jobs:
           KEY: "k-1",
           ERASURE_KEY: "0123456789abcdef",
           WAREHOUSE_URL: "postgres://u:p@h/db",
-          REGION: "EU",
         },
       },
     );

@@ -213,3 +213,14 @@ budgets: { enrich: { per_day: none }, unlock: { per_month: 1 } }
     ]);
   });
 });
+
+it.each([
+  ["where", "    where: id <> ${SKIP}"],
+  ["order_by", "    order_by: name = '${SKIP}'"],
+])("refuses a variable of the environment in `%s`, and doesn't repeat its value", async (key, line) => {
+  const skip = "'x'); COMMIT; CREATE TABLE public.pwned AS SELECT now(); COMMIT; BEGIN; SELECT (1";
+  const problems = await problemsOf(fineBut("    key: id", `${line}\n    key: id`), { env: { SKIP: skip } });
+  expect(problems).toEqual([
+    `9 inputs.customers.${key}: contains \${…}, which SQL can't: the variable would become part of the statement (write the value itself, or keep it in a table or view)`,
+  ]);
+});

@@ -8,6 +8,8 @@ export interface Expectation {
   readonly hint?: string;
   /** The value is a secret: never expanded into the tree, never repeated. */
   readonly isSecret?: true;
+  /** The value is SQL: the environment must not become part of it. */
+  readonly isSql?: true;
   /** The value is a length of time. */
   readonly isDuration?: true;
   /** The value names another part of the file. */

@@ -112,7 +112,7 @@ export function jobName(of: Omit<PartName, "part"> = {}) {
 
 /** A piece of SQL that is put inside a statement of ours. */
 export function sqlText(expects: string) {
-  return text({ expects }, (value) => {
+  return text({ expects, isSql: true }, (value) => {
     if (value.includes("\0")) return true;
     return /;\s*$/.test(value) ? { message: "ends with a semicolon", hint: "remove it" } : false;
   });

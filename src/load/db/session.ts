@@ -25,6 +25,10 @@ export interface Session {
   rows<Row>(statement: RawBuilder<Row>): Promise<Row[]>;
   /** Runs a statement and returns the number of changed rows. */
   change(statement: RawBuilder<unknown>): Promise<number>;
+  /** Returns names and types of a statement's columns; runs it. */
+  columns(statement: RawBuilder<unknown>): Promise<readonly { readonly name: string; readonly oid: number }[]>;
+  /** Runs work that can write nothing but temporary tables: reading with SQL of the configuration. */
+  readOnly<Result>(work: () => Promise<Result>): Promise<Result>;
   /** The driver's connection, for COPY. */
   readonly client: PoolClient;
   /** Transaction time as text; `_synced_at` of all its rows. */
@@ -112,7 +116,9 @@ export function openPool(
 function sessionOf(client: PoolClient, now: string): Session {
   const query = (statement: RawBuilder<unknown>) => {
     const { sql, parameters } = statement.compile(compiler);
-    return client.query(sql, [...parameters]);
+    // The extended protocol takes one statement only: SQL of the configuration can't add another one.
+    const extended = { text: sql, values: [...parameters], queryMode: "extended" };
+    return client.query(extended);
   };
   return {
     client,
@@ -124,6 +130,16 @@ function sessionOf(client: PoolClient, now: string): Session {
     async change(statement) {
       return (await query(statement)).rowCount ?? 0;
     },
+    async columns(statement) {
+      return (await query(statement)).fields.map(({ name, dataTypeID: oid }) => ({ name, oid }));
+    },
+    async readOnly(work) {
+      await client.query("SAVEPOINT read_only; SET LOCAL transaction_read_only = on");
+      const result = await work();
+      // The transaction is as before; temporary tables keep their rows.
+      await client.query("RELEASE SAVEPOINT read_only");
+      return result;
+    },
   };
 }
 
@@ -131,6 +147,8 @@ function sessionOf(client: PoolClient, now: string): Session {
 interface TransactionOptions {
   /** False: always rolled back. */
   readonly keep?: boolean;
+  /** True: writes nothing but temporary tables. */
+  readonly isReadOnly?: boolean;
   /** True for REPEATABLE READ: all statements see one snapshot. */
   readonly isSnapshot?: boolean;
   /** More settings of the transaction; all LOCAL, because a pooler reuses the session. */
@@ -141,7 +159,7 @@ interface TransactionOptions {
 export async function inTransaction<Result>(
   pool: Pool,
   work: (session: Session) => Promise<Result>,
-  { keep = true, isSnapshot = false, settings = [] }: TransactionOptions = {},
+  { keep = true, isSnapshot = false, isReadOnly = false, settings = [] }: TransactionOptions = {},
 ): Promise<Result> {
   const client = await pool.connect();
   let broken: Error | boolean = false;
@@ -151,7 +169,7 @@ export async function inTransaction<Result>(
   };
   client.on("error", onError);
   try {
-    const isolation = isSnapshot ? "REPEATABLE READ" : "READ COMMITTED";
+    const isolation = `${isSnapshot ? "REPEATABLE READ" : "READ COMMITTED"}${isReadOnly ? " READ ONLY" : ""}`;
     const begin = [`BEGIN ISOLATION LEVEL ${isolation}`, PINNED, ...settings, NOW].join("; ");
     const results: unknown = await client.query(begin);
     const result = await work(sessionOf(client, readInstant(lastText(results))));

@@ -29,8 +29,11 @@ async function compareKeys(
   const opened = from.foreign
     ? await openForeignInput(session, from.foreign, keys, options)
     : await openLocalInput(session, keys, options);
-  await session.change(sql`CREATE TEMP TABLE input_key ON COMMIT DROP AS
-    SELECT DISTINCT source_key FROM (${raw(opened.rawRows)}) AS r WHERE source_key IS NOT NULL`);
+  await session.client.query("CREATE TEMP TABLE input_key (source_key text) ON COMMIT DROP");
+  await session.readOnly(() =>
+    session.change(sql`INSERT INTO pg_temp.input_key
+      SELECT DISTINCT source_key FROM (${raw(opened.rawRows)}) AS r WHERE source_key IS NOT NULL`),
+  );
   await session.client.query("ANALYZE pg_temp.input_key");
   // Tables without statistics count as small, and nested loops over them would take hours.
   await session.client.query("SET LOCAL enable_nestloop = off");

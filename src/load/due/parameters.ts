@@ -55,10 +55,18 @@ export async function keepAnswers(
   const classify = { ...context, spec };
   const state = tableId(names, "lookup_state");
   if (spec.type !== "validate_emails") {
+    await session.client.query(
+      "CREATE TEMP TABLE kept_row (source_key text, class text, input_hash bytea, pid text) ON COMMIT DROP",
+    );
+    await session.readOnly(() =>
+      session.change(sql`INSERT INTO pg_temp.kept_row
+        SELECT source_key, class, input_hash, pid FROM (${classifiedRows(classify)}) AS c`),
+    );
+    await session.client.query("ANALYZE pg_temp.kept_row");
     await session.change(sql`
       UPDATE ${state} AS t SET input_hash = c.input_hash, _synced_at = now(),
         sent_service_pid = CASE WHEN c.class = 'waiting' THEN t.sent_service_pid ELSE c.pid END
-      FROM (${classifiedRows(classify)}) AS c
+      FROM pg_temp.kept_row AS c
       WHERE c.class <> 'reject:duplicate_key' AND t.job = ${spec.job} AND t.source = ${spec.input.name} AND t.source_key = c.source_key
         AND t.parameters_hash <> ${spec.parametersHash} AND t.outcome <> 'rejected'`);
   }

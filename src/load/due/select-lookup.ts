@@ -81,7 +81,9 @@ export async function selectDue(
   if (decision === "keep") await keepAnswers(session, names, unmarked);
   const written = new Map<string, number>();
   if (isAddresses) {
-    await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${inputAddresses(unmarked)}`);
+    const addresses = inputAddresses(unmarked);
+    await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${addresses} WITH NO DATA`);
+    await session.readOnly(() => session.change(sql`INSERT INTO pg_temp.input_address ${addresses}`));
   }
   const resend = spec.resend
     ? await resendBefore(session, names, spec, (before) => isResending(session, unmarked, before))
@@ -143,14 +145,15 @@ async function classifyInto(
     touch("input_email", await syncInputEmails(session, classify.names, classify.spec));
   }
   const { rows, occurrences } = classified(classify);
-  const counts = await session.rows<ClassCount>(sql`WITH classified AS (${rows}),
+  const counting = sql<ClassCount>`WITH classified AS (${rows}),
     kept AS (
       INSERT INTO pg_temp.due_row
       SELECT source_key, class, prior, input_hash, sent_hash, pid, rank, record, ${occurrences}
       FROM classified WHERE class NOT IN ('unchanged', 'waiting', 'suppressed'))
     SELECT class, prior, coalesce(changed_parameters, false) AS changed_parameters,
       count(*) AS rows, sum(${occurrences})::bigint AS occurrences
-    FROM classified GROUP BY 1, 2, 3`);
+    FROM classified GROUP BY 1, 2, 3`;
+  const counts = await session.readOnly(() => session.rows(counting));
   // Without statistics the planner assumes a small table, and later statements take minutes.
   await session.client.query("ANALYZE pg_temp.due_row");
   return counts;
@@ -168,13 +171,15 @@ function classified(classify: ClassifyContext): {
 /** True if rows of the whole input are still unanswered in the current resend. */
 async function isResending(session: Session, context: ClassifyContext, before: number): Promise<boolean> {
   const { rows } = classified({ ...context, spec: { ...context.spec, shard: null }, resendBefore: before });
-  return (await session.rows(sql`SELECT FROM (${rows}) AS c WHERE class = 'resend' LIMIT 1`)).length > 0;
+  const resending = sql`SELECT FROM (${rows}) AS c WHERE class = 'resend' LIMIT 1`;
+  return (await session.readOnly(() => session.rows(resending))).length > 0;
 }
 
 /** Counts rows of the whole input bought with other parameters: no shard continues until the user has decided. */
 async function countChangedParameters(session: Session, classify: ClassifyContext): Promise<number> {
   const { rows, occurrences } = classified(classify);
-  const [changed] = await session.rows<{ occurrences: number }>(sql`
-    SELECT coalesce(sum(${occurrences}), 0)::bigint AS occurrences FROM (${rows}) AS classified WHERE changed_parameters`);
+  const counting = sql<{ occurrences: number }>`
+    SELECT coalesce(sum(${occurrences}), 0)::bigint AS occurrences FROM (${rows}) AS classified WHERE changed_parameters`;
+  const [changed] = await session.readOnly(() => session.rows(counting));
   return changed?.occurrences ?? 0;
 }

@@ -74,9 +74,11 @@ export async function readWanted(
     if (foreign) {
       await foreign.read(source, PUSH_READING, (rows) => copyRows(session, rows, "push_row"));
     } else {
-      const columns = await describeColumns(session, source);
-      const read = rawSelect(source, [], columns, { ranked: false, recent: null });
-      await session.client.query(`INSERT INTO pg_temp.push_row ${read}`);
+      await session.readOnly(async () => {
+        const columns = await describeColumns(session, source);
+        const read = rawSelect(source, [], columns, { ranked: false, recent: null });
+        await session.change(sql`INSERT INTO pg_temp.push_row ${sql.raw(read)}`);
+      });
     }
     await session.change(sql`
       CREATE TEMP TABLE push_wanted ON COMMIT DROP AS

@@ -18,11 +18,15 @@ export interface OpenedInput extends CursorMax {
 }
 
 /** Opens an input in the warehouse itself. */
-export async function openLocalInput(
+export function openLocalInput(
   session: Session,
   input: InputSource,
   reading: Reading,
 ): Promise<OpenedInput> {
+  return session.readOnly(() => inspectInput(session, input, reading));
+}
+
+async function inspectInput(session: Session, input: InputSource, reading: Reading): Promise<OpenedInput> {
   const columns = await describeColumns(session, input);
   const parts = partsOf(input, reading.type, finderOf(columns));
   const otherParts = reading.isSharded ? otherPartsOf(input, reading.type, finderOf(columns)) : [];

@@ -29,15 +29,13 @@ const SYNTAX = { quoteQualified, withoutSemicolon };
 
 /** Queries the input's columns; throws errors of the database unchanged. */
 export async function describeColumns(session: Session, input: InputSource): Promise<readonly InputColumn[]> {
-  const { fields } = await session.client.query(
-    `SELECT input_row.* FROM ${relationText(input, SYNTAX)} LIMIT 0`,
-  );
-  const oids = [...new Set(fields.map((field) => field.dataTypeID))];
+  const fields = await session.columns(raw(`SELECT input_row.* FROM ${relationText(input, SYNTAX)} LIMIT 0`));
+  const oids = [...new Set(fields.map(({ oid }) => oid))];
   const described = await session.rows<{ oid: number; name: string; category: string }>(sql`
     SELECT oid::int AS oid, format_type(oid, NULL) AS name, typcategory AS category
     FROM pg_catalog.pg_type WHERE oid = ANY(${oids})`);
   return fields.map((field) => {
-    const type = described.find((d) => d.oid === field.dataTypeID);
+    const type = described.find((d) => d.oid === field.oid);
     return { name: field.name, typeName: type?.name ?? "unknown", isArray: type?.category === "A" };
   });
 }
@@ -53,6 +51,9 @@ function keyText(column: string, columns: readonly InputColumn[]): string {
   const typeName = columns.find((c) => c.name === column)?.typeName;
   return typeName === "numeric" ? `trim_scale(${quoted})::text` : `${quoted}::text COLLATE "default"`;
 }
+
+/** Options of transactions that only read inputs. */
+export const READING = { keep: false, isReadOnly: true };
 
 /** SQLSTATEs of a text that is not a valid value of a type. */
 const DATA_EXCEPTION = /^22/u;
@@ -83,8 +84,8 @@ export async function isCursorValue(
   if (input.cursor === null) return false;
   await session.client.query("SAVEPOINT cursor_value");
   try {
-    await session.client.query(
-      `EXPLAIN SELECT ${recentText(input, columns, { value })} FROM ${relationText(input, SYNTAX)}`,
+    await session.rows(
+      raw(`EXPLAIN SELECT ${recentText(input, columns, { value })} FROM ${relationText(input, SYNTAX)}`),
     );
   } catch (error) {
     if (!DATA_EXCEPTION.test(codeOf(error) ?? "")) throw error;
@@ -99,7 +100,7 @@ export async function isCursorValue(
 export async function isInputCursorValue(pool: pg.Pool, input: InputSource, value: string): Promise<boolean> {
   const look = async (session: Session) =>
     isCursorValue(session, input, await describeColumns(session, input), value);
-  return inTransaction(pool, look, { keep: false });
+  return inTransaction(pool, look, READING);
 }
 
 /**
@@ -158,11 +159,11 @@ export async function readCursorMax(
   const isInstant = /with time zone|timestamptz/u.test(typeName);
   const limit = isInstant ? "now()" : `(now() AT TIME ZONE 'UTC' + ${FOREMOST_ZONE})`;
   const isSound = `isfinite(${column}) AND ${column} <= ${limit}`;
-  const { rows } = await session.client.query<{ value: string | null; ahead: number }>(
-    `SELECT max(${column}) FILTER (WHERE ${isSound})::text AS value,
-      count(*) FILTER (WHERE NOT (${isSound})) AS ahead FROM ${relationText(input, SYNTAX)}`,
+  const [row] = await session.rows(
+    sql.raw<{ value: string | null; ahead: number }>(`SELECT max(${column}) FILTER (WHERE ${isSound})::text AS value,
+      count(*) FILTER (WHERE NOT (${isSound})) AS ahead FROM ${relationText(input, SYNTAX)}`),
   );
-  return { cursorMax: rows[0]?.value ?? null, cursorAhead: rows[0]?.ahead ?? 0 };
+  return { cursorMax: row?.value ?? null, cursorAhead: row?.ahead ?? 0 };
 }
 
 /**
@@ -228,7 +229,7 @@ function hintFor(code: string, setting: "table" | "sql"): string | null {
 
 /** Returns the problems of an input; reads no rows and changes nothing. */
 export async function checkInput(pool: pg.Pool, input: InputSource): Promise<readonly Problem[]> {
-  return inTransaction(pool, (session) => findProblems(session, input), { keep: false });
+  return inTransaction(pool, (session) => findProblems(session, input), READING);
 }
 
 async function findProblems(session: Session, input: InputSource): Promise<readonly Problem[]> {
@@ -243,7 +244,7 @@ async function findProblems(session: Session, input: InputSource): Promise<reado
   if (problems.length > 0) return problems;
   try {
     const query = rawSelect(input, partsOf(input, "enrich", find), columns, { ranked: true, recent: null });
-    await session.client.query(`EXPLAIN ${query}`);
+    await session.rows(raw(`EXPLAIN ${query}`));
     return [];
   } catch (error) {
     return [unselectable(input, error, codeOf(error) === AMBIGUOUS ? DUPLICATE_NAME : undefined)];

@@ -12,6 +12,7 @@ import {
   finderOf,
   raw,
   rawSelect,
+  READING,
   unblankedParts,
 } from "./input.ts";
 import type { PostgresTarget } from "../db/connect.ts";
@@ -30,6 +31,8 @@ export function openPostgresDatabase(target: PostgresTarget): ForeignDatabase {
         pool,
         async (session) => {
           const opened = await openLocalInput(session, input, reading);
+          // COPY has no extended protocol: the rows must be those of one statement.
+          await session.rows(raw(`EXPLAIN ${opened.rawRows}`));
           const parts = [...opened.parts, ...opened.otherParts];
           const columns = rowColumns(input, parts, reading);
           const copy = (query: string) => session.client.query(copyTo(`COPY (${query}) TO STDOUT`));
@@ -39,7 +42,7 @@ export function openPostgresDatabase(target: PostgresTarget): ForeignDatabase {
             copyText: () => copy(opened.rawRows),
           });
         },
-        { keep: false },
+        READING,
       ),
     findRows: (input, wanted) => findRows(pool, input, wanted),
     close: () => pool.end(),
@@ -76,6 +79,6 @@ export async function findRows(
             WHERE ${raw(normalizedAddress("e"))} IN (SELECT unnest(${[...wanted.emails]}::text[])))
           OR EXISTS (SELECT FROM unnest(pids) AS p(p) WHERE p IN (SELECT unnest(${[...wanted.pids]}::text[])))`);
     },
-    { keep: false },
+    READING,
   );
 }

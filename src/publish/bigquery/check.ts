@@ -60,7 +60,7 @@ async function findings(context: CheckContext, catalog: Catalog): Promise<readon
     return found;
   found.push(...(await checkRights(context)));
   // A dry run: a project without billing refuses DML.
-  await session.describe({ text: `DELETE FROM ${positionTable(names)} WHERE FALSE` });
+  await session.dryRun({ text: `DELETE FROM ${positionTable(names)} WHERE FALSE` });
   found.push(await costOf(context, catalog));
   return found;
 }

@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import type { InputConnection, InputSource } from "../../src/load/inputs/input-source.ts";
+import { checkInput } from "../../src/load/inputs/check-input.ts";
+import { openWarehouse } from "../../src/load/open.ts";
+import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { runNight } from "./suite/nights.ts";
+import { enrichSpec, people } from "./suite/people.ts";
+import { clear, columnOf } from "./suite/place.ts";
+
+let place: PostgresPlace;
+beforeAll(async () => {
+  place = await openPostgresPlace();
+});
+beforeEach(async () => {
+  await clear(place);
+  await place.sql(`CREATE SCHEMA IF NOT EXISTS crm; CREATE TABLE crm.rows (id text PRIMARY KEY, email text);
+    INSERT INTO crm.rows VALUES ('1', 'a@example.com'); CREATE TABLE crm.notes (note text);
+    CREATE FUNCTION crm.note_it() RETURNS boolean LANGUAGE plpgsql AS
+    'BEGIN INSERT INTO crm.notes VALUES (''written''); RETURN true; END'`);
+});
+afterAll(() => place.close());
+
+const source = (changes: Partial<InputSource>): InputSource => ({
+  ...people,
+  relation: { table: ["crm", "rows"] },
+  key: ["id"],
+  fields: { emails: ["email"] },
+  ...changes,
+});
+/** The warehouse itself, and the same database behind a connection. */
+const connections = (): readonly (InputConnection | null)[] => [
+  null,
+  { type: "postgres", name: "crm", url: place.url },
+];
+
+const SECOND = "CREATE TABLE crm.pwned AS SELECT now()";
+
+test.each<Partial<InputSource>>([
+  { where: `true); COMMIT; ${SECOND}; COMMIT; BEGIN; SELECT (1` },
+  { where: `true) LIMIT 0; ${SECOND}; --` },
+  { relation: { sql: `SELECT '1' AS id, 'a' AS email) AS x; ${SECOND}; SELECT FROM (SELECT 1` } },
+  { orderBy: `1) AS rank FROM crm.rows; ${SECOND}; SELECT row_number() OVER (ORDER BY 1` },
+  { orderBy: `1) AS rank FROM crm.rows AS input_row) TO STDOUT; ${SECOND}; COPY (SELECT row_number() OVER (ORDER BY 1` },
+])("%j is refused as a second statement, by check and by a run", async (changes) => {
+  for (const connection of connections()) {
+    const input = source({ ...changes, connection });
+    const db = openWarehouse({
+      url: place.url,
+      schema: "person_data",
+      opsSchema: "person_data_ops",
+      stateSchema: "person_data_state",
+    });
+    try {
+      expect(await checkInput(db, input)).toHaveLength(1);
+    } finally {
+      await db.close();
+    }
+    await expect(runNight(place, enrichSpec({ input, maxRecords: 5 }))).rejects.toThrow(/statement|syntax/);
+  }
+  expect(await columnOf(place, "SELECT to_regclass('crm.pwned')")).toEqual([null]);
+});
+
+test("a query that writes is refused, and what a run itself writes isn't", async () => {
+  for (const connection of connections()) {
+    const input = source({ where: "crm.note_it()", connection });
+    await expect(runNight(place, enrichSpec({ input }))).rejects.toMatchObject({ code: "25006" });
+    expect(await columnOf(place, "SELECT count(*) FROM crm.notes")).toEqual(["0"]);
+  }
+  const { counts } = await runNight(place, enrichSpec({ input: source({}) }));
+  expect(counts.toSend).toBe(1);
+});
