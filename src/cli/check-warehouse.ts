@@ -39,7 +39,9 @@ export async function checkWarehouse(context: Context, config: Config): Promise<
     isSetUp = await isMigrated(opened.db);
     const lines = await checkDatabase(opened.db);
     return [
-      ...lines.map(({ ok, ...line }): Finding => ({ ...line, status: ok ? "ok" : "wrong" })),
+      ...lines.map(
+        ({ ok, ...line }): Finding => ({ ...line, status: !ok ? "wrong" : line.hint ? "warning" : "ok" }),
+      ),
       ...(await attempt("service of the warehouse", async () => {
         await checkServiceHost(config, opened.db);
         return [];

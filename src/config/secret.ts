@@ -44,7 +44,7 @@ export async function readSecretFile(
     const value = (await handle.readFile("utf8")).trim();
     if (value === "") return { message: "is empty" };
     if (/[\r\n]/.test(value)) return { message: "has more than one line" };
-    return { value, isShared: process.platform !== "win32" && (stats.mode & 0o044) !== 0 };
+    return { value, isShared: process.platform !== "win32" && (stats.mode & 0o004) !== 0 };
   } catch (error) {
     const code = codeOf(error);
     if (code === "ENOENT" || code === "ENOTDIR") return { message: "does not exist" };

@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import { Hono } from "hono";
 import { codeOf, FixConfigurationError } from "../errors.ts";
+import { isLocalHost } from "../postgres-address.ts";
 
 /** Data of the pages. */
 export interface PageSources {
@@ -34,6 +35,10 @@ export async function servePages(
     return context.json({ ready, reasons }, ready ? 200 : 503);
   });
   app.get("/metrics", async (context) => {
+    // Without a token, a name that leads here by DNS must not let a web page read them.
+    if (sources.token === null && !isOfThisMachine(context.req.header("host") ?? "")) {
+      return context.json({ error: "forbidden_host" }, 403);
+    }
     const given = context.req.header("authorization") ?? "";
     if (sources.token !== null && !isSame(given, `Bearer ${await sources.token()}`)) {
       context.header("WWW-Authenticate", "Bearer");
@@ -77,6 +82,11 @@ export async function servePages(
       if (server.listening) await once(server, "close");
     },
   };
+}
+
+function isOfThisMachine(host: string): boolean {
+  const url = `http://${host}`;
+  return URL.canParse(url) && isLocalHost(new URL(url).hostname.replace(/^\[(.+)\]$/, "$1"));
 }
 
 /** Compares in constant time. */

@@ -45,6 +45,21 @@ describe("the image", () => {
   });
 });
 
+it("everything that runs is pinned, leaves no cores, and holds no token of the cluster", async () => {
+  const [image, compose, unit] = await Promise.all(
+    ["Dockerfile", "compose.yaml", "systemd/person-etl.service"].map(read),
+  );
+  expect(image).toMatch(/^ARG NODE_IMAGE=node:\d+\.\d+\.\d+-alpine/m);
+  expect(compose).toMatch(/image: postgres:\d+\.\d+-alpine/);
+  expect(compose?.match(/ulimits: \{ core: 0 \}/g)).toHaveLength(2);
+  expect(unit).toMatch(/^LimitCORE=0$/m);
+  for (const name of ["kubernetes/nightly.yaml", "kubernetes/shards.yaml"]) {
+    const text = await read(name);
+    expect(text).toContain("automountServiceAccountToken: false");
+    expect(text).not.toMatch(/:latest|secretKeyRef/);
+  }
+});
+
 it("the compose file names only services, secrets and volumes that it declares", async () => {
   // As far as these parts speak of each other.
   const file = parse(await read("compose.yaml")) as {

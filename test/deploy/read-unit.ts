@@ -10,6 +10,7 @@ const KNOWN: Readonly<Record<string, readonly string[]>> = {
   Unit: ["Description", "Documentation", "Wants", "After"],
   Service: (
     "Type ExecStart ExecReload SuccessExitStatus RestartPreventExitStatus Restart RestartSec TimeoutStopSec KillMode " +
+    "LimitCORE CoredumpFilter ProtectKernelLogs ProtectClock ProtectHostname ProtectProc PrivateUsers RestrictRealtime RestrictSUIDSGID SystemCallArchitectures SystemCallFilter " +
     "DynamicUser StateDirectory StateDirectoryMode Environment LoadCredential UMask MemoryMax NoNewPrivileges ProtectSystem " +
     "ProtectHome PrivateTmp PrivateDevices ProtectKernelTunables ProtectKernelModules ProtectControlGroups RestrictAddressFamilies RestrictNamespaces LockPersonality CapabilityBoundingSet"
   ).split(" "),

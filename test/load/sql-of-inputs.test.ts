@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { InputConnection, InputSource } from "../../src/load/inputs/input-source.ts";
 import { checkInput } from "../../src/load/inputs/check-input.ts";
+import { checkDatabase } from "../../src/load/db/setup.ts";
 import { openWarehouse } from "../../src/load/open.ts";
 import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
 import { runNight } from "./suite/nights.ts";
@@ -68,4 +69,21 @@ test("a query that writes is refused, and what a run itself writes isn't", async
   }
   const { counts } = await runNight(place, enrichSpec({ input: source({}) }));
   expect(counts.toSend).toBe(1);
+});
+
+test("check warns of a server whose log holds the values of statements", async () => {
+  const database = new URL(place.url).pathname.slice(1);
+  const warnings = async () => {
+    const db = openWarehouse({ url: place.url, schema: "a", opsSchema: "b", stateSchema: "c" });
+    const lines = await checkDatabase(db);
+    await db.close();
+    return lines.flatMap(({ ok, message, hint }) => (ok && hint ? [message] : []));
+  };
+  expect(await warnings()).toEqual([]);
+  await place.sql(`ALTER DATABASE ${database} SET log_min_duration_statement = 1000`);
+  expect(await warnings()).toEqual([
+    "Statements are logged with their values: people's data and the erasure key.",
+  ]);
+  await place.sql(`ALTER DATABASE ${database} SET log_parameter_max_length = 0`);
+  expect(await warnings()).toEqual([]);
 });

@@ -84,10 +84,11 @@ export function isLoopback(url: URL): boolean {
   return isLocalHost(url.hostname.replace(/^\[(.+)\]$/, "$1"));
 }
 
-/** An http(s) address without secrets in it. */
+/** An address without secrets in it; http:// only to this machine. */
 export function httpUrl() {
-  return text({ expects: "an http:// or https:// address without a user in it" }, (value) => {
+  return text({ expects: "an https:// address without a user in it; http:// only to this machine" }, (value) => {
     const url = URL.canParse(value) ? new URL(value) : null;
-    return !url || !/^https?:$/.test(url.protocol) || url.username !== "" || url.password !== "";
+    if (!url || url.username !== "" || url.password !== "") return true;
+    return url.protocol !== "https:" && !(url.protocol === "http:" && isLoopback(url));
   });
 }

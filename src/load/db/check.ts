@@ -10,7 +10,7 @@ export interface CheckLine {
   readonly subject: string;
   readonly ok: boolean;
   readonly message: string;
-  /** Remedy if not ok. */
+  /** Remedy; a line that is ok and has one is a warning. */
   readonly hint?: string;
 }
 
@@ -58,10 +58,13 @@ async function runChecks(
     role: string;
     database: string;
     can_make_temporary: boolean;
+    logs_values: boolean;
   }>(sql`
     SELECT current_setting('server_version_num')::int / 10000 AS version, current_setting('server_version') AS text,
       current_setting('server_encoding') AS encoding, current_user AS role, current_database() AS database,
-      has_database_privilege(current_database(), 'TEMPORARY') AS can_make_temporary`);
+      has_database_privilege(current_database(), 'TEMPORARY') AS can_make_temporary,
+      current_setting('log_parameter_max_length') <> '0' AND (current_setting('log_min_duration_statement') <> '-1'
+        OR current_setting('log_min_duration_sample') <> '-1' OR current_setting('log_statement') IN ('mod', 'all')) AS logs_values`);
   if (!server) return [];
   const lines: CheckLine[] = [
     { subject: "warehouse", ok: true, message: `${description} answers (Postgres ${server.text}).` },
@@ -88,6 +91,14 @@ async function runChecks(
       ok: false,
       message: `${server.role} may not create temporary tables, which every run needs.`,
       hint: `As an administrator: GRANT TEMPORARY ON DATABASE ${quoteIdentifier(server.database)} TO ${quoteIdentifier(server.role)};`,
+    });
+  }
+  if (server.logs_values) {
+    lines.push({
+      subject: "log of the server",
+      ok: true,
+      message: "Statements are logged with their values: people's data and the erasure key.",
+      hint: `As a superuser: ALTER ROLE ${quoteIdentifier(server.role)} SET log_parameter_max_length = 0;`,
     });
   }
   for (const schema of [names.data, names.ops, names.state])

@@ -19,7 +19,8 @@ export function printGrants(names: SchemaNames): string {
   const schemas = [names.data, names.ops, names.state].map(quoteIdentifier);
   const parts = [
     {
-      comment: "Loader: runs the jobs and owns the three schemas. It also needs SELECT on the inputs.",
+      comment:
+        "Loader: runs the jobs and owns the three schemas. It also needs SELECT on the inputs; a connection to another database needs no more.",
       statements: [
         `CREATE ROLE ${LOADER} LOGIN`,
         `DO $$ BEGIN EXECUTE format('GRANT CONNECT, TEMPORARY ON DATABASE %I TO ${LOADER}', current_database()); END $$`,
@@ -38,6 +39,13 @@ export function printGrants(names: SchemaNames): string {
       statements: [`CREATE ROLE ${OPS_READER}`, ...readerStatements(OPS_READER, [names.ops])],
     },
   ];
+  parts.push({
+    comment: "Keeps values out of the server's log; only a superuser may set this.",
+    statements: [
+      `ALTER ROLE ${LOADER} SET log_parameter_max_length = 0`,
+      `ALTER ROLE ${LOADER} SET log_error_verbosity = 'terse'`,
+    ],
+  });
   return parts
     .map(({ comment, statements }) => `-- ${comment}\n${statements.map((s) => `${s};\n`).join("")}`)
     .join("\n");

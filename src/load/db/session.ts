@@ -50,6 +50,8 @@ const PINNED = [
   "SET LOCAL standard_conforming_strings = on",
   "SET LOCAL client_encoding = 'UTF8'",
   "SET LOCAL jit = off",
+  // Values are people's data.
+  "SET LOCAL log_parameter_max_length_on_error = 0",
   // Commits before a call is sent, or before a received answer is deleted, must survive a crash of the server.
   "SET LOCAL synchronous_commit = on",
 ].join("; ");
