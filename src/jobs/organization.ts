@@ -30,7 +30,8 @@ export async function checkOrganization(
     return;
   }
   const known = await readOrganization(db);
-  if (known === null) await db.transaction((session) => noteOrganization(session, db.names, runId, organization));
+  if (known === null)
+    await db.transaction((session) => noteOrganization(session, db.names, runId, organization));
   if (known === null || known === organization) return;
   throw new FixConfigurationError(
     "another_organization",
@@ -48,7 +49,10 @@ export async function checkOrganization(
 }
 
 /** Requests the organization behind the key; null if the service doesn't tell it. */
-async function askOrganization({ http, signal }: Pick<JobServices, "http" | "signal">): Promise<string | null> {
+async function askOrganization({
+  http,
+  signal,
+}: Pick<JobServices, "http" | "signal">): Promise<string | null> {
   const { method, path } = searchUsageEndpoint;
   const reply = await http.request({
     method,

@@ -10,27 +10,24 @@ async function childrenOf(pid: number): Promise<readonly string[]> {
   return lists.join(" ").split(" ").filter(Boolean);
 }
 
-test(
-  "a process leaves no core, opens no inspector, and gives the sandbox no secret",
-  async () => {
-    const env = { PERSON_SERVICE_API_KEY: "key-4711", WAREHOUSE_URL: "postgres://u:hunter2@h/d" };
-    const running = startCli(["sandbox", "--json", "--port", "0"], {
-      cwd: await makeFolder(),
-      env,
-      limit: "ulimit -c unlimited 2>/dev/null || true",
-    });
-    await running.firstLine();
-    const pid = running.child.pid ?? 0;
-    expect(await readFile(`/proc/${pid}/limits`, "utf8")).toMatch(/^Max core file size +0 +0 /m);
-    running.child.kill("SIGUSR1");
-    const [child = "none"] = await childrenOf(pid);
-    const environment = await readFile(`/proc/${child}/environ`, "utf8");
-    expect(environment).toContain("PATH=");
-    expect(environment).not.toMatch(/key-4711|hunter2/);
-    // The inspector says so when it listens.
-    await delay(300);
-    running.child.kill("SIGTERM");
-    const { stderr } = await running.result;
-    expect(stderr).not.toContain("Debugger");
-  },
-);
+test("a process leaves no core, opens no inspector, and gives the sandbox no secret", async () => {
+  const env = { PERSON_SERVICE_API_KEY: "key-4711", WAREHOUSE_URL: "postgres://u:hunter2@h/d" };
+  const running = startCli(["sandbox", "--json", "--port", "0"], {
+    cwd: await makeFolder(),
+    env,
+    limit: "ulimit -c unlimited 2>/dev/null || true",
+  });
+  await running.firstLine();
+  const pid = running.child.pid ?? 0;
+  expect(await readFile(`/proc/${pid}/limits`, "utf8")).toMatch(/^Max core file size +0 +0 /m);
+  running.child.kill("SIGUSR1");
+  const [child = "none"] = await childrenOf(pid);
+  const environment = await readFile(`/proc/${child}/environ`, "utf8");
+  expect(environment).toContain("PATH=");
+  expect(environment).not.toMatch(/key-4711|hunter2/);
+  // The inspector says so when it listens.
+  await delay(300);
+  running.child.kill("SIGTERM");
+  const { stderr } = await running.result;
+  expect(stderr).not.toContain("Debugger");
+});

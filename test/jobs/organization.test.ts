@@ -27,7 +27,11 @@ test("a key of another organization than the warehouse was filled for ends the r
 });
 
 test("a service that doesn't tell the organization is used all the same", async () => {
-  const world = await startWorld({ rows: 20, config: configOf(RESOLVE), faults: [{ fault: "forbidden", rate: 1, endpoint: "usage" }] });
+  const world = await startWorld({
+    rows: 20,
+    config: configOf(RESOLVE),
+    faults: [{ fault: "forbidden", rate: 1, endpoint: "usage" }],
+  });
   expect(await world.run()).toMatchObject({ status: "succeeded" });
   expect(await world.value(KNOWN)).toBeNull();
 });

@@ -41,7 +41,9 @@ test.each<Partial<InputSource>>([
   { where: `true) LIMIT 0; ${SECOND}; --` },
   { relation: { sql: `SELECT '1' AS id, 'a' AS email) AS x; ${SECOND}; SELECT FROM (SELECT 1` } },
   { orderBy: `1) AS rank FROM crm.rows; ${SECOND}; SELECT row_number() OVER (ORDER BY 1` },
-  { orderBy: `1) AS rank FROM crm.rows AS input_row) TO STDOUT; ${SECOND}; COPY (SELECT row_number() OVER (ORDER BY 1` },
+  {
+    orderBy: `1) AS rank FROM crm.rows AS input_row) TO STDOUT; ${SECOND}; COPY (SELECT row_number() OVER (ORDER BY 1`,
+  },
 ])("%j is refused as a second statement, by check and by a run", async (changes) => {
   for (const connection of connections()) {
     const input = source({ ...changes, connection });

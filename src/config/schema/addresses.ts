@@ -86,9 +86,12 @@ export function isLoopback(url: URL): boolean {
 
 /** An address without secrets in it; http:// only to this machine. */
 export function httpUrl() {
-  return text({ expects: "an https:// address without a user in it; http:// only to this machine" }, (value) => {
-    const url = URL.canParse(value) ? new URL(value) : null;
-    if (!url || url.username !== "" || url.password !== "") return true;
-    return url.protocol !== "https:" && !(url.protocol === "http:" && isLoopback(url));
-  });
+  return text(
+    { expects: "an https:// address without a user in it; http:// only to this machine" },
+    (value) => {
+      const url = URL.canParse(value) ? new URL(value) : null;
+      if (!url || url.username !== "" || url.password !== "") return true;
+      return url.protocol !== "https:" && !(url.protocol === "http:" && isLoopback(url));
+    },
+  );
 }

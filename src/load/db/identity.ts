@@ -59,7 +59,9 @@ export async function writeServiceHost(
     const identity = tableId(names, "warehouse_identity");
     await session.change(sql`LOCK TABLE ${identity} IN SHARE ROW EXCLUSIVE MODE`);
     if (replace) {
-      await session.change(sql`UPDATE ${identity} SET service_host = ${serviceHost}, org_id = NULL, _synced_at = now()`);
+      await session.change(
+        sql`UPDATE ${identity} SET service_host = ${serviceHost}, org_id = NULL, _synced_at = now()`,
+      );
     }
     await session.change(sql`
     INSERT INTO ${identity} (service_host, org_id, created_at, _synced_at, _run_id)

@@ -26,7 +26,9 @@ export interface Session {
   /** Runs a statement and returns the number of changed rows. */
   change(statement: RawBuilder<unknown>): Promise<number>;
   /** Returns names and types of a statement's columns; runs it. */
-  columns(statement: RawBuilder<unknown>): Promise<readonly { readonly name: string; readonly oid: number }[]>;
+  columns(
+    statement: RawBuilder<unknown>,
+  ): Promise<readonly { readonly name: string; readonly oid: number }[]>;
   /** Runs work that can write nothing but temporary tables: reading with SQL of the configuration. */
   readOnly<Result>(work: () => Promise<Result>): Promise<Result>;
   /** The driver's connection, for COPY. */

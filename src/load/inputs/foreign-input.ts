@@ -18,11 +18,7 @@ export interface OpenedInput extends CursorMax {
 }
 
 /** Opens an input in the warehouse itself. */
-export function openLocalInput(
-  session: Session,
-  input: InputSource,
-  reading: Reading,
-): Promise<OpenedInput> {
+export function openLocalInput(session: Session, input: InputSource, reading: Reading): Promise<OpenedInput> {
   return session.readOnly(() => inspectInput(session, input, reading));
 }
 

@@ -160,7 +160,10 @@ export async function readCursorMax(
   const limit = isInstant ? "now()" : `(now() AT TIME ZONE 'UTC' + ${FOREMOST_ZONE})`;
   const isSound = `isfinite(${column}) AND ${column} <= ${limit}`;
   const [row] = await session.rows(
-    sql.raw<{ value: string | null; ahead: number }>(`SELECT max(${column}) FILTER (WHERE ${isSound})::text AS value,
+    sql.raw<{
+      value: string | null;
+      ahead: number;
+    }>(`SELECT max(${column}) FILTER (WHERE ${isSound})::text AS value,
       count(*) FILTER (WHERE NOT (${isSound})) AS ahead FROM ${relationText(input, SYNTAX)}`),
   );
   return { cursorMax: row?.value ?? null, cursorAhead: row?.ahead ?? 0 };
