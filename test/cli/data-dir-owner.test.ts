@@ -15,7 +15,7 @@ test("root doesn't touch a data_dir of another user, nor a link to one or of one
   // Others than root own what they make.
   if (isRoot) await chown(foreign, NOBODY, NOBODY);
   const getuid = vi.spyOn(process, "getuid").mockReturnValue(0);
-  onTestFinished(() => void getuid.mockRestore());
+  onTestFinished(() => getuid.mockRestore());
   for (const path of [foreign, join(folder, "link")]) {
     await expect(refuseForeignFolder(path)).rejects.toMatchObject({ code: "data_dir_owner" });
   }
