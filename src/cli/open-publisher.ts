@@ -39,7 +39,8 @@ export function openPublisher(
 export async function removeWorkingFiles(config: Config, name: string): Promise<void> {
   const folder = folderOf(config);
   const own = join(folder, "duckdb", `${name}.duckdb`);
-  const paths = [join(folder, name), own, `${own}.wal`, `${own}.new`, join(folder, "duckdb", `${name}.tmp`)];
+  const others = ["tmp", "staged"].map((kind) => join(folder, "duckdb", `${name}.${kind}`));
+  const paths = [join(folder, name), own, `${own}.wal`, `${own}.new`, `${own}.new.wal`, ...others];
   await Promise.all(paths.map((path) => rm(path, { recursive: true, force: true })));
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { access, constants, copyFile, mkdir, open, rm, stat } from "node:fs/promises";
+import { access, constants, copyFile, link, mkdir, open, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { FixConfigurationError } from "../../errors.ts";
 import type {
@@ -30,20 +30,32 @@ export interface DuckDbTarget {
   readonly schemas: statements.SchemaNames;
 }
 
+/** Keys whose deleted and inserted rows fit into the memory of the session: about 40 rows per person. */
+const KEYS_PER_BATCH = 10_000;
+
 /** Opens a DuckDB destination; touches no file before the first use. */
 export function openDuckDbDestination(target: DuckDbTarget): Destination {
   const { name, path, folder, schemas } = target;
   const own = join(folder, `${name}.duckdb`);
+  const staging = join(folder, `${name}.staged`);
+  /** Files of the attempt under way, by table, content and part. */
+  const staged = new Map<string, statements.StagedTable & { readonly attempt: string }>();
   let opened: Promise<DuckSession> | null = null;
 
   async function openOwn(): Promise<DuckSession> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
     const isRestored = !(await exists(own)) && (await exists(path));
-    if (isRestored) await copyFile(path, own);
+    if (isRestored) {
+      // A crash must leave no half of a file behind.
+      await copyFile(path, `${own}.new`);
+      await rename(`${own}.new`, own);
+    }
     const session = await openDuckDb(own, join(folder, `${name}.tmp`));
     try {
       if (isRestored && !(await statements.hasState(session))) throw foreignFile(name);
       await session.transaction(() => statements.prepare(session));
+      // Only who holds the file may remove what an attempt has left behind.
+      await unstage();
       return session;
     } catch (error) {
       session.close();
@@ -61,6 +73,12 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     return opened;
   }
 
+  /** Removes what an attempt has staged. */
+  async function unstage(): Promise<void> {
+    staged.clear();
+    await rm(staging, { recursive: true, force: true });
+  }
+
   async function close(): Promise<void> {
     const last = opened;
     opened = null;
@@ -71,6 +89,8 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   async function purge(): Promise<void> {
     const rewritten = `${own}.new`;
     await rm(rewritten, { force: true });
+    // A session that has just committed holds as much memory as the copy takes.
+    await close();
     await copyDatabase(await session(), rewritten);
     await close();
     await replaceFile(rewritten, own);
@@ -79,7 +99,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   return {
     name,
     description: `DuckDB file ${path}`,
-    keysPerBatch: 100_000,
+    keysPerBatch: KEYS_PER_BATCH,
 
     check: () => checkFiles(name, path),
 
@@ -97,23 +117,38 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
       return positionOf(await statements.readState(await session()));
     },
 
-    async stage(_batch: BatchRef, staged: StagedFiles) {
-      const db = await session();
-      await db.transaction(async () => {
-        for (const statement of statements.stageStatements(staged)) await db.run(statement);
+    async stage({ attempt }: BatchRef, { table, content, part, files, longestLineBytes }: StagedFiles) {
+      await session();
+      if (![...staged.values()].every((entry) => entry.attempt === attempt)) await unstage();
+      await mkdir(staging, { recursive: true, mode: 0o700 });
+      const kept = files.map((_, index) =>
+        join(staging, `${table.name}-${content}-${part}-${index}.ndjson.gz`),
+      );
+      await Promise.all(files.map((file, index) => keepFile(file, kept[index] ?? file)));
+      staged.set(`${table.name} ${content} ${part}`, {
+        attempt,
+        table,
+        content,
+        files: kept,
+        longestLineBytes,
       });
     },
 
     async commit(batch: StagedBatch) {
       const db = await session();
+      const files = [...staged.values()].filter(({ attempt }) => attempt === batch.attempt);
       const outcome = await db.transaction(async (): Promise<CommitOutcome> => {
         const at = positionOf(await statements.readState(db))?.id ?? null;
         if (at === batch.id) return "present";
         if (at !== batch.follows) return "refused";
-        for (const statement of statements.commitStatements(batch, schemas)) await db.run(statement);
+        // Before the first batch there is nothing to purge.
+        const purges = batch.erases && at !== null;
+        for (const statement of statements.commitStatements({ ...batch, erases: purges }, files, schemas)) {
+          await db.run(statement);
+        }
         return "committed";
       });
-      await db.run(statements.dropStaging);
+      await unstage();
       return outcome;
     },
 
@@ -205,6 +240,12 @@ function foreignFile(name: string): FixConfigurationError {
     `Destination ${name} can't be used: ${problem.message}.`,
     [problem],
   );
+}
+
+/** Keeps a file of the caller, who removes it: by a second name, or as a copy where folders are on two disks. */
+async function keepFile(file: string, kept: string): Promise<void> {
+  await rm(kept, { force: true });
+  await link(file, kept).catch(() => copyFile(file, kept));
 }
 
 async function exists(path: string): Promise<boolean> {

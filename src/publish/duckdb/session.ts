@@ -1,5 +1,6 @@
 import { chmod } from "node:fs/promises";
 import { type DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
+import { messageOf } from "../../errors.ts";
 import { quoteText } from "./quote.ts";
 
 /** A row as text values by column name. */
@@ -10,19 +11,26 @@ export interface DuckSession {
   run(statement: string): Promise<void>;
   /** Runs a query whose columns are all text. */
   rows(query: string): Promise<readonly TextRow[]>;
-  /** Runs `work` in a transaction that is rolled back if it throws. */
+  /** Runs `work` in a transaction that is rolled back if it throws; repeats it with more memory if DuckDB runs out of it. */
   transaction<Result>(work: () => Promise<Result>): Promise<Result>;
   close(): void;
 }
 
-/** Memory that DuckDB may use; larger work spills into the temporary folder. */
-const MEMORY = "512MB";
+/** Megabytes for DuckDB's buffers, which keeps the process below 256 MB; larger work spills into the temporary folder. */
+const MEMORY_MB = 64;
+/** Megabytes for work that can't spill, such as rows of many megabytes. */
+const MOST_MEMORY_MB = 512;
+/** Memory that is free but not returned to the system. */
+const MOST_UNRETURNED = "1MB";
 
 /** Opens a file, creating it if it is missing. `folder` holds what spills from memory. */
 export async function openDuckDb(file: string, folder: string): Promise<DuckSession> {
   const instance = await DuckDBInstance.create(file, {
-    memory_limit: MEMORY,
-    threads: "2",
+    memory_limit: `${MEMORY_MB}MB`,
+    allocator_flush_threshold: MOST_UNRETURNED,
+    allocator_bulk_deallocation_flush_threshold: MOST_UNRETURNED,
+    // Each thread has buffers of its own.
+    threads: "1",
     preserve_insertion_order: "false",
     temp_directory: folder,
     autoinstall_known_extensions: "false",
@@ -33,7 +41,12 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
   return sessionOf(connection, instance);
 }
 
+function isOutOfMemory(error: unknown): boolean {
+  return messageOf(error).startsWith("Out of Memory Error");
+}
+
 function sessionOf(connection: DuckDBConnection, instance: DuckDBInstance): DuckSession {
+  let memoryMb = MEMORY_MB;
   const run = async (statement: string) => {
     await connection.run(statement);
   };
@@ -52,15 +65,19 @@ function sessionOf(connection: DuckDBConnection, instance: DuckDBInstance): Duck
       );
     },
     async transaction(work) {
-      await run("BEGIN TRANSACTION");
-      try {
-        const result = await work();
-        await run("COMMIT");
-        return result;
-      } catch (error) {
-        // A failed COMMIT has rolled back already.
-        await run("ROLLBACK").catch(() => {});
-        throw error;
+      for (;;) {
+        await run("BEGIN TRANSACTION");
+        try {
+          const result = await work();
+          await run("COMMIT");
+          return result;
+        } catch (error) {
+          // A failed COMMIT has rolled back already.
+          await run("ROLLBACK").catch(() => {});
+          if (!isOutOfMemory(error) || memoryMb >= MOST_MEMORY_MB) throw error;
+          memoryMb *= 2;
+          await run(`SET memory_limit = '${memoryMb}MB'`);
+        }
       }
     },
     close() {
@@ -75,7 +92,7 @@ export async function copyDatabase(session: DuckSession, file: string): Promise<
   const [own] = await session.rows("SELECT current_database() AS name");
   await session.run(`ATTACH ${quoteText(file)} AS rewritten`);
   try {
-    await session.run(`COPY FROM DATABASE "${own?.["name"] ?? ""}" TO rewritten`);
+    await session.transaction(() => session.run(`COPY FROM DATABASE "${own?.["name"] ?? ""}" TO rewritten`));
   } finally {
     await session.run("DETACH rewritten");
   }

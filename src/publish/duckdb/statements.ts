@@ -15,12 +15,8 @@ function nameOf(
   return `${quoteName(schemas[table.schema])}.${quoteName(table.name)}`;
 }
 
-/** Drops what an interrupted attempt has staged. */
-export const dropStaging = "DROP SCHEMA IF EXISTS person_etl_staging CASCADE";
-
 /** Makes the program's own schema, with the row of state. */
 export async function prepare(session: DuckSession): Promise<void> {
-  await session.run(dropStaging);
   await session.run("CREATE SCHEMA IF NOT EXISTS person_etl");
   await session.run(
     `CREATE TABLE IF NOT EXISTS person_etl.state
@@ -88,34 +84,37 @@ function tableStatements(table: PublishedTable, name: string): readonly string[]
   ];
 }
 
-function stagingName(table: PublishedTable, content: StagedFiles["content"]): string {
-  return `person_etl_staging.${quoteName(`${table.name}_${content}`)}`;
-}
+/** Staged files of one table. */
+export type StagedTable = Pick<StagedFiles, "table" | "content" | "files" | "longestLineBytes">;
 
-/** DuckDB allocates twice the size of the largest object per thread, so that it follows from the files. */
-const MIN_OBJECT_BYTES = 4 * 1024 * 1024;
+/** DuckDB allocates twice the size of the largest object, so that it follows from the files. */
+const MIN_OBJECT_BYTES = 256 * 1024;
 
-/** Loads files into their staging table. */
-export function stageStatements({ table, content, files, longestLineBytes }: StagedFiles): readonly string[] {
-  const columns = table.columns.filter((c) => content === "rows" || table.rootKey.includes(c.name));
+/** Query of a table's staged files, in the columns' own types. */
+function stagedRows(
+  staged: readonly StagedTable[],
+  { name, columns }: PublishedTable,
+  content: StagedFiles["content"],
+) {
+  const own = staged.filter((entry) => entry.table.name === name && entry.content === content);
   const read = columns.map((c) => `${quoteText(c.name)}: ${quoteText(duckTypes[c.type].read)}`).join(", ");
   const values = columns.map((c) => `${convertStaged(c.type, quoteName(c.name))} AS ${quoteName(c.name)}`);
-  const typed = columns.map((c) => `${quoteName(c.name)} ${duckTypes[c.type].type}`);
-  const list = files.map(quoteText).join(", ");
-  return [
-    "CREATE SCHEMA IF NOT EXISTS person_etl_staging",
-    `CREATE TABLE IF NOT EXISTS ${stagingName(table, content)} (${typed.join(", ")})`,
-    `INSERT INTO ${stagingName(table, content)} SELECT ${values.join(", ")}
-     FROM read_json([${list}], format = 'newline_delimited', compression = 'gzip', columns = {${read}}, maximum_object_size = ${Math.max(MIN_OBJECT_BYTES, longestLineBytes + 1024)})`,
-  ];
+  const files = own.flatMap((entry) => entry.files).map(quoteText);
+  const longest = Math.max(MIN_OBJECT_BYTES, ...own.map((entry) => entry.longestLineBytes + 1024));
+  return `SELECT ${values.join(", ")}
+     FROM read_json([${files.join(", ")}], format = 'newline_delimited', compression = 'gzip', columns = {${read}}, maximum_object_size = ${longest})`;
 }
 
 /** Applies the changes of a batch and moves the position. */
-export function commitStatements(batch: StagedBatch, schemas: SchemaNames): readonly string[] {
+export function commitStatements(
+  batch: StagedBatch,
+  staged: readonly StagedTable[],
+  schemas: SchemaNames,
+): readonly string[] {
   const roots = new Map(batch.changes.map(({ table }) => [table.name, table]));
   const purges = batch.erases ? "true" : "must_purge";
   return [
-    ...batch.changes.flatMap((change) => changeStatements(change, roots, schemas)),
+    ...batch.changes.flatMap((change) => changeStatements(change, roots, staged, schemas)),
     `UPDATE person_etl.state SET number = ${batch.number}, id = ${quoteText(batch.id)}, must_purge = ${purges}`,
   ];
 }
@@ -123,19 +122,19 @@ export function commitStatements(batch: StagedBatch, schemas: SchemaNames): read
 function changeStatements(
   { table, replaces, hasRows }: TableChange,
   roots: ReadonlyMap<string, PublishedTable>,
+  staged: readonly StagedTable[],
   schemas: SchemaNames,
 ): readonly string[] {
   const name = nameOf(schemas, table);
   const key = table.rootKey.map(quoteName).join(", ");
   const root = roots.get(table.root) ?? { ...table, name: table.root };
+  const keys = { ...root, columns: root.columns.filter((c) => root.rootKey.includes(c.name)) };
   const columns = table.columns.map((c) => quoteName(c.name)).join(", ");
-  const condition =
-    replaces === "all" ? "" : ` WHERE (${key}) IN (SELECT (${key}) FROM ${stagingName(root, "keys")})`;
+  const deleted = `DELETE FROM ${name} WHERE (${key}) IN (SELECT (${key}) FROM (${stagedRows(staged, keys, "keys")}))`;
   return [
-    `DELETE FROM ${name}${condition}`,
-    ...(hasRows
-      ? [`INSERT INTO ${name} (${columns}) SELECT ${columns} FROM ${stagingName(table, "rows")}`]
-      : []),
+    // A table that is dropped takes no memory; deleting all of its rows does.
+    ...(replaces === "all" ? [`DROP TABLE ${name}`, ...tableStatements(table, name)] : [deleted]),
+    ...(hasRows ? [`INSERT INTO ${name} (${columns}) ${stagedRows(staged, table, "rows")}`] : []),
   ];
 }
 
