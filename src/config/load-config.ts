@@ -18,6 +18,7 @@ import { checkCycles, checkReferences, warnOfDisabledSources } from "./rules/ref
 import { documentSchemaOf } from "./schema/document.ts";
 import type { JobDeclaration } from "./schema/jobs.ts";
 import { chooseDataDir, chooseLockLife, chooseLogLevel, type Overrides } from "./settings.ts";
+import { warnOfSharedKeys } from "./shared-keys.ts";
 import { readWrittenFile } from "./written-file.ts";
 import { readYaml } from "./yaml-source.ts";
 
@@ -75,6 +76,7 @@ export async function loadConfig({ file, jobTypes, env, overrides = {} }: LoadOp
     throw failure(path, found, onlyRefused ? "not_available_in_this_version" : "invalid_configuration");
   }
   warnOfDisabledSources(written, references, warnings);
+  await warnOfSharedKeys(parsed.data, dirname(path), warnings);
   return buildConfig(parsed.data, references, secrets, {
     file: path,
     warnings: warnings.list(),

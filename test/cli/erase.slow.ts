@@ -129,7 +129,9 @@ test.concurrent("the next run completes a killed erasure, and loads answers on d
   await runCli(["run", "enrich_customers", "--resend", "--yes"], crash("after_spool_fsync"));
   expect((await findTraces(setting, another)).some((place) => place.startsWith("spool"))).toBe(true);
   const email = another.texts.find((text) => text.includes("@")) ?? "";
-  const erased = await runJson(["erase", "--email", email, "--yes"], setting);
+  // From standard input, so that no process list shows it.
+  await writeFile(join(setting.cwd, "who"), `${email}\n`);
+  const erased = await runJson(["erase", "--email", "-", "--yes"], { ...setting, limit: "exec < who" });
   expect([erased.code, erased.document.status, erased.document["waiting_for"]]).toEqual([
     3,
     "pending",

@@ -427,6 +427,7 @@ describe("rights", () => {
         "person_data_ops.table_freshness",
         "person_data_ops.publication",
         "person_data_state.lookup_state",
+        "person_data_state.erasure_key",
       ]) {
         await admin.query(`SET ROLE ${role}`);
         const rows = await admin.query(`SELECT FROM ${name}`).catch(() => null);
