@@ -145,15 +145,20 @@ describe("a key in a file", () => {
 
 it("a service account's key that others can read causes a warning", async () => {
   const { folder, file } = await write("key-1\n");
-  const lake = "connections: { lake: { type: bigquery, project: my-project, credentials: file:lake.json } }\n";
+  const lake =
+    "connections: { lake: { type: bigquery, project: my-project, credentials: file:lake.json } }\n";
   await writeFile(file, `${withKey("file:keys/api-key")}${lake}`);
   await writeFile(join(folder, "lake.json"), "{}");
   const warnings = async (mode: number) => {
     await chmod(join(folder, "lake.json"), mode);
-    return (await loadConfig({ jobTypes, file, env: {} })).warnings.map(({ path, message }) => `${path} ${message}`);
+    return (await loadConfig({ jobTypes, file, env: {} })).warnings.map(
+      ({ path, message }) => `${path} ${message}`,
+    );
   };
   expect(await warnings(0o600)).toEqual([]);
-  expect(await warnings(0o644)).toEqual(["connections.lake.credentials names a file that other users can read"]);
+  expect(await warnings(0o644)).toEqual([
+    "connections.lake.credentials names a file that other users can read",
+  ]);
 });
 
 describe("the address of the warehouse", () => {
