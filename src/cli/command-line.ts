@@ -1,4 +1,5 @@
 import { Command, CommanderError } from "commander";
+import { systemClock } from "../clock.ts";
 import { addCommands } from "./commands.ts";
 import type { Context } from "./context.ts";
 import { failureOf, interrupted, UsageError } from "./failure.ts";
@@ -6,7 +7,7 @@ import { addGlobalOptions, type GlobalOptions, globalOptionsOf } from "./global-
 import { failedOutcome, type Outcome } from "./outcome.ts";
 import { createScope } from "./scope.ts";
 import { createScrubber, type Scrubber } from "./scrub.ts";
-import { listenForSignals } from "./signals.ts";
+import { LAST_CLOSE_MS, listenForSignals } from "./signals.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 import { readVersion } from "./version.ts";
 
@@ -35,7 +36,7 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
   addCommands(program, async (command, run, rest = {}) => {
     options = globalOptionsOf(command);
     terminal = openTerminal(options, scrubber);
-    outcome = await runCommand(terminal, options, scrubber, run, rest);
+    outcome = await runCommand({ terminal, options, scrubber, name: command.name() }, run, rest);
   });
 
   try {
@@ -51,11 +52,17 @@ export async function runCommandLine(argv: readonly string[]): Promise<number> {
   return await report(terminal, options, outcome ?? failedOutcome(failureOf(new UsageError("No command."))));
 }
 
-/** Runs a command, stops it on a signal, and closes its resources. */
+/** A command as it was called. */
+interface Invocation {
+  readonly terminal: Terminal;
+  readonly options: GlobalOptions;
+  readonly scrubber: Scrubber;
+  readonly name: string;
+}
+
+/** Runs a command, stops it on a signal, and closes what it opened. */
 async function runCommand(
-  terminal: Terminal,
-  options: GlobalOptions,
-  scrubber: Scrubber,
+  { terminal, options, scrubber, name }: Invocation,
   run: (context: Context) => Promise<Outcome>,
   rest: object,
 ): Promise<Outcome> {
@@ -94,18 +101,21 @@ async function runCommand(
       },
       ask: ask && ((question) => ask(question, stop.signal)),
     };
-    return await Promise.race([run(context), stray.promise]);
+    return await Promise.race([run(context), stray.promise, stop.overdue]);
   } catch (error) {
     log.debug({ error }, "command_threw");
     const exitCode = stop.exitCode();
-    const failure = failureOf(error);
+    const failure = failureOf(error, `running \`${name}\``);
     const isStopped = exitCode !== null && !failure.isOurs;
     const outcome = isStopped
       ? failedOutcome(interrupted(exitCode), "status" in rest ? { ...rest, status: "interrupted" } : rest)
       : failedOutcome(failure, rest);
     return isAnnounced ? { ...outcome, document: null } : outcome;
   } finally {
-    await scope.close();
+    // A connection that doesn't close must not keep the process, other programs must not outlive it.
+    await Promise.race([scope.close(), stop.overdue]).catch(() =>
+      Promise.race([scope.closePrograms(), systemClock.sleep(LAST_CLOSE_MS)]),
+    );
     stop.close();
   }
 }

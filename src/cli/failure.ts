@@ -28,8 +28,11 @@ export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** Describes a thrown value, without stack trace and without messages of foreign errors, which may quote a record. */
-export function failureOf(error: unknown): Failure {
+/**
+ * Describes anything thrown: no stack trace, and no text of foreign errors, which may quote a record.
+ * @param doing work that an unknown error interrupted
+ */
+export function failureOf(error: unknown, doing = "running the command"): Failure {
   if (error instanceof UsageError) return failure(2, "usage", error.message);
   if (error instanceof FixConfigurationError) return failure(2, error.code, error.message, error.problems);
   if (error instanceof InterruptedError) return { ...interrupted(130), isOurs: false };
@@ -44,7 +47,7 @@ export function failureOf(error: unknown): Failure {
     ...failure(
       1,
       "internal",
-      `Unexpected error (${describeUnknown(error)}). ` +
+      `Unexpected error while ${doing} (${describeUnknown(error)}). ` +
         "Completed work is kept. Run again with --log-level debug to see where it happened, and please report it.",
     ),
     isOurs: false,

@@ -25,6 +25,7 @@ export async function openService(context: Context, config: Config): Promise<Ope
   const http = openHttpClient({
     baseUrl,
     concurrency: service.concurrency,
+    stop: context.stop.signal,
     async readKey() {
       if (apiKey === null) return SANDBOX_KEY;
       const key = await apiKey.read();

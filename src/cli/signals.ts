@@ -3,8 +3,11 @@ import { InterruptedError } from "../errors.ts";
 /** Signals that request a clean end, with their exit codes. */
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const;
 
-/** Time for the embedded database to stop after a second signal. */
-const LAST_CLOSE_MS = 3000;
+/** Time after the first signal at which the command ends, whatever it waits for. */
+const DEADLINE_MS = 25_000;
+
+/** Time that the deadline, or a second signal, grants the embedded database to stop. */
+export const LAST_CLOSE_MS = 3000;
 
 type Stopping = keyof typeof EXIT_CODES;
 
@@ -21,6 +24,8 @@ export interface StopSignals {
   received(): Stopping | null;
   /** Exit code of that signal. */
   exitCode(): number | null;
+  /** Rejects with an `InterruptedError` once the deadline after the first signal has passed. */
+  readonly overdue: Promise<never>;
   /** Stops listening. */
   close(): void;
 }
@@ -33,6 +38,10 @@ export function listenForSignals(on: {
   readonly second: () => Promise<void>;
 }): StopSignals {
   const controller = new AbortController();
+  const overdue = Promise.withResolvers<never>();
+  // Without a listener of its own, a deadline that passes while nothing waits for it would end the process.
+  overdue.promise.catch(() => {});
+  let deadline: NodeJS.Timeout | undefined;
   let isEnding = false;
   let first: { readonly signal: Stopping; readonly atMs: number } | null = null;
 
@@ -41,6 +50,11 @@ export function listenForSignals(on: {
     if (first === null) {
       first = { signal, atMs: performance.now() };
       on.first(signal);
+      deadline = setTimeout(() => {
+        overdue.reject(
+          new InterruptedError(`Stopped by ${signal}; something in flight did not end in time.`),
+        );
+      }, DEADLINE_MS);
       controller.abort(new InterruptedError(`Stopped by ${signal}.`));
       return;
     }
@@ -59,7 +73,9 @@ export function listenForSignals(on: {
     signal: controller.signal,
     received: () => first?.signal ?? null,
     exitCode: () => (first === null ? null : EXIT_CODES[first.signal]),
+    overdue: overdue.promise,
     close() {
+      clearTimeout(deadline);
       process.off("SIGINT", receive);
       process.off("SIGTERM", receive);
     },

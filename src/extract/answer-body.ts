@@ -1,8 +1,10 @@
 import { promisify } from "node:util";
-import { gunzip } from "node:zlib";
+import { createGunzip, gunzip } from "node:zlib";
 
-/** Maximum size of a decompressed body of a free call. */
-const MAX_PLAIN_BYTES = 256 * 1024 * 1024;
+/** Largest answer after decompression. */
+export const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
+/** Largest body of an error after decompression: a larger one is no error of the service. */
+export const MAX_ERROR_BYTES = 512 * 1024;
 
 /** Decompressed body of a response. */
 export type PlainBody =
@@ -30,17 +32,41 @@ export function statedSize(body: Buffer, contentEncoding: string | null): number
   return body.length >= 18 ? body.readUInt32LE(body.length - 4) : 0;
 }
 
-/** Decompresses a body up to a maximum size, off the main thread. */
+/** Smallest compressed body that could be too large: 1 to 1032 is the most that gzip compresses. */
+const LEAST_BOMB_BYTES = 16 * 1024;
+
+/** Unpacks without keeping anything: a bomb would otherwise leave its whole bound as garbage each time. */
+async function unpacksBeyond(body: Buffer, maxBytes: number): Promise<boolean> {
+  if (body.length < LEAST_BOMB_BYTES) return false;
+  const unpacking = createGunzip();
+  unpacking.end(body);
+  let bytes = 0;
+  try {
+    for await (const piece of unpacking as AsyncIterable<Buffer>) {
+      bytes += piece.length;
+      if (bytes > maxBytes) return true;
+    }
+    return false;
+  } catch {
+    // Broken, which shows again when it is unpacked to be read.
+    return false;
+  }
+}
+
+/** Decompresses a body within bounds, off the main thread. */
 export async function decompress(
   body: Buffer,
   contentEncoding: string | null,
-  maxBytes: number = MAX_PLAIN_BYTES,
+  maxBytes: number = MAX_ANSWER_BYTES,
 ): Promise<PlainBody> {
   const encoding = encodingOf(contentEncoding);
   if (encoding === "identity" || encoding === "") {
     return body.length > maxBytes ? tooLarge : { kind: "plain", bytes: body };
   }
   if (!isGzip(encoding)) return { kind: "unreadable", reason: "unknown_encoding" };
+  // Of several members only the size of the last one is stated.
+  const isSuspect = maxBytes >= MAX_ANSWER_BYTES || statedSize(body, encoding) > maxBytes;
+  if (isSuspect && (await unpacksBeyond(body, maxBytes))) return tooLarge;
   try {
     // One chunk of the final size halves the work.
     const chunkSize = Math.min(Math.max(statedSize(body, encoding) + 1, 16 * 1024), MAX_CHUNK_BYTES);

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
-import { decompress, readJson } from "./answer-body.ts";
+import { decompress, MAX_ERROR_BYTES, readJson } from "./answer-body.ts";
 import type { CallReport } from "./call-report.ts";
 import type { HttpReply, HttpResponse } from "./http-client.ts";
 import type { CallOutcome, Decision } from "./retry.ts";
@@ -34,7 +34,7 @@ export async function understandReply(reply: HttpReply, clock: Clock): Promise<U
   if (reply.kind === "failure") {
     return { outcome: { kind: reply.sent ? "lost" : "not_sent" }, error: NO_ERROR, cause: reply.code };
   }
-  const body = await decompress(reply.body, reply.contentEncoding);
+  const body = await decompress(reply.body, reply.contentEncoding, MAX_ERROR_BYTES);
   const error = readErrorBody(body.kind === "plain" ? readJson(body.bytes) : undefined);
   const retryAfterMs = parseRetryAfter(reply.retryAfter, clock.now());
   return {

@@ -7,16 +7,16 @@ import { instantAt, instantText } from "../schemas/convert.ts";
 import type { DriftLog } from "../schemas/drift.ts";
 import { type ErrorBody, readErrorBody } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
-import { decompress, readJson } from "./answer-body.ts";
+import { decompress, MAX_ANSWER_BYTES, MAX_ERROR_BYTES, readJson } from "./answer-body.ts";
 import { reportOf } from "./call-outcome.ts";
 import { parseExact } from "./exact-json.ts";
 import type { HttpClient, HttpReply } from "./http-client.ts";
 import type { Limiter } from "./limits.ts";
-import { ageOf, CONTROL_ESCAPE, readId } from "./read-answer.ts";
+import type { Attempt } from "../schemas/attempt.ts";
+import { ageOf, CONTROL_ESCAPE, fitsHeap, readId } from "./read-answer.ts";
 import { type CallOutcome, decideFreeRetry } from "./retry.ts";
 import { parseRetryAfter } from "./retry-after.ts";
-import { callRefused, jobStopped, keyRejected, redirected } from "./stop-messages.ts";
-import type { Attempt } from "../schemas/attempt.ts";
+import { callRefused, capacityUsedUp, jobStopped, keyRejected, redirected } from "./stop-messages.ts";
 
 /** Call that is not billed. */
 export interface FreeCall<T> {
@@ -68,6 +68,7 @@ export interface FreeCallOptions {
 
 /** Parses the envelope of a body, without text that no warehouse can store; null if it is not an object. */
 export function readEnvelope(bytes: Buffer, drift: DriftLog): JsonObject | null {
+  if (!fitsHeap(bytes, 0, bytes.length)) return null;
   const source = bytes.toString("utf8");
   let parsed: unknown;
   try {
@@ -141,7 +142,10 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
   if (reply.kind === "failure") {
     return { ...none, outcome: { kind: reply.sent ? "lost" : "not_sent" }, cause: reply.code };
   }
-  const plain = await decompress(reply.body, reply.contentEncoding);
+  const limit = reply.status === 200 ? MAX_ANSWER_BYTES : MAX_ERROR_BYTES;
+  const plain = await decompress(reply.body, reply.contentEncoding, limit);
+  // Free calls come one after another; what is parsed of a body is bounded by its size.
+  reply.release();
   if (reply.status === 200) {
     const value = plain.kind === "plain" ? call.read(plain.bytes) : null;
     if (plain.kind !== "plain" || value === null) {
@@ -235,7 +239,8 @@ export async function callFree<T>(options: FreeCallOptions, call: FreeCall<T>): 
     if (decision.action === "renew_key") {
       const isNew = reply.kind === "response" && (await http.renewKey(reply.keyVersion));
       if (!isNew) throw keyRejected(call.endpoint, error);
-    } else if (decision.action === "stop_run") throw redirected(call.endpoint, http.origin, reply);
+    } else if (decision.action === "use_capacity") throw capacityUsedUp(call.endpoint, error);
+    else if (decision.action === "stop_run") throw redirected(call.endpoint, http.origin, reply);
     else if (decision.action === "stop_job") throw jobEnd(decision.code, call, tried);
     else if (decision.action === "retry") await clock.sleep(decision.afterMs, signal);
   }

@@ -1,6 +1,7 @@
 import { crashPoint } from "../crash-point.ts";
 import { buildConnector, Pool } from "undici";
 import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
+import { createReceiving, type Receipt } from "./receiving.ts";
 
 /** Options of the HTTP client. */
 export interface HttpClientOptions {
@@ -18,7 +19,11 @@ export interface HttpClientOptions {
   readonly callTimeoutMs?: number;
   /** Maximum size of a body as received (compressed). */
   readonly maxBodyBytes?: number;
-  /** Maximum total size of bodies received concurrently. */
+  /** Once aborted, calls that get no answer in time are abandoned. */
+  readonly stop?: AbortSignal;
+  /** Longest wait for an answer after `stop`. */
+  readonly abandonAfterMs?: number;
+  /** Largest sum of the bodies in memory, beside the one that is received first. */
   readonly maxReceivingBytes?: number;
 }
 
@@ -44,7 +49,9 @@ export interface HttpResponse {
   readonly location: string | null;
   readonly contentEncoding: string | null;
   readonly body: Buffer;
-  /** Version of the key that was sent; see {@link HttpClient.renewKey}. */
+  /** Call it once the body is used or stored: until then it takes room in memory. */
+  readonly release: () => void;
+  /** Which reading of the key was sent; see {@link HttpClient.renewKey}. */
   readonly keyVersion: number;
 }
 
@@ -87,31 +94,67 @@ class CallTimeoutError extends Error {
   readonly code = "CALL_TIMEOUT";
 }
 
-/** The bodies of all calls in flight are too large in total. */
-class TooManyBytesError extends Error {
-  override readonly name = "TooManyBytesError";
-  readonly code = "TOO_MANY_BYTES";
+/** The program has to end: a call without an answer is not awaited any longer. */
+class AbandonedError extends Error {
+  override readonly name = "AbandonedError";
+  readonly code = "ABANDONED";
 }
 
-/** Aborts with `signal` or after `timeoutMs`; close it after the call. */
-function callSignal(signal: AbortSignal | undefined, timeoutMs: number) {
+/** Code of a failure: the body is larger than any answer may be. */
+export const BODY_TOO_LARGE = "BODY_TOO_LARGE";
+
+/** The body is larger than any answer may be. */
+class BodyTooLargeError extends Error {
+  override readonly name = "BodyTooLargeError";
+  readonly code = BODY_TOO_LARGE;
+}
+
+/** Aborted some time after the program is asked to stop. */
+function abandonment(stop: AbortSignal | undefined, afterMs: number) {
   const controller = new AbortController();
-  const onAbort = () => {
-    controller.abort(signal?.reason);
+  let timer: NodeJS.Timeout | undefined;
+  const onStop = () => {
+    timer = setTimeout(() => {
+      controller.abort(new AbandonedError(`No answer came within ${afterMs} ms after the stop.`));
+    }, afterMs);
   };
-  const timer = setTimeout(() => {
-    controller.abort(new CallTimeoutError(`The call took longer than ${timeoutMs} ms.`));
-  }, timeoutMs);
-  if (signal?.aborted) onAbort();
-  signal?.addEventListener("abort", onAbort, { once: true });
+  if (stop?.aborted) onStop();
+  stop?.addEventListener("abort", onStop, { once: true });
   return {
     signal: controller.signal,
     close: () => {
       clearTimeout(timer);
-      signal?.removeEventListener("abort", onAbort);
+      stop?.removeEventListener("abort", onStop);
     },
   };
 }
+
+/** Aborts with one of the signals or after `timeoutMs`; to be closed when the call has ended. */
+function callSignal(signals: readonly AbortSignal[], timeoutMs: number) {
+  const controller = new AbortController();
+  const onAbort = () => {
+    controller.abort(signals.find(({ aborted }) => aborted)?.reason);
+  };
+  const timer = setTimeout(() => {
+    controller.abort(new CallTimeoutError(`The call took longer than ${timeoutMs} ms.`));
+  }, timeoutMs);
+  for (const signal of signals) {
+    if (signal.aborted) onAbort();
+    signal.addEventListener("abort", onAbort, { once: true });
+  }
+  return {
+    signal: controller.signal,
+    close: () => {
+      clearTimeout(timer);
+      for (const signal of signals) signal.removeEventListener("abort", onAbort);
+    },
+  };
+}
+
+/** Largest body: answers aim at 4 MB before compression. */
+const MAX_BODY_BYTES = 32 * 1024 * 1024;
+/** Sum of bodies that are received or not yet stored. */
+const MAX_RECEIVING_BYTES = 16 * 1024 * 1024;
 
 const KEY_CHARACTERS = /^[\x21-\x7e]+$/u;
 
@@ -178,40 +221,37 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   const pathPrefix = base.pathname.replace(/\/+$/u, "");
   const readTimeoutMs = options.readTimeoutMs ?? 120_000;
   const callTimeoutMs = options.callTimeoutMs ?? 600_000;
-  const maxReceivingBytes = options.maxReceivingBytes ?? 64 * 1024 * 1024;
-  let receivingBytes = 0;
+  const maxBodyBytes = options.maxBodyBytes ?? MAX_BODY_BYTES;
+  const receiving = createReceiving(options.maxReceivingBytes ?? MAX_RECEIVING_BYTES);
+  const abandoning = abandonment(options.stop, options.abandonAfterMs ?? 20_000);
   const keys = keyHolder(options.readKey);
   const pool = new Pool(base.origin, {
     connections: options.concurrency,
     pipelining: 1,
     allowH2: false,
     connect: markingConnector(options.connectTimeoutMs ?? 10_000),
-    maxResponseSize: options.maxBodyBytes ?? 64 * 1024 * 1024,
   });
 
-  /** Reads a body completely; otherwise its connection could not be reused. */
-  async function readBody(body: AsyncIterable<Buffer>): Promise<Buffer> {
+  /** Reads a body to its end: an unread one would keep its connection from being used again. */
+  async function readBody(body: AsyncIterable<Buffer>, receipt: Receipt): Promise<Buffer> {
     const chunks: Buffer[] = [];
     let bytes = 0;
-    try {
-      for await (const chunk of body) {
-        chunks.push(chunk);
-        bytes += chunk.length;
-        receivingBytes += chunk.length;
-        if (receivingBytes > maxReceivingBytes) {
-          throw new TooManyBytesError(`The answers in flight exceed ${maxReceivingBytes} bytes.`);
-        }
-      }
-      return Buffer.concat(chunks, bytes);
-    } finally {
-      receivingBytes -= bytes;
+    for await (const chunk of body) {
+      bytes += chunk.length;
+      if (bytes > maxBodyBytes)
+        throw new BodyTooLargeError(`The answer has more than ${maxBodyBytes} bytes.`);
+      chunks.push(chunk);
+      await receipt.add(chunk.length);
     }
+    const [first] = chunks;
+    return first && chunks.length === 1 ? first : Buffer.concat(chunks, bytes);
   }
 
   async function request(call: HttpRequest): Promise<HttpReply> {
     const { key, version } = await keys.get();
-    const ending = callSignal(call.signal, callTimeoutMs);
+    const ending = callSignal([abandoning.signal, ...(call.signal ? [call.signal] : [])], callTimeoutMs);
     let status: number | null = null;
+    let receipt: Receipt | null = null;
     try {
       const response = await pool.request({
         method: call.method,
@@ -230,7 +270,13 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       });
       status = response.statusCode;
       crashPoint("after_send");
-      const body = await readBody(response.body);
+      if (Number(response.headers["content-length"] ?? 0) > maxBodyBytes) {
+        response.body.destroy();
+        throw new BodyTooLargeError(`The answer has more than ${maxBodyBytes} bytes.`);
+      }
+      receipt = receiving.begin();
+      const body = await readBody(response.body, receipt);
+      receipt.complete();
       return {
         kind: "response",
         status,
@@ -239,9 +285,11 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
         location: header(response.headers, "location"),
         contentEncoding: header(response.headers, "content-encoding"),
         body,
+        release: () => receipt?.release(),
         keyVersion: version,
       };
     } catch (error) {
+      receipt?.release();
       return failureOf(error, status);
     } finally {
       ending.close();
@@ -253,6 +301,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     request,
     renewKey: async (rejectedVersion) => await keys.renew(rejectedVersion),
     close: async () => {
+      abandoning.close();
       await pool.close();
     },
   };

@@ -15,7 +15,10 @@ export interface ReadContext {
   readonly answeredAt: string;
 }
 
-/** Maps one parsed result to its rows. Pure, so that the parsed result can be freed at once. Must not throw. */
+/**
+ * Maps one parsed result to its rows; pure, so that the parsed result can be dropped at once. Throws nothing but a
+ * TooLargeError.
+ */
 export type ReadResult<R> = (result: JsonObject, context: ReadContext) => R;
 
 /** Result after mapping. */
@@ -55,7 +58,9 @@ export interface ReadOptions<R> {
   readonly read: ReadResult<R>;
   /** Time of receipt, if the service does not report a completion time. */
   readonly receivedAt: string;
-  /** Piece size, for tests. */
+  /** Most results that are read: far more than records were sent are no answer. */
+  readonly maxResults?: number;
+  /** Bytes of a piece, for tests. */
   readonly pieceBytes?: number;
 }
 
@@ -67,15 +72,17 @@ const MAX_HEAP_BYTES = 64 * 1024 * 1024;
 const VALUE_BYTES = 40;
 const STRUCTURE: ReadonlySet<number> = new Set(Array.from("[{,:", (c) => c.charCodeAt(0)));
 
-/** A piece would use too much memory. */
-class TooLargeError extends Error {}
+/** A piece, or what is made of it, would take more memory than there is. */
+export class TooLargeError extends Error {
+  override readonly name = "TooLargeError";
+}
 
-/** Throws if a parsed piece could exhaust the heap: a few KB of gzip can contain millions of empty lists. */
-function requireMemory(bytes: Buffer, start: number, end: number): void {
-  if (end - start <= SMALL_BYTES) return;
+/** False where a piece, parsed, could exhaust the heap: a few KB of gzip may hold millions of empty lists. */
+export function fitsHeap(bytes: Buffer, start: number, end: number): boolean {
+  if (end - start <= SMALL_BYTES) return true;
   let values = 0;
   for (let i = start; i < end; i++) if (STRUCTURE.has(bytes[i] ?? 0)) values += 1;
-  if (2 * (end - start) + VALUE_BYTES * values > MAX_HEAP_BYTES) throw new TooLargeError();
+  return 2 * (end - start) + VALUE_BYTES * values <= MAX_HEAP_BYTES;
 }
 
 /** Reads an ID, which may be a number or text; null if it is neither or too long. */
@@ -105,7 +112,7 @@ function parsePiece(
   bytes: Buffer,
   { start, end, before, after }: AnswerPiece,
 ): { value: unknown; hasControlText: boolean } {
-  requireMemory(bytes, start, end);
+  if (!fitsHeap(bytes, start, end)) throw new TooLargeError();
   const isInner = before === "[" && after === "]";
   const piece = isInner ? bracketed(bytes, start, end) : bytes.toString("utf8", start, end);
   const text = isInner ? piece : `${before}${piece.startsWith("\uFEFF") ? piece.slice(1) : piece}${after}`;
@@ -224,7 +231,9 @@ async function readParts<R>(parts: Parts, plainBytes: number, options: ReadOptio
   const drift = new DriftLog(options.endpoint);
   const context = { drift, answeredAt: ageOf(requestCompletedAt, options.receivedAt) };
   const results: (FoundResult<R> | undefined)[] = [];
+  const { maxResults = Number.POSITIVE_INFINITY } = options;
   for (const list of parts.lists()) {
+    if (results.length + list.results.length > maxResults) throw new TooLargeError();
     for (const result of list.results) results.push(readOne(result, list.hasControlText, options, context));
     // Lets loaders send their next statement.
     await letOthersRun();

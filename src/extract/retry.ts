@@ -130,8 +130,8 @@ function ruleOf(outcome: CallOutcome): Rule {
 /** Maximum attempts of a free call. */
 const MAX_FREE_TRIES = 8;
 
-/** Next step for a free call. */
-export type FreeDecision = Exclude<Decision, { action: "isolate" | "halve" | "use_capacity" | "set_aside" }>;
+/** What to do next with a free call. */
+export type FreeDecision = Exclude<Decision, { action: "isolate" | "halve" | "set_aside" }>;
 
 /**
  * Decides what to do after an idempotent free call; pure. `tries` counts attempts except 429 responses and failed
@@ -143,7 +143,7 @@ export function decideFreeRetry(
 ): FreeDecision {
   const retryAfterMs = outcome.kind === "status" ? outcome.retryAfterMs : null;
   const decision = decideRetry(outcome, { ...history, ambiguous: 0 });
-  if (decision.action === "isolate" || decision.action === "halve" || decision.action === "use_capacity") {
+  if (decision.action === "isolate" || decision.action === "halve") {
     return { action: "stop_job", code: "request_refused" };
   }
   const isPassing = isAmbiguous(outcome) || (outcome.kind === "status" && outcome.status === 503);

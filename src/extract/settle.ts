@@ -9,7 +9,7 @@ import type { EndedCall } from "./call.ts";
 import { answered, lostAnswer, reportOf, type UnderstoodReply, understandReply } from "./call-outcome.ts";
 import type { Capacity } from "./capacity.ts";
 import { createFailingBatches } from "./failing-batches.ts";
-import type { HttpClient } from "./http-client.ts";
+import { BODY_TOO_LARGE, type HttpClient, type HttpReply } from "./http-client.ts";
 import { type Fault, isolate, MAX_ISOLATION_CALLS, refusalSignature } from "./isolate.ts";
 import type { Limiter } from "./limits.ts";
 import type { LookupItem, Rejected, SetAside } from "./lookup-item.ts";
@@ -55,6 +55,11 @@ export interface SettlementOptions {
   readonly batchSize: BatchSize;
   readonly capacity: Capacity;
   readonly stop: (reason: LimitReachedError | StopJobError | StopRunError) => void;
+}
+
+/** True if the body was larger than any answer may be. */
+function isOversized(reply: HttpReply): boolean {
+  return reply.kind === "failure" && reply.code === BODY_TOO_LARGE;
 }
 
 const nothing = { attempt: null, rejected: [], setAside: [], unanswered: [], again: [], leftOut: [] };
@@ -289,7 +294,8 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     const decision = decideRetry(outcome, { refusals, ambiguous, random: options.random() });
     stopIf(limiter.report(endpoint.name, reportOf(outcome, call, decision)));
     if (read?.kind === "answer" && outcome.kind === "answer") return accept(call, read);
-    if (read?.kind === "unreadable" && read.isTooLarge) batchSize.recordTooLarge(entries.length);
+    const isTooLarge = read?.kind === "unreadable" ? read.isTooLarge : isOversized(call.reply);
+    if (isTooLarge) batchSize.recordTooLarge(entries.length);
     if (isAmbiguous(outcome)) for (const entry of entries) entry.ambiguousCalls += 1;
     const { attempt, milliseconds } = call;
     const { action } = decision;

@@ -1,18 +1,22 @@
 import { instantAt } from "../schemas/convert.ts";
 import type { Drift } from "../schemas/drift.ts";
 import type { LookupEndpoint } from "../schemas/endpoint.ts";
-import { decompress } from "./answer-body.ts";
+import { decompress, MAX_ANSWER_BYTES } from "./answer-body.ts";
 import { attemptOf, type CallFacts } from "./attempt.ts";
 import type { LookupItem } from "./lookup-item.ts";
 import { type KeyedResult, pairByAddress, pairByRecordId, type Pairing } from "./pair-results.ts";
-import { readAnswer, type ReadResult } from "./read-answer.ts";
+import {
+  type Answer,
+  readAnswer,
+  type ReadOptions,
+  type ReadResult,
+  TooLargeError,
+  type Unreadable,
+} from "./read-answer.ts";
 import type { ReadSummary } from "./settle.ts";
 import type { Attempt } from "../schemas/attempt.ts";
 
-/** Maximum size of a decompressed answer. Batches aim at 4 MB. */
-export const MAX_ANSWER_BYTES = 32 * 1024 * 1024;
-
-/** Call answered with 200. */
+/** A call that was answered with 200. */
 export interface AnsweredCall<T> extends CallFacts {
   readonly contentEncoding: string | null;
   /** As received. */
@@ -67,20 +71,38 @@ export function unreadAttempt({ items, doubts, body, ...call }: AnsweredCall<unk
   return attemptOf(call, end, doubts);
 }
 
-/** Reads a 200 response: decompresses, parses, maps each result by `read`, and finds the result of each item. */
+/** The answer or its rows take more memory than was set aside for the size that its last bytes state. */
+export class UnderstatedSizeError extends Error {
+  override readonly name = "UnderstatedSizeError";
+  readonly code = "size_understated";
+}
+
+async function readBounded<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
+  try {
+    return await readAnswer(bytes, options);
+  } catch (error) {
+    if (error instanceof TooLargeError) return { kind: "unreadable", reason: "body_too_large" };
+    throw error;
+  }
+}
+
+/** Reads a 200: decompresses and parses it, maps each result by `read`, and finds the result of each item. */
 export async function takeAnswer<R>(
   endpoint: LookupEndpoint,
   call: AnsweredCall<LookupItem>,
   read: ReadResult<R>,
+  maxBytes: number = MAX_ANSWER_BYTES,
 ): Promise<TakenAnswer<R>> {
   const { items, doubts, body } = call;
   const receivedAt = instantAt(call.startedAtMs + call.milliseconds);
-  const plain = await decompress(body, call.contentEncoding, MAX_ANSWER_BYTES);
+  const plain = await decompress(body, call.contentEncoding, maxBytes);
+  if (plain.kind === "unreadable" && plain.reason === "body_too_large" && maxBytes < MAX_ANSWER_BYTES) {
+    throw new UnderstatedSizeError("The answer is larger than its last bytes state.");
+  }
   const keyField = endpoint.pairing === "record_id" ? "record_id" : "email_address";
-  const answer =
-    plain.kind === "plain"
-      ? await readAnswer(plain.bytes, { endpoint: endpoint.name, keyField, read, receivedAt })
-      : plain;
+  const maxResults = 10 * items.length + 100;
+  const options = { endpoint: endpoint.name, keyField, read, receivedAt, maxResults };
+  const answer = plain.kind === "plain" ? await readBounded(plain.bytes, options) : plain;
   if (answer.kind === "unreadable") {
     const { reason } = answer;
     return {

@@ -65,8 +65,9 @@ async function runFeed<J extends JobConfig>(feed: FeedJobType<J>, job: JobContex
     await feed.run(await openContext(job));
     return { end: succeeded };
   } catch (error) {
-    // Errors caused by a stop are not failures.
-    return { end: endOfError(signal.aborted && isAbort(error, signal) ? stopReason(signal) : error) };
+    // What a stop makes fail on the way is no failure of its own.
+    const cause = signal.aborted && isAbort(error, signal) ? stopReason(signal) : error;
+    return { end: endOfError(cause, `running a job of type ${job.job.type}`) };
   }
 }
 

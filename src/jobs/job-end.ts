@@ -49,15 +49,21 @@ export function locked(code: string, message: string): JobEnd {
   return { ...succeeded, status: "locked", error: { code, message } };
 }
 
-/** Maps a thrown error to a job's end. */
-export function endOfError(error: unknown): JobEnd {
+/**
+ * Maps a thrown error to a job's end.
+ * @param doing work that it interrupted, for errors that don't say it: `selecting what is due`
+ */
+export function endOfError(error: unknown, doing: string): JobEnd {
   if (error instanceof InterruptedError) return interrupted;
   if (error instanceof LockLostError) return locked(error.code, error.message);
   if (error instanceof LimitReachedError) {
     if (OWN_LIMITS.includes(error.code)) return capped(error.code);
     return { ...failed(error.code, error.message), status: "limited", limitedBy: error.code };
   }
-  const end = failed(codeOf(error) ?? "internal", isOurs(error) ? error.message : describeForeign(error));
+  const end = failed(
+    codeOf(error) ?? "internal",
+    isOurs(error) ? error.message : describeForeign(error, doing),
+  );
   return { ...end, stopsRun: error instanceof StopRunError, cause: error };
 }
 
@@ -65,11 +71,11 @@ function isOurs(error: unknown): error is Error {
   return [FixConfigurationError, StopRunError, StopJobError].some((kind) => error instanceof kind);
 }
 
-/** Reports only class and code, because messages of drivers and parsers can quote values. */
-function describeForeign(error: unknown): string {
+/** Reports class and code only: drivers and parsers quote values in their messages. */
+function describeForeign(error: unknown, doing: string): string {
   const parts = [error instanceof Error ? error.name : typeof error, codeOf(error)];
   return (
-    `Unexpected error (${parts.filter((part) => part !== null).join(": ")}). ` +
+    `Unexpected error while ${doing} (${parts.filter((part) => part !== null).join(": ")}). ` +
     "Committed work is kept; the log has the stack trace."
   );
 }

@@ -13,7 +13,9 @@ import type { LookupSelection } from "../load/due/lookup-selection.ts";
 import { type PastRun, lastRuns } from "../load/runs/job-status.ts";
 import type { RunRef } from "../load/runs/run-ref.ts";
 
-/** Maximum number of past runs to read: several nights of many shards. */
+/** Last work of a run. */
+const RECORDING = "recording the end of the run";
+/** Past runs read back: enough for some nights of many shards. */
 const PAST_RUNS = 500;
 
 /** Context of a job's run while it holds the lock; `signal` is also aborted when the lock is lost. */
@@ -85,10 +87,10 @@ async function runHeld<J extends JobConfig>(
   const outage = createOutage({ clock, log, signal, retryForMs, job: job.name });
   const totals = createTotals();
   const worked = await work({ ...services, job, request, run, outage, totals, pastRuns }).catch(
-    (error: unknown): Worked => ({ end: endOfError(error) }),
+    (error: unknown): Worked => ({ end: endOfError(error, `running a job of type ${job.type}`) }),
   );
-  // Errors after the lock is lost are caused by the loss.
-  const end = signal.reason instanceof LockLostError ? endOfError(signal.reason) : worked.end;
+  // What fails after the lock is lost is no failure of its own.
+  const end = signal.reason instanceof LockLostError ? endOfError(signal.reason, "running") : worked.end;
   const result = () => ({ end, counters: totals.counters() });
   // The totals belong to the process that took over the job.
   if (end.status === "locked") return result();
@@ -105,9 +107,12 @@ async function runHeld<J extends JobConfig>(
     };
     await outage.outlast(() => endRun(db, run, runEnd, worked.coverage ?? null, worked.checkpoint ?? null));
   } catch (failure) {
-    if (failure instanceof LockLostError) return { ...result(), end: endOfError(failure) };
-    // If the warehouse can't record the end, later jobs would fail too.
-    return { ...result(), end: { ...(status === "failed" ? end : endOfError(failure)), stopsRun: true } };
+    if (failure instanceof LockLostError) return { ...result(), end: endOfError(failure, RECORDING) };
+    // A warehouse that can't record the end is of no use to the jobs that follow.
+    return {
+      ...result(),
+      end: { ...(status === "failed" ? end : endOfError(failure, RECORDING)), stopsRun: true },
+    };
   }
   return result();
 }

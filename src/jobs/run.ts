@@ -103,7 +103,7 @@ async function runOne(
       result = { end: skip, counters: zeroCounters };
     }
   } catch (error) {
-    result = { end: endOfError(error), counters: zeroCounters };
+    result = { end: endOfError(error, "starting the job"), counters: zeroCounters };
   }
   const { end, counters } = result;
   const { status, error, cause } = end;

@@ -18,7 +18,7 @@ export const tombstone: Table = table("tombstone", {
 /** Answered input rows that were deleted from their input. */
 export const missingInputRow: Table = table("missing_input_row", {
   schema: "state",
-  doc: "Answered input rows that were deleted from their input (`on_missing: flag` or `erase`); removed here once the row is back.",
+  doc: "Answered input rows that were deleted from their input (found by complete passes); removed here once the row is back.",
   key: ["source", "source_key"],
   people: { emails: ["source_key"], isOfInputRow: true },
   columns: [

@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { openDoor } from "../support/door.ts";
 import { untilCalled } from "./support/controls.ts";
 import { type RunningCli, runJson, startCli } from "./support/cli.ts";
 import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
@@ -46,6 +47,27 @@ test.concurrent.for([
   ]);
 });
 
+test.concurrent("a call without an answer is abandoned 20 s after SIGTERM, counted and recorded as possibly billed", async () => {
+  const { setting, running } = await startSlowRun(120_000);
+  const begun = performance.now();
+  running.child.kill("SIGTERM");
+  const { code, stdout } = await running.result;
+  const seconds = (performance.now() - begun) / 1000;
+  expect([code, JSON.parse(stdout).status]).toEqual([143, "interrupted"]);
+  expect(seconds).toBeGreaterThan(19);
+  expect(seconds).toBeLessThan(30);
+  expect(
+    await setting.query(
+      `SELECT possibly_billed, settled_at IS NOT NULL AS settled, records_sent, records_reserved FROM person_data_ops.api_call`,
+    ),
+  ).toEqual([{ possibly_billed: true, settled: true, records_sent: "500", records_reserved: "500" }]);
+  expect(
+    await setting.query("SELECT records_reserved FROM person_data_state.budget_use WHERE period = 'day'"),
+  ).toEqual([{ records_reserved: "500" }]);
+  const next = await runJson(["run"], setting);
+  expect(next.document["jobs"]).toMatchObject([{ status: "succeeded", possibly_billed_twice: 500 }]);
+});
+
 test.concurrent("a second signal ends the process immediately", async () => {
   const { running } = await startSlowRun(60_000);
   running.child.kill("SIGINT");
@@ -67,6 +89,24 @@ test.concurrent("a run's sandbox ends with the run, even if the run is killed", 
   await running.result;
   for (let waitedMs = 0; isAlive(pid) && waitedMs < 30_000; waitedMs += 50) await delay(50);
   expect(isAlive(pid)).toBe(false);
+});
+
+test("SIGTERM ends a run within 30 s though its database connections are silent", async () => {
+  const setting = await makeSetting();
+  await createCustomers(setting.url, 1800);
+  const baseUrl = await startSandbox(setting.cwd, ["--faults", "slow=500"]);
+  const door = await openDoor(setting.url, { isOpen: true });
+  const service = "  concurrency: 1\n";
+  await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl, service, jobs: ENRICH }));
+  const env = { ...setting.env, WAREHOUSE_URL: door.url };
+  const running = startCli(["--json", "--log-level", "debug", "run"], { ...setting, env });
+  await untilCalled(baseUrl, 1, running.child);
+  door.silence();
+  const begun = performance.now();
+  running.child.kill("SIGTERM");
+  const { code, stdout } = await running.result;
+  expect([code, JSON.parse(stdout).status]).toEqual([143, "interrupted"]);
+  expect(performance.now() - begun).toBeLessThan(30_000);
 });
 
 /** Process ids of the children of a command. */

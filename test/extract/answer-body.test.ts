@@ -22,4 +22,12 @@ describe("compression", () => {
       reason: "body_too_large",
     });
   });
+
+  it("of several members is a bomb too, though the last one states a small size", async () => {
+    const bomb = gzipSync(Buffer.alloc(40 * 1024 * 1024));
+    expect(await decompress(Buffer.concat([bomb, gzipSync("")]), "gzip")).toEqual({
+      kind: "unreadable",
+      reason: "body_too_large",
+    });
+  });
 });

@@ -71,6 +71,7 @@ describe("a request", () => {
       contentEncoding: "gzip",
       body,
       keyVersion: 1,
+      release: expect.any(Function),
     });
   });
 
@@ -204,8 +205,32 @@ describe("what fails", () => {
     expect(await open(url, { maxBodyBytes: 1000 }).request(post)).toMatchObject({
       kind: "failure",
       sent: true,
-      code: "UND_ERR_RES_EXCEEDED_MAX_SIZE",
+      code: "BODY_TOO_LARGE",
     });
+  });
+
+  it("for the size of an endless body was sent", async () => {
+    const { url } = await service((_, response) => {
+      response.writeHead(200);
+      const write = () => {
+        while (!response.destroyed && response.write("x".repeat(10_000)));
+        if (!response.destroyed) response.once("drain", write);
+      };
+      write();
+    });
+    expect(await open(url, { maxBodyBytes: 100_000 }).request(post)).toMatchObject({
+      kind: "failure",
+      sent: true,
+      code: "BODY_TOO_LARGE",
+    });
+  });
+
+  it("that is not awaited any longer after a stop was sent", async () => {
+    const { url } = await service(() => undefined);
+    const stop = new AbortController();
+    const reply = open(url, { stop: stop.signal, abandonAfterMs: 100 }).request(post);
+    stop.abort();
+    expect(await reply).toMatchObject({ kind: "failure", sent: true, code: "ABANDONED" });
   });
 
   it("by an abort of the caller was sent", async () => {

@@ -36,7 +36,8 @@ export type RowMaker = Pick<Warehouse, "preparePerson">;
 function transparent(maker: RowMaker): RowMaker {
   return {
     preparePerson(update) {
-      const kept = { update, pid: maker.preparePerson(update).pid };
+      const { pid, bytes } = maker.preparePerson(update);
+      const kept = { update, pid, bytes };
       return kept;
     },
   };
@@ -75,6 +76,7 @@ function openService(answer: RealAnswer, first: WireBody | null, asked: string[]
         location: null,
         contentEncoding: wire.contentEncoding,
         body: wire.bytes,
+        release() {},
         keyVersion: 1,
       };
     },

@@ -220,3 +220,15 @@ test("the status reports how each job did, also before the first run", async () 
   });
   expect(after.tables.map((table) => table.table_name)).toContain("person_address");
 });
+
+test("an unknown error says what was being done", async () => {
+  const world = await startWorld({
+    rows: 20,
+    config: configOf("\n  enrich_customers: { type: enrich, input: customers }"),
+  });
+  await world.run();
+  await world.rows("ALTER TABLE person_data_state.lookup_state DROP COLUMN due_at CASCADE");
+  const failing = jobOf(await world.run(), "enrich_customers");
+  expect([failing.status, failing.error?.code]).toEqual(["failed", "42703"]);
+  expect(failing.error?.message).toMatch(/^Unexpected error while selecting what is due \(\w+: 42703\)\./);
+});

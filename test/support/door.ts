@@ -10,6 +10,8 @@ export interface Door {
   /** Cuts the next connection that does a COMMIT, after the server has done it and before the client hears of it. */
   cutAtCommit(): void;
   open(): void;
+  /** Forwards nothing more of the connections that stand, without closing them; new ones work. */
+  silence(): void;
   /** Cuts what goes through it, and lets nobody in. */
   shut(): void;
 }
@@ -25,6 +27,7 @@ export async function openDoor(
   const target = new URL(databaseUrl);
   const state = { cuts: 0, isOpen: options.isOpen, cutsNext: options.cutsAtCommit === true };
   const sockets = new Set<Socket>();
+  const silent = new Set<Socket>();
   const cutAll = () => {
     for (const socket of sockets) socket.destroy();
   };
@@ -42,11 +45,12 @@ export async function openDoor(
       socket.on("error", () => {});
       socket.on("close", () => {
         sockets.delete(socket);
-        other.destroy();
+        if (!silent.has(socket)) other.destroy();
       });
     }
     let isCommitting = false;
     client.on("data", (bytes) => {
+      if (silent.has(client)) return;
       if (state.cutsNext && bytes.includes("COMMIT\0")) {
         state.cutsNext = false;
         isCommitting = true;
@@ -54,6 +58,7 @@ export async function openDoor(
       upstream.write(bytes);
     });
     upstream.on("data", (bytes) => {
+      if (silent.has(upstream)) return;
       if (!isCommitting) {
         client.write(bytes);
         return;
@@ -80,6 +85,9 @@ export async function openDoor(
     },
     open: () => {
       state.isOpen = true;
+    },
+    silence: () => {
+      for (const socket of sockets) silent.add(socket);
     },
     shut() {
       state.isOpen = false;

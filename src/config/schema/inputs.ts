@@ -73,7 +73,7 @@ const input = settings({
   /** Column that moves when a row changes. */
   cursor: columnName().optional(),
   cursor_overlap: duration("0s").prefault("1h"),
-  on_missing: choice(["keep", "flag", "erase"]).default("keep"),
+  on_missing: choice(["keep", "erase"]).default("keep"),
   /** Missing rows / known rows, 0 to 1; nobody is erased above it. */
   max_missing_ratio: ratio().default(0.1),
   fields,

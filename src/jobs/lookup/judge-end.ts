@@ -28,7 +28,7 @@ export interface WorkDone {
 export function judgeEnd(work: WorkDone): JobEnd {
   const { thrown, counts, cap } = work;
   if (thrown) {
-    const end = endOfError(thrown.error);
+    const end = endOfError(thrown.error, "sending records and loading answers");
     return end.status === "limited" ? (unansweredEnd(work, end) ?? end) : end;
   }
   if (work.isStopped && work.open > 0) return interrupted;

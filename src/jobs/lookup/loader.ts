@@ -46,7 +46,9 @@ export interface Loader {
 const PARALLEL_COMMITS = 2;
 /** Maximum uncompressed size of all answers in memory. A larger answer is loaded alone. */
 const MAX_BYTES_IN_MEMORY = 12 * 1024 * 1024;
-/** Failed loads of an answer before it is quarantined. */
+/** Least size that memory is set aside for. */
+const MIN_STATED_BYTES = 64 * 1024;
+/** An answer whose load fails so many times is quarantined. */
 const MAX_TRIES = 3;
 
 /** Opens a loader. */
@@ -78,8 +80,9 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
     const opened = await open(file);
     if (opened === null) return null;
     const { header, body } = opened;
-    // An answer whose load failed before is loaded alone.
-    const size = file.tries > 0 ? Number.POSITIVE_INFINITY : statedSize(body, header.call.contentEncoding);
+    // An answer whose load failed before is in memory alone.
+    const stated = Math.max(MIN_STATED_BYTES, statedSize(body, header.call.contentEncoding));
+    const size = file.tries > 0 ? Number.POSITIVE_INFINITY : stated;
     const releaseMemory = await budget.take(size);
     if (file.tries >= MAX_TRIES) {
       const message = `The answer could not be loaded in ${MAX_TRIES} tries. It is kept in the spool's quarantine.`;
@@ -87,7 +90,8 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
     }
     const tried = await spool.beginTry(file);
     try {
-      return { ...(await readCall(db, header, body)), file: tried, releaseMemory };
+      const maxBytes = size < MAX_BYTES_IN_MEMORY ? size : undefined;
+      return { ...(await readCall(db, header, body, maxBytes)), file: tried, releaseMemory };
     } catch (error) {
       releaseMemory();
       logFailure(tried, error);
@@ -146,7 +150,7 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
   return {
     read,
     async readUnspooled(header, body) {
-      const releaseMemory = await budget.take(statedSize(body, header.call.contentEncoding));
+      const releaseMemory = await budget.take(Number.POSITIVE_INFINITY);
       return { ...(await readCall(db, header, body)), file: null, releaseMemory };
     },
     commit,

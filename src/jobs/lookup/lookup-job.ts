@@ -43,13 +43,16 @@ async function sendSelected(task: Task): Promise<Worked> {
   let cap: Cap | null;
   let jobSpool: JobSpool | null = null;
   let selection: LookupSelection;
+  let doing = "opening the spool";
   try {
     jobSpool = await openJobSpool(task.config, task.db, run);
+    doing = "loading answers of earlier runs";
     await loadLeftovers(task, { run, outage, spool: jobSpool.spool });
+    doing = "selecting what is due";
     cap = tightestCap(limits, await readUsed(task));
     selection = await selectLookup(task.db, { ...task.spec, maxRecords: cap?.records ?? null }, run);
   } catch (error) {
-    return { end: mentionSpooled(task, endOfError(error), jobSpool) };
+    return { end: mentionSpooled(task, endOfError(error, doing), jobSpool) };
   }
   const { parametersChanged } = selection.counts;
   const counts = parametersChanged > 0 ? untouched(selection.counts) : selection.counts;

@@ -1,8 +1,15 @@
+import { type ReadContext, TooLargeError } from "../../extract/read-answer.ts";
 import type { ReadSummary } from "../../extract/settle.ts";
-import { type AnsweredCall, takeAnswer, unreadAttempt } from "../../extract/take-answer.ts";
+import {
+  type AnsweredCall,
+  takeAnswer,
+  UnderstatedSizeError,
+  unreadAttempt,
+} from "../../extract/take-answer.ts";
 import { preparePerson } from "../../load/answers/person-groups.ts";
 import type { Db } from "../../load/db/db.ts";
 import type { Drift } from "../../schemas/drift.ts";
+import type { JsonObject } from "../../schemas/flatten.ts";
 import type { AnswerHeader } from "./answer-header.ts";
 import { lookupAsked } from "./lookup-types.ts";
 import type { LookupAnswer, LookupReject } from "../../load/answers/answer.ts";
@@ -20,22 +27,38 @@ export interface ReadCall {
   readonly drift: readonly Drift[];
 }
 
+/** Rows of one answer: short elements become rows of many times their size. */
+const MAX_ROW_BYTES = 32 * 1024 * 1024;
+
 function answeredCall({ call, records, doubts }: AnswerHeader, body: Buffer): AnsweredCall<LookupRecord> {
   return { ...call, items: records, doubts, body };
 }
 
-/** Parses a spooled answer into the rows of each record. */
+/**
+ * Reads a spooled answer: parses it, and makes the rows of each record's result.
+ * @param maxBytes plain size for which memory is set aside; throws if the answer takes more. Undefined if it is alone.
+ */
 export async function readCall(
   db: Pick<Db, "storeRows">,
   header: AnswerHeader,
   body: Buffer,
+  maxBytes?: number,
 ): Promise<ReadCall> {
   const { call, records, spec, parameters } = header;
   const { endpoint, read } = lookupAsked(spec.type, parameters);
-  const taken = await takeAnswer(endpoint, answeredCall(header, body), (result, { drift }) => {
+  const answered = answeredCall(header, body);
+  let rowBytes = 0;
+  const toRows = (result: JsonObject, { drift }: ReadContext) => {
     const part = read(result, drift);
-    return { ...part, person: part.person && preparePerson(db, part.person) };
-  });
+    const person = part.person && preparePerson(db, part.person);
+    rowBytes += person?.bytes ?? 0;
+    if (rowBytes > MAX_ROW_BYTES) throw new TooLargeError("The answer's rows are too large.");
+    if (rowBytes > 2 * (maxBytes ?? MAX_ROW_BYTES)) {
+      throw new UnderstatedSizeError("The answer's rows are larger than its size suggests.");
+    }
+    return { ...part, person };
+  };
+  const taken = await takeAnswer(endpoint, answered, toRows, maxBytes);
   const { summary, attempt, results, apiRequestId, answeredAt, drift } = taken;
   const answers = records.flatMap((record, i): LookupAnswer[] => {
     const rows = results[i];

@@ -147,9 +147,10 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
 
   /** Completes a call: reads its answer or records its failure, before its records can be sent again. */
   async function settle(call: EndedCall<LookupRecord>): Promise<void> {
+    const { reply } = call;
     let summary: ReadSummary | null = null;
-    if (isAnswer(call.reply)) {
-      const loadable = await spoolAndRead(call, call.reply);
+    if (isAnswer(reply)) {
+      const loadable = await spoolAndRead(call, reply);
       summary = loadable.summary;
       startCommit(loadable);
     }
@@ -158,6 +159,15 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
     await markSent(settled.unanswered);
     await giveUp(settled.setAside);
     lookup.finish(settled);
+  }
+
+  /** Does the same, then drops the body. */
+  async function settleAndRelease(call: EndedCall<LookupRecord>): Promise<void> {
+    try {
+      await settle(call);
+    } finally {
+      if (call.reply.kind === "response") call.reply.release();
+    }
   }
 
   /** Waits until the spool has space for one more answer, and reserves it. */
@@ -197,7 +207,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
       await reserveSpace();
       try {
         const call = await send(taken.batch);
-        if (call) await settle(call);
+        if (call) await settleAndRelease(call);
       } finally {
         underWay -= 1;
       }

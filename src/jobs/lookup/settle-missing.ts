@@ -1,4 +1,9 @@
-import { recordMissingRows, readGoneRows, takeGoneRows } from "../../load/due/missing-rows.ts";
+import {
+  countKnownRows,
+  readGoneRows,
+  recordMissingRows,
+  takeGoneRows,
+} from "../../load/due/missing-rows.ts";
 import { removeErased } from "../../load/erasure/erase-people.ts";
 import { requestInRun } from "../../load/erasure/requests.ts";
 import { inputSourceOf } from "./lookup-spec.ts";
@@ -21,41 +26,45 @@ export interface EndedPass {
   readonly counters: Counters;
 }
 
-/** Rows per erasure. */
+/** True if rows may have left the input or come back; most nights counting tells, and no key is read. */
+async function mayMissRows(db: JobServices["db"], spec: LookupSpec, counters: Counters): Promise<boolean> {
+  // Addresses have no link to be outdated.
+  if (spec.type === "validate_emails") return false;
+  if (spec.shard !== null || counters.records_waiting > 0) return true;
+  const { states, missing } = await countKnownRows(db, spec);
+  return missing > 0 || states !== counters.records_read - counters.records_suppressed;
+}
+
+/** Rows that are erased at once. */
 const CHUNK = 10_000;
 
 /**
- * Applies `on_missing` to rows that left the input, only after a complete pass. `erase` applies to rows that were missing
- * in complete passes of three different runs. Returns the end of the job.
+ * Notes rows that left the input, after a complete pass only: their answers are no longer present. `on_missing: erase` acts
+ * once a row was missing in complete passes of three different runs. Returns how the job ends.
  */
 export async function settleMissing(services: JobServices, pass: EndedPass): Promise<JobEnd> {
-  const { job, spec, end, counters } = pass;
+  const { spec, end, counters } = pass;
   const isComplete = end.status === "succeeded" && counters.records_remaining === 0;
-  // The first shard does this for all shards.
-  if (job.input.onMissing === "keep" || !isComplete || (spec.shard?.index ?? 0) > 0) return end;
+  // One shard does it for all of them.
+  if (!isComplete || (spec.shard?.index ?? 0) > 0) return end;
   try {
     await settle(services, pass);
     return end;
   } catch (error) {
-    return endOfError(error);
+    return endOfError(error, "looking for rows that left the input");
   }
 }
 
 async function settle(
   { config, db, log, progress }: JobServices,
-  { job, run, spec }: EndedPass,
+  { job, run, spec, counters }: EndedPass,
 ): Promise<void> {
   const { name, onMissing, maxMissingRatio } = job.input;
+  if (onMissing === "keep" && !(await mayMissRows(db, spec, counters))) return;
   const { inputRows, known, missing } = await recordMissingRows(db, run, spec);
   if (missing === 0) return;
   log.info({ job: job.name, input: name, missing, known }, "rows_missing");
-  if (onMissing === "flag") {
-    progress.note(
-      job.name,
-      `${job.name}: ${countText(missing, "row")} of ${name} left the input (missing_input_row).`,
-    );
-    return;
-  }
+  if (onMissing === "keep") return;
   if (inputRows === 0 || missing > maxMissingRatio * known) {
     throw new LimitReachedError(
       "missing_rows",

@@ -21,6 +21,8 @@ export interface PersonUpdate {
  */
 export interface PreparedPerson {
   readonly pid: string;
+  /** Bytes of the encoded rows. */
+  readonly bytes: number;
 }
 
 /** Scalar columns of `person` in declared order. */
@@ -124,11 +126,13 @@ export function encodePerson(update: PersonUpdate, store: RowStore): EncodedPers
     return list && encodeList(list, store);
   });
   const hasAllScalars = scalars !== undefined && scalars.hash !== UNKNOWN_HASH;
+  const groups = [scalars, ...lists];
   return {
     pid: update.servicePid,
+    bytes: groups.reduce((sum, group) => sum + (group ? group.rows.end - group.rows.start : 0), 0),
     partial: hasAllScalars ? null : { scalars: update.scalars, extra: update.extra },
     isWhole: hasAllScalars && lists.every((list) => list !== undefined),
-    groups: [scalars, ...lists],
+    groups,
   };
 }
 

@@ -8,6 +8,7 @@ import {
 } from "kysely";
 import { clientFor, type PostgresTarget, settingsOf } from "./connect.ts";
 import { type CustomTypesConfig, Pool, type PoolClient, types as defaultTypes } from "pg";
+import { type OpenTransaction, watchConnection } from "./watch-connection.ts";
 
 /** Compiles `sql` templates; never connects. Values become parameters, `sql.id` quotes identifiers. */
 const compiler = new Kysely<unknown>({
@@ -58,15 +59,14 @@ const PINNED = [
   "SET LOCAL synchronous_commit = on",
 ].join("; ");
 
-/** Queries the transaction time in the same round trip. */
-const NOW = "SELECT now()::text AS now";
+/** Queries the transaction time and the backend in the same round trip. */
+const NOW = "SELECT now()::text AS now, pg_backend_pid() AS pid";
 
-/** Returns the text of the only cell of the last result. */
-function lastText(results: unknown): string {
+/** Returns the only row of the last result. */
+function lastRow(results: unknown): OpenTransaction {
   // For several statements the driver returns a list of results; its types omit that.
-  const [row] =
-    (results as readonly { readonly rows: readonly { readonly now: string }[] }[]).at(-1)?.rows ?? [];
-  return row?.now ?? "";
+  const [row] = (results as readonly { readonly rows: readonly OpenTransaction[] }[]).at(-1)?.rows ?? [];
+  return row ?? { now: "", pid: 0 };
 }
 
 const INT8 = 20;
@@ -111,6 +111,7 @@ export function openPool(
     connectionTimeoutMillis: connectMs,
     ...(queryMs === undefined ? {} : { query_timeout: queryMs }),
     keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
   });
   // A broken idle connection is replaced on next use; without a listener it would end the process.
   pool.on("error", () => {});
@@ -172,11 +173,14 @@ export async function inTransaction<Result>(
     broken = error;
   };
   client.on("error", onError);
+  const watch = watchConnection(pool, client);
   try {
     const isolation = `${isSnapshot ? "REPEATABLE READ" : "READ COMMITTED"}${isReadOnly ? " READ ONLY" : ""}`;
     const begin = [`BEGIN ISOLATION LEVEL ${isolation}`, PINNED, ...settings, NOW].join("; ");
     const results: unknown = await client.query(begin);
-    const result = await work(sessionOf(client, readInstant(lastText(results))));
+    const begun = lastRow(results);
+    watch.begun(begun);
+    const result = await work(sessionOf(client, readInstant(begun.now)));
     await client.query(keep ? "COMMIT" : "ROLLBACK");
     return result;
   } catch (error) {
@@ -187,6 +191,7 @@ export async function inTransaction<Result>(
     }
     throw error;
   } finally {
+    watch.stop();
     client.removeListener("error", onError);
     client.release(broken);
   }

@@ -60,7 +60,21 @@ async function compareKeys(
   return counts ?? { inputRows: 0, known: 0, missing: 0 };
 }
 
-/** Number of different runs that must miss a row before `on_missing: erase` applies. */
+/** Counts the rows of an input that a job has a state of, and those that are noted as missing. */
+export function countKnownRows(
+  db: Db,
+  { job, input }: Pick<WatchedInput, "job" | "input">,
+): Promise<{ readonly states: number; readonly missing: number }> {
+  return db.transaction(async (session) => {
+    const [counts] = await session.rows<{ states: number; missing: number }>(sql`
+      SELECT (SELECT count(*) FROM ${tableId(db.names, "lookup_state")}
+          WHERE job = ${job} AND source = ${input.name}) AS states,
+        (SELECT count(*) FROM ${tableId(db.names, "missing_input_row")} WHERE source = ${input.name}) AS missing`);
+    return counts ?? { states: 0, missing: 0 };
+  });
+}
+
+/** Different runs that have to miss a row before `on_missing: erase` acts. */
 const RUNS_BEFORE_ERASURE = 3;
 
 /** Returns up to `limit` keys that were missing in complete passes of three different runs, including this one. */

@@ -86,7 +86,9 @@ export async function selectDue(
     await session.readOnly(() => session.change(sql`INSERT INTO pg_temp.input_address ${addresses}`));
   }
   const resend = spec.resend
-    ? await resendBefore(session, names, spec, (before) => isResending(session, unmarked, before))
+    ? await resendBefore(session, names, spec, freeze?.run.runId ?? null, (before) =>
+        isResending(session, unmarked, before),
+      )
     : null;
   const classify = { ...unmarked, resendBefore: resend };
   const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);

@@ -74,7 +74,7 @@ test("a person erased during a push is in no table, and not sent later", async (
     // The whole is refused, so that it goes in halves.
     if (adds === 1) {
       const head = { kind: "response", status: 413, retryAfter: null, date: null, location: null } as const;
-      return { ...head, contentEncoding: null, body: Buffer.from("{}"), keyVersion: 0 };
+      return { ...head, contentEncoding: null, body: Buffer.from("{}"), release() {}, keyVersion: 0 };
     }
     if (adds === 2) {
       for (const pid of [inFlight, notYet]) await eraseFromSegments(world, pid);

@@ -4,9 +4,14 @@ import { configOf, jobOf, startWorld } from "../world.ts";
 const JOBS = "\n  enrich_customers: { type: enrich, input: customers }\n";
 const withMissing = (what: string) => configOf(JOBS).replace("key: id", `key: id\n    on_missing: ${what}`);
 
-test("on_missing: flag records rows that left, after a complete pass only", async () => {
-  const world = await startWorld({ rows: 60, config: withMissing("flag") });
+test("rows that left have no present answer, after a complete pass only, until they are back", async () => {
+  const world = await startWorld({ rows: 60, config: configOf(JOBS) });
   await world.run();
+  await world.rows("CREATE TABLE crm.saved AS SELECT * FROM crm.customers");
+  const links = () =>
+    world.value("SELECT count(*) FROM person_data.identity_link WHERE source_key::int <= 5");
+  const before = await links();
+  expect(before).not.toBe("0");
   await world.rows("DELETE FROM crm.customers WHERE id <= 5");
   await world.rows("UPDATE crm.customers SET city = 'Moved' WHERE id > 50");
   await world.run({ maxRecords: 2 });
@@ -16,6 +21,14 @@ test("on_missing: flag records rows that left, after a complete pass only", asyn
   expect(
     await world.value("SELECT count(*) FROM person_data.enrichment WHERE source_key::int <= 5"),
   ).not.toBe("0");
+  expect(await links()).toBe("0");
+
+  await world.rows("INSERT INTO crm.customers SELECT * FROM crm.saved WHERE id <= 5");
+  expect(jobOf(await world.run(), "enrich_customers")).toMatchObject({
+    status: "succeeded",
+    records_sent: 0,
+  });
+  expect(await links()).toBe(before);
 });
 
 test("on_missing: erase erases people who left, except those with another row, and never all at once", async () => {

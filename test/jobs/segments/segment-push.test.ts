@@ -3,6 +3,7 @@ import { StopJobError } from "../../../src/errors.ts";
 import { readStatus } from "../../../src/jobs/report/status.ts";
 import { planJobs } from "../../../src/jobs/report/plan.ts";
 import { inspectInputs } from "../../../src/jobs/verify-inputs.ts";
+import { exitCodeOf } from "../../../src/jobs/run-report.ts";
 import { startRecordingProxy } from "../lookup/recording-proxy.ts";
 import { configOf, jobOf, startWorld, unaccountedRows, type World } from "../world.ts";
 
@@ -547,6 +548,22 @@ test("calls that are too large are halved, until one PID alone is", async () => 
   await world.control("/faults", { faults: "413=0@add" });
   await setVips(world, pids.slice(0, 4));
   expect(await push(world)).toMatchObject({ status: "failed", error: { code: "request_refused" } });
+});
+
+test("a plan that is used up ends a push as a limit, and the next run sends the rest", async () => {
+  const { world, pids } = await startPush();
+  await setVips(world, pids.slice(0, 11));
+  await world.control("/faults", { faults: "402@add" });
+  const report = await world.run({ jobs: ["vip_push"] });
+  expect(exitCodeOf(report, null)).toBe(3);
+  expect(jobOf(report, "vip_push")).toMatchObject({
+    status: "limited",
+    limited_by: "credits",
+    error: { code: "credits" },
+  });
+  await world.control("/faults", { faults: "" });
+  expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 11 });
+  expect(await membersOf(world)).toEqual(pids.slice(0, 11).toSorted());
 });
 
 test("a segment that is deleted while it is filled is reported without claiming that nothing was changed", async () => {

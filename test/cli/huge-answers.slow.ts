@@ -1,0 +1,143 @@
+import { readFile, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { createGzip, gzipSync } from "node:zlib";
+import { expect, test } from "vitest";
+import { atEnd } from "./support/at-end.ts";
+import { runJson, startCli } from "./support/cli.ts";
+import { configText, createCustomers, makeSetting } from "./support/setting.ts";
+
+const MB = 1024 * 1024;
+/** Memory that deploy/ grants. */
+const GRANTED_MB = 512;
+const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
+
+interface Sent {
+  readonly record_id: string;
+}
+
+/** Compresses a text that is never whole in memory. */
+async function bomb(head: string, unit: string, bytes: number, tail: string): Promise<Buffer> {
+  const packing = createGzip({ level: 1 });
+  const pieces: Buffer[] = [];
+  const packed = (async () => {
+    for await (const piece of packing as AsyncIterable<Buffer>) pieces.push(piece);
+  })();
+  packing.write(head);
+  const block = unit.repeat(Math.ceil(MB / unit.length));
+  for (let written = 0; written < bytes; written += block.length) {
+    if (!packing.write(block)) await new Promise((resolve) => packing.once("drain", resolve));
+  }
+  packing.end(tail);
+  await packed;
+  return Buffer.concat(pieces);
+}
+
+/** An answer with a match for each record. */
+function answer(records: readonly Sent[], more: (index: number) => object): string {
+  const results = records.map(({ record_id }, index) => ({
+    record_id,
+    is_match: true,
+    service_pid: `p-${record_id}`,
+    match_score: 90,
+    validation_errors: null,
+    ...more(index),
+  }));
+  return JSON.stringify({ api_request_id: "x", results });
+}
+
+interface Shape {
+  readonly status?: number;
+  readonly isPlain?: boolean;
+  readonly body: (records: readonly Sent[]) => Buffer | Promise<Buffer>;
+}
+
+const shapes: Readonly<Record<string, Shape>> = {
+  "a gigabyte of blanks": { body: () => bomb('{"results":[', " ".repeat(16), 1024 * MB, "]}") },
+  "blanks in a member that another one hides": {
+    body: async () =>
+      Buffer.concat([await bomb('{"results":[', " ".repeat(16), 200 * MB, "]}"), gzipSync("")]),
+  },
+  "a million results for records that nobody sent": {
+    body: async () =>
+      Buffer.concat([await bomb('{"results":[', '{"a":"0123456789"},', 30 * MB, "{}]}"), gzipSync("")]),
+  },
+  "60 MB of braces": {
+    isPlain: true,
+    body: () => Buffer.from(`{"results":[${"{},".repeat(20 * MB)}{}]}`),
+  },
+  "an error with 240 MB of details": {
+    status: 500,
+    body: () => bomb('{"details":[', "{},", 240 * MB, "{}]}"),
+  },
+  "one record with a huge list": {
+    body: (records) =>
+      gzipSync(
+        answer(records, (i) => (i === 0 ? { phones: Array.from({ length: 900_000 }, () => ({})) } : {})),
+      ),
+  },
+};
+
+/** A service that answers in this shape until it is well. */
+async function startService(shape: Shape) {
+  const state = { isWell: false };
+  let packed: Promise<Buffer> | Buffer | null = null;
+  const server = createServer((request, response) => {
+    const pieces: Buffer[] = [];
+    request.on("data", (piece: Buffer) => pieces.push(piece));
+    response.on("error", () => {});
+    const reply = async () => {
+      // What the program sends.
+      const { records } = JSON.parse(Buffer.concat(pieces).toString("utf8")) as { records: Sent[] };
+      packed ??= shape.body(records);
+      const body = state.isWell ? gzipSync(answer(records, () => ({}))) : await packed;
+      const isGzip = state.isWell || shape.isPlain !== true;
+      response.writeHead(state.isWell ? 200 : (shape.status ?? 200), {
+        "content-type": "application/json",
+        ...(isGzip ? { "content-encoding": "gzip" } : {}),
+      });
+      response.end(body);
+    };
+    request.on("end", () => void reply());
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  atEnd(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  // It listens on TCP.
+  return { state, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+async function peakMegabytes(pid: number | undefined): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
+  return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024;
+}
+
+test.for(Object.entries(shapes))(
+  "%s at concurrency 64 ends as an error within the memory that deploy/ grants",
+  async ([, shape]) => {
+    const setting = await makeSetting();
+    await createCustomers(setting.url, 4000);
+    const { state, url } = await startService(shape);
+    const service = "  concurrency: 64\n";
+    await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: url, service, jobs: JOBS }));
+    const running = startCli(["--json", "run", "--yes"], setting);
+    let peak = 0;
+    const look = async () => {
+      peak = Math.max(peak, await peakMegabytes(running.child.pid));
+    };
+    const poll = setInterval(() => void look(), 50);
+    const { code, stdout } = await running.result;
+    clearInterval(poll);
+    const { jobs } = JSON.parse(stdout);
+    expect([code, jobs[0].status, jobs[0].error.code]).toEqual([1, "failed", "service_failing"]);
+    expect(peak).toBeGreaterThan(50);
+    expect(peak).toBeLessThan(GRANTED_MB);
+
+    state.isWell = true;
+    const next = await runJson(["run", "--yes"], setting);
+    expect([next.code, next.document.status]).toEqual([0, "succeeded"]);
+  },
+);

@@ -1,0 +1,40 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { createReceiving } from "../../src/extract/receiving.ts";
+
+/** Notes when a wait is over. */
+function noting(wait: Promise<void>): { isOver: boolean } {
+  const noted = { isOver: false };
+  const note = async () => {
+    await wait;
+    noted.isOver = true;
+  };
+  void note();
+  return noted;
+}
+
+test("bodies beyond the bound wait until a whole one is released", async () => {
+  const receiving = createReceiving(100);
+  const [first, second] = [receiving.begin(), receiving.begin()];
+  await first.add(90);
+  first.complete();
+  const wait = noting(second.add(20));
+  await turn();
+  expect(wait.isOver).toBe(false);
+  first.release();
+  await turn();
+  expect(wait.isOver).toBe(true);
+});
+
+test("of bodies that fill the bound side by side, the oldest is let through", async () => {
+  const receiving = createReceiving(100);
+  const [first, second] = [receiving.begin(), receiving.begin()];
+  await first.add(60);
+  const other = noting(second.add(60));
+  await first.add(60);
+  await turn();
+  expect(other.isOver).toBe(false);
+  first.release();
+  await turn();
+  expect(other.isOver).toBe(true);
+});

@@ -1,0 +1,55 @@
+import { sql } from "kysely";
+import { expect, onTestFinished, test } from "vitest";
+import { createDatabase } from "../support/fresh-database.ts";
+import { openDoor } from "../support/door.ts";
+import { openWarehouse } from "../support/bound-load.ts";
+
+const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
+
+async function openThroughDoor() {
+  const database = await createDatabase();
+  onTestFinished(() => database.release());
+  const door = await openDoor(database.url, { isOpen: true });
+  const { db } = openWarehouse({ url: door.url, ...schemas });
+  onTestFinished(() => db.pool.end());
+  await db.transaction((session) =>
+    session.change(sql`CREATE TABLE counted (n integer); INSERT INTO counted VALUES (0)`),
+  );
+  return { door, db };
+}
+
+test.concurrent("a transaction whose connection goes silent is done again on another one, without the locks of the first", async () => {
+  const { door, db } = await openThroughDoor();
+  const attempts: number[] = [];
+  const begun = performance.now();
+  await db.transaction(async (session, attempt) => {
+    attempts.push(attempt);
+    await session.change(sql`UPDATE counted SET n = n + 1`);
+    if (attempt === 1) door.silence();
+    await session.change(sql`SELECT 1`);
+  });
+  expect(attempts).toEqual([1, 2]);
+  expect(performance.now() - begun).toBeLessThan(120_000);
+  expect(await db.transaction((session) => session.rows(sql`SELECT n FROM counted`))).toEqual([{ n: 1 }]);
+});
+
+test.concurrent("a statement that takes longer than silence may is left alone", async () => {
+  const { db } = await openThroughDoor();
+  const attempts: number[] = [];
+  await db.transaction(async (session, attempt) => {
+    attempts.push(attempt);
+    await session.change(sql`SELECT pg_sleep(100)`);
+  });
+  expect(attempts).toEqual([1]);
+});
+
+test.concurrent("a transaction that waits for us, not for the server, is left alone", async () => {
+  const { db } = await openThroughDoor();
+  const attempts: number[] = [];
+  await db.transaction(async (session, attempt) => {
+    attempts.push(attempt);
+    await db.pause(100_000);
+    await session.change(sql`UPDATE counted SET n = 7`);
+  });
+  expect(attempts).toEqual([1]);
+});
