@@ -74,7 +74,7 @@ export function unreadAttempt({ items, doubts, body, ...call }: AnsweredCall<unk
 /** The answer or its rows take more memory than was set aside for the size that its last bytes state. */
 export class UnderstatedSizeError extends Error {
   override readonly name = "UnderstatedSizeError";
-  readonly code = "size_understated";
+  readonly code = "SIZE_UNDERSTATED";
 }
 
 async function readBounded<R>(bytes: Buffer, options: ReadOptions<R>): Promise<Answer<R> | Unreadable> {
