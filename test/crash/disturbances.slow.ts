@@ -15,7 +15,7 @@ import {
   RUN,
   setStage,
   type Stage,
-  tellTotals,
+  printTotals,
 } from "./kill-support.ts";
 
 const totals = newTotals();
@@ -24,7 +24,7 @@ beforeAll(async () => {
   stage = await setStage();
 });
 afterAll(() => {
-  tellTotals("disturbed otherwise", totals);
+  printTotals("disturbed otherwise", totals);
 });
 
 const DAY_MS = 86_400_000;

@@ -5,7 +5,7 @@ import { makeFolder, startCli } from "../cli/support/cli.ts";
 import { runQuery, type Setting } from "../cli/support/setting.ts";
 import { startHolder } from "../support/embedded-process.ts";
 import { setFaults, untilCalled } from "../cli/support/controls.ts";
-import { finish, newTotals, prepareCase, RUN, setStage, type Stage, tellTotals } from "./kill-support.ts";
+import { finish, newTotals, prepareCase, RUN, setStage, type Stage, printTotals } from "./kill-support.ts";
 import { makeSmallDisk, type SmallDisk } from "./small-disk.ts";
 
 const totals = newTotals();
@@ -14,7 +14,7 @@ beforeAll(async () => {
   stage = await setStage();
 });
 afterAll(() => {
-  tellTotals("with the database's disk full", totals);
+  printTotals("with the database's disk full", totals);
 });
 
 /** A warehouse in an embedded database of this folder. */

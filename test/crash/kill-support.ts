@@ -23,23 +23,23 @@ export const JOBS = `jobs:
   enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, valid_emails_from: validate_customers }
 `;
 
-/** What the kills of a suite came to. */
+/** Outcome of the kills of a suite. */
 export interface Totals {
   kills: number;
   records: number;
   sentTwice: number;
-  /** What may have been sent twice by the promise: records of calls that were under way when the process died. */
+  /** Records of calls that were in flight when the process died: they may be sent twice. */
   mostSentTwice: number;
   lost: number;
   doubled: number;
 }
 
-/** Nothing yet. */
+/** Totals before the first kill. */
 export function newTotals(): Totals {
   return { kills: 0, records: 0, sentTwice: 0, mostSentTwice: 0, lost: 0, doubled: 0 };
 }
 
-/** What the sandbox has counted since it was reset. */
+/** Counts of the sandbox since it was reset. */
 interface SeenBySandbox {
   readonly contents: {
     readonly distinct_records: number;
@@ -48,21 +48,21 @@ interface SeenBySandbox {
   };
 }
 
-/** A sandbox, and what an undisturbed run leaves behind. */
+/** A sandbox, and the tables after an undisturbed run. */
 export interface Stage {
   readonly sandbox: string;
   readonly expected: TableContents;
 }
 
-/** Where a run was killed. */
+/** Folder and warehouse of a run that was killed. */
 export interface KilledSetting extends Pick<Setting, "cwd" | "env" | "query"> {
   readonly contents: () => Promise<TableContents>;
 }
 
-/** The command that is killed, and that goes on. */
+/** The command that is killed, and that resumes. */
 export const RUN = ["--json", "run", "--yes"];
 
-/** What two histories have in common, of which one was disturbed. */
+/** Tables that are equal after a disturbed and an undisturbed run. */
 export const COMPARED = { withoutTables: ["reject"] };
 
 async function contentsOf(url: string): Promise<TableContents> {
@@ -70,14 +70,14 @@ async function contentsOf(url: string): Promise<TableContents> {
   await client.connect();
   try {
     const contents = await readContents(client, COMPARED);
-    // Work tables of runs that were killed go with the job's next run.
+    // The job's next run drops work tables of killed runs.
     return new Map([...contents].filter(([table]) => !/^lookup_(?:work|row)_/u.test(table)));
   } finally {
     await client.end();
   }
 }
 
-/** A sandbox that has seen nothing, and answers for the day on which the file began. */
+/** Resets the sandbox, and its clock to the day on which the file began. */
 export async function resetSandbox(sandbox: string): Promise<void> {
   await fetch(`${sandbox}/_sandbox/reset`, { method: "POST" });
   const body = JSON.stringify({ days: daysToNoon() });
@@ -85,7 +85,7 @@ export async function resetSandbox(sandbox: string): Promise<void> {
   if (!response.ok) throw new Error(`the sandbox's clock can't be moved: ${response.status}`);
 }
 
-/** A fresh warehouse with its input, and a sandbox that has seen nothing. */
+/** Makes a fresh warehouse with its input, and resets the sandbox. */
 export async function prepareCase(
   sandbox: string,
   more = "",
@@ -100,7 +100,7 @@ export async function prepareCase(
   return setting;
 }
 
-/** Starts a sandbox, and runs once without disturbance. */
+/** Starts a sandbox, and runs once undisturbed. */
 export async function setStage(rows = ROWS): Promise<Stage> {
   const sandbox = await startSandbox(await makeFolder());
   const setting = await prepareCase(sandbox, "", undefined, rows);
@@ -109,9 +109,9 @@ export async function setStage(rows = ROWS): Promise<Stage> {
   return { sandbox, expected: await contentsOf(setting.url) };
 }
 
-/** Records of calls to an endpoint that the service carried out. */
+/** Counts the records of an endpoint's calls that the service carried out. */
 export async function recordsCarriedOut(sandbox: string, path: string): Promise<number> {
-  // The sandbox's own controls answer so.
+  // The sandbox's controls answer in this form.
   const { recent } = (await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as {
     recent: readonly { endpoint: string; status: number; records: number }[];
   };
@@ -120,11 +120,11 @@ export async function recordsCarriedOut(sandbox: string, path: string): Promise<
 }
 
 async function seen(sandbox: string): Promise<SeenBySandbox> {
-  // The sandbox's own controls answer so.
+  // The sandbox's controls answer in this form.
   return (await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as SeenBySandbox;
 }
 
-/** Records of calls that were reserved and whose outcome nobody knows, less those whose answers are on disk. */
+/** Counts the records of reserved calls without a known outcome, except those with an answer on disk. */
 export async function recordsInDoubt(setting: Pick<KilledSetting, "query">): Promise<number> {
   const [row] = await setting.query(
     "SELECT coalesce(sum(records_sent), 0)::int AS records FROM person_data_ops.api_call WHERE possibly_billed",
@@ -132,18 +132,15 @@ export async function recordsInDoubt(setting: Pick<KilledSetting, "query">): Pro
   return Number(row?.["records"] ?? 0);
 }
 
-/** What a case may have besides what its ledger tells in the end. */
+/** Repetitions that a case allows beyond those in its ledger. */
 export interface Allowance {
-  /** Faults had records asked about again: only what was billed counts. */
+  /** Faults made the run send records again: only billed ones count. */
   readonly mayBeAskedAgain?: boolean;
-  /** Records that were under way when the process was stopped, of calls whose outcome became known after all. */
+  /** Records in flight when the process was stopped, of calls that were answered later. */
   readonly underWay?: number;
 }
 
-/**
- * After a kill: runs until all is done, and tells what is wrong then: what is lost or doubled, and what was sent twice
- * beyond what was under way. Empty when all is well.
- */
+/** Runs until nothing is left after a kill, and lists rows lost or doubled and records sent twice beyond those in flight. */
 export async function finish(
   stage: Stage,
   setting: Setting,
@@ -154,7 +151,7 @@ export async function finish(
   return finishKilled(stage, { ...setting, contents }, totals, allowance);
 }
 
-/** The same for any warehouse. */
+/** Does the same for any warehouse. */
 export async function finishKilled(
   stage: Stage,
   setting: KilledSetting,
@@ -189,7 +186,7 @@ export async function finishKilled(
 
 const MOST_RUNS = 10;
 
-/** Runs until nothing is left to do; what the last run said when that never happens. */
+/** Runs until nothing is left to do; returns the output of the last run if that never happens. */
 async function runUntilDone(setting: Pick<Setting, "cwd" | "env">): Promise<string | null> {
   for (let run = 1; ; run++) {
     const { code, stdout } = await runCli(RUN, setting);
@@ -198,7 +195,7 @@ async function runUntilDone(setting: Pick<Setting, "cwd" | "env">): Promise<stri
   }
 }
 
-/** Prints what a suite came to. */
-export function tellTotals(name: string, totals: Totals): void {
+/** Prints the totals of a suite. */
+export function printTotals(name: string, totals: Totals): void {
   process.stdout.write(`${name}: ${JSON.stringify(totals)}\n`);
 }

@@ -3,7 +3,7 @@ import { testSeed } from "../support/seeded-random.ts";
 import { sized } from "../support/test-size.ts";
 import { startCli } from "../cli/support/cli.ts";
 import { setFaults } from "../cli/support/controls.ts";
-import { finish, newTotals, prepareCase, RUN, setStage, type Stage, tellTotals } from "./kill-support.ts";
+import { finish, newTotals, prepareCase, RUN, setStage, type Stage, printTotals } from "./kill-support.ts";
 
 const SEED = testSeed(1);
 /** Kills without faults, and with them. */
@@ -32,7 +32,7 @@ beforeAll(async () => {
   runMs = performance.now() - startedMs;
 });
 afterAll(() => {
-  tellTotals(`killed at random moments (seed ${SEED})`, totals);
+  printTotals(`killed at random moments (seed ${SEED})`, totals);
 });
 
 describe("a run that is killed", () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startCli } from "../cli/support/cli.ts";
-import { finish, newTotals, prepareCase, RUN, setStage, type Stage, tellTotals } from "./kill-support.ts";
+import { sized } from "../support/test-size.ts";
+import { finish, newTotals, prepareCase, RUN, setStage, type Stage, printTotals } from "./kill-support.ts";
 
 const POINTS = [
   "before_reserve",
@@ -20,25 +21,27 @@ const POINTS = [
   "after_checkpoint",
 ] as const;
 
+/** In part, each point is reached once, twice or three times. */
+const CASES = POINTS.flatMap((point, i) =>
+  sized([1 + (i % 3)], [1, 2, 3]).map((count) => [point, count] as const),
+);
+
 const totals = newTotals();
 let stage: Stage;
 beforeAll(async () => {
   stage = await setStage();
 });
 afterAll(() => {
-  tellTotals("killed at every step", totals);
+  printTotals("killed at every step", totals);
 });
 
 describe("a run that is killed", () => {
-  test.each(POINTS.flatMap((point) => [1, 2, 3].map((count) => [point, count] as const)))(
-    "at %s, the %i. time, is finished by the next one",
-    async (point, count) => {
-      const setting = await prepareCase(stage.sandbox);
-      const env = { ...setting.env, PERSON_ETL_CRASH_AT: `${point}:${count}` };
-      const { child, result } = startCli(RUN, { ...setting, env });
-      await result;
-      expect(child.signalCode).toBe("SIGKILL");
-      expect(await finish(stage, setting, totals)).toEqual([]);
-    },
-  );
+  test.each(CASES)("at %s, the %i. time, is finished by the next one", async (point, count) => {
+    const setting = await prepareCase(stage.sandbox);
+    const env = { ...setting.env, PERSON_ETL_CRASH_AT: `${point}:${count}` };
+    const { child, result } = startCli(RUN, { ...setting, env });
+    await result;
+    expect(child.signalCode).toBe("SIGKILL");
+    expect(await finish(stage, setting, totals)).toEqual([]);
+  });
 });
