@@ -47,6 +47,20 @@ describe("a DuckDB file", () => {
 
   const names = async () => (await rowsOfFile(place.path, "person")).map((row) => row["full_name"]);
 
+  test("takes a row that needs more memory than usual", async () => {
+    const large = "x".repeat(31 * 1024 * 1024);
+    const batch = batchAfter(await destination.position());
+    const changed = [{ table: "person", keys: [{ service_pid: "p2" }], rows: [person("p2", large)] }];
+    expect(await publishRows(destination, catalog, batch, changed)).toBe("committed");
+    await destination.finish();
+    const session = await openDuckDb(place.path, place.folder);
+    const lengths = await session.rows(
+      "SELECT length(full_name)::VARCHAR AS length FROM person_data.person ORDER BY service_pid",
+    );
+    session.close();
+    expect(lengths).toEqual([{ length: String(SECRET.length) }, { length: String(large.length) }]);
+  });
+
   test("can be read while a batch is applied, and keeps its readers", async () => {
     const reader = await openDuckDb(place.path, place.folder);
     const batch = batchAfter(await destination.position());
@@ -77,7 +91,7 @@ describe("a DuckDB file", () => {
     expect(await destination.position()).toEqual({ number: 2, id: batch.id });
   });
 
-  test("replaces a lost working copy", async () => {
+  test("takes the place of a working copy that was lost", async () => {
     const position = await destination.position();
     await destination.close();
     await rm(join(place.folder, "own"), { recursive: true });
@@ -92,7 +106,7 @@ describe("a DuckDB file", () => {
     expect(await names()).toEqual([SECRET]);
   });
 
-  test("of another program is refused and unchanged", async () => {
+  test("of somebody else is refused and left as it is", async () => {
     await destination.close();
     await rm(join(place.folder, "own"), { recursive: true });
     await rm(place.path);
@@ -146,7 +160,7 @@ describe("a DuckDB file", () => {
     }
   });
 
-  test("fails without personal data in the message", async () => {
+  test("fails without a value of a person in the message", async () => {
     const batch = batchAfter(await destination.position());
     const wrong = [
       { table: "person", keys: [{ service_pid: "p1" }], rows: [{ ...person("p1", SECRET), dob: SECRET }] },

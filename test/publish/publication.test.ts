@@ -1,3 +1,4 @@
+import { readdir } from "node:fs/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Publication } from "../../src/jobs/publish/publication.ts";
 import { publishDestination } from "../../src/jobs/publish/publish-destination.ts";
@@ -345,6 +346,43 @@ describe("a publication", () => {
     expect(values("segment", "segment_id")).toEqual(["s"]);
     await source.sql(insertPerson, ["p2", "Bob"]);
     expect(await waiting()).toBe(0);
+  });
+
+  test("marks an erasure where only other tables are listed", async () => {
+    const listed = { ...publication, catalog: buildCatalog([], ["person"]) };
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    await publishDestination(listed);
+    await source.sql("DELETE FROM person_data.person");
+    await source.sql(
+      `INSERT INTO person_data.tombstone (tombstone_id, erased_at, _synced_at, _run_id)
+        VALUES (gen_random_uuid(), now(), now(), 'r')`,
+    );
+    await publishDestination(listed);
+    expect(target.committed.at(-1)).toMatchObject({ tables: ["person"], erases: true });
+    expect(target.rows("tombstone").size).toBe(0);
+  });
+
+  test("keeps the files of two processes apart that repeat the same batch", async () => {
+    await publishDestination(publication);
+    await source.sql(insertPerson, ["p1", "Ada"]);
+    let isFirst = true;
+    const slow: Publication = {
+      ...publication,
+      destination: {
+        ...target,
+        async stage(batch, staged) {
+          if (isFirst) {
+            isFirst = false;
+            // The other process publishes the same batch in the meantime.
+            await publishDestination(publication);
+          }
+          return target.stage(batch, staged);
+        },
+      },
+    };
+    await publishDestination(slow);
+    expect(values("person", "full_name")).toEqual(["Ada"]);
+    expect(await readdir(publication.folder)).toEqual([]);
   });
 
   test("drops a destination with its triggers and marks", async () => {

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
 import { crashPoint } from "../../crash-point.ts";
 import { codeOf, JobLockedError, StopRunError } from "../../errors.ts";
 import {
@@ -46,12 +47,12 @@ interface Drained {
 
 /** Brings a destination up to date. Publishes everything committed before the start, and possibly later changes. */
 export async function publishDestination(
-  publication: Publication,
+  shared: Publication,
   { full = false, verify = false }: PublishOptions = {},
 ): Promise<PublishReport> {
-  const { db, destination, catalog, folder } = publication;
-  await rm(folder, { recursive: true, force: true });
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const folder = await makeFolder(shared.folder);
+  const publication: Publication = { ...shared, folder };
+  const { db, destination, catalog } = publication;
   try {
     // Must be first: a destination of another warehouse must not be changed.
     const position = await register(publication, full);
@@ -73,6 +74,26 @@ export async function publishDestination(
     throw explain(destination, error);
   } finally {
     await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/**
+ * Makes a folder of this publication's own, and removes those of processes that died. Another process that repeats the same batch
+ * writes files of the same names, read at another snapshot.
+ */
+async function makeFolder(parent: string): Promise<string> {
+  await mkdir(parent, { recursive: true, mode: 0o700 });
+  for (const name of await readdir(parent)) {
+    if (!isAlive(Number.parseInt(name, 10))) await rm(join(parent, name), { recursive: true, force: true });
+  }
+  return mkdtemp(join(parent, `${process.pid}-`));
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return pid > 0 && process.kill(pid, 0);
+  } catch (error) {
+    return codeOf(error) === "EPERM";
   }
 }
 

@@ -6,8 +6,9 @@ import {
   tablesToFollow,
   tablesToLeave,
 } from "../../load/publication/registration.ts";
-import type { Position } from "../../publish/destination.ts";
-import { freshnessTable } from "../../publish/catalog.ts";
+import { ERASURE_TABLES } from "../../load/publication/batch.ts";
+import type { Catalog, Position, PublishedTable } from "../../publish/destination.ts";
+import { buildCatalog, freshnessTable } from "../../publish/catalog.ts";
 import { tableNamed } from "../../schemas/registry.ts";
 import { type Publication, refused } from "./publication.ts";
 
@@ -30,9 +31,16 @@ export async function register({ db, destination }: Publication, full: boolean):
   return position;
 }
 
+/** Tables of the catalog, and those that reveal an erasure, after which a destination purges deleted values. */
+function followedTables(catalog: Catalog): readonly PublishedTable[] {
+  const published = catalog.tables.filter(({ name }) => name !== freshnessTable.name);
+  const erasure = buildCatalog([], [...ERASURE_TABLES]).tables;
+  return [...published, ...erasure.filter(({ name }) => !published.some((table) => table.name === name))];
+}
+
 /** Follows the catalog's tables and stops following others. */
 export async function followTables({ db, destination: { name }, catalog }: Publication): Promise<void> {
-  const tables = catalog.tables.filter((table) => table.name !== freshnessTable.name);
+  const tables = followedTables(catalog);
   const kept = tables.map((table) => table.name);
   const left = await db.transaction((session) => tablesToLeave(session, db.names, name, kept));
   for (const table of left) {

@@ -46,8 +46,8 @@ export interface BatchOptions {
   readonly measures: boolean;
 }
 
-/** Tables that change only in an erasure. */
-const ERASURE_TABLES: ReadonlySet<string> = new Set(["erasure_subject", "tombstone"]);
+/** Tables whose changes come with an erasure; followed even where they are not published. */
+export const ERASURE_TABLES: ReadonlySet<string> = new Set(["erasure_subject", "tombstone"]);
 /** A Postgres view, which can't have these triggers. */
 const FRESHNESS = "table_freshness";
 
