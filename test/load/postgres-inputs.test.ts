@@ -1,10 +1,9 @@
-import { recordsOf } from "../support/keyed-records.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
-import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
-import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
-import { gist, holdJobs, matchAll, runNight, runOf } from "./suite/nights.ts";
-import { enrichSpec, people, resolveSpec, validateSpec } from "./suite/people.ts";
+import { ODD_SETTINGS } from "./odd-settings.ts";
+import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { gist, matchAll, runNight } from "./suite/nights.ts";
+import { enrichSpec, people, validateSpec } from "./suite/people.ts";
 import { clear, columnOf, type Place } from "./suite/place.ts";
 import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
 import type { InputSource } from "../../src/load/inputs/input-source.ts";
@@ -19,22 +18,6 @@ afterAll(() => place.close());
 const over = (changes: Partial<InputSource>): LookupSpec => enrichSpec({ input: { ...people, ...changes } });
 
 const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
-
-/** Settings that change how values look as text, as somebody may have set them for a role or a database. */
-const ODD_SETTINGS = [
-  "TimeZone = 'Asia/Kolkata'",
-  "DateStyle = 'German, DMY'",
-  "IntervalStyle = 'sql_standard'",
-  "extra_float_digits = -15",
-  "bytea_output = 'escape'",
-  "array_nulls = off",
-  "quote_all_identifiers = on",
-  "standard_conforming_strings = off",
-  "escape_string_warning = off",
-  "default_transaction_isolation = 'serializable'",
-  "lc_monetary = 'C'",
-  "xmlbinary = 'hex'",
-];
 
 /** The same warehouse as seen by a role for which the database has odd settings. */
 async function withOddSettings(work: (other: Place) => Promise<void>): Promise<void> {
@@ -289,127 +272,6 @@ describe("names of tables and columns", () => {
     const spec = over({ relation: { table: ["plain"] }, fields: { emails: ["email"] } });
     expect(Object.keys((await runNight(place, spec, matchAll)).sent)).toEqual(["1"]);
   });
-});
-
-describe("an input behind another connection", () => {
-  let elsewhere: TestDatabase;
-  beforeAll(async () => {
-    elsewhere = await createDatabase();
-  });
-  afterAll(() => elsewhere.release());
-
-  test("gives the same as one in the warehouse", async () => {
-    const create = `CREATE TABLE crm.people (id numeric, first_name text, last_name text, email text, phone text[],
-      updated_at timestamptz)`;
-    const fill = `INSERT INTO crm.people SELECT i, E'tab\\tline\\nback\\\\slash "' || i || CASE WHEN i % 7 = 0 THEN ' é' ELSE '' END,
-      CASE WHEN i % 5 > 0 THEN 'Lee' END, CASE WHEN i % 3 > 0 THEN 'x' || (i % 200) || '@example.com' ELSE ' ' END,
-      CASE WHEN i % 4 > 0 THEN ARRAY['555' || i, NULL] END, timestamptz '2026-01-01 00:00:00+00' + i * interval '1 hour'
-      FROM generate_series(1, 500) AS i UNION ALL SELECT NULL, 'a', 'b', 'c', NULL, NULL UNION ALL SELECT 9.0, 'd', 'e', 'f', NULL, NULL`;
-    const there = await connectAsText(elsewhere.url);
-    await there.query("CREATE SCHEMA crm");
-    await there.query(create);
-    await there.query(fill);
-    await place.sql(create);
-    await place.sql(fill);
-
-    const base: InputSource = {
-      ...people,
-      where: "id IS NULL OR id <> 13",
-      orderBy: "id DESC NULLS LAST",
-      cursor: { column: "updated_at", overlapMs: 0 },
-    };
-    const local = { ...base, name: "local" };
-    const connection = { type: "postgres", name: "crm", url: elsewhere.url } as const;
-    const foreign: InputSource = { ...base, name: "foreign", connection };
-    expect(await place.warehouse.checkInput(foreign)).toEqual([]);
-    for (const of of [resolveSpec, enrichSpec, validateSpec]) {
-      for (const maxRecords of [50, null]) {
-        const nights = [];
-        for (const input of [local, foreign]) {
-          const fields = of === validateSpec ? { emails: ["email"] } : base.fields;
-          const job = `${of({}).type} ${input.name}`;
-          if (maxRecords !== null) await holdJobs(place.warehouse, [job]);
-          const spec = of({ job, input: { ...input, fields }, maxRecords });
-          const { counts, sent } = await runNight(place, spec, matchAll);
-          nights.push({ counts, sent });
-        }
-        expect(nights[0]).toEqual(nights[1]);
-        expect(nights[0]?.counts.toSend).toBeGreaterThan(20);
-      }
-    }
-    const by = [["first_name", "phones"], ["emails"]];
-    const shardsOf = (input: InputSource) =>
-      Promise.all(
-        [0, 1, 2].map((index) =>
-          place.warehouse.planLookup(enrichSpec({ job: "in shards", input, shard: { index, count: 3, by } })),
-        ),
-      );
-    const shards = await shardsOf(local);
-    expect(await shardsOf(foreign)).toEqual(shards);
-    expect(shards.map(({ read }) => read)).toEqual([180, 167, 154]);
-    const changes =
-      "UPDATE crm.people SET last_name = 'Ray', updated_at = '2026-06-01 00:00:00+00' WHERE id IN (1, 2)";
-    await there.query(changes);
-    const again = enrichSpec({ job: "enrich foreign", input: foreign });
-    const { sent, counts } = await runNight(place, again, matchAll);
-    expect(Object.keys(sent)).toEqual(["1", "2"]);
-    expect(gist(counts)).toMatchObject({ dueReasons: { content_changed: 2 } });
-    await there.end();
-  });
-
-  test("whose database has odd settings gives the same too", async () => {
-    const there = await connectAsText(elsewhere.url);
-    await there.query(
-      "CREATE TABLE public.dates (id timestamptz PRIMARY KEY, first_name date, emails text[])",
-    );
-    await there.query(`INSERT INTO public.dates VALUES ('2026-01-02 00:00:00+00', '2026-02-03', '{a,NULL}')`);
-    const input = {
-      ...people,
-      name: "dates",
-      relation: { table: ["dates"] },
-      fields: { first_name: ["first_name"], emails: ["emails"] },
-    };
-    const at = (name: string) =>
-      enrichSpec({ input: { ...input, connection: { type: "postgres", name, url: elsewhere.url } } });
-    const first = await runNight(place, at("plain"), matchAll);
-    expect(first.sent).toEqual({ "2026-01-02 00:00:00+00": { first_name: "2026-02-03", emails: ["a"] } });
-    const name = new URL(elsewhere.url).pathname.slice(1);
-    for (const setting of ODD_SETTINGS) await there.query(`ALTER DATABASE ${name} SET ${setting}`);
-    expect(gist((await runNight(place, at("odd"))).counts)).toEqual({ read: 1, unchanged: 1 });
-    await there.query(`ALTER DATABASE ${name} RESET ALL`);
-    await there.end();
-  });
-});
-
-test("an unreachable connection is reported by its name, also for a plan", async () => {
-  const connection = { type: "postgres", name: "crm", url: "postgresql://127.0.0.1:1/crm" } as const;
-  const input = { ...people, connection };
-  const refusal = {
-    code: "database_unreachable",
-    message: expect.stringMatching(
-      /^Connection crm can't be used: nothing listens .* connections\.crm\.url /,
-    ),
-  };
-  await expect(place.warehouse.checkInput(input)).rejects.toMatchObject(refusal);
-  await expect(place.warehouse.planLookup(enrichSpec({ input }))).rejects.toMatchObject(refusal);
-});
-
-test("an emptied work table stops the job instead of ending it early", async () => {
-  const { warehouse } = place;
-  await place.sql(
-    "CREATE TABLE crm.people (id int, first_name text, last_name text, email text, phone text)",
-  );
-  await place.sql("INSERT INTO crm.people VALUES (1, 'Ann')");
-  const run = runOf(enrichSpec());
-  await warehouse.beginRun(run);
-  const selection = await warehouse.selectLookup(enrichSpec(), run);
-  const [table] = await columnOf(
-    place,
-    "SELECT tablename FROM pg_tables WHERE tablename LIKE 'lookup\\_work%'",
-  );
-  await place.sql(`TRUNCATE person_data_state.${table}`);
-  await expect(recordsOf(warehouse.db, selection)).rejects.toThrow("(0 of 1 were read). Run the job again");
-  await selection.close();
 });
 
 describe("checkInput", () => {

@@ -6,7 +6,7 @@ import { personChildren } from "../../src/schemas/person.ts";
 import { openDoor } from "../support/door.ts";
 import { commitLoose } from "../support/keyed-records.ts";
 import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
-import { erase } from "./suite/erasure.ts";
+import { erase } from "./suite/erased-couple.ts";
 import { ANSWERED_AT, commitOf, holdJobs, runNight, runOf, reserveAt } from "./suite/nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";

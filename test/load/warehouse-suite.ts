@@ -6,10 +6,12 @@ import { describeCommits } from "./suite/commits.ts";
 import { describeCursor } from "./suite/cursor.ts";
 import { describeEqualRecords } from "./suite/equal-records.ts";
 import { describeErasureHistories } from "./suite/erasure-histories.ts";
+import { describeAfterErasure } from "./suite/after-erasure.ts";
 import { describeErasure } from "./suite/erasure.ts";
 import { describeFeeds } from "./suite/feeds.ts";
 import { describeHistories } from "./suite/histories.ts";
 import { describeInputs } from "./suite/inputs.ts";
+import { describeLedger } from "./suite/ledger.ts";
 import { describeLocks } from "./suite/locks.ts";
 import { describeMissingRows } from "./suite/missing-rows.ts";
 import { describeParameters } from "./suite/parameters.ts";
@@ -21,6 +23,7 @@ import { describeSegmentMembers } from "./suite/segment-members.ts";
 import { describeOutcomes } from "./suite/outcomes.ts";
 import { describeRejects } from "./suite/rejects.ts";
 import { describeRejectedRows } from "./suite/rejected-rows.ts";
+import { describeRuns } from "./suite/runs.ts";
 import { describeSchedule } from "./suite/schedule.ts";
 import { describeSelection } from "./suite/selection.ts";
 import { describeShards } from "./suite/shards.ts";
@@ -44,12 +47,15 @@ const allParts: readonly SuitePart[] = [
   describePersons,
   describeAnswers,
   describeCommits,
+  describeRuns,
   describeOutcomes,
   describeBudgets,
+  describeLedger,
   describeValues,
   describeShards,
   describeRejects,
   describeErasure,
+  describeAfterErasure,
   describeErasureHistories,
   describeMissingRows,
   describeHistories,

@@ -2,7 +2,7 @@ import { membershipsOf } from "../../../src/load/erasure/erase-people.ts";
 import { expect, test } from "vitest";
 import { erasePeople, planErasure } from "../../../src/jobs/erase/erase.ts";
 import { leaveSegments } from "../../../src/jobs/erase/leave-segments.ts";
-import { findTraces, findTracesAnywhere } from "../../load/suite/erasure.ts";
+import { findTraces, findTracesAnywhere } from "../../load/suite/erased-couple.ts";
 import { configOf, jobOf, startWorld, unaccountedRows, type World } from "../world.ts";
 
 const config = configOf(`

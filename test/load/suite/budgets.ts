@@ -1,20 +1,19 @@
-import { recordsOf } from "../../support/keyed-records.ts";
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { callOf, commitOf, holdShard, matchAll, rejectOf, runNight, runOf } from "./nights.ts";
+import { callOf, commitOf, holdShard, runOf } from "./nights.ts";
 import { looseRecord } from "./person-updates.ts";
-import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
-import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+import { enrichSpec, resolveSpec } from "./people.ts";
+import { type GetPlace, type Place, valueOf } from "./place.ts";
 import type { SendingLimits } from "../../../src/load/ledger/budget-rows.ts";
 import type { CallGrant, CallReservation } from "../../../src/load/ledger/reserve-call.ts";
-import type { Attempt } from "../../../src/schemas/attempt.ts";
 import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 const spec = enrichSpec();
 const run = runOf(spec, "run-1");
 
 /** Records of unanswered calls that were not sent again. */
-const IN_DOUBT = "SELECT sum(records_in_doubt - records_possibly_billed_twice) FROM person_data_ops.api_call";
+export const IN_DOUBT =
+  "SELECT sum(records_in_doubt - records_possibly_billed_twice) FROM person_data_ops.api_call";
 
 const noLimits: SendingLimits = { perDay: null, perMonth: null, perRun: null, perShard: null };
 
@@ -52,17 +51,7 @@ async function grantOf(
   return warehouse.reserveCall(of, reservationOf(records, limits));
 }
 
-/** A run that dies after reserving calls of these sizes, in the order of its records. */
-async function crash(place: Place, sizes: readonly number[]): Promise<void> {
-  const { warehouse } = place;
-  const crashed = runOf(spec, "crashed");
-  await warehouse.beginRun(crashed);
-  const selection = await warehouse.selectLookup(spec, crashed);
-  for (const size of sizes) await warehouse.reserveCall(crashed, reservationOf(size));
-  await selection.close();
-}
-
-/** What is reserved before each call, and given back when it cost nothing. */
+/** Tests of reservations and their release. */
 export function describeBudgets(getPlace: GetPlace): void {
   describe("a reservation", () => {
     test("writes the call into the ledger as pending, and counts its records", async () => {
@@ -300,124 +289,6 @@ export function describeBudgets(getPlace: GetPlace): void {
         "enrich month": "4",
         "enrich_people run": "4",
       });
-    });
-  });
-
-  describe("the last days of the ledger", () => {
-    test("report what each job sent, and its outcome", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      const other = runOf(resolveSpec(), "run-1");
-      const settle = async (of: RunRef, records: number, outcome: Partial<Attempt>) => {
-        const call = reservationOf(records);
-        await warehouse.reserveCall(of, call);
-        const entry = callOf({ callId: call.callId, recordsSent: records, ...outcome });
-        await warehouse.recordAttempts(of, [entry], {});
-        return call.callId;
-      };
-      await settle(run, 10, { recordsMatched: 7 });
-      await settle(run, 10, { httpStatus: 429, recordsMatched: null });
-      await settle(run, 5, { httpStatus: 502, recordsMatched: null, possiblyBilled: true });
-      await settle(run, 5, { recordsMatched: 4, possiblyBilledTwice: 5 });
-      await warehouse.reserveCall(run, reservationOf(2));
-      await warehouse.commitLookup({
-        ...commitOf(warehouse, spec, run, []),
-        ledger: [],
-        rejects: [rejectOf(looseRecord("refused"), "unprocessable_entity")],
-      });
-      const old = await settle(other, 3, { recordsMatched: 3 });
-      await settle(other, 4, { recordsMatched: 1 });
-      await place.sql(
-        "UPDATE person_data_ops.api_call SET reserved_at = date_trunc('day', now()) - interval '1 second' WHERE call_id = $1",
-        [old],
-      );
-      const [dates] = await place.sql(`SELECT to_char(now(), 'YYYY-MM-DD') AS today,
-        to_char(now() - interval '1 day', 'YYYY-MM-DD') AS yesterday`);
-      const zeros = { recordsRejected: 0, possiblyBilled: 0, possiblyBilledTwice: 0 };
-      const today = [
-        {
-          day: dates?.["today"],
-          job: "enrich_people",
-          calls: 5,
-          recordsSent: 22,
-          recordsMatched: 11,
-          recordsRejected: 1,
-          possiblyBilled: 7,
-          possiblyBilledTwice: 5,
-        },
-        {
-          day: dates?.["today"],
-          job: "resolve_people",
-          calls: 1,
-          recordsSent: 4,
-          recordsMatched: 1,
-          ...zeros,
-        },
-      ];
-      expect(await warehouse.ledgerDays(2)).toEqual([
-        ...today,
-        {
-          ...zeros,
-          day: dates?.["yesterday"],
-          job: "resolve_people",
-          calls: 1,
-          recordsSent: 3,
-          recordsMatched: 3,
-        },
-      ]);
-      expect(await warehouse.ledgerDays(1)).toEqual(today);
-    });
-  });
-
-  describe("records of an unsettled call", () => {
-    const people = ["1", "2", "3"].map((id) => ({ id, first_name: `Ann ${id}` }));
-
-    test("count as possibly billed twice when as many records are sent again, once", async () => {
-      const place = getPlace();
-      await makePeople(place, people);
-      await crash(place, [2]);
-      const { warehouse } = place;
-      const next = runOf(spec, "next");
-      await warehouse.beginRun(next);
-      const selection = await warehouse.selectLookup(spec, next);
-      const records = await recordsOf(warehouse.db, selection);
-      expect(records.map((record) => record.mayBeBilled ?? false)).toEqual([true, true, false]);
-      const reserved = reservationOf(2);
-      await warehouse.reserveCall(next, reserved);
-      const call = callOf({ callId: reserved.callId, recordsSent: 2, possiblyBilledTwice: 1 });
-      const replies = records.slice(1).map((record) => [record, null] as const);
-      await warehouse.commitLookup(commitOf(warehouse, spec, next, replies, { call }));
-      await selection.close();
-      expect(await valueOf(place, IN_DOUBT)).toBe("1");
-      expect(
-        await columnOf(
-          place,
-          "SELECT records_possibly_billed_twice FROM person_data_ops.api_call ORDER BY 1",
-        ),
-      ).toEqual(["0", "1"]);
-    });
-
-    test("of other jobs are none of this one's", async () => {
-      const place = getPlace();
-      await makePeople(place, people);
-      await crash(place, [3]);
-      const { records } = await runNight(place, enrichSpec({ job: "enrich_again" }), matchAll);
-      expect(records.map((record) => record.mayBeBilled ?? false)).toEqual([false, false, false]);
-    });
-
-    test("of several calls add up, and are settled by the records sent again", async () => {
-      const place = getPlace();
-      await makePeople(place, people);
-      await crash(place, [1, 1]);
-      const { warehouse } = place;
-      const selection = await warehouse.selectLookup(spec, run);
-      const records = await recordsOf(warehouse.db, selection);
-      await selection.close();
-      const call = callOf({ recordsSent: 3, possiblyBilledTwice: 2 });
-      const replies = records.map((record) => [record, null] as const);
-      await warehouse.commitLookup(commitOf(warehouse, spec, run, replies, { call }));
-      expect(await valueOf(place, IN_DOUBT)).toBe("0");
-      expect(await usedOf(place)).toMatchObject({ "enrich day": "2" });
     });
   });
 }

@@ -1,11 +1,9 @@
 import { sql } from "kysely";
-import { setTimeout as delay } from "node:timers/promises";
-import { asWriter } from "../../../src/load/runs/register-writer.ts";
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import type { Drift } from "../../../src/schemas/drift.ts";
-import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
-import { begin, callOf, commitOf, countersOf, endOf, matchAll, rejectOf, runNight, runOf } from "./nights.ts";
+import { enrichSpec } from "./people.ts";
+import { callOf, commitOf, countersOf, rejectOf, runOf } from "./nights.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace, type Place, valueOf, schemaNames } from "./place.ts";
 import { schemaOf } from "../../../src/schemas/registry.ts";
@@ -14,7 +12,7 @@ import type { LookupCommit } from "../../../src/load/answers/commit-lookup.ts";
 const spec = enrichSpec();
 
 /** A commit of some persons, each for a row of its own. */
-function commitPeople(
+export function commitPeople(
   { warehouse }: Place,
   pids: readonly string[],
   changes: Partial<LookupCommit> = {},
@@ -42,7 +40,7 @@ async function countRows(place: Place): Promise<Readonly<Record<string, string |
   return Object.fromEntries(await Promise.all(counts));
 }
 
-/** Everything that a group of calls leaves behind. */
+/** Tests of commits. */
 export function describeCommits(getPlace: GetPlace): void {
   describe("a commit", () => {
     test("writes its calls into the ledger", async () => {
@@ -345,133 +343,6 @@ export function describeCommits(getPlace: GetPlace): void {
         },
       ]);
       expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
-    });
-  });
-
-  describe("runs", () => {
-    test("restarted under their id reset their totals", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      const run = await begin(warehouse, spec, "run-1");
-      await warehouse.recordAttempts(run, [], { records_read: 10, records_unchanged: 4 });
-      await warehouse.beginRun(run);
-      await warehouse.recordAttempts(run, [], { records_read: 10, records_unchanged: 6 });
-      expect(await place.sql("SELECT records_read, records_unchanged FROM person_data_ops.sync_run")).toEqual(
-        [{ records_read: "10", records_unchanged: "6" }],
-      );
-    });
-
-    test("the due count is recorded before anything is sent", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      const run = runOf(spec, "run-1");
-      await warehouse.beginRun(run);
-      await warehouse.recordFound(run, { records_due: 17 });
-      expect(await warehouse.lastRuns("enrich_people", 5)).toEqual([
-        {
-          runId: "run-1",
-          job: "enrich_people",
-          shard: "0/1",
-          jobType: "enrich",
-          status: "running",
-          limitedBy: null,
-          startedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/),
-          finishedAt: null,
-          recordsDue: 17,
-          counters: countersOf({}),
-          error: null,
-        },
-      ]);
-    });
-
-    test("are listed newest first, by job", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-      for (const runId of ["a", "c", "b"]) await runNight(place, spec, matchAll, { runId });
-      await runNight(place, resolveSpec(), matchAll, { runId: "d" });
-      const runs = await place.warehouse.lastRuns("enrich_people", 2);
-      expect(runs.map((run) => run.runId)).toEqual(["b", "c"]);
-    });
-
-    test("open rejects are counted by code, and the last success is reported", async () => {
-      const place = getPlace();
-      await makePeople(place, [
-        { id: "1" },
-        { id: "2" },
-        { id: null, first_name: "Ann" },
-        { id: "3", email: "x" },
-      ]);
-      await runNight(place, spec, matchAll);
-      const status = await place.warehouse.jobStatus("enrich_people");
-      expect(status.openRejects).toEqual({ missing_key: 1, no_identifier: 2 });
-      expect(status.lastSuccessAt).toMatch(/Z$/);
-      expect(await place.warehouse.jobStatus("never_ran")).toEqual({
-        job: "never_ran",
-        lastRun: null,
-        lastPass: [],
-        lastSuccessAt: null,
-        coverage: null,
-        openRejects: {},
-        holders: [],
-      });
-    });
-  });
-
-  describe("table_freshness", () => {
-    test("reports when each table was last confirmed and last changed", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-      await runNight(place, spec, matchAll);
-      const first = await place.warehouse.tableFreshness();
-      expect(first.map((row) => row.tableName)).toContain("person_address");
-      const enrichment = first.find((row) => row.tableName === "enrichment");
-      expect(enrichment?.lastSuccessAt).toMatch(/Z$/);
-      expect(enrichment?.lastChangedAt).toBe(
-        (await valueOf(place, "SELECT max(_synced_at) FROM person_data.enrichment"))
-          ?.replace(" ", "T")
-          .replace("+00", "Z"),
-      );
-      expect(first.find((row) => row.tableName === "person")?.lastChangedAt).toBe(null);
-      await runNight(place, spec);
-      const second = (await place.warehouse.tableFreshness()).find((row) => row.tableName === "enrichment");
-      expect(second?.lastChangedAt).toBe(enrichment?.lastChangedAt);
-      expect(second?.lastSuccessAt).not.toBe(enrichment?.lastSuccessAt);
-    });
-
-    test("is safe up to the start of a run that is under way, and up to now when none is", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-      await runNight(place, spec, matchAll);
-      const safeUntil = () => valueOf(place, "SELECT min(safe_until) FROM person_data_ops.table_freshness");
-      const isSafe = (time: string) =>
-        valueOf(place, `SELECT bool_and(safe_until > ${time}) FROM person_data_ops.table_freshness`);
-      const newest = "(SELECT max(_synced_at) FROM person_data.person)";
-      const run = runOf(spec, randomUUID());
-      await warehouse.beginRun(run);
-      const open = await safeUntil();
-      expect(await isSafe("(SELECT max(_synced_at) FROM person_data.enrichment)")).toBe("true");
-      expect(await safeUntil()).toBe(open);
-      await warehouse.commitLookup({ ...commitPeople(place, ["p-9"]), run });
-      expect(await safeUntil()).toBe(open);
-      expect(await isSafe(newest)).toBe("false");
-      const selection = await warehouse.selectLookup(spec, run);
-      await selection.close();
-      await warehouse.endRun(run, endOf(selection.counts), null);
-      expect(await isSafe(newest)).toBe("true");
-    });
-
-    test("is safe up to the start of a command that writes", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-      await runNight(place, spec, matchAll);
-      const bound =
-        "SELECT min(safe_until) <= now() - interval '100 milliseconds' FROM person_data_ops.table_freshness";
-      const during = await asWriter(place.warehouse.db, "erase", async () => {
-        await delay(150);
-        return valueOf(place, bound);
-      });
-      expect([during, await valueOf(place, bound)]).toEqual(["true", "false"]);
     });
   });
 }

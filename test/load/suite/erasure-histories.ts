@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { findTraces } from "./erasure.ts";
+import { findTraces } from "./erased-couple.ts";
 import { runNight } from "./nights.ts";
 import { enrichSpec, makePeople, people } from "./people.ts";
 import { clear, type GetPlace, type Place } from "./place.ts";

@@ -11,7 +11,7 @@ import {
   settlePush,
   takeBatch,
 } from "../../../src/load/feeds/segment-push.ts";
-import { erase, findTracesAnywhere } from "./erasure.ts";
+import { erase, findTracesAnywhere } from "./erased-couple.ts";
 import { feedCommit } from "./feed-commits.ts";
 import { callOf, runOf } from "./nights.ts";
 import { makePeople, people } from "./people.ts";

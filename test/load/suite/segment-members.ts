@@ -7,7 +7,7 @@ import {
   type SeenMember,
   settleMembers,
 } from "../../../src/load/feeds/segment-members.ts";
-import { erase, findTracesAnywhere } from "./erasure.ts";
+import { erase, findTracesAnywhere } from "./erased-couple.ts";
 import { DAY, feedCommit, member, SEGMENT } from "./feed-commits.ts";
 import { runOf } from "./nights.ts";
 import { makePeople } from "./people.ts";

@@ -1,0 +1,99 @@
+import { describe, expect, onTestFinished, test } from "vitest";
+import { enrichSpec } from "./suite/people.ts";
+import type { TextRow } from "./suite/place.ts";
+import { connect, freshDatabase, open } from "./bare-database.ts";
+
+describe("check", () => {
+  test("reports the server and that all is well", async () => {
+    const { url } = await freshDatabase();
+    const lines = await open(url).check();
+    expect(lines.map((line) => [line.subject, line.ok])).toEqual([
+      ["warehouse", true],
+      ["schema person_data", true],
+      ["schema person_data_ops", true],
+      ["schema person_data_state", true],
+    ]);
+    expect(lines[0]?.message).toMatch(/schemas person_data and person_data_ops answers \(Postgres \d+/);
+    expect(lines[1]?.message).toBe("does not exist yet; it can be created.");
+    await open(url).migrate();
+    expect((await open(url).check())[1]?.message).toMatch(/^exists, and .* may create tables in it\.$/);
+  });
+
+  test.each([
+    [
+      "no server",
+      (url: URL) => void (url.port = "1"),
+      "Check that Postgres is running there and that the port is right.",
+    ],
+    [
+      "no such database",
+      (url: URL) => void (url.pathname = "/nothing_here"),
+      "Create the database, or correct its name.",
+    ],
+    ["no such host", (url: URL) => void (url.hostname = "nowhere.invalid"), "Unknown host name; correct it."],
+  ])("reports what to do about %s, without a secret", async (_, spoil, hint) => {
+    const url = new URL((await freshDatabase()).url);
+    spoil(url);
+    const lines = await open(url.href).check();
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatchObject({ subject: "warehouse", ok: false, hint });
+    expect(JSON.stringify(lines)).not.toContain(url.password || "a password");
+  });
+
+  test("refuses a database that can't hold every name", async () => {
+    const { url } = await freshDatabase();
+    const admin = await connect(url);
+    const [version] = (await admin.query<TextRow>("SHOW server_version_num")).rows;
+    const provider = Number(version?.["server_version_num"]) >= 150_000 ? "LOCALE_PROVIDER libc" : "";
+    const name = `latin_${new URL(url).pathname.slice(1)}`;
+    await admin.query(
+      `CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'LATIN1' ${provider} LC_COLLATE 'C' LC_CTYPE 'C'`,
+    );
+    const latin = new URL(url);
+    latin.pathname = `/${name}`;
+    onTestFinished(async () => {
+      await admin.query(`DROP DATABASE ${name}`);
+    });
+    const lines = await open(latin.href).check();
+    expect(lines.find((line) => !line.ok)).toMatchObject({
+      subject: "warehouse encoding",
+      message: "The database encoding is LATIN1; names of people require UTF8.",
+    });
+  });
+});
+
+function* sampleRows(): Generator<(string | null)[]> {
+  for (let i = 0; i < 12_000; i++)
+    yield [String(i), i === 7 ? null : `tab\t${i}\n\\`, "2026-01-01T00:00:00Z"];
+}
+
+describe("a sample table", () => {
+  test("is created once by processes that start at the same time", async () => {
+    const { url } = await freshDatabase();
+    const columns = [{ name: "id", type: "bigint" }] as const;
+    const made = await Promise.all(
+      Array.from({ length: 4 }, () => open(url).createSampleTable(enrichSpec().input, columns, [["1"]])),
+    );
+    expect(made.filter(Boolean)).toHaveLength(1);
+  });
+
+  test("is created once, with its rows, and never replaces another", async () => {
+    const { url } = await freshDatabase();
+    const warehouse = open(url);
+    const { input } = enrichSpec();
+    const columns = [
+      { name: "id", type: "bigint" },
+      { name: "first_name", type: "text" },
+      { name: "updated_at", type: "timestamptz" },
+    ] as const;
+    expect(await warehouse.createSampleTable(input, columns, sampleRows())).toBe(true);
+    expect(await warehouse.createSampleTable(input, columns, [["1", "x", null]])).toBe(false);
+    const client = await connect(url);
+    expect((await client.query("SELECT count(*), count(first_name) AS named FROM crm.people")).rows).toEqual([
+      { count: "12000", named: "11999" },
+    ]);
+    expect((await client.query("SELECT * FROM crm.people WHERE id = 42")).rows).toEqual([
+      { id: "42", first_name: "tab\t42\n\\", updated_at: "2026-01-01 00:00:00+00" },
+    ]);
+  });
+});

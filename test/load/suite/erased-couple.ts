@@ -1,0 +1,100 @@
+import type { Identifiers, RowsByTable } from "../../../src/load/erasure/people.ts";
+import { tables } from "../../../src/schemas/registry.ts";
+import { matchAll, type Responder, runNight } from "./nights.ts";
+import { enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
+import { wholePerson } from "./person-updates.ts";
+import { type Place, schemaNames } from "./place.ts";
+
+/** Tables in which one of the texts stands, but for the tombstones, which are left on purpose. */
+export async function findTraces(
+  place: Pick<Place, "sql">,
+  texts: readonly string[],
+): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const { name, schema, people } of tables) {
+    if (people === "kept") continue;
+    const rows = JSON.stringify(
+      await place.sql(`SELECT * FROM ${schemaNames[schema]}.${name}`),
+    ).toLowerCase();
+    for (const text of texts) if (rows.includes(text.toLowerCase())) found.push(`${name}: ${text}`);
+  }
+  return found;
+}
+
+/** The same, and tables of any other name: lists of runs under way, and of killed ones. */
+export async function findTracesAnywhere(
+  place: Pick<Place, "sql" | "tableNames" | "rowsText">,
+  texts: readonly string[],
+): Promise<readonly string[]> {
+  const found = [...(await findTraces(place, texts))];
+  const declared = new Set(tables.map(({ name }) => name));
+  for (const name of await place.tableNames()) {
+    if (declared.has(name)) continue;
+    const rows = await place.rowsText(name);
+    for (const text of texts) if (rows.includes(text)) found.push(`${name}: ${text}`);
+  }
+  return found;
+}
+
+export const nobody: Identifiers = { pids: [], emails: [], rows: [] };
+
+/** Erases whom these name, as the program does. */
+export async function erase(
+  { warehouse }: Place,
+  named: Partial<Identifiers>,
+): Promise<{ readonly id: string; readonly people: Identifiers; readonly removed: RowsByTable }> {
+  const found = await warehouse.findPeople({ ...nobody, ...named }, [people]);
+  const id = await warehouse.requestErasure(found);
+  return { id, people: found.people, removed: await warehouse.removeErased(id) };
+}
+
+export const emails = (...addresses: string[]) =>
+  addresses.map((email_address, i) => ({ email_rank: i + 1, email_address }));
+
+export const ann = wholePerson("p-ann", {
+  full_name: "Ann Lee",
+  first_name: "Ann",
+  service_spouse_pid: "p-bob",
+  personal_emails: emails("Ann@Home.example", "ann@other.example"),
+  phones: [{ phone_rank: 1, phone_type: "mobile", phone_number: "+1 555 0100" }],
+  relatives: [{ relative_service_pid: "p-bob", relative_first_name: "Bob" }],
+  address_history: [{ address_rank: 1, address_line_1: "1 Elm Street", address_city: "Austin" }],
+  work_experience: [{ experience_rank: 1, work_company_name: "Acme", work_title: "Nurse" }],
+  education_experience: [{ experience_rank: 1, institution_name: "Juilliard", education_majors: ["Music"] }],
+});
+export const bob = wholePerson("p-bob", {
+  full_name: "Bob Roe",
+  first_name: "Bob",
+  service_spouse_pid: "p-ann",
+  personal_emails: emails("bob@home.example"),
+  relatives: [
+    { relative_service_pid: "p-ann", relative_first_name: "Ann" },
+    { relative_service_pid: "p-cid", relative_first_name: "Cid" },
+  ],
+});
+
+/** Of everything that is known of Ann something that nobody else has. */
+export const ofAnn = ["p-ann", "ann@", "Ann", "555 0100", "Elm Street", "Nurse", "Juilliard", "key-ann"];
+
+export const rows = [
+  { id: "key-ann", first_name: "Ann", last_name: "Lee", email: "ann@work.example", phone: "5550100" },
+  { id: "key-bob", first_name: "Bob", last_name: "Roe", email: "bob@work.example", phone: "5550101" },
+];
+
+export const replyOf = {
+  "key-ann": { pid: "p-ann", person: ann },
+  "key-bob": { pid: "p-bob", person: bob },
+} as const;
+/** Ann and Bob, who are married. */
+export const answer: Responder = ({ rows: [row] }) =>
+  row?.sourceKey === "key-ann" || row?.sourceKey === "key-bob" ? replyOf[row.sourceKey] : null;
+
+/** Ann and Bob in every table that lookups write. */
+export async function makeCouple(place: Place): Promise<void> {
+  await makePeople(place, rows);
+  await runNight(place, resolveSpec(), answer);
+  await runNight(place, validateSpec(), matchAll);
+  await runNight(place, enrichSpec(), answer);
+  await place.sql(`INSERT INTO person_data.person_pid_alias VALUES
+    ('p-ann-old', 'p-ann', '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z', 'earlier')`);
+}
