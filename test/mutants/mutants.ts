@@ -8,7 +8,7 @@ export interface Mutant {
   readonly to: string;
   /** Test files that notice it soonest. */
   readonly tests: readonly string[];
-  /** Part of the names of the tests that notice it; absent for all of the files. */
+  /** Pattern of the names of the tests that notice it; absent for all of the files. */
   readonly named?: string;
   /** Configuration of the suite; absent for that of `npm test`. */
   readonly config?: string;
@@ -31,7 +31,7 @@ export const mutants: readonly Mutant[] = [
     from: "WHERE ${isHeldBy(run)} FOR KEY SHARE",
     to: "WHERE ${isHeldBy(run)}",
     tests: ofLocks,
-    named: "a fence that comes",
+    named: "a fence during a takeover",
   },
   {
     breaks: "a released lock is no lock",
@@ -39,7 +39,7 @@ export const mutants: readonly Mutant[] = [
     from: "AND epoch = ${epoch} AND released_at IS NULL",
     to: "AND epoch = ${epoch}",
     tests: ofPostgres,
-    named: "once it was given back",
+    named: "once it was released",
   },
   {
     breaks: "a lock is taken over only once it has expired",
@@ -47,7 +47,7 @@ export const mutants: readonly Mutant[] = [
     from: 'expires_at <= clock_timestamp() AS "isExpired"',
     to: 'heartbeat_at <= clock_timestamp() AS "isExpired"',
     tests: ofPostgres,
-    named: "is got by one",
+    named: "is (held|acquired) by one",
   },
   {
     breaks: "an owner that renews its lock during a takeover keeps it",
@@ -63,7 +63,7 @@ export const mutants: readonly Mutant[] = [
     from: "    await endSessions(session, inTheWay);\n    const takenOver",
     to: "    const takenOver",
     tests: ofLocks,
-    named: "sessions that its former owner began",
+    named: "sessions that its former owner opened",
   },
   {
     breaks: "budgets are reserved by one process at a time",
@@ -86,7 +86,7 @@ export const mutants: readonly Mutant[] = [
     from: "const earlier = attempt > 1 ? await",
     to: "const earlier = attempt > 9 ? await",
     tests: ofBudgets,
-    named: "counts a call once",
+    named: "counts a call that is reserved repeatedly",
   },
   {
     breaks: "nobody who was erased after the selection is sent",
@@ -102,7 +102,7 @@ export const mutants: readonly Mutant[] = [
     from: "if (limitedBy === null) return { granted, erased };",
     to: "if (limitedBy === null) return { granted: items.length, erased };",
     tests: ["test/jobs/lookup/budgets.slow.ts"],
-    named: "grants a call what others left",
+    named: "grants a call what others have left",
     config: slow,
   },
   {
@@ -231,7 +231,7 @@ export const mutants: readonly Mutant[] = [
     from: "        WHERE t.call_number <= excluded.call_number\n",
     to: "",
     tests: ofPostgres,
-    named: "whichever is loaded last",
+    named: "in any order of loading",
   },
   {
     breaks: "the checkpoint stays while rows are left",
@@ -263,7 +263,7 @@ export const mutants: readonly Mutant[] = [
     from: 'NOT ${isHeldBack(names)} AS "isLast"',
     to: 'true AS "isLast"',
     tests: ofPostgres,
-    named: "were removed once more",
+    named: "were removed a second time",
   },
   {
     breaks: "a member is removed only by a response after it was seen",
@@ -279,7 +279,7 @@ export const mutants: readonly Mutant[] = [
     from: '          create("delete", "DELETE", "REFERENCING OLD TABLE AS changed FOR EACH STATEMENT"),',
     to: "",
     tests: ofPublication,
-    named: "deletes what was deleted",
+    named: "deletes rows deleted by any statement",
   },
   {
     breaks: "no batch is claimed before the last one is confirmed",

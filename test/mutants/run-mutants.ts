@@ -29,7 +29,7 @@ const wanted = mutants.filter(
 );
 if (wanted.length === 0) throw new Error("No mutant fits --part and --only.");
 
-const report = z.object({ numFailedTests: z.number() });
+const report = z.object({ numPassedTests: z.number(), numFailedTests: z.number() });
 const copy = mkdtempSync(join(tmpdir(), "person-etl-mutants-"));
 // Servers that refuse to run as root start here as another user.
 chmodSync(copy, 0o755);
@@ -59,7 +59,7 @@ function isStale({ file, from }: Mutant): boolean {
   return readFileSync(join(copy, file), "utf8").split(from).length !== 2;
 }
 
-/** True if a test fails. A file that can't even be loaded proves nothing. */
+/** True if a test fails. A file that can't be loaded, or has no test of that name, proves nothing. */
 function isCaught({ breaks, file, from, to, tests, named, config }: Mutant): boolean {
   const path = join(copy, file);
   const before = readFileSync(path, "utf8");
@@ -87,8 +87,11 @@ function isCaught({ breaks, file, from, to, tests, named, config }: Mutant): boo
   );
   writeFileSync(path, before);
   const seconds = Math.round((performance.now() - startedAt) / 1000);
-  const failed = status === 0 ? 0 : report.parse(JSON.parse(readFileSync(outputFile, "utf8"))).numFailedTests;
-  const verdict = failed > 0 ? "caught" : status === 0 ? "SURVIVED" : "BROKEN";
+  const { numPassedTests: passed, numFailedTests: failed } = report.parse(
+    JSON.parse(readFileSync(outputFile, "utf8")),
+  );
+  const verdict =
+    failed > 0 ? "caught" : status !== 0 ? "BROKEN" : passed === 0 ? "NO SUCH TEST" : "SURVIVED";
   process.stdout.write(`${verdict} (${seconds} s): ${breaks}\n`);
   return failed > 0;
 }
