@@ -17,9 +17,9 @@ export function sandboxProgram(): string {
 }
 
 /** Environment of the sandbox: without keys and addresses, which it doesn't need. */
-export function sandboxEnvironment(): NodeJS.ProcessEnv {
+export function sandboxEnvironment(env: Context["env"]): Record<string, string | undefined> {
   const names = ["PATH", "SystemRoot", "NODE_COMPILE_CACHE"];
-  return Object.fromEntries(names.map((name) => [name, process.env[name]]));
+  return Object.fromEntries(names.map((name) => [name, env[name]]));
 }
 
 /**
@@ -43,7 +43,7 @@ export async function startSandboxService(
       `--state=${join(dataDir, `sandbox-${sandbox.seed}-${sandbox.people}.json`)}`,
       "--exit-with-parent",
     ],
-    { detached: true, stdio: ["pipe", "pipe", "pipe"], env: sandboxEnvironment() },
+    { detached: true, stdio: ["pipe", "pipe", "pipe"], env: sandboxEnvironment(context.env) },
   );
   scope.deferProgram("sandbox", () => endChild(child));
   let stderrText = "";

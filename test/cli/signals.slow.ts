@@ -14,7 +14,7 @@ const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n"
 async function startSlowRun(firstMs: number): Promise<{ setting: Setting; running: RunningCli }> {
   const setting = await makeSetting();
   await createCustomers(setting.url, 1800);
-  const baseUrl = await startSandbox(setting.cwd, ["--faults", `slow=${firstMs}#1`]);
+  const baseUrl = await startSandbox(setting.cwd, ["--faults", `slow=${firstMs}@enrich#1`]);
   const service = "  concurrency: 1\n";
   await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl, service, jobs: ENRICH }));
   const running = startCli(["--json", "--log-level", "debug", "run"], setting);

@@ -183,7 +183,7 @@ describe("the other controls", () => {
   it("refuse what a page in a browser can send to another site", async () => {
     const sandbox = await sandboxFor();
     const headers = { "content-type": "text/plain", origin: "https://evil.example" };
-    expect((await call(sandbox, "/_sandbox/clock", { days: 30 }, { headers })).status).toBe(400);
+    expect((await call(sandbox, "/_sandbox/clock", { days: 30 }, { headers })).status).toBe(403);
     expect((await control(sandbox, "/"))["moved_days"]).toBe(0);
   });
 

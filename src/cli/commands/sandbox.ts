@@ -41,7 +41,7 @@ async function sandbox(context: Context, flags: SandboxFlags): Promise<Outcome> 
   const child = spawn(process.execPath, [sandboxProgram(), ...argumentsOf(flags)], {
     detached: true,
     stdio: ["pipe", "pipe", "pipe"],
-    env: sandboxEnvironment(),
+    env: sandboxEnvironment(context.env),
   });
   const ended = once(child, "close");
   scope.deferProgram("sandbox", async () => {

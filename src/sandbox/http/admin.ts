@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
+import { isLocalHost } from "../../postgres-address.ts";
 import { faultPlanSchema, parseFaults } from "../faults/plan.ts";
 import { chooseFields } from "../population/person-fields.ts";
 import { contentOf } from "../routes/lookups.ts";
@@ -90,9 +91,10 @@ export async function serveAdmin(
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
   };
   const bytes = await readBody(request);
-  // A page in a browser can't set this type for another site.
-  if (request.method === "POST" && !/^application\/json\b/i.test(request.headers["content-type"] ?? "")) {
-    return answer(400, { message: "The Content-Type header has to be application/json." });
+  // A browser names the page that sends a request; pages of other machines may not control the sandbox.
+  const { origin } = request.headers;
+  if (origin !== undefined && !(URL.canParse(origin) && isLocalHost(new URL(origin).hostname))) {
+    return answer(403, { message: "The sandbox takes no requests of web pages." });
   }
   try {
     const body: unknown = bytes && bytes.length > 0 ? JSON.parse(bytes.toString("utf8")) : {};

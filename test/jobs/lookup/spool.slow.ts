@@ -17,10 +17,10 @@ describe("the spool of a run", () => {
   test.each([
     ["that goes well", ""],
     ["whose answers leave records out", "missing:0.5"],
-    ["of which an answer left out every record", "missing#1"],
-    ["of which an answer couldn't be read", "truncated_json#1"],
+    ["of which an answer left out every record", "missing@enrich#1"],
+    ["of which an answer couldn't be read", "truncated_json@enrich#1"],
   ])("%s is empty at its end", async (_name, faults) => {
-    const rows = faults === "missing#1" ? 1 : 40;
+    const rows = faults === "missing@enrich#1" ? 1 : 40;
     const world = await startWorld({
       rows,
       config: configOf(enrichOnly),
