@@ -167,7 +167,10 @@ describe("answers that an earlier run received and could not load", () => {
   });
 
   test("that leave records out, or can't be read, are recorded; those records are due", async () => {
-    const { world, kept } = await startWithKept({ rows: 1500, faults: "missing@enrich#1,truncated_json@enrich#2" });
+    const { world, kept } = await startWithKept({
+      rows: 1500,
+      faults: "missing@enrich#1,truncated_json@enrich#2",
+    });
     expect(kept.length).toBeGreaterThanOrEqual(2);
     const job = jobOf(await world.run({ runId: "second" }), "enrich_customers");
     expect([job.status, unaccountedRows(job), await filesOf(world)]).toEqual(["succeeded", 0, []]);
