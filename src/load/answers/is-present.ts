@@ -24,27 +24,44 @@ export async function unmarkPresent(
     WHERE job = ${job} AND source = ${source} AND is_present AND source_key IN (${keys})`);
 }
 
-/** Marks the answers of rows that are back in the input and unmarks those of rows that left it. Returns how many changed. */
-export async function comparePresent(
+/** Answers of a job whose presence a selection determines. */
+export interface SelectedAnswers {
+  readonly job: string;
+  readonly type: "resolve" | "enrich";
+  readonly source: string;
+  /** True if the selection read only a part of the input. */
+  readonly isSharded: boolean;
+  /** In a shard, query of the keys of the whole input, to find rows that left it; null to leave that to another shard. */
+  readonly inputKeys: RawBuilder<unknown> | null;
+}
+
+/**
+ * Marks the answers of matched rows whose content is unchanged, and unmarks those whose row changed or left the input, whether
+ * the row is due or waits. Reads the temporary table `matched_row`. Returns how many changed.
+ */
+export async function markPresent(
   session: Session,
   names: SchemaNames,
-  lookup: { readonly job: string; readonly type: "resolve" | "enrich"; readonly source: string },
+  { job, type, source, isSharded, inputKeys }: SelectedAnswers,
 ): Promise<number> {
-  const { job, type, source } = lookup;
-  const gone = await unmarkPresent(
-    session,
-    names,
-    lookup,
-    sql`SELECT k.source_key FROM pg_temp.known_key AS k
-      WHERE NOT EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = k.source_key)`,
-  );
-  // After a complete pass, a matched state belongs to the row's current content.
-  const back = await session.change(sql`
-    UPDATE ${tableId(names, answerTables[type].table)} AS t SET is_present = true, _synced_at = now(),
-      _run_id = current_setting('person_etl.run_id', true)
-    FROM ${tableId(names, "lookup_state")} AS s
-    WHERE t.job = ${job} AND t.source = ${source} AND NOT t.is_present AND s.job = t.job AND s.source = t.source
-      AND s.source_key = t.source_key AND s.outcome = 'matched'
-      AND EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = t.source_key)`);
-  return gone + back;
+  const answers = tableId(names, answerTables[type].table);
+  const set = sql`_synced_at = now(), _run_id = current_setting('person_etl.run_id', true)`;
+  const isOfRow = sql`m.source_key = t.source_key`;
+  const isCurrent = sql`EXISTS (SELECT FROM pg_temp.matched_row AS m WHERE ${isOfRow} AND m.is_current)`;
+  const outdated = [
+    isSharded
+      ? sql`EXISTS (SELECT FROM pg_temp.matched_row AS m WHERE ${isOfRow} AND NOT m.is_current)`
+      : sql`NOT ${isCurrent}`,
+    ...(inputKeys ? [sql`NOT EXISTS (SELECT FROM (${inputKeys}) AS m WHERE ${isOfRow})`] : []),
+  ];
+  let changed = 0;
+  for (const isOutdated of outdated) {
+    changed += await session.change(sql`
+      UPDATE ${answers} AS t SET is_present = false, ${set}
+      WHERE t.job = ${job} AND t.source = ${source} AND t.is_present AND ${isOutdated}`);
+  }
+  changed += await session.change(sql`
+    UPDATE ${answers} AS t SET is_present = true, ${set}
+    WHERE t.job = ${job} AND t.source = ${source} AND NOT t.is_present AND ${isCurrent}`);
+  return changed;
 }

@@ -108,7 +108,8 @@ function inputHash(context: ClassifyContext): string {
 
 /**
  * All input rows of a resolve or enrich job with their `class`: `unchanged`, `waiting`, `suppressed`, `reject:CODE`, or the
- * reason they are due. Columns: source_key, class, prior, changed_parameters, input_hash, sent_hash, pid, rank, record.
+ * reason they are due. Columns: source_key, class, prior, changed_parameters, is_current (the state is that of the present
+ * content), input_hash, sent_hash, pid, rank, record.
  */
 export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
   const { spec } = context;
@@ -153,6 +154,7 @@ export function classifiedRows(context: ClassifyContext): RawBuilder<unknown> {
       context,
       sql`SELECT source_key, prior, input_hash, sent_hash, pid, rank, record,
       (is_known AND prior <> 'rejected' AND prior_parameters <> ${spec.parametersHash}) AS changed_parameters,
+      (prior_hash = seen_hash AND copy = 1) AS is_current,
       ${raw(context.suppressed ? context.parts.map((part) => `${part.name},`).join(" ") : "")}
       CASE
         WHEN source_key IS NULL THEN 'reject:missing_key'
@@ -187,9 +189,9 @@ function withoutSuppressed(context: ClassifyContext, classed: RawBuilder<unknown
       ),
   ];
   return sql`SELECT source_key, prior, input_hash, sent_hash, pid, rank, record,
-      changed_parameters AND class <> 'suppressed' AS changed_parameters, class
+      changed_parameters AND class <> 'suppressed' AS changed_parameters, is_current, class
     FROM (
-      SELECT source_key, prior, input_hash, sent_hash, pid, rank, record, changed_parameters,
+      SELECT source_key, prior, input_hash, sent_hash, pid, rank, record, changed_parameters, is_current,
         CASE WHEN class IN ('unchanged', 'reject:missing_key') THEN class
           WHEN ${sql.join(tests, raw(" OR "))} THEN 'suppressed' ELSE class END AS class
       FROM (${classed} OFFSET 0) AS classed OFFSET 0) AS judged`;

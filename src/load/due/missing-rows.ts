@@ -3,7 +3,6 @@ import { sql } from "kysely";
 import type { MissingRows, RowKey, WatchedInput } from "../erasure/people.ts";
 import type { ForeignDatabase } from "../inputs/foreign-database.ts";
 import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
-import { comparePresent } from "../answers/is-present.ts";
 import { raw } from "../inputs/input.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
@@ -53,7 +52,6 @@ async function compareKeys(
     WHERE NOT EXISTS (SELECT FROM pg_temp.input_key AS i WHERE i.source_key = k.source_key)
     ON CONFLICT (source, source_key) DO UPDATE SET missed_runs = m.missed_runs + 1, last_run_id = excluded.last_run_id,
       _synced_at = now(), _run_id = excluded._run_id WHERE m.last_run_id <> excluded.last_run_id`);
-  if (type !== "validate_emails") await comparePresent(session, names, { job, type, source: input.name });
   const [counts] = await session.rows<MissingRows>(sql`
     SELECT (SELECT count(*) FROM pg_temp.input_key) AS "inputRows", (SELECT count(*) FROM pg_temp.known_key) AS known,
       (SELECT count(*) FROM ${missing} WHERE source = ${input.name}) AS missing`);

@@ -12,7 +12,7 @@ import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
 import { resendBefore } from "./resend.ts";
 import { touchTables } from "../ledger/ledger.ts";
-import { unmarkPresent } from "../answers/is-present.ts";
+import { markPresent } from "../answers/is-present.ts";
 import { answerTables } from "../answers/load-answers.ts";
 import { syncInputEmails } from "./input-emails.ts";
 import type { SchemaNames } from "../db/names.ts";
@@ -104,16 +104,19 @@ export async function selectDue(
   // Without the user's word on changed parameters nothing is sent, so nothing is frozen either.
   const frozen = parametersChanged > 0 ? null : freeze;
   if (frozen) await writeParameters(session, names, spec, decision);
+  if (frozen && spec.type !== "validate_emails") {
+    const { job, type, input, shard } = spec;
+    // Each shard knows whether its own rows are current; the first one also looks for rows that left the input.
+    const inputKeys =
+      shard?.index === 0
+        ? sql`SELECT source_key FROM (${raw(opened.rawRows)}) AS r WHERE source_key IS NOT NULL`
+        : null;
+    const answers = { job, type, source: input.name, isSharded, inputKeys };
+    touch(answerTables[type].table, await markPresent(session, names, answers));
+  }
   const reused = frozen
     ? await reuseAnswers({ session, names, runId: frozen.run.runId, touch }, spec, resend)
     : await takeReusable(session, names, spec, resend);
-  if (frozen && spec.type !== "validate_emails") {
-    const { job, type, input } = spec;
-    const changed = sql`SELECT source_key FROM pg_temp.due_row
-      WHERE class IN ('content_changed', 'reject:no_identifier', 'reject:not_resolvable')`;
-    const of = { job, type, source: input.name };
-    touch(answerTables[type].table, await unmarkPresent(session, names, of, changed));
-  }
   if (frozen) touch("reject", await rejectUnusable(session, names, spec, frozen.run));
   const work = await fillWorkTables(session, names, spec, frozen);
   const changed = [...written].filter(([, rows]) => rows > 0);
@@ -135,7 +138,10 @@ export async function selectDue(
   };
 }
 
-/** Fills the temporary table `due_row` with all rows except unchanged, waiting and suppressed ones. Counts all classes. */
+/**
+ * Fills the temporary table `due_row` with all rows except unchanged, waiting and suppressed ones, and `matched_row` with those
+ * last matched. Counts all classes.
+ */
 async function classifyInto(
   session: Session,
   classify: ClassifyContext,
@@ -147,7 +153,15 @@ async function classifyInto(
     touch("input_email", await syncInputEmails(session, classify.names, classify.spec));
   }
   const { rows, occurrences } = classified(classify);
+  await session.client.query(
+    "CREATE TEMP TABLE matched_row (source_key text NOT NULL, is_current boolean NOT NULL) ON COMMIT DROP",
+  );
+  const isOfRows = touch !== null && classify.spec.type !== "validate_emails";
+  const matched = sql`matched AS (
+      INSERT INTO pg_temp.matched_row
+      SELECT source_key, is_current FROM classified WHERE prior = 'matched' AND class <> 'reject:duplicate_key'),`;
   const counting = sql<ClassCount>`WITH classified AS (${rows}),
+    ${isOfRows ? matched : sql``}
     kept AS (
       INSERT INTO pg_temp.due_row
       SELECT source_key, class, prior, input_hash, sent_hash, pid, rank, record, ${occurrences}
@@ -157,7 +171,7 @@ async function classifyInto(
     FROM classified GROUP BY 1, 2, 3`;
   const counts = await session.readOnly(() => session.rows(counting));
   // Without statistics the planner assumes a small table, and later statements take minutes.
-  await session.client.query("ANALYZE pg_temp.due_row");
+  await session.client.query("ANALYZE pg_temp.due_row, pg_temp.matched_row");
   return counts;
 }
 

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { readGoneRows } from "../../../src/load/due/missing-rows.ts";
-import { begin, matchAll, runNight } from "./nights.ts";
-import { enrichSpec, makePeople, validateSpec } from "./people.ts";
+import { begin, matchAll, type Responder, runNight } from "./nights.ts";
+import { addPeople, enrichSpec, makePeople, validateSpec } from "./people.ts";
 import { columnOf, type GetPlace, type Place } from "./place.ts";
 import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 
@@ -39,6 +39,49 @@ export function describeMissingRows(getPlace: GetPlace): void {
       expect(
         await place.sql("SELECT source_key, missing_since FROM person_data_state.missing_input_row"),
       ).toEqual(since.slice(0, 1));
+    });
+
+    test("are no longer present once the next run has read the input, and present again when they are back unchanged", async () => {
+      const place = getPlace();
+      const present = () =>
+        columnOf(place, "SELECT source_key FROM person_data.enrichment WHERE is_present ORDER BY 1");
+      const linked = () => columnOf(place, "SELECT source_key FROM person_data.identity_link ORDER BY 1");
+      await makePeople(
+        place,
+        ["1", "2", "3", "4"].map((id) => ({ id, email: `${id}@example.com` })),
+      );
+      const onlyThree: Responder = (record) =>
+        record.rows[0]?.sourceKey === "4" ? null : { pid: `p-${record.rows[0]?.sourceKey}` };
+      await runNight(place, enrichSpec(), onlyThree);
+      expect(await present()).toEqual(["1", "2", "3"]);
+      await place.sql("DELETE FROM crm.people WHERE id IN ('2', '3')");
+      await runNight(place, enrichSpec());
+      expect(await present()).toEqual(["1"]);
+      expect(await linked()).toEqual(["1"]);
+      await addPeople(place, [
+        { id: "2", email: "2@example.com" },
+        { id: "3", email: "changed@example.com" },
+      ]);
+      await runNight(place, enrichSpec());
+      expect(await present()).toEqual(["1", "2"]);
+      expect(await linked()).toEqual(["1", "2"]);
+    });
+
+    test("are no longer present once every shard has read the input", async () => {
+      const place = getPlace();
+      const ids = ["1", "2", "3", "4", "5", "6"];
+      await makePeople(
+        place,
+        ids.map((id) => ({ id, email: `${id}@example.com` })),
+      );
+      await runNight(place, enrichSpec(), matchAll);
+      await place.sql("DELETE FROM crm.people WHERE id IN ('2', '5')");
+      for (const index of [0, 1, 2]) {
+        await runNight(place, enrichSpec({ shard: { index, count: 3, by: [["emails"]] } }));
+      }
+      expect(
+        await columnOf(place, "SELECT source_key FROM person_data.enrichment WHERE is_present ORDER BY 1"),
+      ).toEqual(["1", "3", "4", "6"]);
     });
 
     test("are gone for good once complete passes of three different runs have missed them", async () => {

@@ -92,6 +92,18 @@ export function describePidFrom(getPlace: GetPlace): void {
       expect(sent).toMatchObject({ 1: { service_pid: "p-bob", first_name: "Bob" } });
     });
 
+    test("a row that waits because its content changed is not linked by its former answer", async () => {
+      const place = getPlace();
+      await makePeople(place, [ann, bob]);
+      await runNight(place, resolve, matchAll);
+      await runNight(place, enrich, matchAll);
+      await place.sql("UPDATE crm.people SET last_name = 'Lea' WHERE id = '1'");
+      expect(gist((await runNight(place, enrich)).counts)).toEqual({ read: 2, waiting: 1, unchanged: 1 });
+      expect(
+        await columnOf(place, "SELECT source_key FROM person_data.enrichment WHERE is_present ORDER BY 1"),
+      ).toEqual(["2"]);
+    });
+
     test("a row that resolve refused or rejected goes without a PID", async () => {
       const place = getPlace();
       await makePeople(place, [ann, { id: "2", email: "alone@example.com" }]);
