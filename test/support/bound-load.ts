@@ -56,10 +56,10 @@ import {
   renewSlots,
   watchJobs,
 } from "../../src/load/runs/schedule-slots.ts";
-import type { PassCheckpoint } from "../../src/load/due/pass-cursor.ts";
 import { commitLoose } from "./keyed-records.ts";
 import { jobStatus, lastRuns, tableFreshness } from "../../src/load/runs/job-status.ts";
 import type { RunRef } from "../../src/load/runs/run-ref.ts";
+import type { PassCheckpoint } from "../../src/load/due/pass-checkpoint.ts";
 
 const functions = {
   completeErasure,

@@ -1,11 +1,11 @@
 import { checkInput, isCursorValue } from "../../load/inputs/check-input.ts";
-import { passCursor } from "../../load/due/pass-cursor.ts";
 import type { JobType } from "../job-type.ts";
 import { throwProblems } from "../read-source.ts";
 import { runLookup } from "./lookup-job.ts";
 import { planLookup } from "./plan-lookup.ts";
 import { inputSourceOf, readSourceOf } from "./lookup-spec.ts";
 import type { LookupJobConfig, LookupJobType } from "./lookup-type.ts";
+import { passCursor } from "../../load/due/pass-checkpoint.ts";
 
 /** Completes a lookup's declaration to a job type. */
 export function lookupJob(lookup: LookupJobType): JobType {

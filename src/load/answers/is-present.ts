@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
+import type { InputShard } from "../due/lookup-spec.ts";
 import { answerTables } from "./load-answers.ts";
 
 /**
@@ -29,30 +30,29 @@ export interface SelectedAnswers {
   readonly job: string;
   readonly type: "resolve" | "enrich";
   readonly source: string;
-  /** True if the selection read only a part of the input. */
-  readonly isSharded: boolean;
-  /** In a shard, query of the keys of the whole input, to find rows that left it; null to leave that to another shard. */
-  readonly inputKeys: RawBuilder<unknown> | null;
+  /** Part of the input that was selected; null for all. */
+  readonly shard: InputShard | null;
 }
 
 /**
  * Marks the answers of matched rows whose content is unchanged, and unmarks those whose row changed or left the input, whether
- * the row is due or waits. Reads the temporary table `matched_row`. Returns how many changed.
+ * the row is due or waits. Each shard knows its own rows, and the first one whether others are gone. Reads the
+ * temporary tables `matched_row` and `input_key`; returns how many answers changed.
  */
 export async function markPresent(
   session: Session,
   names: SchemaNames,
-  { job, type, source, isSharded, inputKeys }: SelectedAnswers,
+  { job, type, source, shard }: SelectedAnswers,
 ): Promise<number> {
   const answers = tableId(names, answerTables[type].table);
   const set = sql`_synced_at = now(), _run_id = current_setting('person_etl.run_id', true)`;
   const isOfRow = sql`m.source_key = t.source_key`;
   const isCurrent = sql`EXISTS (SELECT FROM pg_temp.matched_row AS m WHERE ${isOfRow} AND m.is_current)`;
   const outdated = [
-    isSharded
+    shard
       ? sql`EXISTS (SELECT FROM pg_temp.matched_row AS m WHERE ${isOfRow} AND NOT m.is_current)`
       : sql`NOT ${isCurrent}`,
-    ...(inputKeys ? [sql`NOT EXISTS (SELECT FROM (${inputKeys}) AS m WHERE ${isOfRow})`] : []),
+    ...(shard?.index === 0 ? [sql`NOT EXISTS (SELECT FROM pg_temp.input_key AS m WHERE ${isOfRow})`] : []),
   ];
   let changed = 0;
   for (const isOutdated of outdated) {

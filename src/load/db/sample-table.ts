@@ -2,7 +2,7 @@ import type { Db } from "./db.ts";
 import type { Cell } from "../../schemas/convert.ts";
 import { copyRows } from "./copy.ts";
 import { quoteIdentifier, quoteQualified } from "./names.ts";
-import type { Session } from "./session.ts";
+import { type Session, withRolePath } from "./session.ts";
 import type { InputSource } from "../inputs/input-source.ts";
 
 const ROWS_PER_COPY = 5000;
@@ -14,7 +14,7 @@ export function createSampleTable(
   columns: readonly { readonly name: string; readonly type: "bigint" | "text" | "timestamptz" }[],
   rows: Iterable<readonly Cell[]>,
 ): Promise<boolean> {
-  return db.transaction((session) => create(session, input, columns, rows));
+  return db.transaction((session) => withRolePath(session, () => create(session, input, columns, rows)));
 }
 
 async function create(

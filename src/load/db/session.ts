@@ -38,6 +38,9 @@ export interface Session {
   readonly now: string;
 }
 
+/** Search path of our own statements: an object that another role creates can't replace a built-in one. */
+const PINNED_PATH = "SET LOCAL search_path = pg_catalog, pg_temp";
+
 /**
  * Settings of one transaction. They fix how values become text, so that keys and hashes are equal for every role, database
  * and pooler, and the durability of a commit.
@@ -55,6 +58,7 @@ const PINNED = [
   "SET LOCAL jit = off",
   // Values are people's data.
   "SET LOCAL log_parameter_max_length_on_error = 0",
+  PINNED_PATH,
   // Commits before a call is sent, or before a received answer is deleted, must survive a crash of the server.
   "SET LOCAL synchronous_commit = on",
 ].join("; ");
@@ -146,6 +150,14 @@ function sessionOf(client: PoolClient, now: string): Session {
       return result;
     },
   };
+}
+
+/** Runs statements with SQL of the user: its unqualified names are resolved by the search path of the role. */
+export async function withRolePath<Result>(session: Session, work: () => Promise<Result>): Promise<Result> {
+  await session.client.query("SET LOCAL search_path TO DEFAULT");
+  const result = await work();
+  await session.client.query(PINNED_PATH);
+  return result;
 }
 
 /** Options of a transaction. */

@@ -8,8 +8,8 @@ import { dropOrphanedWorkTables, dropWorkTables, readWorkPage, workTablesOf } fr
 import type { LookupCounts } from "./lookup-counts.ts";
 import type { LookupRecord, WorkTables, FrozenRecords } from "./lookup-record.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
-import type { PassCheckpoint } from "./pass-cursor.ts";
 import type { RunRef } from "../runs/run-ref.ts";
+import type { PassCheckpoint } from "./pass-checkpoint.ts";
 
 /** Runs work, with retries. */
 export type Retry = <Result>(work: () => Promise<Result>) => Promise<Result>;

@@ -1,5 +1,5 @@
+import { rejectCodes } from "../../schemas/reject-codes.ts";
 import { sql } from "kysely";
-import { REJECT_MESSAGES, WITHOUT_STATE } from "./unusable-rows.ts";
 import { HASH_VERSION } from "./content.ts";
 import { raw } from "../inputs/input.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
@@ -7,6 +7,16 @@ import type { Session } from "../db/session.ts";
 import { KEPT_KEY_CHARACTERS, ownsKey } from "./shard-rows.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
 import type { RunRef } from "../runs/run-ref.ts";
+
+/** Messages of rejects that are found before a call. */
+export const REJECT_MESSAGES: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(rejectCodes).flatMap(([code, { stage, means }]) =>
+    stage === "input" ? [[code, means]] : [],
+  ),
+);
+
+/** Reject codes of rows without a stored state. Every run finds them again and keeps one open reject each. */
+export const WITHOUT_STATE: readonly string[] = ["missing_key", "key_too_long", "duplicate_key"];
 
 /** Rows of `due_row` to reject; keys that are too long for an index are truncated. */
 const FOUND = sql`

@@ -1,22 +1,26 @@
 import { type RawBuilder, sql } from "kysely";
 import { type ClassCount, countsOf, sumOf, type LookupCounts } from "./lookup-counts.ts";
-import { type PassCheckpoint } from "./pass-cursor.ts";
-import { nextCheckpoint, recentBound } from "./pass-checkpoint.ts";
+import { nextCheckpoint, recentBound, type PassCheckpoint, readCheckpoint } from "./pass-checkpoint.ts";
 import type { ForeignDatabase } from "../inputs/foreign-database.ts";
 import { rejectUnusable } from "./reject-unusable.ts";
 import { reuseAnswers, takeReusable } from "./reuse.ts";
-import { applyRefreshPolicy, keepAnswers, readParameters, writeParameters } from "./parameters.ts";
+import {
+  applyRefreshPolicy,
+  keepAnswers,
+  readParameters,
+  writeParameters,
+  resendBefore,
+  type ParametersDecision,
+} from "./parameters.ts";
 import { classifiedAddresses, type ClassifyContext, classifiedRows, inputAddresses } from "./classify.ts";
-import { readCheckpoint } from "./checkpoint-sql.ts";
 import { openForeignInput, openLocalInput } from "../inputs/foreign-input.ts";
 import { raw } from "../inputs/input.ts";
-import { resendBefore } from "./resend.ts";
 import { touchTables } from "../ledger/ledger.ts";
 import { markPresent } from "../answers/is-present.ts";
 import { answerTables } from "../answers/load-answers.ts";
 import { syncInputEmails } from "./input-emails.ts";
 import type { SchemaNames } from "../db/names.ts";
-import type { Session } from "../db/session.ts";
+import { type Session, withRolePath } from "../db/session.ts";
 import type { Suppression } from "../erasure/suppression.ts";
 import { suppressedSql } from "../erasure/suppressed-sql.ts";
 import { fillWorkTables } from "./work-table.ts";
@@ -54,6 +58,58 @@ export async function selectDue(
   freeze: { readonly run: RunRef; readonly tables: WorkTables } | null,
 ): Promise<Selected> {
   const { session, names, spec } = context;
+  const written = new Map<string, number>();
+  const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
+  const read = await withRolePath(session, () => readInput(context, freeze ? { runId: freeze.run.runId, touch } : null));
+  const { decision, resend, classCounts, parametersChanged } = read;
+  // From here on whole inputs are joined to tables that may lack statistics: nested loops would take hours.
+  await session.client.query("SET LOCAL enable_nestloop = off");
+  // Without the user's word on changed parameters nothing is sent, so nothing is frozen either.
+  const frozen = parametersChanged > 0 ? null : freeze;
+  if (frozen) await writeParameters(session, names, spec, decision);
+  if (frozen && spec.type !== "validate_emails") {
+    const { job, type, input, shard } = spec;
+    const answers = { job, type, source: input.name, shard };
+    touch(answerTables[type].table, await markPresent(session, names, answers));
+  }
+  const reused = frozen
+    ? await reuseAnswers({ session, names, runId: frozen.run.runId, touch }, spec, resend)
+    : await takeReusable(session, names, spec, resend);
+  if (frozen) touch("reject", await rejectUnusable(session, names, spec, frozen.run));
+  const work = await fillWorkTables(session, names, spec, frozen);
+  const changed = [...written].filter(([, rows]) => rows > 0);
+  if (freeze) {
+    await touchTables(
+      session,
+      names,
+      freeze.run,
+      changed.map(([table]) => table),
+    );
+  }
+  return {
+    rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0),
+    counts: { ...countsOf(spec, classCounts, reused, work), parametersChanged },
+    checkpoint: read.checkpoint,
+    cursorAhead: read.cursorAhead,
+  };
+}
+
+/** A classified input. */
+interface ReadInput extends Pick<Selected, "checkpoint" | "cursorAhead"> {
+  readonly decision: ParametersDecision;
+  /** Answers of calls with a lower number are due again; null for none. */
+  readonly resend: number | null;
+  readonly classCounts: readonly ClassCount[];
+  /** Rows with answers to other parameters that the user has not decided on. */
+  readonly parametersChanged: number;
+}
+
+/** Runs all statements that read the input, and thereby the user's SQL; leaves their results in temporary tables. */
+async function readInput(
+  context: SelectContext,
+  run: { readonly runId: string; readonly touch: (table: string, rows: number) => void } | null,
+): Promise<ReadInput> {
+  const { session, names, spec } = context;
   const isSharded = spec.shard !== null;
   // A shard doesn't use or move the cursor, because it doesn't see the rows of the other shards.
   const checkpoint = !isSharded ? await readCheckpoint(session, names, spec) : null;
@@ -74,63 +130,41 @@ export async function selectDue(
     hasRecent: recent !== null && spec.input.cursor !== null,
     suppressed: context.suppression.key && suppressedSql(names, context.suppression.key),
   };
-  const isAddresses = spec.type === "validate_emails";
   const decision = await readParameters(session, names, spec);
   // A plan also does this (and rolls back), so that it finds the same rows as the run.
   await applyRefreshPolicy(session, names, spec);
   if (decision === "keep") await keepAnswers(session, names, unmarked);
-  const written = new Map<string, number>();
-  if (isAddresses) {
+  if (spec.type === "validate_emails") {
     const addresses = inputAddresses(unmarked);
     await session.change(sql`CREATE TEMP TABLE input_address ON COMMIT DROP AS ${addresses} WITH NO DATA`);
     await session.readOnly(() => session.change(sql`INSERT INTO pg_temp.input_address ${addresses}`));
   }
   const resend = spec.resend
-    ? await resendBefore(session, names, spec, freeze?.run.runId ?? null, (before) =>
+    ? await resendBefore(session, names, spec, run?.runId ?? null, (before) =>
         isResending(session, unmarked, before),
       )
     : null;
   const classify = { ...unmarked, resendBefore: resend };
-  const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
-  const classCounts = await classifyInto(session, classify, freeze ? touch : null);
+  const classCounts = await classifyInto(session, classify, run?.touch ?? null);
+  if (run && spec.shard?.index === 0) {
+    await session.client.query("CREATE TEMP TABLE input_key (source_key text NOT NULL) ON COMMIT DROP");
+    await session.readOnly(() =>
+      session.change(sql`INSERT INTO pg_temp.input_key
+        SELECT source_key FROM (${raw(opened.rawRows)}) AS r WHERE source_key IS NOT NULL`),
+    );
+    await session.client.query("ANALYZE pg_temp.input_key");
+  }
   const parametersChanged =
     decision !== "undecided"
       ? 0
       : isSharded
         ? await countChangedParameters(session, { ...classify, spec: { ...spec, shard: null } })
         : sumOf(classCounts, (count) => count.changed_parameters);
-  // From here on whole inputs are joined to tables that may lack statistics: nested loops would take hours.
-  await session.client.query("SET LOCAL enable_nestloop = off");
-  // Without the user's word on changed parameters nothing is sent, so nothing is frozen either.
-  const frozen = parametersChanged > 0 ? null : freeze;
-  if (frozen) await writeParameters(session, names, spec, decision);
-  if (frozen && spec.type !== "validate_emails") {
-    const { job, type, input, shard } = spec;
-    // Each shard knows whether its own rows are current; the first one also looks for rows that left the input.
-    const inputKeys =
-      shard?.index === 0
-        ? sql`SELECT source_key FROM (${raw(opened.rawRows)}) AS r WHERE source_key IS NOT NULL`
-        : null;
-    const answers = { job, type, source: input.name, isSharded, inputKeys };
-    touch(answerTables[type].table, await markPresent(session, names, answers));
-  }
-  const reused = frozen
-    ? await reuseAnswers({ session, names, runId: frozen.run.runId, touch }, spec, resend)
-    : await takeReusable(session, names, spec, resend);
-  if (frozen) touch("reject", await rejectUnusable(session, names, spec, frozen.run));
-  const work = await fillWorkTables(session, names, spec, frozen);
-  const changed = [...written].filter(([, rows]) => rows > 0);
-  if (freeze) {
-    await touchTables(
-      session,
-      names,
-      freeze.run,
-      changed.map(([table]) => table),
-    );
-  }
   return {
-    rowsWritten: changed.reduce((sum, [, rows]) => sum + rows, 0),
-    counts: { ...countsOf(spec, classCounts, reused, work), parametersChanged },
+    decision,
+    resend,
+    classCounts,
+    parametersChanged,
     checkpoint: isSharded
       ? null
       : nextCheckpoint(spec, opened.cursorMax, recent === null ? null : checkpoint, session.now),

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
-import type { Session } from "../db/session.ts";
+import { type Session, withRolePath } from "../db/session.ts";
 import { findErasedPids } from "../erasure/keep-out-sql.ts";
 import { readSuppression, suppressedSql } from "../erasure/suppressed-sql.ts";
 import type { FeedCommit } from "./feed-commit.ts";
@@ -74,11 +74,12 @@ export async function readWanted(
     if (foreign) {
       await foreign.read(source, PUSH_READING, (rows) => copyRows(session, rows, "push_row"));
     } else {
-      await session.readOnly(async () => {
+      const read = async () => {
         const columns = await describeColumns(session, source);
-        const read = rawSelect(source, [], columns, { ranked: false, recent: null });
-        await session.change(sql`INSERT INTO pg_temp.push_row ${sql.raw(read)}`);
-      });
+        const rows = rawSelect(source, [], columns, { ranked: false, recent: null });
+        await session.change(sql`INSERT INTO pg_temp.push_row ${sql.raw(rows)}`);
+      };
+      await withRolePath(session, () => session.readOnly(read));
     }
     await session.change(sql`
       CREATE TEMP TABLE push_wanted ON COMMIT DROP AS

@@ -53,7 +53,11 @@ function keyText(column: string, columns: readonly InputColumn[]): string {
 }
 
 /** Options of transactions that only read inputs. */
-export const READING = { keep: false, isReadOnly: true };
+export const READING = {
+  keep: false,
+  isReadOnly: true,
+  settings: ["SET LOCAL search_path TO DEFAULT"],
+} as const;
 
 /** SQLSTATEs of a text that is not a valid value of a type. */
 const DATA_EXCEPTION = /^22/u;

@@ -2,12 +2,11 @@ import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
 import { crashPoint } from "../../crash-point.ts";
 import { type RunCounter, runCounters } from "../../schemas/ops.ts";
-import type { PassCheckpoint } from "../due/pass-cursor.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
-import { writeCheckpoint } from "../due/checkpoint-sql.ts";
 import type { Session } from "../db/session.ts";
 import type { RunRef } from "./run-ref.ts";
 import type { CounterDelta } from "../ledger/counters.ts";
+import { type PassCheckpoint, writeCheckpoint } from "../due/pass-checkpoint.ts";
 
 /** End of a job. */
 export interface RunEnd {

@@ -1,0 +1,69 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { gist, matchAll, runNight } from "./suite/nights.ts";
+import { enrichSpec, makePeople, people } from "./suite/people.ts";
+import { clear, columnOf } from "./suite/place.ts";
+
+let place: PostgresPlace;
+beforeAll(async () => {
+  place = await openPostgresPlace({
+    prepare: `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = crm, public', current_database()); END $$`,
+  });
+});
+beforeEach(() => clear(place));
+afterAll(() => place.close());
+
+describe("the search path", () => {
+  test("of statements of ours holds nothing that others create", async () => {
+    const shown = await place.warehouse.db.transaction((session) =>
+      session.client.query<{ search_path: string }>("SHOW search_path"),
+    );
+    expect(shown.rows).toEqual([{ search_path: "pg_catalog, pg_temp" }]);
+  });
+
+  test("lets no function of others take the place of a built-in one", async () => {
+    // With an integer constant this one fits better than the built-in one.
+    await place.sql(`CREATE FUNCTION public.hashtextextended(text, integer) RETURNS bigint LANGUAGE plpgsql AS $$
+      BEGIN RAISE EXCEPTION 'called'; END $$`);
+    await makePeople(place, [{ id: "1", email: "ann@example.com" }]);
+    const lock = {
+      runId: "next",
+      job: "search_path",
+      jobType: "enrich",
+      shard: "0/1",
+      lifeMs: 1000,
+      dead: [],
+    };
+    const process = { host: "here", pid: 1, machine: null, processStart: null };
+    await expect(place.warehouse.acquireLock({ ...lock, process })).resolves.toMatchObject({ kind: "held" });
+    await place.sql("DROP FUNCTION public.hashtextextended(text, integer)");
+  });
+
+  test.each([
+    ["a table without a schema", { relation: { table: ["people"] as const } }],
+    [
+      "a query with a function of the role",
+      { relation: { sql: "SELECT * FROM people WHERE is_wanted(id)" } },
+    ],
+    [
+      "a condition with such a function",
+      { relation: { table: ["people"] as const }, where: "is_wanted(id)" },
+    ],
+  ])("finds %s where the role of the connection finds it", async (_, changes) => {
+    await makePeople(place, [
+      { id: "1", email: "ann@example.com" },
+      { id: "2", email: "bob@example.com" },
+    ]);
+    // Its body is read when it is called, by the search path of that moment.
+    await place.sql(`CREATE FUNCTION crm.is_wanted(given text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+      BEGIN RETURN EXISTS (SELECT FROM people WHERE id = given); END $$`);
+    const spec = enrichSpec({ input: { ...people, ...changes } });
+    expect(await place.warehouse.checkInput(spec.input)).toEqual([]);
+    const { counts } = await runNight(place, spec, matchAll);
+    expect(gist(counts)).toMatchObject({ read: 2, due: 2, toSend: 2 });
+    expect(await columnOf(place, "SELECT source_key FROM person_data.enrichment ORDER BY 1")).toEqual([
+      "1",
+      "2",
+    ]);
+  });
+});
