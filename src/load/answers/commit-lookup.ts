@@ -1,6 +1,8 @@
 import { crashPoint } from "../../crash-point.ts";
 import { codeOf } from "../../errors.ts";
 import { forgetRows } from "../due/erased-records.ts";
+import { addLateOutcomes } from "../due/outcomes.ts";
+import { isUncounted } from "../due/work-table.ts";
 import { giveBack } from "../ledger/give-back.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
 import { keepOut } from "../erasure/keep-out-sql.ts";
@@ -91,6 +93,14 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
       else await loadAnswers(place, { ...spec, type: spec.type }, answers);
     }
     await loadRejects(place, spec, rejects);
+    const isOfEnded =
+      commit.onBehalfOf &&
+      !isSameRun(commit.run, asker) &&
+      !(await isUncounted(session, names, commit.workTable));
+    if (isOfEnded) {
+      const frozen = { source: spec.input.name, rows: commit.workTable };
+      await addLateOutcomes(session, names, asker, frozen, idsOf(received));
+    }
     await upsertDrift(session, names, asker, commit.drift);
     await touchTables(
       session,
@@ -111,10 +121,16 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
   return result;
 }
 
+function isSameRun(one: RunRef, other: RunRef): boolean {
+  return one.runId === other.runId && one.shard === other.shard;
+}
+
+function idsOf({ answers, rejects }: Results): readonly string[] {
+  return [...answers, ...rejects].map(({ record }) => record.recordId);
+}
+
 /** Ids of records that were kept out. */
 function keptOut(received: Results, kept: Results): readonly string[] {
-  const idsOf = ({ answers, rejects }: Results) =>
-    [...answers, ...rejects].map(({ record }) => record.recordId);
   const left = new Set(idsOf(kept));
   return idsOf(received).filter((id) => !left.has(id));
 }

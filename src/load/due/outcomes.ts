@@ -29,6 +29,13 @@ export interface Outcomes {
   readonly moves: readonly RowMove[];
 }
 
+/** Rows that a selection froze. */
+export interface FrozenRows {
+  readonly source: string;
+  /** Name of the work table. */
+  readonly rows: string;
+}
+
 /** Outcomes where nothing was frozen. */
 export const noOutcomes: Outcomes = {
   sent: 0,
@@ -41,12 +48,16 @@ export const noOutcomes: Outcomes = {
   moves: [],
 };
 
-/** Counts what a run has brought its frozen rows to. A row has an outcome if the run wrote it for the selected content. */
+/**
+ * Counts what a run has brought its frozen rows to. A row has an outcome if the run wrote it for the selected content.
+ * With `recordIds`, counts these records only.
+ */
 export async function countOutcomes(
   session: Session,
   names: SchemaNames,
   { runId, job, shard }: Pick<RunRef, "runId" | "job" | "shard">,
-  { source, rows }: { readonly source: string; readonly rows: string },
+  { source, rows }: FrozenRows,
+  recordIds: readonly string[] | null = null,
 ): Promise<Outcomes> {
   const [counted] = await session.rows<Outcomes>(sql`
     WITH frozen AS (
@@ -55,7 +66,8 @@ export async function countOutcomes(
       LEFT JOIN ${tableId(names, "lookup_state")} AS s
         ON s.job = ${job} AND s.source = ${source} AND s.source_key = w.source_key AND s.input_hash = w.input_hash
         AND s._run_id = ${runId} AND s._synced_at >= r.started_at
-      WHERE r.run_id = ${runId} AND r.job = ${job} AND r.shard = ${shard}),
+      WHERE r.run_id = ${runId} AND r.job = ${job} AND r.shard = ${shard}
+        AND (${recordIds}::bigint[] IS NULL OR w.ord = ANY(${recordIds}::bigint[]))),
     record AS (
       SELECT max(outcome) AS outcome, (bool_or(is_sent) AND NOT bool_and(is_erased))::int AS sent,
         coalesce(sum(occurrences) FILTER (WHERE NOT is_erased), 0) AS rows,
@@ -84,4 +96,37 @@ export async function markSent(
   await session.change(sql`
     UPDATE ${stateTableId(names, rows)} SET is_sent = true
     WHERE ord = ANY(${[...recordIds]}::bigint[]) AND NOT is_sent`);
+}
+
+/** Adds outcomes to the counters of a run that counted these records as remaining, or `marked` ones as sent. */
+export async function addOutcomes(
+  session: Session,
+  names: SchemaNames,
+  { runId, job, shard }: Pick<RunRef, "runId" | "job" | "shard">,
+  found: Outcomes,
+  marked = 0,
+): Promise<void> {
+  const sent = found.sent - marked;
+  await session.change(sql`
+    UPDATE ${tableId(names, "sync_run")} SET records_sent = records_sent + ${sent},
+      records_matched = records_matched + ${found.matched}, records_rejected = records_rejected + ${found.rejected},
+      records_duplicate = records_duplicate + ${found.duplicate},
+      records_suppressed = records_suppressed + ${found.suppressed},
+      records_remaining = records_remaining - ${sent + found.duplicate + found.suppressed}, _synced_at = now()
+    WHERE run_id = ${runId} AND job = ${job} AND shard = ${shard}`);
+}
+
+/** Adds records whose answers a later run loaded to the counters of the run that sent them. */
+export async function addLateOutcomes(
+  session: Session,
+  names: SchemaNames,
+  run: Pick<RunRef, "runId" | "job" | "shard">,
+  frozen: FrozenRows,
+  recordIds: readonly string[],
+): Promise<void> {
+  const [before] = await session.rows<{ marked: number }>(sql`
+    SELECT count(DISTINCT ord) FILTER (WHERE is_sent AND source_key IS NOT NULL) AS marked
+    FROM ${stateTableId(names, frozen.rows)} WHERE ord = ANY(${[...recordIds]}::bigint[])`);
+  const found = await countOutcomes(session, names, run, frozen, recordIds);
+  await addOutcomes(session, names, run, found, before?.marked ?? 0);
 }

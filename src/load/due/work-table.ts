@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { quoteLiteral, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { WorkSize } from "./lookup-counts.ts";
-import { countOutcomes } from "./outcomes.ts";
+import { addOutcomes, countOutcomes } from "./outcomes.ts";
 import type { LookupRecord, WorkTables } from "./lookup-record.ts";
 import type { LookupSpec } from "./lookup-spec.ts";
 import type { RunRef } from "../runs/run-ref.ts";
@@ -194,25 +194,21 @@ export async function dropOrphanedWorkTables(
         continue;
       }
       const rows = table.name.replace(RECORDS, ROWS);
-      if (orphan && !isOwn) await countAbandonedRun(session, names, table, { source, rows });
+      if (orphan && !isOwn) {
+        await addOutcomes(
+          session,
+          names,
+          table,
+          await countOutcomes(session, names, table, { source, rows }),
+        );
+      }
       await dropWorkTables(session, names, table, { records: table.name });
     }
   }
 }
 
-/** Adds the outcomes of a run that never ended to what it found. */
-async function countAbandonedRun(
-  session: Session,
-  names: SchemaNames,
-  { runId, job, shard }: OwnedTable,
-  frozen: { readonly source: string; readonly rows: string },
-): Promise<void> {
-  const found = await countOutcomes(session, names, { runId, job, shard }, frozen);
-  await session.change(sql`
-    UPDATE ${tableId(names, "sync_run")} SET records_sent = ${found.sent}, records_matched = ${found.matched},
-      records_rejected = records_rejected_before_sending + ${found.rejected},
-      records_duplicate = records_duplicate + ${found.duplicate},
-      records_suppressed = records_suppressed + ${found.suppressed},
-      records_remaining = records_remaining - ${found.sent + found.duplicate + found.suppressed}, _synced_at = now()
-    WHERE run_id = ${runId} AND job = ${job} AND shard = ${shard}`);
+/** True if a run was not counted yet: its records are dropped at its end, or by the next run, which counts it. */
+export async function isUncounted(session: Session, names: SchemaNames, rows: string): Promise<boolean> {
+  const tables = await listWorkTables(session, names, rows.replace(ROWS, RECORDS));
+  return tables.length > 0;
 }

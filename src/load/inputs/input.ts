@@ -52,7 +52,7 @@ function keyText(column: string, columns: readonly InputColumn[]): string {
   return typeName === "numeric" ? `trim_scale(${quoted})::text` : `${quoted}::text COLLATE "default"`;
 }
 
-/** Options of transactions that only read inputs. */
+/** Options of transactions that only read inputs, as the role of the connection sees them. */
 export const READING = {
   keep: false,
   isReadOnly: true,
