@@ -8,7 +8,7 @@ import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/l
 import { keepOut } from "../erasure/keep-out-sql.ts";
 import { loadAnswers } from "./load-answers.ts";
 import { loadPersons } from "./load-persons.ts";
-import type { LookupPlace } from "./load-place.ts";
+import type { LookupContext } from "./load-context.ts";
 import { loadRejects } from "./load-rejects.ts";
 import { loadValidations } from "./load-validations.ts";
 import type { Db } from "../db/db.ts";
@@ -69,7 +69,7 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
   let earlier: CommitResult | null = null;
   const work = async (session: Session): Promise<CommitResult> => {
     const written = new Map<string, number>();
-    const place: LookupPlace = {
+    const context: LookupContext = {
       session,
       names,
       runId: asker.runId,
@@ -84,15 +84,15 @@ async function commitWhole(db: Db, commit: LookupCommit): Promise<CommitResult> 
     const newAnswers = commit.answers.filter((a) => !known.has(a.callId) || newCalls.has(a.callId));
     const suppression = await readSuppression(session, names, db.readErasureSecret);
     const received = { answers: newAnswers, rejects: commit.rejects };
-    const kept = suppression.key ? await keepOut(place, suppression.key, spec, received) : received;
+    const kept = suppression.key ? await keepOut(context, suppression.key, spec, received) : received;
     const { answers, rejects } = kept;
-    await forgetRows(session, place.rows, keptOut(received, kept));
-    if (spec.type === "enrich") await loadPersons(place, answers);
+    await forgetRows(session, context.rows, keptOut(received, kept));
+    if (spec.type === "enrich") await loadPersons(context, answers);
     if (answers.length > 0) {
-      if (spec.type === "validate_emails") await loadValidations(place, spec, answers);
-      else await loadAnswers(place, { ...spec, type: spec.type }, answers);
+      if (spec.type === "validate_emails") await loadValidations(context, spec, answers);
+      else await loadAnswers(context, { ...spec, type: spec.type }, answers);
     }
-    await loadRejects(place, spec, rejects);
+    await loadRejects(context, spec, rejects);
     const isOfEnded =
       commit.onBehalfOf &&
       !isSameRun(commit.run, asker) &&

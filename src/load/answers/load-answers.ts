@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { enrichFields } from "../../schemas/enrich.ts";
 import { resolveFields } from "../../schemas/resolve.ts";
 import { quoteIdentifier, tableId } from "../db/names.ts";
-import type { LoadPlace, LookupPlace } from "./load-place.ts";
+import type { LoadContext, LookupContext } from "./load-context.ts";
 import {
   type AnswerTable,
   dropStage,
@@ -41,30 +41,30 @@ const MATCH_TIMES = `first_matched_at = coalesce(t.first_matched_at, excluded.fi
 
 /** Loads the answers of a resolve or enrich job for all of their input rows. */
 export async function loadAnswers(
-  place: LookupPlace,
+  context: LookupContext,
   spec: RowLookup,
   answers: readonly LookupAnswer[],
 ): Promise<void> {
-  const staged = await stageAnswers(place, spec, answers, answerTables[spec.type]);
-  await writeStaged(place, spec, staged);
+  const staged = await stageAnswers(context, spec, answers, answerTables[spec.type]);
+  await writeStaged(context, spec, staged);
 }
 
 /** Writes staged answers, the history and the states of their rows. */
-export async function writeStaged(place: LoadPlace, spec: RowLookup, staged: StagedRows): Promise<void> {
+export async function writeStaged(context: LoadContext, spec: RowLookup, staged: StagedRows): Promise<void> {
   // Waits for another loader of the same rows, so that its interval is visible.
-  await writeAnswers(place, spec, answerTables[spec.type]);
-  await moveHistory(place, spec);
-  await writeStates(place, spec);
-  await resolveStaged(place, spec, staged);
-  await dropStage(place);
+  await writeAnswers(context, spec, answerTables[spec.type]);
+  await moveHistory(context, spec);
+  await writeStates(context, spec);
+  await resolveStaged(context, spec, staged);
+  await dropStage(context);
 }
 
 async function writeAnswers(
-  place: LoadPlace,
+  context: LoadContext,
   spec: LoadSpec,
   { table, columns }: AnswerTable,
 ): Promise<void> {
-  const { session, names, runId } = place;
+  const { session, names, runId } = context;
   const list = columns.map(quoteIdentifier);
   const set = [
     ...[...list, "is_present"].map((column) => `${column} = excluded.${column}`),
@@ -79,12 +79,12 @@ async function writeAnswers(
     FROM ${STAGED} ORDER BY r.source_key COLLATE "C"
     ON CONFLICT (job, source, source_key) DO UPDATE SET ${sql.raw(set)}, _synced_at = excluded._synced_at,
       _run_id = excluded._run_id`);
-  place.touch(table, written);
+  context.touch(table, written);
 }
 
 /** Closes the interval of each staged row whose match, PID or score changed, and opens the next. */
-async function moveHistory(place: LoadPlace, spec: LoadSpec): Promise<void> {
-  const { session, names, runId } = place;
+async function moveHistory(context: LoadContext, spec: LoadSpec): Promise<void> {
+  const { session, names, runId } = context;
   const history = tableId(names, "match_history");
   const isOfRow = sql`h.job = ${spec.job} AND h.source = ${spec.input.name} AND h.source_key = r.source_key`;
   const isOpen = sql`${isOfRow} AND h.valid_to IS NULL`;
@@ -101,5 +101,5 @@ async function moveHistory(place: LoadPlace, spec: LoadSpec): Promise<void> {
       s.service_pid, s.match_score, now(), ${runId}
     FROM ${STAGED} WHERE NOT EXISTS (SELECT FROM ${history} AS h WHERE ${isOpen})
     ORDER BY r.source_key COLLATE "C" ON CONFLICT DO NOTHING`);
-  place.touch("match_history", closed + opened);
+  context.touch("match_history", closed + opened);
 }

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
 import { copyEncoded, copyRows } from "../db/copy.ts";
 import { copyList } from "../db/copy-list.ts";
-import type { LoadPlace } from "./load-place.ts";
+import type { LoadContext } from "./load-context.ts";
 import { mergePersons } from "./merge-persons.ts";
 import { tableText, tableId } from "../db/names.ts";
 import { type EncodedPerson, groupNames, listGroups, scalarNames, UNKNOWN_HASH } from "./person-groups.ts";
@@ -18,7 +18,7 @@ export interface NumberedPerson {
 
 /** Reads the numbers of calls. */
 async function readCallNumbers(
-  { session, names }: LoadPlace,
+  { session, names }: LoadContext,
   answers: readonly LookupAnswer[],
 ): Promise<ReadonlyMap<string, number>> {
   const ids = [...new Set(answers.map(({ callId }) => callId))];
@@ -59,10 +59,10 @@ function roundsOf(
 }
 
 /** Loads the persons of a group of answers: new ones by COPY into the final tables, known ones merged. */
-export async function loadPersons(place: LoadPlace, answers: readonly LookupAnswer[]): Promise<void> {
-  for (const round of roundsOf(answers, await readCallNumbers(place, answers))) {
+export async function loadPersons(context: LoadContext, answers: readonly LookupAnswer[]): Promise<void> {
+  for (const round of roundsOf(answers, await readCallNumbers(context, answers))) {
     const states = await readPersonStates(
-      place,
+      context,
       round.map(({ person }) => person.pid),
     );
     const fresh: NumberedPerson[] = [];
@@ -72,10 +72,10 @@ export async function loadPersons(place: LoadPlace, answers: readonly LookupAnsw
       if (state) known.push({ ...one, state });
       else fresh.push(one);
     }
-    await insertPersons(place, fresh);
-    await mergePersons(place, known);
+    await insertPersons(context, fresh);
+    await mergePersons(context, known);
   }
-  await recordAliases(place, answers);
+  await recordAliases(context, answers);
 }
 
 /** `call_number` and `group_call_numbers` of a new person. Groups that the answer omits get 0, so that any call is newer. */
@@ -86,16 +86,16 @@ function numbersOf({ person, callNumber }: NumberedPerson): Cell[] {
 }
 
 /** COPYs new people, sorted by PID; `person` first, so that parallel loaders conflict there. */
-async function insertPersons(place: LoadPlace, numbered: readonly NumberedPerson[]): Promise<void> {
+async function insertPersons(context: LoadContext, numbered: readonly NumberedPerson[]): Promise<void> {
   if (numbered.length === 0) return;
   const persons = numbered.map(({ person }) => person);
-  const { session, names } = place;
+  const { session, names } = context;
   const target = (table: string) => tableText(names, table);
   const blank = createRowStore();
   const noScalars = [...scalarNames, "_extra"].map(() => null);
   const scalars = joinRows(persons.map((p) => p.groups[0]?.rows ?? blank([[p.pid, ...noScalars]])));
   await copyEncoded(session, target("person"), ["service_pid", ...scalarNames, "_extra"], scalars);
-  place.touch("person", persons.length);
+  context.touch("person", persons.length);
   await copyRows(
     session,
     target("person_state"),
@@ -108,7 +108,7 @@ async function insertPersons(place: LoadPlace, numbered: readonly NumberedPerson
   );
   for (const [i, group] of listGroups.entries()) {
     await copyList(
-      place,
+      context,
       group,
       persons.flatMap((p) => p.groups[i + 1] ?? []),
     );
@@ -116,7 +116,7 @@ async function insertPersons(place: LoadPlace, numbered: readonly NumberedPerson
 }
 
 /** Records PIDs for which the service returned another PID. */
-async function recordAliases(place: LoadPlace, answers: readonly LookupAnswer[]): Promise<void> {
+async function recordAliases(context: LoadContext, answers: readonly LookupAnswer[]): Promise<void> {
   const pairs = new Map<string, { sent: string; returned: string; at: string }>();
   for (const { record, servicePid, answeredAt } of answers) {
     const sent = record.sentPid;
@@ -125,11 +125,11 @@ async function recordAliases(place: LoadPlace, answers: readonly LookupAnswer[])
   }
   if (pairs.size === 0) return;
   const sorted = [...pairs].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, pair]) => pair);
-  const written = await place.session.change(sql`
-    INSERT INTO ${tableId(place.names, "person_pid_alias")}
+  const written = await context.session.change(sql`
+    INSERT INTO ${tableId(context.names, "person_pid_alias")}
       (sent_service_pid, returned_service_pid, first_seen_at, _synced_at, _run_id)
-    SELECT sent, returned, at, now(), ${place.runId}
+    SELECT sent, returned, at, now(), ${context.runId}
     FROM json_to_recordset(${JSON.stringify(sorted)}::json) AS a(sent text, returned text, at timestamptz)
     ON CONFLICT DO NOTHING`);
-  place.touch("person_pid_alias", written);
+  context.touch("person_pid_alias", written);
 }

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { tableId } from "../db/names.ts";
 import { HASH_VERSION } from "../due/content.ts";
-import type { LookupPlace } from "./load-place.ts";
+import type { LookupContext } from "./load-context.ts";
 import { unmarkPresent } from "./is-present.ts";
 import { answerTables } from "./load-answers.ts";
 import { resolveRejects } from "./stage-answers.ts";
@@ -10,12 +10,12 @@ import type { LoadSpec } from "../due/lookup-spec.ts";
 
 /** Quarantines records that could not be processed: a reject and a state for each of their input rows. */
 export async function loadRejects(
-  place: LookupPlace,
+  context: LookupContext,
   spec: LoadSpec,
   rejects: readonly LookupReject[],
 ): Promise<void> {
   if (rejects.length === 0) return;
-  const { session, names, runId } = place;
+  const { session, names, runId } = context;
   const records = rejects.map(({ record, stage, code, message, details, apiRequestId }) => ({
     record_id: record.recordId,
     sent_hash: `\\x${record.sentHash}`,
@@ -28,15 +28,15 @@ export async function loadRejects(
   }));
   const rows = sql`json_to_recordset(${JSON.stringify(records)}::json) AS r(record_id bigint, sent_hash bytea, pid text,
       stage text, code text, message text, details jsonb, api_request_id text)
-    JOIN ${place.rows} AS w ON w.ord = r.record_id AND w.source_key IS NOT NULL`;
-  await resolveRejects(place, spec, sql`SELECT w.source_key FROM ${rows}`);
+    JOIN ${context.rows} AS w ON w.ord = r.record_id AND w.source_key IS NOT NULL`;
+  await resolveRejects(context, spec, sql`SELECT w.source_key FROM ${rows}`);
   const written = await session.change(sql`
     INSERT INTO ${tableId(names, "reject")} (reject_id, run_id, job, source, source_key, stage, code,
       message, details, api_request_id, created_at, _synced_at)
     SELECT gen_random_uuid(), ${runId}, ${spec.job}, ${spec.input.name}, w.source_key, r.stage, r.code, r.message,
       r.details, r.api_request_id, now(), now()
     FROM ${rows}`);
-  place.touch("reject", written);
+  context.touch("reject", written);
   if (spec.type !== "validate_emails") {
     const { job, type, input } = spec;
     const changed = await unmarkPresent(
@@ -45,7 +45,7 @@ export async function loadRejects(
       { job, type, source: input.name },
       sql`SELECT w.source_key FROM ${rows}`,
     );
-    place.touch(answerTables[type].table, changed);
+    context.touch(answerTables[type].table, changed);
   }
   await session.change(sql`
     INSERT INTO ${tableId(names, "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash,

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import type { Cell } from "../../schemas/convert.ts";
 import { copyEncoded } from "../db/copy.ts";
 import { copyList } from "../db/copy-list.ts";
-import type { LoadPlace } from "./load-place.ts";
+import type { LoadContext } from "./load-context.ts";
 import { quoteIdentifier, tableText, tableId } from "../db/names.ts";
 import { type EncodedPerson, type ListGroup, listGroups, scalarNames } from "./person-groups.ts";
 import { decideGroups, type PersonState, writePersonStates } from "./person-state.ts";
@@ -10,7 +10,7 @@ import { encodeRows, joinRows } from "./row-store.ts";
 
 /** Merges answers for persons that the warehouse has: only groups whose content differs are written. */
 export async function mergePersons(
-  place: LoadPlace,
+  context: LoadContext,
   known: readonly {
     readonly person: EncodedPerson;
     readonly callNumber: number;
@@ -23,20 +23,20 @@ export async function mergePersons(
     ...decideGroups(person, callNumber, state),
   }));
   const withScalars = decided.filter(({ writes }) => writes[0]).map(({ person }) => person);
-  const changed = new Set(await updateScalars(place, withScalars));
+  const changed = new Set(await updateScalars(context, withScalars));
   for (const [i, group] of listGroups.entries()) {
     const persons = decided.filter(({ writes }) => writes[i + 1]).map(({ person }) => person);
-    await replaceList(place, group, i + 1, persons);
+    await replaceList(context, group, i + 1, persons);
     for (const person of persons) changed.add(person.pid);
   }
   if (changed.size > 0) {
-    await place.session.change(sql`
-      UPDATE ${tableId(place.names, "person")} SET _record_synced_at = now(), _run_id = ${place.runId}
+    await context.session.change(sql`
+      UPDATE ${tableId(context.names, "person")} SET _record_synced_at = now(), _run_id = ${context.runId}
       WHERE service_pid = ANY(${[...changed].toSorted()}) AND _record_synced_at <> now()`);
-    place.touch("person", 0);
+    context.touch("person", 0);
   }
   await writePersonStates(
-    place,
+    context,
     decided.map(({ person, next }) => ({ pid: person.pid, state: next })),
   );
 }
@@ -52,14 +52,14 @@ function maskOf({ partial }: EncodedPerson): string {
 
 /** Updates scalar columns where they differ; returns the PIDs of rows that changed. */
 async function updateScalars(
-  place: LoadPlace,
+  context: LoadContext,
   persons: readonly EncodedPerson[],
 ): Promise<readonly string[]> {
   const byMask = Map.groupBy(persons, maskOf);
   const changed: string[] = [];
   for (const [mask, group] of byMask) {
     const columns = [...scalarNames, "_extra"].filter((_, i) => mask[i] === "1");
-    if (columns.length > 0) changed.push(...(await updateColumns(place, columns, mask, group)));
+    if (columns.length > 0) changed.push(...(await updateColumns(context, columns, mask, group)));
   }
   return changed;
 }
@@ -77,12 +77,12 @@ function encodeColumns(persons: readonly EncodedPerson[], mask: string): Buffer 
 }
 
 async function updateColumns(
-  place: LoadPlace,
+  context: LoadContext,
   columns: readonly string[],
   mask: string,
   persons: readonly EncodedPerson[],
 ): Promise<readonly string[]> {
-  const { session, names } = place;
+  const { session, names } = context;
   const person = tableId(names, "person");
   const target = tableText(names, "person");
   const list = columns.map(quoteIdentifier);
@@ -95,24 +95,24 @@ async function updateColumns(
   const row = (alias: string): RawBuilder<unknown> =>
     sql.raw(`ROW(${list.map((column) => `${alias}.${column}`).join(", ")})`);
   const updated = await session.rows<{ service_pid: string }>(sql`
-    UPDATE ${person} AS t SET ${sql.raw(set)}, _record_synced_at = now(), _synced_at = now(), _run_id = ${place.runId}
+    UPDATE ${person} AS t SET ${sql.raw(set)}, _record_synced_at = now(), _synced_at = now(), _run_id = ${context.runId}
     FROM pg_temp.stage_person AS s
     WHERE t.service_pid = s.service_pid AND ${row("t")} IS DISTINCT FROM ${row("s")}
     RETURNING t.service_pid`);
   await session.client.query("DROP TABLE pg_temp.stage_person");
-  place.touch("person", updated.length);
+  context.touch("person", updated.length);
   return updated.map((r) => r.service_pid);
 }
 
 /** Replaces the rows of one list for some persons, so that a shortened list leaves no orphans. */
 async function replaceList(
-  place: LoadPlace,
+  context: LoadContext,
   group: ListGroup,
   groupIndex: number,
   persons: readonly EncodedPerson[],
 ): Promise<void> {
   if (persons.length === 0) return;
-  const { session, names } = place;
+  const { session, names } = context;
   const pids = persons.map((person) => person.pid);
   const only = group.discriminator
     ? sql`AND ${sql.id(group.discriminator.column)} = ${group.discriminator.value}`
@@ -120,9 +120,9 @@ async function replaceList(
   const removed = await session.change(
     sql`DELETE FROM ${tableId(names, group.table)} WHERE service_pid = ANY(${pids}) ${only}`,
   );
-  place.touch(group.table, removed);
+  context.touch(group.table, removed);
   await copyList(
-    place,
+    context,
     group,
     persons.flatMap((person) => person.groups[groupIndex] ?? []),
   );

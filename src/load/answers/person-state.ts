@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { LoadPlace } from "./load-place.ts";
+import type { LoadContext } from "./load-context.ts";
 import { tableId } from "../db/names.ts";
 import { type EncodedPerson, groupNames, HASH_LENGTH, UNKNOWN_HASH } from "./person-groups.ts";
 
@@ -12,17 +12,17 @@ export interface PersonState {
 
 /** Reads and locks the states of known persons, in the order of their PIDs. */
 export async function readPersonStates(
-  place: LoadPlace,
+  context: LoadContext,
   pids: readonly string[],
 ): Promise<ReadonlyMap<string, PersonState>> {
-  const rows = await place.session.rows<{
+  const rows = await context.session.rows<{
     service_pid: string;
     group_hashes: string;
     call_number: number;
     group_call_numbers: Readonly<Record<string, number>> | null;
   }>(sql`
     SELECT service_pid, group_hashes, call_number, group_call_numbers
-    FROM ${tableId(place.names, "person_state")}
+    FROM ${tableId(context.names, "person_state")}
     WHERE service_pid = ANY(${[...pids]}) ORDER BY service_pid COLLATE "C" FOR NO KEY UPDATE`);
   return new Map(
     rows.map((row) => [
@@ -59,7 +59,7 @@ export function decideGroups(person: EncodedPerson, callNumber: number, state: P
 
 /** Writes the states of known persons. */
 export async function writePersonStates(
-  place: LoadPlace,
+  context: LoadContext,
   states: readonly { readonly pid: string; readonly state: PersonState }[],
 ): Promise<void> {
   if (states.length === 0) return;
@@ -76,10 +76,10 @@ export async function writePersonStates(
       newer: newer.length > 0 ? Object.fromEntries(newer) : null,
     };
   });
-  await place.session.change(sql`
-    UPDATE ${tableId(place.names, "person_state")} AS t
+  await context.session.change(sql`
+    UPDATE ${tableId(context.names, "person_state")} AS t
     SET group_hashes = s.hashes, call_number = s.call_number, group_call_numbers = s.newer, _synced_at = now(),
-      _run_id = ${place.runId}
+      _run_id = ${context.runId}
     FROM json_to_recordset(${JSON.stringify(rows)}::json) AS s(pid text, hashes text, call_number bigint, newer jsonb)
     WHERE t.service_pid = s.pid`);
 }

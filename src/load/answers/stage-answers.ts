@@ -4,7 +4,7 @@ import { copyRows } from "../db/copy.ts";
 import { quoteIdentifier, tableId, tableText } from "../db/names.ts";
 import { HASH_VERSION } from "../due/content.ts";
 import { dueAt } from "../due/due-at.ts";
-import type { LoadPlace, LookupPlace } from "./load-place.ts";
+import type { LoadContext, LookupContext } from "./load-context.ts";
 import type { LookupAnswer } from "./answer.ts";
 import type { LoadSpec } from "../due/lookup-spec.ts";
 
@@ -31,7 +31,7 @@ export interface AnswerTable {
 
 /** Creates empty `stage_answer` and `stage_row`. */
 export async function makeStage(
-  { session, names }: LoadPlace,
+  { session, names }: LoadContext,
   { table, columns }: AnswerTable,
 ): Promise<void> {
   const list = columns.map(quoteIdentifier).join(", ");
@@ -47,13 +47,13 @@ export async function makeStage(
  * A call missing from the ledger counts as earlier than all others.
  */
 export async function stageAnswers(
-  place: LookupPlace,
+  context: LookupContext,
   spec: LoadSpec,
   answers: readonly LookupAnswer[],
   target: AnswerTable,
 ): Promise<StagedRows> {
-  const { session, names } = place;
-  await makeStage(place, target);
+  const { session, names } = context;
+  await makeStage(context, target);
   await copyRows(
     session,
     "pg_temp.stage_answer",
@@ -79,17 +79,17 @@ export async function stageAnswers(
   await session.change(sql`
     INSERT INTO pg_temp.stage_row
     SELECT w.ord, w.source_key, w.input_hash, t.outcome, coalesce(c.call_number, 0), coalesce(c.reserved_at, now()), ${due}
-    FROM pg_temp.stage_answer AS s JOIN ${place.rows} AS w ON w.ord = s.record_id
+    FROM pg_temp.stage_answer AS s JOIN ${context.rows} AS w ON w.ord = s.record_id
     LEFT JOIN ${tableId(names, "api_call")} AS c ON c.call_id = s.call_id
     LEFT JOIN ${tableId(names, "lookup_state")} AS t
       ON t.job = ${spec.job} AND t.source = ${spec.input.name} AND t.source_key = w.source_key
     WHERE w.source_key IS NOT NULL AND (t.call_number IS NULL OR t.call_number <= coalesce(c.call_number, 0))
     ORDER BY w.source_key COLLATE "C"`);
-  return countStaged(place);
+  return countStaged(context);
 }
 
 /** Counts staged rows. */
-export async function countStaged({ session }: LoadPlace): Promise<StagedRows> {
+export async function countStaged({ session }: LoadContext): Promise<StagedRows> {
   const [staged] = await session.rows<StagedRows>(sql`
     SELECT count(*) AS rows, count(*) FILTER (WHERE prior IS NOT NULL) AS known,
       count(*) FILTER (WHERE prior = 'rejected') AS rejected FROM pg_temp.stage_row`);
@@ -97,13 +97,13 @@ export async function countStaged({ session }: LoadPlace): Promise<StagedRows> {
 }
 
 /** Drops the staging tables, so that the transaction can stage again. */
-export async function dropStage({ session }: LoadPlace): Promise<void> {
+export async function dropStage({ session }: LoadContext): Promise<void> {
   await session.client.query("DROP TABLE pg_temp.stage_answer, pg_temp.stage_row");
 }
 
 /** Writes the states of staged rows. */
-export async function writeStates(place: LoadPlace, spec: LoadSpec): Promise<void> {
-  const { session, names, runId } = place;
+export async function writeStates(context: LoadContext, spec: LoadSpec): Promise<void> {
+  const { session, names, runId } = context;
   await session.change(sql`
     INSERT INTO ${tableId(names, "lookup_state")} AS t (job, source, source_key, input_hash, sent_hash, hash_version,
       parameters_hash, sent_service_pid, outcome, attempts, call_number, answered_at, due_at, call_id, _synced_at, _run_id)
@@ -120,7 +120,7 @@ export async function writeStates(place: LoadPlace, spec: LoadSpec): Promise<voi
 
 /** Resolves the open rejects of input rows. @param keys query of their keys */
 export async function resolveRejects(
-  { session, names, touch }: LoadPlace,
+  { session, names, touch }: LoadContext,
   spec: LoadSpec,
   keys: RawBuilder<unknown>,
 ): Promise<void> {
@@ -132,11 +132,11 @@ export async function resolveRejects(
 
 /** Resolves the open rejects of staged rows. */
 export async function resolveStaged(
-  place: LoadPlace,
+  context: LoadContext,
   spec: LoadSpec,
   { rejected }: StagedRows,
 ): Promise<void> {
   if (rejected === 0) return;
   const keys = sql`SELECT source_key FROM pg_temp.stage_row WHERE prior = 'rejected'`;
-  await resolveRejects(place, spec, keys);
+  await resolveRejects(context, spec, keys);
 }

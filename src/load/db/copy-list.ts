@@ -1,4 +1,4 @@
-import type { LoadPlace } from "../answers/load-place.ts";
+import type { LoadContext } from "../answers/load-context.ts";
 import type { EncodedGroup, ListGroup } from "../answers/person-groups.ts";
 import { countRows, joinRows } from "../answers/row-store.ts";
 import { copyEncoded } from "./copy.ts";
@@ -6,13 +6,13 @@ import { tableText } from "./names.ts";
 
 /** COPYs rows of one nested list of several persons into its table. */
 export async function copyList(
-  place: LoadPlace,
+  context: LoadContext,
   { table, columns }: ListGroup,
   encoded: readonly EncodedGroup[],
 ): Promise<void> {
   const stored = encoded.map(({ rows }) => rows);
   const count = countRows(stored);
   if (count === 0) return;
-  await copyEncoded(place.session, tableText(place.names, table), columns, joinRows(stored));
-  place.touch(table, count);
+  await copyEncoded(context.session, tableText(context.names, table), columns, joinRows(stored));
+  context.touch(table, count);
 }

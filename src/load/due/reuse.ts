@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { answerTables, writeStaged } from "../answers/load-answers.ts";
-import type { LoadPlace } from "../answers/load-place.ts";
+import type { LoadContext } from "../answers/load-context.ts";
 import { countStaged, makeStage } from "../answers/stage-answers.ts";
 import { quoteIdentifier, type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
@@ -45,16 +45,16 @@ export async function takeReusable(
 
 /** Copies the fresh answer to those rows, with its original times and request ID. */
 export async function reuseAnswers(
-  place: LoadPlace,
+  context: LoadContext,
   spec: LookupSpec,
   resend: number | null,
 ): Promise<readonly ReusedCount[]> {
-  const { session, names } = place;
+  const { session, names } = context;
   const counts = await takeReusable(session, names, spec, resend);
   const { type } = spec;
   if (counts.length === 0 || type === "validate_emails") return counts;
   const { table, columns } = answerTables[type];
-  await makeStage(place, answerTables[type]);
+  await makeStage(context, answerTables[type]);
   const state = tableId(names, "lookup_state");
   const ofSource = sql`f.job = ${spec.job} AND f.source = ${spec.input.name}`;
   await session.change(sql`
@@ -68,6 +68,6 @@ export async function reuseAnswers(
     INSERT INTO pg_temp.stage_row
     SELECT r.donor, r.source_key, r.input_hash, r.prior, f.call_number, f.answered_at, f.due_at
     FROM pg_temp.reused AS r JOIN ${state} AS f ON ${ofSource} AND f.source_key = r.from_key`);
-  await writeStaged(place, { ...spec, type }, await countStaged(place));
+  await writeStaged(context, { ...spec, type }, await countStaged(context));
   return counts;
 }

@@ -5,7 +5,7 @@ import { judge, type NewIdentifier, type NamedByPerson, namedByAnswer, namedByRe
 import type { Identifiers } from "./people.ts";
 import { addRequest } from "./requests.ts";
 import { type ErasureKey, type Subject, subjectHash } from "./subject-hash.ts";
-import type { LoadPlace, LookupPlace } from "../answers/load-place.ts";
+import type { LoadContext, LookupContext } from "../answers/load-context.ts";
 import { noteSubjects } from "./note-subjects.ts";
 import { addressesOf, namedBy, withoutNamed } from "./named-people.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
@@ -22,7 +22,7 @@ export interface KeptResults {
 
 /** Drops erased people from answers and rejects; records their newly found identifiers. */
 export async function keepOut(
-  place: LookupPlace,
+  context: LookupContext,
   key: ErasureKey,
   spec: LoadSpec,
   { answers, rejects }: KeptResults,
@@ -42,15 +42,15 @@ export async function keepOut(
         ),
         ...rejects.map((reject) => namedByReject(spec, reject, keys.get(reject.record.recordId) ?? [])),
       ],
-      (hashes) => findErased(place.session, place.names, hashes),
+      (hashes) => findErased(context.session, context.names, hashes),
     );
-  const isErased = suppressedSql(place.names, key).sourceKey(spec.input.name, "w.source_key");
-  let verdict = await judgeWith(await readKeys(place, spec, records, isErased));
+  const isErased = suppressedSql(context.names, key).sourceKey(spec.input.name, "w.source_key");
+  let verdict = await judgeWith(await readKeys(context, spec, records, isErased));
   const out = records.filter((_, i) => verdict.isDropped[i]);
   // Reads only the rows of erased people: a record may belong to millions of rows.
-  if (out.length > 0) verdict = await judgeWith(await readKeys(place, spec, out, sql`true`));
+  if (out.length > 0) verdict = await judgeWith(await readKeys(context, spec, out, sql`true`));
   const { isDropped, erasedPids, newIdentifiers } = verdict;
-  await remember(place, key, newIdentifiers);
+  await remember(context, key, newIdentifiers);
   return {
     answers: answers
       .filter((_, i) => !isDropped[i])
@@ -66,7 +66,7 @@ export async function keepOut(
 
 /** Reads the keys of each record's input rows. */
 async function readKeys(
-  { session, rows }: LookupPlace,
+  { session, rows }: LookupContext,
   spec: LoadSpec,
   records: readonly string[],
   isMeant: RawBuilder<unknown>,
@@ -82,7 +82,7 @@ async function readKeys(
 
 /** Suppresses these subjects, and requests the removal of rows already stored. */
 async function remember(
-  { session, names, runId }: LoadPlace,
+  { session, names, runId }: LoadContext,
   key: ErasureKey,
   newIdentifiers: readonly NewIdentifier[],
 ): Promise<void> {

@@ -13,7 +13,7 @@ import type {
 import { copyRows } from "../db/copy.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
 import { noteOrganization } from "../db/identity.ts";
-import type { LoadPlace } from "../answers/load-place.ts";
+import type { LoadContext } from "../answers/load-context.ts";
 import { quoteIdentifier, tableId } from "../db/names.ts";
 import { dropSuppressed } from "../erasure/drop-suppressed.ts";
 import type { Suppression } from "../erasure/suppression.ts";
@@ -40,10 +40,10 @@ export interface MadeFeed {
 }
 
 /** Additional writes of a commit. */
-export type FeedWork<Result> = (place: FeedPlace) => Promise<Result>;
+export type FeedWork<Result> = (context: FeedLoadContext) => Promise<Result>;
 
 /** Context of a commit, with the people to suppress. */
-export interface FeedPlace extends LoadPlace {
+export interface FeedLoadContext extends LoadContext {
   readonly suppression: Suppression;
 }
 
@@ -84,7 +84,7 @@ export async function commitFeedWith<Result>(
     }
     const written = new Map<string, number>();
     const suppression = await readSuppression(session, names, db.readErasureSecret);
-    const place: FeedPlace = {
+    const context: FeedLoadContext = {
       suppression,
       session,
       names,
@@ -92,16 +92,16 @@ export async function commitFeedWith<Result>(
       touch: (table, rows) => void written.set(table, (written.get(table) ?? 0) + rows),
     };
     const results: UpsertResult[] = [];
-    for (const upsert of commit.upserts) results.push(await upsertRows(place, upsert));
+    for (const upsert of commit.upserts) results.push(await upsertRows(context, upsert));
     if (commit.organization !== undefined) {
       await noteOrganization(session, names, run.runId, commit.organization);
     }
-    const result = await work(place);
+    const result = await work(context);
     await upsertDrift(session, names, run, commit.drift);
     const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);
     const aside = commit.upserts.filter((upsert, i) => upsert.isBookkeeping && changedBy(results[i]) > 0);
     await touchTables(session, names, run, [...new Set([...changed, ...aside.map(({ table }) => table)])]);
-    for (const move of commit.checkpoints) await moveCheckpoint(place, run, move);
+    for (const move of commit.checkpoints) await moveCheckpoint(context, run, move);
     const rowsWritten = [...written.values()].reduce((sum, rows) => sum + rows, 0);
     const counters = { ...commit.counters, rows_written: rowsWritten };
     const syncedAt = await addCounters(session, names, run, counters);
@@ -161,8 +161,8 @@ function* numbered(rows: Iterable<readonly Cell[]>): Generator<readonly Cell[]> 
   for (const row of rows) yield [...row, String(ord++)];
 }
 
-async function upsertRows(place: FeedPlace, upsert: FeedUpsert): Promise<UpsertResult> {
-  const { session, names } = place;
+async function upsertRows(context: FeedLoadContext, upsert: FeedUpsert): Promise<UpsertResult> {
+  const { session, names } = context;
   const table = tableNamed(upsert.table);
   const target = tableId(names, table.name);
   const stage = `pg_temp.${STAGE}`;
@@ -171,7 +171,7 @@ async function upsertRows(place: FeedPlace, upsert: FeedUpsert): Promise<UpsertR
   await session.change(sql`
     CREATE TEMP TABLE ${sql.raw(STAGE)} ON COMMIT DROP AS SELECT ${list}, 0::bigint AS _ord FROM ${target} LIMIT 0`);
   await copyMany(session, stage, [...upsert.columns, "_ord"], numbered(upsert.rows));
-  const { key: erasureKey } = place.suppression;
+  const { key: erasureKey } = context.suppression;
   const keptOut = erasureKey
     ? await dropSuppressed(session, suppressedSql(names, erasureKey), stage, {
         table,
@@ -193,30 +193,30 @@ async function upsertRows(place: FeedPlace, upsert: FeedUpsert): Promise<UpsertR
       SELECT DISTINCT ON (${key}) * FROM pg_temp.${sql.raw(STAGE)} ORDER BY ${key}, _ord DESC),
     written AS (
       INSERT INTO ${target} AS t (${list}, _synced_at${sql.raw(hasRunId ? ", _run_id" : "")})
-      SELECT ${list}, now()${hasRunId ? sql`, ${place.runId}` : sql``} FROM given ORDER BY ${key}
+      SELECT ${list}, now()${hasRunId ? sql`, ${context.runId}` : sql``} FROM given ORDER BY ${key}
       ON CONFLICT (${key}) DO UPDATE SET ${set}_synced_at = excluded._synced_at${sql.raw(hasRunId ? ", _run_id = excluded._run_id" : "")}
       WHERE ${isChanged}
       RETURNING (xmax = 0) AS is_new)
     SELECT (SELECT count(*) FROM given) AS given, count(*) FILTER (WHERE is_new) AS inserted,
       count(*) FILTER (WHERE NOT is_new) AS updated
     FROM written`);
-  const marked = upsert.missing ? await markMissing(place, upsert.table, upsert.missing) : 0;
+  const marked = upsert.missing ? await markMissing(context, upsert.table, upsert.missing) : 0;
   await session.change(sql`DROP TABLE pg_temp.${sql.raw(STAGE)}`);
   const result = { ...(counts ?? NOTHING), suppressed: keptOut, marked };
-  if (!upsert.isBookkeeping) place.touch(upsert.table, changedBy(result));
+  if (!upsert.isBookkeeping) context.touch(upsert.table, changedBy(result));
   return result;
 }
 
 /** Deletes the rows of erased people from a temporary table; returns their number. */
-export async function dropErased(place: FeedPlace, stage: string): Promise<number> {
-  const { session, names, suppression } = place;
+export async function dropErased(context: FeedLoadContext, stage: string): Promise<number> {
+  const { session, names, suppression } = context;
   if (suppression.key === null) return 0;
   const isErased = suppressedSql(names, suppression.key).pid("service_pid");
   return session.change(sql`DELETE FROM pg_temp.${sql.id(stage)} WHERE ${isErased}`);
 }
 
 /** Marks rows within the scope that are not staged. */
-async function markMissing(place: LoadPlace, name: string, missing: MissingRows): Promise<number> {
+async function markMissing(context: LoadContext, name: string, missing: MissingRows): Promise<number> {
   const table = tableNamed(name);
   const { scope, flag, since, at } = missing;
   const inScope = sql.join(
@@ -229,15 +229,15 @@ async function markMissing(place: LoadPlace, name: string, missing: MissingRows)
   const isUnmarked = flag === null ? sql`t.${sql.id(since)} IS NULL` : sql`t.${sql.id(flag)}`;
   const unflag = flag === null ? sql`` : sql`${sql.id(flag)} = false, `;
   const { hasRunId } = table;
-  return place.session.change(sql`
-    UPDATE ${tableId(place.names, name)} AS t
-    SET ${unflag}${sql.id(since)} = ${at}::timestamptz, _synced_at = now()${hasRunId ? sql`, _run_id = ${place.runId}` : sql``}
+  return context.session.change(sql`
+    UPDATE ${tableId(context.names, name)} AS t
+    SET ${unflag}${sql.id(since)} = ${at}::timestamptz, _synced_at = now()${hasRunId ? sql`, _run_id = ${context.runId}` : sql``}
     WHERE ${inScope} AND ${isUnmarked} AND NOT EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${isSame})`);
 }
 
 /** Moves or deletes a checkpoint. */
 async function moveCheckpoint(
-  { session, names }: LoadPlace,
+  { session, names }: LoadContext,
   run: RunRef,
   { stream, cursor }: CheckpointMove,
 ): Promise<void> {

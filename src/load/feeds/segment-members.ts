@@ -3,7 +3,7 @@ import type { Cell } from "../../schemas/convert.ts";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
 import type { FeedCommit } from "./feed-commit.ts";
-import { commitFeedWith, copyMany, dropErased, type FeedPlace } from "./feeds.ts";
+import { commitFeedWith, copyMany, dropErased, type FeedLoadContext } from "./feeds.ts";
 import type { RunRef } from "../runs/run-ref.ts";
 
 /** Member in a response. */
@@ -54,7 +54,11 @@ export function clearListed(db: Db, run: RunRef, segmentId: string): Promise<voi
 }
 
 /** Records that the staged members were listed. */
-async function noteListed({ session, names }: FeedPlace, run: RunRef, segmentId: string): Promise<void> {
+async function noteListed(
+  { session, names }: FeedLoadContext,
+  run: RunRef,
+  segmentId: string,
+): Promise<void> {
   await session.change(sql`
     INSERT INTO ${tableId(names, "segment_listed")} (job, segment_id, service_pid, _synced_at, _run_id)
     SELECT DISTINCT ${run.job}, ${segmentId}, service_pid, now(), ${run.runId} FROM pg_temp.stage_member ORDER BY service_pid
@@ -62,8 +66,8 @@ async function noteListed({ session, names }: FeedPlace, run: RunRef, segmentId:
 }
 
 /** Creates the temporary table `stage_member` without erased people. Returns how many were omitted. */
-async function stageMembers(place: FeedPlace, members: readonly SeenMember[]): Promise<number> {
-  const { session } = place;
+async function stageMembers(context: FeedLoadContext, members: readonly SeenMember[]): Promise<number> {
+  const { session } = context;
   await session.change(sql`
     CREATE TEMP TABLE stage_member (service_pid text, first_added_at timestamptz, seen_at timestamptz, extra jsonb,
       ord bigint) ON COMMIT DROP`);
@@ -76,7 +80,7 @@ async function stageMembers(place: FeedPlace, members: readonly SeenMember[]): P
     String(ord),
   ]);
   await copyMany(session, "pg_temp.stage_member", columns, rows);
-  const erased = await dropErased(place, "stage_member");
+  const erased = await dropErased(context, "stage_member");
   await session.change(sql`ANALYZE pg_temp.stage_member`);
   return erased;
 }
@@ -104,17 +108,17 @@ export interface AddedMembers {
  */
 export async function addMembers(db: Db, commit: FeedCommit, page: MemberPageRows): Promise<AddedMembers> {
   const { segmentId, members, isListed } = page;
-  const { work, rowsWritten } = await commitFeedWith(db, commit, async (place) => {
-    const suppressed = await stageMembers(place, members);
-    if (isListed) await noteListed(place, commit.run, segmentId);
-    return { added: await mergeMembers(place, segmentId), suppressed };
+  const { work, rowsWritten } = await commitFeedWith(db, commit, async (context) => {
+    const suppressed = await stageMembers(context, members);
+    if (isListed) await noteListed(context, commit.run, segmentId);
+    return { added: await mergeMembers(context, segmentId), suppressed };
   });
   return { added: 0, suppressed: 0, ...work, rowsWritten };
 }
 
 /** Merges `stage_member` into members and history. Returns the number of people who were not known as members. */
-async function mergeMembers(place: FeedPlace, segmentId: string): Promise<number> {
-  const { session, names, runId } = place;
+async function mergeMembers(context: FeedLoadContext, segmentId: string): Promise<number> {
+  const { session, names, runId } = context;
   const member = tableId(names, "segment_member");
   const history = tableId(names, "segment_membership_history");
   await session.change(sql`
@@ -131,7 +135,7 @@ async function mergeMembers(place: FeedPlace, segmentId: string): Promise<number
     FROM pg_temp.member_change ORDER BY service_pid
     ON CONFLICT (segment_id, service_pid) DO UPDATE SET first_added_at = excluded.first_added_at, is_member = true,
       removed_seen_at = NULL, _extra = excluded._extra, _synced_at = excluded._synced_at, _run_id = excluded._run_id`);
-  place.touch("segment_member", written);
+  context.touch("segment_member", written);
   // An interval that ended at the start of the new one is reopened.
   const opened = await session.change(sql`
     INSERT INTO ${history} AS h (segment_id, service_pid, valid_from, valid_to, valid_from_basis, _synced_at, _run_id)
@@ -150,7 +154,7 @@ async function mergeMembers(place: FeedPlace, segmentId: string): Promise<number
     ORDER BY service_pid
     ON CONFLICT (segment_id, service_pid, valid_from) DO UPDATE SET valid_to = NULL, _synced_at = excluded._synced_at,
       _run_id = excluded._run_id`);
-  place.touch("segment_membership_history", opened);
+  context.touch("segment_membership_history", opened);
   return opened;
 }
 
@@ -174,8 +178,8 @@ export async function settleMembers(
   segmentId: string,
   spans: readonly ProvenSpan[],
 ): Promise<SettledMembers> {
-  const { work, rowsWritten } = await commitFeedWith(db, commit, async (place) => {
-    const { session, names, runId } = place;
+  const { work, rowsWritten } = await commitFeedWith(db, commit, async (context) => {
+    const { session, names, runId } = context;
     const member = tableId(names, "segment_member");
     const history = tableId(names, "segment_membership_history");
     await session.change(sql`ANALYZE ${tableId(names, "segment_listed")}`);
@@ -202,13 +206,13 @@ export async function settleMembers(
     const removed = await session.change(sql`
       UPDATE ${member} AS m SET is_member = false, removed_seen_at = g.seen_at, _synced_at = now(), _run_id = ${runId}
       FROM pg_temp.gone AS g WHERE m.segment_id = ${segmentId} AND m.service_pid = g.service_pid`);
-    place.touch("segment_member", removed);
+    context.touch("segment_member", removed);
     const closed = await session.change(sql`
       UPDATE ${history} AS h
       SET valid_to = greatest(h.valid_from, g.seen_at), _synced_at = now(), _run_id = ${runId}
       FROM pg_temp.gone AS g
       WHERE h.segment_id = ${segmentId} AND h.service_pid = g.service_pid AND h.valid_to IS NULL`);
-    place.touch("segment_membership_history", closed);
+    context.touch("segment_membership_history", closed);
     const pending = await session.rows<{ at: Cell; members: number }>(sql`
       SELECT first_added_at AS at, count(*) AS members FROM pg_temp.nominated AS n
       WHERE NOT EXISTS (SELECT FROM pg_temp.gone AS g WHERE g.service_pid = n.service_pid)

@@ -3,7 +3,7 @@ import type { SchemaNames } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 
 /** Target of a load's rows. */
-export interface LoadPlace {
+export interface LoadContext {
   readonly session: Session;
   readonly names: SchemaNames;
   readonly runId: string;
@@ -12,7 +12,7 @@ export interface LoadPlace {
 }
 
 /** Target of the rows of lookup answers. */
-export interface LookupPlace extends LoadPlace {
+export interface LookupContext extends LoadContext {
   /** Table with the input rows of each record. */
   readonly rows: RawBuilder<unknown>;
 }
