@@ -1,9 +1,10 @@
 import { StopJobError } from "../../errors.ts";
 import type { Db } from "../db/db.ts";
+import type { Session } from "../db/session.ts";
 import { countInDoubt } from "../ledger/in-doubt.ts";
 import { readSuppression } from "../erasure/suppressed-sql.ts";
 import { countOutcomes, markSent, type Outcomes } from "./outcomes.ts";
-import { type Selected, selectDue } from "./select-lookup.ts";
+import { type SelectContext, type Selected, selectDue } from "./select-lookup.ts";
 import { dropOrphanedWorkTables, dropWorkTables, readWorkPage, workTablesOf } from "./work-table.ts";
 import type { LookupCounts } from "./lookup-counts.ts";
 import type { LookupRecord, WorkTables, FrozenRecords } from "./lookup-record.ts";
@@ -42,19 +43,16 @@ export interface LookupSelection {
 /** Records per page. */
 const PAGE_SIZE = 2000;
 
+async function contextOf(db: Db, session: Session, spec: LookupSpec): Promise<SelectContext> {
+  const { names } = db;
+  const suppression = await readSuppression(session, names, db.readErasureSecret);
+  return { session, names, spec, foreign: db.foreignOf(spec.input), suppression };
+}
+
 /** Counts what is due; writes nothing. */
 export async function planLookup(db: Db, spec: LookupSpec): Promise<LookupCounts> {
-  const { names } = db;
   const { counts } = await db.preview(async (session) => {
-    const suppression = await readSuppression(session, names, db.readErasureSecret);
-    const context = {
-      session,
-      names,
-      spec,
-      foreign: db.foreignOf(spec.input),
-      suppression,
-    };
-    return selectDue(context, null);
+    return selectDue(await contextOf(db, session, spec), null);
   });
   return counts;
 }
@@ -68,16 +66,13 @@ export async function selectLookup(db: Db, spec: LookupSpec, run: RunRef): Promi
     dropOrphanedWorkTables(session, names, { source: spec.input.name, run }),
   );
   const { found, ...since } = await db.transaction(run, async (session) => {
-    const suppression = await readSuppression(session, names, db.readErasureSecret);
-    const context = {
-      session,
-      names,
-      spec,
-      foreign: db.foreignOf(spec.input),
-      suppression,
-    };
+    const context = await contextOf(db, session, spec);
     const inDoubt = await countInDoubt(session, names, run);
-    return { found: await selectDue(context, { run, tables }), inDoubt, erasureEpoch: suppression.epoch };
+    return {
+      found: await selectDue(context, { run, tables }),
+      inDoubt,
+      erasureEpoch: context.suppression.epoch,
+    };
   });
   return selectionOf(db, { run, spec, tables }, found, since);
 }
