@@ -203,7 +203,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     breaks: "a resend under way is continued, not begun anew",
-    file: "src/load/due/resend.ts",
+    file: "src/load/due/parameters.ts",
     from: "if (before !== null && (await isUnderWay(before))) return before;",
     to: "",
     tests: ofPostgres,

@@ -60,7 +60,9 @@ export async function selectDue(
   const { session, names, spec } = context;
   const written = new Map<string, number>();
   const touch = (table: string, rows: number) => void written.set(table, (written.get(table) ?? 0) + rows);
-  const read = await withRolePath(session, () => readInput(context, freeze ? { runId: freeze.run.runId, touch } : null));
+  const read = await withRolePath(session, () =>
+    readInput(context, freeze ? { runId: freeze.run.runId, touch } : null),
+  );
   const { decision, resend, classCounts, parametersChanged } = read;
   // From here on whole inputs are joined to tables that may lack statistics: nested loops would take hours.
   await session.client.query("SET LOCAL enable_nestloop = off");
