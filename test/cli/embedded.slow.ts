@@ -7,7 +7,8 @@ import { isAlive, postmasterPid } from "../support/embedded-files.ts";
 import { makeLastingFolder } from "../support/embedded-process.ts";
 import { atEnd } from "./support/at-end.ts";
 import { runCli, runJson, startCli } from "./support/cli.ts";
-import { configText, runQuery, startSandbox } from "./support/setting.ts";
+import { configText, startSandbox } from "./support/setting.ts";
+import { runSql } from "../support/run-sql.ts";
 
 /** A folder with a configuration that needs nothing: sandbox and embedded database. */
 async function makeEmbedded(
@@ -49,12 +50,12 @@ test.concurrent("with sandbox and embedded database one command does everything,
   const [, port] = /-p (\d+)/.exec(lines.join("\n")) ?? [];
   const password = (await readFile(join(dataDir, "postgres", "reader-password"), "utf8")).trim();
   const url = `postgresql://reader:${password}@127.0.0.1:${port}/warehouse`;
-  const [people] = await runQuery(
+  const [people] = await runSql(
     url,
     "SELECT count(*)::int > 100 AS many FROM person_data.person JOIN person_data_ops.sync_run ON true",
   );
   expect(people).toEqual({ many: true });
-  await expect(runQuery(url, "CREATE TABLE person_data.other (n int)")).rejects.toThrow(
+  await expect(runSql(url, "CREATE TABLE person_data.other (n int)")).rejects.toThrow(
     "read-only transaction",
   );
   database.child.kill("SIGINT");

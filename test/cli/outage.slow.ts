@@ -5,7 +5,8 @@ import { surveySpool } from "../../src/spool/survey-spool.ts";
 import { makeLastingFolder } from "../support/embedded-process.ts";
 import { openStoppableDatabase } from "../support/stoppable-database.ts";
 import { makeFolder, runJson, startCli } from "./support/cli.ts";
-import { API_KEY, configText, createCustomers, runQuery, startSandbox } from "./support/setting.ts";
+import { API_KEY, configText, createCustomers, startSandbox } from "./support/setting.ts";
+import { runSql } from "../support/run-sql.ts";
 
 const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 
@@ -22,7 +23,7 @@ beforeAll(async () => {
 /** Starts a run with slow calls, so that its warehouse can be stopped in the middle. */
 async function startRun(retryFor: string) {
   const database = await openStoppableDatabase(dataDir);
-  await runQuery(
+  await runSql(
     database.url,
     "DROP SCHEMA IF EXISTS crm, person_data, person_data_ops, person_data_state CASCADE",
   );
@@ -36,7 +37,7 @@ async function startRun(retryFor: string) {
   const env = { WAREHOUSE_URL: database.url, PERSON_SERVICE_API_KEY: API_KEY };
   const start = () => startCli(["--json", "run"], { cwd, env });
   const running = start();
-  const loaded = () => runQuery(database.url, "SELECT FROM person_data.enrichment LIMIT 1").catch(() => []);
+  const loaded = () => runSql(database.url, "SELECT FROM person_data.enrichment LIMIT 1").catch(() => []);
   while ((await loaded()).length === 0) {
     if (running.child.exitCode !== null)
       throw new Error(`nothing was loaded: ${(await running.result).stdout}`);
@@ -70,7 +71,7 @@ test("a warehouse that is stopped and started again in the middle of a run costs
 
 /** Expects an answer and a row of the ledger for every distinct record the service received. */
 async function expectAllLoaded(url: string, records: number): Promise<void> {
-  const [counted] = await runQuery(
+  const [counted] = await runSql(
     url,
     `SELECT (SELECT count(DISTINCT sent_hash)::int FROM person_data_state.lookup_state WHERE outcome <> 'rejected') AS records,
        (SELECT sum(records_sent)::int FROM person_data_ops.api_call WHERE http_status = 200) AS sent`,

@@ -6,7 +6,8 @@ import { publishableNames } from "../../src/publish/catalog.ts";
 import { rowsOfFile } from "../publish/duckdb-place.ts";
 import { rowsQuery } from "../publish/postgres-rows.ts";
 import { runCli, runJson } from "./support/cli.ts";
-import { configText, makeSetting, runQuery, type Setting } from "./support/setting.ts";
+import { configText, makeSetting, type Setting } from "./support/setting.ts";
+import { runSql } from "../support/run-sql.ts";
 
 const PUBLISH = "publish:\n  local: { type: duckdb, path: copies/people.duckdb }\n";
 
@@ -24,7 +25,7 @@ const sortRows = (rows: readonly unknown[]) =>
 async function expectEqual({ url, path }: { readonly url: string; readonly path: string }): Promise<number> {
   let count = 0;
   for (const table of publishableNames) {
-    const here = await runQuery(url, rowsQuery(table));
+    const here = await runSql(url, rowsQuery(table));
     const there = await rowsOfFile(path, table);
     expect([table, sortRows(there)]).toEqual([
       table,

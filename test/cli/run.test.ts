@@ -3,6 +3,7 @@ import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
 import { exampleQueries } from "../../src/cli/example-queries.ts";
 import { launcher, runCli, runJson } from "./support/cli.ts";
+import { ENDS } from "./support/ends.ts";
 import { makeSetting } from "./support/setting.ts";
 
 // Whole processes one after the other, and several tests of them at a time.
@@ -17,17 +18,6 @@ type Job = Readonly<Record<string, number>> & {
 function jobsOf(document: { readonly [key: string]: unknown }): readonly Job[] {
   return document["jobs"] as readonly Job[]; // as the contract says
 }
-
-/** Every row read ends as exactly one of these. */
-const ENDS = [
-  "records_unchanged",
-  "records_duplicate",
-  "records_suppressed",
-  "records_waiting",
-  "records_sent",
-  "records_rejected_before_sending",
-  "records_remaining",
-];
 
 test.concurrent("check, plan, two runs and status print one document each, and the second run sends nothing", async () => {
   const setting = await makeSetting({ rows: 400 });

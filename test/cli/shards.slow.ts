@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { setFaults } from "./support/controls.ts";
 import { runCli, runJson, startCli } from "./support/cli.ts";
+import { ENDS } from "./support/ends.ts";
 import {
   configText,
   createCustomers,
@@ -15,17 +16,6 @@ import {
 const ROWS = 600;
 const SHARDS = ["0/3", "1/3", "2/3"];
 const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
-
-/** Every row read ends as exactly one of these. */
-const ENDS = [
-  "records_unchanged",
-  "records_duplicate",
-  "records_suppressed",
-  "records_waiting",
-  "records_sent",
-  "records_rejected_before_sending",
-  "records_remaining",
-];
 
 interface Job {
   readonly job: string;

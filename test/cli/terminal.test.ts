@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { makeFolder } from "./support/cli.ts";
 import { startOnTerminal } from "./support/on-terminal.ts";
-import { makeSetting, runQuery } from "./support/setting.ts";
+import { makeSetting } from "./support/setting.ts";
+import { runSql } from "../support/run-sql.ts";
 
 const RESOLVE = "jobs:\n  resolve_customers: { type: resolve, input: customers }\n";
 
@@ -40,7 +41,7 @@ test.concurrent("--resend asks on a terminal, and sends nothing after a no", asy
 
 test.concurrent("keys with control sequences can't reach the terminal", async () => {
   const setting = await makeSetting({ jobs: RESOLVE });
-  await runQuery(
+  await runSql(
     setting.url,
     `CREATE SCHEMA crm; CREATE TABLE crm.customers (id text PRIMARY KEY, first_name text, last_name text, email text,
       work_email text, phone text, city text, updated_at timestamptz);

@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeFolder, runJson, startCli } from "../cli/support/cli.ts";
 import { setFaults, stopAtRest, untilCalled } from "../cli/support/controls.ts";
-import { runQuery, type Setting } from "../cli/support/setting.ts";
+import { type Setting } from "../cli/support/setting.ts";
 import { startHolder } from "../support/embedded-process.ts";
 import {
   finish,
@@ -17,6 +17,7 @@ import {
   type Stage,
   printTotals,
 } from "./kill-support.ts";
+import { runSql } from "../support/run-sql.ts";
 
 const totals = newTotals();
 let stage: Stage;
@@ -37,7 +38,7 @@ async function passMidnight(): Promise<void> {
 
 /** Terminates every session that is in the middle of a statement or transaction, COMMIT included. */
 async function terminateSessions({ url }: Setting): Promise<void> {
-  await runQuery(
+  await runSql(
     url,
     `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
      WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'`,
@@ -69,12 +70,12 @@ describe("a run", () => {
         cwd: await makeFolder(),
         env: { WAREHOUSE_URL: holder.url, PERSON_SERVICE_API_KEY: "k" },
         url: holder.url,
-        query: (sql) => runQuery(holder.url, sql),
+        query: (sql) => runSql(holder.url, sql),
       };
       const setting = await prepareCase(stage.sandbox, "", own);
       const { result } = startCli(RUN, setting);
       await delay(600 + afterMs);
-      const [server] = await runQuery(
+      const [server] = await runSql(
         holder.superuserUrl,
         "SELECT setting FROM pg_settings WHERE name = 'data_directory'",
       );

@@ -2,11 +2,12 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeFolder, startCli } from "../cli/support/cli.ts";
-import { runQuery, type Setting } from "../cli/support/setting.ts";
+import { type Setting } from "../cli/support/setting.ts";
 import { startHolder } from "../support/embedded-process.ts";
 import { setFaults, untilCalled } from "../cli/support/controls.ts";
 import { finish, newTotals, prepareCase, RUN, setStage, type Stage, printTotals } from "./kill-support.ts";
 import { makeSmallDisk, type SmallDisk } from "./small-disk.ts";
+import { runSql } from "../support/run-sql.ts";
 
 const totals = newTotals();
 let stage: Stage;
@@ -24,7 +25,7 @@ async function openOn(dataDir: string): Promise<Setting> {
     cwd: await makeFolder(),
     env: { WAREHOUSE_URL: url, PERSON_SERVICE_API_KEY: "k" },
     url,
-    query: (sql) => runQuery(url, sql),
+    query: (sql) => runSql(url, sql),
   };
 }
 

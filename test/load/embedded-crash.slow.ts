@@ -6,7 +6,8 @@ import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { silentLog } from "../../src/log.ts";
 import { postmasterPid, waitUntilGone } from "../support/embedded-files.ts";
-import { answers, makeLastingFolder, runSql, startHolder } from "../support/embedded-process.ts";
+import { answers, makeLastingFolder, startHolder } from "../support/embedded-process.ts";
+import { runSql } from "../support/run-sql.ts";
 
 const log = silentLog;
 

@@ -8,7 +8,8 @@ import { parseAccounts } from "../../src/load/embedded/server-user.ts";
 import { describeFailure, readStartupFailure } from "../../src/load/embedded/startup-failure.ts";
 import { silentLog } from "../../src/log.ts";
 import { postmasterPid } from "../support/embedded-files.ts";
-import { makeOpenFolder, runSql } from "../support/embedded-process.ts";
+import { makeOpenFolder } from "../support/embedded-process.ts";
+import { runSql } from "../support/run-sql.ts";
 
 const log = silentLog;
 const run = promisify(execFile);

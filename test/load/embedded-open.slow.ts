@@ -6,7 +6,8 @@ import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { silentLog } from "../../src/log.ts";
 import { homeOf, postmasterPid } from "../support/embedded-files.ts";
-import { answers, makeLastingFolder, makeOpenFolder, runSql } from "../support/embedded-process.ts";
+import { answers, makeLastingFolder, makeOpenFolder } from "../support/embedded-process.ts";
+import { runSql } from "../support/run-sql.ts";
 
 const log = silentLog;
 

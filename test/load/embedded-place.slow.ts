@@ -21,7 +21,8 @@ import { findPackagedBinaries } from "../../src/load/embedded/binaries.ts";
 import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { silentLog } from "../../src/log.ts";
 import { homeOf } from "../support/embedded-files.ts";
-import { makeOpenFolder, runSql, startHolder } from "../support/embedded-process.ts";
+import { makeOpenFolder, startHolder } from "../support/embedded-process.ts";
+import { runSql } from "../support/run-sql.ts";
 
 const log = silentLog;
 const root = process.getuid?.() === 0;

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
-import { runSql } from "../support/embedded-process.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 import { type Pooler, POOLER_TIMEOUT_MS, startPooler } from "../support/pgbouncer.ts";
 import { openPostgresPlace } from "./postgres-place.ts";
 import { describeWarehouse } from "./warehouse-suite.ts";
+import { runSql } from "../support/run-sql.ts";
 
 let pooler: Pooler;
 beforeAll(async () => {

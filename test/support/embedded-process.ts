@@ -4,9 +4,9 @@ import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { Client } from "pg";
 import { inject, onTestFinished } from "vitest";
 import { removeDatabase } from "./embedded-files.ts";
+import { runSql } from "./run-sql.ts";
 
 /** Another process that holds an embedded database. */
 export interface Holder {
@@ -91,18 +91,6 @@ export async function makeLastingFolder(): Promise<{ folder: string; remove: () 
     await rm(folder, { recursive: true, force: true });
   };
   return { folder, remove };
-}
-
-/** Runs one statement in a session of its own. */
-export async function runSql(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new Client({ connectionString: url });
-  client.on("error", () => {});
-  await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await client.end().catch(() => {});
-  }
 }
 
 /** True if something listens there and lets us in. */

@@ -5,6 +5,7 @@ import { type SampleInput, sampleInputs } from "../../../src/sandbox/sample-inpu
 import { createDatabase } from "../../support/fresh-database.ts";
 import { makeFolder, startCli } from "./cli.ts";
 import { atEnd } from "./at-end.ts";
+import { runSql } from "../../support/run-sql.ts";
 
 /** People in the population of every test: enough for the rows, quick to start. */
 export const PEOPLE = 5000;
@@ -68,21 +69,8 @@ export async function makeSetting(parts: ConfigParts = {}): Promise<Setting> {
     cwd,
     env: { WAREHOUSE_URL: database.url, PERSON_SERVICE_API_KEY: API_KEY },
     url: database.url,
-    query: (sql) => runQuery(database.url, sql),
+    query: (sql) => runSql(database.url, sql),
   };
-}
-
-/** Runs a query in a session of its own. */
-export async function runQuery(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new Client({ connectionString: url });
-  // A server that goes down ends the session with an event besides the query's own error.
-  client.on("error", () => {});
-  await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await client.end().catch(() => {});
-  }
 }
 
 /** The sample rows as the program makes them. */
@@ -100,7 +88,7 @@ export const INSERT_CUSTOMERS =
 
 /** Fills `crm.customers` as a user's own table. */
 export async function createCustomers(url: string, rows: number): Promise<void> {
-  await runQuery(url, CREATE_CUSTOMERS);
+  await runSql(url, CREATE_CUSTOMERS);
   const client = new Client({ connectionString: url });
   await client.connect();
   await client.query(INSERT_CUSTOMERS, [JSON.stringify(sampleRows(rows))]);
