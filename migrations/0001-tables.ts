@@ -9,7 +9,7 @@ import {
 } from "../src/load/db/names.ts";
 import { tables } from "../src/schemas/registry.ts";
 
-/** Percentage of a page that inserts fill: the rest keeps frequent updates of a row on its page. */
+/** Fill factors, to keep frequent updates of a row on its page. */
 const fillFactors: Readonly<Record<string, number>> = {
   resolution: 85,
   enrichment: 85,

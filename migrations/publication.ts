@@ -1,7 +1,7 @@
-/** Creates the tables of publication in the schema `state`, and the view over them in `ops`. Both names are quoted. */
+/** Creates the publication tables in the schema `state`, and a view of them in `ops`. Both names are quoted. */
 export function createPublication(state: string, ops: string): readonly string[] {
   return [
-    // `claimed` runs ahead of `confirmed` by at most one: while it does, the batch may or may not be in the destination.
+    // `claimed` exceeds `confirmed` by at most one; then the batch may or may not be in the destination.
     `CREATE TABLE ${state}.destination (
       name text PRIMARY KEY,
       claimed bigint NOT NULL DEFAULT 0,
@@ -14,13 +14,13 @@ export function createPublication(state: string, ops: string): readonly string[]
       last_published_at timestamp with time zone,
       last_verified_at timestamp with time zone,
       tables_differing text[])`,
-    // The tables that a destination holds and the columns that they were last published with.
+    // Tables of a destination, with the columns of their last publication.
     `CREATE TABLE ${state}.destination_table (
       destination text NOT NULL,
       table_name text NOT NULL,
       columns text NOT NULL,
       PRIMARY KEY (destination, table_name))`,
-    // Append-only between two claims, which scan it: an index would cost every writer. A null key marks the whole table.
+    // Append-only between two claims, which scan it: an index would slow down every writer. A null key marks the whole table.
     `CREATE TABLE ${state}.dirty_key (
       destination text NOT NULL,
       table_name text NOT NULL,
@@ -42,6 +42,6 @@ export function createPublication(state: string, ops: string): readonly string[]
         FROM (SELECT destination, marked_at FROM ${state}.dirty_key
           UNION ALL SELECT destination, marked_at FROM ${state}.publication_batch) AS k
         GROUP BY destination) AS w ON w.destination = d.name`,
-    `COMMENT ON VIEW ${ops}.publication IS 'Copies in other engines: the last batch, and the changes that wait. Not published.'`,
+    `COMMENT ON VIEW ${ops}.publication IS 'Destinations, with their last batch and pending changes. Not published.'`,
   ];
 }

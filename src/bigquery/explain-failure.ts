@@ -61,7 +61,7 @@ function fixOf(error: BigQueryFailure, { project, location, path: at, datasets }
   if (code === "billingNotEnabled" || /billing has not been enabled|free tier/i.test(message)) {
     return {
       path: `${at}.project`,
-      text: "the project has no billing account, and BigQuery refuses to change tables without one",
+      text: "the project has no billing account, and BigQuery can't change tables without one",
       hint: `link a billing account: gcloud billing projects link ${project} --billing-account=ACCOUNT`,
     };
   }
@@ -94,7 +94,7 @@ function fixOf(error: BigQueryFailure, { project, location, path: at, datasets }
   return null;
 }
 
-/** Finds the missing right and the statement that grants it. */
+/** Finds the missing privilege and the statement that grants it. */
 export function missingRight(
   message: string,
   { project, path, datasets }: Pick<NamedProject, "project" | "path" | "datasets">,

@@ -51,7 +51,7 @@ export async function finishedJob(client: Client, job: JobReference): Promise<Fi
 }
 
 /**
- * Runs a job under an id of our own until an attempt succeeds. Waits for an attempt started earlier, by a process that died
+ * Runs a job under our own ID until an attempt succeeds. Waits for an attempt started earlier, by a process that died
  * or with a lost reply. The next attempt starts once the last one has failed with a transient error.
  * @param submit starts the job with this id; throws a duplicate error if it exists.
  */

@@ -3,7 +3,7 @@ export function quoteIdentifier(name: string): string {
   return `\`${name.replaceAll("\\", "\\\\").replaceAll("`", "\\`")}\``;
 }
 
-/** Quotes a text literal; only for texts of our own and of the configuration, never for data. */
+/** Quotes a text literal; only for our own texts and the configuration's, never for data. */
 export function quoteLiteral(text: string): string {
   return `'${JSON.stringify(text).slice(1, -1).replaceAll("'", "\\'")}'`;
 }

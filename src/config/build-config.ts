@@ -4,10 +4,10 @@ import type { Reference } from "./part-references.ts";
 import type { Secrets } from "./resolve-secrets.ts";
 import { laterJobTypes, type ConfigDocument } from "./schema/document.ts";
 
-/** Settings that don't come from the document alone. */
+/** Settings from outside the document. */
 export type Surroundings = Pick<Config, "file" | "warnings" | "logLevel" | "dataDir" | "lockLifeMs">;
 
-/** Links a document that has passed the schema and every rule. */
+/** Links a document that has passed the schema and all rules. */
 export function buildConfig(
   document: ConfigDocument,
   references: readonly Reference[],
@@ -72,7 +72,7 @@ function buildConnection(
     return { name, ...rest, credentialsFile: credentialsFileOf(credentials, file) };
   }
   const url = secrets.connectionUrls.get(name);
-  if (!url) throw new Error(`connection ${name} has passed without an address`);
+  if (!url) throw new Error(`connection ${name} has no address`);
   return { name, type: "postgres", url, allowInsecure: connection.allowInsecure };
 }
 

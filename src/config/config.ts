@@ -16,16 +16,16 @@ export type LogLevel = (typeof logLevels)[number];
 /** The service that is called. */
 export interface ServiceConfig
   extends Omit<ConfigDocument["service"], "apiKey" | "userApiKey" | "allowInsecure"> {
-  /** Null for the sandbox, which needs none. */
+  /** Null for the sandbox, which needs no key. */
   readonly apiKey: SecretReference | null;
-  /** Key of a user, which asynchronous person search needs. */
+  /** Key of a user, required by asynchronous person search. */
   readonly userApiKey: SecretReference | null;
 }
 
-/** The population of the sandbox and the sample input tables made from it. */
+/** Population of the sandbox, and its sample input tables. */
 export type SandboxConfig = ConfigDocument["sandbox"];
 
-/** The Postgres database that is filled. */
+/** Warehouse: the Postgres database to fill. */
 export interface WarehouseConfig extends Omit<ConfigDocument["warehouse"], "type" | "url"> {
   /** `embedded`, or a reference to the postgres:// address, which may hold a password. */
   readonly url: SecretReference | "embedded";
@@ -33,7 +33,7 @@ export interface WarehouseConfig extends Omit<ConfigDocument["warehouse"], "type
 
 type DestinationDocument = z.output<typeof publish>[string];
 
-/** A copy of the tables in another engine. */
+/** Destination: a copy of the tables in another engine. */
 export type DestinationConfig = BigQueryDestinationConfig | DuckDbDestinationConfig;
 
 /** Two datasets in BigQuery. */
@@ -51,7 +51,7 @@ export type DuckDbDestinationConfig = Extract<DestinationDocument, { type: "duck
 
 type ConnectionDocument = z.output<typeof connections>[string];
 
-/** Another database that inputs are in. */
+/** Another database with inputs. */
 export type ConnectionConfig = PostgresConnectionConfig | BigQueryConnectionConfig;
 
 /** A Postgres database. */
@@ -62,7 +62,7 @@ export interface PostgresConnectionConfig {
   readonly allowInsecure: boolean;
 }
 
-/** A project of BigQuery, which pays for reading. */
+/** A BigQuery project, which is billed for reading. */
 export interface BigQueryConnectionConfig
   extends Omit<Extract<ConnectionDocument, { type: "bigquery" }>, "credentials"> {
   readonly name: string;
@@ -70,14 +70,14 @@ export interface BigQueryConnectionConfig
   readonly credentialsFile: string | null;
 }
 
-/** One input: its rows, their key, and the columns that are sent. */
+/** Input: its rows, their key, and the columns to send. */
 export interface InputConfig extends Omit<z.output<typeof inputs>[string], "connection"> {
   readonly name: string;
   /** Null: the warehouse itself. */
   readonly connection: ConnectionConfig | null;
 }
 
-/** Settings with the inputs and connections that they name. */
+/** Settings with inputs and connections in place of their names. */
 type Linked<Settings> = {
   readonly [Key in keyof Settings]: Key extends "input"
     ? InputConfig
@@ -86,24 +86,24 @@ type Linked<Settings> = {
       : Settings[Key];
 };
 
-/** Settings that every job has. */
+/** Settings of every job. */
 export interface JobConfig extends Omit<CommonJob, "after"> {
   readonly name: string;
-  /** Jobs that come first: those of `after`, and every job that another setting names; no repetitions. */
+  /** Jobs to run first, without duplicates: those in `after` and in other settings. */
   readonly after: readonly string[];
 }
 
-/** A job of the type whose settings are declared so. */
+/** A job with the settings of its type. */
 export type JobOf<Schema extends z.ZodType> = Linked<Omit<z.output<Schema>, keyof JobConfig>> &
   JobConfig &
   Pick<z.output<Schema>, "type" & keyof z.output<Schema>>;
 
-/** Records that all jobs of a type together may send; null for no bound. UTC. */
+/** Maximum records of all jobs of a type, by UTC day and month; null for no limit. */
 export type BudgetConfig = z.output<typeof budget>;
 
 /** The webhook of alerts. */
 export interface AlertsConfig extends Omit<z.output<typeof alerts>, "webhook"> {
-  /** Has a secret in its path. */
+  /** Its path contains a secret. */
   readonly webhook: SecretReference;
 }
 
@@ -112,11 +112,11 @@ export type SchedulerConfig = z.output<typeof scheduler>;
 
 /** The pages of `schedule`. */
 export interface HttpConfig extends Omit<ConfigDocument["http"], "token"> {
-  /** Token that readers send; null only where no other machine can reach the address. */
+  /** Token required from readers; null only if the address is local. */
   readonly token: SecretReference | null;
 }
 
-/** The whole configuration: checked, linked, with defaults, and with references instead of secrets. */
+/** The whole configuration: validated, linked, with defaults, and with references instead of secrets. */
 export interface Config
   extends Pick<
     ConfigDocument,
@@ -124,12 +124,12 @@ export interface Config
   > {
   /** Absolute path of the file. */
   readonly file: string;
-  /** Settings that are allowed but unwise. */
+  /** Settings that are allowed but risky. */
   readonly warnings: readonly Problem[];
   readonly service: ServiceConfig;
   readonly warehouse: WarehouseConfig;
   readonly privacy: {
-    /** Key of the hashes; null where the warehouse keeps its own. */
+    /** Key of the hashes; null if the warehouse generates one. */
     readonly erasureKey: SecretReference | null;
     /** Lifetime of tombstones. */
     readonly erasureNoticeMs: number;
@@ -143,6 +143,6 @@ export interface Config
   readonly publish: readonly DestinationConfig[];
   readonly connections: Readonly<Record<string, ConnectionConfig>>;
   readonly inputs: Readonly<Record<string, InputConfig>>;
-  /** Every job, disabled ones included, in the file's order. */
+  /** All jobs in file order, including disabled ones. */
   readonly jobs: readonly JobConfig[];
 }

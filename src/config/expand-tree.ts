@@ -4,8 +4,8 @@ import { expectationOf } from "./schema/described.ts";
 import { type Schema, schemaAt } from "./schema/walk.ts";
 
 /**
- * The tree with `${NAME}` replaced in every text, but not where the schema expects a secret:
- * these stay references, so that no secret is ever part of the tree.
+ * Replaces `${NAME}` in all texts, except where the schema expects a secret: these remain references, so that no secret is
+ * ever part of the tree.
  */
 export function expandTree(root: Schema, tree: object, env: Environment, problems: Problems): object {
   function visit(value: unknown, path: Path): unknown {
@@ -30,7 +30,7 @@ export function expandTree(root: Schema, tree: object, env: Environment, problem
     problems.add(path, expanded);
     return value;
   }
-  /** A place that the schema doesn't know is refused anyway; its text stays as it is. */
+  /** Text at a path unknown to the schema is not expanded; it is rejected anyway. */
   function isExpanded(path: Path): boolean {
     const schema = schemaAt(root, path, tree);
     return schema !== null && expectationOf(schema)?.isSecret !== true;

@@ -17,7 +17,7 @@ const FALLBACK_HINT = "docs/configuration.md describes this setting";
 
 type Issue = z.core.$ZodIssue;
 
-/** Adds what the schema found wrong with the value, in words that never repeat the value. */
+/** Converts the schema's issues to problems, without repeating the value. */
 export function explainIssues(
   root: Schema,
   value: unknown,
@@ -99,7 +99,7 @@ function wordsOf(schema: Schema | null): { readonly expects: string; readonly hi
   return { expects: "a mapping of keys to values", hint: "indent its keys below it" };
 }
 
-/** The values of `type` that the union above this place tells its alternatives apart by, when this is that place. */
+/** Possible values of the discriminator `type` if the path refers to one. */
 function discriminators(root: Schema, path: Path, value: unknown): readonly string[] {
   const parent = schemaAt(root, path.slice(0, -1), value);
   if (!(parent instanceof z.ZodDiscriminatedUnion) || parent.def.discriminator !== path.at(-1)) return [];
@@ -118,11 +118,11 @@ function unknownKey(root: Schema, path: Path, tree: unknown, key: string): Compl
     .filter((other) => other.path.at(-1) === key)
     .map((other) => textOf(other.path));
   if (elsewhere.length > 0)
-    return { message, hint: `there is ${[...new Set(elsewhere)].slice(0, 3).join(", ")}` };
+    return { message, hint: `did you mean ${[...new Set(elsewhere)].slice(0, 3).join(", ")}?` };
   return { message, hint: `the settings here are ${known.join(", ")}` };
 }
 
-/** The alternatives beside the present one that have this key. */
+/** Other alternatives of a union that have this key. */
 function typesWith(schema: Schema | null, key: string): readonly string[] {
   if (!(schema instanceof z.ZodDiscriminatedUnion)) return [];
   return optionsOf(schema)

@@ -25,15 +25,15 @@ import { readYaml } from "./yaml-source.ts";
 /** Inputs of {@link loadConfig}. */
 export interface LoadOptions {
   readonly file: string;
-  /** Every job type that this version has. */
+  /** All job types of this version. */
   readonly jobTypes: readonly JobDeclaration[];
   readonly env: Environment;
   readonly overrides?: Overrides;
 }
 
 /**
- * Reads and checks the configuration. Throws one FixConfigurationError with every problem, each with its
- * path, line and hint; no problem ever repeats a value of the file or of the environment.
+ * Reads and validates the configuration. Throws one FixConfigurationError with all problems, each with path, line and hint.
+ * Problems never repeat a value of the file or the environment.
  */
 export async function loadConfig({ file, jobTypes, env, overrides = {} }: LoadOptions): Promise<Config> {
   const path = resolve(file);
@@ -90,7 +90,7 @@ function checkIsMapping(value: unknown, problems: Problems): value is object {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return true;
   problems.add([], {
     message: value === null || value === undefined ? "is empty" : "must be a mapping of keys to values",
-    hint: "see config.example.yaml, or make one with `person-etl init`",
+    hint: "see config.example.yaml, or create one with `person-etl init`",
   });
   return false;
 }

@@ -1,8 +1,7 @@
 import type { Config, JobConfig } from "./config.ts";
 
 /**
- * The jobs that are switched on, each after those it depends on, else in the file's order.
- * A switched-off job still carries order from the jobs before it to those after it.
+ * Enabled jobs in dependency order, otherwise in file order. Disabled jobs still order the jobs before and after them.
  */
 export function orderJobs(config: Pick<Config, "jobs">): readonly JobConfig[] {
   const waiting = [...config.jobs];

@@ -2,7 +2,7 @@ import type { Path } from "./problems.ts";
 import { expectationOf, type PartName } from "./schema/described.ts";
 import { optionFor, type Schema, schemaAt } from "./schema/walk.ts";
 
-/** A setting that names another part of the file. */
+/** Setting that refers to another part of the file. */
 export interface Reference {
   readonly path: Path;
   readonly names: PartName;
@@ -10,7 +10,7 @@ export interface Reference {
   readonly name: string;
 }
 
-/** Finds every setting of a file that names another part, `after` first within a job. */
+/** Finds all settings that refer to another part of the file; within a job, `after` first. */
 export function findReferences(root: Schema, tree: unknown): readonly Reference[] {
   const found: Reference[] = [];
   function visit(value: unknown, path: Path): void {

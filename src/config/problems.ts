@@ -5,24 +5,24 @@ export type Path = readonly (string | number)[];
 
 /** Problem of one setting. */
 export interface Complaint {
-  /** A sentence without its subject, which is the path (`must be a whole number from 1 to 64`). */
+  /** Predicate of a sentence whose subject is the path (`must be a whole number from 1 to 64`). */
   readonly message: string;
   /** Next step. */
   readonly hint: string;
 }
 
-/** Gathers problems; once a place has one, later stages say nothing more about it. */
+/** Collects problems; only the first one per path is kept. */
 export interface Problems {
   add(path: Path, complaint: Complaint): void;
-  /** Adds one whose place is known already. */
+  /** Adds a problem with a known location. */
   addProblem(problem: Problem): void;
-  /** True when this very place has a problem already. */
+  /** True if this path already has a problem. */
   has(path: Path): boolean;
-  /** All problems so far, by line. */
+  /** All problems, by line. */
   list(): readonly Problem[];
 }
 
-/** An empty list of problems about that file; `lineOf` tells the line of a path. */
+/** Creates a collection of problems for a file. `lineOf` returns the line of a path. */
 export function createProblems(fileName: string, lineOf: (path: Path) => number): Problems {
   const places = new Set<string>();
   const problems: Problem[] = [];
@@ -43,7 +43,7 @@ function placeOf(path: Path): string {
   return JSON.stringify(path);
 }
 
-/** The path as people write it (`jobs.enrich_customers.return_fields[2]`). */
+/** Formats a path (`jobs.enrich_customers.return_fields[2]`). */
 export function textOf(path: Path): string {
   let text = "";
   for (const step of path) {
@@ -54,8 +54,8 @@ export function textOf(path: Path): string {
 }
 
 /**
- * A key as it may be shown. A secret pasted into the wrong place can end up as a key; what doesn't look
- * like a name is therefore not repeated (the line tells the place).
+ * Key for a message. A secret pasted in the wrong place can become a key, so text that doesn't look like a name is replaced
+ * by `?`; the line identifies the location.
  */
 export function showable(key: string): string {
   const digits = key.replaceAll(/\D/g, "").length;

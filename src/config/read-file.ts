@@ -2,10 +2,10 @@ import { readFile, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { codeOf, FixConfigurationError, type Problem } from "../errors.ts";
 
-/** Limit against files named by mistake; the parser would take minutes for some of them. */
+/** Limit for files passed by mistake, for which the parser could take minutes. */
 const MAX_BYTES = 128 * 1024;
 
-/** The text of the configuration file, or what keeps it from being read. */
+/** Reads the configuration file; throws if it is unreadable. */
 export async function readConfigFile(file: string): Promise<string> {
   const bytes = await readBytes(file);
   const text = decode(bytes);
@@ -26,7 +26,7 @@ async function readBytes(file: string): Promise<Buffer> {
     if (size > MAX_BYTES) {
       throw invalid(file, {
         path: basename(file),
-        message: "is larger than 128 KiB: no configuration is that large",
+        message: "is larger than 128 KiB, the maximum size of a configuration",
         hint: "pass the right file with --config",
       });
     }
@@ -40,14 +40,14 @@ async function readBytes(file: string): Promise<Buffer> {
 function unreadable(file: string, error: unknown): FixConfigurationError {
   const code = codeOf(error);
   if (code === "ENOENT" || code === "ENOTDIR") {
-    const message = `no configuration at ${file}; make one with \`person-etl init\`, or pass --config`;
+    const message = `no configuration at ${file}; create one with \`person-etl init\`, or pass --config`;
     return new FixConfigurationError("no_configuration", message, [], { cause: error });
   }
   const reason =
     code === "EISDIR"
       ? "is a folder"
       : code === "EACCES"
-        ? "may not be read by this user"
+        ? "is not readable by this user"
         : `can't be read (${code})`;
   const problem = { path: basename(file), message: reason, hint: "pass the file with --config" };
   return new FixConfigurationError("unreadable_configuration", `${file} ${reason}`, [problem], {
@@ -67,7 +67,7 @@ function decode(bytes: Uint8Array): string | null {
   }
 }
 
-/** UTF-8 never has a newline byte inside a character, so each line can be tried by itself. */
+/** A newline byte never occurs inside a UTF-8 character, so each line can be decoded separately. */
 function lineOfFirstBadByte(bytes: Uint8Array): number {
   let line = 1;
   for (let start = 0; start < bytes.length; line++) {

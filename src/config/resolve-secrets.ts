@@ -6,16 +6,16 @@ import { complaintOnPostgresUrl, isFileReference, isLoopback } from "./schema/ad
 import { valueAt } from "./schema/walk.ts";
 import { fileSecret, fixedSecret, readSecretFile, type SecretReference } from "./secret.ts";
 
-/** Reads references once, to see that each leads to a usable secret; notes what is unwise. */
+/** Reads each secret once to check it; adds warnings. */
 export interface SecretResolver {
-  /** The secret behind a reference; without one a problem is added and null answered. */
+  /** Resolves a reference to a secret; adds a problem and returns null if it fails. */
   resolve(path: Path, reference: string, check: SecretCheck): Promise<SecretReference | null>;
 }
 
-/** Checks a secret; null if it is usable. The complaint must not repeat it. */
+/** Checks a secret; null if valid. The complaint must not contain the secret. */
 export type SecretCheck = (value: string) => Complaint | null;
 
-/** Resolves references of the file in `folder`. */
+/** Creates a resolver; relative paths start at `folder`. */
 export function createSecretResolver(options: {
   readonly folder: string;
   readonly env: Environment;
@@ -37,10 +37,10 @@ export function createSecretResolver(options: {
     const file = resolve(folder, expanded.text);
     const content = await readSecretFile(file);
     if (!("value" in content)) {
-      // The path itself is not repeated: a key pasted behind `file:` by mistake would be shown.
+      // The path is not repeated, because it may be a key pasted after `file:` by mistake.
       problems.add(path, {
-        message: `names a file that ${content.message}`,
-        hint: `a path that doesn't begin with / starts at ${folder}`,
+        message: `refers to a file that ${content.message}`,
+        hint: `relative paths start at ${folder}`,
       });
       return null;
     }
@@ -50,7 +50,10 @@ export function createSecretResolver(options: {
       return null;
     }
     if (content.isShared) {
-      warnings.add(path, { message: "names a file that other users can read", hint: "chmod 600 it" });
+      warnings.add(path, {
+        message: "refers to a file that other users can read",
+        hint: "run chmod 600 on it",
+      });
     }
     return fileSecret(file);
   }
@@ -72,49 +75,49 @@ export function createSecretResolver(options: {
   };
 }
 
-/** A key goes into an HTTP header as it is. */
+/** Checks a key, which must be valid in an HTTP header. */
 export const checkKey: SecretCheck = (value) =>
   /^[\x21-\x7e]+$/.test(value)
     ? null
     : {
-        message: "refers to a key with characters that no key has",
-        hint: "it is one word of ASCII characters; copy it again",
+        message: "refers to a key with invalid characters",
+        hint: "copy it again, without blanks or line breaks",
       };
 
-/** The address that alerts are posted to; it says who may post there, so it is a secret. */
+/** Checks the address of the alert webhook, which contains a secret. */
 export const checkWebhook: SecretCheck = (value) => {
   const url = URL.canParse(value) ? new URL(value) : null;
   if (url?.protocol === "https:" || (url?.protocol === "http:" && isLoopback(url))) return null;
   return {
-    message: "refers to something that is no https:// address",
-    hint: "http:// only to this machine: the address itself is a secret",
+    message: "does not refer to an https:// address",
+    hint: "http:// is allowed only for this machine, because the address is a secret",
   };
 };
 
-/** A key of hashes that nobody may guess. */
+/** Checks the key of erasure hashes. */
 export const checkErasureKey: SecretCheck = (value) =>
   value.length >= 16
     ? null
     : {
-        message: "refers to a key of fewer than 16 characters, which could be guessed",
+        message: "refers to a key of fewer than 16 characters, which can be guessed",
         hint: "create one with `openssl rand -hex 32`, and keep it: it identifies erased people",
       };
 
-/** The address of a Postgres database; without verified TLS only to this machine, or if the user allows it. */
+/** Checks a Postgres address. Requires verified TLS unless it is local or `allow_insecure` is set. */
 export function checkPostgresUrl(place: string, allowInsecure: boolean): SecretCheck {
   return (value) => {
     const complaint = complaintOnPostgresUrl(value);
-    if (complaint) return { ...complaint, message: `refers to something that ${complaint.message}` };
+    if (complaint) return { ...complaint, message: `refers to a value that ${complaint.message}` };
     const { isLocal, tls } = readPostgresAddress(value);
     if (isLocal || allowInsecure || tls === null || tls === "verify") return null;
     return {
       message: "would send people's data over the network without verified TLS",
-      hint: `remove sslmode (TLS is the default), or set ${place}.allow_insecure: true in a network of your own`,
+      hint: `remove sslmode (TLS is the default), or set ${place}.allow_insecure: true in a private network`,
     };
   };
 }
 
-/** The secrets of a configuration, each null where there is none or none is needed. */
+/** Secrets of a configuration; null if absent or not needed. */
 export interface Secrets {
   readonly apiKey: SecretReference | null;
   readonly userApiKey: SecretReference | null;
@@ -125,7 +128,7 @@ export interface Secrets {
   readonly httpToken: SecretReference | null;
 }
 
-/** Resolves every secret of a tree that this version uses, whatever else is wrong with the tree. */
+/** Resolves all secrets of a tree, even if the tree has other problems. */
 export async function resolveSecrets(
   tree: unknown,
   connections: readonly string[],

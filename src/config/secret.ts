@@ -1,18 +1,18 @@
 import { open } from "node:fs/promises";
 import { codeOf, FixConfigurationError } from "../errors.ts";
 
-/** A secret that is read when it is needed. Printing it, as JSON or otherwise, shows only where it comes from. */
+/** A secret that is read when needed. Printing it, as JSON or otherwise, shows only its origin. */
 export interface SecretReference {
-  /** Origin (`environment variable X`, `file /run/secrets/key`); safe to show. */
+  /** Origin (`environment variable X`, `file /run/secrets/key`); not secret. */
   readonly origin: string;
-  /** The secret; a file is read anew each time, so that a rotated key is found. */
+  /** Reads the secret; a file is read each time, so that a rotated key takes effect. */
   read(): Promise<string>;
 }
 
 /** A secret file holds one line. */
 const MAX_BYTES = 64 * 1024;
 
-/** A secret whose value this process already has. The value lives in the closure, out of reach of any printer. */
+/** A secret with a known value, kept in a closure so that it can't be printed. */
 export function fixedSecret(origin: string, value: string): SecretReference {
   return { origin, read: async () => value };
 }
@@ -32,7 +32,7 @@ export function fileSecret(path: string): SecretReference {
   };
 }
 
-/** The secret in a file and whether others than its owner may read it, or why it can't be used. */
+/** Reads a secret from a file, and whether other users can read it; or returns the reason why it can't be used. */
 export async function readSecretFile(
   path: string,
 ): Promise<{ readonly value: string; readonly isShared: boolean } | { readonly message: string }> {
@@ -40,7 +40,7 @@ export async function readSecretFile(
     await using handle = await open(path);
     const stats = await handle.stat();
     if (stats.isDirectory()) return { message: "is a folder" };
-    if (stats.size > MAX_BYTES) return { message: "is larger than 64 KiB: no secret is that large" };
+    if (stats.size > MAX_BYTES) return { message: "is larger than 64 KiB, the maximum size of a secret" };
     const value = (await handle.readFile("utf8")).trim();
     if (value === "") return { message: "is empty" };
     if (/[\r\n]/.test(value)) return { message: "has more than one line" };
@@ -48,7 +48,7 @@ export async function readSecretFile(
   } catch (error) {
     const code = codeOf(error);
     if (code === "ENOENT" || code === "ENOTDIR") return { message: "does not exist" };
-    if (code === "EACCES") return { message: "may not be read by this user" };
+    if (code === "EACCES") return { message: "is not readable by this user" };
     return { message: `can't be read (${code ?? "unknown reason"})` };
   }
 }

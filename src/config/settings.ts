@@ -5,7 +5,7 @@ import type { Environment } from "./references.ts";
 import { logLevels } from "./schema/document.ts";
 import { suggest } from "./suggest.ts";
 
-/** Settings given as flags; each wins over its environment variable, and that over the file. */
+/** Settings from flags, which override environment variables, which override the file. */
 export interface Overrides {
   /** `--log-level`; else PERSON_ETL_LOG_LEVEL, else `log_level`. */
   readonly logLevel?: string | undefined;
@@ -13,12 +13,12 @@ export interface Overrides {
   readonly dataDir?: string | undefined;
 }
 
-/** The configuration file to read: `--config`, else PERSON_ETL_CONFIG, else `config.yaml`. */
+/** Path of the configuration file: `--config`, else PERSON_ETL_CONFIG, else `config.yaml`. */
 export function locateConfig(flag: string | undefined, env: Environment): string {
   return flag ?? variable(env, "PERSON_ETL_CONFIG") ?? "config.yaml";
 }
 
-/** The level to log at; one that there isn't adds a problem. */
+/** Returns the log level; adds a problem if it is unknown. */
 export function chooseLogLevel(
   overrides: Overrides,
   env: Environment,
@@ -38,7 +38,7 @@ export function chooseLogLevel(
   return fromFile;
 }
 
-/** Absolute path of the folder for data of our own. */
+/** Absolute path of data_dir. */
 export function chooseDataDir(
   overrides: Overrides,
   env: Environment,
@@ -49,12 +49,12 @@ export function chooseDataDir(
   return given === undefined ? resolve(dirname(file), fromFile) : resolve(given);
 }
 
-/** Life of a job's lock without a heartbeat. */
+/** Lock lifetime without a heartbeat. */
 const LOCK_LIFE_MS = 60_000;
 
 /**
- * Milliseconds that a job's lock lives without a heartbeat. No setting for users: PERSON_ETL_LOCK_LIFE_MS is there for
- * tests, which can't wait a minute for it to expire; all processes that run one job should have the same.
+ * Milliseconds until a job's lock expires without a heartbeat. PERSON_ETL_LOCK_LIFE_MS is only for tests; all processes that
+ * run a job must use the same value.
  */
 export function chooseLockLife(env: Environment, problems: Problems): number {
   const given = variable(env, "PERSON_ETL_LOCK_LIFE_MS");
@@ -68,7 +68,7 @@ export function chooseLockLife(env: Environment, problems: Problems): number {
   return LOCK_LIFE_MS;
 }
 
-/** An empty variable counts as not set, as it does for most programs. */
+/** Value of a variable; an empty one counts as not set. */
 function variable(env: Environment, name: string): string | undefined {
   const value = env[name];
   return value === undefined || value.trim() === "" ? undefined : value;

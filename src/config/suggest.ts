@@ -1,4 +1,4 @@
-/** The known name that was most likely meant, or null: case, `_` and `-` don't count, a few letters may differ. */
+/** Most similar known name, ignoring case, `_` and `-`; null if none is similar. */
 export function suggest(given: string, known: readonly string[]): string | null {
   const wanted = plain(given);
   if (wanted === "" || wanted.length > 64) return null;
@@ -15,7 +15,7 @@ function plain(name: string): string {
   return name.toLowerCase().replaceAll(/[_\-\s]/g, "");
 }
 
-/** Fewest insertions, deletions, replacements and swaps of neighbours that turn one into the other. */
+/** Minimum number of insertions, deletions, replacements and swaps between two texts. */
 function editDistance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);

@@ -32,7 +32,7 @@ const file = z.object({
   http: z.object({ bind: word, token: anything }).optional().catch(undefined),
 });
 
-/** A file as written, read leniently for the rules between its parts: one wrong value must not hide another problem. */
+/** A file as written, parsed leniently for rules, so that one invalid value doesn't hide other problems. */
 export type WrittenFile = z.output<typeof file>;
 /** An input as written. */
 export type WrittenInput = z.output<typeof input>;
@@ -43,14 +43,14 @@ export function readWrittenFile(tree: unknown): WrittenFile {
   return result.success ? result.data : file.parse({});
 }
 
-/** The entries of a section whose value could be read, with their names. */
+/** Entries of a section with a readable value. */
 export function entriesOf<T>(section: Readonly<Record<string, T | undefined>>): readonly [string, T][] {
   return Object.entries(section).flatMap(([name, value]) =>
     value === undefined ? [] : [[name, value] as [string, T]],
   );
 }
 
-/** The entry of that name; never an inherited one (`constructor`). */
+/** Entry by name; never an inherited one (`constructor`). */
 export function entryNamed<T>(section: Readonly<Record<string, T>>, name: string): T | undefined {
   return Object.hasOwn(section, name) ? section[name] : undefined;
 }

@@ -12,22 +12,22 @@ import {
 import type { Complaint, Path } from "./problems.ts";
 import { type SyntaxProblems, syntaxProblems } from "./yaml-syntax.ts";
 
-/** The configuration as plain values, and where each of them stands. */
+/** The configuration as plain values, with their lines. */
 export interface YamlSource {
-  /** Mappings are objects, lists arrays; what has a problem of its own is left out. Null for an empty file. */
+  /** Mappings are objects, lists are arrays. Values with a problem are omitted. Null for an empty file. */
   readonly value: unknown;
-  /** 1-based line of the deepest part of the path that the file has; 1 when it has none. */
+  /** 1-based line of the longest existing prefix of a path; 1 if there is none. */
   readonly lineOf: (path: Path) => number;
-  /** Values that no configuration can have: empty ones, odd keys, circles. */
+  /** Invalid values: empty ones, unusual keys, cycles. */
   readonly complaints: readonly { readonly path: Path; readonly complaint: Complaint }[];
   readonly syntax: SyntaxProblems;
 }
 
-/** Limit of nodes in a file; aliases of aliases can multiply a small file without end. */
+/** Maximum nodes in a file, because aliases can multiply its content. */
 const MAX_NODES = 20_000;
 const MAX_DEPTH = 40;
 
-/** Reads YAML, as far as the text is YAML. Never throws. */
+/** Reads YAML, even if it has errors. Never throws. */
 export function readYaml(text: string, fileName: string): YamlSource {
   const lineCounter = new LineCounter();
   const document = parseDocument(text, { lineCounter, prettyErrors: false, uniqueKeys: true });
@@ -52,7 +52,7 @@ function placeOf(path: Path): string {
   return JSON.stringify(path);
 }
 
-/** Turns nodes into values; our own instead of `toJS`, which throws on circles and warns about odd keys. */
+/** Converts nodes to values. Unlike `toJS`, doesn't throw on cycles or warn about unusual keys. */
 function createReader(document: Document.Parsed, lineAt: (offset: number) => number) {
   const lines = new Map<string, number>();
   const complaints: { path: Path; complaint: Complaint }[] = [];
@@ -69,17 +69,17 @@ function createReader(document: Document.Parsed, lineAt: (offset: number) => num
     if (nodes === MAX_NODES)
       complain([], "is too large: its aliases multiply its content", "use fewer aliases");
     if (nodes >= MAX_NODES) return undefined;
-    if (path.length > MAX_DEPTH)
-      return complain(path, "is nested too deeply", "no setting is nested that deeply");
+    if (path.length > MAX_DEPTH) return complain(path, "is nested too deeply", "reduce the nesting");
     const target = isAlias(node) ? node.resolve(document) : node;
     if (target === undefined)
       return complain(
         path,
         "is an alias of an anchor that isn't set before it",
-        "set &anchor first; put a text that begins with * in quotes",
+        "set &anchor first; quote a text that starts with *",
       );
     if (!isMap(target) && !isSeq(target)) return readScalar(isScalar(target) ? target.value : null, path);
-    if (open.has(target)) return complain(path, "is an alias of something that holds it", "remove the alias");
+    if (open.has(target))
+      return complain(path, "is an alias of a value that contains it", "remove the alias");
     open.add(target);
     const value = isMap(target) ? readMap(target.items, path) : readList(target.items, path);
     open.delete(target);
@@ -90,7 +90,7 @@ function createReader(document: Document.Parsed, lineAt: (offset: number) => num
     if (value === null || value === undefined)
       return complain(path, "is empty", "give it a value, or remove the line");
     if (typeof value === "string" || typeof value === "number" || typeof value === "boolean") return value;
-    return complain(path, "is of a kind that no setting has", "write text, a number, true or false");
+    return complain(path, "has an unsupported type", "write text, a number, true or false");
   }
 
   function readList(items: readonly unknown[], path: Path): unknown[] {
@@ -116,7 +116,7 @@ function createReader(document: Document.Parsed, lineAt: (offset: number) => num
       if (typeof name !== "string" || name === "" || name === "__proto__") {
         const place = [...path, "?"];
         noteLine(place, key);
-        complain(place, "is not a usable key", "keys are text; put a number or true/false in quotes");
+        complain(place, "is not a valid key", "keys are text; quote numbers and true/false");
         continue;
       }
       const place = [...path, name];
@@ -128,12 +128,12 @@ function createReader(document: Document.Parsed, lineAt: (offset: number) => num
     return Object.fromEntries(values);
   }
 
-  /** `<<: *defaults` or `<<: [*a, *b]`: what the mapping itself says wins, then the earlier one. */
+  /** Merges `<<: *defaults` or `<<: [*a, *b]`: the mapping's own values have precedence, then earlier ones. */
   function mergeInto(values: Map<string, unknown>, node: unknown, path: Path): void {
     for (const source of isSeq(node) ? node.items : [node]) {
       const content = read(source, path);
       if (typeof content !== "object" || content === null || Array.isArray(content)) {
-        complain([...path, "<<"], "must name mappings", "write `<<: *anchor`");
+        complain([...path, "<<"], "must refer to mappings", "write `<<: *anchor`");
         continue;
       }
       for (const [name, value] of Object.entries(content)) {

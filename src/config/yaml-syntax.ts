@@ -5,11 +5,11 @@ import type { Complaint } from "./problems.ts";
 /** Problems of a text that isn't valid YAML. */
 export interface SyntaxProblems {
   readonly problems: readonly Problem[];
-  /** False when what stands in the text is anyone's guess; true when the rest of it can still be checked. */
+  /** True if the rest of the text can still be validated. */
   readonly isReadable: boolean;
 }
 
-/** Mistakes that leave the structure as it was meant. All others make further errors, which are not told. */
+/** Errors that don't affect the structure. Others cause follow-up errors, which are not reported. */
 const harmless: readonly ErrorCode[] = [
   "DUPLICATE_KEY",
   "MULTIPLE_DOCS",
@@ -17,7 +17,7 @@ const harmless: readonly ErrorCode[] = [
   "TAG_RESOLVE_FAILED",
 ];
 
-/** In our own words: the parser's messages quote the text, and the text can hold a key. */
+/** Describes syntax errors without the parser's messages, which quote the text and so possibly a key. */
 export function syntaxProblems(
   document: Document.Parsed,
   text: string,
@@ -27,9 +27,9 @@ export function syntaxProblems(
   const sourceLines = text.split("\n");
   const errors = [...document.errors, ...document.warnings].toSorted((a, b) => a.pos[0] - b.pos[0]);
   const first = errors.findIndex(({ code }) => !harmless.includes(code));
-  const told = errors.filter(({ code }, i) => i === first || harmless.includes(code));
+  const reported = errors.filter(({ code }, i) => i === first || harmless.includes(code));
   const byLine = new Map<number, Problem>();
-  for (const { code, pos } of told) {
+  for (const { code, pos } of reported) {
     const line = lineAt((code === "MISSING_CHAR" && startOfOpenQuote(document, pos[0])) || pos[0]);
     const { message, hint } = complaintOf(code, sourceLines[line - 1] ?? "");
     if (!byLine.has(line)) {
@@ -39,7 +39,7 @@ export function syntaxProblems(
   return { problems: [...byLine.values()], isReadable: first < 0 };
 }
 
-/** A quote that is never closed is noticed at the end of the file; what helps is where it opened. */
+/** Start of an unclosed quote, which the parser reports at the end of the file. */
 function startOfOpenQuote(document: Document.Parsed, end: number): number | null {
   let start: number | null = null;
   visit(document, {
@@ -52,11 +52,11 @@ function startOfOpenQuote(document: Document.Parsed, end: number): number | null
 }
 
 function complaintOf(code: ErrorCode, sourceLine: string): Complaint {
-  // Inside { … } and [ … ] a bare ${NAME} is a mapping of its own to YAML.
+  // Inside { … } and [ … ], YAML parses an unquoted ${NAME} as a mapping.
   if (/[{[,][^"']*\$\{/.test(sourceLine) && code !== "DUPLICATE_KEY") {
     return {
       message: "is not valid YAML here",
-      hint: 'inside { } and [ ] put references in quotes: "${NAME}"',
+      hint: 'inside { } and [ ] quote references: "${NAME}"',
     };
   }
   return (
@@ -68,34 +68,34 @@ const complaints: Partial<Record<ErrorCode, Complaint>> = {
   TAB_AS_INDENT: { message: "has a tab in its indentation", hint: "indent with spaces; YAML allows no tabs" },
   DUPLICATE_KEY: { message: "has the same key twice in one mapping", hint: "keep one of them" },
   MULTIPLE_DOCS: {
-    message: "holds several YAML documents",
-    hint: "keep one document: remove the line `---` and what belongs to the other one",
+    message: "contains several YAML documents",
+    hint: "keep one document: remove the line `---` and the other document",
   },
   BAD_INDENT: { message: "is indented in a way that YAML can't read", hint: "align it with its neighbours" },
   BLOCK_AS_IMPLICIT_KEY: {
-    message: "has a mapping where YAML allows none",
-    hint: "put a text with `: ` in it in quotes, and check the indentation",
+    message: "has a mapping where YAML doesn't allow one",
+    hint: "quote text that contains `: `, and check the indentation",
   },
   MULTILINE_IMPLICIT_KEY: { message: "has a key without `:`", hint: "write `key: value`" },
   MISSING_CHAR: {
-    message: "lacks a character here: a `:` after a key, a closing quote or bracket",
+    message: "is missing a character here: a `:` after a key, a closing quote or bracket",
     hint: "check this line and the one before",
   },
   BAD_SCALAR_START: {
-    message: "has a text that begins with a character that YAML reserves",
-    hint: "put the text in quotes",
+    message: "has text that starts with a character reserved by YAML",
+    hint: "quote the text",
   },
   BAD_DQ_ESCAPE: {
     message: "has an unknown escape in double quotes",
     hint: "use single quotes, or double the backslash",
   },
-  TAG_RESOLVE_FAILED: { message: "has an unknown tag (`!…`)", hint: "remove the tag; put text in quotes" },
+  TAG_RESOLVE_FAILED: { message: "has an unknown tag (`!…`)", hint: "remove the tag; quote text" },
   BAD_ALIAS: {
-    message: "has an alias (`*…`) that can't be read",
-    hint: "put a text that begins with * in quotes",
+    message: "has an alias (`*…`) that is invalid",
+    hint: "quote text that starts with *",
   },
   RESOURCE_EXHAUSTION: {
-    message: "is nested too deeply to be read",
-    hint: "no setting is nested that deeply",
+    message: "is nested too deeply",
+    hint: "reduce the nesting",
   },
 };

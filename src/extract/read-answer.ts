@@ -2,7 +2,7 @@ import { setImmediate as letOthersRun } from "node:timers/promises";
 import { cleanText } from "../schemas/clean-text.ts";
 import { instantText } from "../schemas/convert.ts";
 import { type Drift, DriftLog } from "../schemas/drift.ts";
-import { tellsError } from "../schemas/error-body.ts";
+import { hasError } from "../schemas/error-body.ts";
 import { isJsonObject, type JsonObject } from "../schemas/flatten.ts";
 import { type AnswerPiece, cutAnswer, REST_KEY } from "./cut-answer.ts";
 import { parseExact } from "./exact-json.ts";
@@ -281,7 +281,7 @@ function openParts(bytes: Buffer): Pick<Parts, "lists"> | null {
     }
   }
   const whole = readWhole(bytes);
-  if (!("kind" in whole)) return isEmpty(whole) && tellsError(whole.keys) ? null : whole;
+  if (!("kind" in whole)) return isEmpty(whole) && hasError(whole.keys) ? null : whole;
   return whole.reason === "no_results" && statesNull(bytes) ? { lists: () => [] } : null;
 }
 
@@ -289,7 +289,7 @@ function openParts(bytes: Buffer): Pick<Parts, "lists"> | null {
 function statesNull(bytes: Buffer): boolean {
   try {
     const keys = keysOf(JSON.parse(bytes.toString("utf8"))) ?? {};
-    return keys["results"] === null && !tellsError(keys);
+    return keys["results"] === null && !hasError(keys);
   } catch {
     return false;
   }

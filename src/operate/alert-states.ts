@@ -57,7 +57,7 @@ function stateOfRejects(job: JobConfig, report: JobReport): ReportableState | nu
 /** Subject of failures of whole runs. */
 const RUN = "run";
 
-/** State after a run that failed to start. Messages of unknown errors are left out: they may quote data. */
+/** State after a run that failed to start. Omits messages of unknown errors, which may quote data. */
 export function stateOfFailure(error: unknown): ReportableState {
   const isOurs = [FixConfigurationError, StopRunError, StopJobError].some((kind) => error instanceof kind);
   const code = isOurs ? (codeOf(error) ?? "internal") : "internal";

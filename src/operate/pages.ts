@@ -48,7 +48,7 @@ export async function servePages(
     return context.body(text, 200, { "Content-Type": contentType, "Cache-Control": "no-store" });
   });
   app.notFound((context) => context.json({ error: "not_found" }, 404));
-  // Error details stay out of the response.
+  // Responses contain no error details.
   app.onError((_error, context) => context.json({ error: "internal" }, 500));
 
   const answer = getRequestListener(app.fetch, { overrideGlobalObjects: false });

@@ -24,7 +24,7 @@ export interface SchedulerOptions {
   readonly afterRun?: (services: JobServices, report: RunReport) => Promise<void>;
   /** Called after a run that failed and is not retried. */
   readonly afterFailure?: (services: JobServices, error: unknown, runId: string) => Promise<void>;
-  /** Stops the scheduler: finishes calls in flight, starts nothing new. */
+  /** Stops the scheduler: calls in flight finish, no more start. */
   readonly signal: AbortSignal;
 }
 
@@ -174,7 +174,7 @@ async function runSlots(
       maxRecords: null,
       shard: wholeInput,
       runId: run.id,
-      // Other slots would wait too: a slot of a held chain is given back and claimed again every few seconds.
+      // Other slots would wait too: a slot of a held chain is released and claimed again every few seconds.
       waitMs: 0,
       yes: false,
       acceptParameters: null,

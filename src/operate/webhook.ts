@@ -27,7 +27,7 @@ class WebhookError extends Error {
   }
 }
 
-/** Posts alerts; verifies certificates, follows no redirects. Throws if the webhook rejects them. */
+/** Posts alerts; verifies certificates and doesn't follow redirects. Throws if the webhook rejects them. */
 export async function postToWebhook(
   { webhook, format }: Pick<AlertsConfig, "webhook" | "format">,
   post: AlertPost,

@@ -4,7 +4,7 @@ import { views } from "../schemas/views.ts";
 import type { View } from "../schemas/view.ts";
 import type { Catalog, PublishedTable } from "./destination.ts";
 
-/** Freshness of every table at the snapshot that a destination stands at; a view in Postgres, a table in destinations. */
+/** Freshness of every table at a destination's last snapshot; a view in Postgres, a table in destinations. */
 export const freshnessTable: PublishedTable = {
   name: "table_freshness",
   schema: "ops",
@@ -33,16 +33,16 @@ export function declaredCatalog(only: readonly string[] | null): Catalog {
   return buildCatalog(views, only);
 }
 
-/** Builds the catalog of a destination. `only` lists its tables; null stands for all. */
+/** Builds the catalog of a destination. `only` lists its tables; null means all. */
 export function buildCatalog(views: readonly View[], only: readonly string[] | null): Catalog {
   const names = new Set(only ?? publishableNames);
   const tables = declared.filter(({ name }) => names.has(name)).flatMap(published);
   const known = new Set(tables.map(({ name }) => name));
-  // Freshness of tables that aren't here would mislead.
+  // Freshness of unpublished tables would be misleading.
   if (only === null) known.add(freshnessTable.name);
   const kept: View[] = [];
   for (const view of views) {
-    // A table of the same name stands for a view that only Postgres can compute.
+    // Views that only Postgres can compute are published as tables of the same name.
     if (known.has(view.name) || !view.reads.every((name) => known.has(name))) continue;
     kept.push(view);
     known.add(view.name);

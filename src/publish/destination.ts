@@ -1,7 +1,7 @@
 import type { Column, PublishedSchema } from "../schemas/table.ts";
 import type { View } from "../schemas/view.ts";
 
-/** A table as destinations hold it. */
+/** A table in destinations. */
 export interface PublishedTable {
   readonly name: string;
   readonly schema: PublishedSchema;
@@ -15,29 +15,29 @@ export interface PublishedTable {
   readonly rootKey: readonly string[];
 }
 
-/** Everything that a destination holds. */
+/** Everything in a destination. */
 export interface Catalog {
   /** Roots before their children. */
   readonly tables: readonly PublishedTable[];
   /** Views in an order in which they can be created. */
   readonly views: readonly View[];
-  /** Declared tables that the destination may have held before and no longer does. */
+  /** Declared tables that are no longer published but may still exist in the destination. */
   readonly dropped: readonly Pick<PublishedTable, "name" | "schema">[];
 }
 
-/** One try to publish one numbered batch. */
+/** One attempt to publish a numbered batch. */
 export interface BatchRef {
   /** Counts up by one per destination, from 1. */
   readonly number: number;
-  /** Drawn at random by the claim: equal numbers of two histories (a restored backup, a second configuration) differ in it. */
+  /** Random, set by the claim: distinguishes equal numbers of two histories (a restored backup, a second configuration). */
   readonly id: string;
-  /** Id of the batch that the destination has to stand at; null for a destination without one. */
+  /** ID of the batch that must precede it in the destination; null for the first. */
   readonly follows: string | null;
-  /** New for each reading of the rows, [a-z0-9]+: files of two attempts differ, so nothing staged by one serves another. */
+  /** New whenever the rows are read, [a-z0-9]+: an attempt can't use files staged by another, which may differ. */
   readonly attempt: string;
 }
 
-/** The batch that a destination stands at. */
+/** The last batch committed to a destination. */
 export type Position = Pick<BatchRef, "number" | "id">;
 
 /**
@@ -68,18 +68,18 @@ export interface TableChange {
   readonly hasRows: boolean;
 }
 
-/** A batch with everything staged. */
+/** A completely staged batch. */
 export interface StagedBatch extends BatchRef {
   /** Roots before their children; all tables that change. */
   readonly changes: readonly TableChange[];
-  /** True if it carries an erasure, after which deleted values may stay in no file that the destination controls. */
+  /** True if it contains an erasure: deleted values must then be removed from all files of the destination. */
   readonly erases: boolean;
 }
 
-/** `committed`; `present` if the destination already stood at this batch; `refused` if it stands at neither this batch nor its predecessor. */
+/** `committed`; `present` if it was already committed; `refused` if the destination's last batch is neither this one nor its predecessor. */
 export type CommitOutcome = "committed" | "present" | "refused";
 
-/** What is compared per table. */
+/** Counts and sums of a table, for comparison with Postgres. */
 export interface Measure {
   readonly table: string;
   readonly rows: bigint;
@@ -94,29 +94,29 @@ export interface DestinationFinding {
   readonly hint?: string;
 }
 
-/** A copy of the tables in another engine, which is never read to decide anything. Connects at the first use. */
+/** A copy of the tables in another engine; no decision depends on its data. Connects at the first use. */
 export interface Destination {
-  /** Its name in the configuration. */
+  /** Name in the configuration. */
   readonly name: string;
-  /** Place for messages, without secrets: `BigQuery project my-project, datasets …`. */
+  /** Description for messages, without secrets: `BigQuery project my-project, datasets …`. */
   readonly description: string;
-  /** Most keys that one batch should have. */
+  /** Maximum number of keys per batch. */
   readonly keysPerBatch: number;
-  /** Verifies access, rights and settings without changing anything. Connection failures are findings too. */
+  /** Verifies access, privileges and settings without changing anything. Reports connection failures as findings, too. */
   check(catalog: Catalog): Promise<readonly DestinationFinding[]>;
-  /** Creates what is missing: schemas, tables, added columns, comments with the PII class, views. Drops `dropped`: people may be in it. */
+  /** Creates missing schemas, tables, columns and views, and updates comments. Drops `dropped`, which may contain personal data. */
   migrate(catalog: Catalog): Promise<void>;
-  /** Reads the batch that it stands at; null if none was ever published or `migrate` hasn't run. */
+  /** Reads the last committed batch; null if nothing was published yet or `migrate` hasn't run. */
   position(): Promise<Position | null>;
-  /** Loads files into the staging table of the attempt, appending to what its other calls staged. A repeated call loads nothing twice. */
+  /** Loads files into the staging table of the attempt, after those of earlier calls. Idempotent. */
   stage(batch: BatchRef, staged: StagedFiles): Promise<void>;
   /** Applies the staged batch and moves the position, in one transaction; drops the attempt's staging tables. */
   commit(batch: StagedBatch): Promise<CommitOutcome>;
-  /** Makes what was committed visible to readers and purges erased values. Called when the queue is empty; cheap if nothing changed. */
+  /** Makes commits visible to readers and purges erased values. Called when the queue is empty; cheap if nothing changed. */
   finish(): Promise<void>;
-  /** Counts and sums for the comparison. A table that doesn't exist counts as empty. */
+  /** Counts and sums of tables. A missing table counts as empty. */
   measure(tables: readonly PublishedTable[]): Promise<readonly Measure[]>;
-  /** Turns a failure into an error of `errors.ts` that states what to do; returns any other error as it is. */
+  /** Converts a failure into an error of `errors.ts` with a remedy; returns other errors unchanged. */
   explain(error: unknown): unknown;
   close(): Promise<void>;
 }

@@ -5,7 +5,7 @@ import { type DuckDbTarget, openDuckDbDestination } from "./duckdb/destination.t
 /** A configured destination. */
 export type DestinationTarget = DuckDbTarget | (BigQueryTarget & { readonly type: "bigquery" });
 
-/** Opens a destination, which connects at the first use. The only place that names all of them. */
+/** Opens a destination; it connects at the first use. */
 export function openDestination(target: DestinationTarget): Destination {
   return target.type === "duckdb" ? openDuckDbDestination(target) : openBigQueryDestination(target);
 }

@@ -4,7 +4,7 @@ import { instantOf, openZone, type Zone } from "./zone.ts";
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
-/** Longest wait for a 29 February, around a century year that is no leap year. */
+/** Longest wait for a 29 February, around a century year that is not a leap year. */
 const HORIZON_MS = (8 * 366 + 2) * DAY_MS;
 
 /** Parsed schedule of a job in its time zone. */
@@ -24,7 +24,7 @@ export interface Slot {
   readonly atMs: number;
 }
 
-/** Parses the schedule of a job; null if the text is no cron schedule. */
+/** Parses the schedule of a job; null if the text is not a cron schedule. */
 export function openSchedule(cronText: string, timezone: string): Schedule | null {
   const cron = parseCron(cronText);
   return cron && { cron, zone: openZone(timezone) };
@@ -51,7 +51,7 @@ export function lastSlot(schedule: Schedule, sinceMs: number, untilMs: number): 
   return last;
 }
 
-/** Fixed hours: every matching day has each of its times once, even when clocks change. */
+/** Fixed hours: each time occurs once per matching day, even when clocks change. */
 function* wallSlots({ cron, zone }: Schedule, fromMs: number): Generator<Slot> {
   // Starts a day earlier: a clock change may have skipped the end of that day.
   const firstDayMs = Math.floor((fromMs + zone.offsetMs(fromMs)) / DAY_MS) * DAY_MS - DAY_MS;

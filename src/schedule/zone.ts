@@ -58,7 +58,7 @@ function changeBetween(zone: Zone, fromMs: number, toMs: number): number {
   return first;
 }
 
-/** Words of IANA names whose case is not that of `America` or `Port`. */
+/** Words of IANA names that aren't simply capitalized. */
 const WORDS = new Map(
   (
     "of es au McMurdo DumontDUrville ComodRivadavia DeNoronha EasterIsland BajaNorte BajaSur US GB NZ CHAT ACT LHI NSW IN PRC " +
@@ -72,7 +72,7 @@ const ALWAYS_UTC = /^(?:etc\/)?(?:utc|uct|zulu|universal|greenwich|gmt(?:[+-]?0)
 
 /**
  * Normalizes a zone's name: IANA's case, and `UTC` for all of its names. Other aliases
- * (`Asia/Calcutta`) stay, since the user will look for them.
+ * (`Asia/Calcutta`) are kept, since users will search for them.
  */
 export function spellZone(name: string): string {
   if (ALWAYS_UTC.test(name)) return "UTC";

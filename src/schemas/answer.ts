@@ -2,20 +2,20 @@ import { type Column, column, type NamesPeople, type Table, table } from "./tabl
 
 /** Key of an input row; answers are stored under it. */
 export const inputRowKey: readonly Column[] = [
-  column("job", "text", "none", "Job of the configuration."),
-  column("source", "text", "none", "Input of the configuration."),
+  column("job", "text", "none", "Name of the job."),
+  column("source", "text", "none", "Name of the input."),
   column("source_key", "text", "direct", "The input row's key as canonical text."),
 ];
 
 /** Columns that every answer table has besides its own fields. */
 export const answerColumns: readonly Column[] = [
-  column("api_request_id", "text", "none", "The service's id of the last answering call."),
+  column("api_request_id", "text", "none", "The service's ID of the last answering call."),
   column("request_completed_at", "timestamptz", "none", "When the service completed that call."),
   column(
     "is_present",
     "boolean",
     "none",
-    "True if the row's present content was matched and the row is still in the input.",
+    "True if the current content of the row was matched and the row is still in the input.",
     true,
   ),
   column("first_matched_at", "timestamptz", "none", "When this row was first matched."),
@@ -43,7 +43,7 @@ export const matchHistory: Table = table("match_history", {
       "valid_to",
       "timestamptz",
       "none",
-      "When it returned another state (exclusive); null for the current one.",
+      "When it returned a different state (exclusive); null for the current one.",
     ),
     column("is_match", "boolean", "none", "True if the row matched."),
     column("service_pid", "text", "direct", "PID of the match."),

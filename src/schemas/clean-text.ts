@@ -23,7 +23,7 @@ function clean(value: unknown, path: string, levels: number, drift: DriftLog): u
     return cleanString(value, (observedType) => drift.note("unexpected_type", path, observedType));
   }
   if (typeof value !== "object" || value === null || rawNumber(value) !== null) return value;
-  // Too deep to store as JSON; its text holds escapes instead of the characters.
+  // Too deep to store as JSON; in its text, the characters are escaped.
   if (levels === 0) return nestedText(value);
   if (Array.isArray(value)) return value.map((item) => clean(item, `${path}[]`, levels - 1, drift));
   return Object.fromEntries(

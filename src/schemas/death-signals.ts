@@ -36,7 +36,7 @@ export function signalColumn(key: string): string {
 }
 
 const servicePid = column("service_pid", "text", "direct", "PID of the person.");
-const obituaryId = column("obituary_id", "text", "indirect", "Id of the obituary; stable.");
+const obituaryId = column("obituary_id", "text", "indirect", "Stable ID of the obituary.");
 
 /** Signals of all segments. */
 export const deathSignal: Table = table("death_signal", {
@@ -63,7 +63,7 @@ export const segmentDeathSignal: Table = table("segment_death_signal", {
   key: ["segment_id", "obituary_id", "service_pid"],
   people: { pids: ["service_pid"] },
   columns: [
-    column("segment_id", "text", "none", "The segment."),
+    column("segment_id", "text", "none", "ID of the segment."),
     obituaryId,
     servicePid,
     column("first_seen_at", "timestamptz", "none", "First response that reported the signal.", true),

@@ -54,11 +54,11 @@ export const enrichFields = {
   is_match: boolean("none", "True if the record matched a person."),
   service_pid: text("direct", "PID of the match; null without one."),
   match_score: numeric("none", "Score of the match."),
-  validation_errors: json("none", "Problems that the service found in the record."),
+  validation_errors: json("none", "Problems in the record reported by the service."),
 };
 
 const result: RecordDeclaration = {
-  fields: { record_id: text("none", "Id of the record as sent."), ...enrichFields, ...personFields },
+  fields: { record_id: text("none", "ID of the record as sent."), ...enrichFields, ...personFields },
   lists: personLists,
 };
 

@@ -3,12 +3,12 @@ import { column, type Table, table } from "./table.ts";
 /** Recent erasures, so that copies of the tables can delete the same rows. */
 export const tombstone: Table = table("tombstone", {
   schema: "data",
-  doc: "Recent erasures: rows that copies of these tables must delete too. Kept for `erasure_notice`.",
+  doc: "Recent erasures: rows to delete from copies of these tables. Kept for `erasure_notice`.",
   key: ["tombstone_id"],
   people: "kept",
   columns: [
-    column("tombstone_id", "uuid", "none", "Id of the tombstone."),
-    column("service_pid", "text", "direct", "Erased PID; null if the row names an input row."),
+    column("tombstone_id", "uuid", "none", "ID of the tombstone."),
+    column("service_pid", "text", "direct", "Erased PID; null for an input row."),
     column("source", "text", "none", "Input of the erased row."),
     column("source_key", "text", "direct", "Key of the erased row."),
     column("erased_at", "timestamptz", "none", "When the erasure was requested.", true),
@@ -18,11 +18,11 @@ export const tombstone: Table = table("tombstone", {
 /** Answered input rows that were deleted from their input. */
 export const missingInputRow: Table = table("missing_input_row", {
   schema: "state",
-  doc: "Answered input rows that were deleted from their input (found by complete passes); removed here once the row is back.",
+  doc: "Answered input rows that were deleted from their input (found by complete passes); removed from here when the row is back.",
   key: ["source", "source_key"],
   people: { emails: ["source_key"], isOfInputRow: true },
   columns: [
-    column("source", "text", "none", "Input of the configuration."),
+    column("source", "text", "none", "Name of the input."),
     column("source_key", "text", "direct", "The input row's key as canonical text."),
     column("missing_since", "timestamptz", "none", "When a run first missed the row.", true),
     column("missed_runs", "position", "none", "Number of runs that missed the row.", true),
@@ -36,10 +36,10 @@ export const erasureSubject: Table = table("erasure_subject", {
   doc: "Erased people, as keyed hashes: later runs neither send nor store them.",
   key: ["erasure_id", "kind", "subject_hash"],
   columns: [
-    column("erasure_id", "uuid", "none", "Id of the erasure; all identifiers of one person share it."),
+    column("erasure_id", "uuid", "none", "ID of the erasure; all identifiers of one person share it."),
     column("kind", "text", "none", "`pid`, `email` or `source_key`."),
     column("subject_hash", "bytes", "none", "HMAC-SHA256 of the identifier's kind and value."),
-    column("key_id", "text", "none", "Id of the key of the hash.", true),
+    column("key_id", "text", "none", "ID of the hash key.", true),
     column(
       "requested_at",
       "timestamptz",
@@ -69,10 +69,10 @@ export const erasureKey: Table = table("erasure_key", {
       "epoch",
       "integer",
       "none",
-      "Number of erasures; if it rose, a reservation checks its records.",
+      "Number of erasures; after an increase, reservations check their records.",
       true,
     ),
-    column("key_id", "text", "none", "Id of the key; null before the first erasure."),
+    column("key_id", "text", "none", "ID of the key; null before the first erasure."),
     column("made_key", "text", "none", "The key in hex if it was generated here; null if it is configured."),
   ],
 });
@@ -84,7 +84,7 @@ export const erasureRequest: Table = table("erasure_request", {
   key: ["request_id"],
   people: "kept",
   columns: [
-    column("request_id", "uuid", "none", "Id of the request."),
+    column("request_id", "uuid", "none", "ID of the request."),
     column(
       "erasure_id",
       "uuid",

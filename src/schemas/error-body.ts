@@ -17,7 +17,7 @@ export interface ErrorBody {
 
 type Json = Readonly<Record<string, unknown>>;
 
-function isTold(value: unknown): boolean {
+function isStated(value: unknown): boolean {
   if (typeof value === "string") return value.trim() !== "";
   return Array.isArray(value) ? value.length > 0 : Boolean(value);
 }
@@ -26,12 +26,12 @@ const SAYS_WELL = /^(?:ok|success\w*|[1-3]\d\d)$/iu;
 const isErrorStatus = (value: unknown): boolean => Number(value) >= 400;
 
 /** True if an envelope is or carries an error (section 7.1); with status 200 it must not count as an empty answer. */
-export function tellsError(envelope: Json): boolean {
+export function hasError(envelope: Json): boolean {
   const own = (key: string): unknown => (Object.hasOwn(envelope, key) ? envelope[key] : null);
-  if (isTold(own("error")) || isTold(own("error_message"))) return true;
+  if (isStated(own("error")) || isStated(own("error_message"))) return true;
   if (isErrorStatus(own("statusCode")) || isErrorStatus(own("status_code"))) return true;
   const code = own("code");
-  return isErrorStatus(code) || (isTold(code) && !SAYS_WELL.test(String(code)));
+  return isErrorStatus(code) || (isStated(code) && !SAYS_WELL.test(String(code)));
 }
 
 function asObject(value: unknown): Json | null {

@@ -41,8 +41,8 @@ export function storableJson(value: unknown): string | null {
 }
 
 /**
- * JSON text of any value that every destination accepts: values nested deeper than {@link MAX_JSON_DEPTH} and numbers out of
- * range become strings of their JSON, so that one odd value can't fail its whole batch.
+ * JSON text that every destination accepts. Values nested deeper than {@link MAX_JSON_DEPTH} and numbers out of range become
+ * strings of their JSON, so that one unusual value can't fail its whole batch.
  */
 export function jsonText(value: unknown): string {
   return storableJson(value) ?? JSON.stringify(makeStorable(value, MAX_JSON_DEPTH));

@@ -4,7 +4,7 @@ import { column, type Table, table } from "./table.ts";
 export const runCounters = {
   records_read: "Input rows read (validate_emails: every occurrence of an address).",
   records_unchanged: "Rows that were not due.",
-  records_duplicate: "Due rows with the content of a record that was already sent or answered.",
+  records_duplicate: "Due rows with the same content as a record already sent or answered.",
   records_suppressed: "Rows skipped because the person was erased.",
   records_sent: "Distinct records sent at least once.",
   records_matched: "Distinct sent records that matched.",
@@ -25,10 +25,10 @@ export type RunCounter = keyof typeof runCounters;
 const ops = (name: string, doc: string, key: readonly string[], columns: Table["columns"]): Table =>
   table(name, { schema: "ops", doc, key, columns });
 
-/** Service that the warehouse was filled from; a single row. */
+/** Service that the warehouse's data comes from; a single row. */
 export const warehouseIdentity = ops(
   "warehouse_identity",
-  "Service that this warehouse was filled from; runs against another one are refused.",
+  "Service that this warehouse's data comes from; runs against a different one are rejected.",
   [],
   [
     column("service_host", "text", "none", "Host and port; `sandbox:SEED` for the sandbox.", true),
@@ -38,7 +38,7 @@ export const warehouseIdentity = ops(
       "ledger_from",
       "timestamptz",
       "none",
-      "`api_call` is complete from here: `retention` removed older calls; null if it removed none.",
+      "Time since which `api_call` is complete; null if `retention` removed nothing.",
     ),
   ],
 );
@@ -72,15 +72,15 @@ export const checkpoint = ops(
     column("job", "text", "none", "The job."),
     column("stream", "text", "none", "The stream within the job."),
     column("cursor", "json", "none", "Position to resume from."),
-    column("updated_at", "timestamptz", "none", "When it last moved.", true),
-    column("run_id", "text", "none", "Run that moved it.", true),
+    column("updated_at", "timestamptz", "none", "When it last changed.", true),
+    column("run_id", "text", "none", "Run that changed it.", true),
   ],
 );
 
 /** Gaps of a feed. */
 export const syncGap = ops(
   "sync_gap",
-  "Time spans of a feed that the service no longer offers.",
+  "Periods of a feed that are no longer available from the service.",
   ["job", "stream", "gap_start"],
   [
     column("job", "text", "none", "The job."),
@@ -108,7 +108,7 @@ export const apiCall = ops(
       true,
     ),
     column("endpoint", "text", "none", "Method and path.", true),
-    column("api_request_id", "text", "none", "The service's id of the call."),
+    column("api_request_id", "text", "none", "The service's ID of the call."),
     column("started_at", "timestamptz", "none", "When it was sent.", true),
     column("request_completed_at", "timestamptz", "none", "Completion time reported by the service."),
     column("milliseconds", "integer", "none", "Milliseconds until the whole answer was read."),
@@ -128,7 +128,7 @@ export const apiCall = ops(
       "settled_at",
       "timestamptz",
       "none",
-      "When its outcome was recorded; null while in flight, and for good after a crash.",
+      "When its outcome was recorded; null while in flight, or permanently after a crash.",
     ),
     column("budget", "text", "none", "Budget it counts against: the job's type; null for none."),
     column(
@@ -141,7 +141,7 @@ export const apiCall = ops(
       "records_reserved",
       "integer",
       "none",
-      "Records counted against budgets and caps; 0 once known not to be billed.",
+      "Records counted against budgets and caps; 0 if known not to be billed.",
       true,
     ),
     column(
@@ -193,7 +193,7 @@ export const inputCoverage = ops(
     column("run_id", "text", "none", "The run."),
     column("job", "text", "none", "The job."),
     column("shard", "text", "none", "`I/N`; `0/1` without shards."),
-    column("source", "text", "none", "Input of the configuration."),
+    column("source", "text", "none", "Name of the input."),
     column("input_rows", "integer", "none", "Rows read (validate_emails: distinct addresses).", true),
     column("answered", "integer", "none", "Rows with an answer.", true),
     column("matched", "integer", "none", "Rows whose last answer matched.", true),

@@ -47,12 +47,12 @@ const relativeFields = {
   relative_first_name: text("direct", "First name of the relative."),
   relative_last_name: text("direct", "Last name of the relative."),
   relationship_label: text("indirect", "Relationship, such as parent."),
-  relationship_sublabel: text("indirect", "Finer relationship."),
+  relationship_sublabel: text("indirect", "More specific relationship."),
 };
 
 const addressFields = {
   address_rank: integer("none", "Rank among the person's addresses; ranks may be equal."),
-  service_address_id: text("indirect", "The service's id of the address."),
+  service_address_id: text("indirect", "The service's ID of the address."),
   address_line_1: text("direct", "First line."),
   address_line_2: text("direct", "Second line."),
   address_city: text("indirect", "City."),
@@ -61,7 +61,7 @@ const addressFields = {
   address_zipcode4: text("indirect", "ZIP+4 code."),
   ownership_status: text("indirect", "Owned or rented; values not documented."),
   is_current_owner: looseBoolean("indirect", "True if the person owns it now."),
-  purchase_date: text("indirect", "Date of purchase, as sent."),
+  purchase_date: text("indirect", "Date of purchase, as received."),
   purchase_price: numeric("sensitive", "Price at purchase, US dollars."),
   estimated_current_value: numeric("sensitive", "Estimated value, US dollars."),
   estimated_rental_value: numeric("sensitive", "Estimated rent, US dollars."),
@@ -71,13 +71,13 @@ const addressFields = {
   sqft: numeric("indirect", "Area in square feet."),
   num_beds: numeric("indirect", "Bedrooms."),
   num_baths: numeric("indirect", "Bathrooms."),
-  first_seen_date: text("none", "When the address was first seen, as sent."),
-  last_seen_date: text("none", "When the address was last seen, as sent."),
+  first_seen_date: text("none", "When the address was first seen, as received."),
+  last_seen_date: text("none", "When the address was last seen, as received."),
 };
 
 const workFields = {
   experience_rank: integer("none", "Rank among the person's jobs; ranks may be equal."),
-  service_experience_id: text("indirect", "The service's id of this job."),
+  service_experience_id: text("indirect", "The service's ID of this job."),
   work_company_name: text("indirect", "Company."),
   work_company_linkedin_url: text("none", "Company on LinkedIn."),
   work_company_website: text("none", "Website of the company."),
@@ -86,14 +86,14 @@ const workFields = {
   work_company_naics_description: text("none", "NAICS description."),
   work_company_sic_code: text("none", "SIC code."),
   work_company_sic_description: text("none", "SIC description."),
-  work_title: text("indirect", "Title as stated."),
+  work_title: text("indirect", "Title, as received."),
   standard_work_title: text("indirect", "Standardized title."),
   work_seniority_level: text("indirect", "Seniority."),
   work_department: text("indirect", "Department."),
   work_employment_type: text("indirect", "Full time, part time and similar."),
   work_status: text("indirect", "Status of the job; values seen: current, previous."),
-  work_start_date: text("indirect", "Start, as sent."),
-  work_end_date: text("indirect", "End, as sent."),
+  work_start_date: text("indirect", "Start date, as received."),
+  work_end_date: text("indirect", "End date, as received."),
   work_city: text("indirect", "City."),
   work_state: text("indirect", "State."),
   work_country: text("indirect", "Country."),
@@ -101,13 +101,13 @@ const workFields = {
 
 const educationFields = {
   experience_rank: integer("none", "Rank among the person's degrees; ranks may be equal."),
-  service_experience_id: text("indirect", "The service's id of this experience."),
+  service_experience_id: text("indirect", "The service's ID of this experience."),
   institution_name: text("indirect", "Institution."),
   institution_linkedin_url: text("none", "Institution on LinkedIn."),
   education_information: text("indirect", "Free text about the education."),
   education_level: text("indirect", "Level reached."),
-  education_start_date: text("indirect", "Start, as sent."),
-  education_end_date: text("indirect", "End, as sent."),
+  education_start_date: text("indirect", "Start date, as received."),
+  education_end_date: text("indirect", "End date, as received."),
   education_majors: texts("indirect", "Majors."),
   education_minors: texts("indirect", "Minors."),
 };
@@ -129,7 +129,7 @@ const position = column("position", "position", "none", "0-based index in the se
 /** One row per person. */
 export const person: Table = table("person", {
   schema: "data",
-  doc: "One row per enriched person (section 2.14); a later non-match changes nothing here.",
+  doc: "One row per enriched person (section 2.14); unaffected by a later non-match.",
   key: ["service_pid"],
   people: { pids: ["service_pid"], clears: ["service_spouse_pid"] },
   hasExtra: true,
@@ -189,7 +189,7 @@ export const personPidAlias: Table = table("person_pid_alias", {
   people: { pids: ["sent_service_pid", "returned_service_pid"] },
   columns: [
     column("sent_service_pid", "text", "direct", "PID that was sent."),
-    column("returned_service_pid", "text", "direct", "PID that came back."),
+    column("returned_service_pid", "text", "direct", "PID that was returned."),
     column("first_seen_at", "timestamptz", "none", "When this was first returned.", true),
   ],
 });

@@ -6,7 +6,7 @@ export interface RejectCode {
   readonly todo: string;
 }
 
-/** Our own codes; records rejected by the service (stage `send`) have the service's code. */
+/** This program's codes; records rejected by the service (stage `send`) have the service's code. */
 export const rejectCodes = {
   missing_key: {
     stage: "input",
@@ -16,7 +16,7 @@ export const rejectCodes = {
   key_too_long: {
     stage: "input",
     means:
-      "The row's key (for validate_emails the address) is longer than 2,000 bytes; source_key is its beginning.",
+      "The row's key (for validate_emails the address) is longer than 2,000 bytes; source_key is truncated.",
     todo: "Choose a shorter key, or fix the address. Every run checks the row again.",
   },
   duplicate_key: {
@@ -26,7 +26,7 @@ export const rejectCodes = {
   },
   no_identifier: {
     stage: "input",
-    means: "None of the mapped columns holds a value.",
+    means: "None of the mapped columns has a value.",
     todo: "Fill a mapped column, or map another one. The row is checked again when it changes.",
   },
   not_resolvable: {
@@ -42,7 +42,7 @@ export const rejectCodes = {
   missing_id: {
     stage: "answer",
     means:
-      "A death signal lacks its `obituary_id` or its `service_pid`; source is the segment, source_key is the id it has.",
+      "A death signal lacks its `obituary_id` or its `service_pid`; source is the segment, source_key is its other ID.",
     todo: "Contact the service. A later run resolves this once the signal is complete or no longer listed.",
   },
   not_loadable: {
@@ -68,7 +68,7 @@ const refusedByService: RejectCode = {
   todo: "`details` lists the invalid fields. Fix them: the changed row is sent automatically. Or retry once the service has changed.",
 };
 
-/** Looks up a code; codes that aren't ours are the service's. */
+/** Looks up a code; unknown codes are the service's. */
 export function explainReject(code: string): RejectCode {
   const known: Readonly<Record<string, RejectCode>> = rejectCodes;
   return (Object.hasOwn(known, code) ? known[code] : undefined) ?? refusedByService;

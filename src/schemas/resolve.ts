@@ -34,13 +34,16 @@ export const resolveRequestRecord = z.strictObject({
 export const resolveFields = {
   is_match: boolean("none", "True if the record matched a person."),
   service_pid: text("direct", "PID of the match; null without one."),
-  match_score: numeric("none", "Points, not a percentage; at least 50 for a match, null without one."),
-  is_resolvable_record: boolean("none", "Whether the service could use the record."),
-  validation_errors: json("none", "Problems that the service found in the record."),
+  match_score: numeric(
+    "none",
+    "Score in points, not a percentage; at least 50 for a match, null without one.",
+  ),
+  is_resolvable_record: boolean("none", "True if the service could use the record."),
+  validation_errors: json("none", "Problems in the record reported by the service."),
 };
 
 const result: RecordDeclaration = {
-  fields: { record_id: text("none", "Id of the record as sent."), ...resolveFields },
+  fields: { record_id: text("none", "ID of the record as sent."), ...resolveFields },
   lists: {},
 };
 

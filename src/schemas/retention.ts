@@ -7,7 +7,7 @@ export interface RetentionRule {
   readonly age: string;
   /** The newest row per value of these columns is always kept. */
   readonly keepNewestOf?: readonly string[];
-  /** Column of `warehouse_identity` with the time up to which rows were removed, if missing rows would read as zero. */
+  /** Column of `warehouse_identity` for the time up to which rows were removed, needed if missing rows would count as zero. */
   readonly noteIn?: string;
 }
 

@@ -12,7 +12,7 @@ export const scheduleSlot: Table = table("schedule_slot", {
       "slot",
       "text",
       "none",
-      "Wall time and zone of a slot at fixed hours, else its instant; `first`: when the schedule of the job was first seen.",
+      "Wall time and zone for fixed hours, otherwise the instant; `first`: when the job was first scheduled.",
     ),
     column("due_at", "timestamptz", "none", "When it was due.", true),
     column("run_id", "text", "none", "Run of the slot; null if none ran."),
@@ -42,7 +42,7 @@ export const alertState: Table = table("alert_state", {
   columns: [
     column("subject", "text", "none", "`job NAME`, `freshness NAME`, or `budget TYPE PERIOD`."),
     column("state", "text", "none", "`ok`, or a code.", true),
-    column("told_state", "text", "none", "State last reported, or not worth reporting.", true),
+    column("told_state", "text", "none", "State last reported.", true),
     column("changed_at", "timestamptz", "none", "When it entered this state.", true),
     column("told_at", "timestamptz", "none", "When it was last reported; null if never."),
   ],

@@ -17,7 +17,7 @@ export const segmentEndpoints = {
   remove: { name: "POST /v2/segments/members/remove", method: "POST", path: "/v2/segments/members/remove" },
 } as const;
 
-const segmentId = column("segment_id", "text", "none", "The segment.");
+const segmentId = column("segment_id", "text", "none", "ID of the segment.");
 const servicePid = column("service_pid", "text", "direct", "PID of the person.");
 
 /** Segments that jobs read or fill. */
@@ -31,12 +31,7 @@ export const segment: Table = table("segment", {
     column("name", "text", "none", "Name in the configuration; null for none."),
     column("description", "text", "none", "Description in the configuration."),
     column("current_size", "integer", "none", "Number of members last reported by the service."),
-    column(
-      "source",
-      "text",
-      "none",
-      "`api` if a job created it; else null, since the interface doesn't return it.",
-    ),
+    column("source", "text", "none", "`api` if a job created it, otherwise null."),
     column(
       "last_checked_at",
       "timestamptz",
@@ -62,7 +57,7 @@ export const segmentMember: Table = table("segment_member", {
     segmentId,
     servicePid,
     column("first_added_at", "timestamptz", "none", memberFields.first_added_at.doc),
-    column("is_member", "boolean", "none", "True for a current member, as last seen or proven.", true),
+    column("is_member", "boolean", "none", "True for a current member.", true),
     column("first_seen_at", "timestamptz", "none", "First response that listed the person.", true),
     column("removed_seen_at", "timestamptz", "none", "Response that proved the removal; null for a member."),
   ],
@@ -78,7 +73,7 @@ export const segmentMembershipHistory: Table = table("segment_membership_history
   columns: [
     segmentId,
     servicePid,
-    column("valid_from", "timestamptz", "none", "Begin (inclusive)."),
+    column("valid_from", "timestamptz", "none", "Start (inclusive)."),
     column(
       "valid_to",
       "timestamptz",
@@ -106,7 +101,7 @@ export const segmentSync: Table = table("segment_sync", {
     column("observed_at", "timestamptz", "none", "Time of the newest response.", true),
     column("current_size", "integer", "none", "Number of members reported by the service.", true),
     column("known_members", "integer", "none", "Members in `segment_member` after the run.", true),
-    column("added", "integer", "none", "Listed people who were not known members.", true),
+    column("added", "integer", "none", "Listed people who were not known as members.", true),
     column("removed", "integer", "none", "Members whose removal was proven.", true),
     column(
       "removals_pending",

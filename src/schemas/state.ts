@@ -58,7 +58,7 @@ export const personState = state(
       "group_hashes",
       "text",
       "indirect",
-      "Content hash of each field group, 16 characters each, in the declared order.",
+      "Content hash of each field group, 16 characters each, in declared order.",
       true,
     ),
     column(
@@ -87,18 +87,24 @@ export const emailState = state(
 /** Owner of each job, or of a shard of it; rows stay after release. */
 export const jobLock = state(
   "job_lock",
-  "Owner of each job, or of a shard of it; held until released, or until it expires without heartbeats.",
+  "Owner of each job, or of a shard of it; held until released or expired.",
   ["job", "shard"],
   "nobody",
   [
     column("job", "text", "none", "The job."),
     column("shard", "text", "none", "`I/N`; `0/1` without shards."),
-    column("epoch", "integer", "none", "Raised for each owner; nothing commits under an older one.", true),
+    column(
+      "epoch",
+      "integer",
+      "none",
+      "Incremented for each owner; commits under an older one are rejected.",
+      true,
+    ),
     column("owner_token", "text", "none", "Suffix of `person-etl` in the owner's application_name.", true),
     column("run_id", "text", "none", "The owner's run.", true),
     column("host", "text", "none", "The owner's host.", true),
     column("pid", "integer", "none", "The owner's process.", true),
-    column("machine", "text", "none", "Boot id and process namespace; null where unavailable."),
+    column("machine", "text", "none", "Boot ID and PID namespace; null where unavailable."),
     column("process_start", "text", "none", "Start of the process, in clock ticks of its system."),
     column("acquired_at", "timestamptz", "none", "When it was acquired, by the warehouse's clock.", true),
     column("heartbeat_at", "timestamptz", "none", "The owner's last heartbeat.", true),
@@ -110,13 +116,13 @@ export const jobLock = state(
 /** Records reserved per budget and cap. */
 export const budgetUse = state(
   "budget_use",
-  "Records reserved per budget and period: raised before each call, lowered if nothing was billed.",
+  "Records reserved per budget and period: increased before each call, decreased if nothing was billed.",
   ["budget", "period", "period_key"],
   "nobody",
   [
     column("budget", "text", "none", "Job type of a budget; the job for the caps of a run."),
     column("period", "text", "none", "`day`, `month` (UTC, by the warehouse's clock), `run` or `shard`."),
-    column("period_key", "text", "none", "`2026-11-21`, `2026-11`, the run id, or the run id and shard."),
+    column("period_key", "text", "none", "`2026-11-21`, `2026-11`, the run ID, or the run ID and shard."),
     column("records_reserved", "integer", "none", "Records reserved.", true),
   ],
 );

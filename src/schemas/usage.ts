@@ -70,9 +70,9 @@ const isFinal: Column = column(
   "True if it was read three days or more after its end; later corrections are rare.",
   true,
 );
-/** Usage answers hold no personal data, in declared fields or others. */
+/** Usage responses contain no personal data. */
 const extra: Column = column("_extra", "json", "none", "Fields without a declared column.");
-const orgId: Column = column("org_id", "text", "none", "The organization, by the service's id.");
+const orgId: Column = column("org_id", "text", "none", "The service's ID of the organization.");
 const endpoint: Column = column(
   "endpoint",
   "text",

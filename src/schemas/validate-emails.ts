@@ -8,7 +8,7 @@ import { column, columnsOf, type Table, table } from "./table.ts";
 export const validateFields = {
   is_match: boolean("none", "True if the service has the address."),
   email_validation_status: text("none", "`valid`, `invalid`, `unknown`, or null when not matched."),
-  email_last_seen: timestamp("none", "When the address was last seen, without zone."),
+  email_last_seen: timestamp("none", "When the address was last seen; wall time without a time zone."),
 };
 
 const result: RecordDeclaration = {
@@ -40,7 +40,7 @@ export const emailValidation: Table = table("email_validation", {
     ...columnsOf(validateFields),
     column("previous_status", "text", "none", "Status before the current one."),
     column("status_changed_at", "timestamptz", "none", "When the status last changed."),
-    column("api_request_id", "text", "none", "The service's id of the last answering call."),
+    column("api_request_id", "text", "none", "The service's ID of the last answering call."),
     column("request_completed_at", "timestamptz", "none", "When the service completed that call."),
   ],
   hasExtra: true,
@@ -53,7 +53,7 @@ export const inputEmail: Table = table("input_email", {
   key: ["source", "source_key", "position"],
   people: { emails: ["source_key", "email_address"], isOfInputRow: true },
   columns: [
-    column("source", "text", "none", "Input of the configuration."),
+    column("source", "text", "none", "Name of the input."),
     column("source_key", "text", "direct", "The input row's key as canonical text."),
     column("position", "position", "none", "0-based index among the row's addresses."),
     column("email_address", "text", "direct", "Address as in the input."),

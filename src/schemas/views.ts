@@ -7,7 +7,7 @@ const identityLink: View = {
   schema: "data",
   doc: "Best current match of each input row: highest score, then newest match, then first job by name.",
   columns: [
-    column("source", "text", "none", "Input of the configuration."),
+    column("source", "text", "none", "Name of the input."),
     column("source_key", "text", "direct", "The input row's key as canonical text."),
     column("service_pid", "text", "direct", "PID of the match."),
     column("job", "text", "none", "Job that found the match."),
@@ -63,22 +63,22 @@ const countOf = (outcome: string) => `sum(CASE WHEN outcome = '${outcome}' THEN 
 /** A sum of integers as an integer. */
 const whole = (dialect: Dialect, sum: string) => (dialect === "bigquery" ? sum : `CAST(${sum} AS bigint)`);
 
-/** Compares our ledger with the usage that the service reports. */
+/** Compares the ledger with the usage reported by the service. */
 const usageReconciliation: View = {
   name: "usage_reconciliation",
   schema: "ops",
-  doc: "Calls in our ledger and usage reported by the service, by endpoint and UTC day; the service counts the whole organization.",
+  doc: "Calls in the ledger and usage reported by the service, by endpoint and UTC day. The service counts the whole organization.",
   columns: [
     column("endpoint", "text", "none", "Path without its leading slash, as the service reports it."),
     column("day", "date", "none", "UTC day."),
-    column("ours", "integer", "none", "Our answered calls; null for days removed by `retention`."),
+    column("ours", "integer", "none", "Answered calls in the ledger; null for days removed by `retention`."),
     column("reported", "integer", "none", "Requests reported by the service; null if it reported none."),
     column("not_ours", "integer", "none", "`reported` minus `ours`."),
-    column("ours_records", "integer", "none", "Records in our answered calls."),
+    column("ours_records", "integer", "none", "Records in answered calls of the ledger."),
     column("reported_records", "integer", "none", "Input records reported by the service."),
-    column("ours_in_doubt", "integer", "none", "Our calls without a known outcome."),
+    column("ours_in_doubt", "integer", "none", "Calls in the ledger without a known outcome."),
     column("is_final", "boolean", "none", "True once the service no longer changes the day."),
-    column("ours_refused", "integer", "none", "Our calls rejected by the service."),
+    column("ours_refused", "integer", "none", "Calls in the ledger rejected by the service."),
   ],
   reads: ["api_call", "endpoint_usage_bucket", "warehouse_identity"],
   select: (

@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 export type CallContent =
   | { readonly kind: "whole"; readonly header: unknown; readonly body: Buffer }
   | { readonly kind: "damaged"; readonly reason: DamageReason }
-  /** Written by a later version of the program. */
+  /** Written by a later version. */
   | { readonly kind: "unknown_form" };
 
 /** Kind of damage. */
@@ -18,7 +18,7 @@ const CHECKSUM_AT = LENGTHS_AT + 8;
 /** Magic, length of the header and of the body (32 bits each, big-endian), SHA-256 of the lengths, header and body. */
 const PRELUDE_BYTES = CHECKSUM_AT + CHECKSUM_BYTES;
 
-/** Largest body of a file: the HTTP client accepts no larger one. */
+/** Largest body of a file: the HTTP client rejects larger ones. */
 export const MAX_BODY_BYTES = 64 * 1024 * 1024;
 
 function checksumOf(...parts: readonly Buffer[]): Buffer {
@@ -27,7 +27,7 @@ function checksumOf(...parts: readonly Buffer[]): Buffer {
   return hash.digest();
 }
 
-/** Encodes a call as the pieces of a file, in order; the body is not copied. */
+/** Encodes a call as consecutive pieces of a file; doesn't copy the body. */
 export function encodeCall(header: object, body: Buffer): readonly [Buffer, Buffer] {
   if (body.length > MAX_BODY_BYTES) {
     throw new RangeError(`A body of ${body.length} bytes is larger than ${MAX_BODY_BYTES}.`);
@@ -41,7 +41,7 @@ export function encodeCall(header: object, body: Buffer): readonly [Buffer, Buff
   return [Buffer.concat([prelude, text]), body];
 }
 
-/** Decodes a file; uses nothing that its checksum doesn't cover. */
+/** Decodes a file; its checksum covers everything used. */
 export function decodeCall(bytes: Buffer): CallContent {
   if (bytes.length < PRELUDE_BYTES) return { kind: "damaged", reason: "wrong_length" };
   const magic = bytes.subarray(0, MAGIC.length);

@@ -7,7 +7,7 @@ import { temporaryName } from "./spool-places.ts";
 /** Codes of file systems that can't sync folders, such as some network ones. */
 const NO_FOLDER_SYNC = ["EINVAL", "ENOTSUP", "EBADF"];
 
-/** Makes sure that the names in a folder survive a power cut. */
+/** Makes renames in a folder survive a power failure. */
 export async function syncFolder(folder: string): Promise<void> {
   // Windows can't open folders; its file system keeps names in a journal.
   if (process.platform === "win32") return;
@@ -21,7 +21,7 @@ export async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** Syncs one folder for many callers: one sync serves all that asked before it began. */
+/** Syncs a folder for concurrent callers, which share the next sync. */
 export function createFolderSync(folder: string): () => Promise<void> {
   let current = Promise.resolve();
   let following: Promise<void> | null = null;
@@ -39,7 +39,7 @@ export function createFolderSync(folder: string): () => Promise<void> {
   };
 }
 
-/** Makes a folder and its parents, closed to other users, so that they survive a power cut. */
+/** Creates a folder and its parents with mode 0700; they survive a power failure. */
 export async function makeFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true, mode: 0o700 });
   if (first === undefined) return;
@@ -51,14 +51,14 @@ export async function makeFolder(folder: string): Promise<void> {
 
 async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
   for (let at = 0; at < bytes.length; ) {
-    // A full disk writes a part, and fails only when the rest is written.
+    // If the disk is full, a write may be partial; only the next one fails.
     const { bytesWritten } = await file.write(bytes, at);
     at += bytesWritten;
   }
 }
 
 /**
- * Writes a file as a whole or not at all; it survives a power cut once this returns.
+ * Writes a file atomically; once this resolves, it survives a power failure.
  * @param syncNames syncs the file's folder.
  */
 export async function writeDurably(
@@ -80,7 +80,7 @@ export async function writeDurably(
     await rename(temporary, path);
     await syncNames();
   } catch (error) {
-    // A file that may not survive must not look as if it did.
+    // A file that may not survive must not be used.
     for (const name of [temporary, path]) await rm(name, { force: true }).catch(() => {});
     throw error;
   }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { codeOf } from "../errors.ts";
 import { parseCallName, type SpooledCall } from "./spool-places.ts";
 
-/** Returns the result of file work; null when the file isn't there. */
+/** Returns the result of a file operation; null if the file doesn't exist. */
 export async function ifThere<Result>(work: Promise<Result>): Promise<Result | null> {
   try {
     return await work;
@@ -13,12 +13,12 @@ export async function ifThere<Result>(work: Promise<Result>): Promise<Result | n
   }
 }
 
-/** Lists the names in a folder, sorted; none where the folder isn't there. */
+/** Lists the names in a folder, sorted; empty if the folder doesn't exist. */
 export async function namesIn(folder: string): Promise<readonly string[]> {
   return ((await ifThere(readdir(folder))) ?? []).toSorted();
 }
 
-/** Lists the paths of what is in a folder, sorted by name. */
+/** Lists the paths in a folder, sorted by name. */
 export async function filesIn(folder: string): Promise<readonly string[]> {
   return (await namesIn(folder)).map((name) => join(folder, name));
 }
@@ -34,7 +34,7 @@ export async function callsIn(folder: string): Promise<SpooledCall[]> {
   return calls;
 }
 
-/** Removes all files of a folder; returns how many. */
+/** Removes all files of a folder; returns their number. */
 export async function emptyFolder(folder: string): Promise<number> {
   const files = await filesIn(folder);
   for (const path of files) await rm(path, { force: true });

@@ -1,11 +1,11 @@
 import { codeOf, messageOf, StopRunError } from "../errors.ts";
 
-/** Codes for no room: on the disk, in the user's quota, or in one file. */
-const NO_ROOM = ["ENOSPC", "EDQUOT", "EFBIG"];
+/** Error codes if the disk or quota is full, or the file too large. */
+const DISK_FULL = ["ENOSPC", "EDQUOT", "EFBIG"];
 
-/** Explains a failure of the spool's folder as an error that ends the run. */
+/** Converts a failure of the spool's folder into an error that ends the run. */
 export function explainSpoolFailure(error: unknown, folder: string): StopRunError {
-  if (NO_ROOM.includes(codeOf(error) ?? "")) {
+  if (DISK_FULL.includes(codeOf(error) ?? "")) {
     return new StopRunError(
       "spool_full",
       `The disk is full: received answers can't be written to ${folder}, so nothing more is sent. ` +

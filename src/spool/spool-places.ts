@@ -1,6 +1,6 @@
 import { basename, dirname, join } from "node:path";
 
-/** Owner of a folder: two processes with one data_dir never write into the same one. */
+/** Owner of a folder; no two processes write to the same folder. */
 export interface SpoolOwner {
   /** Short hash of the warehouse's identity: configurations for several warehouses may share a data_dir. */
   readonly warehouse: string;
@@ -9,13 +9,13 @@ export interface SpoolOwner {
   readonly shard: string;
 }
 
-/** One call's answer on disk, described by its name. */
+/** Answer of a call on disk, as parsed from its file name. */
 export interface SpooledCall {
   readonly callId: string;
   readonly path: string;
   /** Size on disk. */
   readonly bytes: number;
-  /** Loads that were begun and neither ended nor taken back. */
+  /** Loads that were started but neither completed nor reverted. */
   readonly tries: number;
 }
 
@@ -25,7 +25,7 @@ const TEMPORARY = ".tmp";
 /** Folder beside those of the shards, for files that can't be loaded. */
 export const QUARANTINE = "quarantine";
 
-/** Returns the name of a call's file, which sorts by time and holds no personal data. */
+/** Returns the name of a call's file, which sorts by time and contains no personal data. */
 export function callFileName(callId: string, receivedAtMs: number): string {
   return `${new Date(receivedAtMs).toISOString().replaceAll(/[-:.]/gu, "")}-${callId}.call`;
 }
@@ -36,18 +36,18 @@ export function parseCallName(path: string): Pick<SpooledCall, "callId" | "tries
   return callId === undefined ? null : { callId, tries: Number(tries ?? 0) };
 }
 
-/** Returns the path of a call's file after so many tries. */
+/** Returns the path of a call's file after `tries` loads. */
 export function pathOfTry(path: string, tries: number): string {
   const stem = CALL_NAME.exec(basename(path))?.groups?.["stem"] ?? basename(path);
   return join(dirname(path), `${stem}${tries === 0 ? "" : `.try${tries}`}.call`);
 }
 
-/** Returns the name that a file has while it is being written. */
+/** Returns the temporary name of a file that is being written. */
 export function temporaryName(path: string): string {
   return path + TEMPORARY;
 }
 
-/** True for a file that was left half-written. */
+/** True for a partially written file. */
 export function isTemporary(path: string): boolean {
   return path.endsWith(TEMPORARY);
 }
@@ -73,7 +73,7 @@ export function shardCount(shard: string): string {
   return shard.slice(shard.indexOf("/") + 1);
 }
 
-/** Returns where a file of a shard's folder is moved to when it can't be loaded. */
+/** Returns the quarantine path of a file. */
 export function quarantinePath(path: string): string {
   return join(dirname(dirname(path)), QUARANTINE, basename(path));
 }

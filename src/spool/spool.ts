@@ -36,7 +36,7 @@ export interface CallToSpool {
 
 /**
  * Received answers of one shard of a job, on disk until their rows are committed. Every method rejects with a StopRunError
- * when the disk fails.
+ * if the disk fails.
  */
 export interface Spool {
   /** Folder of this shard's answers. */
@@ -44,35 +44,35 @@ export interface Spool {
   /** Calls of this shard in the spool, and their size on disk. */
   readonly calls: number;
   readonly bytes: number;
-  /** True if the answer of one more call would find room beside those of so many calls under way. */
-  hasRoom(callsUnderWay: number): boolean;
+  /** True if there is space for one more answer besides those of calls in progress. */
+  hasSpace(callsInProgress: number): boolean;
   /** Resolves when the next call is removed. */
   nextRemoval(): Promise<void>;
-  /** Writes an answer; once it resolves, the answer survives a power cut. Accepts answers beyond the bound. */
+  /** Writes an answer; once it resolves, the answer survives a power failure. Accepts answers beyond `maxBytes`. */
   write(call: CallToSpool): Promise<SpooledCall>;
-  /** Lists what earlier runs left, oldest first: of this shard, and of shards of another N, which can't be running. */
+  /** Lists answers of earlier runs, oldest first: of this shard, and of shards of another N, which can't be running. */
   leftovers(): Promise<readonly SpooledCall[]>;
   read(call: SpooledCall): Promise<SpooledContent>;
-  /** Marks a call by a rename before it is loaded, so that a load that kills the process can be told afterwards. */
+  /** Marks a call by a rename before it is loaded, so that the next run detects a load that killed the process. */
   beginTry(call: SpooledCall): Promise<SpooledCall>;
-  /** Takes the mark of the last try back: it failed for a reason outside the call. */
+  /** Reverts `beginTry` if the load failed for a reason outside the call. */
   takeTryBack(call: SpooledCall): Promise<SpooledCall>;
-  /** Moves a call aside that can't be loaded; returns its new path. */
+  /** Moves a call that can't be loaded to quarantine; returns its new path. */
   quarantine(call: SpooledCall): Promise<string>;
   /** Removes a call once its rows are committed; idempotent. */
   remove(call: SpooledCall): Promise<void>;
 }
 
-/** Folder and bound of a spool. */
+/** Folder and maximum size of a spool. */
 export interface SpoolOptions {
   /** Folder of all spools of a data_dir. */
   readonly root: string;
   readonly owner: SpoolOwner;
-  /** Calls are not started beyond it. */
+  /** No calls start while the spool is larger. */
   readonly maxBytes: number;
 }
 
-/** Room reserved for an answer before the first one arrives. */
+/** Space reserved per answer before the first one arrives. */
 const FIRST_GUESS_BYTES = 1024 * 1024;
 
 async function moveToTry(call: SpooledCall, tries: number): Promise<SpooledCall> {
@@ -81,7 +81,7 @@ async function moveToTry(call: SpooledCall, tries: number): Promise<SpooledCall>
   return { ...call, path, tries };
 }
 
-/** Opens a shard's spool and removes half-written files. Only one process may have it open: the holder of the job's lock. */
+/** Opens a shard's spool and removes half-written files. Only the holder of the job's lock may open it. */
 export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promise<Spool> {
   const folder = shardFolder(root, owner);
   const syncNames = createFolderSync(folder);
@@ -135,9 +135,9 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
     get bytes() {
       return bytes;
     },
-    hasRoom(callsUnderWay) {
-      if (spooled.size + callsUnderWay === 0) return true;
-      return bytes + (callsUnderWay + 1) * (largestBytes || FIRST_GUESS_BYTES) <= maxBytes;
+    hasSpace(callsInProgress) {
+      if (spooled.size + callsInProgress === 0) return true;
+      return bytes + (callsInProgress + 1) * (largestBytes || FIRST_GUESS_BYTES) <= maxBytes;
     },
     nextRemoval: () => removal.promise,
     write: ({ callId, receivedAtMs, header, body }) =>

@@ -11,7 +11,7 @@ export interface SpoolContent extends SpoolOwner {
   readonly bytes: number;
 }
 
-/** Answers of a job that can't be loaded: damaged on disk, or refused three times. */
+/** Answers of a job that can't be loaded: damaged on disk, or failed to load three times. */
 export interface QuarantinedCalls extends Pick<SpoolOwner, "warehouse" | "job"> {
   readonly folder: string;
   readonly files: number;
@@ -23,7 +23,7 @@ export interface SpoolSurvey {
   readonly quarantined: readonly QuarantinedCalls[];
 }
 
-/** Looks at every spool below a folder; changes nothing, and leaves out what is empty. */
+/** Lists all non-empty spools below a folder. */
 export async function surveySpool(root: string): Promise<SpoolSurvey> {
   const contents: SpoolContent[] = [];
   const quarantined: QuarantinedCalls[] = [];

@@ -23,8 +23,8 @@ describe("features not available in this version", () => {
       {
         path: "jobs.later.type",
         line: 15,
-        message: `says ${type}, which is not available in this version`,
-        hint: "remove the job, or set enabled: false; there is resolve, validate_emails, enrich, segment_members, segment_push, death_signals, search_usage, endpoint_usage",
+        message: `is ${type}, which is not available in this version`,
+        hint: "remove the job, or set enabled: false; available types: resolve, validate_emails, enrich, segment_members, segment_push, death_signals, search_usage, endpoint_usage",
       },
     ]);
   });
@@ -52,7 +52,7 @@ describe("features not available in this version", () => {
   it("is a warehouse in BigQuery, which is refused with the form of `publish`", async () => {
     const warehouse = "type: bigquery\n  project: my-project-1\n  location: EU\n  dataset: people";
     expect(await problemsOf(fineBut("type: postgres\n  url: embedded", warehouse))).toEqual([
-      "4 warehouse.type: must be postgres: other engines get a published copy (write warehouse: { url: embedded } (or ${WAREHOUSE_URL}) beside publish: { analytics: { type: bigquery, project: my-project, location: EU, dataset: person_data, ops_dataset: person_data_ops } })",
+      "4 warehouse.type: must be postgres: other engines get a published copy (use warehouse: { url: embedded } (or ${WAREHOUSE_URL}) with publish: { analytics: { type: bigquery, project: my-project, location: EU, dataset: person_data, ops_dataset: person_data_ops } })",
     ]);
   });
 
@@ -87,15 +87,15 @@ alerts: { webhook: https://hooks.example.com/T0/hunter2 }
     const problems = await problemsOf(jobs);
     expect(problems.filter((problem) => !problem.includes("not available"))).toEqual([
       "15 jobs.push.name: is missing (name the segment, or give its segment_id)",
-      "15 jobs.push.connection: names no connection of this configuration (there is no connection)",
+      "15 jobs.push.connection: is not a configured connection (there is no connection)",
       "15 jobs.push.sql: ends with a semicolon (remove it)",
       "15 jobs.push.mode: must be one of append, mirror (docs/configuration.md describes this setting)",
-      "16 jobs.members.segments[0].job: names no segment_push job of this configuration (did you mean push?)",
+      "16 jobs.members.segments[0].job: is not a configured segment_push job (did you mean push?)",
       "16 jobs.members.segments[1]: must have either an id or a job ({ id: <uuid> } or { job: NAME })",
       "16 jobs.members.segments[2]: must have either an id or a job ({ id: <uuid> } or { job: NAME })",
       "18 jobs.usage.bucketing_size: must be one of hour, day, week, month, quarter, year (docs/configuration.md describes this setting)",
       "18 jobs.usage.start_date: must be a day such as 2026-01-31 (docs/configuration.md describes this setting)",
-      "19 alerts.webhook: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); replace a key that was in this file)",
+      "19 alerts.webhook: must be a reference to a secret, not the secret itself (use ${NAME} for an environment variable, or file:PATH (relative to this file); revoke a key that was in this file)",
     ]);
     expect(problems.filter((problem) => problem.includes("not available"))).toHaveLength(1);
     expect((await refusal(jobs)).code).toBe("invalid_configuration");

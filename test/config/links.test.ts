@@ -12,11 +12,11 @@ describe("references between parts", () => {
   it.each([
     [
       fineBut("key: id", "key: id\n    connection: crm"),
-      "10 inputs.customers.connection: names no connection of this configuration (there is no connection)",
+      "10 inputs.customers.connection: is not a configured connection (there is no connection)",
     ],
     [
       fineBut("key: id", "key: id\n    sql: select 1"),
-      "10 inputs.customers.sql: conflicts with table (keep one of the two)",
+      "10 inputs.customers.sql: conflicts with table (keep only one)",
     ],
     [
       fineBut("{ first_name: first_name, last_name: last_name, emails: [email] }", "{}"),
@@ -24,31 +24,31 @@ describe("references between parts", () => {
     ],
     [
       fineBut("emails: [email] }", "emails: [email], record_id: id }"),
-      "10 inputs.customers.fields.record_id: can't be mapped (record_id is made by the program from the key; remove this line)",
+      "10 inputs.customers.fields.record_id: can't be mapped (record_id is generated from the key; remove this line)",
     ],
     [
       inEnrich("pid_from: resolve_custmers"),
-      "14 jobs.enrich_customers.pid_from: names no job of this configuration (did you mean resolve_customers?)",
+      "14 jobs.enrich_customers.pid_from: is not a configured job (did you mean resolve_customers?)",
     ],
     [
       inEnrich("pid_from: validate_customers"),
-      "14 jobs.enrich_customers.pid_from: must name a job of type resolve (on this input there is resolve_customers)",
+      "14 jobs.enrich_customers.pid_from: must be a job of type resolve (jobs with this input: resolve_customers)",
     ],
     [
       inEnrich("valid_emails_from: resolve_customers"),
-      "14 jobs.enrich_customers.valid_emails_from: must name a job of type validate_emails (on this input there is validate_customers)",
+      "14 jobs.enrich_customers.valid_emails_from: must be a job of type validate_emails (jobs with this input: validate_customers)",
     ],
     [
       inEnrich("after: [resolve_customers, nothing]"),
-      "14 jobs.enrich_customers.after[1]: names no job of this configuration (there is resolve_customers, validate_customers, enrich_customers)",
+      "14 jobs.enrich_customers.after[1]: is not a configured job (known names: resolve_customers, validate_customers, enrich_customers)",
     ],
     [
       inEnrich("after: resolv_customers"),
-      "14 jobs.enrich_customers.after: names no job of this configuration (did you mean resolve_customers?)",
+      "14 jobs.enrich_customers.after: is not a configured job (did you mean resolve_customers?)",
     ],
     [
       fineBut("input: customers }\n  enrich", "input: customer }\n  enrich"),
-      "13 jobs.validate_customers.input: names no input of this configuration (did you mean customers?)",
+      "13 jobs.validate_customers.input: is not a configured input (did you mean customers?)",
     ],
     [
       fineBut(", emails: [email] }", " }"),
@@ -67,24 +67,24 @@ describe("references between parts", () => {
         "jobs:\n",
         "  others: { table: others, key: id, fields: { full_name: n, phones: p } }\njobs:\n  other: { type: resolve, input: others }\n",
       ).replace("pid_from: resolve_customers", "pid_from: other"),
-      "16 jobs.enrich_customers.pid_from: names a job on another input: their rows have nothing to do with each other (on this input there is resolve_customers)",
+      "16 jobs.enrich_customers.pid_from: is a job with a different input (jobs with this input: resolve_customers)",
     ],
     [
       fineBut(
         "type: resolve, input: customers }",
         "type: resolve, input: customers, after: enrich_customers }",
       ),
-      "12 jobs.resolve_customers: waits for itself: resolve_customers → enrich_customers → resolve_customers (each after the next) (remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`)",
+      "12 jobs.resolve_customers: depends on itself: resolve_customers → enrich_customers → resolve_customers (remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`)",
     ],
     [
       inEnrich("after: enrich_customers"),
-      "14 jobs.enrich_customers: waits for itself: enrich_customers → enrich_customers (each after the next) (remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`)",
+      "14 jobs.enrich_customers: depends on itself: enrich_customers → enrich_customers (remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`)",
     ],
     [
       `${fine}  vips: { type: segment_push, name: VIP, sql: select 1, after: [members] }
   members: { type: segment_members, segments: [{ job: vips }] }
 `,
-      "15 jobs.vips: waits for itself: vips → members → vips (each after the next) (remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`)",
+      "15 jobs.vips: depends on itself: vips → members → vips (remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`)",
     ],
     [
       `${fine}  vips: { type: segment_push, name: VIP, sql: select 1 }
@@ -95,15 +95,15 @@ describe("references between parts", () => {
     ],
     [
       fineBut("resolve_customers: {", "Resolve-Customers: {"),
-      "12 jobs.Resolve-Customers: is not a usable name (lower-case letters, digits and _, a letter first, at most 63 in all)",
+      "12 jobs.Resolve-Customers: is not a valid name (use lower-case letters, digits and _, starting with a letter; at most 63 characters)",
     ],
     [
       fine.slice(0, fine.indexOf("jobs:")).concat("jobs: {}\n"),
-      "11 jobs: has no job (see config.example.yaml, or make one with `person-etl init`)",
+      "11 jobs: has no job (see config.example.yaml, or create one with `person-etl init`)",
     ],
     [
       fine.slice(0, fine.indexOf("jobs:")),
-      "1 jobs: has no job (see config.example.yaml, or make one with `person-etl init`)",
+      "1 jobs: has no job (see config.example.yaml, or create one with `person-etl init`)",
     ],
   ])("%#", async (text, problem) => {
     expect(await problemsOf(text)).toContain(problem);

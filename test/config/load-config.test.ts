@@ -230,7 +230,7 @@ jobs:
       {
         path: "jobs.enrich_customers.pid_from",
         line: 14,
-        message: "names a disabled job: its answers stay as they are",
+        message: "is a disabled job: its answers are not updated",
         hint: "enable it, or remove this line",
       },
     ]);

@@ -19,7 +19,10 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
       fineBut("base_url", "baseUrl"),
       "2 service.baseUrl: is not a setting of service (did you mean base_url?)",
     ],
-    [`${fineBut("", "")}concurrency: 4\n`, "15 concurrency: is not a setting (there is service.concurrency)"],
+    [
+      `${fineBut("", "")}concurrency: 4\n`,
+      "15 concurrency: is not a setting (there is: service.concurrency)",
+    ],
     [
       `${fineBut("", "")}colour: red\n`,
       "15 colour: is not a setting (the settings here are log_level, service, sandbox, warehouse, publish, data_dir, spool, confirm_above, connections, inputs, privacy, retention, alerts, scheduler, http, budgets, jobs)",
@@ -39,7 +42,7 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
     // Missing
     [
       fineBut("  url: embedded\n", ""),
-      "3 warehouse.url: is missing (it must be `embedded`, or the postgres:// address of a database, best by reference)",
+      "3 warehouse.url: is missing (it must be `embedded`, or the postgres:// address of a database, preferably as a reference)",
     ],
     [
       fineBut("    key: id\n", ""),
@@ -51,7 +54,7 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
     ],
     [
       fineBut("    table: crm.customers\n", ""),
-      "7 inputs.customers.table: is missing (give the input a table (schema.table) or sql: SELECT …)",
+      "7 inputs.customers.table: is missing (add a table (schema.table) or sql: SELECT …)",
     ],
     // Kinds
     [inService("concurrency: 0"), `3 service.concurrency: must be a whole number from 1 to 64 ${DOCS}`],
@@ -77,21 +80,18 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
       fineBut("key: id", "key: [id, 7]"),
       "9 inputs.customers.key[1]: must be the name of a column (exactly as the database stores it, at most 63 bytes)",
     ],
-    [
-      fineBut("key: id", "key: [id, id]"),
-      "9 inputs.customers.key[1]: is a duplicate (remove one of the two)",
-    ],
+    [fineBut("key: id", "key: [id, id]"), "9 inputs.customers.key[1]: is a duplicate (remove it)"],
     [
       fineBut("key: id", `key: ${"k".repeat(64)}`),
       "9 inputs.customers.key: must be the name of a column, or a list of at least one (exactly as the database stores it, at most 63 bytes)",
     ],
     [
       fineBut("table: crm.customers", "table: [crm, customers]"),
-      "8 inputs.customers.table: must be a table such as crm.customers (schema.table or table, exactly as the database stores them; odd names in double quotes: 'crm.\"Odd Name\"')",
+      "8 inputs.customers.table: must be a table such as crm.customers (schema.table or table, exactly as the database stores them; other names in double quotes: 'crm.\"Odd Name\"')",
     ],
     [
       fineBut("table: crm.customers", "table: crm.customers; drop"),
-      "8 inputs.customers.table: must be a table such as crm.customers (schema.table or table, exactly as the database stores them; odd names in double quotes: 'crm.\"Odd Name\"')",
+      "8 inputs.customers.table: must be a table such as crm.customers (schema.table or table, exactly as the database stores them; other names in double quotes: 'crm.\"Odd Name\"')",
     ],
     [
       fineBut("  customers:\n", "  customers: crm.customers\n  other:\n"),
@@ -113,7 +113,7 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
     ],
     [
       inEnrich("max_reject_ratio: 20"),
-      "14 jobs.enrich_customers.max_reject_ratio: must be a number from 0 to 1 (0.2 stands for 20 percent)",
+      "14 jobs.enrich_customers.max_reject_ratio: must be a number from 0 to 1 (0.2 means 20 percent)",
     ],
     [inEnrich('schedule: "* * * * * *"'), `14 jobs.enrich_customers.schedule: ${CRON}`],
     [inEnrich('schedule: "61 * * * *"'), `14 jobs.enrich_customers.schedule: ${CRON}`],
@@ -136,7 +136,7 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
     ],
     [
       inEnrich("return_fields: [age, gender, age]"),
-      "14 jobs.enrich_customers.return_fields[2]: is a duplicate (remove one of the two)",
+      "14 jobs.enrich_customers.return_fields[2]: is a duplicate (remove it)",
     ],
     [
       inEnrich("match_condition_fields: [mobile_fone]"),
@@ -148,11 +148,11 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
     ],
     [
       fineBut("url: embedded", "url: embedded\n  schema: Person Data"),
-      "6 warehouse.schema: must be a schema name of at most 63 lower-case letters, digits and _ (begin with a letter or _; names that begin with pg_ belong to Postgres)",
+      "6 warehouse.schema: must be a schema name of at most 63 lower-case letters, digits and _ (start with a letter or _; the prefix pg_ is reserved by Postgres)",
     ],
     [
       fineBut("url: embedded", "url: embedded\n  schema: pg_people"),
-      "6 warehouse.schema: must be a schema name of at most 63 lower-case letters, digits and _ (begin with a letter or _; names that begin with pg_ belong to Postgres)",
+      "6 warehouse.schema: must be a schema name of at most 63 lower-case letters, digits and _ (start with a letter or _; the prefix pg_ is reserved by Postgres)",
     ],
     [
       `${fineBut("", "")}log_level: loud\n`,
@@ -166,11 +166,11 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
     // References in settings that are no secrets
     [
       fineBut("table: crm.customers", "table: ${TABLE}"),
-      "8 inputs.customers.table: needs the environment variable TABLE, which is not set (set it where this command is started)",
+      "8 inputs.customers.table: requires the environment variable TABLE, which is not set (set it in the environment of this command)",
     ],
     [
       fineBut("table: crm.customers", "table: ${TABLE:-customers}"),
-      "8 inputs.customers.table: holds a reference that can't be read (write ${NAME} with the name of an environment variable; $${ stands for a plain ${)",
+      "8 inputs.customers.table: contains an invalid reference (write ${NAME} with the name of an environment variable; $${ is an escaped ${)",
     ],
   ])("%#", async (text, problem) => {
     expect(await problemsOf(text)).toContain(problem);
@@ -197,12 +197,12 @@ budgets: { enrich: { per_day: none }, unlock: { per_month: 1 } }
 `;
     expect(await problemsOf(text)).toEqual([
       "2 service.base_url: would send the key and people's data over the network unencrypted (use https://, or set service.allow_insecure: true)",
-      "3 service.api_key: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); replace a key that was in this file)",
+      "3 service.api_key: must be a reference to a secret, not the secret itself (use ${NAME} for an environment variable, or file:PATH (relative to this file); revoke a key that was in this file)",
       `4 service.concurrency: must be a whole number from 1 to 64 ${DOCS}`,
-      "7 warehouse.url: needs the environment variable WAREHOUSE_URL, which is not set (set it where this command is started)",
-      "8 warehouse.ops_schema: must differ from warehouse.schema (each schema has readers of its own: only schema holds personal data, and only the program needs state_schema)",
+      "7 warehouse.url: requires the environment variable WAREHOUSE_URL, which is not set (set it in the environment of this command)",
+      "8 warehouse.ops_schema: must differ from warehouse.schema (the schemas have different readers: `schema` contains personal data, and only the program uses `state_schema`)",
       "12 inputs.customers.key: is empty (give it a value, or remove the line)",
-      "15 jobs.enrich_customers.input: names no input of this configuration (did you mean customers?)",
+      "15 jobs.enrich_customers.input: is not a configured input (did you mean customers?)",
       `15 jobs.enrich_customers.refresh_after: ${DURATION}`,
       "16 jobs.vips.segments[0].id: must be a UUID (as in 123e4567-e89b-12d3-a456-426614174000)",
       `17 budgets.enrich.per_day: must be a whole number, 0 or more ${DOCS}`,

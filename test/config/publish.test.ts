@@ -40,10 +40,10 @@ it("wrong tables, shared places and odd names are reported at once", async () =>
   Third: { type: duckdb, path: b.duckdb }`),
   );
   expect(problems).toEqual([
-    "2 publish.local.tables[0]: is published with the rows of person, which isn't listed (add person)",
-    "2 publish.local.tables[1]: names no table that can be published (did you mean person?)",
-    "2 publish.local.tables[2]: names no table that can be published (see the reference of tables)",
-    "3 publish.other: publishes to the same place as local (each destination needs a place of its own)",
-    "4 publish.Third: is not a usable name (lower-case letters, digits and _, a letter first, at most 63 in all)",
+    "2 publish.local.tables[0]: requires person, which isn't listed (add person)",
+    "2 publish.local.tables[1]: is not a table that can be published (did you mean person?)",
+    "2 publish.local.tables[2]: is not a table that can be published (see the reference of tables)",
+    "3 publish.other: has the same target as local (each destination needs its own target)",
+    "4 publish.Third: is not a valid name (use lower-case letters, digits and _, starting with a letter; at most 63 characters)",
   ]);
 });

@@ -26,7 +26,7 @@ async function write(content: string, mode = 0o600) {
 /** What is said about a file of that state, whatever its folder. */
 const fileProblem = (state: string) =>
   expect.stringMatching(
-    `^3 service.api_key: names a file that ${state} \\(a path that doesn't begin with / starts at .*\\)$`,
+    `^3 service.api_key: refers to a file that ${state} \\(relative paths start at .*\\)$`,
   );
 
 describe("the key", () => {
@@ -42,7 +42,7 @@ describe("the key", () => {
 
   it("is refused with what to write instead, and the advice to replace the key", async () => {
     expect(await problemsOf(withKey("sk-live-7f3a"))).toEqual([
-      "3 service.api_key: must be a reference to where the secret is kept, not the secret itself (write ${NAME} for an environment variable, or file:PATH (relative to this file); replace a key that was in this file)",
+      "3 service.api_key: must be a reference to a secret, not the secret itself (use ${NAME} for an environment variable, or file:PATH (relative to this file); revoke a key that was in this file)",
     ]);
   });
 
@@ -50,27 +50,27 @@ describe("the key", () => {
     [
       "${PERSON_KEY}",
       {},
-      "3 service.api_key: needs the environment variable PERSON_KEY, which is not set (set it where this command is started)",
+      "3 service.api_key: requires the environment variable PERSON_KEY, which is not set (set it in the environment of this command)",
     ],
     [
       "${PERSON_KEY}",
       { PERSON_KEY: " " },
-      "3 service.api_key: needs the environment variable PERSON_KEY, which is empty (set it where this command is started)",
+      "3 service.api_key: requires the environment variable PERSON_KEY, which is empty (set it in the environment of this command)",
     ],
     [
       "${sk_live_7f3a}",
       {},
-      "3 service.api_key: needs an environment variable, which is not set (set it where this command is started)",
+      "3 service.api_key: requires an environment variable, which is not set (set it in the environment of this command)",
     ],
     [
       "${toString}",
       {},
-      "3 service.api_key: needs an environment variable, which is not set (set it where this command is started)",
+      "3 service.api_key: requires an environment variable, which is not set (set it in the environment of this command)",
     ],
     [
       "${KEY}",
       { KEY: "two words" },
-      "3 service.api_key: refers to a key with characters that no key has (it is one word of ASCII characters; copy it again)",
+      "3 service.api_key: refers to a key with invalid characters (copy it again, without blanks or line breaks)",
     ],
   ])("as %s with %j is not to be had", async (key, env, problem) => {
     expect(await problemsOf(withKey(key), { env })).toEqual([problem]);
@@ -78,7 +78,7 @@ describe("the key", () => {
 
   it("is missing where the service is a real one", async () => {
     expect(await problemsOf(fineBut("sandbox", "https://api.example.com"))).toEqual([
-      "1 service.api_key: is missing (${PERSON_SERVICE_API_KEY} or file:PATH; only the sandbox needs none)",
+      "1 service.api_key: is missing (${PERSON_SERVICE_API_KEY} or file:PATH; only the sandbox needs no key)",
     ]);
   });
 
@@ -108,8 +108,8 @@ describe("a key in a file", () => {
       {
         path: "service.api_key",
         line: 3,
-        message: "names a file that other users can read",
-        hint: "chmod 600 it",
+        message: "refers to a file that other users can read",
+        hint: "run chmod 600 on it",
       },
     ]);
   });
@@ -117,7 +117,7 @@ describe("a key in a file", () => {
   it.each([
     ["\n", "is empty"],
     ["key-1\nkey-2\n", "has more than one line"],
-    ["k".repeat(70_000), "is larger than 64 KiB: no secret is that large"],
+    ["k".repeat(70_000), "is larger than 64 KiB, the maximum size of a secret"],
   ])("of the content %# is refused", async (content, reason) => {
     const { folder, file } = await write(content);
     const { problems } = await refusalOf(loadConfig({ jobTypes, file, env: {} }));
@@ -125,8 +125,8 @@ describe("a key in a file", () => {
       {
         path: "service.api_key",
         line: 3,
-        message: `names a file that ${reason}`,
-        hint: `a path that doesn't begin with / starts at ${folder}`,
+        message: `refers to a file that ${reason}`,
+        hint: `relative paths start at ${folder}`,
       },
     ]);
   });
@@ -184,7 +184,7 @@ describe("the address of the warehouse", () => {
     "postgres://l:hunter2${X}@h/db",
   ])("may not be %s: the password would stand in the file", async (url) => {
     expect(await problemsOf(withUrl(url), { env: { X: "x" } })).toEqual([
-      "5 warehouse.url: contains a password, which must not be in this file (write the whole address as ${NAME} or file:PATH, or only the password as ${NAME}; change this password)",
+      "5 warehouse.url: contains a password, which must not be in this file (use a reference for the whole address: ${NAME} or file:PATH, or only for the password: ${NAME}; change this password)",
     ]);
   });
 
@@ -194,7 +194,7 @@ describe("the address of the warehouse", () => {
       const hint =
         "(postgresql://USER:PASSWORD@HOST:5432/DATABASE, special characters percent-encoded (%40 for @))";
       expect(await problemsOf(withUrl("${WAREHOUSE_URL}"), { env: { WAREHOUSE_URL: url } })).toEqual([
-        `5 warehouse.url: refers to something that is not the address of a Postgres database ${hint}`,
+        `5 warehouse.url: refers to a value that is not the address of a Postgres database ${hint}`,
       ]);
       expect(await problemsOf(withUrl(url))).toEqual([
         `5 warehouse.url: is not the address of a Postgres database ${hint}`,
@@ -210,7 +210,7 @@ describe("the address of the warehouse", () => {
   ])("with %s at %s needs allow_insecure", async (parameters, host) => {
     const env = { WAREHOUSE_URL: `postgres://loader:hunter2@${host}/db?${parameters}` };
     expect(await problemsOf(withUrl("${WAREHOUSE_URL}"), { env })).toEqual([
-      "5 warehouse.url: would send people's data over the network without verified TLS (remove sslmode (TLS is the default), or set warehouse.allow_insecure: true in a network of your own)",
+      "5 warehouse.url: would send people's data over the network without verified TLS (remove sslmode (TLS is the default), or set warehouse.allow_insecure: true in a private network)",
     ]);
     const { warehouse } = await load(withUrl("${WAREHOUSE_URL}\n  allow_insecure: true"), { env });
     expect(warehouse.allowInsecure).toBe(true);
@@ -232,7 +232,7 @@ describe("the address of the warehouse", () => {
         `${fineBut("key: id", "key: id")}connections: { crm: { type: postgres, url: embedded } }\n`,
       ),
     ).toEqual([
-      "15 connections.crm.url: must be the postgres:// address of a database, best by reference (${NAME} or file:PATH)",
+      "15 connections.crm.url: must be the postgres:// address of a database, preferably as a reference (${NAME} or file:PATH)",
     ]);
   });
 });

@@ -11,7 +11,7 @@ describe("a file that can't be read", () => {
     const error = await refusalOf(loadConfig({ jobTypes, file, env: {} }));
     expect(error.code).toBe("no_configuration");
     expect(error.message).toBe(
-      `no configuration at ${file}; make one with \`person-etl init\`, or pass --config`,
+      `no configuration at ${file}; create one with \`person-etl init\`, or pass --config`,
     );
   });
 
@@ -27,7 +27,7 @@ describe("a file that can't be read", () => {
     expect((await refusal("x".repeat(128 * 1024 + 1))).problems).toEqual([
       {
         path: "config.yaml",
-        message: "is larger than 128 KiB: no configuration is that large",
+        message: "is larger than 128 KiB, the maximum size of a configuration",
         hint: "pass the right file with --config",
       },
     ]);
@@ -48,18 +48,18 @@ describe("a file that can't be read", () => {
 
 describe("a text that isn't a configuration", () => {
   it.each([
-    ["", "1 config.yaml: is empty (see config.example.yaml, or make one with `person-etl init`)"],
+    ["", "1 config.yaml: is empty (see config.example.yaml, or create one with `person-etl init`)"],
     [
       "# only a comment\n",
-      "1 config.yaml: is empty (see config.example.yaml, or make one with `person-etl init`)",
+      "1 config.yaml: is empty (see config.example.yaml, or create one with `person-etl init`)",
     ],
     [
       "- a list\n",
-      "1 config.yaml: must be a mapping of keys to values (see config.example.yaml, or make one with `person-etl init`)",
+      "1 config.yaml: must be a mapping of keys to values (see config.example.yaml, or create one with `person-etl init`)",
     ],
     [
       "hello\n",
-      "1 config.yaml: must be a mapping of keys to values (see config.example.yaml, or make one with `person-etl init`)",
+      "1 config.yaml: must be a mapping of keys to values (see config.example.yaml, or create one with `person-etl init`)",
     ],
   ])("%j", async (text, problem) => {
     expect(await problemsOf(text)).toEqual([problem]);
@@ -74,24 +74,21 @@ describe("invalid YAML is reported with its line", () => {
     ],
     [
       fineBut("key: id", "key: 'id"),
-      "9 config.yaml: lacks a character here: a `:` after a key, a closing quote or bracket (check this line and the one before)",
+      "9 config.yaml: is missing a character here: a `:` after a key, a closing quote or bracket (check this line and the one before)",
     ],
     [
       fineBut("key: id", "key: @id"),
-      "9 config.yaml: has a text that begins with a character that YAML reserves (put the text in quotes)",
+      "9 config.yaml: has text that starts with a character reserved by YAML (quote the text)",
     ],
     [
       fineBut("pid_from: resolve_customers }", "pid_from: ${JOB} }"),
-      '14 config.yaml: is not valid YAML here (inside { } and [ ] put references in quotes: "${NAME}")',
+      '14 config.yaml: is not valid YAML here (inside { } and [ ] quote references: "${NAME}")',
     ],
     [
       fineBut("    key: id", "   key: id"),
       "9 config.yaml: is indented in a way that YAML can't read (align it with its neighbours)",
     ],
-    [
-      `a: ${"[".repeat(3000)}`,
-      "1 config.yaml: is nested too deeply to be read (no setting is nested that deeply)",
-    ],
+    [`a: ${"[".repeat(3000)}`, "1 config.yaml: is nested too deeply (reduce the nesting)"],
   ])("%#", async (text, problem) => {
     expect(await problemsOf(text)).toContain(problem);
   });
@@ -101,7 +98,7 @@ describe("invalid YAML is reported with its line", () => {
     expect(await problemsOf(`${text}---\nmore: 1\n`)).toEqual([
       "6 config.yaml: has the same key twice in one mapping (keep one of them)",
       "7 warehouse.shema: is not a setting of warehouse (did you mean schema?)",
-      "17 config.yaml: holds several YAML documents (keep one document: remove the line `---` and what belongs to the other one)",
+      "17 config.yaml: contains several YAML documents (keep one document: remove the line `---` and the other document)",
     ]);
   });
 
@@ -121,32 +118,32 @@ describe("values that no setting can have", () => {
     [fineBut("key: id", "key: ~"), "9 inputs.customers.key: is empty (give it a value, or remove the line)"],
     [
       `${fine}  17: { type: resolve }\n`,
-      "15 jobs.?: is not a usable key (keys are text; put a number or true/false in quotes)",
+      "15 jobs.?: is not a valid key (keys are text; quote numbers and true/false)",
     ],
     [
       `${fine}  ? [a, b]\n  : { type: resolve }\n`,
-      "15 jobs.?: is not a usable key (keys are text; put a number or true/false in quotes)",
+      "15 jobs.?: is not a valid key (keys are text; quote numbers and true/false)",
     ],
     [
       `${fine}  __proto__: { type: resolve }\n`,
-      "15 jobs.?: is not a usable key (keys are text; put a number or true/false in quotes)",
+      "15 jobs.?: is not a valid key (keys are text; quote numbers and true/false)",
     ],
     [
       `${fine}  loop: &loop { type: *loop }\n`,
-      "15 jobs.loop.type: is an alias of something that holds it (remove the alias)",
+      "15 jobs.loop.type: is an alias of a value that contains it (remove the alias)",
     ],
     [
       `${fine}  loop: *nowhere\n`,
-      "15 jobs.loop: is an alias of an anchor that isn't set before it (set &anchor first; put a text that begins with * in quotes)",
+      "15 jobs.loop: is an alias of an anchor that isn't set before it (set &anchor first; quote a text that starts with *)",
     ],
-    [`${fine}  merged: { <<: 3 }\n`, "15 jobs.merged.?: must name mappings (write `<<: *anchor`)"],
+    [`${fine}  merged: { <<: 3 }\n`, "15 jobs.merged.?: must refer to mappings (write `<<: *anchor`)"],
     [
       fineBut("key: id", "key: !!binary aGVsbG8="),
-      "9 inputs.customers.key: is of a kind that no setting has (write text, a number, true or false)",
+      "9 inputs.customers.key: has an unsupported type (write text, a number, true or false)",
     ],
     [
       fineBut("key: id", "key: !odd id"),
-      "9 config.yaml: has an unknown tag (`!…`) (remove the tag; put text in quotes)",
+      "9 config.yaml: has an unknown tag (`!…`) (remove the tag; quote text)",
     ],
   ])("%#", async (text, problem) => {
     expect(await problemsOf(text)).toContain(problem);

@@ -176,32 +176,32 @@ describe("one data_dir", () => {
 describe("the bound", () => {
   test("stops calls before answers in flight could exceed it, and resumes them after a removal", async () => {
     const spool = await open(await makeRoot(), {}, 10_000);
-    expect([spool.hasRoom(0), spool.hasRoom(1)]).toEqual([true, false]);
+    expect([spool.hasSpace(0), spool.hasSpace(1)]).toEqual([true, false]);
     const first = await keep(spool, 1, Buffer.alloc(2900));
     expect(first.bytes).toBeGreaterThan(2900);
-    expect([spool.hasRoom(0), spool.hasRoom(1), spool.hasRoom(2)]).toEqual([true, true, false]);
+    expect([spool.hasSpace(0), spool.hasSpace(1), spool.hasSpace(2)]).toEqual([true, true, false]);
     const removal = spool.nextRemoval();
     await keep(spool, 2, Buffer.alloc(2900));
     await keep(spool, 3, Buffer.alloc(2900));
-    expect(spool.hasRoom(0)).toBe(false);
+    expect(spool.hasSpace(0)).toBe(false);
     await spool.remove(first);
     await removal;
-    expect(spool.hasRoom(0)).toBe(true);
+    expect(spool.hasSpace(0)).toBe(true);
   });
 
   test("never refuses an answer, and never stops the only call", async () => {
     const spool = await open(await makeRoot(), {}, 10);
-    expect(spool.hasRoom(0)).toBe(true);
+    expect(spool.hasSpace(0)).toBe(true);
     const call = await keep(spool, 1);
-    expect([spool.hasRoom(0), await found(spool)]).toEqual([false, [1]]);
+    expect([spool.hasSpace(0), await found(spool)]).toEqual([false, [1]]);
     await spool.remove(call);
-    expect(spool.hasRoom(0)).toBe(true);
+    expect(spool.hasSpace(0)).toBe(true);
   });
 
   test("counts what earlier runs left", async () => {
     const root = await makeRoot();
     await keep(await open(root), 1, Buffer.alloc(5000));
-    expect((await open(root, {}, 9000)).hasRoom(0)).toBe(false);
+    expect((await open(root, {}, 9000)).hasSpace(0)).toBe(false);
   });
 });
 

@@ -1,18 +1,18 @@
 import type { Problems } from "../problems.ts";
 import { entriesOf, type WrittenFile } from "../written-file.ts";
 
-/** Rules of one input beyond the form of each of its settings. */
+/** Checks rules that involve several settings of an input. */
 export function checkInputs({ inputs }: WrittenFile, problems: Problems): void {
   for (const [name, input] of entriesOf(inputs)) {
     const path = ["inputs", name];
     if (input.table === undefined && input.sql === undefined) {
       problems.add([...path, "table"], {
         message: "is missing",
-        hint: "give the input a table (schema.table) or sql: SELECT …",
+        hint: "add a table (schema.table) or sql: SELECT …",
       });
     }
     if (input.table !== undefined && input.sql !== undefined) {
-      problems.add([...path, "sql"], { message: "conflicts with table", hint: "keep one of the two" });
+      problems.add([...path, "sql"], { message: "conflicts with table", hint: "keep only one" });
     }
     if (input.fields !== undefined && Object.keys(input.fields).length === 0) {
       problems.add([...path, "fields"], {
@@ -23,7 +23,7 @@ export function checkInputs({ inputs }: WrittenFile, problems: Problems): void {
     if (input.fields && Object.hasOwn(input.fields, "record_id")) {
       problems.add([...path, "fields", "record_id"], {
         message: "can't be mapped",
-        hint: "record_id is made by the program from the key; remove this line",
+        hint: "record_id is generated from the key; remove this line",
       });
     }
   }

@@ -3,12 +3,12 @@ import { laterJobTypes } from "../schema/document.ts";
 import type { JobDeclaration, WrittenJob } from "../schema/jobs.ts";
 import { entriesOf, entryNamed, isEnabled, type WrittenFile } from "../written-file.ts";
 
-/** Rules that the job types declare, and one job at least. */
+/** Checks the rules of the job types, and that there is a job. */
 export function checkJobs(file: WrittenFile, jobTypes: readonly JobDeclaration[], problems: Problems): void {
   if (Object.keys(file.jobs).length === 0) {
     problems.add(["jobs"], {
       message: "has no job",
-      hint: "see config.example.yaml, or make one with `person-etl init`",
+      hint: "see config.example.yaml, or create one with `person-etl init`",
     });
   }
   for (const { type, complaints } of jobTypes) {
@@ -25,7 +25,7 @@ export function checkJobs(file: WrittenFile, jobTypes: readonly JobDeclaration[]
   }
 }
 
-/** Refuses settings that are right, but not available in this version; returns their number. */
+/** Rejects settings that are valid but not available in this version. Returns their number. */
 export function checkAvailability(
   { jobs, budgets }: WrittenFile,
   jobTypes: readonly JobDeclaration[],
@@ -35,7 +35,7 @@ export function checkAvailability(
   const refuse = (path: Path, what: string | null, hint: string) => {
     if (problems.has(path)) return;
     refused += 1;
-    const subject = what === null ? "" : `says ${what}, which `;
+    const subject = what === null ? "" : `is ${what}, which `;
     problems.add(path, { message: `${subject}is not available in this version`, hint });
   };
   if (budgets?.unlock !== undefined) refuse(["budgets", "unlock"], null, "remove the line");
@@ -43,7 +43,11 @@ export function checkAvailability(
     const { type } = job;
     if (!isEnabled(job) || typeof type !== "string" || !laterJobTypes.includes(type)) continue;
     const available = jobTypes.map((declared) => declared.type).join(", ");
-    refuse(["jobs", name, "type"], type, `remove the job, or set enabled: false; there is ${available}`);
+    refuse(
+      ["jobs", name, "type"],
+      type,
+      `remove the job, or set enabled: false; available types: ${available}`,
+    );
   }
   return refused;
 }

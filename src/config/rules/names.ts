@@ -4,13 +4,13 @@ import type { WrittenFile } from "../written-file.ts";
 
 const NAME = /^[a-z][a-z0-9_]{0,62}$/;
 
-/** Names that the user chose: they become values of columns (`source`, `job`) and metric labels. */
+/** Checks names chosen by the user, which become column values (`source`, `job`) and metric labels. */
 export function checkNames({ publish, connections, inputs, jobs }: WrittenFile, problems: Problems): void {
   const check = (path: Path, section: object) => {
     for (const name of Object.keys(section).filter((n) => !NAME.test(n))) {
       problems.add([...path, name], {
-        message: "is not a usable name",
-        hint: "lower-case letters, digits and _, a letter first, at most 63 in all",
+        message: "is not a valid name",
+        hint: "use lower-case letters, digits and _, starting with a letter; at most 63 characters",
       });
     }
   };
@@ -20,13 +20,15 @@ export function checkNames({ publish, connections, inputs, jobs }: WrittenFile, 
   check(["jobs"], jobs);
 }
 
-/** Complains about a name that names nothing: suggests the likely one, else lists all. */
+/** Complaint about an unknown name, with a suggestion or a list of all names. */
 export function unknownName(what: string, given: string, known: readonly string[]): Complaint {
   const meant = suggest(given, known);
   const all =
-    known.length === 0 ? `there is no ${what}` : `there is ${known.filter((n) => NAME.test(n)).join(", ")}`;
+    known.length === 0
+      ? `there is no ${what}`
+      : `known names: ${known.filter((n) => NAME.test(n)).join(", ")}`;
   return {
-    message: `names no ${what} of this configuration`,
+    message: `is not a configured ${what}`,
     hint: meant === null ? all : `did you mean ${meant}?`,
   };
 }

@@ -3,13 +3,13 @@ import { isLoopback } from "../schema/addresses.ts";
 import { DEFAULT_OPS_SCHEMA, DEFAULT_SCHEMA, DEFAULT_STATE_SCHEMA } from "../schema/warehouse.ts";
 import type { WrittenFile } from "../written-file.ts";
 
-/** The service needs a key, and a connection that keeps it secret. */
+/** Checks that the service has a key and an encrypted connection. */
 export function checkService({ service }: WrittenFile, problems: Problems): void {
   if (!service?.base_url || service.base_url === "sandbox") return;
   if (service.api_key === undefined) {
     problems.add(["service", "api_key"], {
       message: "is missing",
-      hint: "${PERSON_SERVICE_API_KEY} or file:PATH; only the sandbox needs none",
+      hint: "${PERSON_SERVICE_API_KEY} or file:PATH; only the sandbox needs no key",
     });
   }
   const url = URL.canParse(service.base_url) ? new URL(service.base_url) : null;
@@ -21,7 +21,7 @@ export function checkService({ service }: WrittenFile, problems: Problems): void
   }
 }
 
-/** Pages that other machines can reach need a token. */
+/** Checks that pages reachable from other machines have a token. */
 export function checkHttp({ http }: WrittenFile, problems: Problems): void {
   const bind = http?.bind;
   if (bind === undefined || http?.token !== undefined) return;
@@ -33,7 +33,7 @@ export function checkHttp({ http }: WrittenFile, problems: Problems): void {
   });
 }
 
-/** The three schemas of the warehouse differ, so that rights on them can differ. */
+/** Checks that the three schemas differ, so that privileges can be granted separately. */
 export function checkWarehouse({ warehouse }: WrittenFile, problems: Problems): void {
   const schemas = [
     ["schema", warehouse?.schema ?? DEFAULT_SCHEMA],
@@ -45,19 +45,19 @@ export function checkWarehouse({ warehouse }: WrittenFile, problems: Problems): 
     if (!same) continue;
     problems.add(["warehouse", key], {
       message: `must differ from warehouse.${same[0]}`,
-      hint: "each schema has readers of its own: only schema holds personal data, and only the program needs state_schema",
+      hint: "the schemas have different readers: `schema` contains personal data, and only the program uses `state_schema`",
     });
   }
 }
 
-const PUBLISH_FORM = `warehouse: { url: embedded } (or \${WAREHOUSE_URL}) beside publish: { analytics: { type: bigquery, project: my-project, location: EU, dataset: person_data, ops_dataset: person_data_ops } }`;
+const PUBLISH_FORM = `warehouse: { url: embedded } (or \${WAREHOUSE_URL}) with publish: { analytics: { type: bigquery, project: my-project, location: EU, dataset: person_data, ops_dataset: person_data_ops } }`;
 
-/** Refuses a warehouse that isn't Postgres; returns the tree without its settings, which would only be complained about. */
+/** Rejects a warehouse other than Postgres. Returns the tree without its settings, to avoid more complaints about them. */
 export function refuseOtherWarehouses(tree: object, { warehouse }: WrittenFile, problems: Problems): object {
   if (warehouse?.type === undefined || warehouse.type === "postgres") return tree;
   problems.add(["warehouse", "type"], {
     message: "must be postgres: other engines get a published copy",
-    hint: `write ${PUBLISH_FORM}`,
+    hint: `use ${PUBLISH_FORM}`,
   });
   return { ...tree, warehouse: { url: "embedded" } };
 }

@@ -2,7 +2,7 @@ import { tables } from "../../schemas/registry.ts";
 import type { Problems } from "../problems.ts";
 import { entriesOf, type WrittenFile } from "../written-file.ts";
 
-/** A child's rows are selected by its root, so it can't be published alone; two destinations can't share a place. */
+/** Checks that child tables are listed with their root, and that destinations differ. */
 export function checkPublish({ publish }: WrittenFile, problems: Problems): void {
   const places = new Map<string, string>();
   for (const [name, destination] of entriesOf(publish)) {
@@ -11,7 +11,7 @@ export function checkPublish({ publish }: WrittenFile, problems: Problems): void
       const parent = tables.find((declared) => declared.name === table)?.parent ?? null;
       if (parent === null || listed.includes(parent)) continue;
       problems.add(["publish", name, "tables", at], {
-        message: `is published with the rows of ${parent}, which isn't listed`,
+        message: `requires ${parent}, which isn't listed`,
         hint: `add ${parent}`,
       });
     }
@@ -19,8 +19,8 @@ export function checkPublish({ publish }: WrittenFile, problems: Problems): void
     const other = places.get(place);
     if (other !== undefined) {
       problems.add(["publish", name], {
-        message: `publishes to the same place as ${other}`,
-        hint: "each destination needs a place of its own",
+        message: `has the same target as ${other}`,
+        hint: "each destination needs its own target",
       });
     }
     places.set(place, name);

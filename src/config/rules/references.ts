@@ -4,7 +4,7 @@ import type { WrittenJob } from "../schema/jobs.ts";
 import { entriesOf, entryNamed, isEnabled, type WrittenFile } from "../written-file.ts";
 import { unknownName } from "./names.ts";
 
-/** Every setting that names an input, a connection or a job names one that exists and fits. */
+/** Checks that every input, connection or job referred to exists and fits. */
 export function checkReferences(
   file: WrittenFile,
   references: readonly Reference[],
@@ -25,7 +25,7 @@ export function checkReferences(
   }
 }
 
-/** A single name may stand without a list around it; then its place is the setting itself. */
+/** Path of a reference; a single name may be written without a list. */
 function placeOf({ jobs }: WrittenFile, { path }: Reference): Reference["path"] {
   const [section, job = "", setting = ""] = path;
   const value = section === "jobs" ? entryNamed(jobs, String(job))?.[setting] : undefined;
@@ -47,10 +47,10 @@ function checkJobOfType(
   if (!Object.hasOwn(file.jobs, name)) {
     problems.add(path, unknownName(names.usesAnswers ? "job" : `${type} job`, name, suitable));
   } else if (source?.["type"] !== undefined && source["type"] !== type) {
-    problems.add(path, { message: `must name a job of type ${type}`, hint: suitableHint(suitable) });
+    problems.add(path, { message: `must be a job of type ${type}`, hint: suitableHint(suitable) });
   } else if (source && job && !isOnInput(source) && isKnownInput(file, source) && isKnownInput(file, job)) {
     problems.add(path, {
-      message: "names a job on another input: their rows have nothing to do with each other",
+      message: "is a job with a different input",
       hint: suitableHint(suitable),
     });
   }
@@ -61,10 +61,10 @@ function isKnownInput({ inputs }: WrittenFile, { input }: WrittenJob): boolean {
 }
 
 function suitableHint(names: readonly string[]): string {
-  return names.length === 0 ? "there is none on this input" : `on this input there is ${names.join(", ")}`;
+  return names.length === 0 ? "no such job has this input" : `jobs with this input: ${names.join(", ")}`;
 }
 
-/** Adds a problem for each cycle of jobs that wait for one another. */
+/** Adds a problem for each dependency cycle. */
 export function checkCycles(references: readonly Reference[], problems: Problems): void {
   const waitsFor = new Map<string, string[]>();
   for (const { path, names, name } of references) {
@@ -78,7 +78,7 @@ export function checkCycles(references: readonly Reference[], problems: Problems
     const start = trail.indexOf(name);
     if (start >= 0) {
       problems.add(["jobs", name], {
-        message: `waits for itself: ${[...trail.slice(start), name].join(" → ")} (each after the next)`,
+        message: `depends on itself: ${[...trail.slice(start), name].join(" → ")}`,
         hint: "remove one of these from `after`, `pid_from`, `valid_emails_from` or `segments`",
       });
       return;
@@ -90,7 +90,7 @@ export function checkCycles(references: readonly Reference[], problems: Problems
   for (const name of waitsFor.keys()) visit(name, []);
 }
 
-/** Warns of jobs that use the answers of a disabled job: rows without an answer wait until it is enabled. */
+/** Warns about jobs that use the answers of a disabled job: rows without an answer wait until it is enabled. */
 export function warnOfDisabledSources(
   { jobs }: WrittenFile,
   references: readonly Reference[],
@@ -100,7 +100,7 @@ export function warnOfDisabledSources(
     const [user, source] = [entryNamed(jobs, String(path[1])), entryNamed(jobs, name)];
     if (!names.usesAnswers || !user || !isEnabled(user) || !source || isEnabled(source)) continue;
     warnings.add(path, {
-      message: "names a disabled job: its answers stay as they are",
+      message: "is a disabled job: its answers are not updated",
       hint: "enable it, or remove this line",
     });
   }

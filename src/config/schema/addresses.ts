@@ -3,19 +3,18 @@ import { isLocalHost } from "../../postgres-address.ts";
 import { isEnvironmentReference, maskReferences } from "../references.ts";
 import { text } from "./described.ts";
 
-const REFERENCE_HINT = "write ${NAME} for an environment variable, or file:PATH (relative to this file)";
+const REFERENCE_HINT = "use ${NAME} for an environment variable, or file:PATH (relative to this file)";
 
-/** A secret: only ever a reference to where it is kept. */
+/** A secret, only as a reference. */
 export function secret() {
-  return text(
-    { expects: "a reference to where the secret is kept", hint: REFERENCE_HINT, isSecret: true },
-    (value) => (isReference(value) ? false : literalSecret),
+  return text({ expects: "a reference to a secret", hint: REFERENCE_HINT, isSecret: true }, (value) =>
+    isReference(value) ? false : literalSecret,
   );
 }
 
 const literalSecret: Complaint = {
-  message: "must be a reference to where the secret is kept, not the secret itself",
-  hint: `${REFERENCE_HINT}; replace a key that was in this file`,
+  message: "must be a reference to a secret, not the secret itself",
+  hint: `${REFERENCE_HINT}; revoke a key that was in this file`,
 };
 
 function isReference(value: string): boolean {
@@ -27,9 +26,9 @@ export function isFileReference(value: string): boolean {
   return /^file:./.test(value);
 }
 
-/** The address of a Postgres database; a password in it only by reference. `embedded` where that is allowed. */
+/** Address of a Postgres database; a password only as a reference. Also `embedded` if allowed. */
 export function postgresUrl(options: { readonly allowEmbedded: boolean }) {
-  const expects = `${options.allowEmbedded ? "`embedded`, or " : ""}the postgres:// address of a database, best by reference`;
+  const expects = `${options.allowEmbedded ? "`embedded`, or " : ""}the postgres:// address of a database, preferably as a reference`;
   const hint = `${options.allowEmbedded ? "embedded, " : ""}\${NAME} or file:PATH`;
   return text({ expects, hint, isSecret: true }, (value) => {
     if (value === "embedded") return !options.allowEmbedded;
@@ -41,12 +40,12 @@ export function postgresUrl(options: { readonly allowEmbedded: boolean }) {
   });
 }
 
-/** Stands for a reference inside an address, so that what is left can be looked at. */
-const MASK = "65001"; // a number, so that it can stand for a port too
+/** Replaces a reference inside an address, to validate the rest. */
+const MASK = "65001"; // a number, because the reference may be the port
 
 const literalPassword: Complaint = {
   message: "contains a password, which must not be in this file",
-  hint: "write the whole address as ${NAME} or file:PATH, or only the password as ${NAME}; change this password",
+  hint: "use a reference for the whole address: ${NAME} or file:PATH, or only for the password: ${NAME}; change this password",
 };
 
 function hasPassword(url: URL): boolean {
@@ -54,7 +53,7 @@ function hasPassword(url: URL): boolean {
   return inQuery || (url.password !== "" && url.password !== MASK);
 }
 
-/** Checks the address of a Postgres database; null if it is usable. Never repeats the address. */
+/** Checks the address of a Postgres database; null if valid. Never repeats the address. */
 export function complaintOnPostgresUrl(address: string): Complaint | null {
   if (/^postgres(ql)?:\/\//.test(address) && URL.canParse(address)) return null;
   return {
@@ -63,7 +62,7 @@ export function complaintOnPostgresUrl(address: string): Complaint | null {
   };
 }
 
-/** The address of the service without a slash at its end, or `sandbox`. */
+/** Address of the service without a trailing slash, or `sandbox`. */
 export function serviceUrl() {
   return text(
     { expects: "`sandbox` or the https:// address of the service", hint: "without user, query or #" },
@@ -79,7 +78,7 @@ export function serviceUrl() {
   ).transform((value) => value.replace(/\/+$/, ""));
 }
 
-/** True if what is sent to this address never leaves the machine. */
+/** True if requests to this address never leave the machine. */
 export function isLoopback(url: URL): boolean {
   return isLocalHost(url.hostname.replace(/^\[(.+)\]$/, "$1"));
 }
@@ -87,7 +86,7 @@ export function isLoopback(url: URL): boolean {
 /** An address without secrets in it; http:// only to this machine. */
 export function httpUrl() {
   return text(
-    { expects: "an https:// address without a user in it; http:// only to this machine" },
+    { expects: "an https:// address without credentials; http:// only to this machine" },
     (value) => {
       const url = URL.canParse(value) ? new URL(value) : null;
       if (!url || url.username !== "" || url.password !== "") return true;

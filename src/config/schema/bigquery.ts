@@ -1,16 +1,16 @@
 import { httpUrl, isFileReference } from "./addresses.ts";
 import { text, wholeNumber } from "./described.ts";
 
-/** Settings of a BigQuery project: who pays, and how to log in. */
+/** Settings of a BigQuery project: billing and credentials. */
 export const bigQueryProject = {
   project: text(
-    { expects: "the id of a Google Cloud project" },
+    { expects: "the ID of a Google Cloud project" },
     (value) => !/^[a-z][a-z0-9:.-]{2,61}[a-z0-9]$/.test(value),
   ),
   credentials: text(
     {
       expects: "`adc` or file:PATH of a service account's key",
-      hint: "adc stands for Application Default Credentials",
+      hint: "adc means Application Default Credentials",
     },
     (value) => value !== "adc" && !isFileReference(value),
   ).default("adc"),

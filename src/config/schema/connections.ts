@@ -13,15 +13,15 @@ const postgres = settings({
   allow_insecure: flag().default(false),
 });
 
-/** A BigQuery project, which pays for reading. */
+/** A BigQuery project, which is billed for reading. */
 const bigquery = settings({
   type: z.literal("bigquery"),
   ...bigQueryProject,
-  /** Null: where the tables are. */
+  /** Null: the location of the tables. */
   location: bigQueryLocation().optional(),
-  /** Dataset of tables that are named without one. */
+  /** Default dataset of tables. */
   dataset: schemaName().optional(),
 }).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
 
-/** `connections`: other databases that inputs are in, by name. */
+/** `connections`: other databases with inputs, by name. */
 export const connections = z.record(z.string(), z.discriminatedUnion("type", [postgres, bigquery]));

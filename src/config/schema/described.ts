@@ -16,7 +16,7 @@ export interface Expectation {
   readonly names?: PartName;
 }
 
-/** A part of the file that a setting can name. */
+/** A part of the file that a setting can refer to. */
 export interface PartName {
   readonly part: "connection" | "input" | "job";
   /** Type that the named job must have. */
@@ -27,18 +27,18 @@ export interface PartName {
 
 const expectations = z.registry<Expectation>();
 
-/** The schema, with what it expects. Optional and default wrap it; the words stay with the inner schema. */
+/** Attaches an expectation to a schema. For optional or default values, it belongs to the inner schema. */
 export function described<S extends z.ZodType>(schema: S, expectation: Expectation): S {
   expectations.add(schema, expectation);
   return schema;
 }
 
-/** The words of {@link described}, or undefined. */
+/** Returns the expectation of a schema, if any. */
 export function expectationOf(schema: z.core.$ZodType): Expectation | undefined {
   return expectations.get(schema);
 }
 
-/** A text that is not blank. `wrong`: false or null when it is right, true when it isn't what is expected, else what is wrong. */
+/** A text that is not blank. `wrong` returns true or a complaint if invalid, false or null if valid. */
 export function text(expectation: Expectation, wrong?: (value: string) => Complaint | boolean | null) {
   const schema = z.string().check((context) => {
     const verdict = context.value.trim() === "" ? true : (wrong?.(context.value) ?? false);
@@ -49,7 +49,7 @@ export function text(expectation: Expectation, wrong?: (value: string) => Compla
   return described(schema, expectation);
 }
 
-/** One of a few words. */
+/** One of several words. */
 export function choice<const Values extends readonly [string, ...string[]]>(values: Values, hint?: string) {
   const expects = values.length === 1 ? `\`${values[0]}\`` : `one of ${values.join(", ")}`;
   return described(z.enum(values), { expects, ...(hint === undefined ? {} : { hint }) });
@@ -73,7 +73,7 @@ export function flag() {
 export function ratio() {
   return described(z.number().min(0).max(1), {
     expects: "a number from 0 to 1",
-    hint: "0.2 stands for 20 percent",
+    hint: "0.2 means 20 percent",
   });
 }
 
@@ -82,7 +82,7 @@ export function positiveNumber() {
   return described(z.number().positive().max(1_000_000), { expects: "a number above 0, at most 1000000" });
 }
 
-/** A list without repetitions; `least` entries or more. */
+/** A list without duplicates, with at least `least` entries. */
 export function listOf<S extends z.ZodType>(item: S, expects: string, least = 0) {
   const schema = z
     .array(item)
@@ -92,7 +92,7 @@ export function listOf<S extends z.ZodType>(item: S, expects: string, least = 0)
       for (const [position, value] of context.value.entries()) {
         const content = JSON.stringify(value);
         if (seen.has(content)) {
-          const complaint: Complaint = { message: "is a duplicate", hint: "remove one of the two" };
+          const complaint: Complaint = { message: "is a duplicate", hint: "remove it" };
           context.issues.push({ code: "custom", input: value, path: [position], params: { complaint } });
         }
         seen.add(content);

@@ -32,20 +32,20 @@ const sections = {
   http: http.prefault({}),
 };
 
-/** Job types of the interface that this version doesn't have. */
+/** Job types of the interface that are not available in this version. */
 export const laterJobTypes: readonly string[] = ["person_search", "audience_search", "contact_jobs"];
 
-/** The content of a file that the schema accepts. */
+/** Parsed content of a valid file. */
 export type ConfigDocument = Settings<typeof sections> & {
   /** By job type; also `unlock`. */
   readonly budgets: Readonly<Record<string, z.output<typeof budget>>>;
   readonly jobs: Readonly<Record<string, CommonJob>>;
 };
 
-/** A schema of whole files, which explains and describes them too. */
+/** Schema of whole files. */
 export type DocumentSchema = Schema & z.ZodType<ConfigDocument>;
 
-/** Builds the schema of the whole file; `rules/` check what ties one part to another. */
+/** Builds the schema of the whole file; `rules/` check relations between its parts. */
 export function documentSchemaOf(jobTypes: readonly JobDeclaration[]): DocumentSchema {
   const [first = laterJob("none"), ...options] = [
     ...jobTypes.map((type) => type.settings),

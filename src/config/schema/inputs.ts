@@ -3,7 +3,7 @@ import { choice, oneOrMore, ratio } from "./described.ts";
 import { settings } from "./settings.ts";
 import { columnName, connectionName, duration, parseTableName, sqlText, tableName } from "./values.ts";
 
-/** Input fields that are one text each, by the interface's own names (2.12, 2.14). */
+/** Input fields with one text each, named as in the interface (2.12, 2.14). */
 export const scalarFields = [
   "service_pid",
   "linkedin_url",
@@ -20,15 +20,15 @@ export const scalarFields = [
   "zipcode",
 ] as const;
 
-/** Input fields that are lists of texts. */
+/** Input fields with lists of texts. */
 export const listFields = ["emails", "phones"] as const;
 
-/** A field of an input record that a column can be mapped to. */
+/** Field of an input record that a column can be mapped to. */
 export type InputField = (typeof scalarFields)[number] | (typeof listFields)[number];
 
 const columns = () => oneOrMore(columnName());
 
-/** `inputs.NAME.fields`: columns by field; `emails` and `phones` have one or more, every other field exactly one. */
+/** `inputs.NAME.fields`: columns by field; one or more for `emails` and `phones`, one for others. */
 const fields = z
   .strictObject({
     ...shapeOf(scalarFields, () => columnName().optional()),
@@ -55,22 +55,22 @@ export interface TableSource {
   readonly table: string;
 }
 
-/** A query; without a semicolon at its end. */
+/** A query without a trailing semicolon. */
 export interface SqlSource {
   readonly kind: "sql";
   readonly sql: string;
 }
 
-/** One of `inputs`; a rule makes sure that it has either a table or a query. */
+/** One of `inputs`; a rule checks that it has either a table or a query. */
 const input = settings({
   table: tableName().optional(),
   sql: sqlText("a SELECT statement").optional(),
   connection: connectionName().optional(),
   where: sqlText("a SQL condition").optional(),
-  /** Chooses which rows come first under a cap. */
+  /** Priority of rows when a cap applies. */
   order_by: sqlText("a list of SQL expressions").optional(),
   key: columns(),
-  /** Column that moves when a row changes. */
+  /** Column that changes when a row changes. */
   cursor: columnName().optional(),
   cursor_overlap: duration("0s").prefault("1h"),
   on_missing: choice(["keep", "erase"]).default("keep"),

@@ -13,10 +13,10 @@ const common = {
   timezone: timezone().default("UTC"),
 };
 
-/** A job of any type; a type has more settings. */
+/** A job of any type. */
 export type CommonJob = Settings<typeof common> & { readonly type: string };
 
-/** Declares the settings of a job type beside those of every job. */
+/** Declares the settings of a job type in addition to the common ones. */
 export function jobSettings<const Type extends string, Shape extends z.ZodRawShape>(
   type: Type,
   shape: Shape,
@@ -24,32 +24,32 @@ export function jobSettings<const Type extends string, Shape extends z.ZodRawSha
   return settings({ type: z.literal(type), ...common, ...shape });
 }
 
-/** Accepts a job of a type that this version doesn't have, whatever its settings; `rules/` refuse it. */
+/** Accepts a job of an unavailable type with any settings; `rules/` reject it. */
 export function laterJob(type: string) {
   return z.looseObject({ type: z.literal(type), ...common });
 }
 
-/** A job as the file has it, before it is checked. */
+/** A job as written in the file, before validation. */
 export type WrittenJob = Readonly<Record<string, unknown>>;
 
-/** Something wrong with a job as a whole. */
+/** Problem of a job. */
 export interface JobComplaint extends Complaint {
   /** Path inside the job. */
   readonly path: Path;
 }
 
-/** The part of a job type's declaration that the configuration is checked with. */
+/** Part of a job type's declaration that validates the configuration. */
 export interface JobDeclaration {
   readonly type: string;
-  /** Made by {@link jobSettings}. */
+  /** Created by {@link jobSettings}. */
   readonly settings: z.core.$ZodTypeDiscriminable<"type">;
-  /** True if jobs of this type send records that are billed, so they can have a budget. */
+  /** True if jobs of this type send billed records, so that they can have a budget. */
   readonly isBilled: boolean;
-  /** Problems beyond the form of each setting. */
+  /** Returns problems that involve several settings. */
   readonly complaints?: (
     job: WrittenJob,
     context: {
-      /** Fields that the job's input maps; null if the input isn't known. */
+      /** Fields mapped by the job's input; null if the input is unknown. */
       readonly inputFields: readonly string[] | null;
       /** Earlier enabled jobs of this type, by name. */
       readonly earlier: ReadonlyMap<string, WrittenJob>;

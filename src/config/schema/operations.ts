@@ -6,25 +6,25 @@ import { duration } from "./values.ts";
 
 const count = () => wholeNumber(0, Number.MAX_SAFE_INTEGER);
 
-/** One of `budgets`: records that all jobs of a type together may send; UTC days and months. */
+/** One of `budgets`: maximum records of all jobs of a type per UTC day and month. */
 export const budget = settings({ per_day: count().optional(), per_month: count().optional() });
 
-/** `privacy`: how erased people are kept out. */
+/** `privacy`: settings for erased people. */
 export const privacy = settings({
-  /** Key of the hashes; without one the warehouse keeps its own. */
+  /** Key of the hashes; by default the warehouse generates one. */
   erasure_key: secret().optional(),
   /** Lifetime of tombstones. */
   erasure_notice: duration().prefault("30d"),
 });
 
-/** `retention`: how long rows are kept, by table; a table without a setting keeps its rows. */
+/** `retention`: how long to keep rows, by table; unlimited by default. */
 export const retention = z
   .strictObject({
     match_history: duration("1d").optional(),
     segment_membership_history: duration("1d").optional(),
     reject: duration("1d").optional(),
     sync_run: duration("30d").optional(),
-    // Answers waiting to be loaded are known by their call, so a call must outlive them.
+    // Answers waiting to be loaded refer to their call, so a call must be kept longer.
     api_call: duration("30d").optional(),
     input_coverage: duration("1d").optional(),
     segment_sync: duration("1d").optional(),
@@ -40,26 +40,26 @@ export const retention = z
     ),
   );
 
-/** `alerts`: the webhook that reports runs that end badly. */
+/** `alerts`: webhook for runs that end badly. */
 export const alerts = settings({
   webhook: secret(),
   on: listOf(choice(["failed", "limited", "interrupted", "locked"]), "a list of statuses", 1).default([
     "failed",
     "limited",
   ]),
-  /** `auto`: Slack's form for hooks.slack.com. */
+  /** `auto`: Slack format for hooks.slack.com, otherwise JSON. */
   format: choice(["auto", "json", "slack"]).default("auto"),
-  /** Alert about a job that hasn't succeeded for longer. */
+  /** Alert if a job has not succeeded for this long. */
   stale_after: duration().optional(),
-  /** Alert about a budget used up to this part. */
+  /** Alert if a budget is used to this ratio. */
   budget_ratio: ratio().default(0.9),
 });
 
-/** `scheduler`: missed runs, and many jobs at one time. */
+/** `scheduler`: missed slots and jitter. */
 export const scheduler = settings({
-  /** A missed slot is caught up within this time; 0: never. */
+  /** Maximum delay after which a missed slot still runs; 0: never. */
   catch_up: duration("0s").prefault("24h"),
-  /** Each slot starts up to this much later, by a share of its own. */
+  /** Delays each start by up to this long; the delay is fixed per job and slot. */
   jitter: duration("0s").prefault("0s"),
 });
 
@@ -73,12 +73,12 @@ export const http = settings({
   token: secret().optional(),
 });
 
-/** `spool`: received answers that wait to be loaded; a full spool stops sending. */
+/** `spool`: received answers waiting to be loaded; sending stops when it is full. */
 export const spool = settings({ max_megabytes: wholeNumber(1, 1_000_000).default(1024) }).transform(
   ({ maxMegabytes }) => ({ maxBytes: maxMegabytes * 1024 * 1024 }),
 );
 
-/** `confirm_above`: a job due for more than both asks first. */
+/** `confirm_above`: a job with more due rows than both limits asks first. */
 export const confirmAbove = settings({
   records: count().default(10_000),
   ratio: ratio().default(0.2),

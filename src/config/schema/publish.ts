@@ -13,15 +13,15 @@ function unknownTable(name: string): Complaint | false {
   if (publishable.includes(name)) return false;
   const meant = suggest(name, publishable);
   return {
-    message: "names no table that can be published",
+    message: "is not a table that can be published",
     hint: meant === null ? "see the reference of tables" : `did you mean ${meant}?`,
   };
 }
 
 const common = {
-  /** How often changes are published while jobs run; they are also published at the end of each chain of jobs. */
+  /** Interval of publications while jobs run; changes are also published at the end of each run. */
   every: duration("1m").optional(),
-  /** Tables to publish; null for all. Tables left out are dropped in the destination. */
+  /** Tables to publish; null for all. Other tables are dropped in the destination. */
   tables: z
     .array(text({ expects: "the name of a table" }, unknownTable))
     .min(1)
@@ -34,14 +34,14 @@ const { maximum_bytes_billed: _bytes, ...project } = bigQueryProject;
 const bigquery = settings({
   type: z.literal("bigquery"),
   ...project,
-  /** Null: where the datasets are. */
+  /** Null: the location of the datasets. */
   location: bigQueryLocation().optional(),
   dataset: schemaName().default("person_data"),
   ops_dataset: schemaName().default("person_data_ops"),
   ...common,
 }).transform(({ impersonateServiceAccount: impersonate, ...rest }) => ({ ...rest, impersonate }));
 
-/** A DuckDB file that is replaced as a whole. */
+/** A DuckDB file, replaced by each publication. */
 const duckdb = settings({
   type: z.literal("duckdb"),
   path: text({ expects: "the path of a file" }),

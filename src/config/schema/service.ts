@@ -22,7 +22,7 @@ export const endpointPaths = [
 
 const limit = settings({ requests_per_second: positiveNumber() });
 
-/** Rate caps by endpoint path; each replaces `requests_per_second` for its endpoint. */
+/** Rate limits by endpoint path; each overrides `requests_per_second`. */
 const limits = z
   .strictObject(Object.fromEntries(endpointPaths.map((path) => [path, limit.optional()])))
   .transform((byPath) =>
@@ -33,20 +33,20 @@ const limits = z
     ),
   );
 
-/** `service`: which service is called, with which key, how fast. */
+/** `service`: address, key and rates. */
 export const service = settings({
   base_url: serviceUrl(),
   api_key: secret().optional(),
-  /** Key of a user; asynchronous person search needs one. */
+  /** Key of a user, required by asynchronous person search. */
   user_api_key: secret().optional(),
-  /** Calls in flight, all jobs together. */
+  /** Maximum calls in flight, for all jobs. */
   concurrency: wholeNumber(1, 64).default(8),
   requests_per_second: positiveNumber().optional(),
   limits: limits.prefault({}),
   allow_insecure: flag().default(false),
 });
 
-/** `sandbox`: the population behind `base_url: sandbox`, and the sample input tables made from it. */
+/** `sandbox`: population of `base_url: sandbox`, and its sample input tables. */
 export const sandbox = settings({
   seed: wholeNumber(0, 2 ** 32 - 1).default(1),
   people: wholeNumber(1, 100_000_000).default(1_000_000),

@@ -12,14 +12,14 @@ type ProgramName<Key extends string, Value> =
 
 type ProgramValue<Value> = Value extends undefined ? null : Value extends Milliseconds ? number : Value;
 
-/** A mapping as the program uses it: keys in camelCase, durations as `…Ms`, null for a setting left out. */
+/** Parsed mapping: keys in camelCase, durations as `…Ms`, null for missing settings. */
 export type Settings<Shape extends z.ZodRawShape> = {
   readonly [Key in keyof Shape & string as ProgramName<Key, z.output<Shape[Key]>>]: ProgramValue<
     z.output<Shape[Key]>
   >;
 };
 
-/** Declares a mapping of the file by its own keys; the output is {@link Settings}. */
+/** Declares a mapping by the keys in the file; the output is {@link Settings}. */
 export function settings<Shape extends z.ZodRawShape>(shape: Shape) {
   const names = Object.entries(shape).map(([key, schema]) => [key, programName(key, schema)] as const);
   return z.strictObject(shape).transform((value) => {

@@ -4,10 +4,10 @@ import { spellZone } from "../../schedule/zone.ts";
 import { described, type PartName, text } from "./described.ts";
 
 const UNIT_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
-/** A hundred years: longer is a mistake. */
+/** Maximum duration: a hundred years. */
 const MAX_DURATION_MS = 100 * 366 * UNIT_MS.d;
 
-/** Milliseconds of a duration such as `30d`; null when the text is none. */
+/** Parses a duration such as `30d` to milliseconds; null if invalid. */
 export function durationMs(duration: string): number | null {
   const match = /^(\d{1,9})([smhdw])$/.exec(duration);
   if (!match) return null;
@@ -16,10 +16,10 @@ export function durationMs(duration: string): number | null {
   return milliseconds <= MAX_DURATION_MS ? milliseconds : null;
 }
 
-/** A length of time in milliseconds. */
+/** Duration in milliseconds. */
 export type Milliseconds = number & z.core.$brand<"Milliseconds">;
 
-/** A length of time, `least` or more. */
+/** A duration of at least `least`. */
 export function duration(least = "1s") {
   const leastMs = durationMs(least) ?? 0;
   return text(
@@ -74,12 +74,12 @@ export function uuid() {
   }).transform((value) => value.toLowerCase());
 }
 
-/** Name of a schema that is created and filled: lower case, so that plain SQL finds it. */
+/** Name of a schema to create: lower case, so that SQL doesn't need quotes. */
 export function schemaName() {
   return text(
     {
       expects: "a schema name of at most 63 lower-case letters, digits and _",
-      hint: "begin with a letter or _; names that begin with pg_ belong to Postgres",
+      hint: "start with a letter or _; the prefix pg_ is reserved by Postgres",
     },
     (value) => !/^[a-z_][a-z0-9_]{0,62}$/.test(value) || /^(pg_|information_schema$)/.test(value),
   );
@@ -103,14 +103,16 @@ export function connectionName() {
   return text({ expects: "the name of a connection", names: { part: "connection" } });
 }
 
-/** Name of a job that runs first, of any type unless one is given. */
-export function jobName(of: Omit<PartName, "part"> = {}) {
+/** Name of a job that runs first, of a given type if specified. */
+export function jobName(named: Omit<PartName, "part"> = {}) {
   const what =
-    of.jobType === undefined ? "a job" : `${/^[aeiou]/u.test(of.jobType) ? "an" : "a"} ${of.jobType} job`;
-  return text({ expects: `the name of ${what}`, names: { part: "job", ...of } });
+    named.jobType === undefined
+      ? "a job"
+      : `${/^[aeiou]/u.test(named.jobType) ? "an" : "a"} ${named.jobType} job`;
+  return text({ expects: `the name of ${what}`, names: { part: "job", ...named } });
 }
 
-/** A piece of SQL that is put inside a statement of ours. */
+/** SQL text to embed in a statement. */
 export function sqlText(expects: string) {
   return text({ expects, isSql: true }, (value) => {
     if (value.includes("\0")) return true;
@@ -118,7 +120,7 @@ export function sqlText(expects: string) {
   });
 }
 
-/** The schema and the name of a table as in `crm.customers` or `"My Schema"."Odd Name"`; null when it is neither. */
+/** Parses `crm.customers` or `"My Schema"."Odd Name"`; null if invalid. */
 export function parseTableName(value: string): { schema: string | null; table: string } | null {
   const part = String.raw`(?:[\p{L}_][\p{L}\p{N}_$]*|"(?:[^"\0]|"")+")`;
   const match = new RegExp(`^(?:(${part})\\.)?(${part})$`, "u").exec(value);
@@ -135,7 +137,7 @@ export function tableName() {
   return text(
     {
       expects: "a table such as crm.customers",
-      hint: "schema.table or table, exactly as the database stores them; odd names in double quotes: 'crm.\"Odd Name\"'",
+      hint: "schema.table or table, exactly as the database stores them; other names in double quotes: 'crm.\"Odd Name\"'",
     },
     (value) => parseTableName(value) === null,
   );

@@ -3,7 +3,7 @@ import { z } from "zod";
 /** Any schema. */
 export type Schema = z.core.$ZodType;
 
-/** The schema without the optional, default and transform around it. */
+/** Removes optional, default and transform wrappers. */
 export function unwrap(schema: Schema): Schema {
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault || schema instanceof z.ZodPrefault) {
     return unwrap(schema.def.innerType);
@@ -12,13 +12,13 @@ export function unwrap(schema: Schema): Schema {
   return schema;
 }
 
-/** The alternatives of a union; a schema that is none is its own only one. */
+/** Alternatives of a union; a schema that is not a union is its only alternative. */
 export function optionsOf(schema: Schema): readonly Schema[] {
   const inner = unwrap(schema);
   return inner instanceof z.ZodUnion ? inner.def.options.map(unwrap) : [inner];
 }
 
-/** The alternative that a value is meant for: by its discriminator, else by its kind (text, list, mapping). */
+/** Alternative for a value, by discriminator or kind (text, list, mapping). */
 export function optionFor(schema: Schema, value: unknown): Schema | null {
   const inner = unwrap(schema);
   if (!(inner instanceof z.ZodUnion)) return inner;
@@ -30,13 +30,13 @@ export function optionFor(schema: Schema, value: unknown): Schema | null {
   return options.find((option) => isOfKind(option, value)) ?? null;
 }
 
-/** The constant that tells this alternative from the others (`resolve` for jobs of that type). */
+/** Discriminator value of an alternative (`resolve` for jobs of that type). */
 export function discriminatorOf(option: Schema, key: string): unknown {
   const literal = option instanceof z.ZodObject ? option.def.shape[key] : undefined;
   return literal instanceof z.ZodLiteral ? literal.def.values[0] : undefined;
 }
 
-/** The schema of a place in the file, alternatives chosen by what the file holds; null where there is none. */
+/** Schema at a path in the file; null if there is none. */
 export function schemaAt(root: Schema, path: readonly PropertyKey[], value: unknown): Schema | null {
   const [step, ...rest] = path;
   if (step === undefined) return unwrap(root);
@@ -55,7 +55,7 @@ function entryOf(value: unknown, step: PropertyKey): unknown {
   return (value as Record<PropertyKey, unknown>)[step]; // an own property, of whatever kind
 }
 
-/** The keys that a mapping may have; none when the schema is no mapping or takes any name. */
+/** Keys of a mapping; empty for other schemas and for mappings with arbitrary names. */
 export function keysOf(schema: Schema | null): readonly string[] {
   return schema instanceof z.ZodObject ? Object.keys(schema.def.shape) : [];
 }
@@ -76,13 +76,13 @@ function isOfKind(schema: Schema, value: unknown): boolean {
   return typeof value !== "object";
 }
 
-/** A place that the schema knows, with its schema; names that users choose are `NAME`. */
+/** Path known to the schema; names chosen by users are `NAME`. */
 export interface KeyPath {
   readonly path: readonly string[];
   readonly schema: Schema;
 }
 
-/** Every place of the schema, once per alternative that has it, parents first. */
+/** All paths of a schema, once per alternative, parents first. */
 export function keyPaths(schema: Schema, path: readonly string[] = []): readonly KeyPath[] {
   return optionsOf(schema).flatMap((option) => {
     if (option instanceof z.ZodObject) {

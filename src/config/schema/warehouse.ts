@@ -4,14 +4,14 @@ import { flag } from "./described.ts";
 import { settings } from "./settings.ts";
 import { duration, schemaName } from "./values.ts";
 
-/** Schema of the people unless the configuration names another. */
+/** Default schema of people. */
 export const DEFAULT_SCHEMA = "person_data";
-/** Schema of usage, runs and ledger unless the configuration names another. */
+/** Default schema of usage, runs and ledger. */
 export const DEFAULT_OPS_SCHEMA = "person_data_ops";
-/** Schema of the program's own tables unless the configuration names another. */
+/** Default schema of the program's own tables. */
 export const DEFAULT_STATE_SCHEMA = "person_data_state";
 
-/** `warehouse`: the Postgres database that is filled, the place of record. */
+/** `warehouse`: the Postgres database to fill, the place of record. */
 export const warehouse = settings({
   type: z.literal("postgres").optional(),
   url: postgresUrl({ allowEmbedded: true }),
@@ -20,6 +20,6 @@ export const warehouse = settings({
   schema: schemaName().default(DEFAULT_SCHEMA),
   ops_schema: schemaName().default(DEFAULT_OPS_SCHEMA),
   state_schema: schemaName().default(DEFAULT_STATE_SCHEMA),
-  /** Time that work is retried while the warehouse can't be reached. */
+  /** Maximum time to retry work while the warehouse is unreachable. */
   retry_for: duration("0s").prefault("5m"),
 });

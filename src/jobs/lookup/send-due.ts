@@ -172,7 +172,7 @@ export async function sendDue(services: JobServices, task: SendTask): Promise<vo
 
   /** Waits until the spool has space for one more answer, and reserves it. */
   async function reserveSpace(): Promise<void> {
-    while (!spool.hasRoom(underWay) && !lookup.signal.aborted) {
+    while (!spool.hasSpace(underWay) && !lookup.signal.aborted) {
       await Promise.race([spool.nextRemoval(), whenStopped]);
     }
     underWay += 1;

@@ -6,7 +6,7 @@ import { readEnvelope } from "../../extract/free-call.ts";
 import { openZone, type Zone } from "../../schedule/zone.ts";
 import { type Cell, instantAt, jsonType } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
-import { tellsError } from "../../schemas/error-body.ts";
+import { hasError } from "../../schemas/error-body.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "../../schemas/flatten.ts";
 import { DAYS_UNTIL_FINAL, endpointUsageEndpoint, endpointUsageRecord } from "../../schemas/usage.ts";
 import type { FeedContext, FeedJobType } from "../feed-type.ts";
@@ -64,7 +64,7 @@ function readResult(sent: unknown, drift: DriftLog): Result | null {
 function readResults(body: JsonObject, drift: DriftLog): readonly Result[] | null {
   const { results } = body;
   const list: readonly unknown[] | null = results === null ? [] : Array.isArray(results) ? results : null;
-  if (list === null || (list.length === 0 && tellsError(body))) return null;
+  if (list === null || (list.length === 0 && hasError(body))) return null;
   return list.flatMap((result) => readResult(result, drift) ?? []);
 }
 

@@ -7,7 +7,7 @@ import { readEnvelope } from "../../extract/free-call.ts";
 import { cursorDay } from "../../load/inputs/cursor-values.ts";
 import { type Cell, instantAt } from "../../schemas/convert.ts";
 import { DriftLog } from "../../schemas/drift.ts";
-import { tellsError } from "../../schemas/error-body.ts";
+import { hasError } from "../../schemas/error-body.ts";
 import { extraCell, flattenerOf, type JsonObject } from "../../schemas/flatten.ts";
 import {
   DAYS_UNTIL_FINAL,
@@ -55,7 +55,7 @@ function readAnswer(body: JsonObject, drift: DriftLog): Answer | null {
   const [orgId, ...quota] = object.cells.map((cell) => cell ?? null);
   if (orgId === undefined || orgId === null || orgId === "") return null;
   const [history] = lists;
-  if (!history || (history.rows.length === 0 && tellsError(body))) return null;
+  if (!history || (history.rows.length === 0 && hasError(body))) return null;
   const days = history.rows.flatMap(([, , day = null, ...cells]) => {
     const extra = cells.pop() ?? null;
     return day === null ? [] : [{ day: dayNumber(day), cells, extra }];

@@ -19,7 +19,7 @@ interface Dataset {
   readonly defaultPartitionExpirationMs?: string;
 }
 
-/** Rights on a table that publication needs. */
+/** Privileges on a table that publication needs. */
 const RIGHTS = [
   "bigquery.tables.delete",
   "bigquery.tables.get",
@@ -28,10 +28,10 @@ const RIGHTS = [
   "bigquery.tables.updateData",
 ] as const;
 
-/** About the bytes of a key column: two and a text like a PID. */
+/** Approximate bytes of a key column: a length of two bytes and a text like a PID. */
 const KEY_BYTES = 38;
 
-/** Verifies credentials, jobs, datasets, rights and DML, and states the cost of a publication; changes nothing. */
+/** Verifies credentials, jobs, datasets, privileges and DML, and estimates the cost of a publication; changes nothing. */
 export async function checkDestination(
   context: CheckContext,
   catalog: Catalog,
@@ -87,7 +87,7 @@ async function checkDataset(
     return [
       {
         ok: false,
-        message: `Dataset ${name} has a default expiration, by which published tables or partitions would vanish.`,
+        message: `Dataset ${name} has a default expiration, which would delete published tables or partitions.`,
         hint: `Run: ALTER SCHEMA \`${client.project}\`.\`${name}\` SET OPTIONS (default_table_expiration_days = NULL, default_partition_expiration_days = NULL);`,
       },
     ];
@@ -95,7 +95,7 @@ async function checkDataset(
   return [{ ok: true, message: `Dataset ${name} exists in ${location}.` }];
 }
 
-/** Rights on the table of the position, which are those on its dataset unless somebody granted them per table. */
+/** Verifies privileges on the position table; they usually come from its dataset. */
 async function checkRights({ client, names, where }: CheckContext): Promise<readonly DestinationFinding[]> {
   const answer = await client.send<{ readonly permissions?: readonly string[] }>({
     method: "POST",

@@ -25,7 +25,7 @@ export async function commitBatch(place: StagingPlace, batch: StagedBatch): Prom
   return outcome?.id === batch.id ? "present" : "refused";
 }
 
-/** Script of a commit; its last statement returns what it did and where the datasets stand. */
+/** Script of a commit; its last statement returns whether it committed, and the current position. */
 export function commitScript(names: DatasetNames, batch: StagedBatch) {
   const changes = batch.changes.flatMap((change) => statementsOf(names, batch, change));
   return {
@@ -56,7 +56,7 @@ function statementsOf(names: DatasetNames, batch: StagedBatch, change: TableChan
   ];
 }
 
-/** A staged value as the table takes it; JSON is staged as its text. */
+/** Converts a staged value to the column's type; JSON is staged as text. */
 function valueOf({ name, type }: Column): string {
   const column = quoteIdentifier(name);
   return type === "json" ? `PARSE_JSON(${column}, wide_number_mode => 'round')` : column;

@@ -1,14 +1,14 @@
-/** Bytes of a table that a batch changes, in BigQuery's own count. */
+/** Bytes of a table that a batch changes, as counted by BigQuery. */
 export interface ChangedTable {
-  /** All that is stored. */
+  /** Bytes stored. */
   readonly stored: number;
-  /** Of these the columns of the key. */
+  /** Bytes stored in the key columns. */
   readonly storedKeys: number;
   readonly stagedKeys: number;
   readonly stagedRows: number;
 }
 
-/** Least bytes that a statement bills for each table it names. */
+/** Minimum billed per statement and table. */
 const MINIMUM_BYTES = 10 * 1024 * 1024;
 const TIB = 1024 ** 4;
 /** List price of on-demand queries in the US, per TiB. */

@@ -15,7 +15,7 @@ const TYPES: Readonly<Record<ColumnType, string>> = {
   text: "STRING",
   integer: "INT64",
   position: "INT64",
-  // 38 digits on each side of the point; NUMERIC has 9 behind it, which a score may exceed.
+  // 38 digits before and after the decimal point; NUMERIC has only 9 after it, fewer than a score may need.
   numeric: "BIGNUMERIC",
   boolean: "BOOL",
   date: "DATE",
@@ -37,7 +37,7 @@ export function elementType(type: ColumnType): string | null {
   return /^ARRAY<(\w+)>$/.exec(TYPES[type])?.[1] ?? null;
 }
 
-/** Tables whose rows are read by time, and the column: one partition a day. */
+/** Tables with daily partitions, and the partitioning column. */
 const PARTITIONED: Readonly<Record<string, string>> = {
   api_call: "started_at",
   endpoint_usage_bucket: "bucket_start",
@@ -46,18 +46,18 @@ const PARTITIONED: Readonly<Record<string, string>> = {
 const UNCLUSTERABLE: ReadonlySet<ColumnType> = new Set(["json", "bytes"]);
 const MOST_CLUSTER_COLUMNS = 4;
 
-/** Label of the table of the position: a hash of the catalog that the datasets were migrated to. */
+/** Label of the position table: a hash of the catalog that the datasets were migrated to. */
 export const CATALOG_LABEL = "catalog";
 
-/** Table with the batch that the datasets stand at. */
+/** Table with the last batch committed to the datasets. */
 export const POSITION_TABLE = "publication_position";
 
-/** Quotes a table of ours. */
+/** Quotes the name of a table. */
 export function tableName(names: DatasetNames, schema: PublishedSchema, name: string): string {
   return quoteQualified([names.project, names[schema], name]);
 }
 
-/** Quotes the table of the position. */
+/** Quotes the name of the position table. */
 export function positionTable(names: DatasetNames): string {
   return tableName(names, "ops", POSITION_TABLE);
 }
@@ -79,17 +79,17 @@ export function createTable(table: PublishedTable, names: DatasetNames): string 
   ].join("\n");
 }
 
-/** `ALTER TABLE` that adds columns; rows that exist have null there. */
+/** `ALTER TABLE` that adds columns; they are null in existing rows. */
 export function addColumns(table: PublishedTable, columns: readonly Column[], names: DatasetNames): string {
   const added = columns.map((c) => `  ADD COLUMN IF NOT EXISTS ${columnText(c, false)}`);
   return `ALTER TABLE ${tableName(names, table.schema, table.name)}\n${added.join(",\n")}`;
 }
 
-/** `CREATE TABLE` of the position, with the one row that every batch updates. */
+/** `CREATE TABLE` of the position table, with the row that every batch updates. */
 export function createPosition(names: DatasetNames): string {
   return (
     `CREATE TABLE IF NOT EXISTS ${positionTable(names)}\n` +
-    `OPTIONS (description = 'The batch that these datasets stand at. pii: none', labels = [("application", "person-etl")])\n` +
+    `OPTIONS (description = 'The last batch committed to these datasets. pii: none', labels = [("application", "person-etl")])\n` +
     `AS SELECT 0 AS number, CAST(NULL AS STRING) AS id, CAST(NULL AS TIMESTAMP) AS published_at`
   );
 }
@@ -113,7 +113,7 @@ export function createView(
 }
 
 function columnText(c: Column, isRequired: boolean): string {
-  // A list is never null in BigQuery, and takes no NOT NULL.
+  // A list is never null in BigQuery, and doesn't support NOT NULL.
   const type = `${columnType(c.type)}${isRequired && elementType(c.type) === null ? " NOT NULL" : ""}`;
   return `${quoteIdentifier(c.name)} ${type} OPTIONS (description = ${quoteLiteral(columnDescription(c))})`;
 }

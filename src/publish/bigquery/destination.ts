@@ -14,13 +14,13 @@ import { dropStaging, stageFiles, type StagingPlace } from "./stage.ts";
 export interface BigQueryTarget extends ClientOptions {
   /** Name in the configuration. */
   readonly name: string;
-  /** Location of the datasets (`EU`, `us-central1`); null for that of datasets which exist. */
+  /** Location of the datasets (`EU`, `us-central1`); null for that of the existing datasets. */
   readonly location: string | null;
   readonly dataset: string;
   readonly opsDataset: string;
 }
 
-/** A batch bills all bytes of the tables that it changes: few large ones are cheaper. Its files take about 3 GB of `data_dir`. */
+/** Each batch bills all bytes of the tables it changes, so few large batches are cheaper. Files of a batch take about 3 GB of `data_dir`. */
 const KEYS_PER_BATCH = 5_000_000;
 
 /** Opens a destination in BigQuery; connects at the first use. */
@@ -36,7 +36,7 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
   };
   let opening: Promise<StagingPlace> | null = null;
 
-  /** Creates the datasets if they are missing; their location is that of every job. */
+  /** Creates missing datasets; all jobs run in their location. */
   function place(): Promise<StagingPlace> {
     opening ??= openPlace().catch((error: unknown) => {
       opening = null;
@@ -80,7 +80,7 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
       await dropStaging(opened, batch, { older: outcome !== "refused" });
       return outcome;
     },
-    // A commit is visible at once; deleted values stay readable by time travel for as long as the dataset says.
+    // A commit is visible immediately; time travel keeps deleted values for the dataset's configured time.
     finish: () => Promise.resolve(),
     measure: async (tables) => measureTables(await session(), names, tables),
     explain: (error) => explainFailure(error, where),

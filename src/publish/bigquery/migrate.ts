@@ -42,7 +42,7 @@ export function statementsOf(
   ];
 }
 
-/** Creates a dataset; returns the location of the one that is there. */
+/** Creates a dataset if it is missing; returns its location. */
 export async function openDataset(client: Client, dataset: string, location: string | null): Promise<string> {
   const path = `/datasets/${dataset}`;
   try {
@@ -62,7 +62,7 @@ export async function openDataset(client: Client, dataset: string, location: str
   return created.location;
 }
 
-/** Creates what is missing and drops what is no longer published; a label of the datasets records the catalog they have. */
+/** Creates missing tables and drops those no longer published. A label of the position table records the catalog. */
 export async function migrateDatasets(
   {
     client,
@@ -128,7 +128,7 @@ async function missingColumns(
   return missing.length === 0 ? [] : [addColumns(table, missing, names)];
 }
 
-/** Brings the comments of a table up to date. */
+/** Updates the comments of a table. */
 async function describeTable(client: Client, names: DatasetNames, table: PublishedTable): Promise<void> {
   const path = pathOf(names, table);
   const descriptions = new Map(table.columns.map((c) => [c.name, columnDescription(c)]));

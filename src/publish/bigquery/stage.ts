@@ -7,10 +7,10 @@ import type { BatchRef, PublishedTable, StagedFiles } from "../destination.ts";
 import { columnType, type DatasetNames, elementType } from "./ddl.ts";
 import { uploadFile } from "./upload.ts";
 
-/** Begins the name of every staging table; the number of its batch follows. */
+/** Prefix of staging tables, followed by the batch number. */
 const STAGING_PREFIX = "_stage_";
 
-/** Life of a staging table that nobody drops: longer than a first publication takes. */
+/** Expiration of staging tables: longer than a first publication takes. */
 const STAGING_LIFE_MS = 7 * 86_400_000;
 
 /** Where staging tables are: the client, the datasets and their location. */
@@ -63,14 +63,14 @@ export async function stageFiles(place: StagingPlace, batch: BatchRef, staged: S
   }
 }
 
-/** Columns of a staging table as the REST interface takes them. */
+/** Columns of a staging table in the form of the API. */
 function fieldsOf({ table, content }: StagedFiles): readonly object[] {
   const columns =
     content === "rows" ? table.columns : table.columns.filter(({ name }) => table.rootKey.includes(name));
   return columns.map(({ name, type }) => {
     const element = elementType(type);
     if (element !== null) return { name, type: element, mode: "REPEATED" };
-    // A load takes a string for a JSON string; the commit parses it.
+    // A load would store it as a JSON string; the commit parses it instead.
     return { name, type: type === "json" ? "STRING" : columnType(type) };
   });
 }
@@ -89,7 +89,7 @@ async function createStagingTable({ client, names }: StagingPlace, tableId: stri
   }
 }
 
-/** Drops the staging tables of an attempt, and with `older` those of other attempts up to its batch. */
+/** Drops the staging tables of an attempt; with `older`, also those of other attempts up to its batch. */
 export async function dropStaging(
   { client, names }: StagingPlace,
   batch: BatchRef,

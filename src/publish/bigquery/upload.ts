@@ -7,10 +7,10 @@ import type { JobReference } from "../../bigquery/jobs.ts";
 /** Bytes per request, a multiple of 256 KB as Google requires. */
 const CHUNK_BYTES = 8 * 1024 * 1024;
 const MAX_ATTEMPTS = 6;
-/** For a chunk over a slow line. */
+/** Long enough for a chunk over a slow connection. */
 const CHUNK_TIMEOUT_MS = 600_000;
 
-/** A load job under an id of our own. */
+/** A load job with our own ID. */
 interface LoadJob {
   readonly jobReference: JobReference & { readonly projectId: string };
   readonly configuration: object;
@@ -26,7 +26,7 @@ export async function uploadFile(client: Client, job: LoadJob, path: string): Pr
         return await sendChunks(client, await startUpload(client, job, size), file, size);
       } catch (error) {
         if (!isGone(error) || attempt === MAX_ATTEMPTS) throw error;
-        // An upload that was complete, or expired: its job shows which.
+        // The upload was complete or has expired: only a complete one has a job.
         const started = await findJob(client, job.jobReference);
         if (started !== null) return started;
       }
@@ -111,7 +111,7 @@ function bytesReceived(response: Response): number {
 }
 
 async function jobOf(response: Response): Promise<JobReference> {
-  // The reference of the interface: the job, as from `jobs.insert`.
+  // According to the API reference, the response is the job, as for `jobs.insert`.
   const { jobReference } = (await answerOf(response)) as { readonly jobReference: JobReference };
   return jobReference;
 }

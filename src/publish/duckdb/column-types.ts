@@ -1,12 +1,12 @@
 import type { ColumnType } from "../../schemas/field.ts";
 
-/** DuckDB's side of a declared type. */
+/** DuckDB's equivalent of a declared type. */
 interface DuckType {
   /** Type of the column. */
   readonly type: string;
-  /** Type that the files are read as; text where DuckDB's JSON reader would round or rewrite the value. */
+  /** Type for reading the files; text where DuckDB's JSON reader would round or rewrite the value. */
   readonly read: string;
-  /** Expression that turns the value read into the column's type. */
+  /** Expression that converts the value read to the column's type. */
   readonly convert?: (value: string) => string;
 }
 

@@ -23,9 +23,9 @@ import * as statements from "./statements.ts";
 export interface DuckDbTarget {
   readonly type: "duckdb";
   readonly name: string;
-  /** File that is replaced as a whole after each publication. */
+  /** File for readers, replaced by each publication. */
   readonly path: string;
-  /** Folder of the file that batches are applied to: an open session, even a reader's, would lock `path`. */
+  /** Folder of the working file: batches can't be applied to `path`, since any open session locks it. */
   readonly folder: string;
   readonly schemas: statements.SchemaNames;
 }
@@ -64,7 +64,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     }
   }
 
-  /** The session on the own file, opened at the first use. */
+  /** Session on the working file, opened at the first use. */
   function session(): Promise<DuckSession> {
     opened ??= openOwn().catch((error: unknown) => {
       opened = null;
@@ -85,7 +85,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     (await last?.catch(() => null))?.close();
   }
 
-  /** Writes the own file anew, without freed blocks: those keep deleted values. */
+  /** Rewrites the working file without freed blocks, which keep deleted values. */
   async function purge(): Promise<void> {
     const rewritten = `${own}.new`;
     await rm(rewritten, { force: true });
@@ -189,7 +189,7 @@ function positionOf(state: TextRow): { readonly number: number; readonly id: str
   return number && id ? { number: Number(number), id } : null;
 }
 
-/** Everything of a catalog that the file's tables, comments and views are made of, as text. */
+/** Text form of a catalog, from which the file's tables, comments and views are created. */
 function describe({ tables, views, dropped }: Catalog): string {
   return JSON.stringify([
     tables,
@@ -216,7 +216,7 @@ async function checkFiles(name: string, path: string): Promise<readonly Destinat
   }
 }
 
-/** True if a file is there that is no DuckDB database. */
+/** True if the file exists but is not a DuckDB database. */
 async function isForeign(path: string): Promise<boolean> {
   if (!(await exists(path))) return false;
   const file = await open(path, "r");
@@ -232,8 +232,8 @@ async function isForeign(path: string): Promise<boolean> {
 function foreignFile(name: string): FixConfigurationError {
   const problem = {
     path: `publish.${name}.path`,
-    message: "a file is there that person-etl has not written",
-    hint: "Name another file, or move that one away: it would be replaced as a whole.",
+    message: "the file exists and was not written by person-etl",
+    hint: "Choose another path, or move the file: it would be overwritten.",
   };
   return new FixConfigurationError(
     "destination_refused",

@@ -1,6 +1,6 @@
 import { codeOf, FixConfigurationError, JobLockedError, messageOf, StopRunError } from "../../errors.ts";
 
-/** Turns a failure of DuckDB or of its files into an error that states what to do; returns any other error as it is. */
+/** Converts a failure of DuckDB or its files into an error with a remedy; returns other errors unchanged. */
 export function explainDuckDb(error: unknown, name: string, path: string): unknown {
   const message = messageOf(error);
   const where = `Destination ${name} (${path})`;
@@ -20,7 +20,7 @@ export function explainDuckDb(error: unknown, name: string, path: string): unkno
   if (["ENOENT", "EACCES", "EPERM", "ENOTDIR", "EISDIR", "EROFS"].includes(codeOf(error) ?? "")) {
     return refused(name, "the folder or file can't be written", error);
   }
-  // DuckDB quotes values in its messages: only the kind of error is kept.
+  // Only the kind of error is kept: DuckDB's messages quote values.
   const [, kind] = /^([A-Z][A-Za-z ]{2,40} Error)\b/.exec(message) ?? [];
   if (kind === undefined) return error;
   return new StopRunError(

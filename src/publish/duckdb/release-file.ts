@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { copyFile, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** Copies a closed or checkpointed database beside `target` and renames it over `target`, so that readers never see half a file. */
+/** Copies a closed or checkpointed database and renames it over `target`, so that readers never see a partial file. */
 export async function releaseFile(source: string, target: string): Promise<void> {
   const copy = `${target}.new`;
   try {
@@ -28,7 +28,7 @@ export async function replaceFile(source: string, target: string): Promise<void>
   await syncFolder(dirname(target));
 }
 
-/** Makes renames in a folder survive a crash of the machine. */
+/** Makes renames in a folder survive a power failure. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, "r");
   try {

@@ -23,7 +23,7 @@ const MOST_MEMORY_MB = 512;
 /** Memory that is free but not returned to the system. */
 const MOST_UNRETURNED = "1MB";
 
-/** Opens a file, creating it if it is missing. `folder` holds what spills from memory. */
+/** Opens a file, creating it if it is missing. `folder` is for temporary files. */
 export async function openDuckDb(file: string, folder: string): Promise<DuckSession> {
   const instance = await DuckDBInstance.create(file, {
     memory_limit: `${MEMORY_MB}MB`,

@@ -15,7 +15,7 @@ function nameOf(
   return `${quoteName(schemas[table.schema])}.${quoteName(table.name)}`;
 }
 
-/** Makes the program's own schema, with the row of state. */
+/** Creates the program's own schema with its state row. */
 export async function prepare(session: DuckSession): Promise<void> {
   await session.run("CREATE SCHEMA IF NOT EXISTS person_etl");
   await session.run(
@@ -27,7 +27,7 @@ export async function prepare(session: DuckSession): Promise<void> {
   );
 }
 
-/** True if the file is one of a destination. */
+/** True if the file was written by a DuckDB destination. */
 export async function hasState(session: DuckSession): Promise<boolean> {
   const found = await session.rows(
     "SELECT 'yes' AS found FROM duckdb_tables() WHERE schema_name = 'person_etl' AND table_name = 'state'",
@@ -35,7 +35,7 @@ export async function hasState(session: DuckSession): Promise<boolean> {
   return found.length > 0;
 }
 
-/** Reads the row of state. */
+/** Reads the state row. */
 export async function readState(session: DuckSession): Promise<TextRow> {
   const [state] = await session.rows(
     "SELECT number::VARCHAR AS number, id, catalog, released_id, must_purge::VARCHAR AS must_purge FROM person_etl.state",
@@ -72,7 +72,7 @@ export function catalogStatements(
 
 function tableStatements(table: PublishedTable, name: string): readonly string[] {
   const typed = table.columns.map((c) => `${quoteName(c.name)} ${duckTypes[c.type].type}`);
-  // DELETE and INSERT maintain the index of a constraint row by row, many times slower than without: the key stands in the comment.
+  // The key is only documented: the index of a constraint would slow down DELETE and INSERT many times.
   const key = table.key.length > 0 ? ` Key: ${table.key.join(", ")}.` : "";
   return [
     `CREATE TABLE IF NOT EXISTS ${name} (${typed.join(", ")})`,
