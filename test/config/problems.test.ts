@@ -21,7 +21,7 @@ describe("each wrong setting is reported with its path, its line and a hint", ()
     ],
     [
       `${fineBut("", "")}concurrency: 4\n`,
-      "15 concurrency: is not a setting (there is: service.concurrency)",
+      "15 concurrency: is not a setting (did you mean service.concurrency?)",
     ],
     [
       `${fineBut("", "")}colour: red\n`,
