@@ -126,7 +126,7 @@ export const mutants: readonly Mutant[] = [
     file: "src/extract/settle.ts",
     from: "possiblyBilled: isAmbiguous(outcome),",
     to: "possiblyBilled: false,",
-    tests: ofLookup,
+    tests: ["test/extract/lookup-retries.test.ts"],
     named: "calls that may have been charged",
   },
   {
@@ -190,7 +190,7 @@ export const mutants: readonly Mutant[] = [
     file: "src/load/due/lookup-selection.ts",
     from: "      if (page.read === 0) {",
     to: "      if (page.read === 0) return;\n      if (page.read < 0) {",
-    tests: ["test/load/postgres-inputs.test.ts"],
+    tests: ["test/load/postgres-foreign-inputs.test.ts"],
     named: "an emptied work table",
   },
   {
