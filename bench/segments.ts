@@ -31,6 +31,7 @@ function say(text: string): void {
 async function control(stage: Stage, path: string, body: object): Promise<unknown> {
   const response = await fetch(`${stage.serviceUrl}/_sandbox${path}`, {
     method: "POST",
+    headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
   });
   return response.json();

@@ -74,7 +74,11 @@ async function runShards(stage: Stage, processes: number) {
 /** Records that one round's processes sent more than once between them; the sandbox counts anew after it. */
 async function countRepeats(stage: Stage): Promise<number> {
   const ledger = await (await fetch(`${stage.serviceUrl}/_sandbox/ledger`)).json();
-  await fetch(`${stage.serviceUrl}/_sandbox/reset`, { method: "POST", body: "{}" });
+  await fetch(`${stage.serviceUrl}/_sandbox/reset`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: "{}",
+  });
   return (ledger as { contents: { received_more_than_once: number } }).contents.received_more_than_once;
 }
 

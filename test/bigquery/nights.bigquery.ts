@@ -119,6 +119,7 @@ async function change(text: string, params?: readonly unknown[]): Promise<void> 
 async function nextMonths(): Promise<void> {
   const answer = await fetch(`${sandbox}/_sandbox/clock`, {
     method: "POST",
+    headers: { "content-type": "application/json" },
     body: JSON.stringify({ days: 75 }),
   });
   expect(answer.status).toBe(200);

@@ -34,7 +34,11 @@ test("rejected records are listed with what their codes mean, retried and droppe
 
   const refused = await runJson(["rejects", "retry"], setting);
   expect([refused.code, refused.document.error?.code]).toEqual([3, "confirmation"]);
-  await fetch(`${sandbox}/_sandbox/faults`, { method: "POST", body: JSON.stringify({ faults: "" }) });
+  await fetch(`${sandbox}/_sandbox/faults`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ faults: "" }),
+  });
   const retried = await runJson(["rejects", "retry", "--source-key", "customers/3", "--yes"], setting);
   expect([retried.code, retried.document]).toEqual([0, { rejects: 1, due: 1, resolved: 0 }]);
   const run = await runJson(["run"], setting);

@@ -34,7 +34,10 @@ async function seen(): Promise<SeenBySandbox> {
 
 /** A warehouse with so many customers, and one call at a time unless stated. */
 async function prepare(rows: number, more = "", concurrency = 1): Promise<Setting> {
-  await fetch(`${sandbox}/_sandbox/reset`, { method: "POST" });
+  await fetch(`${sandbox}/_sandbox/reset`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+  });
   const setting = await makeSetting();
   await createCustomers(setting.url, rows);
   const config = configText({

@@ -25,6 +25,7 @@ beforeAll(async () => {
 async function control<T>(path: string, body?: object): Promise<T> {
   const response = await fetch(`${sandbox}/_sandbox${path}`, {
     method: body === undefined ? "GET" : "POST",
+    headers: { "content-type": "application/json" },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   // What the sandbox's controls answer.

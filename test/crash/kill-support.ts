@@ -79,9 +79,16 @@ async function contentsOf(url: string): Promise<TableContents> {
 
 /** Resets the sandbox, and its clock to the day on which the file began. */
 export async function resetSandbox(sandbox: string): Promise<void> {
-  await fetch(`${sandbox}/_sandbox/reset`, { method: "POST" });
+  await fetch(`${sandbox}/_sandbox/reset`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+  });
   const body = JSON.stringify({ days: daysToNoon() });
-  const response = await fetch(`${sandbox}/_sandbox/clock`, { method: "POST", body });
+  const response = await fetch(`${sandbox}/_sandbox/clock`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body,
+  });
   if (!response.ok) throw new Error(`the sandbox's clock can't be moved: ${response.status}`);
 }
 

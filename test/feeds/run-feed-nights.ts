@@ -297,6 +297,7 @@ async function setStage(setting: NightlyWarehouse, seed: number, from: string): 
   const control: Stage["control"] = async (path, body) => {
     const response = await fetch(`${sandbox.url}/_sandbox${path}`, {
       method: body === undefined ? "GET" : "POST",
+      headers: { "content-type": "application/json" },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`);

@@ -210,6 +210,7 @@ export async function startWorld(
     async control(path, body) {
       const response = await fetch(`${sandbox.url}/_sandbox${path}`, {
         method: body === undefined ? "GET" : "POST",
+        headers: { "content-type": "application/json" },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       });
       return response.json();
