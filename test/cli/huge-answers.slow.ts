@@ -88,6 +88,11 @@ async function startService(shape: Shape) {
     request.on("data", (piece: Buffer) => pieces.push(piece));
     response.on("error", () => {});
     const reply = async () => {
+      // The free call that asks for the organization.
+      if (request.method === "GET") {
+        response.writeHead(404).end("{}");
+        return;
+      }
       // What the program sends.
       const { records } = JSON.parse(Buffer.concat(pieces).toString("utf8")) as { records: Sent[] };
       packed ??= shape.body(records);
