@@ -31,14 +31,14 @@ const DELIVERY_FAULTS: Readonly<Record<string, Fault>> = {
     (value) => ({ bodyDelayMs: numberOr(value, 1000) }),
   ),
   cut_before: {
-    doc: "closes the connection before the request is carried out; not billed",
+    doc: "closes the connection before the request is executed; not billed",
     stage: "connection",
   },
   cut_body: wire("closes the connection in the middle of the body; billed", () => ({ damage: "cut_body" })),
   truncated_json: wire("half of the JSON, with a matching content-length; billed", () => ({
     damage: "truncated",
   })),
-  reply_lost: wire("resets the connection after the request was carried out; billed", () => ({
+  reply_lost: wire("resets the connection after the request was executed; billed", () => ({
     damage: "lost",
   })),
   shuffled: results("results in another order", (texts, dice) =>

@@ -377,7 +377,7 @@ test("every second transaction lost is retried", async () => {
   let hasBegun = false;
   let tries = 0;
   const request: typeof http.request = async (call) => {
-    hasBegun = true;
+    hasBegun ||= !call.path.includes("usage");
     return http.request(call);
   };
   const unsteady = {
