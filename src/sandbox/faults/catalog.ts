@@ -41,7 +41,7 @@ const DELIVERY_FAULTS: Readonly<Record<string, Fault>> = {
   reply_lost: wire("resets the connection after the request was executed; billed", () => ({
     damage: "lost",
   })),
-  shuffled: results("results in another order", (texts, dice) =>
+  shuffled: results("results in a different order", (texts, dice) =>
     texts
       .map((text) => ({ text, order: dice.below(2 ** 32) }))
       .toSorted((a, b) => a.order - b.order)
@@ -51,11 +51,11 @@ const DELIVERY_FAULTS: Readonly<Record<string, Fault>> = {
     const sure = dice.below(texts.length);
     return texts.flatMap((text, i) => (i === sure || dice.chance(0.1) ? [text, text] : [text]));
   }),
-  missing: results("one result in ten left out, at least one; billed all the same", (texts, dice) => {
+  missing: results("one result in ten omitted, at least one; billed anyway", (texts, dice) => {
     const sure = dice.below(texts.length);
     return texts.filter((_, i) => i !== sure && !dice.chance(0.1));
   }),
-  foreign: results("one more result, for a record that nobody sent", (texts) => [...texts, FOREIGN_RESULT]),
+  foreign: results("one extra result, for a record that was not sent", (texts) => [...texts, FOREIGN_RESULT]),
   legacy_errors: shape("errors in the legacy shape `{api_request_id, error_message}`", { form: "legacy" }),
   status_code_errors: shape("errors in the shape `{error, status_code}`", { form: "status_code" }),
   deprecated_fields: shape("errors that also have the deprecated `statusCode` and `body`", {

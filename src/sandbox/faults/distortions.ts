@@ -91,7 +91,7 @@ const OWNER_SPELLINGS: readonly (readonly unknown[])[] = [
 /** Faults that change the content of results; none touches `record_id`, `service_pid` and `is_match`. */
 export const DISTORTION_FAULTS = {
   unknown_fields: record(
-    "fields that the interface doesn't name, in the result and in the elements of its lists",
+    "fields not in the interface, in the result and in the elements of its lists",
     0.3,
     (result, dice) => {
       const additions = ["new text", 17.25, false, null, { nested: { deep: [1, "two"] } }, ["a", null]];
@@ -102,7 +102,7 @@ export const DISTORTION_FAULTS = {
     },
   ),
   wrong_types: record(
-    "one field of another JSON type than documented, lists included",
+    "one field with a different JSON type than documented, lists included",
     0.1,
     (result, dice) => {
       const member = pickMember(result, dice, () => true);
@@ -129,7 +129,7 @@ export const DISTORTION_FAULTS = {
   decimal_strings: record("fractional numbers as decimal strings", 0.5, (result) =>
     changeEach(result, (value) => (isFraction(value) ? String(value) : value)),
   ),
-  utc_times: eachInstant("instants with another offset than Z in UTC, with Z", (text) => {
+  utc_times: eachInstant("instants with an offset converted to UTC, with Z", (text) => {
     const fraction = ZONED.exec(text)?.[2] ?? "";
     return `${new Date(Date.parse(text)).toISOString().slice(0, 19)}${fraction}Z`;
   }),
