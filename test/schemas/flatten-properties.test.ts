@@ -130,9 +130,10 @@ test("one scalar of an unexpected type costs that field alone", () => {
   );
 });
 
+/** Fields of list elements with one value; a list of texts keeps its valid items. */
 const listField = fc.constantFrom(
   ...Object.entries(listWires).flatMap(([list, wires]) =>
-    Object.keys(wires).map((field) => ({ list, field })),
+    Object.entries(wires).flatMap(([field, wire]) => (wire === "texts" ? [] : [{ list, field }])),
   ),
 );
 
