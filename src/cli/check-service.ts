@@ -27,6 +27,7 @@ export async function checkService(
     signal,
     readTimeoutMs: TIMEOUT_MS,
   });
+  if (usage.kind === "response") usage.release();
   const first = judgeUsage(http.origin, usage);
   if (first.some(({ status }) => status === "wrong" || status === "unreachable")) return first;
   const findings = [...first];
@@ -38,6 +39,7 @@ export async function checkService(
       signal,
       readTimeoutMs: TIMEOUT_MS,
     });
+    if (reply.kind === "response") reply.release();
     findings.push(judgeEndpoint(name, reply));
   }
   return findings;

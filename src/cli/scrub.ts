@@ -1,5 +1,7 @@
-/** Shorter secrets would also redact ordinary words. */
+/** Shorter secrets would also redact ordinary words of a log line. */
 const SHORTEST_SECRET = 6;
+/** The same for results: a password such as `postgres` must not change the JSON that programs parse. */
+const SHORTEST_SECRET_OF_RESULTS = 16;
 
 /** The lengths are those that an address can have; without them the time would grow with the square of a line's length. */
 const LOOKS_LIKE_AN_ADDRESS = /[^\s"'<>(),;:=[\]{}\\@]{1,64}@[^\s"'<>(),;:=[\]{}\\@]{1,255}\.[a-z]{2,63}/gi;
@@ -8,7 +10,7 @@ const LOOKS_LIKE_AN_ADDRESS = /[^\s"'<>(),;:=[\]{}\\@]{1,64}@[^\s"'<>(),;:=[\]{}
 export interface Scrubber {
   /** Redacts this text from now on. */
   hide(secret: string): void;
-  /** Redacts secrets, for results of commands. */
+  /** Redacts long secrets, for results of commands. */
   strike(text: string): string;
   /** Redacts secrets and everything that looks like an e-mail address. */
   scrub(line: string): string;
@@ -17,9 +19,11 @@ export interface Scrubber {
 /** Creates a scrubber without secrets. */
 export function createScrubber(): Scrubber {
   const secrets = new Set<string>();
-  const strike = (text: string) => {
+  const redact = (text: string, shortest: number) => {
     let clean = text;
-    for (const secret of secrets) clean = clean.replaceAll(secret, "[redacted]");
+    for (const secret of secrets) {
+      if (secret.length >= shortest) clean = clean.replaceAll(secret, "[redacted]");
+    }
     return clean;
   };
   return {
@@ -30,7 +34,7 @@ export function createScrubber(): Scrubber {
       secrets.add(JSON.stringify(secret).slice(1, -1));
       secrets.add(encodeURIComponent(secret));
     },
-    strike,
-    scrub: (line) => strike(line).replaceAll(LOOKS_LIKE_AN_ADDRESS, "[redacted]"),
+    strike: (text) => redact(text, SHORTEST_SECRET_OF_RESULTS),
+    scrub: (line) => redact(line, SHORTEST_SECRET).replaceAll(LOOKS_LIKE_AN_ADDRESS, "[redacted]"),
   };
 }

@@ -233,7 +233,11 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
   });
 
   /** Reads a body to its end: an unread one would keep its connection from being used again. */
-  async function readBody(body: AsyncIterable<Buffer>, receipt: Receipt): Promise<Buffer> {
+  async function readBody(
+    body: AsyncIterable<Buffer>,
+    receipt: Receipt,
+    signal: AbortSignal,
+  ): Promise<Buffer> {
     const chunks: Buffer[] = [];
     let bytes = 0;
     for await (const chunk of body) {
@@ -241,7 +245,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       if (bytes > maxBodyBytes)
         throw new BodyTooLargeError(`The answer has more than ${maxBodyBytes} bytes.`);
       chunks.push(chunk);
-      await receipt.add(chunk.length);
+      await receipt.add(chunk.length, signal);
     }
     const [first] = chunks;
     return first && chunks.length === 1 ? first : Buffer.concat(chunks, bytes);
@@ -275,7 +279,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
         throw new BodyTooLargeError(`The answer has more than ${maxBodyBytes} bytes.`);
       }
       receipt = receiving.begin();
-      const body = await readBody(response.body, receipt);
+      const body = await readBody(response.body, receipt, ending.signal);
       receipt.complete();
       return {
         kind: "response",

@@ -1,7 +1,7 @@
 /** A body that is received, then held until it is used or stored. */
 export interface Receipt {
-  /** Counts bytes of the body; waits until there is room for more. */
-  add(bytes: number): Promise<void>;
+  /** Counts bytes of the body; waits until there is room for more. Throws the signal's reason if it is aborted first. */
+  add(bytes: number, signal: AbortSignal): Promise<void>;
   /** Marks the body as whole: it grows no more. */
   complete(): void;
   /** Releases its bytes; idempotent. */
@@ -33,10 +33,16 @@ export function createReceiving(maxBytes: number): Receiving {
       const isNext = () => whole.size === 0 && growing.values().next().value === body;
       const mustWait = () => used > maxBytes && growing.has(body) && !isNext();
       return {
-        async add(bytes) {
+        async add(bytes, signal) {
           own += bytes;
           used += bytes;
-          while (mustWait()) await changed.promise;
+          if (!mustWait()) return;
+          const aborted = Promise.withResolvers<void>();
+          signal.addEventListener("abort", () => aborted.resolve(), { once: true });
+          while (mustWait()) {
+            signal.throwIfAborted();
+            await Promise.race([changed.promise, aborted.promise]);
+          }
         },
         complete() {
           if (growing.delete(body)) whole.add(body);

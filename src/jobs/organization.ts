@@ -61,7 +61,9 @@ async function askOrganization({
     signal,
     readTimeoutMs: TIMEOUT_MS,
   });
-  if (reply.kind === "failure" || reply.status !== 200) return null;
+  if (reply.kind === "failure") return null;
+  reply.release();
+  if (reply.status !== 200) return null;
   const plain = await decompress(reply.body, reply.contentEncoding);
   if (plain.kind !== "plain") return null;
   const organization = readEnvelope(plain.bytes, new DriftLog(searchUsageEndpoint.name))?.["org_id"];

@@ -83,10 +83,10 @@ test.concurrent("check and run report the right that a role lacks to create the 
   const role = `reader_${process.pid}`;
   const url = new URL(setting.url);
   await setting.query(
-    `CREATE ROLE ${role} LOGIN PASSWORD 'reader'; GRANT USAGE ON SCHEMA crm TO ${role};
+    `CREATE ROLE ${role} LOGIN PASSWORD 'of the reader'; GRANT USAGE ON SCHEMA crm TO ${role};
      GRANT SELECT ON crm.customers TO ${role}; GRANT CONNECT ON DATABASE ${url.pathname.slice(1)} TO ${role}`,
   );
-  [url.username, url.password] = [role, "reader"];
+  [url.username, url.password] = [role, "of the reader"];
   const asReader = { ...setting, env: { ...setting.env, WAREHOUSE_URL: url.href } };
   try {
     const checked = await runJson(["check"], asReader);

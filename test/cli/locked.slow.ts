@@ -84,7 +84,7 @@ describe.each([
   });
 
   test.concurrent("a run suspended for longer than its lock's lifetime commits nothing afterwards, and exits 4", async () => {
-    const setting = await makeSlowSetting("slow=10000#1");
+    const setting = await makeSlowSetting("slow=10000@enrich#1");
     const env = { ...setting.env, WAREHOUSE_URL: through(setting.url), PERSON_ETL_LOCK_LIFE_MS: "1500" };
     const first = await startRun(setting, env);
     await untilCalled(setting.serviceUrl, 1, first.child);
@@ -123,7 +123,7 @@ test.concurrent("the job of a run that was killed on this machine is taken over 
 });
 
 test.concurrent("a signal releases the job, and ends a waiting run", async () => {
-  const setting = await makeSlowSetting("slow=20000#1");
+  const setting = await makeSlowSetting("slow=20000@enrich#1");
   const first = await startRun(setting);
   const waiting = startCli(["--json", "run", "--wait"], setting);
   await waiting.logged('"event":"waiting_for_lock"');

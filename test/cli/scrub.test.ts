@@ -7,7 +7,15 @@ test("secrets are struck out as they are, in JSON and in addresses", () => {
   expect(scrubber.scrub('a p@ss"word/1 b p@ss\\"word/1 c p%40ss%22word%2F1')).toBe(
     "a [redacted] b [redacted] c [redacted]",
   );
-  expect(scrubber.strike('ada@example.com p@ss"word/1')).toBe("ada@example.com [redacted]");
+});
+
+test("results lose long secrets alone: a password that is a word must not change their JSON", () => {
+  const scrubber = createScrubber();
+  scrubber.hide("postgres");
+  scrubber.hide("sk-0123456789abcdef");
+  expect(scrubber.strike('{"warehouse":"postgres","key":"sk-0123456789abcdef"}')).toBe(
+    '{"warehouse":"postgres","key":"[redacted]"}',
+  );
 });
 
 test("addresses are struck out, also beside each other", () => {

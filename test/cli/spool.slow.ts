@@ -14,7 +14,7 @@ const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n"
 
 /** What the sandbox has seen since it was reset. */
 interface SeenBySandbox {
-  readonly requests: number;
+  readonly endpoints: Readonly<Record<string, { readonly requests: number }>>;
   readonly contents: {
     readonly distinct_records: number;
     readonly received_more_than_once: number;
@@ -123,7 +123,7 @@ test("a full spool disk ends the run and names the folder; calls in flight are s
       `The disk is full: received answers can't be written to ${join(disk, "spool")}`,
     ),
   });
-  const { requests } = await seen();
+  const { requests } = (await seen()).endpoints["POST /v2/enrich"] ?? { requests: 0 };
   expect(requests).toBeLessThanOrEqual(2);
   await expect(
     setting.query("SELECT count(*)::int AS calls FROM person_data_ops.api_call WHERE http_status = 200"),

@@ -1,40 +1,45 @@
 import { sql } from "kysely";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, type onTestFinished, test } from "vitest";
 import { createDatabase } from "../support/fresh-database.ts";
 import { openDoor } from "../support/door.ts";
 import { openWarehouse } from "../support/bound-load.ts";
 
 const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
 
-async function openThroughDoor() {
+/** Opens a warehouse behind a door that can go silent; `after` releases it. */
+async function openThroughDoor(after: typeof onTestFinished) {
   const database = await createDatabase();
-  onTestFinished(() => database.release());
-  const door = await openDoor(database.url, { isOpen: true });
+  after(() => database.release());
+  const door = await openDoor(database.url, { isOpen: true, after });
   const { db } = openWarehouse({ url: door.url, ...schemas });
-  onTestFinished(() => db.pool.end());
-  await db.transaction((session) =>
-    session.change(sql`CREATE TABLE counted (n integer); INSERT INTO counted VALUES (0)`),
-  );
+  after(() => db.pool.end());
+  await db.transaction((session) => session.change(sql`CREATE TABLE public.counted AS SELECT 0 AS n`));
   return { door, db };
 }
 
-test.concurrent("a transaction whose connection goes silent is done again on another one, without the locks of the first", async () => {
-  const { door, db } = await openThroughDoor();
+test.concurrent("a transaction whose connection goes silent is done again on another one, without the locks of the first", async ({
+  onTestFinished,
+}) => {
+  const { door, db } = await openThroughDoor(onTestFinished);
   const attempts: number[] = [];
   const begun = performance.now();
   await db.transaction(async (session, attempt) => {
     attempts.push(attempt);
-    await session.change(sql`UPDATE counted SET n = n + 1`);
+    await session.change(sql`UPDATE public.counted SET n = n + 1`);
     if (attempt === 1) door.silence();
     await session.change(sql`SELECT 1`);
   });
   expect(attempts).toEqual([1, 2]);
   expect(performance.now() - begun).toBeLessThan(120_000);
-  expect(await db.transaction((session) => session.rows(sql`SELECT n FROM counted`))).toEqual([{ n: 1 }]);
+  expect(await db.transaction((session) => session.rows(sql`SELECT n FROM public.counted`))).toEqual([
+    { n: 1 },
+  ]);
 });
 
-test.concurrent("a statement that takes longer than silence may is left alone", async () => {
-  const { db } = await openThroughDoor();
+test.concurrent("a statement that takes longer than silence may is left alone", async ({
+  onTestFinished,
+}) => {
+  const { db } = await openThroughDoor(onTestFinished);
   const attempts: number[] = [];
   await db.transaction(async (session, attempt) => {
     attempts.push(attempt);
@@ -43,13 +48,15 @@ test.concurrent("a statement that takes longer than silence may is left alone", 
   expect(attempts).toEqual([1]);
 });
 
-test.concurrent("a transaction that waits for us, not for the server, is left alone", async () => {
-  const { db } = await openThroughDoor();
+test.concurrent("a transaction that waits for us, not for the server, is left alone", async ({
+  onTestFinished,
+}) => {
+  const { db } = await openThroughDoor(onTestFinished);
   const attempts: number[] = [];
   await db.transaction(async (session, attempt) => {
     attempts.push(attempt);
     await db.pause(100_000);
-    await session.change(sql`UPDATE counted SET n = 7`);
+    await session.change(sql`UPDATE public.counted SET n = 7`);
   });
   expect(attempts).toEqual([1]);
 });

@@ -22,7 +22,12 @@ export interface Door {
  */
 export async function openDoor(
   databaseUrl: string,
-  options: { readonly isOpen: boolean; readonly cutsAtCommit?: boolean },
+  options: {
+    readonly isOpen: boolean;
+    readonly cutsAtCommit?: boolean;
+    /** Hook of a concurrent test's own context. */
+    readonly after?: typeof onTestFinished;
+  },
 ): Promise<Door> {
   const target = new URL(databaseUrl);
   const state = { cuts: 0, isOpen: options.isOpen, cutsNext: options.cutsAtCommit === true };
@@ -69,7 +74,7 @@ export async function openDoor(
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  onTestFinished(() => {
+  (options.after ?? onTestFinished)(() => {
     cutAll();
     server.close();
   });

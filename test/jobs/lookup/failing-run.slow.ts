@@ -47,7 +47,7 @@ describe("before anything is touched", () => {
     const config = configOf(threeJobs)
       .replace("first_name: first_name", "first_name: given_name")
       .replace("city: city", "city: town");
-    const world = await startWorld({ rows: 5, config });
+    const world = await startWorld({ rows: 5, unmigrated: true, config });
     const error = await refusalOf(world.run());
     expect(error.problems.map((problem) => problem.path)).toHaveLength(2);
     expect(JSON.stringify(error.problems)).toContain("given_name");
@@ -57,7 +57,7 @@ describe("before anything is touched", () => {
   });
 
   test("an unknown job is refused with the names of the configured ones", async () => {
-    const world = await startWorld({ rows: 5 });
+    const world = await startWorld({ rows: 5, unmigrated: true });
     const error = await refusalOf(world.run({ jobs: ["enrich_costumers"] }));
     expect(error.problems).toEqual([
       {

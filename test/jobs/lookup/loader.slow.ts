@@ -32,8 +32,12 @@ async function startWithAnswer() {
   return { world, file };
 }
 
-const requestsOf = async (world: World) =>
-  ((await world.control("/ledger")) as { requests: number }).requests;
+/** Enrich calls that the service received. */
+async function requestsOf(world: World): Promise<number> {
+  // The sandbox's own controls answer so.
+  const ledger = (await world.control("/ledger")) as { endpoints: Record<string, { requests: number }> };
+  return ledger.endpoints["POST /v2/enrich"]?.requests ?? 0;
+}
 
 describe("an answer that can't be committed", () => {
   test("keeps no mark if another cause made it fail", async () => {
