@@ -95,6 +95,8 @@ export function watchConnection(pool: Pool, client: PoolClient): ConnectionWatch
 async function query<Row>(pool: Pool, sql: string, values: readonly unknown[]): Promise<readonly Row[]> {
   const client = new Client({
     ...pool.options,
+    // The pool hides it from copies.
+    password: pool.options.password,
     connectionTimeoutMillis: ASK_TIMEOUT_MS,
     query_timeout: ASK_TIMEOUT_MS,
   });
