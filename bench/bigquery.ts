@@ -37,7 +37,7 @@ const sizes: Readonly<Record<ColumnType, (column: string) => string>> = {
   timestamptz: (c) => `CASE WHEN ${c} IS NOT NULL THEN 8 END`,
 };
 
-/** A table's size for the people of the night. */
+/** Size of a table after the run. */
 interface TableSize {
   readonly table: PublishedTable;
   readonly rows: number;
@@ -65,7 +65,7 @@ try {
   await stage.close();
 }
 
-/** One night of the real program over everybody. */
+/** Runs the real program once over all rows. */
 async function runNight(): Promise<void> {
   const config = join(stage.folder, "config.yaml");
   writeFileSync(
@@ -89,7 +89,7 @@ jobs:
   await measure(launcher, ["--config", config, "--json", "--log-level", "warn", "run", "--yes"], env);
 }
 
-/** Expression of the bytes of some columns of a row. */
+/** SQL expression for the bytes of some columns of a row. */
 function sizeText(columns: PublishedTable["columns"]): string {
   return columns.map(({ name, type }) => `coalesce(${sizes[type](`"${name}"`)}, 0)`).join(" + ") || "0";
 }

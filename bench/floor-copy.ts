@@ -4,7 +4,7 @@ import { Client } from "pg";
 import { from as copyFrom } from "pg-copy-streams";
 
 /**
- * The other half of the floor: plain COPY of ready rows into fresh keyed tables, over some connections at once.
+ * The loading half of the floor: plain COPY of ready rows into new keyed tables, over several connections.
  * `node bench/floor-copy.ts URL LIST CONNECTIONS`; LIST names a JSON file of `[table, file]` pairs.
  */
 const [url = "", list = "", connections = "2"] = process.argv.slice(2);

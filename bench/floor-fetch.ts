@@ -5,7 +5,7 @@ import { gunzip } from "node:zlib";
 import { Pool } from "undici";
 
 /**
- * Half of the floor: sends the request bodies of a file (one a line) and parses the answers, nothing else.
+ * The fetching half of the floor: sends the request bodies of a file (one per line) and parses the answers.
  * `node bench/floor-fetch.ts URL PATH FILE CALLS_IN_FLIGHT`
  */
 const [url = "", path = "", file = "", inFlight = "8"] = process.argv.slice(2);

@@ -7,8 +7,8 @@ import { cpuSeconds } from "./process-tree.ts";
 import { dropSchemas, exportTables, makeFloorTables, type Stage, setStage, writeBodies } from "./stage.ts";
 
 /**
- * The enrich job of the real command line against a composed floor of the same run: a bare client that fetches and
- * parses the same bodies, while plain COPY loads the same ready rows into fresh keyed tables of the same DDL.
+ * Compares the enrich job of the real command line with a floor: a bare client fetches and parses the same bodies,
+ * while plain COPY loads the same rows into new tables of the same DDL.
  *
  *     npm run bench -- [--people 100000[,200000]] [--rounds 1]
  *

@@ -2,21 +2,21 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpuSeconds, peakResidentBytes, readTree } from "./process-tree.ts";
 
-/** What a finished process used. */
+/** Resources used by a finished process. */
 export interface Measured {
   readonly seconds: number;
-  /** CPU of the process and what it started, seconds. */
+  /** CPU of the process and its descendants, seconds. */
   readonly cpuSeconds: number;
-  /** Largest resident memory of its Node process, bytes. */
+  /** Largest resident memory of the Node process, bytes. */
   readonly peakResidentBytes: number;
-  /** Largest sum of resident memory over the process and what it started, bytes. */
+  /** Largest resident memory of the process and its descendants, bytes. */
   readonly peakTreeBytes: number;
   readonly stdout: string;
 }
 
 const SAMPLE_EVERY_MS = 100;
 
-/** Runs a command to its end and measures it from outside; throws when it fails. */
+/** Runs a command and measures it from outside; throws if it fails. */
 export async function measure(
   command: string,
   args: readonly string[],

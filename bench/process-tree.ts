@@ -10,7 +10,7 @@ interface ProcessStat {
   readonly name: string;
   /** Own user and system time, seconds. */
   readonly ownSeconds: number;
-  /** Time of children that ended and were waited for, seconds. */
+  /** Time of reaped children, seconds. */
   readonly reapedSeconds: number;
   readonly residentBytes: number;
 }
@@ -18,7 +18,7 @@ interface ProcessStat {
 function readStat(pid: string): ProcessStat | null {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The name stands in parentheses and may hold anything.
+    // The name is in parentheses and can contain any character.
     const end = text.lastIndexOf(")");
     const fields = text.slice(end + 2).split(" ");
     const at = (index: number) => Number(fields[index] ?? 0);
@@ -31,11 +31,11 @@ function readStat(pid: string): ProcessStat | null {
       residentBytes: at(21) * PAGE_BYTES,
     };
   } catch {
-    return null; // It ended between the listing and the reading.
+    return null; // The process ended after it was listed.
   }
 }
 
-/** A process with everything that it started, as Linux's /proc shows them now. */
+/** A process and its descendants, from Linux's /proc. */
 export function readTree(root: number): readonly ProcessStat[] {
   const all = readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))

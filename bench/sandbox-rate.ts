@@ -7,8 +7,8 @@ import { Pool } from "undici";
 import { sampleInputs } from "../src/sandbox/sample-inputs.ts";
 
 /**
- * How many enriched records a second the sandbox serves, in a process of its own, to a client that throws the
- * bodies away: `node bench/sandbox-rate.ts [RECORDS]`. Prints one line per encoding, with the sandbox's own CPU time.
+ * Measures enriched records per second of a sandbox process, for a client that discards the bodies.
+ * `node bench/sandbox-rate.ts [RECORDS]` prints one line per encoding, with the sandbox's CPU time.
  */
 
 const records = Number(process.argv[2] ?? 100_000);
@@ -16,7 +16,7 @@ const people = 1_000_000;
 const BATCH = 500;
 const CALLS_IN_FLIGHT = 4;
 
-/** The request bodies of so many matched records, made before the clock starts. */
+/** Request bodies of matched records, created before the measurement. */
 function makeBodies(): readonly string[] {
   const bodies: string[] = [];
   let batch: object[] = [];

@@ -5,8 +5,8 @@ import { type Measured, measure } from "./measured-process.ts";
 import { dropSchemas, exportTables, makeFloorTables, type Stage, setStage } from "./stage.ts";
 
 /**
- * What a segment of a million members costs: the first sync beside plain COPY of the same rows (ready files, one connection,
- * fresh tables of the same DDL), then a quiet check, a whole reading, and one with 0.1 % of the members changed.
+ * Measures the first sync of a large segment against plain COPY of the same rows (one connection, new tables of the same DDL).
+ * Then a quiet check, a full pass, and a full pass after 0.1 % of the members changed.
  *
  *     npm run bench:segments -- [--members 1000000] [--moments 100] [--rounds 1]
  */

@@ -5,8 +5,8 @@ import { measure } from "./measured-process.ts";
 import { dropSchemas, type Stage, setStage } from "./stage.ts";
 
 /**
- * What `--shard` brings where the service is what takes the time: the resolve job of the real command line against a
- * sandbox that waits before every answer, as 1, 2, 4 and 8 processes with one call in flight each. Light on the CPU.
+ * Measures `--shard` with a slow service: the resolve job of the real command line against a sandbox that delays every
+ * answer, as 1, 2, 4 and 8 processes with one call in flight each. Uses little CPU.
  *
  *     npm run bench:shards -- [--rows 15300] [--latency-ms 10000] [--processes 1,2,4,8]
  */
@@ -44,7 +44,7 @@ jobs:
   return file;
 }
 
-/** Runs the job in so many processes at once. */
+/** Runs the job in parallel processes. */
 async function runShards(stage: Stage, processes: number) {
   const schema = `bench_shards_${processes}`;
   const config = writeConfig(stage, schema, processes);
@@ -71,7 +71,7 @@ async function runShards(stage: Stage, processes: number) {
   };
 }
 
-/** Records that one round's processes sent more than once between them; the sandbox counts anew after it. */
+/** Records that a round's processes sent more than once; resets the sandbox's counts. */
 async function countRepeats(stage: Stage): Promise<number> {
   const ledger = await (await fetch(`${stage.serviceUrl}/_sandbox/ledger`)).json();
   await fetch(`${stage.serviceUrl}/_sandbox/reset`, {

@@ -18,11 +18,11 @@ import type { InputSource } from "../src/load/inputs/input-source.ts";
 const POPULATION = 1_000_000;
 const BATCH = 500;
 
-/** The parts that a benchmark runs on: a service, a Postgres with an input table, a folder. */
+/** Environment of a benchmark: a service, a Postgres with an input table, a folder. */
 export interface Stage {
   readonly serviceUrl: string;
   readonly databaseUrl: string;
-  /** The server's own process, for its CPU; null where it isn't ours. */
+  /** The server's process, to measure its CPU; null for a server on another machine. */
   readonly postmasterPid: number | null;
   readonly folder: string;
   close(): Promise<void>;
@@ -65,7 +65,7 @@ export const benchInput: InputSource = {
   },
 };
 
-/** Starts the sandbox in a process of its own. */
+/** Starts the sandbox as a separate process. */
 async function startService(flags: readonly string[]): Promise<{ url: string; child: ChildProcess }> {
   const program = new URL("../src/sandbox/main.ts", import.meta.url).pathname;
   const args = [program, "--port", "0", "--exit-with-parent", "--people", String(POPULATION), ...flags];
@@ -76,7 +76,7 @@ async function startService(flags: readonly string[]): Promise<{ url: string; ch
   throw new Error("The sandbox did not start.");
 }
 
-/** Sets the stage: an input table of so many rows, everything else empty, and a sandbox with these flags. */
+/** Creates an input table with `rows` rows in an empty database, and starts a sandbox with these flags. */
 export async function setStage(
   rows: number,
   sandboxFlags: readonly string[] = ["--no-contents"],
@@ -153,7 +153,7 @@ export async function dropSchemas(url: string, name: string): Promise<void> {
   await runSql(url, `DROP SCHEMA IF EXISTS ${name}, ${name}_ops, ${name}_state CASCADE`);
 }
 
-/** Writes the request bodies that the job sends, one a line; returns how many records. */
+/** Writes the job's request bodies, one per line; returns the number of records. */
 export async function writeBodies(stage: Stage, file: string): Promise<number> {
   const name = "bench_bodies";
   await dropSchemas(stage.databaseUrl, name);
@@ -162,7 +162,7 @@ export async function writeBodies(stage: Stage, file: string): Promise<number> {
   const wanted = { runId: "bodies", job: "bodies", jobType: "enrich", shard: "0/1" };
   const bench = { host: "bench", pid: process.pid, machine: null, processStart: null };
   const reply = await warehouse.acquireLock({ ...wanted, process: bench, lifeMs: 600_000, dead: [] });
-  if (reply.kind === "refused") throw new Error("somebody else runs this benchmark");
+  if (reply.kind === "refused") throw new Error("another process is running this benchmark");
   const { run } = reply;
   await warehouse.beginRun(run);
   const spec: LookupSpec = {
@@ -200,12 +200,12 @@ export async function writeBodies(stage: Stage, file: string): Promise<number> {
   return selection.counts.toSend;
 }
 
-/** Opens a warehouse under a schema name of its own. */
+/** Opens a warehouse with a separate schema name. */
 export function openNamed(url: string, name: string): Warehouse {
   return openWarehouse({ url, schema: name, opsSchema: `${name}_ops`, stateSchema: `${name}_state` });
 }
 
-/** Writes every filled table of a warehouse to a file of ready rows; returns the list for `floor-copy.ts`, largest first. */
+/** Exports every non-empty table in COPY format; returns the list for `floor-copy.ts`, largest first. */
 export async function exportTables(stage: Stage, name: string, floorName: string): Promise<string> {
   const client = new Client({ connectionString: stage.databaseUrl });
   await client.connect();
@@ -225,7 +225,7 @@ export async function exportTables(stage: Stage, name: string, floorName: string
   return list;
 }
 
-/** Makes the floor's empty tables: the same DDL under another name. */
+/** Creates the floor's empty tables: the same DDL under another name. */
 export async function makeFloorTables(stage: Stage, name: string): Promise<void> {
   await dropSchemas(stage.databaseUrl, name);
   const warehouse = openNamed(stage.databaseUrl, name);

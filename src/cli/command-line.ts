@@ -89,7 +89,7 @@ async function runCommand(
       log,
       scrubber,
       progress: terminal.progress,
-      tell(sentence) {
+      notify(sentence) {
         if (terminal.isWatched && log.shows("warn")) terminal.printError(sentence);
       },
       stop,

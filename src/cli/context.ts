@@ -13,7 +13,7 @@ export interface Context {
   readonly scrubber: Scrubber;
   readonly progress: Progress;
   /** Prints a message about slow work on a terminal; otherwise the log has it. */
-  readonly tell: (sentence: string) => void;
+  readonly notify: (sentence: string) => void;
   readonly stop: StopSignals;
   /** Closed after the command, even if it fails. */
   readonly scope: Scope;

@@ -24,7 +24,7 @@ export async function openConfiguredWarehouse(context: Context, config: Config):
     await isMigrated(db);
     return { db, howToConnect: [] };
   }
-  context.tell("Starting the embedded database …");
+  context.notify("Starting the embedded database …");
   const server = await openEmbedded({
     dataDir: config.dataDir,
     log,

@@ -7,7 +7,7 @@ const UNPRINTABLE = new RegExp(
   "gu",
 );
 
-/** Replaces what would control a terminal by U+FFFD, whether it came from a table, the service or a file. */
+/** Replaces terminal control characters from tables, the service or files by U+FFFD. */
 export function printable(text: string): string {
   return text.replaceAll(UNPRINTABLE, (_match, rendition: string | undefined) => rendition ?? "\uFFFD");
 }

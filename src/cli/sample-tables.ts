@@ -39,7 +39,7 @@ export async function createSampleTables(
   config: Config,
   jobs: readonly JobConfig[],
   db: Db,
-  { log, tell }: Pick<Context, "log" | "tell">,
+  { log, notify }: Pick<Context, "log" | "notify">,
 ): Promise<void> {
   const { seed, people, inputRows: rows } = config.sandbox;
   for (const inputs of groupByTable(jobs.filter(isLookupJob).map((job) => job.input))) {
@@ -55,7 +55,7 @@ export async function createSampleTables(
     );
     if (!isNew) continue;
     log.info({ input: input.name, rows }, "sample_table_created");
-    tell(`Created the input table ${tableText(input)} with ${counted(rows, "sample row")}.`);
+    notify(`Created the input table ${tableText(input)} with ${counted(rows, "sample row")}.`);
   }
 }
 

@@ -39,7 +39,7 @@ export function listenForSignals(on: {
 }): StopSignals {
   const controller = new AbortController();
   const overdue = Promise.withResolvers<never>();
-  // Without a listener of its own, a deadline that passes while nothing waits for it would end the process.
+  // Without a handler, a deadline that passes while nothing awaits it would end the process.
   overdue.promise.catch(() => {});
   let deadline: NodeJS.Timeout | undefined;
   let isEnding = false;

@@ -64,7 +64,7 @@ export async function decompress(
     return body.length > maxBytes ? tooLarge : { kind: "plain", bytes: body };
   }
   if (!isGzip(encoding)) return { kind: "unreadable", reason: "unknown_encoding" };
-  // Of several members only the size of the last one is stated.
+  // With several members, only the last one's size is stated.
   const isSuspect = maxBytes >= MAX_ANSWER_BYTES || statedSize(body, encoding) > maxBytes;
   if (isSuspect && (await unpacksBeyond(body, maxBytes))) return tooLarge;
   try {

@@ -144,7 +144,7 @@ async function tryOnce<T>(options: FreeCallOptions, call: FreeCall<T>): Promise<
   }
   const limit = reply.status === 200 ? MAX_ANSWER_BYTES : MAX_ERROR_BYTES;
   const plain = await decompress(reply.body, reply.contentEncoding, limit);
-  // Free calls come one after another; what is parsed of a body is bounded by its size.
+  // Free calls run one at a time, and the parsed size is bounded by the body's size.
   reply.release();
   if (reply.status === 200) {
     const value = plain.kind === "plain" ? call.read(plain.bytes) : null;

@@ -23,7 +23,7 @@ export interface HttpClientOptions {
   readonly stop?: AbortSignal;
   /** Longest wait for an answer after `stop`. */
   readonly abandonAfterMs?: number;
-  /** Largest sum of the bodies in memory, beside the one that is received first. */
+  /** Largest sum of the bodies in memory, without the oldest one. */
   readonly maxReceivingBytes?: number;
 }
 
@@ -49,7 +49,7 @@ export interface HttpResponse {
   readonly location: string | null;
   readonly contentEncoding: string | null;
   readonly body: Buffer;
-  /** Call it once the body is used or stored: until then it takes room in memory. */
+  /** Call it once the body is used or stored: until then it counts toward the memory limit. */
   readonly release: () => void;
   /** Which reading of the key was sent; see {@link HttpClient.renewKey}. */
   readonly keyVersion: number;

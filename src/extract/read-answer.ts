@@ -72,7 +72,7 @@ const MAX_HEAP_BYTES = 64 * 1024 * 1024;
 const VALUE_BYTES = 40;
 const STRUCTURE: ReadonlySet<number> = new Set(Array.from("[{,:", (c) => c.charCodeAt(0)));
 
-/** A piece, or what is made of it, would take more memory than there is. */
+/** A piece or its parsed result would exceed the available memory. */
 export class TooLargeError extends Error {
   override readonly name = "TooLargeError";
 }

@@ -1,6 +1,6 @@
 /** A body that is received, then held until it is used or stored. */
 export interface Receipt {
-  /** Counts bytes of the body; waits until there is room for more. Throws the signal's reason if it is aborted first. */
+  /** Counts bytes of the body; waits while the budget is used up. Throws the signal's reason if aborted first. */
   add(bytes: number, signal: AbortSignal): Promise<void>;
   /** Marks the body as whole: it grows no more. */
   complete(): void;

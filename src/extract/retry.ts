@@ -130,7 +130,7 @@ function ruleOf(outcome: CallOutcome): Rule {
 /** Maximum attempts of a free call. */
 const MAX_FREE_TRIES = 8;
 
-/** What to do next with a free call. */
+/** Next action for a free call. */
 export type FreeDecision = Exclude<Decision, { action: "isolate" | "halve" | "set_aside" }>;
 
 /**

@@ -65,7 +65,7 @@ async function runFeed<J extends JobConfig>(feed: FeedJobType<J>, job: JobContex
     await feed.run(await openContext(job));
     return { end: succeeded };
   } catch (error) {
-    // What a stop makes fail on the way is no failure of its own.
+    // Errors caused by a stop don't count as failures.
     const cause = signal.aborted && isAbort(error, signal) ? stopReason(signal) : error;
     return { end: endOfError(cause, `running a job of type ${job.job.type}`) };
   }

@@ -89,7 +89,7 @@ async function runHeld<J extends JobConfig>(
   const worked = await work({ ...services, job, request, run, outage, totals, pastRuns }).catch(
     (error: unknown): Worked => ({ end: endOfError(error, `running a job of type ${job.type}`) }),
   );
-  // What fails after the lock is lost is no failure of its own.
+  // Errors after the loss of the lock don't count as failures.
   const end = signal.reason instanceof LockLostError ? endOfError(signal.reason, "running") : worked.end;
   const result = () => ({ end, counters: totals.counters() });
   // The totals belong to the process that took over the job.

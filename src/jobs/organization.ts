@@ -2,7 +2,7 @@ import type { JobConfig } from "../config/config.ts";
 import { FixConfigurationError } from "../errors.ts";
 import { decompress } from "../extract/answer-body.ts";
 import { readEnvelope } from "../extract/free-call.ts";
-import { noteOrganization, readOrganization } from "../load/db/identity.ts";
+import { recordOrganization, readOrganization } from "../load/db/identity.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { searchUsageEndpoint } from "../schemas/usage.ts";
 import { jobTypeOf } from "./registry.ts";
@@ -31,7 +31,7 @@ export async function checkOrganization(
   }
   const known = await readOrganization(db);
   if (known === null)
-    await db.transaction((session) => noteOrganization(session, db.names, runId, organization));
+    await db.transaction((session) => recordOrganization(session, db.names, runId, organization));
   if (known === null || known === organization) return;
   throw new FixConfigurationError(
     "another_organization",
@@ -48,7 +48,7 @@ export async function checkOrganization(
   );
 }
 
-/** Requests the organization behind the key; null if the service doesn't tell it. */
+/** Requests the key's organization; null if the response doesn't have it. */
 async function askOrganization({
   http,
   signal,

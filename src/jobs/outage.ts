@@ -69,7 +69,7 @@ export function createOutage({ clock, log, signal, retryForMs, job }: OutageOpti
           return result;
         } catch (error) {
           if (!isUnreachable(error)) throw error;
-          // Other work may succeed meanwhile; work that always fails must end too.
+          // Other work may keep succeeding, but work that always fails must end too.
           firstFailureMs = Math.min(firstFailureMs, noteFailure(error));
           const leftMs = firstFailureMs + retryForMs - clock.now();
           if (leftMs <= 0) throw error;

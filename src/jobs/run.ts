@@ -52,7 +52,7 @@ export async function runJobs(services: JobServices, request: RunRequest): Promi
 /** A job of the chain that another process runs. */
 type HeldChain = Awaited<ReturnType<typeof findHeldChain>>;
 
-/** What a job has to know of its chain. */
+/** State of a chain that its jobs need. */
 interface Chain {
   /** Ends of the jobs before it. */
   readonly ends: ReadonlyMap<string, JobEnd>;

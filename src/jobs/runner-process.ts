@@ -34,7 +34,7 @@ async function readMachine(): Promise<string | null> {
   }
 }
 
-/** Process start in clock ticks since boot, and whether the process has exited. */
+/** Process start in clock ticks since boot, and a flag for exited processes. */
 async function readStat(
   pid: number | "self",
 ): Promise<{ readonly start: string; readonly isOver: boolean } | null> {

@@ -38,7 +38,7 @@ function readOptions(args: readonly string[]): SandboxOptions & { readonly exits
   const wholeNumber = (name: "port" | "seed" | "people" | "latency-ms", otherwise: number): number => {
     const value = values[name] ?? String(otherwise);
     if (/^\d+$/.test(value)) return Number(value);
-    throw new FixConfigurationError("bad_usage", `--${name} takes a whole number.`);
+    throw new FixConfigurationError("bad_usage", `--${name} must be a whole number.`);
   };
   return {
     port: wholeNumber("port", 0),

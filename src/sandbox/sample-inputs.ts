@@ -20,15 +20,15 @@ export interface SampleInput extends Content {
   readonly updated_at: string;
 }
 
-/** Shares of the rows: equal to an earlier row; empty; only a name; about nobody of the population. */
+/** Shares of the rows: equal to an earlier row; empty; only a name; a person outside the population. */
 const SHARES = { duplicate: 0.012, empty: 0.006, nameOnly: 0.012, stranger: 0.13 };
 /** Maximum distance of a duplicate to the row that it repeats. */
 const DUPLICATE_REACH = 40;
-// It has every field.
+// The list names every field.
 const NOTHING = Object.fromEntries(FIELDS.map((field) => [field, null])) as Content;
 
 /**
- * Rows of a customer table with the dirt of real ones; the sandbox of the same seed and population matches about 85 %. A pure
+ * Rows of a customer table as dirty as real ones; the sandbox of the same seed and population matches about 85 %. A pure
  * function of seed, population size and row.
  */
 export function* sampleInputs(options: {
@@ -38,12 +38,12 @@ export function* sampleInputs(options: {
 }): Generator<SampleInput> {
   const key = hashKey(options.seed);
   const people = createPeople(options.seed, options.people);
-  // Everybody appears once before anybody appears twice.
+  // Every person appears once before anyone appears twice.
   const shuffled = shuffleBelow(key, options.people, STREAM.sample);
   const ask = (row: number, question: number) => hash(key, row, STREAM.sample + question);
   const has = (row: number, question: number, share: number) => chance(ask(row, question), share);
 
-  /** Writes a value as somebody typed it: sometimes in another case, or with spaces around it. */
+  /** Writes a value as if typed by hand: sometimes in another case, or with spaces around it. */
   const typed = (row: number, question: number, value: string): string => {
     if (has(row, question, 0.03)) return value.toUpperCase();
     if (has(row, question, 0.05)) return value.toLowerCase();

@@ -97,7 +97,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       await (isControl ? serveAdmin : serveRequest)(world, request, response, url);
       keeper?.touch();
     } catch (error) {
-      // A client that goes away in the middle isn't ours to report; anything else is a defect of the sandbox.
+      // Disconnected clients are not reported; anything else is a bug in the sandbox.
       if (!request.socket.destroyed)
         world.log.error({ code: codeOf(error), message: messageOf(error) }, "sandbox_failed");
       request.socket.destroy();

@@ -31,7 +31,7 @@ async function readState(world: World, file: string): Promise<void> {
   try {
     // Written by stateOf; damage throws and is logged below.
     const state = JSON.parse(await readFile(file, "utf8")) as ReturnType<typeof stateOf>;
-    // Another population has other people behind the same numbers.
+    // In another population the same numbers mean other people.
     if (state.version !== VERSION || state.seed !== world.seed || state.people !== world.people.count) return;
     for (const { members, ...kept } of state.segments) {
       world.segments.create(kept)?.members.restore(members);
@@ -45,7 +45,7 @@ async function readState(world: World, file: string): Promise<void> {
   }
 }
 
-/** Restores a fresh world from a file, if there is one, and writes its changes there from then on. */
+/** Restores a new world from a file, if it exists, and saves later changes to it. */
 export async function keepState(world: World, file: string): Promise<StateKeeper> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
   await readState(world, file);
@@ -56,7 +56,7 @@ export async function keepState(world: World, file: string): Promise<StateKeeper
     if (isWritten) return;
     isWritten = true;
     try {
-      // Renamed once complete: a kill in between leaves the earlier state.
+      // Renamed when complete, so that a kill leaves the earlier state.
       await writeFile(`${file}.new`, JSON.stringify(stateOf(world)), { mode: 0o600 });
       await rename(`${file}.new`, file);
     } catch (error) {

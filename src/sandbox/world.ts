@@ -8,7 +8,7 @@ import type { WorldClock } from "./world-clock.ts";
 
 /** Remaining capacity of the organization, and the 402 that refuses more (section 7.2). */
 export interface Capacity {
-  /** Records left; null without a limit. Goes down with what is billed. */
+  /** Records left; null without a limit. Billed records reduce it. */
   recordsLeft: number | null;
   code: "insufficient_record_capacity" | "insufficient_credits";
 }
@@ -36,7 +36,7 @@ export interface World {
   readonly apiKey: string | null;
   readonly latencyMs: number;
   readonly membersPerPage: number;
-  /** Whether answers are compressed for clients that take gzip. */
+  /** True if answers are compressed for clients that accept gzip. */
   readonly compresses: boolean;
   readonly log: Log;
 }

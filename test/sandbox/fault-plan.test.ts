@@ -38,8 +38,8 @@ describe("a plan", () => {
         path: "--faults unheard_of:0.5",
         message: expect.stringContaining("There is no fault"),
       }),
-      expect.objectContaining({ path: "--faults 500:7", message: "A rate lies between 0 and 1." }),
-      expect.objectContaining({ path: "--faults !!", message: "This is not a fault rule." }),
+      expect.objectContaining({ path: "--faults 500:7", message: "The rate must be between 0 and 1." }),
+      expect.objectContaining({ path: "--faults !!", message: "Not a fault rule." }),
     ]);
   });
 

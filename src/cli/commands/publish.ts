@@ -53,7 +53,7 @@ async function publish(context: Context, names: readonly string[], flags: Publis
   await migrate(db);
   const publisher = openPublisher(config, db, { log: context.log, signal: context.stop.signal });
   context.scope.defer("destinations", () => publisher.close());
-  context.tell("Publishing …");
+  context.notify("Publishing …");
   const results = await publisher.publish(names.length > 0 ? names : known, {
     verify: flags.verify === true,
     full: flags.full === true,

@@ -50,7 +50,7 @@ export const addRejects: AddCommand = (program, act) => {
     description: "read and send them again in the job's next run",
     question: "will be read and sent again in the job's next run, and may be billed",
     change: async (db, filter) => await retryRejects(db, filter),
-    tell: ({ rejects, due }) =>
+    describe: ({ rejects, due }) =>
       `✓ ${counted(due ?? rejects, "rejected row")} will be sent in the next run of their job.` +
       (rejects === due
         ? ""
@@ -61,7 +61,7 @@ export const addRejects: AddCommand = (program, act) => {
     description: "resolve them; their rows are sent again only after a change",
     question: "will be resolved without a retry",
     change: async (db, filter) => ({ rejects: await dropRejects(db, filter) }),
-    tell: ({ rejects }) => `✓ ${counted(rejects, "reject")} resolved.`,
+    describe: ({ rejects }) => `✓ ${counted(rejects, "reject")} resolved.`,
   });
 };
 
@@ -77,7 +77,7 @@ interface Change {
   readonly description: string;
   readonly question: string;
   readonly change: (db: Db, filter: RejectFilter) => Promise<Changed>;
-  readonly tell: (changed: Changed) => string;
+  readonly describe: (changed: Changed) => string;
 }
 
 function withFilter(command: Command): Command {
@@ -154,7 +154,7 @@ async function change(context: Context, flags: ChangeFlags, wanted: Change): Pro
   }
   await agree(context, flags, `${counted(rejects, "rejected record")} ${wanted.question}`);
   const changed = await wanted.change(db, filter);
-  return { document: changed, text: wanted.tell(changed), exitCode: 0 };
+  return { document: changed, text: wanted.describe(changed), exitCode: 0 };
 }
 
 async function agree({ ask }: Context, { yes }: ChangeFlags, what: string): Promise<void> {

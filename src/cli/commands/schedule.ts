@@ -63,7 +63,7 @@ async function schedule(context: Context): Promise<Outcome> {
     { url: pages.url, jobs: present.config.jobs.filter(({ enabled }) => enabled).map(({ name }) => name) },
     `Running by schedule until Ctrl-C; pages at ${pages.url}.`,
   );
-  tell(context, present, pages.url);
+  logStart(context, present, pages.url);
   await runScheduler({
     services: () => present.services(),
     by: { owner: randomUUID(), host: hostname(), pid: process.pid },
@@ -136,7 +136,7 @@ async function readToken({ scrubber, log }: Context, { config }: Generation): Pr
   }
 }
 
-function tell({ log }: Context, { config }: Generation, url: string): void {
+function logStart({ log }: Context, { config }: Generation, url: string): void {
   const jobs = scheduledJobs(config).map(({ name, companions }) => ({ job: name, with: companions }));
   log.info({ url, jobs }, "schedule_started");
   for (const job of unscheduledJobs(config)) {

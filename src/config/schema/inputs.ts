@@ -74,7 +74,7 @@ const input = settings({
   cursor: columnName().optional(),
   cursor_overlap: duration("0s").prefault("1h"),
   on_missing: choice(["keep", "erase"]).default("keep"),
-  /** Missing rows / known rows, 0 to 1; nobody is erased above it. */
+  /** Missing rows / known rows, 0 to 1; no one is erased above it. */
   max_missing_ratio: ratio().default(0.1),
   fields,
 }).transform(({ table, sql, ...rest }) => {

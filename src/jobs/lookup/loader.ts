@@ -48,7 +48,7 @@ const PARALLEL_COMMITS = 2;
 const MAX_BYTES_IN_MEMORY = 12 * 1024 * 1024;
 /** Least size that memory is set aside for. */
 const MIN_STATED_BYTES = 64 * 1024;
-/** An answer whose load fails so many times is quarantined. */
+/** Failed loads after which an answer is quarantined. */
 const MAX_TRIES = 3;
 
 /** Opens a loader. */

@@ -100,9 +100,9 @@ function inputShardOf(job: LookupJobConfig, bound: BoundLookup, { index, count }
   if (job.type === "validate_emails") return { index, count, by: [] };
   const fields = Object.keys(job.input.fields);
   const others = fields.filter((field) => field !== "emails");
-  const tell = others.filter((field) => fieldsToResolve.has(field));
+  const resolving = others.filter((field) => fieldsToResolve.has(field));
   const rest = others.filter((field) => !fieldsToResolve.has(field));
   // A row must be in the same shard of a resolve job and of the jobs that send its PIDs.
-  if (job.type === "resolve" || bound.pidFrom !== null) return { index, count, by: [tell, rest, ["emails"]] };
+  if (job.type === "resolve" || bound.pidFrom !== null) return { index, count, by: [resolving, rest, ["emails"]] };
   return { index, count, by: bound.validEmailsFrom === null ? [fields] : [others, ["emails"]] };
 }

@@ -16,7 +16,7 @@ export function foundCounters(counts: LookupCounts) {
   };
 }
 
-/** Counters of the records of a run: what its selection found, and what became of the rows that it froze. */
+/** Record counters of a run: its selection's counts and the outcomes of the selected rows. */
 export function recordCounters(counts: LookupCounts, outcomes: Outcomes): Counters {
   const found = foundCounters(counts);
   return {

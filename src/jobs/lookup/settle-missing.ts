@@ -26,7 +26,7 @@ export interface EndedPass {
   readonly counters: Counters;
 }
 
-/** True if rows may have left the input or come back; most nights counting tells, and no key is read. */
+/** True if rows may have left the input or come back; usually the counts suffice, and no key is read. */
 async function mayMissRows(db: JobServices["db"], spec: LookupSpec, counters: Counters): Promise<boolean> {
   // Addresses have no link to be outdated.
   if (spec.type === "validate_emails") return false;

@@ -201,7 +201,7 @@ async function stageKeys(
   }
   const changes = tables.flatMap(({ name, rootKey, root }) => {
     const table = named.get(name);
-    // A view has no keys of its own, and a single-row table has none.
+    // Views and single-row tables have no keys.
     const replaces = rootKey.length === 0 || root === "table_freshness" ? "all" : "keys";
     return table ? [{ table, replaces, hasRows: withRows.has(name) } as const] : [];
   });

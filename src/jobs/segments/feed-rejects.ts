@@ -57,9 +57,9 @@ export function upsertRejects(
       *[Symbol.iterator](): Generator<readonly Cell[]> {
         for (const { identity, sourceKey, message, details = null } of rejects()) {
           const id = stableUuid(identity);
-          const told = [sourceKey, stage, code, message, details];
+          const stated = [sourceKey, stage, code, message, details];
           // Reopens the reject even if it was dropped or retried.
-          yield [id, run.runId, run.job, source, ...told, apiRequestId, at, null];
+          yield [id, run.runId, run.job, source, ...stated, apiRequestId, at, null];
         }
       },
     },

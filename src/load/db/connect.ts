@@ -3,7 +3,7 @@ import { Client, type ClientConfig } from "pg";
 import { codeOf, FixConfigurationError } from "../../errors.ts";
 import { type PostgresAddress, readPostgresAddress } from "../../postgres-address.ts";
 
-/** A Postgres server, and what may be sent to it. */
+/** A Postgres server, and the rules for its connections. */
 export interface PostgresTarget {
   /** Connection string; never part of a message. */
   readonly url: string;
@@ -13,7 +13,7 @@ export interface PostgresTarget {
   readonly allowInsecure?: boolean | undefined;
 }
 
-/** The server asks for the password in a form that whoever listens can use. */
+/** The server requests the password in a form that an eavesdropper could use. */
 class UnsafePasswordRequest extends Error {
   override readonly name = "UnsafePasswordRequest";
   readonly code = "UNSAFE_PASSWORD_REQUEST";

@@ -37,7 +37,7 @@ export async function readOrganization(db: Db): Promise<string | null> {
 }
 
 /** Records the organization once. */
-export async function noteOrganization(
+export async function recordOrganization(
   session: Session,
   names: SchemaNames,
   runId: string,

@@ -3,7 +3,7 @@ import { Client, type Pool, type PoolClient } from "pg";
 /** A transaction under way, as the server can be asked about it. */
 export interface OpenTransaction {
   readonly pid: number;
-  /** Its `now()`, which tells it from later ones of the same backend. */
+  /** Its `now()`, which distinguishes it from later transactions of the same backend. */
   readonly now: string;
 }
 
@@ -91,7 +91,7 @@ export function watchConnection(pool: Pool, client: PoolClient): ConnectionWatch
   };
 }
 
-/** Queries through a connection of its own. */
+/** Queries through a separate connection. */
 async function query<Row>(pool: Pool, sql: string, values: readonly unknown[]): Promise<readonly Row[]> {
   const client = new Client({
     ...pool.options,

@@ -27,7 +27,7 @@ export interface ClassifyContext {
   readonly keyIsUnique: boolean;
   /** True if the raw rows have `is_recent`: they may have changed since the checkpoint. */
   readonly hasRecent: boolean;
-  /** Identifiers of erased people; null if nobody was erased. */
+  /** Identifiers of erased people; null if no one was erased. */
   readonly suppressed: SuppressedSql | null;
 }
 

@@ -116,7 +116,7 @@ export async function applyRefreshPolicy(
  * under way continues until every row is answered; only then does another one begin, and never under the id of a run
  * that took part in the last one: an orchestrator retries its task under the same id.
  * @param runId id of the run; null for a plan.
- * @param isUnderWay tells whether rows of the whole input are still to be sent again.
+ * @param isUnderWay returns true while rows of the whole input are still pending from an earlier resend.
  */
 export async function resendBefore(
   session: Session,

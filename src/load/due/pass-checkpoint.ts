@@ -13,7 +13,7 @@ const STANDS_FOR = "must be the hash written by a run, which identifies the mapp
 export const passCursor = z.object({
   /** Highest cursor value seen, as text. */
   value: z.string(VALUE).refine((text) => !text.includes("\0"), VALUE),
-  /** When every row was last compared. */
+  /** Time of the last comparison of all rows. */
   full_at: cursorInstant,
   /** Hash of the mapping, relation, key and cursor column; a different one restarts the comparison. */
   stands_for: z.string(STANDS_FOR).regex(/^[0-9a-f]{64}$/u, STANDS_FOR),

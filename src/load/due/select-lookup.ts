@@ -102,7 +102,7 @@ interface ReadInput extends Pick<Selected, "checkpoint" | "cursorAhead"> {
   /** Answers of calls with a lower number are due again; null for none. */
   readonly resend: number | null;
   readonly classCounts: readonly ClassCount[];
-  /** Rows with answers to other parameters that the user has not decided on. */
+  /** Rows with answers to other parameters, waiting for the user's decision. */
   readonly parametersChanged: number;
 }
 

@@ -183,7 +183,7 @@ export async function dropOrphanedWorkTables(
   for (const prefix of [RECORDS, ROWS]) {
     for (const table of await listWorkTables(session, names, prefix)) {
       if (table.job !== job) continue;
-      // Of this run, they are an earlier process's: what it answered counts as unchanged.
+      // Rows of this run were written by an earlier process: its answers count as unchanged.
       const isOwn = table.runId === run.runId && table.shard === run.shard;
       const [orphan] = await session.rows<{ is_running: boolean }>(sql`
         SELECT status = 'running' AS is_running FROM ${tableId(names, "sync_run")}

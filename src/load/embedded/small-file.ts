@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { constants, type FileHandle, open, rename, rm, writeFile } from "node:fs/promises";
 import { codeOf } from "../../errors.ts";
 
-/** Opens a regular file that has no other name: no link, soft or hard, leads root to a file of somebody else. */
+/** Opens a regular file without other names, so that no soft or hard link leads root to another user's file. */
 export async function openPlainFile(path: string, flags: number, mode?: number): Promise<FileHandle> {
   const file = await open(path, flags | constants.O_NOFOLLOW, mode);
   const found = await file.stat();

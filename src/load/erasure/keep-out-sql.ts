@@ -144,7 +144,7 @@ export async function findErasedPids(
   return new Set(hashes.flatMap(([pid, hash]) => (erased.has(hash) ? pid : [])));
 }
 
-/** Returns the PIDs of erased people; runs only one query if nobody was erased. */
+/** Returns the PIDs of erased people; runs only one query if no one was erased. */
 export async function suppressedPids(db: Db, pids: readonly string[]): Promise<ReadonlySet<string>> {
   if (pids.length === 0) return new Set();
   return db.transaction(async (session) => {

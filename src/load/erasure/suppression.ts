@@ -7,7 +7,7 @@ export type ReadErasureSecret = () => Promise<string | null>;
 /** Erasure epoch and key as seen by a transaction. */
 export interface Suppression {
   readonly epoch: number;
-  /** Null if nobody was erased. */
+  /** Null if no one was erased. */
   readonly key: ErasureKey | null;
 }
 

@@ -79,7 +79,7 @@ export async function acquireLock(db: Db, request: LockRequest): Promise<LockRep
     const locked = await lockRows(session, names, job, inTheWay);
     const lateRefusal = refusalBy(locked, request);
     if (lateRefusal) return lateRefusal;
-    // Sessions begun since by the former owner can no longer commit, but would block others.
+    // New sessions of the former owner can't commit anymore, but would block others.
     await endSessions(session, inTheWay);
     const takenOver = locked.filter((row) => !row.isReleased);
     const others = takenOver.filter((row) => row.shard !== shard).map((row) => row.shard);

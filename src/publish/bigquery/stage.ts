@@ -13,7 +13,7 @@ const STAGING_PREFIX = "_stage_";
 /** Expiration of staging tables: longer than a first publication takes. */
 const STAGING_LIFE_MS = 7 * 86_400_000;
 
-/** Where staging tables are: the client, the datasets and their location. */
+/** Client, datasets and location of staging tables. */
 export interface StagingPlace {
   readonly client: Client;
   readonly names: DatasetNames;

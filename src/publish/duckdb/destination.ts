@@ -54,7 +54,7 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
     try {
       if (isRestored && !(await statements.hasState(session))) throw foreignFile(name);
       await session.transaction(() => statements.prepare(session));
-      // Only who holds the file may remove what an attempt has left behind.
+      // Only the process with the file open may remove the remains of an attempt.
       await unstage();
       return session;
     } catch (error) {

@@ -29,7 +29,7 @@ export async function openDuckDb(file: string, folder: string): Promise<DuckSess
     memory_limit: `${MEMORY_MB}MB`,
     allocator_flush_threshold: MOST_UNRETURNED,
     allocator_bulk_deallocation_flush_threshold: MOST_UNRETURNED,
-    // Each thread has buffers of its own.
+    // Each thread has its own buffers.
     threads: "1",
     preserve_insertion_order: "false",
     temp_directory: folder,

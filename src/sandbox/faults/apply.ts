@@ -12,12 +12,12 @@ export function delayOf(fired: readonly FiredFault[]): number {
   );
 }
 
-/** True if a fault breaks the connection before the request is carried out. */
+/** True if a fault breaks the connection before the request is executed. */
 export function breaksConnection(fired: readonly FiredFault[]): boolean {
   return fired.some(({ fault }) => fault.stage === "connection");
 }
 
-/** Error answer of the first fault that has one, and that fault's name. */
+/** Error answer and name of the first fault that refuses the request. */
 export function refusalOf(
   fired: readonly FiredFault[],
   records: readonly unknown[],
@@ -43,7 +43,7 @@ export function namesOf(
   return applied.map(({ name }) => name);
 }
 
-/** Results after every fault that changes them. */
+/** Applies every fault that changes results. */
 export function distort(fired: readonly FiredFault[], results: Results): Results {
   if (!fired.some(({ fault }) => fault.stage === "results" || fault.stage === "record")) return results;
   let texts = textsOf(results.results);
@@ -64,7 +64,7 @@ export function distort(fired: readonly FiredFault[], results: Results): Results
   return { ...results, results: listOf(texts) };
 }
 
-/** Damage of an answer on its way. */
+/** Damage to the answer in transit. */
 export function wireOf(fired: readonly FiredFault[]): Wire {
   return fired.reduce(
     (wire, { fault, value }) => (fault.stage === "wire" ? { ...wire, ...fault.damage(value) } : wire),

@@ -8,7 +8,7 @@ export interface FiredFault {
   readonly name: string;
   readonly fault: Fault;
   readonly value: FaultValue;
-  /** For the choices that the fault makes. */
+  /** Source of the fault's random choices. */
   readonly dice: Dice;
 }
 
@@ -18,7 +18,7 @@ export interface Faults {
   fire(path: string): readonly FiredFault[];
   /** Replaces the plan; its rules count requests from 1 again. */
   set(plan: FaultPlan): void;
-  /** Puts the first plan in force again, from 1. */
+  /** Restores the initial plan and counts from 1 again. */
   reset(): void;
   readonly plan: FaultPlan;
 }
@@ -27,7 +27,7 @@ function concerns(rule: FaultRule, path: string): boolean {
   return rule.endpoint === undefined || path === rule.endpoint || path.endsWith(`/${rule.endpoint}`);
 }
 
-/** Puts a plan in force; a rule's chances depend on seed, rule and how many requests it has seen, so that runs repeat. */
+/** Applies a plan. A rule's chances depend on seed, rule and its number of requests, so runs are repeatable. */
 export function createFaults(initial: FaultPlan, seed: number): Faults {
   let plan = initial;
   let seen = plan.map(() => 0);

@@ -2,11 +2,11 @@ import { z } from "zod";
 import { FixConfigurationError, type Problem } from "../../errors.ts";
 import { FAULTS } from "./catalog.ts";
 
-/** A plan as JSON, as the controls take it. */
+/** A plan as JSON, as the controls accept it. */
 export const faultPlanSchema = z.array(
   z.strictObject({
     /** A name of the catalog. */
-    fault: z.string().refine((name) => name in FAULTS, { error: "is not a fault of the catalog" }),
+    fault: z.string().refine((name) => name in FAULTS, { error: "is not a known fault" }),
     /** Share of the requests. */
     rate: z.number().min(0).max(1).default(1),
     /** Seconds, milliseconds, a number of records or a text, by the fault. */
@@ -36,18 +36,18 @@ function readRule(text: string): FaultRule | Problem {
     message,
     hint: "Write NAME[=VALUE][:RATE][@ENDPOINT][#FROM[-TO]], for example 429=2:0.1@enrich#1-20.",
   });
-  if (!groups) return problem("This is not a fault rule.");
+  if (!groups) return problem("Not a fault rule.");
   const { fault = "", value, rate = "1", endpoint, from, range, to } = groups;
   if (!(fault in FAULTS))
     return problem(`There is no fault ${fault}; there are ${Object.keys(FAULTS).toSorted().join(", ")}.`);
-  if (Number(rate) > 1) return problem("A rate lies between 0 and 1.");
+  if (Number(rate) > 1) return problem("The rate must be between 0 and 1.");
   return {
     fault,
     rate: Number(rate),
     value,
     endpoint,
     from: from === undefined ? undefined : Number(from),
-    // `#5` is that request alone, `#5-` everything from it on.
+    // `#5` is one request, `#5-` that request and all later ones.
     to:
       to === undefined ? (range === undefined && from !== undefined ? Number(from) : undefined) : Number(to),
   };
@@ -62,7 +62,7 @@ export function parseFaults(text: string): FaultPlan {
     .map(readRule);
   const problems = rules.filter((rule) => "message" in rule);
   if (problems.length > 0) {
-    throw new FixConfigurationError("bad_faults", "The faults can't be read.", problems);
+    throw new FixConfigurationError("bad_faults", "Invalid fault rules.", problems);
   }
   return rules.filter((rule) => "fault" in rule);
 }

@@ -147,7 +147,7 @@ const stated = z.strictObject({
   remove: z.array(z.string()).default([]),
 });
 
-/** Sets signals, replacing those of the same id, and removes others. */
+/** Sets signals, replacing those with the same id, and removes others. */
 function stateDeaths(world: World, body: unknown): unknown {
   const { set, remove } = stated.parse(body);
   const { byPid, hidden } = world.deaths;
@@ -157,7 +157,7 @@ function stateDeaths(world: World, body: unknown): unknown {
   }
   for (const signal of set) {
     const pid = world.segments.pidNumber(signal.service_pid);
-    if (pid === null) throw new FixConfigurationError("no_such_pid", "A signal names nobody.");
+    if (pid === null) throw new FixConfigurationError("no_such_pid", "A signal names an unknown PID.");
     const signals = byPid.get(pid) ?? new Map<string, string>();
     byPid.set(pid, signals.set(signal.obituary_id, JSON.stringify(signal)));
   }

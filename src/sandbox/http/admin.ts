@@ -91,7 +91,7 @@ export async function serveAdmin(
     response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
   };
   const bytes = await readBody(request);
-  // A browser names the page that sends a request; pages of other machines may not control the sandbox.
+  // Browsers send the origin of a page; pages of other machines may not control the sandbox.
   const { origin } = request.headers;
   if (origin !== undefined && !(URL.canParse(origin) && isLocalHost(new URL(origin).hostname))) {
     return answer(403, { message: "The sandbox takes no requests of web pages." });

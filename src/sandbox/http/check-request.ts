@@ -2,7 +2,7 @@ import type { z } from "zod";
 import type { LookupEndpoint } from "../../schemas/endpoint.ts";
 import { type Refusal, type RefusedField, refuse } from "./outcome.ts";
 
-/** Longest text that the sandbox takes in a record (the interface leaves it open). */
+/** Longest text that the sandbox accepts in a record (the interface sets no limit). */
 export const MAX_TEXT_LENGTH = 1000;
 /** Most faults that one answer lists. */
 const MAX_DETAILS = 100;
@@ -31,7 +31,7 @@ function fieldsOf(place: Place, body: unknown, issue: z.core.$ZodIssue): readonl
     return issue.keys.map((key) => ({ loc: [...loc, key], type: "extra_forbidden" }));
   }
   if (issue.code === "invalid_value") return [{ loc, type: "enum" }];
-  // Schemas of the sandbox's own spell the service's type in place of a message.
+  // The sandbox's schemas have the service's type as their message.
   if (issue.code !== "invalid_type")
     return [{ loc, type: /^[a-z_]+$/.test(issue.message) ? issue.message : "value_error" }];
   const isMissing = valueAt(body, issue.path) === undefined;
@@ -46,7 +46,7 @@ function* longTexts(value: unknown, loc: readonly string[]): Generator<RefusedFi
   }
 }
 
-/** What is checked: the body, or the parameters after the path. */
+/** Checked part of a request: the body, or the query parameters. */
 type Place = "body" | "query";
 
 function unprocessable(details: readonly RefusedField[]): Refusal {
@@ -55,14 +55,14 @@ function unprocessable(details: readonly RefusedField[]): Refusal {
   });
 }
 
-/** Checks a value against the schema of what the service takes; null when it would take it. */
+/** Checks a value against a schema; null if the service would accept it. */
 export function checkAgainst(schema: z.ZodType, value: unknown, place: Place = "body"): Refusal | null {
   const checked = schema.safeParse(value);
   if (checked.success) return null;
   return unprocessable(checked.error.issues.flatMap((issue) => fieldsOf(place, value, issue)));
 }
 
-/** The parameters after a path as an object of texts; one that is given twice is a list, which no schema takes. */
+/** Query parameters as an object of texts; a repeated one becomes a list, which every schema refuses. */
 export function parametersOf(query: URLSearchParams): Readonly<Record<string, unknown>> {
   return Object.fromEntries(
     [...new Set(query.keys())].map((name) => {
@@ -72,7 +72,7 @@ export function parametersOf(query: URLSearchParams): Readonly<Record<string, un
   );
 }
 
-/** Checks a parsed body against a lookup's declared request; null when the service would take it. */
+/** Checks a parsed body against a lookup's declared request; null if the service would accept it. */
 export function checkLookup(endpoint: LookupEndpoint, body: unknown): Refusal | null {
   const records = valueAt(body, ["records"]);
   if (Array.isArray(records) && records.length > endpoint.maxRecords) {

@@ -16,7 +16,7 @@ export interface Refusal {
 
 /** One problem of a request. */
 export interface RefusedField {
-  /** Path from `body` or `query` on. */
+  /** Path, beginning with `body` or `query`. */
   readonly loc: readonly string[];
   /** `missing`, `string_type`, `string_too_long`, … */
   readonly type: string;

@@ -1,6 +1,6 @@
 /**
- * The results of an answer as UTF-8 JSON texts, one after the other with commas between them: written at once, so
- * that thousands of long strings don't stay alive until the answer is put together.
+ * Results of an answer as UTF-8 JSON texts, separated by commas: encoded immediately, so
+ * that thousands of long strings don't stay in memory until the answer is assembled.
  */
 export interface ResultList {
   readonly bytes: Buffer;

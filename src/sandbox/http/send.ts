@@ -11,27 +11,27 @@ const MIN_GZIP_BYTES = 1024;
 /** Output pieces of this size save trips to zlib's threads. */
 const GZIP_CHUNK_BYTES = 512 * 1024;
 
-/** What happens to an answer on its way. */
+/** Damage and delay of an answer in transit. */
 export interface Wire {
-  /** `none` arrives whole; `cut_body` ends in the middle; `truncated` is complete HTTP with half the JSON; `lost` never arrives. */
+  /** `cut_body` ends in the middle; `truncated` is complete HTTP with half the JSON; `lost` never arrives. */
   readonly damage: "none" | "cut_body" | "truncated" | "lost";
   /** Waits between the headers and the body. */
   readonly bodyDelayMs: number;
 }
 
-/** What is to arrive. */
+/** Complete answer before any damage. */
 export interface Answer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** Whether the body may be compressed for clients that take it. */
+  /** True if the body may be compressed for clients that accept gzip. */
   readonly compresses: boolean;
 }
 
-/** An answer that arrives whole. */
+/** Delivers the answer unchanged. */
 export const SOUND_WIRE: Wire = { damage: "none", bodyDelayMs: 0 };
 
-/** Sends a body, compressed where the client takes it; damaged as the wire says. */
+/** Sends an answer, compressed if the client accepts it, and applies the damage of `wire`. */
 export async function send(
   request: IncomingMessage,
   response: ServerResponse,

@@ -24,7 +24,7 @@ const ROUTES: ReadonlyMap<string, Route> = new Map(
   ]),
 );
 
-/** A request and what is known of it. */
+/** A request and its state while it is served. */
 interface Exchange {
   readonly request: IncomingMessage;
   readonly path: string;
@@ -51,7 +51,7 @@ function checkCapacity(world: World, route: Route, records: number): Refusal | n
   return code === "insufficient_credits" ? outOfCredits(recordsLeft) : outOfCapacity(recordsLeft, records);
 }
 
-/** Decides the answer, in the order of a gateway, its checks and the service. */
+/** Chooses the answer in the order gateway, validation, service. */
 async function decide(world: World, exchange: Exchange): Promise<Outcome> {
   const { request, path, fired } = exchange;
   const badKey = checkKey(world, request);
@@ -156,6 +156,6 @@ async function sendOutcome(
   const body = Buffer.from(html ?? errorBody(outcome, apiRequestId, shapeOf(fired)));
   const type = html === undefined ? "application/json" : "text/html";
   const headers = { ...outcome.headers, "content-type": type, date };
-  // Only results are damaged on the way: they were billed.
+  // Only results are damaged in transit: they were billed.
   await send(request, response, { status, headers, body, compresses }, SOUND_WIRE);
 }

@@ -54,7 +54,7 @@ export function createAddresses(
     const atStart = 2 + below(hash(key, household, STREAM.person), 5);
     const stays: Stay[] = [];
     let toDay: number | null = null;
-    // The oldest slot is left free: it would be that of the newest.
+    // The oldest slot stays free: it is the same as the newest one's.
     for (let i = atStart + moves.length - 1; i >= 0 && stays.length < SLOTS - 1; i--) {
       const slot = i % SLOTS;
       const before: number =

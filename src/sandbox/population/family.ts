@@ -19,7 +19,7 @@ export interface Families {
   originNamesOf(index: number): OriginNames;
   /** Index of the husband or wife, or null. */
   spouseOf(index: number): number | null;
-  /** Index of the person that stands for the household: the same for everybody who lives there. */
+  /** Index of the household's representative: the same for all its members. */
   householdOf(index: number): number;
   relativesOf(index: number): readonly Relative[];
 }

@@ -48,7 +48,7 @@ export function pick<T>(items: readonly T[], bits: number): T {
   return item;
 }
 
-/** A 64-bit hash of a text, as two words: keeps apart what the ledger counts. */
+/** A 64-bit hash of a text, as two words; identifies contents in the ledger. */
 export function hashText(text: string): readonly [number, number] {
   let high = 0x811c9dc5;
   let low = 0xc9dc5118;

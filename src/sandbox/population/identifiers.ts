@@ -1,7 +1,7 @@
 import { type HashKey, hash } from "./hash.ts";
 import { feistel } from "./permutation.ts";
 
-/** Largest population that identifiers have room for. */
+/** Largest population that identifiers support. */
 export const MAX_PEOPLE = 2 ** 27;
 /** Identifiers of one kind per person or household. */
 export const SLOTS = 8;
@@ -45,11 +45,11 @@ function hex(word: number): string {
 export interface Identifiers {
   /** A number below 2 ** 30 that hides a slot. */
   hide(kind: SlotKind, index: number, slot: number): number;
-  /** Slot that a number hides. Any number hides one: the caller compares what it finds. */
+  /** Slot of a number. Every number has one, so the caller compares the owner. */
   reveal(kind: SlotKind, value: number): Slot;
   /** `p-` and 32 hexadecimal digits; `generation` is the number of earlier PIDs of the person, 0 to 15. */
   pid(index: number, generation: number): string;
-  /** Present or former owner of a PID (any letter case); null if it is nobody's. */
+  /** Present or former owner of a PID (any letter case); null if there is none. */
   ownerOfPid(pid: string): { readonly index: number; readonly generation: number } | null;
   /** An opaque id such as `h-1f…` of something that belongs to an index; `slot` is 0 to 15. */
   opaqueId(prefix: string, stream: number, index: number, slot: number): string;

@@ -20,7 +20,7 @@ export interface PersonMatch {
 const MIN_SCORE = 50;
 /** Points of each part of a name. */
 const NAME_POINTS = { last: 35, first: 25, initial: 12 };
-/** Points of an identifier beside a name. */
+/** Points of an identifier together with a name. */
 const EMAIL_POINTS = 24;
 const PHONE_POINTS = 17;
 const ADDRESS_POINTS = 22;
@@ -62,7 +62,7 @@ function namePoints(sent: SentPerson, name: FullName): number {
   return comparableName(full).includes(comparableName(name.last)) ? NAME_POINTS.last : 0;
 }
 
-/** 0 to 5 points by how strongly an identifier belongs to somebody. */
+/** 0 to 5 points, by the strength of an identifier. */
 function deviation(people: People, { index, slot }: Slot): number {
   return (hash(people.key, index, STREAM.person + 90 + slot) % 500) / 100;
 }

@@ -101,7 +101,7 @@ export function originOf(bits: number): OriginNames {
   return pick(byThousandth, bits);
 }
 
-/** Reduces a name to what is compared: no case, accents, spaces or punctuation. */
+/** Normalizes a name for comparison: no case, accents, spaces or punctuation. */
 export function comparableName(text: string): string {
   return text
     .normalize("NFKD")

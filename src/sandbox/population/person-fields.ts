@@ -181,7 +181,7 @@ function hasAny(...names: readonly PersonField[]) {
     choices.some((choice) => choice.text(people, index, day) !== choice.unmatchedText);
 }
 
-/** The interface leaves match conditions open; in the sandbox the person must have what is named. */
+/** The interface doesn't define match conditions; in the sandbox the person must have the named field. */
 const CONDITIONS: Record<Condition, ReturnType<typeof hasAny>> = {
   linkedin_url: hasAny("linkedin_url"),
   gender: hasAny("gender"),

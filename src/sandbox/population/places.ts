@@ -69,7 +69,7 @@ export function numberOfPlace({ houseNumber, street, city }: Place): number {
 
 const kindsInFull = new Map([...STREET_KINDS].map(([short, full]) => [full, short.toLowerCase()]));
 
-/** Reduces an address text to what is compared: lower case, no accents or punctuation, short street kinds. */
+/** Normalizes an address for comparison: lower case, no accents or punctuation, short street kinds. */
 function comparable(text: string): string {
   const plain = text
     .normalize("NFKD")
@@ -83,7 +83,7 @@ const streetByText = new Map(streets.map((street, i) => [comparable(street), i])
 const cityByText = new Map(cities.map(({ name, state }, i) => [`${comparable(name)}|${state}`, i]));
 const cityByZip = new Map(cities.map(({ zip3 }, i) => [zip3, i]));
 
-/** Finds the place of an address as somebody wrote it; null if the street or the city is unknown. */
+/** Finds the place of a written address; null if the street or the city is unknown. */
 export function findPlace(line: string, city: string, state: string, zip: string): Place | null {
   const [number = "", ...words] = comparable(line).split(" ");
   const houseNumber = Number(number);

@@ -1,6 +1,6 @@
 /**
- * Numbers that keep the population's questions apart: each fact asks `hash(key, index, stream)` with a stream of its
- * own. Ranges are wide where a list's items take streams of their own (`base + item * width + field`).
+ * Stream numbers of `hash(key, index, stream)`, one per fact. Lists have wide ranges, because each field of an item has its
+ * own stream (`base + item * width + field`).
  * 101 to 103 belong to PIDs (see `identifiers.ts`).
  */
 export const STREAM = {

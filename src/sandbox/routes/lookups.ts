@@ -70,7 +70,7 @@ const EMAIL = /^\s*[^\s@]+@[^\s@]+\.[^\s@]+\s*$/;
 const noneIfEmpty = (errors: Record<string, readonly string[]>): ValidationErrors =>
   Object.keys(errors).length > 0 ? errors : null;
 
-/** Finds values that can't be what their field says; such a record is answered all the same. */
+/** Finds malformed values; their record is answered anyway. */
 function findMalformed({ emails, phones }: SentPerson): ValidationErrors {
   return noneIfEmpty({
     ...(emails?.some((email) => !EMAIL.test(email))
@@ -91,7 +91,7 @@ const resolveRoute = lookupRoute({
   prepare(world) {
     const day = world.clock.today();
     return (record) => {
-      // The body passed resolveEndpoint.request, whose records these are.
+      // The body passed resolveEndpoint.request.
       const sent = record as SentPerson;
       const unusable = noneIfEmpty({
         ...(hasName(sent) ? {} : { name: ["first_name and last_name, or full_name, required"] }),
@@ -137,7 +137,7 @@ const validateEmailsRoute = lookupRoute({
   },
 });
 
-/** Parameters of an enrich request beside its records. */
+/** Parameters of an enrich request, without its records. */
 interface EnrichParameters {
   readonly match_condition_fields?: readonly (typeof matchConditionFields)[number][];
   readonly return_fields?: readonly string[];

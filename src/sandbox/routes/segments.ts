@@ -27,7 +27,7 @@ const createSegmentRoute: Route = {
   path: "/v2/segments/create",
   check({ body }) {
     const refusal = checkAgainst(newSegment, body);
-    // Section 4.6: 400 for data types, 422 for what is missing.
+    // Section 4.6: 400 for data types, 422 for missing fields.
     const details = Array.isArray(refusal?.details) ? refusal.details : [];
     const isTyped = details.some(({ type }) => type === "string_type" || type === "model_type");
     return isTyped ? refuse(400, "bad_request", "The request has fields of a wrong type.") : refusal;

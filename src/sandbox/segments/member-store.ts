@@ -17,24 +17,24 @@ export type TieOrder = "stable" | "until_changed" | "every_request";
 export interface MemberStore {
   /** Number of present members. */
   readonly size: number;
-  /** Everybody ever added, in the order in which they came. */
+  /** All present and former members, in the order of their first addition. */
   readonly ever: readonly Member[];
   /** True for a present or former member. */
   knows(pid: number): boolean;
   /** Adds or re-adds one at a moment (microseconds); false for a present member. */
   add(pid: number, atUs: number): boolean;
-  /** False for somebody who isn't a member. */
+  /** Removes a member; false if the PID isn't one. */
   remove(pid: number): boolean;
   /** Present members in the order of the listing: newest first, those of one moment in a random order. */
   list(offset: number, count: number): readonly Member[];
-  /** PID numbers of present members, in the order in which they came. */
+  /** PID numbers of present members, in the order of their first addition. */
   livingPids(): Iterable<number>;
   ties: TieOrder;
   /** Fills an empty store. */
   restore(members: readonly Member[]): void;
 }
 
-/** Makes an empty store; `key` decides the order of ties. */
+/** Creates an empty store; `key` decides the order of ties. */
 export function createMemberStore(key: HashKey): MemberStore {
   const byPid = new Map<number, Member>();
   const ever: Member[] = [];

@@ -42,12 +42,12 @@ export interface ChangeResult {
   /** Each unknown PID once, as it was sent. */
   readonly invalid: readonly string[];
   readonly changed: number;
-  /** Valid PIDs that the change left as they were. */
+  /** Valid PIDs that the change didn't affect. */
   readonly redundant: number;
 }
 
 /**
- * Segments of all organizations. A PID is kept as a number: its generation times {@link MAX_PEOPLE} plus the person's index, so
+ * Segments of all organizations. A PID is stored as a number: its generation times {@link MAX_PEOPLE} plus the person's index, so
  * a person who got another PID is a member under the one that was added.
  */
 export interface Segments {
@@ -62,7 +62,7 @@ export interface Segments {
   find(organization: string, segmentId: string): Segment | null;
   delete(segmentId: string): boolean;
   all(): readonly Segment[];
-  /** Adds everybody at one moment, now by default (microseconds). */
+  /** Adds all PIDs at one moment, now by default (microseconds). */
   add(segment: Segment, pids: readonly string[], atUs?: number): ChangeResult;
   remove(segment: Segment, pids: readonly string[]): ChangeResult;
   pidText(this: void, pid: number): string;
@@ -71,7 +71,7 @@ export interface Segments {
   reset(): void;
 }
 
-/** Returns moments of which each is later than the one before, unless the clock was moved back. */
+/** Returns strictly increasing moments, unless the clock was moved back. */
 function createMoments(clock: WorldClock): () => number {
   let last = 0;
   return () => {
@@ -82,7 +82,7 @@ function createMoments(clock: WorldClock): () => number {
   };
 }
 
-/** Makes a world without segments. */
+/** Creates the segments of an empty world. */
 export function createSegments({
   seed,
   people,

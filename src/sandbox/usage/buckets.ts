@@ -8,7 +8,7 @@ export type BucketingSize = (typeof BUCKETING_SIZES)[number];
 
 const HOUR_MS = 3_600_000;
 
-/** First local day of the bucket that a local day lies in; weeks start on Monday. */
+/** First local day of the bucket with a local day; weeks start on Monday. */
 function firstDayOf(size: Exclude<BucketingSize, "hour">, day: number): number {
   if (size === "day") return day;
   // Day 0 was a Thursday.
@@ -19,7 +19,7 @@ function firstDayOf(size: Exclude<BucketingSize, "hour">, day: number): number {
 }
 
 /**
- * Start of the bucket that an instant lies in. The hour that comes twice is two buckets; an hour in which the clock changes is
+ * Start of the bucket with an instant. The repeated hour is two buckets; an hour in which the clock changes is
  * cut at the change.
  */
 function startOf(size: BucketingSize, local: LocalTime, atMs: number): number {
@@ -39,7 +39,7 @@ export function fillBuckets(
 ): ReadonlyMap<number, Counts> {
   const byStart = Map.groupBy(calls, ({ atMs }) => startOf(size, local, atMs));
   const buckets = new Map<number, Counts>();
-  // Each quarter of an hour lies in one bucket; noon does, too.
+  // Each quarter of an hour is in one bucket, and so is noon.
   const stepMs = size === "hour" ? QUARTER_MS : 12 * HOUR_MS;
   for (let atMs = range.fromMs; atMs < range.toMs; atMs += stepMs) {
     const start = startOf(size, local, atMs);

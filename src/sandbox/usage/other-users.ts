@@ -3,7 +3,7 @@ import { below, chance, hash, type HashKey } from "../population/hash.ts";
 import { QUARTER_MS } from "./local-time.ts";
 import { type CountedCalls, mapCounts } from "./counts.ts";
 
-/** Nobody used the service before. */
+/** First day with calls of other users. */
 export const FIRST_DAY_OF_USE = BASE_DAY - 400;
 
 /** Calls within a quarter of an hour. */
@@ -41,7 +41,7 @@ function eventsOf(key: HashKey, day: number): readonly Event[] {
   });
 }
 
-/** Calls of others on a UTC day as they are counted at `nowMs`; some come late or are corrected. */
+/** Other users' calls on a UTC day, as counted at `nowMs`; some are reported late or corrected. */
 export function callsOfOthers(key: HashKey, day: number, nowMs: number): readonly CountedCalls[] {
   return eventsOf(key, day)
     .filter(({ atMs, reportedMs }) => atMs <= nowMs && reportedMs <= nowMs)

@@ -11,7 +11,7 @@ export interface ServedQuarter extends CountedCalls {
   readonly subject: string;
 }
 
-/** Endpoints in `GET /usage` (section 2.10); nobody but the caller uses the last two. */
+/** Endpoints in `GET /usage` (section 2.10); other users never call the last two. */
 export const COUNTED_ENDPOINTS = [
   "v1/resolve",
   "v2/resolve",
@@ -37,11 +37,11 @@ export interface Usage {
   /** All calls to the sandbox. */
   served(): readonly ServedQuarter[];
   reset(): void;
-  /** Nobody used the service before. */
+  /** First use of the service. */
   readonly beginMs: number;
 }
 
-/** Makes the usage of all organizations. */
+/** Creates the usage of all organizations. */
 export function createUsage(seed: number, clock: WorldClock): Usage {
   const quarters = new Map<string, ServedQuarter>();
   return {
