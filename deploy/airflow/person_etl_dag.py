@@ -1,7 +1,7 @@
-"""person-etl from Airflow: one run per night, by the command line.
+"""Runs person-etl from Airflow: one run per night, by the command line.
 
 Needs person-etl on the workers' PATH, a configuration, and a data_dir that outlives the worker. Exit codes: 3 (the service's
-limit, or a confirmation is required) and 2 (wrong configuration) fail without a retry; 4 (another process runs the job)
+limit, or a confirmation is required) and 2 (wrong configuration) fail without a retry; 4 (another process is running the job)
 is retried.
 """
 
@@ -18,13 +18,13 @@ except ImportError:  # Airflow 2
 
 CONFIG = os.environ.get("PERSON_ETL_CONFIG", "/etc/person-etl/config.yaml")
 SHARDS = int(os.environ.get("PERSON_ETL_SHARDS", "1"))
-NEVER_AGAIN = (2, 3)
+NO_RETRY = (2, 3)
 
 
 def person_etl(*arguments: str) -> None:
-    """Runs the command; its log lines go to the task's log."""
+    """Runs the command; its log goes to the task's log."""
     code = subprocess.run(["person-etl", "--config", CONFIG, *arguments], check=False).returncode
-    if code in NEVER_AGAIN:
+    if code in NO_RETRY:
         raise AirflowFailException(f"person-etl ended with exit code {code}: see its log")
     if code != 0:
         raise AirflowException(f"person-etl ended with exit code {code}")

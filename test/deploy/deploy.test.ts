@@ -170,7 +170,7 @@ it("the Airflow DAG is valid Python, and runs the command as users do", async ()
   const text = await read("airflow/person_etl_dag.py");
   expect(syntaxErrors(text)).toEqual([]);
   expect(syntaxErrors(text.replace("def check() ->", "def check( ->"))).not.toEqual([]);
-  expect(text).toContain("NEVER_AGAIN = (2, 3)");
+  expect(text).toContain("NO_RETRY = (2, 3)");
   expect(text).toContain('person_etl("run", "--run-id", str(run_id), "--wait", *part)');
 });
 
