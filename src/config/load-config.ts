@@ -15,12 +15,12 @@ import { checkNames } from "./rules/names.ts";
 import { checkPublish } from "./rules/publish.ts";
 import { checkHttp, checkService, checkWarehouse, refuseOtherWarehouses } from "./rules/places.ts";
 import { checkCycles, checkReferences, warnOfDisabledSources } from "./rules/references.ts";
-import { documentSchemaOf } from "./schema/document.ts";
+import { documentSchemaOf, type ConfigDocument } from "./schema/document.ts";
 import type { JobDeclaration } from "./schema/jobs.ts";
 import { chooseDataDir, chooseLockLife, chooseLogLevel, type Overrides } from "./settings.ts";
-import { warnOfSharedKeys } from "./shared-keys.ts";
 import { readWrittenFile } from "./written-file.ts";
 import { readYaml } from "./yaml-source.ts";
+import { stat } from "node:fs/promises";
 
 /** Inputs of {@link loadConfig}. */
 export interface LoadOptions {
@@ -98,4 +98,23 @@ function checkIsMapping(value: unknown, problems: Problems): value is object {
 function failure(file: string, problems: readonly Problem[], code: string): FixConfigurationError {
   const count = problems.length === 1 ? "1 problem" : `${problems.length} problems`;
   return new FixConfigurationError(code, `${count} in ${file}`, problems);
+}
+
+/** Warns of service account keys that other users can read; a missing file is reported when it is used. */
+async function warnOfSharedKeys(
+  document: Pick<ConfigDocument, "connections" | "publish">,
+  folder: string,
+  warnings: Problems,
+): Promise<void> {
+  for (const section of ["connections", "publish"] as const) {
+    for (const [name, entry] of Object.entries(document[section])) {
+      if (!("credentials" in entry) || !entry.credentials.startsWith("file:")) continue;
+      const found = await stat(resolve(folder, entry.credentials.slice("file:".length))).catch(() => null);
+      if (found === null || process.platform === "win32" || (found.mode & 0o004) === 0) continue;
+      warnings.add([section, name, "credentials"], {
+        message: "names a file that other users can read",
+        hint: "chmod 600 it",
+      });
+    }
+  }
 }

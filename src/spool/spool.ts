@@ -4,7 +4,6 @@ import { crashPoint } from "../crash-point.ts";
 import { type CallContent, decodeCall, encodeCall } from "./call-bytes.ts";
 import { createFolderSync, makeFolder, syncFolder, writeDurably } from "./durable-file.ts";
 import { callsIn, filesIn, ifThere } from "./folder-content.ts";
-import { explainSpoolFailure } from "./spool-failure.ts";
 import {
   callFileName,
   isTemporary,
@@ -17,6 +16,7 @@ import {
   type SpooledCall,
   type SpoolOwner,
 } from "./spool-places.ts";
+import { codeOf, messageOf, StopRunError } from "../errors.ts";
 
 export type { SpooledCall, SpoolOwner } from "./spool-places.ts";
 
@@ -184,4 +184,25 @@ export async function openSpool({ root, owner, maxBytes }: SpoolOptions): Promis
         crashPoint("after_spool_removal");
       }),
   };
+}
+
+/** Error codes if the disk or quota is full, or the file too large. */
+const DISK_FULL = ["ENOSPC", "EDQUOT", "EFBIG"];
+
+/** Converts a failure of the spool's folder into an error that ends the run. */
+function explainSpoolFailure(error: unknown, folder: string): StopRunError {
+  if (DISK_FULL.includes(codeOf(error) ?? "")) {
+    return new StopRunError(
+      "spool_full",
+      `The disk is full: received answers can't be written to ${folder}, so nothing more is sent. ` +
+        "Free some space there, or choose another data_dir, and run again.",
+      { cause: error },
+    );
+  }
+  return new StopRunError(
+    "spool_failed",
+    `Received answers can't be written to ${folder} (${codeOf(error) ?? messageOf(error)}), so ` +
+      "nothing more is sent. Fix the folder, or choose another data_dir, and run again.",
+    { cause: error },
+  );
 }

@@ -5,16 +5,17 @@ import { jobTypeOf } from "../../jobs/registry.ts";
 import { sourcesOf } from "../../jobs/verify-inputs.ts";
 import { checkDataDir } from "../check-data-dir.ts";
 import { attempt, exitCodeOfFindings, type Finding, renderFindings } from "../check-finding.ts";
-import { checkDestinations } from "../check-destinations.ts";
-import { checkSpool } from "../check-spool.ts";
 import { checkService } from "../check-service.ts";
 import { checkSource, checkWarehouse } from "../check-warehouse.ts";
 import type { AddCommand } from "../command.ts";
 import type { Context } from "../context.ts";
-import { counted } from "../figures.ts";
+import { counted, megabytes } from "../figures.ts";
 import { openConfig } from "../open-config.ts";
 import { openService } from "../open-service.ts";
 import type { Outcome } from "../outcome.ts";
+import { openDestinations } from "../open-publisher.ts";
+import type { Db } from "../../load/db/db.ts";
+import { reportWaiting } from "../../jobs/lookup/waiting-answers.ts";
 
 /** `check`: verifies everything possible without changes or billed calls. */
 export const addCheck: AddCommand = (program, act) => {
@@ -94,4 +95,40 @@ function outcomeOf(findings: readonly Finding[]): Outcome {
     text: `${renderFindings(findings)}\n\n${verdict}`,
     exitCode,
   };
+}
+
+/** Checks access, privileges and settings of every destination; creates nothing. */
+async function checkDestinations(config: Config): Promise<readonly Finding[]> {
+  const findings: Finding[] = [];
+  for (const { destination, catalog } of openDestinations(config)) {
+    const subject = `publish.${destination.name}`;
+    findings.push(
+      ...(await attempt(subject, async () => {
+        try {
+          const lines = await destination.check(catalog);
+          return lines.map(({ ok, ...line }): Finding => ({ subject, ...line, status: ok ? "ok" : "wrong" }));
+        } catch (error) {
+          throw destination.explain(error);
+        } finally {
+          await destination.close();
+        }
+      })),
+    );
+  }
+  return findings;
+}
+
+/** Checks received answers on disk: those to be loaded by the next run, and those that no run will load. */
+async function checkSpool(config: Config, db: Db | null): Promise<readonly Finding[]> {
+  const subject = "spool";
+  const { byJob, remarks } = await reportWaiting(config, db);
+  const waiting = [...byJob].map(([job, { calls, bytes }]): Finding => {
+    const message = `${counted(calls, "received answer")} of ${job} (${megabytes(bytes)}) waiting for its next run`;
+    return { subject, status: "ok", message };
+  });
+  const leftBehind = remarks.map(({ path, message, hint = "" }): Finding => {
+    return { subject, status: "warning", message: `${path}: ${message}`, hint };
+  });
+  const nothing: Finding = { subject, status: "ok", message: "no received answer is waiting" };
+  return waiting.length + leftBehind.length === 0 ? [nothing] : [...waiting, ...leftBehind];
 }

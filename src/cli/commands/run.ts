@@ -1,6 +1,6 @@
 import { finishErasuresQuietly } from "../../jobs/erase/erase.ts";
 import type { Db } from "../../load/db/db.ts";
-import { type Command, Option } from "commander";
+import { type Command, Option, InvalidArgumentError } from "commander";
 import { systemClock } from "../../clock.ts";
 import type { Config, JobConfig } from "../../config/config.ts";
 import { selectJobs } from "../../jobs/job-selection.ts";
@@ -15,12 +15,12 @@ import { openPublisher } from "../open-publisher.ts";
 import { openService } from "../open-service.ts";
 import { openConfiguredWarehouse, type OpenedWarehouse } from "../open-warehouse.ts";
 import type { Outcome } from "../outcome.ts";
-import { parseDuration } from "../parse-duration.ts";
 import { wholeNumber } from "../parse-number.ts";
 import { parseShard } from "../parse-shard.ts";
 import { newRunId, readRunId } from "../run-id.ts";
 import { renderRunSummary } from "../run-summary.ts";
 import { createSampleTables } from "../sample-tables.ts";
+import { durationMs } from "../../config/schema/values.ts";
 
 interface RunFlags {
   readonly fullRefresh?: boolean;
@@ -156,4 +156,13 @@ async function runIn(
     }),
     exitCode: exitCodeOf(report, stop.received()),
   };
+}
+
+/** Parses the duration of a flag to milliseconds. */
+function parseDuration(text: string): number {
+  const milliseconds = durationMs(text);
+  if (milliseconds === null) {
+    throw new InvalidArgumentError("Expected a duration such as 90s, 10m or 2h; name jobs before this flag.");
+  }
+  return milliseconds;
 }

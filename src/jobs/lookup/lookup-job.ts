@@ -20,10 +20,10 @@ import { unaccountedRows } from "../run-report.ts";
 import { coverageOf, foundCounters, recordCounters } from "./run-counters.ts";
 import { sendDue } from "./send-due.ts";
 import { settleMissing } from "./settle-missing.ts";
-import { spooledText } from "./spooled-text.ts";
 import { createTally, type Tally } from "./tally.ts";
 import type { LookupCounts } from "../../load/due/lookup-counts.ts";
 import type { LookupSpec } from "../../load/due/lookup-spec.ts";
+import type { Spool } from "../../spool/spool.ts";
 
 /** Run of a lookup with its spec. */
 type Task = JobContext<LookupJobConfig> & { readonly spec: LookupSpec };
@@ -183,5 +183,15 @@ function formerJobOf({ db, config, job }: Task): Promise<FormerJob | null> {
     db,
     { source: input.name, type },
     config.jobs.map(({ name }) => name),
+  );
+}
+
+/** Message about answers left in a spool; null if there are none. */
+function spooledText(job: string, { folder, calls }: Pick<Spool, "folder" | "calls">): string | null {
+  if (calls === 0) return null;
+  const [are, them] = calls === 1 ? ["is", "it"] : ["are", "them"];
+  return (
+    `${countText(calls, "received answer")} ${are} saved in ${folder}; the next run of ${job} loads ${them} without sending ` +
+    "these records again."
   );
 }

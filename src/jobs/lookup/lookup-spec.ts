@@ -3,11 +3,11 @@ import type { LookupJobConfig } from "./lookup-type.ts";
 import type { InputConnection, InputSource } from "../../load/inputs/input-source.ts";
 import { resolveListFields, resolveScalarFields } from "../../schemas/resolve.ts";
 import { type BoundLookup, bindLookup } from "./lookup-types.ts";
-import { hashParameters } from "./parameters.ts";
 import type { ReadSource } from "../job-type.ts";
 import { namesOurSchemas } from "../read-source.ts";
 import { type Shard, wholeInput } from "../shard.ts";
 import type { InputShard, LookupSpec } from "../../load/due/lookup-spec.ts";
+import { createHash } from "node:crypto";
 
 /** Parts of a request that affect which records are due; `maxRecords` is the lowest of all limits. */
 export type SpecRequest = Pick<LookupSpec, "resend" | "acceptParameters" | "maxRecords"> & {
@@ -103,6 +103,25 @@ function inputShardOf(job: LookupJobConfig, bound: BoundLookup, { index, count }
   const resolving = others.filter((field) => fieldsToResolve.has(field));
   const rest = others.filter((field) => !fieldsToResolve.has(field));
   // A row must be in the same shard of a resolve job and of the jobs that send its PIDs.
-  if (job.type === "resolve" || bound.pidFrom !== null) return { index, count, by: [resolving, rest, ["emails"]] };
+  if (job.type === "resolve" || bound.pidFrom !== null)
+    return { index, count, by: [resolving, rest, ["emails"]] };
   return { index, count, by: bound.validEmailsFrom === null ? [fields] : [others, ["emails"]] };
+}
+
+/** Version of the hashed form. Don't change it: every answer would count as bought with other parameters. */
+const FORM = "person-etl/parameters/1";
+
+/**
+ * Hash of the mapping and request parameters that answers are bought with.
+ * @param fields used fields of the mapping with their columns, in order
+ */
+function hashParameters(
+  { type }: Pick<LookupJobConfig, "type">,
+  fields: Readonly<Record<string, readonly string[]>>,
+  boughtWith: readonly unknown[],
+): string {
+  const mapping = Object.entries(fields).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return createHash("sha256")
+    .update(JSON.stringify([FORM, type, mapping, ...boughtWith]))
+    .digest("hex");
 }

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type pg from "pg";
 import PQueue from "p-queue";
-import { type LatestCommits, rememberCommits } from "../answers/latest-commits.ts";
 import { createRowStore, type RowStore } from "../answers/row-store.ts";
 import type { ReadErasureSecret } from "../erasure/suppression.ts";
 import type { ForeignDatabase, ForeignDatabases } from "../inputs/foreign-database.ts";
@@ -13,6 +12,26 @@ import { withRetries } from "./recovery.ts";
 import { inRunTransaction } from "./run-transaction.ts";
 import { inTransaction, openPool, type Session } from "./session.ts";
 import type { RunRef } from "../runs/run-ref.ts";
+import type { FeedCommit } from "../feeds/feed-commit.ts";
+
+/** Result of each job's latest feed commit, returned again when that commit is retried. */
+export interface LatestCommits<Memory> {
+  /** Stored result of this commit; null at the first attempt. */
+  find(commit: FeedCommit): Memory | null;
+  keep(commit: FeedCommit, memory: Memory): void;
+}
+
+/** Creates an empty store. One result per job is enough: a job makes one commit at a time. */
+function rememberCommits<Memory>(): LatestCommits<Memory> {
+  const latest = new Map<string, { readonly commitId: string; readonly memory: Memory }>();
+  return {
+    find({ run, commitId }) {
+      const found = latest.get(run.job);
+      return found?.commitId === commitId ? found.memory : null;
+    },
+    keep: ({ run, commitId }, memory) => void latest.set(run.job, { commitId, memory }),
+  };
+}
 
 /**
  * Work of one transaction; `attempt` is 1-based. Retried after conflicts and lost connections, even one lost during

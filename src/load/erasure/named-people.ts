@@ -1,12 +1,34 @@
 import type { Cell } from "../../schemas/convert.ts";
-import { addressLists, type NamingList, relativeLists, SPOUSE } from "./naming-lists.ts";
 import {
   type EncodedGroup,
   type EncodedPerson,
   withListRows,
   withScalarRow,
+  listGroups,
+  scalarNames,
 } from "../answers/person-groups.ts";
 import { createRowStore, decodeRows } from "../answers/row-store.ts";
+
+/** Position of names or addresses in a person: index of the list in `listGroups`, and cell of its rows. */
+interface NamingList {
+  readonly list: number;
+  readonly at: number;
+}
+
+/** Scalar with the PID of the spouse. */
+const SPOUSE = scalarNames.indexOf("service_spouse_pid");
+
+/** Lists with PIDs of other people. */
+const relativeLists = listsOf("person_relative", "relative_service_pid");
+
+/** Lists with the person's addresses. */
+const addressLists = listsOf("person_email", "email_address");
+
+function listsOf(table: string, column: string): readonly NamingList[] {
+  return listGroups.flatMap((group, list) =>
+    group.table === table ? [{ list, at: group.columns.indexOf(column) }] : [],
+  );
+}
 
 function valuesAt(person: EncodedPerson, places: readonly NamingList[]): readonly string[] {
   return places.flatMap(({ list, at }) => {

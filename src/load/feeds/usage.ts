@@ -1,7 +1,26 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
-import type { StoredGap, StoredQuota } from "./usage-rows.ts";
 import { tableId } from "../db/names.ts";
+
+/** Latest reading of an organization's person search quota. */
+export interface StoredQuota {
+  readonly orgId: string;
+  readonly observedAt: string;
+  /** Records per UTC day; null if the service did not report it. */
+  readonly limit: number | null;
+  readonly left: number | null;
+}
+
+/** Period of a feed that can no longer be read. */
+export interface StoredGap {
+  readonly job: string;
+  readonly stream: string;
+  /** Inclusive. */
+  readonly gapStart: string;
+  /** Exclusive. */
+  readonly gapEnd: string;
+  readonly noticedAt: string;
+}
 
 /** Reads the latest quota of each organization. */
 export async function readQuotas(db: Db): Promise<readonly StoredQuota[]> {

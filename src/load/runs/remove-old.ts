@@ -1,7 +1,13 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
-import type { Retention } from "./retention.ts";
 import { tableId } from "../db/names.ts";
+import type { RetentionRule } from "../../schemas/retention.ts";
+
+/** A rule and its retention period. */
+export interface Retention {
+  readonly rule: RetentionRule;
+  readonly keepMs: number;
+}
 
 /** Removes rows past their retention, one transaction per table. */
 export async function removeOld(

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import type { SchedulerProcess, SlotClaim } from "../../../src/load/runs/slots.ts";
-import type { Retention } from "../../../src/load/runs/retention.ts";
+import type { Retention } from "../../../src/load/runs/remove-old.ts";
 import { retentionRuleOf, type RetainedTable } from "../../../src/schemas/retention.ts";
 import { columnOf, type GetPlace, valueOf } from "./place.ts";
 

@@ -1,7 +1,0 @@
-import type { RetentionRule } from "../../schemas/retention.ts";
-
-/** A rule and its retention period. */
-export interface Retention {
-  readonly rule: RetentionRule;
-  readonly keepMs: number;
-}
