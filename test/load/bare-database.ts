@@ -11,21 +11,21 @@ export const SCHEMAS = ["person_data", "person_data_ops", "person_data_state"] a
 /** Every migration, in order. */
 export const MIGRATIONS = ["0001-tables"];
 
-/** Empty database until the end of the test. */
+/** Creates an empty database for the rest of the test. */
 export async function freshDatabase(): Promise<TestDatabase> {
   const database = await createDatabase();
   onTestFinished(() => database.release());
   return database;
 }
 
-/** Session until the end of the test. */
+/** Opens a session for the rest of the test. */
 export async function connect(url: string): Promise<Client> {
   const client = await connectAsText(url);
   onTestFinished(() => client.end());
   return client;
 }
 
-/** Warehouse until the end of the test. */
+/** Opens a warehouse for the rest of the test. */
 export function open(
   url: string,
   [schema, opsSchema, stateSchema]: readonly [string, string, string] = SCHEMAS,
@@ -35,7 +35,7 @@ export function open(
   return warehouse;
 }
 
-/** Creates a role that may log in to the database; returns its address. */
+/** Creates a role that can log in to the database; returns its address. */
 export async function roleIn(database: TestDatabase, rights: string) {
   const admin = await connect(database.url);
   const role = `role_${new URL(database.url).pathname.slice(1)}`;

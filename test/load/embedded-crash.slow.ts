@@ -11,7 +11,7 @@ import { runSql } from "../support/run-sql.ts";
 
 const log = silentLog;
 
-/** One database for all tests: each leaves it closed and with its row. */
+/** Database shared by all tests: each leaves it closed and with its row. */
 let dataDir = "";
 beforeAll(async () => {
   const lasting = await makeLastingFolder();
@@ -22,14 +22,14 @@ beforeAll(async () => {
   return lasting.remove;
 });
 
-/** The database, whose process was killed with SIGKILL, so that its server runs on alone. */
+/** Database whose process was killed with SIGKILL, so that its server is still running. */
 async function makeOrphan(): Promise<{ url: string; pid: number }> {
   const holder = await startHolder(dataDir);
   await holder.kill();
   return { url: holder.url, pid: (await postmasterPid(dataDir)) ?? 0 };
 }
 
-/** What the table holds after an opening and closing. */
+/** Rows of the table after opening and closing. */
 async function readKept(): Promise<unknown> {
   const server = await openEmbedded({ dataDir, log });
   const rows = await runSql(server.connectionString, "SELECT n FROM kept");
@@ -57,7 +57,7 @@ test("a server starts although its former process number belongs to another proc
   const { pid } = await makeOrphan();
   process.kill(pid, "SIGKILL");
   await waitUntilGone(pid);
-  // Of the server's own user: Postgres takes any other for a stranger by itself.
+  // A process of the server's own user: Postgres itself rejects any other as stale.
   const { uid } = await stat(join(dataDir, "postgres", "data"));
   const stranger = spawn("sleep", ["600"], { cwd: "/", ...(process.getuid?.() === 0 ? { uid } : {}) });
   onTestFinished(() => {
@@ -77,7 +77,7 @@ test("a server that is killed during use is restarted, and held until we close",
   expect(await runSql(holder.url, "SELECT n FROM kept")).toEqual([{ n: 7 }]);
   expect(holder.logged()).toContain("embedded database lost its sessions; restoring it");
 
-  // The hold was taken again: another process that opens and closes it doesn't stop it.
+  // Held again, so another process that opens and closes it doesn't stop it.
   await (await openEmbedded({ dataDir, log })).close();
   expect(await answers(holder.url)).toBe(true);
   expect(await holder.close()).toBe(0);
@@ -87,7 +87,7 @@ test("a server that is killed during use is restarted, and held until we close",
 test("the hold is taken again after a crash of one session ended the others", async () => {
   const holder = await startHolder(dataDir);
   const pid = await postmasterPid(dataDir);
-  /** The session that holds the server, with its lock; null while the server recovers. */
+  /** Session that holds the server by its lock; null while the server recovers. */
   const readHold = async (): Promise<unknown> => {
     const rows = await runSql(
       holder.url,

@@ -14,7 +14,7 @@ import { runSql } from "../support/run-sql.ts";
 const log = silentLog;
 const run = promisify(execFile);
 
-// Texts that Postgres 18 and Node wrote in the situations themselves.
+// Real messages of Postgres 18 and Node.
 test.each([
   ['initdb: error: could not write to file "/x/data": No space left on device', "disk_full"],
   ['FATAL:  could not write lock file "postmaster.pid": No space left on device', "disk_full"],
@@ -50,7 +50,7 @@ test("a full disk is reported as such, and nothing is lost once there is space a
   const folder = await makeOpenFolder();
   const disk = join(folder, "disk");
   await mkdir(disk);
-  // Only root can make a small disk, and not in every container; elsewhere the texts above stand for it.
+  // Only root can create a small disk, and not in every container; the messages above cover other systems.
   const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=120m", "tmpfs", disk]).then(
     () => true,
     () => false,
@@ -102,7 +102,7 @@ test("a disk too small for a new database leaves no half of one", async () => {
   await server.close();
 });
 
-/** Writes until nothing more fits. */
+/** Writes until the disk is full. */
 async function fill(path: string, isSmall: boolean): Promise<void> {
   if (!isSmall) return;
   await writeFile(path, Buffer.alloc(200 * 1024 * 1024)).catch(() => {});

@@ -11,7 +11,7 @@ import { runSql } from "../support/run-sql.ts";
 
 const log = silentLog;
 
-/** One database for all tests that leave it as they found it. */
+/** Database shared by all tests that restore it. */
 let dataDir = "";
 beforeAll(async () => {
   const { folder, remove } = await makeLastingFolder();
@@ -224,7 +224,7 @@ test("an opening aborted at any moment leaves nothing running and nothing broken
   for (const afterMs of [0, 60, 150, 300, 450, 600, 750]) {
     const signal = AbortSignal.timeout(afterMs);
     const outcome = await openEmbedded({ dataDir, log, signal }).then(
-      // It was faster than the signal.
+      // It ended before the signal.
       async (server) => {
         await server.close();
         return "opened";

@@ -26,7 +26,7 @@ import { runSql } from "../support/run-sql.ts";
 
 const log = silentLog;
 const root = process.getuid?.() === 0;
-/** Somebody without rights; only root can become them. */
+/** A user without privileges; only root can switch to it. */
 const NOBODY = 65_534;
 
 test("the server never runs as root", async () => {
@@ -53,7 +53,7 @@ test("a database below a folder closed to its server's user works, reports its l
   await runSql(first.connectionString, "CREATE TABLE kept AS SELECT 7 AS n");
   await first.close();
   const home = await homeOf(dataDir);
-  // Only root, who must not run the server, has to move it.
+  // Only root moves it, because root can't run the server.
   expect(home.startsWith(folder)).toBe(!root);
   expect(warnings).toMatchObject(root ? [{ data: home, instead_of: join(dataDir, "postgres") }] : []);
   expect(first.howToConnect.join("\n")).toContain(join(home, "data"));
@@ -80,7 +80,7 @@ test("a package whose links npm left out and that can't be fixed is copied besid
   const folder = await makeOpenFolder();
   const dataDir = join(folder, "data-dir");
   const native = await copyPackage(folder, { links: false });
-  // For root a folder that its server's user can't enter, for others one that they can't write to.
+  // As root, a folder that the server's user can't enter; otherwise one that can't be written to.
   await chmod(join(native, "lib"), 0o500);
   await chmod(join(folder, "package"), root ? 0o700 : 0o500);
   const server = await openEmbedded({ dataDir, log, binaries: native });
@@ -118,7 +118,7 @@ test("an ordinary user can create and run it", async () => {
   expect((await stat(join(dataDir, "postgres"))).mode & 0o777).toBe(0o700);
 });
 
-/** Code of the error with which an opening fails. */
+/** Error code of a failed opening. */
 const codeOfOpening = (dataDir: string) =>
   openEmbedded({ dataDir, log }).then(
     async (server) => {
@@ -147,7 +147,7 @@ test("links and folders of another user are refused, and nothing is changed behi
   expect(await codeOfOpening(dataDir)).toBe("embedded_owner");
   await rm(join(control, "data"));
   await rm(join(control, "start.lock"));
-  // Only root can give a folder away.
+  // Only root can change a folder's owner.
   if (root) await chown(control, NOBODY, NOBODY);
   expect(root ? await codeOfOpening(dataDir) : "embedded_owner").toBe("embedded_owner");
   expect(await readdir(control)).toEqual([]);
@@ -187,7 +187,7 @@ test("a data_dir that can't be created is an error that names it", async () => {
   await unlink(file);
 });
 
-/** The package as npm unpacks it, with or without what its install script would add. */
+/** The package as unpacked by npm, with or without the files that its install script adds. */
 async function copyPackage(folder: string, { links }: { readonly links: boolean }): Promise<string> {
   const target = join(folder, "package");
   await cp(join(findPackagedBinaries(), ".."), target, { recursive: true, verbatimSymlinks: true });

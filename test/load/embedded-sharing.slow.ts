@@ -12,7 +12,7 @@ import { answers, makeLastingFolder, makeOpenFolder, startHolder } from "../supp
 
 const log = silentLog;
 
-/** One database for all tests but the first. */
+/** Database shared by all tests except the first. */
 let dataDir = "";
 beforeAll(async () => {
   const { folder, remove } = await makeLastingFolder();
@@ -55,7 +55,7 @@ test("one process may open it twice; the first close leaves the other open", asy
 test("Ctrl-C, which the terminal sends to all processes of the group, leaves the server to those who finish", async () => {
   const holder = await startHolder(dataDir);
   const exited = once(holder.child, "exit");
-  // The holder leads a group of its own; it runs one more statement after the signal, and then closes.
+  // The holder leads its own process group; after the signal it runs one more statement and closes.
   process.kill(-(holder.child.pid ?? 0), "SIGINT");
   expect(await exited).toEqual([130, null]);
   expect(await answers(holder.url)).toBe(false);

@@ -2,15 +2,15 @@ import type { InputConnection } from "../../src/load/inputs/input-source.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import type { Place, TextRow } from "./suite/place.ts";
 
-/** Another database, in which the tests' tables `crm.…` are. */
+/** Another database with the tests' tables `crm.…`. */
 export interface OtherDatabase {
   readonly connection: InputConnection;
   sql(text: string, params?: readonly unknown[]): Promise<readonly TextRow[]>;
-  /** Makes what was written by `sql` there to be read. */
+  /** Makes rows written by `sql` visible to readers. */
   readonly flush?: () => Promise<void>;
 }
 
-/** A warehouse whose inputs are all in another database. */
+/** A warehouse with all inputs in another database. */
 export function withForeignInputs(place: Place, there: OtherDatabase): Place {
   const { connection } = there;
   const elsewhere = (argument: unknown): unknown => {
@@ -37,7 +37,7 @@ export function withForeignInputs(place: Place, there: OtherDatabase): Place {
     ...place,
     warehouse,
     async sql(text, params) {
-      // `clear` speaks of both.
+      // `clear` covers both databases.
       const parts = text.split(/;\s+(?=DROP SCHEMA)/);
       const [first = "", ...rest] = parts;
       if (rest.length > 0) {

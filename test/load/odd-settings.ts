@@ -1,4 +1,4 @@
-/** Settings that change how values look as text. */
+/** Settings that change the text form of values. */
 export const ODD_SETTINGS = [
   "TimeZone = 'Asia/Kolkata'",
   "DateStyle = 'German, DMY'",

@@ -25,14 +25,14 @@ function open(): Warehouse {
   return openWarehouse({ url: place.url, ...schemas });
 }
 
-/** Another process on another machine, as far as the warehouse can tell. */
+/** A process on another machine, from the warehouse's point of view. */
 function openAnother(): Warehouse {
   const warehouse = open();
   onTestFinished(() => warehouse.close());
   return warehouse;
 }
 
-/** From now on the database itself refuses a counter above this; undone at the end of the test. */
+/** Makes the database refuse counters above this limit until the end of the test. */
 async function forbidAbove(records: number): Promise<void> {
   await place.sql(`ALTER TABLE person_data_state.budget_use ADD CONSTRAINT held
     CHECK (records_reserved BETWEEN 0 AND ${records})`);
@@ -43,7 +43,7 @@ async function forbidAbove(records: number): Promise<void> {
 
 const ledgerSum = () => valueOf(place, "SELECT sum(records_reserved) FROM person_data_ops.api_call");
 
-/** What a call may come to. */
+/** Possible outcomes of a call. */
 const outcomes = {
   answered: { httpStatus: 200, recordsMatched: 1 },
   ambiguous: { httpStatus: 502, recordsMatched: null, possiblyBilled: true },
@@ -62,7 +62,7 @@ describe("a budget that several processes share", () => {
     let next = 0;
     let granted = 0;
     let givenBack = 0;
-    /** One of the calls in flight of a machine: reserves until nothing is left. */
+    /** One call slot of a machine: reserves until nothing is left. */
     async function spend(warehouse: Warehouse, run: RunRef): Promise<void> {
       await warehouse.beginRun(run);
       for (;;) {
@@ -71,8 +71,8 @@ describe("a budget that several processes share", () => {
         const grant = await warehouse.reserveCall(run, call);
         if (grant.granted === 0) return;
         granted += grant.granted;
-        // Nine in ten of the first calls cost nothing, later ones always do, so that it comes to an end. A reservation
-        // near the limit must not follow one given back: the constraint also checks values that Postgres then recomputes.
+        // Nine in ten of the first calls cost nothing and later ones always cost, so that the test ends. A reservation
+        // near the limit must not follow a release: the constraint also checks values that Postgres then recomputes.
         if (next > 200 || fate === 0) continue;
         const entry = callOf({ callId: call.callId, recordsSent: grant.granted, ...outcomes.refused });
         await warehouse.recordAttempts(run, [entry], {});
@@ -84,7 +84,7 @@ describe("a budget that several processes share", () => {
         Array.from({ length: 4 }, () => spend(warehouse, runOf(spec, `machine ${machine}`))),
       ),
     );
-    // A process that was turned away while another still held what it gave back may have left something.
+    // A process refused while another held a reservation may have left records for later.
     await spend(place.warehouse, runOf(spec, "last"));
     expect(granted - givenBack).toBe(2500);
     expect(givenBack).toBeGreaterThan(4_000);
@@ -126,7 +126,7 @@ describe("a budget that several processes share", () => {
     const pending = place.warehouse.reserveCall(run, reservationOf(10));
     const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     while ((await valueOf(place, waiting)) === "0");
-    // Else each would wait for the other.
+    // Otherwise each would wait for the other.
     await place.client.query(
       "SELECT FROM person_data_state.budget_use WHERE period = 'day' FOR UPDATE NOWAIT; COMMIT",
     );
@@ -137,7 +137,7 @@ describe("a budget that several processes share", () => {
   test("counts nothing for a transaction that ended before its COMMIT", async () => {
     const run = runOf(spec, "run-1");
     await place.warehouse.reserveCall(run, reservationOf(1));
-    // The row is held, so that the reservation waits; then its backend is terminated once.
+    // Holds the row, so that the reservation waits; then terminates its backend once.
     await place.client.query("BEGIN; SELECT FROM person_data_state.budget_use FOR UPDATE");
     const pending = place.warehouse.reserveCall(run, reservationOf(10, { perDay: 11 }));
     let ended = "0";
@@ -150,7 +150,7 @@ describe("a budget that several processes share", () => {
         )) ?? "0";
     }
     await place.client.query("COMMIT");
-    // It is tried again on another connection, and counted once.
+    // Retried on another connection, and counted once.
     expect(await pending).toEqual({ granted: 10, limitedBy: null });
     expect(await usedOf(place)).toMatchObject({ "enrich day": "11" });
     expect(await ledgerSum()).toBe("11");
@@ -165,7 +165,7 @@ describe("a budget that several processes share", () => {
   });
 });
 
-/** Something that happens while other things do. */
+/** A concurrent disturbance. */
 type Step =
   | { readonly kind: "reserve"; readonly by: number; readonly records: number }
   | { readonly kind: "settle"; readonly which: number; readonly by: number; readonly outcome: Outcome };
@@ -194,7 +194,7 @@ test("under any interleaving a budget counts what was granted and not released, 
         await clear(place);
         const runs = machines.map((_, i) => runOf(spec, `run-${i}-${randomUUID()}`));
         for (const [i, run] of runs.entries()) await machines[i]?.beginRun(run);
-        /** Calls granted and not settled, by id. */
+        /** Granted calls that are not settled, by id. */
         const open = new Map<string, { readonly by: number; readonly granted: number }>();
         let used = 0;
         for (const round of rounds) {
@@ -225,7 +225,7 @@ test("under any interleaving a budget counts what was granted and not released, 
               if (!owner) return;
               if (happening.outcome === "refused") givenBack += call.granted;
               const entry = callOf({ callId, recordsSent: call.granted, ...outcomes[happening.outcome] });
-              // Whoever settles it, as a later process does with an answer that was kept on disk.
+              // Settled by any process, as a later one does with an answer from disk.
               await machine.recordAttempts(owner, [entry], {});
               open.delete(callId);
             }),
@@ -233,7 +233,7 @@ test("under any interleaving a budget counts what was granted and not released, 
           used = before + got - givenBack;
           expect(used).toBeLessThanOrEqual(perDay);
           expect(got).toBeLessThanOrEqual(asked);
-          // Nobody is turned away for want of a record that was there all the time.
+          // No reservation is refused while records are available.
           expect(got).toBeGreaterThanOrEqual(Math.min(asked, perDay - before));
           expect(
             Number(

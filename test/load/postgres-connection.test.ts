@@ -13,11 +13,11 @@ import { makeSelfSigned } from "../extract/self-signed.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 
 const SSL_REQUEST = Buffer.from("0000000804d2162f", "hex");
-/** Requests of a server for the password: type R, length, form. */
+/** Password requests of a server: type R, length, method. */
 const CLEAR_TEXT = Buffer.from("520000000800000003", "hex");
 const MD5 = Buffer.from("520000000c0000000541424344", "hex");
 
-/** Starts a server that only listens; `answer` reacts to each message. Returns its port and everything it heard. */
+/** Starts a server that only listens; `answer` reacts to each message. Returns its port and all received messages. */
 async function listen(answer: (socket: Socket, message: Buffer) => void) {
   const heard: Buffer[] = [];
   const server = createServer((socket) => {
@@ -34,7 +34,7 @@ async function listen(answer: (socket: Socket, message: Buffer) => void) {
   return { port: typeof address === "object" && address ? address.port : 0, heard };
 }
 
-/** Connects once; returns the reason why it failed. */
+/** Connects once; returns the reason of the failure. */
 async function reasonOf(url: string, allowInsecure = false): Promise<string> {
   const pool = openPool({ url, allowInsecure }, 1);
   try {
@@ -77,7 +77,7 @@ test("a server that asks for an MD5 hash on an unencrypted connection gets one o
   expect(heard.at(-1)?.toString("latin1")).toMatch(/^p\0\0\0\x28md5[0-9a-f]{32}\0$/);
 });
 
-// 0.0.0.0 reaches this machine, but isn't one of its loopback addresses.
+// 0.0.0.0 reaches this machine, but isn't a loopback address.
 test("nothing is sent to another machine before TLS is agreed on", async () => {
   const { port, heard } = await listen((socket) => void socket.write("N"));
   await expect(reasonOf(`postgres://loader:S3cret-Wareh0use@0.0.0.0:${port}/dwh`)).resolves.toBe(

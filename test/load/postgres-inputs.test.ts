@@ -19,7 +19,7 @@ const over = (changes: Partial<InputSource>): LookupSpec => enrichSpec({ input: 
 
 const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
-/** The same warehouse as seen by a role for which the database has odd settings. */
+/** The same warehouse, with a role that has unusual settings. */
 async function withOddSettings(work: (other: Place) => Promise<void>): Promise<void> {
   const name = new URL(place.url).pathname.slice(1);
   for (const setting of ODD_SETTINGS) await place.sql(`ALTER DATABASE ${name} SET ${setting}`);

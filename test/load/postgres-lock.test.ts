@@ -18,7 +18,7 @@ import type { LockHolder, LockRequest } from "../../src/load/runs/job-lock.ts";
 import type { RunRef } from "../../src/load/runs/run-ref.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
-/** What the last statement before each COMMIT of a run is. */
+/** Last statement of a run before each COMMIT. */
 const FENCE = "SELECT FROM person_data_state.job_lock WHERE job = 'locked_job' AND epoch = 1 FOR KEY SHARE";
 
 function wish(runId: string, changes: Partial<LockRequest> = {}): LockRequest {
@@ -45,9 +45,9 @@ function commitAbout(warehouse: Warehouse, run: RunRef, pid: string) {
   ]);
 }
 
-/** Whether it comes to its end within so many milliseconds. */
+/** True if it settles within the given milliseconds. */
 async function endsWithin(milliseconds: number, work: Promise<unknown>): Promise<boolean> {
-  // Its failure is looked at where it is awaited.
+  // The awaiting code handles its failure.
   const ended = work.then(
     () => true,
     () => true,
@@ -74,14 +74,14 @@ describe.each([
   beforeEach(() => clear(place));
   afterAll(() => place.close());
 
-  /** A session of the test's own, straight to the server. */
+  /** Session of the test, directly to the server. */
   async function connect(): Promise<Client> {
     const client = await connectAsText(place.directUrl);
     onTestFinished(() => client.end());
     return client;
   }
 
-  /** Another process's way to the warehouse. */
+  /** Connection of another process. */
   function openAnother(): Warehouse {
     const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
     const another = openWarehouse({ url: place.url, ...schemas });

@@ -35,11 +35,11 @@ function openAnother(url = place.url, schema = "person_data"): Warehouse {
   return warehouse;
 }
 
-/** A second of the morning. */
+/** A second of one morning. */
 const at = (second: number) =>
   new Date(Date.UTC(2026, 10, 21, 4, 0, second)).toISOString().replace("Z", "+00:00");
 
-/** Answers about these persons, in this order; what they say depends on the second alone. */
+/** Answers about these persons, in this order; their content depends only on the second. */
 function commitAbout(warehouse: Warehouse, numbers: readonly number[], second: number): LookupCommit {
   const replies = numbers.map((n) => {
     const pid = `p-${String(n).padStart(3, "0")}`;
@@ -57,7 +57,7 @@ function commitAbout(warehouse: Warehouse, numbers: readonly number[], second: n
   return commitOf(warehouse, spec, run, replies, { answeredAt: at(second) });
 }
 
-/** Reserves the calls of commits in order, before any of them is loaded; `first` is the first one's number. */
+/** Reserves the calls of commits in order, before any load; `first` is the number of the first one. */
 async function reserveInOrder(
   warehouse: Warehouse,
   first: number,
@@ -79,7 +79,7 @@ const contentTables = [
   "person_state",
 ];
 
-/** All that was loaded, without the bookkeeping. */
+/** All loaded rows, without bookkeeping columns. */
 async function contentOf(schema: string): Promise<Readonly<Record<string, readonly (string | null)[]>>> {
   const contents: Record<string, readonly (string | null)[]> = {};
   for (const table of contentTables) {
@@ -92,13 +92,13 @@ async function contentOf(schema: string): Promise<Readonly<Record<string, readon
   return contents;
 }
 
-/** Starts work that a lock of ours holds up, and gives the backend that waits. */
+/** Starts work that waits for one of our locks, and returns the waiting backend. */
 async function holdUp(lock: string, work: () => Promise<unknown>) {
   const holder = await connectAsText(place.url);
   onTestFinished(() => holder.end());
   await holder.query(`BEGIN; ${lock}`);
   const done = work();
-  // Its failure is looked at where it is awaited.
+  // The awaiting code handles its failure.
   done.catch(() => {});
   const waiting = () =>
     valueOf(
@@ -129,7 +129,7 @@ describe("loaders in parallel", () => {
         await place.sql(`DELETE FROM sequential${table.endsWith("_state") ? "_state" : ""}.${table}`);
       }
       for (let round = 0; round < rounds; round++) {
-        // Every round has persons of the last one, and new ones.
+        // Every round has persons of the last one and new ones.
         const numbers = Array.from({ length: 12 }, (_, i) => round * 6 + i);
         const orders = [
           numbers,
@@ -165,7 +165,7 @@ describe("loaders in parallel", () => {
     expect(
       await valueOf(place, "SELECT count(*) FROM person_data.person WHERE full_name LIKE '% at 5'"),
     ).toBe("2000");
-    // A deadlock would be tried again, but costs a second.
+    // A deadlock would be retried, but costs a second.
     const deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
     expect(await valueOf(place, deadlocks)).toBe("0");
   });

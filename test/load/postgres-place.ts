@@ -9,11 +9,11 @@ const BOOL = 16;
 const asText = (text: string): string => text;
 const asBoolean = (text: string): string => (text === "t" ? "true" : "false");
 
-/** A session that shows every value as text. */
+/** A session that reads every value as text. */
 export async function connectAsText(url: string): Promise<Client> {
   const client = new Client({
     connectionString: url,
-    // The cast stands for the overloads of getTypeParser, of which text alone is used.
+    // The cast covers the overloads of getTypeParser; only text is used.
     types: {
       getTypeParser: ((oid: number) =>
         oid === BOOL ? asBoolean : asText) as CustomTypesConfig["getTypeParser"],
@@ -25,23 +25,23 @@ export async function connectAsText(url: string): Promise<Client> {
   return client;
 }
 
-/** A place in Postgres. */
+/** A warehouse under test in Postgres. */
 export interface PostgresPlace extends Place {
-  /** The address that the warehouse uses. */
+  /** Address that the warehouse uses. */
   readonly url: string;
-  /** The database's own address. */
+  /** Address of the database itself. */
   readonly directUrl: string;
   readonly client: Client;
 }
 
-/** Opens a warehouse in a database of its own. */
+/** Opens a warehouse in a separate database. */
 export async function openPostgresPlace(
   options: {
     readonly schema?: string;
     readonly opsSchema?: string;
     readonly stateSchema?: string;
     readonly prepare?: string;
-    /** The warehouse's way to the database; the tests' own session goes straight. */
+    /** The warehouse's address; the test's own session connects directly. */
     readonly through?: (url: string) => string;
   } = {},
 ): Promise<PostgresPlace> {

@@ -22,7 +22,7 @@ describe("the search path", () => {
   });
 
   test("lets no function of others take the place of a built-in one", async () => {
-    // With an integer constant this one fits better than the built-in one.
+    // A better match than the built-in one for an integer constant.
     await place.sql(`CREATE FUNCTION public.hashtextextended(text, integer) RETURNS bigint LANGUAGE plpgsql AS $$
       BEGIN RAISE EXCEPTION 'called'; END $$`);
     await makePeople(place, [{ id: "1", email: "ann@example.com" }]);
@@ -54,7 +54,7 @@ describe("the search path", () => {
       { id: "1", email: "ann@example.com" },
       { id: "2", email: "bob@example.com" },
     ]);
-    // Its body is read when it is called, by the search path of that moment.
+    // The body is resolved at each call, with the current search path.
     await place.sql(`CREATE FUNCTION crm.is_wanted(given text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
       BEGIN RETURN EXISTS (SELECT FROM people WHERE id = given); END $$`);
     const spec = enrichSpec({ input: { ...people, ...changes } });

@@ -8,7 +8,7 @@ import { enrichSpec, makePeople } from "./suite/people.ts";
 import type { TextRow } from "./suite/place.ts";
 import { MIGRATIONS, connect, freshDatabase, open, SCHEMAS } from "./bare-database.ts";
 
-/** Tables without a declaration: the publication's queue, and the migrations themselves. */
+/** Tables without a declaration: the publication's queue and the list of migrations. */
 const NOT_DECLARED = [
   "schema_migration",
   "destination",
@@ -17,7 +17,7 @@ const NOT_DECLARED = [
   "publication_batch",
 ];
 
-/** Every column of the schemas with type, nullability, place in the key and comment. */
+/** Columns of the schemas with type, nullability, position in the key and comment. */
 async function describeColumns(client: Client, schemas: readonly string[]): Promise<readonly TextRow[]> {
   const { rows } = await client.query<TextRow>(
     `SELECT n.nspname AS schema, c.relname AS table, a.attname AS column, format_type(a.atttypid, a.atttypmod) AS type,
@@ -33,7 +33,7 @@ async function describeColumns(client: Client, schemas: readonly string[]): Prom
   return rows;
 }
 
-/** Postgres's name of each declared type: written out here, so that a slip in the program's own list shows. */
+/** Postgres's name of each declared type; repeated here to detect mistakes in the program's list. */
 const typeNames: Readonly<Record<string, string>> = {
   text: "text",
   integer: "bigint",
@@ -49,7 +49,7 @@ const typeNames: Readonly<Record<string, string>> = {
   "text[]": "text[]",
 };
 
-/** What the declared tables ask for, in the form of {@link describeColumns}. */
+/** Declared columns in the form of {@link describeColumns}. */
 function declaredColumns([data, ops, state]: readonly [
   string,
   string,
@@ -83,7 +83,7 @@ describe("migrations", () => {
     expect(await warehouse.migrate()).toEqual(MIGRATIONS);
     expect(await warehouse.isMigrated()).toBe(true);
     const found = await describeColumns(await connect(url), SCHEMAS);
-    // An index counts its columns from 0, as the declared key does.
+    // Indexes count columns from 0, like the declared key.
     expect(found).toEqual(declaredColumns());
     expect(found.every((row) => /pii: (none|indirect|direct|sensitive)$/.test(row["comment"] ?? ""))).toBe(
       true,

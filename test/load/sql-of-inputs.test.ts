@@ -28,7 +28,7 @@ const source = (changes: Partial<InputSource>): InputSource => ({
   fields: { emails: ["email"] },
   ...changes,
 });
-/** The warehouse itself, and the same database behind a connection. */
+/** The warehouse itself, and the same database as a connection. */
 const connections = (): readonly (InputConnection | null)[] => [
   null,
   { type: "postgres", name: "crm", url: place.url },

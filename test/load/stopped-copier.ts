@@ -1,6 +1,6 @@
 /**
- * A loader that stops in the middle of its COPY, as a laptop does that is closed: holds the job `copied_job` of the
- * database at the first argument and stops itself. Woken, it goes on, and prints the code of what it then runs into.
+ * A loader that stops in the middle of its COPY, like a suspended laptop: holds the job `copied_job` of the
+ * database in the first argument and stops itself. After SIGCONT it continues, and prints the code of its error.
  */
 import { from as copyFrom } from "pg-copy-streams";
 import { codeOf } from "../../src/errors.ts";

@@ -31,7 +31,7 @@ import { describeUsage } from "./suite/usage.ts";
 import { describeValidEmails } from "./suite/valid-emails.ts";
 import { describeValues } from "./suite/values.ts";
 
-/** Some of the behaviour. */
+/** Part of the suite. */
 export type SuitePart = (getPlace: GetPlace) => void;
 
 const allParts: readonly SuitePart[] = [
@@ -68,7 +68,7 @@ const allParts: readonly SuitePart[] = [
 ];
 
 /**
- * The behaviour that every warehouse has in common. `open` gives a migrated warehouse of its own with the schemas
+ * Behavior common to every warehouse. `open` returns a migrated warehouse with the schemas
  * `person_data` and `person_data_ops`.
  */
 export function describeWarehouse(

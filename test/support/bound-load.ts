@@ -144,7 +144,7 @@ type Bound = {
     : never;
 };
 
-/** The functions of `src/load` with their database filled in, for tests that call many of them. */
+/** Functions of `src/load` bound to a database, for tests that call many of them. */
 export interface Warehouse extends Bound {
   readonly db: Db;
   readonly description: string;
@@ -157,7 +157,7 @@ export function bindLoad(db: Db): Warehouse {
   const bound = Object.fromEntries(
     Object.entries(functions).map(([name, work]) => [
       name,
-      // Each entry is a function of a database and more.
+      // Each entry is a function whose first parameter is a database.
       (...args: readonly unknown[]) => (work as (...all: readonly unknown[]) => unknown)(db, ...args),
     ]),
   ) as unknown as Bound;

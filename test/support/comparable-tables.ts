@@ -1,8 +1,8 @@
 import type { Client } from "pg";
 
 /**
- * What the tables hold, in a form that two runs over the same people have in common: without our own ids and
- * without the values of times (but whether there is one), rows by the thing that they are about.
+ * Contents of the tables in a form that is equal for two runs over the same people: without generated IDs and
+ * times (except for null), with rows identified by their subject.
  */
 export type TableContents = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
@@ -24,16 +24,16 @@ const OF_THE_RUN: ReadonlySet<string> = new Set([
   "attempts",
 ]);
 
-/** What the rows of a table are about: the first of these columns that it has. */
+/** Subject of a table's rows: the first of these columns that exists. */
 const SUBJECTS = ["source_key", "service_pid", "email_address", "sent_service_pid"] as const;
 
-/** Tables and columns that are left out. */
+/** Ignored tables and columns. */
 export interface ContentsOptions {
   readonly withoutTables?: readonly string[];
   readonly withoutColumns?: readonly string[];
 }
 
-/** Schemas whose tables are compared. */
+/** Compared schemas. */
 const SCHEMAS = ["person_data", "person_data_state"];
 /** Tables about processes, not about people. */
 const OF_PROCESSES: ReadonlySet<string> = new Set([
@@ -86,7 +86,7 @@ export async function readContents(client: Client, options: ContentsOptions = {}
   return contents;
 }
 
-/** The first differences, told so that a person can look them up; empty for equal contents. */
+/** Formats the first differences; empty for equal contents. */
 export function findDifferences(expected: TableContents, actual: TableContents, most = 5): readonly string[] {
   const differences: string[] = [];
   for (const table of new Set([...expected.keys(), ...actual.keys()])) {

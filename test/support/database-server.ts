@@ -8,9 +8,9 @@ import type { TestProject } from "vitest/node";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Of a role that may create databases. */
+    /** URL of a role that can create databases. */
     readonly postgresUrl: string;
-    /** For what tests write: every user can enter it, and it is removed when the run ends. */
+    /** Folder for the tests' files. Every user can enter it; it is removed after the run. */
     readonly runFolder: string;
   }
 }
@@ -43,7 +43,7 @@ export default async function provideDatabase(project: TestProject): Promise<() 
   };
 }
 
-/** Asks the daemon: the client alone, which many machines have, is of no use. */
+/** Asks the daemon, because many machines only have the client. */
 async function dockerAnswers(): Promise<boolean> {
   try {
     await getContainerRuntimeClient();
@@ -67,7 +67,7 @@ async function startContainer(): Promise<DatabaseServer> {
   };
 }
 
-/** The process that tidies up after this one, also after a kill -9, and holds the embedded database if asked to. */
+/** Process that cleans up after this one, even after a kill -9. Holds the embedded database if requested. */
 async function startGuard(wanted: "embedded" | "folder"): Promise<Guard> {
   const child = spawn(
     process.execPath,
@@ -77,7 +77,7 @@ async function startGuard(wanted: "embedded" | "folder"): Promise<Guard> {
   const exited = once(child, "exit");
   const first = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next();
   if (first.done) throw new Error("the tests' own Postgres did not start: see above");
-  // The guard writes exactly this.
+  // The guard writes this document.
   const { folder, url } = JSON.parse(first.value) as { folder: string; url: string | null };
   return {
     folder,

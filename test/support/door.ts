@@ -2,23 +2,23 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
 
-/** A way to the database that can be shut. */
+/** A TCP proxy in front of the database that can be shut. */
 export interface Door {
   readonly url: string;
-  /** How often it was shut between a COMMIT and its reply. */
+  /** Number of cuts between a COMMIT and its reply. */
   cuts(): number;
-  /** Cuts the next connection that does a COMMIT, after the server has done it and before the client hears of it. */
+  /** Cuts the next connection that commits, after the server's COMMIT and before its reply. */
   cutAtCommit(): void;
   open(): void;
-  /** Forwards nothing more of the connections that stand, without closing them; new ones work. */
+  /** Stops forwarding on open connections without closing them; new ones work. */
   silence(): void;
-  /** Cuts what goes through it, and lets nobody in. */
+  /** Cuts open connections and refuses new ones. */
   shut(): void;
 }
 
 /**
- * Opens a door that stands open or shut from the start; with `cutsAtCommit` it cuts one connection, after the server has done a
- * COMMIT and before the client hears of it.
+ * Starts a proxy, open or shut. With `cutsAtCommit` it cuts one connection after the server's COMMIT and before
+ * its reply.
  */
 export async function openDoor(
   databaseUrl: string,

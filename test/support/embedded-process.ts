@@ -14,15 +14,15 @@ export interface Holder {
   readonly url: string;
   readonly superuserUrl: string;
   readonly child: ChildProcess;
-  /** What it logged so far. */
+  /** Log lines so far. */
   logged(): string;
-  /** Asks it to close; its exit code. */
+  /** Asks the process to close; returns its exit code. */
   close(): Promise<number | null>;
-  /** SIGKILL, and waits until it is gone. */
+  /** Sends SIGKILL and waits until the process is gone. */
   kill(): Promise<void>;
 }
 
-/** Starts a process that opens the embedded database of a folder, and waits until it has. */
+/** Starts a process that opens a folder's embedded database, and waits until it is open. */
 export async function startHolder(
   dataDir: string,
   options: { readonly binaries?: string; readonly uid?: number } = {},
@@ -49,7 +49,7 @@ export async function startHolder(
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const first = await lines.next();
   if (first.done) throw new Error(`the holder ended before it was open: ${logged}`);
-  // The holder writes exactly this.
+  // The holder writes this document.
   const { port, url, superuserUrl } = JSON.parse(first.value) as Pick<
     Holder,
     "port" | "url" | "superuserUrl"
@@ -75,7 +75,7 @@ export async function startHolder(
   };
 }
 
-/** A folder that every user can enter; when the test ends, what runs and lies in its `data-dir` is removed. */
+/** A folder that every user can enter. After the test, servers in its `data-dir` are stopped and removed. */
 export async function makeOpenFolder(): Promise<string> {
   const { folder, remove } = await makeLastingFolder();
   onTestFinished(remove);
@@ -93,7 +93,7 @@ export async function makeLastingFolder(): Promise<{ folder: string; remove: () 
   return { folder, remove };
 }
 
-/** True if something listens there and lets us in. */
+/** True if a server listens there and accepts our connection. */
 export async function answers(url: string): Promise<boolean> {
   return await runSql(url, "SELECT 1").then(
     () => true,

@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** A PgBouncer that can be started: its program, and the folder of the libraries that came with it, if any did. */
+/** A PgBouncer: its program, and the folder of its own libraries, if any. */
 export interface PgBouncerProgram {
   readonly file: string;
   readonly libraries: string | null;
@@ -15,8 +15,8 @@ const PLACES = ["/usr/sbin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"];
 const CACHE = join(import.meta.dirname, "../../node_modules/.cache/person-etl-tests");
 
 /**
- * The PgBouncer of this machine; on Debian and its relatives, where none is installed, the one that its package archive has:
- * unpacked into a cache of this checkout, so that nothing is installed and no rights are needed. Fails where there is none.
+ * Finds PgBouncer on this machine. On Debian and derivatives, downloads the package otherwise and unpacks it into a cache
+ * of this checkout: needs no privileges and installs nothing. Fails on other systems.
  */
 export async function findPgBouncer(): Promise<PgBouncerProgram> {
   for (const place of PLACES) {
@@ -47,7 +47,7 @@ async function canRun(file: string): Promise<boolean> {
   );
 }
 
-/** `debian-12`: what was fetched for one release is of no use to another. */
+/** Name of the release, such as `debian-12`; downloads depend on it. */
 async function readRelease(): Promise<string> {
   const text = await readFile("/etc/os-release", "utf8").catch(() => "");
   const value = (name: string) => new RegExp(`^${name}="?([^"\n]*)`, "m").exec(text)?.[1] ?? "unknown";
@@ -62,7 +62,7 @@ async function unpackedIn(folder: string): Promise<PgBouncerProgram | null> {
   return { file, libraries: triplet === undefined ? null : join(folder, "usr/lib", triplet) };
 }
 
-/** Downloads the package and those of its dependencies that are missing here, and unpacks them; all or nothing. */
+/** Downloads and unpacks the package and its missing dependencies; all or nothing. */
 async function fetchInto(folder: string): Promise<void> {
   await mkdir(CACHE, { recursive: true });
   const work = await mkdtemp(`${folder}.`);
@@ -71,7 +71,7 @@ async function fetchInto(folder: string): Promise<void> {
     for (const place of [join(archives, "partial"), join(work, "lists/partial"), join(work, "root")]) {
       await mkdir(place, { recursive: true });
     }
-    // Folders of its own, and no locks: apt-get then needs no rights, and leaves the system's state alone.
+    // With separate folders and no locks, apt-get needs no privileges and doesn't change the system.
     const settings = ["Debug::NoLocking=1", `Dir::Cache=${work}`, `Dir::Cache::archives=${archives}`];
     const ownLists = [`Dir::State::lists=${join(work, "lists")}`];
     const aptGet = async (args: readonly string[], more: readonly string[] = []) => {

@@ -5,7 +5,7 @@ import { inject } from "vitest";
 /** Database for one test at a time. */
 export interface TestDatabase {
   readonly url: string;
-  /** Ends its use. A new database is removed, also while sessions are open. */
+  /** Ends the test's use. A new database is removed, even while sessions are open. */
   release(): Promise<void>;
 }
 

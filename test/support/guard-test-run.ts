@@ -1,7 +1,7 @@
 /**
- * A process that outlives its test run: it makes the run's folder and, asked with `embedded`, holds the database in
- * it. When the run ends, however it ends (at its line on stdin, or when that closes), it stops every server that runs in the folder and
- * removes all. Prints one JSON line: `folder`, and `url` or null.
+ * A process that outlives its test run. It creates the run's folder and, with `embedded`, holds the database in
+ * it. At the end of the run (a line on stdin, or when that closes) it stops every server in the folder and
+ * removes it. Prints one JSON line: `folder`, and `url` or null.
  */
 import { once } from "node:events";
 import { chmod, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
@@ -13,12 +13,12 @@ import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { silentLog } from "../../src/log.ts";
 import { removeDatabase } from "./embedded-files.ts";
 
-// A Ctrl-C in the terminal is for the run.
+// Ctrl-C is for the test run.
 for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => {});
 
 const folder = await mkdtemp(join(tmpdir(), "person-etl-test-"));
 try {
-  // As root the servers run as somebody else, who has to pass.
+  // As root, servers run as another user, who needs access.
   await chmod(folder, 0o755);
   const dataDir = join(folder, "shared");
   const server = process.argv[2] === "embedded" ? await openEmbedded({ dataDir, log: silentLog }) : null;
@@ -29,7 +29,7 @@ try {
     endedInOrder = true;
   });
   await once(process.stdin, "close");
-  // A run that was killed may have workers that go on for a moment.
+  // Workers of a killed run may continue for a moment.
   if (!endedInOrder) await delay(3_000);
   await server?.close();
 } finally {
@@ -41,7 +41,7 @@ try {
   await rm(folder, { recursive: true, force: true });
 }
 
-/** Nothing in it has to survive a crash of the machine: creating and dropping databases takes a tenth of the time. */
+/** Data need not survive a crash of the machine. Makes creating and dropping databases ten times faster. */
 async function saveNoData(superuserUrl: string): Promise<void> {
   const client = new Client({ connectionString: superuserUrl });
   await client.connect();
@@ -51,7 +51,7 @@ async function saveNoData(superuserUrl: string): Promise<void> {
   await client.end();
 }
 
-/** The emulator outlives the test file that started it: see bigquery-emulator.ts. */
+/** The emulator outlives the test file that started it: see bigquery/emulator.ts. */
 async function endEmulator(pidFile: string): Promise<void> {
   const pid = Number(await readFile(pidFile, "utf8").catch(() => 0));
   if (!Number.isInteger(pid) || pid <= 0) return;
@@ -59,6 +59,6 @@ async function endEmulator(pidFile: string): Promise<void> {
     process.kill(pid, "SIGKILL");
     await delay(200);
   } catch {
-    // It has ended by itself.
+    // Already ended.
   }
 }

@@ -1,5 +1,5 @@
 /**
- * A process that holds an embedded database, to be killed, interrupted or asked to close by a test.
+ * Process that holds an embedded database until a test kills, interrupts or closes it.
  * Arguments: data_dir, folder of the binaries or "", uid to become or "". Prints one JSON line when open;
  * a line on stdin or a SIGINT makes it run one more statement, close and print "closed".
  */

@@ -6,7 +6,7 @@ import type { CommitResult, LookupCommit } from "../../src/load/answers/commit-l
 import type { LookupRecord, Outcome } from "../../src/load/due/lookup-record.ts";
 import type { LookupSelection } from "../../src/load/due/lookup-selection.ts";
 
-/** One input row behind a record. */
+/** An input row of a record. */
 export interface KeyedRow {
   readonly sourceKey: string;
   /** SHA-256, hex. */
@@ -14,15 +14,15 @@ export interface KeyedRow {
   readonly priorOutcome: Outcome | null;
 }
 
-/** A record with the input rows behind it, which only the database knows otherwise. */
+/** A record with its input rows, which otherwise only the database has. */
 export interface KeyedRecord extends LookupRecord {
   readonly rows: readonly KeyedRow[];
 }
 
-/** Work table of commits whose records no selection found. */
+/** Work table of commits with records outside a selection. */
 export const LOOSE = "loose";
 
-/** Every record of a selection, with its input rows. */
+/** All records of a selection, with their input rows. */
 export async function recordsOf(db: Db, selection: LookupSelection): Promise<readonly KeyedRecord[]> {
   const records: LookupRecord[] = [];
   for await (const page of selection.records()) records.push(...page);
@@ -42,7 +42,7 @@ export async function recordsOf(db: Db, selection: LookupSelection): Promise<rea
   }));
 }
 
-/** Commits; gives records that no selection found a work table for as long as that takes. */
+/** Commits. Creates a temporary work table for records outside a selection. */
 export async function commitLoose(
   db: Db,
   commit: LookupCommit,
@@ -52,7 +52,7 @@ export async function commitLoose(
   const workTable = `lookup_row_${randomUUID()}`;
   const table = stateTableId(db.names, workTable);
   const rows = [...commit.answers, ...commit.rejects].flatMap(({ record }) =>
-    // Loose records are keyed.
+    // Loose records have keys.
     (record as KeyedRecord).rows.map((row) => ({ ord: record.recordId, ...row })),
   );
   await db.transaction(async (session) => {

@@ -2,7 +2,7 @@ import { Client } from "pg";
 import { expect, test } from "vitest";
 import { takeMigratedDatabase } from "./migrated-database.ts";
 
-/** Runs statements in a migrated database, and counts people and customers in the one of the next test. */
+/** Runs statements in a migrated database, and counts people and customers in the next test's one. */
 async function leftAfter(statements: string): Promise<{ isSame: boolean; left: unknown }> {
   const first = await takeMigratedDatabase();
   const writer = new Client({ connectionString: first.url });

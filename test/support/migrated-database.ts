@@ -3,7 +3,7 @@ import { afterAll } from "vitest";
 import { createDatabase, type TestDatabase } from "./fresh-database.ts";
 import { openWarehouse } from "./bound-load.ts";
 
-/** Databases that no test uses at the moment. */
+/** Databases that no test is using. */
 const free: Known[] = [];
 
 interface Known {
@@ -20,7 +20,7 @@ interface State {
   readonly rows: Readonly<Record<string, string>>;
 }
 
-/** Returns a migrated database: one that an earlier test of the file used, if it can be restored exactly, or a new one. */
+/** Returns a migrated database: one of an earlier test in the file, if it can be restored exactly, or a new one. */
 export async function takeMigratedDatabase(): Promise<TestDatabase> {
   const used = free.pop();
   if (used && (await restore(used))) return lend(used);
@@ -50,7 +50,7 @@ function lend(known: Known): TestDatabase {
   };
 }
 
-/** Removes what a test left behind. Returns false if something else than rows, work tables and triggers differs. */
+/** Removes remains of a test. Returns false if anything except rows, work tables and triggers differs. */
 async function restore({ database, state }: Known): Promise<boolean> {
   try {
     return await withClient(database.url, async (client) => {
@@ -68,7 +68,7 @@ async function restore({ database, state }: Known): Promise<boolean> {
       return JSON.stringify(await readState(client)) === JSON.stringify(state);
     });
   } catch {
-    // Dropping the database ends any session that is in the way.
+    // Dropping the database ends any session in it.
     return false;
   }
 }
@@ -93,7 +93,7 @@ async function endOtherSessions(client: Client): Promise<void> {
   }
 }
 
-/** Namespaces that aren't Postgres's own. */
+/** Namespaces other than Postgres's own. */
 const NAMESPACES =
   "(SELECT oid FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema')";
 
@@ -139,7 +139,7 @@ async function readState(client: Client): Promise<State> {
   return { objects: objects.map(lineOf), rows };
 }
 
-/** Ordinary tables that have rows. */
+/** Ordinary tables with rows. */
 async function tablesWithRows(client: Client, objects: readonly ObjectRow[]): Promise<readonly string[]> {
   const tests = objects
     .filter(({ kind }) => kind === "relation r")
@@ -155,14 +155,14 @@ const DROPS: Readonly<Record<string, (name: string) => string>> = {
   "relation v": (name) => `DROP VIEW IF EXISTS ${name} CASCADE`,
 };
 
-/** Drops objects in an order in which each may go. */
+/** Drops objects in order of their dependencies. */
 async function dropAll(client: Client, objects: readonly ObjectRow[]): Promise<void> {
   const named = (kind: string) => objects.filter((object) => object.kind === kind).map(({ name }) => name);
   for (const [kind, drop] of Object.entries(DROPS))
     for (const name of named(kind)) await client.query(drop(name));
 }
 
-/** Deletes the rows of all tables but those kept, and restarts all sequences. */
+/** Deletes the rows of all tables except the kept ones, and restarts all sequences. */
 async function removeRows(
   client: Client,
   objects: readonly ObjectRow[],

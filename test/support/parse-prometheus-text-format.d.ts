@@ -1,5 +1,5 @@
 declare module "parse-prometheus-text-format" {
-  /** Reads Prometheus's text form; throws where it isn't that. */
+  /** Parses Prometheus's text format; throws for other text. */
   export default function parse(text: string): readonly {
     readonly name: string;
     readonly help: string;

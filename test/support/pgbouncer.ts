@@ -9,23 +9,23 @@ import { inject } from "vitest";
 import { chooseServerUser, giveTo } from "../../src/load/embedded/server-user.ts";
 import { findPgBouncer } from "./find-pgbouncer.ts";
 
-/** A PgBouncer in transaction mode before the Postgres of this test run. */
+/** A PgBouncer in transaction mode in front of this run's Postgres. */
 export interface Pooler {
-  /** The address of a database of that server, through the pooler. */
+  /** Address of a database of that server, through the pooler. */
   through(databaseUrl: string): string;
   stop(): Promise<void>;
 }
 
 const START_TIMEOUT_MS = 60_000;
 
-/** For the hook that calls {@link startPooler}: the first one of a checkout may have to fetch the program. */
+/** Timeout of the hook that calls {@link startPooler}: the first call of a checkout may download the program. */
 export const POOLER_TIMEOUT_MS = 600_000;
 
-/** Starts PgBouncer; it ends with `stop`, or when this process does. */
+/** Starts PgBouncer; it ends with `stop` or with this process. */
 export async function startPooler(): Promise<Pooler> {
   const program = await findPgBouncer();
   const server = new URL(inject("postgresUrl"));
-  // It refuses to run as root, and the user that it then runs as must be able to read all of it.
+  // It refuses to run as root, so its user must be able to read all files.
   const user = await chooseServerUser(null);
   const folder = await mkdtemp(join(inject("runFolder"), "pgbouncer-"));
   await chmod(folder, 0o755);
@@ -37,7 +37,7 @@ export async function startPooler(): Promise<Pooler> {
   const config = join(folder, "pgbouncer.ini");
   await writeFile(config, configOf(server, port), { mode: 0o600 });
   await giveTo(user, config);
-  // The shell ends it when we are gone, however we went.
+  // The shell ends it when this process is gone, even after a kill.
   const child = spawn("sh", ["-c", '"$0" "$1" & pid=$!; cat; kill -INT $pid; wait $pid', file, config], {
     stdio: ["pipe", "ignore", "pipe"],
     env: { PATH: process.env["PATH"] ?? "", LD_LIBRARY_PATH: libraries },

@@ -3,7 +3,7 @@ import { Client } from "pg";
 /** Runs a query in its own session. */
 export async function runSql(url: string, sql: string): Promise<Record<string, unknown>[]> {
   const client = new Client({ connectionString: url });
-  // A server that goes down ends the session with an event besides the query's own error.
+  // A stopping server ends the session with a separate event, after the query's error.
   client.on("error", () => {});
   await client.connect();
   try {

@@ -2,14 +2,14 @@ import { type Holder, startHolder } from "./embedded-process.ts";
 
 /** A Postgres that a test may stop and start again. */
 export interface StoppableDatabase {
-  /** Stays the same. */
+  /** Doesn't change. */
   readonly url: string;
-  /** Ends all sessions and the server, as an operator would. */
+  /** Ends all sessions and stops the server, as an operator would. */
   stop(): Promise<void>;
   start(): Promise<void>;
 }
 
-/** Starts the Postgres of a data_dir, or joins it; to be called within a test. */
+/** Starts the Postgres of a data_dir, or joins it; only within a test. */
 export async function openStoppableDatabase(dataDir: string): Promise<StoppableDatabase> {
   let holder: Holder = await startHolder(dataDir);
   const { url } = holder;

@@ -10,26 +10,26 @@ import { installEmulator } from "./install-emulator.ts";
 /** Project of everything in the emulator. */
 export const EMULATOR_PROJECT = "test";
 
-/** A BigQuery that tests may write to. */
+/** A BigQuery for tests. */
 export interface TestBigQuery {
   readonly project: string;
   /** Address of an emulator; null for Google's. */
   readonly apiEndpoint: string | null;
 }
 
-/** An emulator that this run has started. */
+/** An emulator started by this run. */
 interface Started {
   readonly apiEndpoint: string;
 }
 
 const POLL_MS = 100;
 const START_MS = 240_000;
-/** Longest wait for the emulator of another test file: its installation and its start. */
+/** Longest wait for another test file's emulator: installation and start. */
 const SHARE_MS = 1_200_000;
 
 /**
- * Finds the BigQuery of this run: a real project or a running emulator that the environment names, else an emulator that
- * the first caller starts and all others share through `folder`.
+ * Returns the BigQuery of this run: a real project or a running emulator from the environment, or else an emulator that
+ * the first caller starts and others share through `folder`.
  */
 export async function findBigQuery(folder: string): Promise<TestBigQuery> {
   const project = process.env["PERSON_ETL_TEST_BIGQUERY_PROJECT"];
@@ -43,7 +43,7 @@ export async function findBigQuery(folder: string): Promise<TestBigQuery> {
   return { project: EMULATOR_PROJECT, apiEndpoint: started.apiEndpoint };
 }
 
-/** Outcome of `start`, which one of all processes that share a folder calls. */
+/** Outcome of `start`, called by one of the processes that share a folder. */
 async function share(folder: string, start: () => Promise<Started>): Promise<Started> {
   const outcome = join(folder, "bigquery.json");
   try {
@@ -68,7 +68,7 @@ async function readOutcome(file: string): Promise<Started> {
   for (const end = Date.now() + SHARE_MS; Date.now() < end; await delay(POLL_MS)) {
     const text = await readFile(file, "utf8").catch(() => null);
     if (text === null) continue;
-    // `share` writes exactly this.
+    // `share` writes this document.
     const outcome = JSON.parse(text) as Started | { readonly error: string };
     if ("error" in outcome) throw new Error(outcome.error);
     return outcome;
@@ -76,7 +76,7 @@ async function readOutcome(file: string): Promise<Started> {
   throw new Error("the emulator that another test file starts did not come up");
 }
 
-/** Starts an emulator that keeps its data in `folder`. */
+/** Starts an emulator with its data in `folder`. */
 async function startEmulator(folder: string): Promise<Started> {
   const installed = await installEmulator();
   await mkdir(folder, { recursive: true });
@@ -95,7 +95,7 @@ async function startEmulator(folder: string): Promise<Started> {
     {
       env: { ...process.env, HOME: installed.home },
       stdio: ["ignore", log.fd, log.fd],
-      // It serves other test files after the process that started it: guard-test-run ends it.
+      // It also serves later test files: guard-test-run ends it.
       detached: true,
     },
   );
@@ -109,7 +109,7 @@ async function startEmulator(folder: string): Promise<Started> {
   return { apiEndpoint };
 }
 
-/** The port opens before queries work: only an answered query counts. */
+/** The port opens before queries work, so only an answered query counts. */
 async function untilReady(apiEndpoint: string, isAlive: () => boolean, log: string): Promise<void> {
   for (const end = Date.now() + START_MS; Date.now() < end && isAlive(); await delay(POLL_MS)) {
     const answer = await fetch(`${apiEndpoint}/bigquery/v2/projects/${EMULATOR_PROJECT}/queries`, {

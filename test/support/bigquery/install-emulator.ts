@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
-/** Packages of the emulator, in the order in which pip has to install them. */
+/** Packages of the emulator, in installation order. */
 const INSTALLS = [
   ["local-bigquery==0.4.0"],
-  // With DuckDB 2 no icu extension is available and every request fails; pip's warning of a conflict is harmless.
+  // DuckDB 2 has no icu extension, so every request would fail; pip's conflict warning is harmless.
   [
     "duckdb==1.5.5",
     "duckdb-extensions==1.5.5",
@@ -18,7 +18,7 @@ const INSTALLS = [
   ["protobuf==7.36.2", "wasmtime==50.0.1", "tzdata"],
 ] as const;
 
-/** Google's SQL analyzer, a third party's build: pinned by its hash. */
+/** Google's SQL analyzer, a third-party build, pinned by its hash. */
 const ANALYZER =
   "zetasql==0.1.5 --hash=sha256:17fa5e5aa927fbb647c1812b08ee8ef8c5d36c8e2e83eaa4651d9bc4a8a462f8";
 
@@ -32,13 +32,13 @@ const run = promisify(execFile);
 /** An installed emulator. */
 export interface EmulatorInstallation {
   readonly python: string;
-  /** HOME of its process: DuckDB finds its extensions there. */
+  /** HOME of its process, with DuckDB's extensions. */
   readonly home: string;
 }
 
 /**
  * Installs the emulator and Google's analyzer into a Python environment, once per user and set of versions; about 900 MB. Fails
- * without Python 3.13. Safe for several processes at once: each builds its own, and the first to end puts it in place.
+ * without Python 3.13. Safe for parallel processes: each builds its own, and the first one is kept.
  */
 export async function installEmulator(): Promise<EmulatorInstallation> {
   const cache = join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "person-etl");
@@ -74,7 +74,7 @@ async function build(python: string, place: string): Promise<void> {
     await mkdir(join(draft, "home"));
     const env = { ...process.env, HOME: join(draft, "home") };
     await run(own, ["-c", IMPORT_EXTENSIONS], { env });
-    // Compiles the analyzer and keeps the result.
+    // Compiles the analyzer and stores the result.
     const support = fileURLToPath(new URL(".", import.meta.url));
     await run(own, ["-c", "import googlesql; googlesql.Analyzer()"], { env, cwd: support });
     await writeFile(join(draft, "ready"), "");

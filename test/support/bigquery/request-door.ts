@@ -3,33 +3,33 @@ import { createServer, type IncomingMessage, request as send, type ServerRespons
 import { setTimeout as delay } from "node:timers/promises";
 import { atEnd } from "../../cli/support/at-end.ts";
 
-/** Moment of a request: before it is passed on, while it is worked on, once it is answered. */
+/** Moment of a request: before it is forwarded, while it is processed, after its response. */
 export type Moment = "before" | "during" | "after";
 
-/** How BigQuery ends a job that it had accepted. */
+/** Failure of a job that BigQuery had accepted. */
 export interface JobFailure {
-  /** Of the ids of jobs that fail. */
+  /** Matches the ids of failing jobs. */
   readonly jobs: RegExp;
-  /** Number of jobs that fail before one succeeds. */
+  /** Number of failures before a success. */
   readonly times: number;
   readonly reason: string;
   readonly message: string;
 }
 
-/** A way to the emulator on which things go wrong. */
+/** A proxy in front of the emulator that injects failures. */
 export interface RequestDoor {
   readonly url: string;
-  /** Method and path of every request so far. */
+  /** Method and path of all requests so far. */
   readonly seen: readonly string[];
-  /** Ids of the jobs that failed. */
+  /** Ids of failed jobs. */
   readonly failed: readonly string[];
-  /** Runs `action` at the request of this number (0 is the next one), to which the client gets no response. */
+  /** Runs `action` at the request with this number (0 is the next one); the client gets no response. */
   interrupt(at: number, moment: Moment, action: () => void): void;
   /** Breaks the connection at the next request that matches (method and path). */
   break(request: RegExp, moment: Moment): void;
-  /** Lets jobs fail, one way at a time. */
+  /** Makes jobs fail, in one way at a time. */
   failJobs(failure: JobFailure): void;
-  /** Milliseconds that each job takes longer. */
+  /** Additional duration of each job, milliseconds. */
   slowDown(latencyMs: number): void;
   /** Breaks every connection until {@link RequestDoor.comeUp}. */
   goDown(): void;
@@ -44,7 +44,7 @@ interface Interruption {
 
 const STATUS: Readonly<Record<string, number>> = { backendError: 503, rateLimitExceeded: 403 };
 
-/** Opens a door to `target`. A request that is passed on is worked on to its end, even if the client is gone. */
+/** Opens a proxy to `target`. Forwarded requests are completed even if the client disconnects. */
 export async function openRequestDoor(target: string): Promise<RequestDoor> {
   const { hostname, port } = new URL(target);
   const seen: string[] = [];
@@ -54,7 +54,7 @@ export async function openRequestDoor(target: string): Promise<RequestDoor> {
   let latencyMs = 0;
   let isDown = false;
 
-  /** True if this job is to fail; it is then remembered as failed. */
+  /** True if this job must fail; records it as failed. */
   function fails(jobId: string): boolean {
     if (failure === null || !failure.jobs.test(jobId) || failure.times === 0) return false;
     failure = { ...failure, times: failure.times - 1 };
@@ -62,7 +62,7 @@ export async function openRequestDoor(target: string): Promise<RequestDoor> {
     return true;
   }
 
-  /** Answers for jobs that fail, which the emulator never sees; false if the request is for another one. */
+  /** Answers for failing jobs without the emulator; false for other requests. */
   function answerFailed(request: IncomingMessage, body: string, response: ServerResponse): boolean {
     const { method, url = "" } = request;
     const { pathname } = new URL(url, target);
@@ -86,7 +86,7 @@ export async function openRequestDoor(target: string): Promise<RequestDoor> {
     const uploaded = /^\/failing-upload\/(.+)$/.exec(pathname)?.[1];
     if (uploaded !== undefined) return answer(200, job(uploaded, "RUNNING"));
     if (method !== "POST") return false;
-    // Requests of ours: a job, or a query without one.
+    // Requests of the program: a job, or a query without one.
     const { jobReference } = JSON.parse(body === "" ? "{}" : body) as { jobReference?: { jobId: string } };
     const jobId = jobReference?.jobId ?? (pathname.endsWith("/queries") ? `query_${seen.length}` : "");
     if (!/\/(jobs|queries)$/.test(pathname) || !fails(jobId)) return false;

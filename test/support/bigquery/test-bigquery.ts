@@ -10,19 +10,19 @@ export function bigQueryOfRun(): Promise<TestBigQuery> {
   return findBigQuery(inject("runFolder"));
 }
 
-/** Two datasets of a test's own. */
+/** Two datasets of one test. */
 export interface FreshDatasets extends TestBigQuery {
   readonly data: string;
   readonly ops: string;
   readonly client: Client;
-  /** Runs statements as a user of BigQuery would, in dataset `data` by default. */
+  /** Runs statements as a BigQuery user would, in dataset `data` by default. */
   readonly session: Session;
-  /** Makes a dataset with options, as a user may have done before. */
+  /** Creates a dataset with options, as an existing one might have. */
   create(dataset: string, options?: object): Promise<void>;
   drop(): Promise<void>;
 }
 
-/** Names datasets that nobody else has; a publication or `create` makes them. */
+/** Returns unique names of datasets; a publication or `create` creates them. */
 export async function freshDatasets(): Promise<FreshDatasets> {
   const bigQuery = await bigQueryOfRun();
   const { project, apiEndpoint } = bigQuery;
