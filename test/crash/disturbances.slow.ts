@@ -30,13 +30,13 @@ afterAll(() => {
 
 const DAY_MS = 86_400_000;
 
-/** Waits for midnight (UTC) if it is near: a case across it would have the budgets of two days. */
+/** Waits for midnight (UTC) if it is near: a case across it would use the budgets of two days. */
 async function passMidnight(): Promise<void> {
   const leftMs = DAY_MS - (Date.now() % DAY_MS);
   if (leftMs < 5 * 60_000) await delay(leftMs + 1000);
 }
 
-/** Terminates every session that is in the middle of a statement or transaction, COMMIT included. */
+/** Terminates every session in the middle of a statement or transaction, COMMIT included. */
 async function terminateSessions({ url }: Setting): Promise<void> {
   await runSql(
     url,
@@ -95,7 +95,7 @@ describe("a run", () => {
   test("that is stopped for longer than its lock lasts commits nothing once another took over", async () => {
     const setting = await prepareCase(stage.sandbox);
     const env = { ...setting.env, PERSON_ETL_LOCK_LIFE_MS: "1000" };
-    // Late answers to all calls but the first: the run is stopped while they are in flight.
+    // Delays all answers but the first: the run is stopped while they are in flight.
     await setFaults(stage.sandbox, "slow=4000#2-");
     const { child, result } = startCli(RUN, { ...setting, env });
     await untilCalled(stage.sandbox, 2, child);
@@ -107,11 +107,11 @@ describe("a run", () => {
       "config.yaml": await readFile(join(setting.cwd, "config.yaml"), "utf8"),
     });
     const second = await runJson(["run", "--yes", "--wait"], { cwd: other, env });
-    // In flight when it was stopped; their answers arrive once it continues.
+    // In flight at the stop; their answers arrive once it continues.
     const underWay = await recordsInDoubt(setting);
     expect(underWay).toBeGreaterThan(0);
     child.kill("SIGCONT");
-    // It finds that another process holds the job.
+    // It finds the job held by another process.
     expect([(await result).code, second.code]).toEqual([4, 0]);
     expect(await finish(stage, setting, totals, { underWay })).toEqual([]);
   });
@@ -123,7 +123,7 @@ describe("a run", () => {
     });
     const both = [startCli(RUN, setting), startCli(RUN, { ...setting, cwd: other })];
     const ends = await Promise.all(both.map(({ result }) => result));
-    // Each job is done by one of them; a process leaves a job that the other one holds.
+    // Each job is done by one of them; a process skips a job held by the other one.
     for (const { code } of ends) expect([0, 4]).toContain(code);
     const twice = totals.sentTwice;
     expect(await finish(stage, setting, totals)).toEqual([]);

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { makeFolder, runCli, startCli } from "../cli/support/cli.ts";
 import { configText, makeSetting, type Setting, startSandbox } from "../cli/support/setting.ts";
 
-/** Twelve pages of 5,000, each committed on its own. */
+/** Twelve pages of 5,000, each with its own commit. */
 const MEMBERS = 58_000;
 
 const jobsOf = (segment: string, name: string) => `jobs:
@@ -28,7 +28,7 @@ async function control<T>(path: string, body?: object): Promise<T> {
     headers: { "content-type": "application/json" },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-  // What the sandbox's controls answer.
+  // Answer of the sandbox's controls.
   return (await response.json()) as T;
 }
 
@@ -60,7 +60,7 @@ async function killed(setting: Setting, job: string, at: string, ...more: string
 async function finish(setting: Setting, job: string) {
   const { code, stdout } = await runCli(["--json", "run", job], setting);
   expect({ code, stdout }).toMatchObject({ code: 0 });
-  // What `run --json` prints.
+  // Output of `run --json`.
   const { jobs } = JSON.parse(stdout) as { jobs: { records_sent: number; requests: number }[] };
   return jobs[0];
 }
@@ -82,7 +82,7 @@ describe("the members of a segment, when a run is killed and the segment changes
       await control("/members", { segment_id: segment, remove: [...gone, ...back] });
       await finish(setting, "members");
       expect(await membersIn(setting, KNOWN)).toEqual((await livingOf(segment)).toSorted());
-      // A later run, killed as well, with one swap that leaves the size as it was.
+      // A later run, also killed, with one swap that keeps the size.
       await control("/members", { segment_id: segment, remove: living.slice(200, 203), add: back });
       await killed(setting, "members", at);
       await finish(setting, "members");
@@ -139,7 +139,7 @@ describe("a push that is killed", () => {
       `INSERT INTO crm.vip SELECT * FROM json_array_elements_text('${JSON.stringify(pids)}'::json)`,
     );
     await killed(setting, "push", at);
-    // All pages and an empty one, since the last page is full; then what is left to add.
+    // All pages and an empty one, since the last page is full; then the remaining additions.
     expect(await finish(setting, "push")).toMatchObject({ records_sent: left, requests: calls });
     expect(await finish(setting, "push")).toMatchObject({ records_sent: 0, requests: 1 });
   });

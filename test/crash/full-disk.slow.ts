@@ -29,7 +29,7 @@ async function openOn(dataDir: string): Promise<Setting> {
   };
 }
 
-/** A case on a small disk; the run doesn't wait long for a server that has gone down. */
+/** A case on a small disk; the run doesn't wait long for a stopped server. */
 async function prepareSmall(): Promise<{ setting: Setting; disk: SmallDisk; dataDir: string }> {
   const disk = await makeSmallDisk(200);
   const dataDir = join(disk.path, "data-dir");
@@ -40,16 +40,16 @@ async function prepareSmall(): Promise<{ setting: Setting; disk: SmallDisk; data
   return { setting, disk, dataDir };
 }
 
-/** Starts the server where it has gone down, as every run with an embedded database does. */
+/** Starts a stopped server, like every run with an embedded database. */
 async function startAgain(setting: Setting, dataDir: string): Promise<void> {
   const again = await startHolder(dataDir);
   expect(again.url).toBe(setting.url);
 }
 
-/** The answers that follow wait longer than what happens meanwhile takes: the run can't be over before. */
+/** Delays later answers longer than the disturbance, so that the run can't end before it. */
 const HELD_BACK_MS = 5000;
 
-/** Starts a run, and does something as soon as the service was called so often; the answers to later calls wait for it. */
+/** Starts a run and does something after a number of calls; answers to later calls wait for it. */
 async function runUntil(setting: Setting, calls: number, happening: () => Promise<void>) {
   await setFaults(stage.sandbox, `slow=${HELD_BACK_MS}#${calls + 1}-`);
   const { child, result } = startCli(RUN, setting);
@@ -67,7 +67,7 @@ describe("a database whose disk fills up in the middle of a load", () => {
       const { setting, disk, dataDir } = await prepareSmall();
       const { code, stdout } = await runUntil(setting, calls, () => disk.fill());
       expect(code).toBe(1);
-      // The server may go down over it before it says so.
+      // The server may stop before it reports the error.
       expect(stdout).toMatch(/"code":"(disk_full|database_unreachable)"/);
 
       await disk.free();
@@ -82,7 +82,7 @@ describe("a database whose disk fills up in the middle of a load", () => {
     const { setting, disk, dataDir } = await prepareSmall();
     const { code } = await runUntil(setting, 3, async () => {
       await disk.fill();
-      // Uses up the log's present file, so that the next record needs another one.
+      // Fills the log's current file, so that the next record needs a new one.
       const useUp = "SELECT pg_logical_emit_message(false, 'test', repeat('x', 17000000))";
       await setting.query(useUp).catch(() => {});
     });

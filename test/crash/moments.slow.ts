@@ -6,13 +6,13 @@ import { setFaults } from "../cli/support/controls.ts";
 import { finish, newTotals, prepareCase, RUN, setStage, type Stage, printTotals } from "./kill-support.ts";
 
 const SEED = testSeed(1);
-/** Kills without faults, and with them. */
+/** Kills without and with faults. */
 const KILLS = sized(16, 100);
 
 const FAULTS =
   "429=0:0.1,503:0.1,500:0.03,cut_body:0.05,truncated_json:0.03,reply_lost:0.03,missing:0.1,shuffled:0.3";
 
-/** A number from 0 (inclusive) to 1 (exclusive) for each index, by the seed. */
+/** A number from 0 (inclusive) to 1 (exclusive) per index, from the seed. */
 function randomOf(index: number): number {
   let x = (SEED * 0x9e37_79b9 + index * 0x85eb_ca6b) >>> 0;
   x = Math.imul(x ^ (x >>> 16), 0x45d9_f3b) >>> 0;
@@ -22,7 +22,7 @@ function randomOf(index: number): number {
 
 const totals = newTotals();
 let stage: Stage;
-/** How long an undisturbed run takes here. */
+/** Duration of an undisturbed run on this machine. */
 let runMs = 0;
 beforeAll(async () => {
   stage = await setStage();

@@ -7,16 +7,16 @@ import { makeOpenFolder } from "../support/embedded-process.ts";
 
 const run = promisify(execFile);
 
-/** A disk of its own that a test may fill. */
+/** A separate disk that a test can fill. */
 export interface SmallDisk {
   readonly path: string;
-  /** Fills it to the last block. */
+  /** Fills it completely. */
   fill(): Promise<void>;
-  /** Makes room again. */
+  /** Frees space again. */
   free(): Promise<void>;
 }
 
-/** Mounts a small disk until the test ends. Without the right to do so the test fails: nothing else can stand for it. */
+/** Mounts a small disk until the test ends. Fails without the privilege to mount. */
 export async function makeSmallDisk(megabytes: number): Promise<SmallDisk> {
   const path = join(await makeOpenFolder(), "disk");
   await mkdir(path);

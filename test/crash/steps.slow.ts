@@ -21,7 +21,7 @@ const POINTS = [
   "after_checkpoint",
 ] as const;
 
-/** In part, each point is reached once, twice or three times. */
+/** In part, each point is reached one, two or three times. */
 const CASES = POINTS.flatMap((point, i) =>
   sized([1 + (i % 3)], [1, 2, 3]).map((count) => [point, count] as const),
 );

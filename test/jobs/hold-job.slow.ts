@@ -10,7 +10,7 @@ import { startWorld, type World } from "./world.ts";
 
 const wanted = { runId: "run", job: "enrich_customers", jobType: "enrich", shard: "0/1" };
 
-/** A process with a way of its own to the warehouse, whose locks live this long. */
+/** A process with its own connection to the warehouse and this lock lifetime. */
 async function openRunner(world: World, lifeMs: number, url = world.url) {
   const warehouse = openWarehouse({
     url,
@@ -31,7 +31,7 @@ async function hold(runner: Awaited<ReturnType<typeof openRunner>>, runId: strin
   return reply.held;
 }
 
-/** Takes the job from whoever holds it, as if that process were known to be dead. */
+/** Takes the job over from its holder, as if that process were dead. */
 async function seize(warehouse: Warehouse): Promise<void> {
   const dead = (await warehouse.jobStatus(wanted.job)).holders;
   const process = { host: "elsewhere", pid: 1, machine: null, processStart: null };
@@ -39,7 +39,7 @@ async function seize(warehouse: Warehouse): Promise<void> {
   expect(reply.kind).toBe("held");
 }
 
-/** Waits until something is so, for half a minute at most; whether it came to be. */
+/** Waits up to half a minute for a condition; returns its last result. */
 async function becomes(isSo: () => boolean | Promise<boolean>): Promise<boolean> {
   for (let waitedMs = 0; waitedMs < 30_000; waitedMs += 20) {
     if (await isSo()) return true;
@@ -48,7 +48,7 @@ async function becomes(isSo: () => boolean | Promise<boolean>): Promise<boolean>
   return false;
 }
 
-/** Whether the lock of the job that somebody holds has expired. */
+/** True if the job's lock has expired. */
 async function hasExpired({ warehouse }: World): Promise<boolean | undefined> {
   return (await warehouse.jobStatus(wanted.job)).holders[0]?.isExpired;
 }

@@ -10,7 +10,7 @@ const jobs = [
   { ...validateJob, enabled: false },
   resolveJob,
 ];
-// Only what the selection reads.
+// Only the fields that the selection reads.
 const config = { jobs } as unknown as Config;
 
 function problemsOf(names: readonly string[]): readonly string[] {

@@ -10,7 +10,7 @@ import type { RunRef } from "../../src/load/runs/run-ref.ts";
 const enrichOnly = configOf("\n  enrich_customers: { type: enrich, input: customers }");
 const elsewhere = { host: "etl-2", pid: 4711, machine: null, processStart: null };
 
-/** Another process's way to the warehouse. */
+/** Another process's connection to the warehouse. */
 function openAnother(world: World): Warehouse {
   const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
   const warehouse = openWarehouse({ url: world.url, ...schemas });
@@ -18,7 +18,7 @@ function openAnother(world: World): Warehouse {
   return warehouse;
 }
 
-/** Holds a job as a process on another machine does, that of a live holder too if asked to. */
+/** Holds a job like a process on another machine; optionally takes it over from a live holder. */
 async function seize(world: World, job: string, takesOver = false): Promise<RunRef> {
   const wish = {
     runId: "theirs",

@@ -5,7 +5,7 @@ import { createOutage, type Outage } from "../../src/jobs/outage.ts";
 
 const gone = new StopRunError("database_unreachable", "The warehouse can't be used.");
 
-/** A clock that jumps over every wait, and remembers them. */
+/** A clock that skips every wait and records it. */
 function jumpingClock() {
   const waits: number[] = [];
   let nowMs = 0;
@@ -29,7 +29,7 @@ function outageOf(retryForMs: number, signal = new AbortController().signal) {
   return { outage, clock, events };
 }
 
-/** Work that fails so many times before it succeeds. */
+/** Work that fails this many times before it succeeds. */
 function failing(times: number, error: Error = gone) {
   let left = times;
   return async (): Promise<string> => {
@@ -52,7 +52,7 @@ describe("work at a warehouse that can't be reached", () => {
     const { outage, clock } = outageOf(5000);
     await expect(outage.outlast(failing(99))).rejects.toBe(gone);
     expect(clock.waits).toEqual([500, 1000, 2000, 1500]);
-    // Nobody waits anew for what everybody has waited for.
+    // A wait that all workers shared isn't repeated.
     await expect(outage.outlast(failing(99))).rejects.toBe(gone);
     expect(clock.waits).toHaveLength(4);
     expect(await outage.outlast(failing(0))).toBe("done");
@@ -69,7 +69,7 @@ describe("work at a warehouse that can't be reached", () => {
   });
 
   test("continues immediately when other work has reached the warehouse", async () => {
-    // A wait that only its end by somebody else ends.
+    // A wait that only another worker can end.
     const sleeping = Promise.withResolvers<void>();
     const clock = {
       now: () => 0,

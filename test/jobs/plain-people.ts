@@ -2,7 +2,7 @@ import { type ColumnTypes, extraOf, isPlain, type Plain, readFields, storable } 
 
 type Row = Record<string, string | null>;
 
-/** What the person tables should hold, by table. */
+/** Expected rows of the person tables, by table. */
 export type PersonTruth = Record<string, Row[]>;
 
 /** Nested lists of an enriched record (section 2.14): table, and constant key columns. */
@@ -31,7 +31,7 @@ interface Person {
   readonly lists: Map<string, Row[]>;
 }
 
-/** Applies the answers to matched records one after the other, oldest first. */
+/** Applies answers to matched records, oldest first. */
 export function readPeople(
   results: readonly Plain[],
   tables: Readonly<Record<string, ColumnTypes>>,

@@ -1,6 +1,6 @@
 /**
- * A second, plain reading of the service's answers, for comparison only: it shares nothing with `src/`. Columns and
- * their types come from the database, everything else from the text of the interface and of the contract.
+ * A second, plain reader of the service's answers, for comparison only. It shares no code with `src/`. Columns and
+ * types come from the database, everything else from the interface and the contract.
  */
 
 /** A JSON number by its digits. */
@@ -21,17 +21,17 @@ export function parsePlain(text: string): unknown {
   );
 }
 
-/** True for an object that is no list and no number. */
+/** True for an object that isn't a list or a number. */
 export function isPlain(value: unknown): value is Plain {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Digits);
 }
 
-/** Text as a warehouse can hold it. */
+/** Text as a warehouse stores it. */
 export function storable(text: string): string {
   return text.replaceAll("\0", "\uFFFD").toWellFormed();
 }
 
-/** A decimal without exponent and without zeros that say nothing; null for what is no decimal. */
+/** Decimal without exponent and redundant zeros; null for other text. */
 export function plainDecimal(source: string): string | null {
   const parts = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source);
   if (!parts) return null;
@@ -45,7 +45,7 @@ export function plainDecimal(source: string): string | null {
   return digits === 0n ? "0" : sign + value;
 }
 
-/** JSON in one form: keys sorted, decimals plain, text storable. */
+/** JSON in normal form: sorted keys, plain decimals, storable text. */
 export function canonicalJson(value: unknown): string {
   if (value instanceof Digits) return plainDecimal(value.source) ?? value.source;
   if (typeof value === "string") return JSON.stringify(storable(value));
@@ -57,7 +57,7 @@ export function canonicalJson(value: unknown): string {
   return `{${members.toSorted().join(",")}}`;
 }
 
-/** An instant or wall time as digits down to the microsecond, zone applied; null for what is none. */
+/** Instant or wall time as digits down to the microsecond, with the zone applied; null for other text. */
 export function microseconds(text: string): string | null {
   const parts = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d(?::?\d\d)?)?$/.exec(text);
   if (!parts) return null;
@@ -71,7 +71,7 @@ const DAY = /^\d{4}-\d\d-\d\d$/;
 const YES = new Set(["true", "Y", "1"]);
 const NO = new Set(["false", "N", "0"]);
 
-/** A value as it should stand in a column of that type; undefined when its type is not the declared one. */
+/** Expected value of a column of that type; undefined for a value of another type. */
 export function expectedCell(value: unknown, type: string, column: string): string | null | undefined {
   if (value === null || value === undefined) return null;
   const text = value instanceof Digits ? value.source : typeof value === "string" ? storable(value) : null;
@@ -117,7 +117,7 @@ export function storedCell(text: string | null, type: string): string | null {
 /** Types of a table's columns, by name. */
 export type ColumnTypes = Readonly<Record<string, string>>;
 
-/** The fields of an object as cells of a table, and what has no place there. */
+/** Fields of an object as cells of a table, and fields without a column. */
 export function readFields(
   object: Plain,
   columns: ColumnTypes,

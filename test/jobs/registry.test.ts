@@ -13,7 +13,7 @@ test.each(jobTypes.map(({ type, writes }) => [type, writes] as const))(
 
 test("every table of results is kept by some job", () => {
   const kept = new Set(jobTypes.flatMap(({ writes }) => writes));
-  // What runs leave behind beside their results.
+  // Tables of the runs themselves.
   const byTheWay = new Set([
     "reject",
     "lookup_state",

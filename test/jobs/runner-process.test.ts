@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { describeThisProcess, hasEnded } from "../../src/jobs/runner-process.ts";
 import type { RunnerProcess } from "../../src/load/runs/job-lock.ts";
 
-/** A process that sleeps, as it would describe itself. */
+/** A sleeping process, as it would describe itself. */
 async function startSleeper() {
   const child = spawn("sleep", ["60"]);
   onTestFinished(() => void child.kill("SIGKILL"));
@@ -49,7 +49,7 @@ test("a process whose number a later one has got has ended", async () => {
 });
 
 test("a process of which only the exit code is left has ended", async () => {
-  // The shell starts a process and, while that still runs, becomes one that never asks how it ended.
+  // The shell starts a process and, while it runs, replaces itself by a program that never reaps it.
   const parent = spawn("sh", ["-c", "sleep 1 & echo $!; exec sleep 60"]);
   onTestFinished(() => void parent.kill("SIGKILL"));
   const [line] = await once(parent.stdout.setEncoding("utf8"), "data");

@@ -41,7 +41,7 @@ const base = {
   maxRejectRatio: null,
 };
 
-/** A resolve job with nothing special. */
+/** Minimal resolve job. */
 export const resolveJob: ResolveJobConfig = {
   ...base,
   name: "resolve_customers",
@@ -49,14 +49,14 @@ export const resolveJob: ResolveJobConfig = {
   validEmailsFrom: null,
 };
 
-/** A validate_emails job with nothing special. */
+/** Minimal validate_emails job. */
 export const validateJob: ValidateEmailsJobConfig = {
   ...base,
   name: "validate_customers",
   type: "validate_emails",
 };
 
-/** An enrich job with nothing special. */
+/** Minimal enrich job. */
 export const enrichJob: EnrichJobConfig = {
   ...base,
   name: "enrich_customers",
@@ -68,7 +68,7 @@ export const enrichJob: EnrichJobConfig = {
   includePremiumFields: false,
 };
 
-/** Counts of a selection; zero where nothing is said. */
+/** Counts of a selection, zero by default. */
 export function countsOf(counts: Partial<LookupCounts>): LookupCounts {
   return {
     read: 0,
@@ -96,7 +96,7 @@ export function countsOf(counts: Partial<LookupCounts>): LookupCounts {
   };
 }
 
-/** A run of the past. */
+/** A past run. */
 export function pastRun(run: Partial<PastRun> & { readonly sent?: number }): PastRun {
   const { sent = 0, ...rest } = run;
   return {

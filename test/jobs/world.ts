@@ -21,15 +21,15 @@ import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandb
 import { createDatabase } from "../support/fresh-database.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
 
-/** Everything a night needs: a database with a customer table, the sandbox, and a configuration. */
+/** Environment of a night: a database with a customer table, the sandbox, and a configuration. */
 export interface World {
   readonly url: string;
   readonly sandbox: Sandbox;
   readonly warehouse: Warehouse;
-  /** The configuration as it stands; `configure` replaces its text. */
+  /** Current configuration; `configure` replaces its text. */
   readonly config: () => Promise<Config>;
   configure(text: string): void;
-  /** Where the program thinks that the service is; the sandbox unless a test puts something between. */
+  /** Service address for the program; the sandbox unless a test puts a proxy in front. */
   serviceUrl: string;
   /** Runs jobs as `run` would. */
   run(request?: Partial<RunRequest>, services?: Partial<JobServices>): Promise<RunReport>;
@@ -38,24 +38,24 @@ export interface World {
   rows(sql: string): Promise<Record<string, string | null>[]>;
   /** One column of the first row. */
   value(sql: string): Promise<string | null>;
-  /** Asks the sandbox's own controls. */
+  /** Calls the sandbox's controls. */
   control(path: string, body?: object): Promise<unknown>;
-  /** Takes everything down; done at the end of the test in any case. */
+  /** Closes everything; otherwise done at the end of the test. */
   close(): Promise<void>;
-  /** What was logged: event names with their fields. */
+  /** Logged events with their fields. */
   readonly logged: { readonly level: string; readonly event: string; readonly fields: object }[];
-  /** What was told to the person who watches. */
+  /** Messages to the user at the terminal. */
   readonly notes: string[];
 }
 
-/** The jobs of the example configuration, for the table `crm.customers`. */
+/** Jobs of the example configuration, for the table `crm.customers`. */
 export const threeJobs = `
   resolve_customers: { type: resolve, input: customers }
   validate_customers: { type: validate_emails, input: customers, refresh_after: 30d }
   enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers,
     valid_emails_from: validate_customers, refresh_after: 90d, refresh_unmatched_after: 30d }`;
 
-/** The configuration with these jobs, and with more lines at its end. */
+/** Configuration with these jobs, and additional lines at the end. */
 export function configOf(jobs: string, more = ""): string {
   return `
 service:
@@ -75,7 +75,7 @@ jobs:${jobs}
 ${more}`;
 }
 
-/** A clock that goes so many times as fast, waits included. */
+/** A clock that runs faster by a factor, waits included. */
 export function fastClock(factor: number): Clock {
   const startMs = Date.now();
   return {
@@ -91,7 +91,7 @@ export function fastClock(factor: number): Clock {
   };
 }
 
-/** Sets everything up for one test, and takes it down after it. */
+/** Creates a world for one test and closes it afterwards. */
 export async function startWorld(
   options: SandboxOptions & {
     readonly rows: number;
@@ -229,7 +229,7 @@ async function createCustomers(client: Client, rows: Iterable<object>): Promise<
   );
 }
 
-/** What a query gave a reader, each answer once, while something was going on; and how often it was asked. */
+/** Distinct results of a query while work was running, and the number of queries. */
 export async function seenDuring(
   world: World,
   sql: string,
@@ -256,7 +256,7 @@ export async function seenDuring(
   return { seen, asked };
 }
 
-/** A run under which a table goes, renamed to `elsewhere`, once the first answers have come. */
+/** A run whose table is renamed to `elsewhere` after the first answers. */
 export async function runWhileTableGoes(world: World, table: string): Promise<RunReport> {
   const { progress } = await world.services();
   const going: Promise<unknown>[] = [];
@@ -268,14 +268,14 @@ export async function runWhileTableGoes(world: World, table: string): Promise<Ru
   return report;
 }
 
-/** The report of one job. */
+/** Report of one job. */
 export function jobOf(report: RunReport, name: string): JobReport {
   const job = report.jobs.find((job) => job.job === name);
   if (!job) throw new Error(`The report has no ${name}.`);
   return job;
 }
 
-/** What the law says: this has to be 0 for every job. */
+/** Rows read minus all outcomes; must be 0 for every job. */
 export function unaccountedRows(job: JobReport): number {
   return (
     job.records_read -
@@ -289,9 +289,9 @@ export function unaccountedRows(job: JobReport): number {
   );
 }
 
-/** Records that the sandbox took in more than once, and those it charged for more than once. */
+/** Records that the sandbox received more than once, and those billed more than once. */
 export async function repeats(world: World): Promise<{ received: number; billed: number }> {
-  // The sandbox's own controls answer so.
+  // Answer of the sandbox's controls.
   const { contents } = (await world.control("/ledger")) as {
     contents: { received_more_than_once: number; billed_more_than_once: number };
   };

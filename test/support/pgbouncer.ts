@@ -69,7 +69,7 @@ export async function startPooler(): Promise<Pooler> {
   return pooler;
 }
 
-/** Sessions of its own with the server, handed to a client for one transaction at a time; fewer than clients. */
+/** Settings: server sessions are lent to a client for one transaction, and there are fewer than clients. */
 function configOf(server: URL, port: number): string {
   const password = decodeURIComponent(server.password).replaceAll("'", "''");
   return `[databases]

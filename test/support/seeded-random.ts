@@ -4,13 +4,13 @@ export interface Random {
   next(): number;
   /** A whole number from 0 (inclusive) to `count` (exclusive); 0 for a count below 1. */
   below(count: number): number;
-  /** True for the given share (0 to 1) of asks. */
+  /** True for the given share (0 to 1) of calls. */
   chance(share: number): boolean;
   /** One item of a list that isn't empty. */
   pick<T>(items: readonly T[]): T;
 }
 
-/** 32 random-looking bits (mulberry32); moves the state on. */
+/** 32 random-looking bits (mulberry32); advances the state. */
 function step(state: Int32Array): number {
   const at = ((state[0] ?? 0) + 0x6d2b79f5) | 0;
   state[0] = at;
@@ -19,7 +19,7 @@ function step(state: Int32Array): number {
   return (mixed ^ (mixed >>> 14)) >>> 0;
 }
 
-/** The choices that follow from a seed and further numbers (the case, the round). */
+/** Random choices derived from a seed and further numbers (case, round). */
 export function seededRandom(...seeds: readonly number[]): Random {
   const state = new Int32Array([0x9e3779b9]);
   for (const seed of seeds) state[0] = step(state) ^ seed ^ Math.floor(seed / 2 ** 32);
@@ -38,8 +38,8 @@ export function seededRandom(...seeds: readonly number[]): Random {
 }
 
 /**
- * The seed of a run of generated tests: what PERSON_ETL_TEST_SEED says, so that a failure can be repeated, else the
- * one given, else a new one.
+ * Seed of a run of generated tests: PERSON_ETL_TEST_SEED, to reproduce a failure; otherwise the
+ * given one, or a new one.
  */
 export function testSeed(otherwise?: number): number {
   const wished = process.env["PERSON_ETL_TEST_SEED"];

@@ -10,9 +10,9 @@ const config = configOf(`
   vip_members: { type: segment_members, segments: [{ job: vip_push }] }
   deaths: { type: death_signals, segments: [{ job: vip_push }] }`);
 
-/** PIDs of the segment as the service has it. */
+/** PIDs of the service's segment. */
 async function membersOf(world: World, name: string): Promise<readonly string[]> {
-  // What the sandbox's controls answer.
+  // Answer of the sandbox's controls.
   const { segments } = (await world.control("/segments")) as {
     segments: { segment_id: string; name: string }[];
   };
@@ -27,7 +27,7 @@ async function traces(world: World, pid: string): Promise<readonly string[]> {
   return await findTraces({ sql: (text: string) => world.rows(text) }, [pid]);
 }
 
-/** A world where the service knows sixty people, in the order of their PIDs, whom the query gives. */
+/** A world with sixty people, ordered by PID, all returned by the query. */
 async function startVips(): Promise<{ readonly world: World; readonly pids: readonly string[] }> {
   const world = await startWorld({ rows: 0, people: 3000, config });
   await world.control("/segments", { name: "everybody", members: 60 });
@@ -39,7 +39,7 @@ async function startVips(): Promise<{ readonly world: World; readonly pids: read
   return { world, pids };
 }
 
-/** Erases somebody, as the command does with `--remove-from-segments`. */
+/** Erases a person, like the command with `--remove-from-segments`. */
 async function eraseFromSegments(world: World, pid: string): Promise<void> {
   const services = await world.services();
   const { found } = await planErasure(services, { pids: [pid], emails: [], rows: [] });
@@ -49,7 +49,7 @@ async function eraseFromSegments(world: World, pid: string): Promise<void> {
   await leaveSegments(services, memberships);
 }
 
-/** Tables of any name in which somebody stands, but for those that are left on purpose. */
+/** Tables of any kind with rows of a person, except those kept on purpose. */
 async function tracesAnywhere(world: World, pid: string): Promise<readonly string[]> {
   const names = await world.rows(`SELECT relname AS name FROM pg_class
     WHERE relnamespace = 'person_data_state'::regnamespace AND relkind IN ('r', 'p')`);
@@ -71,7 +71,7 @@ test("a person erased during a push is in no table, and not sent later", async (
   const request: typeof http.request = async (asked) => {
     if (!asked.path.endsWith("/members/add")) return await http.request(asked);
     adds += 1;
-    // The whole is refused, so that it goes in halves.
+    // The whole request is refused, so it is halved.
     if (adds === 1) {
       const head = { kind: "response", status: 413, retryAfter: null, date: null, location: null } as const;
       return { ...head, contentEncoding: null, body: Buffer.from("{}"), release() {}, keyVersion: 0 };
@@ -98,7 +98,7 @@ test("an erased person is not in the list of a killed reading", async () => {
   const { world, pids } = await startVips();
   expect((await world.run()).status).toBe("succeeded");
   const [pid = ""] = pids;
-  // As the killed run of a job leaves it that is no longer configured.
+  // As left by a killed run of a job that is no longer configured.
   await world.rows(`INSERT INTO person_data_state.segment_listed (job, segment_id, service_pid, _synced_at, _run_id)
     SELECT 'gone', 's-1', pid, now(), 'r' FROM crm.vip`);
   expect(await tracesAnywhere(world, pid)).toContain(`segment_listed: ${pid}`);

@@ -7,13 +7,13 @@ import { configOf, jobOf, repeats, startWorld, threeJobs, unaccountedRows, type 
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 
-/** A budget of so many records a day, and a word wanted for more than 20. */
+/** A daily budget of records, with a confirmation above 20. */
 const more = (perDay: number) =>
   `confirm_above: { records: 20, ratio: 0.1 }\nbudgets: { enrich: { per_day: ${perDay}, per_month: 1000 } }`;
 
-/** Records in calls that the sandbox carried out, answered or not. */
+/** Records in calls that the sandbox executed, answered or not. */
 async function carriedOut(world: World): Promise<number> {
-  // The sandbox's own controls answer so.
+  // Answer of the sandbox's controls.
   const { recent } = (await world.control("/ledger")) as {
     recent: { endpoint: string; status: number; records: number }[];
   };
@@ -115,7 +115,7 @@ describe("a budget", () => {
       config: configOf(enrichOnly.replace(" }", ", max_records_per_run: 400 }")),
     });
     let requests = 0;
-    // The run is known by its id: begun again, it has only the rest of its cap left.
+    // A resumed run, recognized by its id, has only the rest of its cap.
     for (let i = 0; i < 2; i++) {
       const report = await world.run({ runId: "one" });
       expect(report.jobs.map(unaccountedRows)).toEqual([0]);
@@ -139,7 +139,7 @@ describe("a budget", () => {
       config: configOf(enrichOnly),
     });
     const plan = await planJobs(await world.services(), []);
-    // All are sent once, and none a second time.
+    // All are sent exactly once.
     const first = await world.run({ maxRecords: plan.jobs[0]?.records_to_send ?? 0, yes: true });
     expect(jobOf(first, "enrich_customers")).toMatchObject({
       status: "limited",

@@ -13,7 +13,7 @@ interface Given {
   readonly shard?: Shard;
 }
 
-/** The tightest limit of an enrich job when so much is used. */
+/** Tightest limit of an enrich job at a given use. */
 function capOf(given: Given, used: Partial<Used> = {}) {
   const { perDay = null, perMonth = null, perRun = null, command = null, shard = wholeInput } = given;
   const budgets = { resolve: none, validate_emails: none, enrich: { perDay, perMonth } };

@@ -23,7 +23,7 @@ interface Ledger {
 }
 
 async function ledgerOf(world: World): Promise<Ledger> {
-  // The sandbox's own controls answer so.
+  // Answer of the sandbox's controls.
   return (await world.control("/ledger")) as Ledger;
 }
 
@@ -37,7 +37,7 @@ async function refusalOf(run: Promise<unknown>): Promise<FixConfigurationError> 
   throw new Error("The run was not refused.");
 }
 
-/** Our schemas that exist. */
+/** Existing schemas of ours. */
 async function ourSchemas(world: World): Promise<string | null> {
   return world.value("SELECT string_agg(nspname, ',') FROM pg_namespace WHERE nspname LIKE 'person_data%'");
 }
@@ -192,7 +192,7 @@ describe("a job that fails", () => {
   });
 });
 
-/** Records that count in the budget of enrich jobs today. */
+/** Records counted in today's budget of enrich jobs. */
 const counted = (world: World) =>
   world.value(
     "SELECT records_reserved FROM person_data_state.budget_use WHERE budget = 'enrich' AND period = 'day'",
@@ -213,7 +213,7 @@ describe("a limit of the service", () => {
       expect(job.records_matched).toBe(billed);
       expect(billed).toBeGreaterThan(500);
       expect(job.records_remaining).toBeGreaterThan(1000);
-      // What was turned away is given back.
+      // Refused records are released.
       expect(await counted(world)).toBe(String(job.records_sent));
 
       await world.control("/capacity", { records: null });
@@ -249,7 +249,7 @@ describe("a limit of the service", () => {
 
 describe("a signal", () => {
   test("keeps what is in flight, and the next run sends the rest and nothing twice", async () => {
-    // One call at a time, so that most of them are still to come when the first is committed.
+    // One call at a time, so that most are pending when the first is committed.
     const config = configOf(threeJobs).replace("concurrency: 4", "concurrency: 1");
     const world = await startWorld({ rows: 5000, config, latencyMs: 100 });
     const stop = new AbortController();

@@ -10,7 +10,7 @@ import { judgeEnd, type WorkDone } from "../../../src/jobs/lookup/judge-end.ts";
 import { zeroCounters } from "../../../src/jobs/run-report.ts";
 import { countsOf } from "../support.ts";
 
-/** Ten rows read, ten records to send, so many sent. */
+/** Ten rows read, ten records due, and a number of them sent. */
 function judge(work: Partial<WorkDone>, sent = 10, remainingByCap = 0) {
   const counts = countsOf({
     read: 10 + remainingByCap,

@@ -3,7 +3,7 @@ import type { JobReport } from "../../../src/jobs/run.ts";
 import { startWorld, unaccountedRows, type World } from "../world.ts";
 import * as fc from "../../support/fast-check.ts";
 
-/** What happens on one night. */
+/** Events of one night. */
 interface Night {
   /** Changes the input before the run. */
   readonly change: string;
@@ -11,7 +11,7 @@ interface Night {
   readonly maxRecords: number | null;
   /** Records that the service's plan covers. */
   readonly capacity: number | null;
-  /** Commits after which a signal comes; null for none. */
+  /** Commits before a signal; null for none. */
   readonly stopAfter: number | null;
   readonly resend: boolean;
   readonly shards: number;
@@ -51,11 +51,11 @@ const OUTCOMES = ["matched", "unmatched", "rejected", "answered"] as const;
 type Covered = Record<(typeof OUTCOMES)[number], number>;
 
 function readCovered(row: Readonly<Record<string, string | null>> | undefined): Covered | null {
-  // Every outcome has its figure.
+  // Every outcome has a counter.
   return row ? (Object.fromEntries(OUTCOMES.map((name) => [name, Number(row[name])])) as Covered) : null;
 }
 
-/** Compares a run's books with the tables; tells what it says of each job's coverage, null where it doesn't. */
+/** Compares a run's counters with the tables; returns each job's coverage, or null without one. */
 async function expectTrueBooks(world: World, runId: string, jobs: readonly JobReport[]) {
   const coverage = new Map<string, Covered | null>();
   for (const job of jobs) {
@@ -77,7 +77,7 @@ async function expectTrueBooks(world: World, runId: string, jobs: readonly JobRe
   return coverage;
 }
 
-/** Compares what the runs of all shards say together with the states of the rows. */
+/** Compares the sums of all shards' reports with the states of the rows. */
 async function expectTrueCoverage(
   world: World,
   job: string,
@@ -136,7 +136,7 @@ test("every row read ends in exactly one way, and the run totals are right, afte
       const world = await startWorld({ rows: 400, people: 2000 });
       for (const night of given) await spend(world, night);
 
-      // One good night brings everything up to date, and the next has nothing to do.
+      // One undisturbed night brings everything up to date, and the next one has nothing to do.
       const good = {
         change: "SELECT 1",
         faults: "",

@@ -7,14 +7,14 @@ import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } fro
 
 const enrich = (more = "") => `\n  enrich_customers: { type: enrich, input: customers${more} }`;
 
-/** Tables whose rows have to be the same however often a run was disturbed. */
+/** Tables that must be equal after any disturbance of a run. */
 const TABLES = ["enrichment", "match_history", "person", "person_phone", "person_address", "lookup_state"];
 
 async function spoolOf(world: World) {
   return await surveySpool(spoolRoot(await world.config()));
 }
 
-/** Files of the calls that wait, oldest first. */
+/** Files of pending calls, oldest first. */
 async function filesOf(world: World): Promise<string[]> {
   const { contents } = await spoolOf(world);
   const lists = await Promise.all(
@@ -23,7 +23,7 @@ async function filesOf(world: World): Promise<string[]> {
   return lists.flat().toSorted();
 }
 
-/** A world whose first run, `first`, received answers and could commit none of them. */
+/** A world whose first run, `first`, received answers but couldn't commit any. */
 async function startWithKept(options: { rows: number; jobs?: string; faults?: string }) {
   const config = configOf(options.jobs ?? enrich());
   const world = await startWorld({ rows: options.rows, config });
@@ -53,7 +53,7 @@ async function contentOf(world: World, table: string): Promise<unknown> {
   );
 }
 
-/** The sandbox's own controls answer so. */
+/** Answer of the sandbox's controls. */
 async function received(world: World) {
   const ledger = (await world.control("/ledger")) as {
     requests: number;
@@ -81,7 +81,7 @@ describe("answers that an earlier run received and could not load", () => {
     expect(after.requests - before.requests).toBe(job.requests);
     expect(await repeats(world)).toEqual({ received: 0, billed: 0 });
 
-    // Rows, ledger and counters are the first run's.
+    // Rows, ledger and counters belong to the first run.
     const calls = await world.rows(`SELECT run_id, count(*) AS calls, sum(records_sent) AS sent,
       sum(records_matched) AS matched FROM person_data_ops.api_call GROUP BY run_id ORDER BY run_id`);
     const runs =
@@ -102,7 +102,7 @@ describe("answers that an earlier run received and could not load", () => {
         USING (call_id) WHERE s._run_id <> c.run_id`),
     ).toBe("0");
 
-    // The same as if nothing had happened.
+    // Same result as without a disturbance.
     const undisturbed = await startWorld({ rows: 9000, config: configOf(enrich()) });
     await undisturbed.run();
     for (const table of TABLES) {
@@ -117,7 +117,7 @@ describe("answers that an earlier run received and could not load", () => {
     });
     expect(kept).toHaveLength(1);
     const hash = await world.value("SELECT parameters_hash FROM person_data_state.job_parameters");
-    // The job is gone: its answers stay, and are told of.
+    // After the job's removal its answers stay, and are reported.
     world.configure(configOf("\n  resolve_customers: { type: resolve, input: customers }"));
     await world.run();
     expect(await filesOf(world)).toEqual(kept);
@@ -125,17 +125,17 @@ describe("answers that an earlier run received and could not load", () => {
       folder: dirname(kept[0] ?? ""),
       message: "1 received answer of enrich_customers waits for a job that is no longer configured",
     });
-    // It is back, asks for everything, and another name of the input for its refreshed ages.
+    // Back again with all fields and a renamed input.
     world.configure(configOf(enrich(", refresh_after: 90d")));
     const report = await world.run({ runId: "second" });
     expect(await filesOf(world)).toEqual([]);
     const state = await world.rows(`SELECT DISTINCT parameters_hash, _run_id, call_id IS NOT NULL AS answered
       FROM person_data_state.lookup_state WHERE job = 'enrich_customers' AND outcome <> 'rejected'`);
     expect(state).toEqual([{ parameters_hash: hash, _run_id: "first", answered: "t" }]);
-    // What wasn't asked for isn't known; so it isn't stored as none.
+    // Fields that weren't requested are unknown, and not stored as empty.
     expect(await world.value("SELECT count(*) FROM person_data.person_phone")).not.toBe("0");
     expect(await world.value("SELECT count(*) FROM person_data.person_address")).toBe("0");
-    // Other parameters than the answers were bought with: the user is asked, as after any such change.
+    // The answers were bought with other parameters: the user is asked, as after any such change.
     expect(jobOf(report, "enrich_customers")).toMatchObject({
       limited_by: "parameters_changed",
       records_sent: 0,

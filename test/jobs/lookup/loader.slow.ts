@@ -7,7 +7,7 @@ import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } fro
 
 const config = configOf("\n  enrich_customers: { type: enrich, input: customers }");
 
-/** Raises an error of this class when the ledger's entry of an answer with results is written. */
+/** Raises an error of this class when the ledger entry of an answer with results is written. */
 const refuseAnswers = (sqlstate: string) => `
   CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no'' USING ERRCODE = ''${sqlstate}''; END';
   CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON person_data_ops.api_call FOR EACH ROW

@@ -43,7 +43,7 @@ test("on_missing: erase erases people who left, except those with another row, a
   await world.rows("DELETE FROM crm.customers WHERE id <= 3");
   const states = () =>
     world.value("SELECT count(*) FROM person_data_state.lookup_state WHERE source_key::int <= 3");
-  // Three different runs have to miss them.
+  // Three different runs must miss them.
   for (const left of ["3", "3", "0"]) {
     expect((await world.run()).status).toBe("succeeded");
     expect(await states()).toBe(left);

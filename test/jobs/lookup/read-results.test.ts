@@ -15,7 +15,7 @@ function read(job: LookupJobConfig, result: JsonObject) {
   return { ...part, drift: drift.entries() };
 }
 
-/** A person's scalars and lists by name, without those that the answer doesn't speak of. */
+/** Scalars and lists of a person by name, without those absent from the answer. */
 function told(person: PersonUpdate | null) {
   const scalars = Object.keys(personFields).map((name, i) => [name, person?.scalars[i]] as const);
   const lists = Object.keys(personLists).map((name, i) => [name, person?.lists[i]?.rows] as const);
@@ -71,7 +71,7 @@ describe("resolve", () => {
   });
 });
 
-/** Outcome and PID. */
+/** Outcome and PID of a result. */
 function matchOf(result: JsonObject) {
   const { outcome, servicePid } = read(resolveJob, result);
   return [outcome, servicePid];

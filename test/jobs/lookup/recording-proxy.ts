@@ -2,12 +2,12 @@ import { createServer, type IncomingMessage, request as httpRequest, type Server
 import type { AddressInfo } from "node:net";
 import { onTestFinished } from "vitest";
 
-/** One answer with status 200 that reached the client whole. */
+/** A 200 answer that the client received completely. */
 export interface RecordedAnswer {
   readonly path: string;
   /** JSON text, as sent. */
   readonly request: string;
-  /** JSON text, as received; may be cut short all the same (a fault with a fitting content-length). */
+  /** JSON text, as received; may still be truncated (a fault with a matching content-length). */
   readonly response: string;
 }
 
@@ -17,7 +17,7 @@ async function readAll(message: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Hands requests on as they are. Rejects when the answer doesn't come whole. */
+/** Forwards requests unchanged. Rejects if the answer is incomplete. */
 async function ask(
   origin: string,
   request: IncomingMessage,
@@ -33,7 +33,7 @@ async function ask(
   return { reply, bytes: await readAll(reply) };
 }
 
-/** Stands between client and service, and keeps what the client was answered; bodies may be changed on their way. */
+/** A proxy that records the client's answers; bodies may be changed in transit. */
 export async function startRecordingProxy(
   origin: string,
   change: (path: string, body: string) => string = (_path, body) => body,
@@ -55,7 +55,7 @@ export async function startRecordingProxy(
       if (status !== 200) return;
       answers.push({ path, request: body.toString("utf8"), response: bytes.toString("utf8") });
     } catch {
-      // What breaks on the way from the service breaks for the client too.
+      // A broken answer of the service breaks for the client too.
       request.socket.destroy();
     }
   }

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => place.close());
 
-/** A key, and how the n-th key is written. */
+/** A key type, and the spelling of its n-th key. */
 interface KeyKind {
   readonly columns: Readonly<Record<string, string>>;
   readonly valueOf: (n: number) => readonly string[];
@@ -40,9 +40,9 @@ const keyKinds: Readonly<Record<string, KeyKind>> = {
   numeric: { columns: { id: "numeric" }, valueOf: (n) => [n % 2 === 0 ? `${n}.10` : `${n}.1`] },
 };
 
-/** One row of the input; few contents, so that many are equal. */
+/** One row of the input; contents are few, so that many rows are equal. */
 interface Row {
-  /** Rows of one number have the same key; null for none. */
+  /** Rows with the same number have the same key; null for none. */
   readonly key: number | null;
   readonly first: string | null;
   readonly email: string | null;
@@ -58,7 +58,7 @@ const row: fc.Arbitrary<Row> = fc
     work: fc.constantFrom("bad@example.com", "c@example.com", " ", null),
     town: fc.constantFrom("Rome", "", null),
   })
-  // Of rows with nothing but addresses, those that an invalid one tells apart may be sent by two shards.
+  // Rows with only addresses that differ in an invalid one may be sent by two shards.
   .map((r) => ([r.email, r.work].includes("bad@example.com") ? { ...r, town: r.town || "Oslo" } : r));
 
 const input = {
@@ -85,7 +85,7 @@ async function makeInput(kind: KeyKind, rows: readonly Row[]): Promise<void> {
   );
 }
 
-/** The specs of all shards of a job. */
+/** Specs of all shards of a job. */
 async function shardsOf(job: LookupJobConfig, kind: KeyKind, count: number): Promise<readonly LookupSpec[]> {
   const ofTable = { ...job, input: { ...input, key: Object.keys(kind.columns) } };
   return Promise.all(
@@ -95,13 +95,13 @@ async function shardsOf(job: LookupJobConfig, kind: KeyKind, count: number): Pro
   );
 }
 
-/** What has to come out the same, summed over shards. */
+/** Results that must be equal, summed over shards. */
 function sumOf(counts: readonly LookupCounts[]) {
   const sum: Record<string, number> = {};
   const add = (name: string, value: number) => {
     sum[name] = (sum[name] ?? 0) + value;
   };
-  // What the estimate rests on is left out: copies of a key look like answered ones once the first of them is.
+  // Without the inputs of the estimate: copies of a key look answered once the first one is.
   for (const { dueReasons, states, matchedBefore: _, answeredBefore: __, ...figures } of counts) {
     for (const [name, value] of Object.entries({ ...figures, ...dueReasons })) add(name, value);
     for (const [name, value] of Object.entries(states)) add(`state ${name}`, value);
@@ -109,14 +109,14 @@ function sumOf(counts: readonly LookupCounts[]) {
   return sum;
 }
 
-/** Some are refused, some not found, the others answered by what they are. */
+/** Refuses some records, finds no match for others, and answers the rest by their content. */
 const respond: Responder = ({ address, json }) => {
   if (address !== undefined) return { pid: "", status: address.startsWith("bad") ? "invalid" : "valid" };
   if (json.includes("Bob") && json.includes("Rome")) return { code: "unprocessable_entity" };
   return json.includes("Bob") ? null : { pid: `p-${json.length}` };
 };
 
-/** All that our tables say of the input, without the times, ids of calls and runs. */
+/** Contents of our tables about the input, without times and ids of calls and runs. */
 async function contents(): Promise<Readonly<Record<string, unknown>>> {
   const queries = {
     state:
@@ -145,7 +145,7 @@ const jobs: readonly LookupJobConfig[] = [
   { ...enrichJob, name: "enrich_alone" },
 ];
 
-/** Runs every job, each in so many shards before the next begins; tells what each found and sent, summed up. */
+/** Runs every job with this number of shards, one job after the other; returns the summed counts of each. */
 async function runAll(kind: KeyKind, count: number) {
   const found = [];
   for (const job of jobs) {
@@ -164,7 +164,7 @@ async function runAll(kind: KeyKind, count: number) {
 const given = fc.record({
   rows: fc.array(row, { minLength: 1, maxLength: 40 }),
   count: fc.integer({ min: 2, max: 5 }),
-  /** In how many shards the next runs come, more than before or less. */
+  /** Number of shards of the next runs. */
   nextCount: fc.integer({ min: 1, max: 6 }),
   kind: fc.constantFrom(...Object.values(keyKinds)),
 });
@@ -183,7 +183,7 @@ describe("shards, for any number of them, any type of key and any content,", () 
         expect(await runAll(kind, count)).toEqual(whole);
         expect(await contents()).toEqual(kept);
 
-        // Whoever comes next, in as many shards, in others or alone, finds nothing left and changes nothing.
+        // Any later run, with the same, another or no division, finds nothing left and changes nothing.
         const again = await runAll(kind, nextCount);
         expect(again.map(({ sent }) => sent)).toEqual(jobs.map(() => []));
         expect(again.map(({ counts }) => counts["due"])).toEqual(jobs.map(() => 0));

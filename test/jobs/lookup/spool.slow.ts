@@ -8,7 +8,7 @@ import { configOf, jobOf, runWhileTableGoes, startWorld, unaccountedRows, type W
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 
-/** What stands in the spool of a world's data_dir. */
+/** Files in the spool of a world's data_dir. */
 async function spoolOf(world: World) {
   return await surveySpool(spoolRoot(await world.config()));
 }
@@ -32,7 +32,7 @@ describe("the spool of a run", () => {
   });
 
   test("with a bound below the size of one answer continues call by call", async () => {
-    // Uncompressed, 500 people take some 3.5 MB.
+    // Uncompressed, 500 people take about 3.5 MB.
     const config = configOf(enrichOnly, "spool: { max_megabytes: 1 }");
     const world = await startWorld({ rows: 2200, config, latencyMs: 30 });
     const report = await world.run();
@@ -49,7 +49,7 @@ describe("the spool of a run", () => {
     const world = await startWorld({ rows: 6000, config: configOf(enrichOnly), latencyMs: 50 });
     const report = await runWhileTableGoes(world, "person_phone");
     expect(jobOf(report, "enrich_customers").status).toBe("failed");
-    // The sandbox's own controls answer so.
+    // Answer of the sandbox's controls.
     const ledger = (await world.control("/ledger")) as { endpoints: Record<string, { requests: number }> };
     const requests = ledger.endpoints["POST /v2/enrich"]?.requests ?? 0;
     const loaded = Number(

@@ -4,7 +4,7 @@ import { configOf, startWorld, unaccountedRows, type World } from "../world.ts";
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 const validateOnly = "\n  validate_customers: { type: validate_emails, input: customers }";
 
-/** What the newest run says of the input. */
+/** Input counts of the newest run. */
 async function coverageOf(world: World, job: string): Promise<Record<string, string | null>> {
   const [row] = await world.rows(`SELECT input_rows, answered, matched, unmatched, rejected, due
     FROM person_data_ops.input_coverage WHERE job = '${job}' ORDER BY _synced_at DESC LIMIT 1`);

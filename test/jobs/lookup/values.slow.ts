@@ -16,7 +16,7 @@ import {
 import { type RecordedAnswer, startRecordingProxy } from "./recording-proxy.ts";
 import { startWorld, unaccountedRows, type World } from "../world.ts";
 
-/** Distortions first: what is duplicated then is the distorted result. */
+/** Distortions come first, so that duplicates repeat the distorted result. */
 const FAULTS = [
   "unknown_fields:0.4,wrong_types:0.6,wrong_elements:0.4,nul_text:0.6,lone_surrogates:0.6,null_lists:0.4",
   "exponent_numbers:0.3,decimal_strings:0.3,huge_integers:0.4,long_decimals:0.4,owner_spellings:0.6",
@@ -25,15 +25,15 @@ const FAULTS = [
   "413=70@enrich,413=300@resolve,413=500@validate_emails",
 ].join(",");
 
-/** One result and the call that it came with. */
+/** A result and its call. */
 interface Answer {
   readonly result: Plain;
   readonly apiRequestId: string;
-  /** As {@link microseconds}. */
+  /** See {@link microseconds}. */
   readonly completedAt: string;
 }
 
-/** Results by the record that was sent (canonical, without its id), the newest last; and all of them in that order. */
+/** Results by sent record (canonical, without its id), the newest last; and all of them in that order. */
 function pairAnswers(recorded: readonly RecordedAnswer[], path: string) {
   const calls = recorded
     .filter((answer) => answer.path === path)
@@ -41,7 +41,7 @@ function pairAnswers(recorded: readonly RecordedAnswer[], path: string) {
       try {
         return [{ request: parsePlain(request), response: parsePlain(response) }];
       } catch {
-        return []; // cut short: nobody can read it
+        return []; // truncated: unreadable
       }
     })
     .map(({ request, response }) => {
@@ -84,7 +84,7 @@ async function columnsOf(world: World, table: string): Promise<ColumnTypes> {
   return Object.fromEntries(rows.map((row) => [row["column_name"] ?? "", row["data_type"] ?? ""]));
 }
 
-/** All rows of a table in comparable form, without our own `_synced_at`, `_run_id`. */
+/** Rows of a table in comparable form, without `_synced_at` and `_run_id`. */
 async function storedRows(world: World, table: string): Promise<Record<string, string | null>[]> {
   const columns = await columnsOf(world, table);
   const kept = Object.keys(columns).filter(
@@ -104,7 +104,7 @@ function sorted(rows: readonly Record<string, string | null>[]): string[] {
     .toSorted();
 }
 
-/** Compares a whole table; tells the first rows that differ instead of all of them. */
+/** Compares a whole table; reports only the first differences. */
 async function expectTable(
   world: World,
   table: string,
@@ -124,7 +124,7 @@ async function expectTable(
 const isFilled = (text: string | null | undefined): text is string =>
   typeof text === "string" && text.trim() !== "";
 
-/** The record of an input row, as the mapping of the configuration says. */
+/** Record of an input row, by the configured mapping. */
 function recordOf(row: Record<string, string | null>, takes: readonly string[]): Plain {
   const filled = (...columns: string[]) => columns.map((column) => row[column]).filter(isFilled);
   const [all, emails, phones] = [
@@ -151,7 +151,7 @@ function recordOf(row: Record<string, string | null>, takes: readonly string[]):
 const RESOLVE_FIELDS = ["first_name", "last_name"];
 const ENRICH_FIELDS = [...RESOLVE_FIELDS, "linkedin_url", "address_line_1", "city", "state", "zipcode"];
 
-/** What `resolution` or `enrichment` should hold for an answer. */
+/** Expected row of `resolution` or `enrichment`. */
 function answerRow(
   job: string,
   sourceKey: string,
@@ -165,7 +165,7 @@ function answerRow(
   );
   const isMatch = result["is_match"] === true;
   const { cells, extra } = readFields(result, answerColumns, new Set(["record_id"]));
-  // The person of a match stands in `person`; without one, all that came stays with the answer.
+  // The person of a match is in `person`; without a match, all values stay with the answer.
   const kept = Object.entries(extra).filter(([name, value]) => {
     if (job === "resolve_customers") return true;
     if (isMatch) return name in answerColumns;
@@ -192,7 +192,7 @@ test("every value in the warehouse equals the service's answer, under any faults
   const world = await startWorld({ rows: 4000, people: 6000, seed: 11, faults: parseFaults(FAULTS) });
   const proxy = await startRecordingProxy(world.sandbox.url);
   world.serviceUrl = proxy.url;
-  // A batch that is lost twice stays due for the next run.
+  // A batch that is lost twice stays due.
   for (let night = 1; ; night++) {
     const report = await world.run();
     expect(report.jobs.map(unaccountedRows)).toEqual([0, 0, 0]);
@@ -233,7 +233,7 @@ test("every value in the warehouse equals the service's answer, under any faults
   const enrichmentColumns = await columnsOf(world, "enrichment");
   const resolutions: Record<string, string | null>[] = [];
   const enrichments: Record<string, string | null>[] = [];
-  // What an answer leaves out twice is rejected, and which records that befalls depends on the order of calls.
+  // Records missing from two answers are rejected; the order of calls decides which.
   const addresses = customers.flatMap((row) =>
     [recordOf(row, ENRICH_FIELDS)["emails"] ?? []].flat().map(String),
   );
@@ -278,7 +278,7 @@ test("every value in the warehouse equals the service's answer, under any faults
   expect(people.person?.length).toBeGreaterThan(2500);
   for (const [table, rows] of Object.entries(people)) await expectTable(world, table, rows);
 
-  // Faults did happen, and are known.
+  // Faults occurred, and were recorded.
   const drift = await world.rows(
     "SELECT DISTINCT kind || ' ' || observed_type AS seen FROM person_data_ops.schema_drift",
   );

@@ -25,7 +25,7 @@ const JOBS = configOf(`
   .replace("    key: id", "    key: id\n    cursor: updated_at")
   .replace("jobs:", "  others: { table: crm.customers, key: id, fields: { emails: email } }\njobs:");
 
-/** A migrated warehouse in which these jobs have run. */
+/** A migrated warehouse after a run of these jobs. */
 async function startJobs(jobs: readonly string[]): Promise<World> {
   const world = await startWorld({ rows: 40, people: 2000, config: JOBS });
   await world.control("/segments", { segment_id: SEGMENT, name: "stated", members: 30 });
@@ -42,7 +42,7 @@ async function given(world: World, name: string, cursor: unknown, stream?: strin
   return givenCheckpoint(services, job, stream ?? first, cursor);
 }
 
-/** What is wrong with a cursor: its code, then each problem, or the whole message where there is none. */
+/** Problems of a cursor: the code, then each problem, or the whole message if there is none. */
 async function refusalOf(...args: Parameters<typeof given>): Promise<readonly string[]> {
   try {
     return [`taken: ${JSON.stringify(await given(...args))}`];
@@ -153,7 +153,7 @@ test("keeps stored keys that aren't named", async () => {
   const resolved = await stored("resolve", "customers");
   expect(resolved).toMatchObject({ stands_for: expect.any(String) });
   expect((await given(world, "resolve", { value: AT })).cursor).toEqual({ ...Object(resolved), value: AT });
-  // One that is stored damaged can be mended.
+  // A damaged one can be fixed.
   await store(world, "push", "segment", { segment_id: SEGMENT, read_at: 5, other: 1 });
   expect((await given(world, "push", { read_at: null })).cursor).toEqual({
     segment_id: SEGMENT,
@@ -189,7 +189,7 @@ test("a push whose stored checkpoint can't be read fails before it creates anoth
     "bad_checkpoint",
     30,
   ]);
-  // It is shown, for people to mend it.
+  // It is shown, so that users can fix it.
   const shown = (await readStatus(await world.services())).jobs.find(({ job }) => job === "push");
   expect(shown).toMatchObject({ checkpoints: [{ stream: "segment", cursor: { read_at: null } }] });
   const again = jobOf(await world.run({ jobs: ["push"], fullRefresh: true }), "push");
@@ -210,7 +210,7 @@ test("an unreadable checkpoint that only saves reading counts as none: all is re
     "SELECT min(id) FROM crm.customers WHERE email LIKE '%@%.%' AND last_name <> '' AND first_name <> ''";
   const change = (name: string) =>
     world.rows(`UPDATE crm.customers SET first_name = '${name}' WHERE id = (${known})`);
-  // A change that its cursor hides.
+  // A change before the cursor.
   await world.rows(`UPDATE crm.customers SET updated_at = '2000-01-01' WHERE id = (${known})`);
   for (const [i, broken] of [
     "'{value}', '\"four\"'",

@@ -8,7 +8,7 @@ const SECOND = "22222222-2222-4222-8222-222222222222";
 const config = configOf(`
   deaths: { type: death_signals, segments: [{ id: ${FIRST}, name: VIP }, { id: ${SECOND} }] }`);
 
-/** Two segments that share most members; the population's own deaths are too many to be written down. */
+/** Two segments that share most members; the population's own deaths are too many to write down. */
 async function startDeaths(options: { members?: number } = {}): Promise<World> {
   const world = await startWorld({ rows: 0, people: 2000, config });
   const { members = 100 } = options;
@@ -18,7 +18,7 @@ async function startDeaths(options: { members?: number } = {}): Promise<World> {
 }
 
 async function pidOf(world: World, n: number): Promise<string> {
-  // What the sandbox's controls answer.
+  // Answer of the sandbox's controls.
   const { members } = (await world.control(`/segments/${FIRST}/members?offset=${n}&limit=1`)) as {
     members: { service_pid: string }[];
   };
@@ -130,7 +130,7 @@ test("signals without an id are rejected once, with a reason and without values;
   const first = answers.find(({ path }) => path.includes(FIRST));
   const { api_request_id: asked } = JSON.parse(first?.response ?? "{}") as { api_request_id: string };
   expect(jobOf(await world.run(), "deaths")).toMatchObject({ rows_written: 0, records_rejected: 3 });
-  // As run_id, it is that of the answer that was rejected first.
+  // run_id is that of the first rejected answer.
   expect(await world.rows("SELECT api_request_id, count(*) FROM person_data.reject GROUP BY 1")).toEqual([
     { api_request_id: asked, count: "3" },
   ]);
@@ -298,7 +298,7 @@ test("with --full-refresh readers never miss a signal that stays", async () => {
     FROM person_data.segment_death_signal WHERE obituary_id LIKE 'stated%'`;
   const { seen, asked } = await seenDuring(world, shown, async () => {
     const report = await world.run({ fullRefresh: true });
-    // Two segments of which each has two signals less.
+    // Two segments, each with two signals fewer.
     expect(jobOf(report, "deaths")).toMatchObject({ status: "succeeded", rows_written: 4 });
   });
   expect([...seen]).toEqual(["56 30"]);

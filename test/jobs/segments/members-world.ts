@@ -3,14 +3,14 @@ import { dayOf } from "../../../src/sandbox/population/calendar.ts";
 import { createPeople } from "../../../src/sandbox/population/people.ts";
 import { configOf, startWorld, type World } from "../world.ts";
 
-/** The segment of these tests. */
+/** Segment of these tests. */
 export const SEGMENT = "11111111-1111-4111-8111-111111111111";
 const PEOPLE = 20_000;
 
 const config = configOf(`
   vip_members: { type: segment_members, segments: [{ id: ${SEGMENT}, name: VIP }] }`);
 
-/** A segment of some pages, its members in batches of one moment each. */
+/** Creates a segment of several pages, with members in batches of one moment each. */
 export async function startMembers(
   members: number,
   batch = 4000,
@@ -22,7 +22,7 @@ export async function startMembers(
   return world;
 }
 
-/** PIDs of people, by their number in the population; the first ones are the members of {@link startMembers}. */
+/** PIDs by number in the population; the first ones are the members of {@link startMembers}. */
 export function pidsOf(from: number, to: number): readonly string[] {
   const people = createPeople(7, PEOPLE);
   const today = dayOf(Date.now());
@@ -35,16 +35,16 @@ interface Truth {
   readonly is_member: boolean;
 }
 
-/** Everybody whom the service has ever had in the segment, in the order in which they came. */
+/** All present and former members at the service, in the order of their first addition. */
 export async function truthOf(world: World): Promise<readonly Truth[]> {
-  // What the sandbox's controls answer.
+  // Answer of the sandbox's controls.
   const { members } = (await world.control(`/segments/${SEGMENT}/members?limit=100000`)) as {
     members: Truth[];
   };
   return members;
 }
 
-/** Members as the warehouse knows them, and as the service does. */
+/** Members in the warehouse and at the service. */
 async function compare(world: World): Promise<{ known: readonly string[]; truth: readonly string[] }> {
   const rows = await world.rows(
     `SELECT service_pid || ' ' || to_char(first_added_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS line
@@ -57,7 +57,7 @@ async function compare(world: World): Promise<{ known: readonly string[]; truth:
   };
 }
 
-/** The warehouse knows the very members that the service has. */
+/** Expects the same members in the warehouse and at the service. */
 export async function expectExact(world: World): Promise<void> {
   const { known, truth } = await compare(world);
   expect(known).toEqual(truth);
@@ -69,11 +69,11 @@ const overlaps = `SELECT count(*) FROM person_data.segment_membership_history AS
 const open = `SELECT count(*) FROM person_data.segment_membership_history AS h
   FULL JOIN (SELECT segment_id, service_pid FROM person_data.segment_member WHERE is_member) AS m USING (segment_id, service_pid)
   WHERE h.valid_to IS NULL AND (h.valid_from IS NULL OR m.service_pid IS NULL)`;
-/** What each reading came to. */
+/** Result of each pass. */
 export const syncs = `SELECT current_size, known_members, added, removed, removals_pending
   FROM person_data_ops.segment_sync ORDER BY _synced_at`;
 
-/** No interval lies over another one, and those that are open are the members'. */
+/** Expects that no intervals overlap, and that only present members have an open one. */
 export async function expectSoundHistory(world: World): Promise<void> {
   expect([await world.value(overlaps), await world.value(open)]).toEqual(["0", "0"]);
 }

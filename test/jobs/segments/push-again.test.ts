@@ -112,7 +112,7 @@ test("a member who moved to another page while the segment was read stays", asyn
   await setVips(world, pids.slice(0, 15));
   await push(world);
   const id = (await segmentOf(world))?.segment_id ?? "";
-  // A member of the first page leaves after it was read: another one moves there from the second page.
+  // A member of the first page leaves after it was read, so another one moves there from the second page.
   const { members } = (await world.control(`/segments/${id}/members`)) as {
     members: { service_pid: string }[];
   };

@@ -18,7 +18,7 @@ export async function startPush({
 } = {}) {
   const world = await startWorld({ rows: 0, people: 3000, config: text, ...sandbox });
   await world.control("/segments", { name: "everybody", members: 400 });
-  // What the sandbox's controls answer.
+  // Answer of the sandbox's controls.
   const all = (await world.control("/segments")) as { segments: { segment_id: string }[] };
   const { members } = (await world.control(`/segments/${all.segments[0]?.segment_id}/members`)) as {
     members: { service_pid: string }[];
@@ -36,15 +36,15 @@ export async function setVips(world: World, pids: readonly (string | null)[]): P
   );
 }
 
-/** Segment as the service has it. */
+/** The service's segment. */
 export interface SegmentTruth {
   readonly segment_id: string;
   readonly name: string;
 }
 
-/** The segment as the service has it; null before it is made. */
+/** The service's segment; null before it is created. */
 export async function segmentOf(world: World, name = "VIP customers"): Promise<SegmentTruth | null> {
-  // What the sandbox's controls answer.
+  // Answer of the sandbox's controls.
   const { segments } = (await world.control("/segments")) as { segments: SegmentTruth[] };
   return segments.find((segment) => segment.name === name) ?? null;
 }
@@ -52,7 +52,7 @@ export async function segmentOf(world: World, name = "VIP customers"): Promise<S
 /** Sorted PIDs of the segment's members. */
 export async function membersOf(world: World, name?: string): Promise<readonly string[]> {
   const segment = await segmentOf(world, name);
-  // As above.
+  // Answer of the sandbox's controls.
   const { members } = (await world.control(`/segments/${segment?.segment_id}/members?limit=100000`)) as {
     members: { service_pid: string; is_member: boolean }[];
   };
@@ -73,7 +73,7 @@ export async function before(world: World, path: string, hook: (n: number) => Pr
   return { http: { ...http, request } };
 }
 
-/** Ends the run as a kill does: the request is never made. */
+/** Ends the run like a kill: the request is never sent. */
 export async function killedBefore(world: World, path: string, number = 1) {
   return before(world, path, (n) => {
     if (n === number) throw new StopJobError("killed", "Killed before the request.");
@@ -96,7 +96,7 @@ export async function editSegment(
   await world.control("/members", { segment_id: segment?.segment_id, ...change });
 }
 
-/** PIDs that were sent to be added or removed, in all runs. */
+/** PIDs sent for adding or removing, in all runs. */
 export async function sentSoFar(world: World): Promise<number> {
   return Number(
     await world.value(

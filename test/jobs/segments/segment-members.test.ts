@@ -85,7 +85,7 @@ test.each(["37.123456", "37.12345", "37.123", "37.5", "37"])(
   },
 );
 
-/** A segment of two pages, between which one member leaves and others are new. */
+/** A segment of two pages; between them, one member leaves and others are new. */
 async function startChanging({ remove, add }: { remove: number; add: number }): Promise<World> {
   const world = await startMembers(14, 1, { membersPerPage: 10 });
   const truth = await truthOf(world);
@@ -156,7 +156,7 @@ test("members whose order changes with every request are reported as missing and
 test("a full last page with a size that lags behind removes no member", async () => {
   const world = await startMembers(30, 1, { membersPerPage: 10 });
   let isLate = false;
-  // The service counts members apart from listing them: its size is that of a moment ago.
+  // The service counts members separately from listing them: its size is slightly outdated.
   const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
     isLate && path.startsWith("/v2/segments/members?")
       ? body
@@ -183,7 +183,7 @@ test("a removal that two readings don't confirm stays pending until the next run
   const world = await startMembers(30, 1, { membersPerPage: 10 });
   await world.run();
   const [edge = ""] = (await truthOf(world)).slice(20, 21).map(({ service_pid: pid }) => pid);
-  // At an edge of pages; a further change follows between the two readings of these pages.
+  // At a page edge; another change follows between the two readings of these pages.
   await world.control("/members", { segment_id: SEGMENT, remove: [edge], add: pidsOf(30, 31) });
   const change = { page: 4, add: pidsOf(31, 32) };
   await world.control("/page_hooks", { segment_id: SEGMENT, after: [change] });
@@ -259,7 +259,7 @@ test("people who return to a segment read as empty are members since then, whate
   expect(await world.value("SELECT count(*) FROM person_data.segment_membership_history")).toBe("3");
 });
 
-/** Two segments of some pages. */
+/** Two segments of several pages. */
 async function startTwo(jobs: string): Promise<World> {
   const world = await startWorld({ rows: 0, people: 20_000, config: configOf(jobs) });
   for (const [segmentId, name, members] of [
@@ -317,7 +317,7 @@ test("a segment that can't be read is reported also if a limit ends the job at t
   const world = await startTwo(two);
   await world.control("/delete_segment", { segment_id: SEGMENT });
   await world.control("/faults", { faults: "429=1@members#2-" });
-  // Waits of five minutes in no time.
+  // Skips waits of five minutes.
   const clock = fastClock(1000);
   const limiter = createLimiter({ concurrency: 1, requestsPerSecond: null, clock });
   const report = jobOf(await world.run({}, { clock, limiter, random: () => 0 }), "vip_members");
@@ -349,12 +349,12 @@ test("calls whose commit failed are in the ledger", async () => {
   const failing = {
     ...db,
     transaction: (...args: readonly unknown[]) => {
-      // The first commit of members.
+      // First commit of members.
       if (asked === 1) {
         asked += 1;
         throw new StopJobError("bad_data", "The rows are refused.");
       }
-      // The overloads of Db differ in their arguments only.
+      // The overloads of Db differ only in their arguments.
       return (db.transaction as (...all: readonly unknown[]) => unknown)(...args);
     },
   } as Db;
@@ -386,7 +386,7 @@ test("every second transaction lost is retried", async () => {
       if (hasBegun && tries++ % 2 === 0) {
         return Promise.reject(new StopRunError("database_unreachable", "The warehouse can't be reached."));
       }
-      // The overloads of Db differ in their arguments only.
+      // The overloads of Db differ only in their arguments.
       return (db.transaction as (...all: readonly unknown[]) => unknown)(...args);
     },
   } as Db;

@@ -118,7 +118,7 @@ test("mirror removes no member added by others, before or after", async () => {
   await push(world);
   const id = (await segmentOf(world))?.segment_id;
   await world.control("/members", { segment_id: id, add: pids.slice(30, 40) });
-  await setVips(world, pids.slice(0, 35)); // five of them are there already, added by others
+  await setVips(world, pids.slice(0, 35)); // five are already members, added by others
   await push(world);
   await setVips(world, pids.slice(0, 10));
   await push(world);

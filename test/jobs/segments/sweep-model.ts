@@ -5,7 +5,7 @@ import type { Random } from "../../support/seeded-random.ts";
 
 const START_MS = Date.parse("2026-01-01T00:00:00Z");
 
-/** The n-th moment of a model as a response states it: 0 to 6 digits of a second, several moments within a millisecond. */
+/** The n-th moment of a model as stated in a response: 0 to 6 digits of a second, several moments within a millisecond. */
 export function momentOf(n: number): string {
   const micros = Math.floor(n / 64) * 1_000_000 + (n % 64) * 125;
   const seconds = new Date(START_MS + Math.floor(micros / 1_000_000) * 1000).toISOString().slice(0, 19);
@@ -15,7 +15,7 @@ export function momentOf(n: number): string {
   return `${seconds}${digits === "" ? "" : `.${digits}`}+00:00`;
 }
 
-/** Cache: moments are few. */
+/** Cache, because moments are few. */
 const numbers = new Map<string, number>();
 
 /** Inverse of {@link momentOf} for both forms. */
@@ -55,8 +55,8 @@ interface ModelMember {
 }
 
 /**
- * Makes a segment whose members are added in batches of one moment, some of them longer than a page.
- * @param options `pace`: share of requests before which something changes. `isCounterLate`: the stated size may be an older one.
+ * Creates a segment whose members are added in batches of one moment, some of them longer than a page.
+ * @param options `pace`: share of requests before which something changes. `isCounterLate`: the stated size may be outdated.
  */
 export function modelSegment(
   random: Random,
@@ -168,14 +168,14 @@ export function modelSegment(
   };
 }
 
-/** Stored members of a segment, kept from sweep to sweep. */
+/** Stored members of a segment, across sweeps. */
 export interface ModelStore {
   readonly living: Set<string>;
   readonly firstAddedAt: Map<string, string>;
   readonly removals: { readonly pid: string; readonly seenAt: string }[];
 }
 
-/** A store without members. */
+/** Creates an empty store. */
 export const emptyStore = (): ModelStore => ({ living: new Set(), firstAddedAt: new Map(), removals: [] });
 
 function covers({ after, before }: ProvenSpan, at: string): boolean {
@@ -184,7 +184,7 @@ function covers({ after, before }: ProvenSpan, at: string): boolean {
   );
 }
 
-/** Stores the members of a page and notes them as seen. */
+/** Stores the members of a page and marks them as seen. */
 export function takePage(store: ModelStore, seen: Set<string>, { members }: AnsweredPage): void {
   for (const { servicePid, firstAddedAt } of members) {
     seen.add(servicePid);
@@ -193,7 +193,7 @@ export function takePage(store: ModelStore, seen: Set<string>, { members }: Answ
   }
 }
 
-/** Records removals of members that were not seen and that a span proves; returns the moments of the others. */
+/** Records removals of unseen members that a span proves; returns the moments of the others. */
 export function settle(
   store: ModelStore,
   seen: ReadonlySet<string>,

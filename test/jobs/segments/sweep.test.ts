@@ -15,7 +15,7 @@ import {
 
 const RUNS = 1000;
 
-/** Sweeps as the job does; returns the moments of members whose removal stays pending. */
+/** Sweeps like the job; returns the moments of members whose removal stays pending. */
 async function sweepOnce(segment: ModelSegment, store: ModelStore): Promise<readonly string[]> {
   const sweep = createSweep(async (page) => segment.read(page), segment.pageSize);
   const seen = new Set<string>();
@@ -57,7 +57,7 @@ test.each(["stable", "until_changed", "every_request"] as const)(
       const { removals, pending, store } = await sweepNights(segment, random, label);
       sums.removals += removals;
       sums.pending += pending;
-      // Pages of ties in a new order with each request never stay the same.
+      // Pages of ties in a new order at each request are never equal.
       if (ties === "every_request") continue;
       const left = await sweepOnce(segment, store);
       expect({ label, left, living: [...store.living].toSorted() }).toEqual({
@@ -66,13 +66,13 @@ test.each(["stable", "until_changed", "every_request"] as const)(
         living: [...segment.living].toSorted(),
       });
     }
-    // Guards against a model in which nothing happens.
+    // Fails for a model in which nothing happens.
     expect(sums.removals).toBeGreaterThan(RUNS / 2);
     expect(sums.pending).toBeGreaterThan(RUNS / 10);
   },
 );
 
-/** A page of two members at most, one for each moment, newest first. */
+/** A page of at most two members, one per moment, newest first. */
 function pageOf(page: number, moments: readonly number[], totalCount: number): AnsweredPage {
   return {
     page,
@@ -84,7 +84,7 @@ function pageOf(page: number, moments: readonly number[], totalCount: number): A
   };
 }
 
-/** Sweeps scripted responses, the pages around some moments a second time; returns the spans by kind. */
+/** Sweeps scripted responses, with the pages around some moments read twice; returns the spans by kind. */
 async function sweepScript(script: readonly AnsweredPage[], again: readonly number[] = []) {
   const left = [...script];
   const sweep = createSweep(async (page) => {
@@ -122,7 +122,7 @@ test("a full page that claims to be the last one isn't trusted: the next one mus
     together: [span(null, 6, 3)],
     pages: [1, 2, 3, 2, 3],
   });
-  // One member was added and the counter is late: the oldest member is on page 3.
+  // One member was added and the counter is outdated: the oldest member is on page 3.
   const late = [pageOf(1, [9, 8], 4), pageOf(2, [6, 5], 4), pageOf(3, [2], 4)];
   expect((await sweepScript(late)).single.filter(({ after }) => after === null)).toEqual([]);
 });
@@ -156,7 +156,7 @@ test("a page that contradicts itself covers nothing", async () => {
   expect((await sweepScript([unsound, pageOf(2, [], 2)])).single).toEqual([]);
   const edge = [{ ...pageOf(1, [9, 8], 3), isSound: false }, pageOf(2, [5], 3)];
   expect((await sweepScript([...edge, ...edge], [6])).together).toEqual([]);
-  // Fewer members than the stated size leaves room for.
+  // Fewer members than the stated size allows.
   expect((await sweepScript([pageOf(1, [9], 2)])).single).toEqual([span(9, null, 1)]);
   expect((await sweepScript([pageOf(1, [], 0)])).single).toEqual([span(null, null, 1)]);
   expect((await sweepScript([pageOf(1, [], 1)])).single).toEqual([]);

@@ -47,7 +47,7 @@ function changeBuckets(
   return JSON.stringify({ ...answer, results });
 }
 
-/** The hour that the clock skips, as a simple service lists it. */
+/** The hour skipped by the clock, as listed by a simple service. */
 const skipped = (bucket: object) => ({
   ...bucket,
   bucket_start: "2026-03-08T02:00:00-05:00",
@@ -86,7 +86,7 @@ describe("buckets of usage", () => {
       world.configure(configOf(texts.join("")));
       expect((await world.run({}, { clock: await sandboxClock(world) })).status).toBe("succeeded");
       for (const [size, zone, from] of countings) {
-        // In Kiritimati it is the next day already.
+        // In Kiritimati it is already the next day.
         const to = day.replace(/10$/, "11");
         const stated = await statedBuckets(world, { size, zone, from, to });
         expect(stated.size).toBeGreaterThan(12);
@@ -387,7 +387,7 @@ describe("usage_reconciliation", () => {
       reported: String(Number(others) + 1),
       not_ours: others,
     });
-    // Calls that the service doesn't count have nothing to be compared with.
+    // Calls that the service doesn't count can't be compared.
     expect(rows.find(({ endpoint }) => endpoint === "usage")).toEqual({
       endpoint: "usage",
       ours: "2",

@@ -16,7 +16,7 @@ async function startUsage(config: string, day: string): Promise<World> {
 
 const runUsage = (world: World) => runAtItsTime(world, "usage");
 
-/** Differences between stored buckets and those that the service reports. */
+/** Differences between stored buckets and those of the service. */
 async function untruths(world: World, from: string, to: string, size = "day", zone = "UTC") {
   const stated = await statedBuckets(world, { size, zone, from, to });
   return differences(await storedBuckets(world, size, zone), stated);
@@ -41,7 +41,7 @@ describe("buckets of usage", () => {
     await goTo(world, "2026-06-13");
     expect(await runUsage(world)).toMatchObject({ requests: 2 });
     expect(await untruths(world, "2026-05-01", "2026-06-13")).toEqual([]);
-    // Final counts that were corrected while nobody ran.
+    // Final counts that were corrected while no job ran.
     await goTo(world, "2026-09-13");
     expect(await runUsage(world)).toMatchObject({ requests: 3 });
     expect(await untruths(world, "2026-05-01", "2026-09-13")).toEqual([]);
@@ -58,7 +58,7 @@ describe("buckets of usage", () => {
     await world.control("/faults", { faults: "forbidden@usage#4-" });
     expect(await runUsage(world)).toMatchObject({ status: "failed", requests: 4 });
     await world.control("/faults", { faults: "" });
-    // Totals, and the seven weeks that are left.
+    // Totals, and the remaining seven weeks.
     expect(await runUsage(world)).toMatchObject({ status: "succeeded", requests: 8 });
     expect(await untruths(world, "2026-04-01", "2026-06-01", "hour")).toEqual([]);
   });
@@ -76,7 +76,7 @@ describe("buckets of usage", () => {
   });
 });
 
-/** Answers with one endpoint, as it stands at that moment. */
+/** Answers with the current state of one endpoint. */
 async function answerWith(world: World, buckets: readonly object[]): Promise<{ total_requests: number }> {
   const result = { endpoint: "v2/enrich", total_requests: 0, buckets };
   const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>

@@ -19,7 +19,7 @@ function offsetText(ms: number): string {
   return `${ms < 0 ? "-" : "+"}${two(minutes / 60)}:${two(minutes % 60)}`;
 }
 
-/** Every form in which a service may write a start. */
+/** All forms of a start in a service's answer. */
 const forms: readonly (readonly [string, (bucket: Bucket) => string])[] = [
   ["with the zone's offset", ({ startMs, localMs }) => wall(localMs) + offsetText(localMs - startMs)],
   [
@@ -53,7 +53,7 @@ const TRICKY = [
   "Pacific/Kiritimati",
 ] as const;
 const anyZone = fc.oneof(fc.constantFrom(...TRICKY), fc.constantFrom(...Intl.supportedValuesOf("timeZone")));
-/** Any day, and more often one near a change of the clock. */
+/** Any day, more often one near a clock change. */
 const anyDay = fc.oneof(
   fc.integer({ min: dayNumber("2025-01-01"), max: dayNumber("2029-01-01") }),
   fc

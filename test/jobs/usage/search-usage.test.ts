@@ -93,7 +93,7 @@ describe("the history of person search", () => {
       [{ job: "searches", stream: "history", gap_start: expect.stringContaining("2026-02-26") }],
       [{ limit: 10_000 }],
     ]);
-    // What was last read of those days stays, marked as not final.
+    // The last reading of those days stays, marked as not final.
     expect(
       await world.value(
         "SELECT count(*) FROM person_data_ops.person_search_usage_daily WHERE NOT is_final AND period_start < '2026-04-01'",
@@ -142,7 +142,7 @@ describe("the history of person search", () => {
       expect([faults, await storedDays(world)]).toEqual([faults, await statedDays(world)]);
     }
     await world.rows("TRUNCATE person_data_ops.person_search_usage_daily");
-    // Days that are left out come with a later reading, and are no gap.
+    // Missing days arrive with a later reading and are no gap.
     await world.control("/faults", { faults: "missing#1" });
     await runSearches(world);
     expect((await storedDays(world)).length).toBeLessThan(90);
@@ -180,7 +180,7 @@ describe("the history of person search", () => {
   });
 });
 
-/** Number of log lines and of notes about another organization. */
+/** Number of log lines and messages about another organization. */
 const otherOrganization = (world: World) => [
   world.logged.filter(({ event }) => event === "other_organization").length,
   world.notes.filter((note) => note.includes("Check service.api_key.")).length,
@@ -205,7 +205,7 @@ describe("the organization", () => {
     const world = await startSearches("2026-03-01");
     await runAs(world, "org-one-key");
     await goTo(world, "2026-07-01");
-    // Nobody has read it before, so nothing of it was missed.
+    // Never read before, so nothing was missed.
     await runAs(world, "org-two-key");
     expect(await gapsOf(world)).toEqual([]);
     await goTo(world, "2026-07-02");

@@ -7,17 +7,17 @@ import * as fc from "../../support/fast-check.ts";
 const FIRST = dayNumber("2026-06-10");
 
 interface Night {
-  /** Days since the night before. */
+  /** Days since the previous night. */
   readonly later: number;
   /** Days from the start of the history to {@link FIRST}; negative if it starts later. */
   readonly start: number;
-  /** Days by which our clock is wrong in this night. */
+  /** Error of our clock in this night, days. */
   readonly error: number;
   /** Windows after which the run is killed. */
   readonly killedAfter: number;
 }
 
-/** First day of the window's first bucket that may still be corrected at noon of today. */
+/** First day of the window's first bucket that may still be corrected at noon today. */
 function firstOpenOf(
   size: BucketingSize,
   window: { from: number; to: number },
@@ -29,11 +29,11 @@ function firstOpenOf(
   return null;
 }
 
-/** True if the bucket of a day ended so many days before noon of another day. */
+/** True if the bucket of a day ended this number of days before noon of another day. */
 const hasEnded = (size: BucketingSize, day: number, daysAgo: number, today: number) =>
   firstDay(size, day, 1) + daysAgo <= today + 0.5;
 
-/** Day on which each day was last read (by the right clock), after these nights and a last one without errors. */
+/** Day of the last reading of each day (by the correct clock), after these nights and a final one without errors. */
 function readNights(size: BucketingSize, nights: readonly Night[]) {
   const readOn = new Map<number, number>();
   const earliest = FIRST - Math.max(...nights.map(({ start }) => start));

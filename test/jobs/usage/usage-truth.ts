@@ -2,7 +2,7 @@ import type { Clock } from "../../../src/clock.ts";
 import type { RunRequest } from "../../../src/jobs/services.ts";
 import { fastClock, jobOf, type World } from "../world.ts";
 
-/** Counts as texts, in the order of the columns: requests, records, resolvable ones, matches. */
+/** Counts as texts, in column order: requests, records, resolvable ones, matches. */
 export type CountTexts = readonly string[];
 
 const COUNTS = ["total_requests", "num_input_records", "num_resolvable_records", "num_matches"] as const;
@@ -19,7 +19,7 @@ async function ask(world: World, path: string): Promise<unknown> {
 
 /** The sandbox's time, milliseconds. */
 async function nowOf(world: World): Promise<number> {
-  // The answer of its controls.
+  // Answer of the sandbox's controls.
   const { now } = (await world.control("")) as { now: string };
   return Date.parse(now);
 }
@@ -55,7 +55,7 @@ export async function statedBuckets(
   );
 }
 
-/** Buckets stored in the warehouse, by the same names. */
+/** Stored buckets, by the same names. */
 export async function storedBuckets(
   world: World,
   size: string,
@@ -79,7 +79,7 @@ export async function statedDays(world: World): Promise<readonly Record<string, 
   );
 }
 
-/** Days of person search stored in the warehouse. */
+/** Stored days of person search. */
 export async function storedDays(world: World): Promise<readonly Record<string, string | null>[]> {
   return world.rows(
     `SELECT period_start::text, records_delivered, searches_created, parse_requests
@@ -105,12 +105,12 @@ export async function runAtItsTime(world: World, job: string, request: Partial<R
   return jobOf(await world.run(request, { clock: await sandboxClock(world), random: () => 0 }), job);
 }
 
-/** Sets the only checkpoint, as `checkpoint set` would. */
+/** Sets the only checkpoint, like `checkpoint set`. */
 export async function setCursor(world: World, cursor: object): Promise<void> {
   await world.rows(`UPDATE person_data_ops.checkpoint SET cursor = '${JSON.stringify(cursor)}'`);
 }
 
-/** One line for each bucket in which two maps differ. */
+/** One line per bucket that differs between two maps. */
 export function differences(
   stored: ReadonlyMap<string, CountTexts>,
   stated: ReadonlyMap<string, CountTexts>,

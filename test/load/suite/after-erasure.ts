@@ -7,7 +7,7 @@ import { commitPersons, looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace, valueOf } from "./place.ts";
 import { ann, bob, erase, findTraces, makeCouple, nobody, ofAnn, rows } from "./erased-couple.ts";
 
-/** Tests of what an erasure keeps out. */
+/** Tests of rows that an erasure suppresses. */
 export function describeAfterErasure(getPlace: GetPlace): void {
   describe("after an erasure", () => {
     test("rows with the person's key, address or PID are neither sent, nor rejected, nor left waiting", async () => {
@@ -46,11 +46,11 @@ export function describeAfterErasure(getPlace: GetPlace): void {
       await erase(place, { pids: ["p-ann"] });
       await commitPersons(place, [ann], { keys: ["row-1"] });
       expect(await findTraces(place, [...ofAnn, "row-1"])).toEqual([]);
-      // Her row is known by now.
+      // Her row is known.
       expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.erasure_subject")).toBe("2");
       await commitPersons(place, [wholePerson("p-new", { full_name: "Ann Lee" })], { keys: ["row-1"] });
       expect(await findTraces(place, ["p-new", "Ann", "row-1"])).toEqual([]);
-      // And so is her new PID.
+      // And her new PID.
       expect([...(await warehouse.suppressedPids(["p-new", "p-ann", "p-bob"]))].toSorted()).toEqual([
         "p-ann",
         "p-new",
@@ -67,7 +67,7 @@ export function describeAfterErasure(getPlace: GetPlace): void {
       expect(await findTraces(place, ["ann@", "row-1", "Nurse"])).toEqual([]);
       expect(await columnOf(place, "SELECT service_pid FROM person_data.person")).toEqual(["p-bob"]);
       expect(await place.warehouse.suppressedPids(["p-ann", "p-bob"])).toEqual(new Set(["p-ann"]));
-      // What was loaded beside her still names her, until the erasure goes on.
+      // Rows loaded with hers still contain her PID until the erasure continues.
       for (const id of await place.warehouse.openErasures()) await place.warehouse.removeErased(id);
       expect(await findTraces(place, ofAnn)).toEqual([]);
     });

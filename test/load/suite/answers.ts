@@ -19,7 +19,7 @@ async function answerOn(place: Place, replies: readonly (readonly [number, Reply
   return { answer, history };
 }
 
-/** `resolution`, `enrichment` and `match_history`. */
+/** Tests of `resolution`, `enrichment` and `match_history`. */
 export function describeAnswers(getPlace: GetPlace): void {
   describe("answers", () => {
     test("a match, a non-match and another match leave one row each time and an interval each", async () => {

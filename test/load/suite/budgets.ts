@@ -17,7 +17,7 @@ export const IN_DOUBT =
 
 const noLimits: SendingLimits = { perDay: null, perMonth: null, perRun: null, perShard: null };
 
-/** A call of so many records, under these limits. */
+/** A call with this number of records and these limits. */
 export function reservationOf(
   records: number,
   limits: Partial<SendingLimits> = {},
@@ -34,14 +34,14 @@ export function reservationOf(
   };
 }
 
-/** Every counter above zero, and whether the ledger adds up to the same. */
+/** Reserved records of each counter. */
 export async function usedOf(place: Place): Promise<Readonly<Record<string, string | null>>> {
   const rows = await place.sql(`SELECT budget || ' ' || period AS name, sum(records_reserved) AS records
     FROM person_data_state.budget_use GROUP BY 1 ORDER BY 1`);
   return Object.fromEntries(rows.map((row) => [row["name"], row["records"] ?? null]));
 }
 
-/** Reserves and tells what was granted. */
+/** Reserves records and returns the granted number. */
 async function grantOf(
   { warehouse }: Place,
   records: number,
@@ -218,7 +218,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       await warehouse.reserveCall(run, call);
       expect(await valueOf(place, IN_DOUBT)).toBe("10");
       const entry = callOf({ callId: call.callId, recordsSent: 10, ...outcome });
-      // Told twice, as after a COMMIT whose reply was lost.
+      // Settled twice, as after a COMMIT with a lost reply.
       for (let i = 0; i < 2; i++) await warehouse.recordAttempts(run, [entry], { requests: 1 });
       expect(await usedOf(place)).toEqual({
         "enrich day": used,

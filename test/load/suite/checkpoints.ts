@@ -12,14 +12,14 @@ import { gist, matchAll, runNight } from "./nights.ts";
 import { columnOf, type GetPlace, type Place } from "./place.ts";
 
 const base = { type: "search_usage", enabled: true, after: [], schedule: null, timezone: "UTC" } as const;
-/** Nobody runs it. */
+/** Job that no run holds. */
 const free: JobConfig = { ...base, name: "moved_by_hand" };
-/** The suite does. */
+/** Job that the suite runs. */
 const busy: JobConfig = { ...base, name: "one" };
 
 function servicesOf({ warehouse }: Place): Parameters<typeof moveCheckpoints>[0] {
   return {
-    // Only what a lock and these jobs need.
+    // Only the settings that a lock and these jobs need.
     config: { jobs: [free, busy], lockLifeMs: 3_600_000 } as unknown as Config,
     db: warehouse.db,
     clock: systemClock,
@@ -31,7 +31,7 @@ function servicesOf({ warehouse }: Place): Parameters<typeof moveCheckpoints>[0]
 
 const cursor = { column: "updated_at", overlapMs: 3_600_000 };
 
-/** Checkpoints that users look at and move. */
+/** Tests of reading and changing checkpoints. */
 export function describeCheckpoints(getPlace: GetPlace): void {
   describe("checkpoints", () => {
     test("are moved and deleted by hand, while the job isn't running", async () => {
@@ -57,7 +57,7 @@ export function describeCheckpoints(getPlace: GetPlace): void {
       const spec = enrichSpec({ input: { ...people, cursor } });
       await makePeople(place, [{ id: "1", first_name: "Ann", updated_at: "2026-11-01T00:00:00Z" }]);
       await runNight(place, spec, matchAll);
-      // A change that its cursor hides.
+      // A change before the cursor.
       await place.sql("UPDATE crm.people SET first_name = 'Anne', updated_at = '2026-01-01T00:00:00Z'");
       expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
       const set = (key: string, value: string) =>

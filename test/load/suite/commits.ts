@@ -11,7 +11,7 @@ import type { LookupCommit } from "../../../src/load/answers/commit-lookup.ts";
 
 const spec = enrichSpec();
 
-/** A commit of some persons, each for a row of its own. */
+/** A commit of persons, each for a separate row. */
 export function commitPeople(
   { warehouse }: Place,
   pids: readonly string[],
@@ -316,7 +316,7 @@ export function describeCommits(getPlace: GetPlace): void {
           ? { notLoadable: [replies[4]?.[0].recordId], rowsWritten: 25 }
           : { notLoadable: [], rowsWritten: 27 },
       );
-      // What Postgres refuses can't be looked at by its SQL either.
+      // SQL can't check a value that Postgres rejects.
       if (!refusal) return;
       expect(await columnOf(place, "SELECT full_name FROM person_data.person ORDER BY 1")).toEqual(
         [0, 1, 2, 3, 5, 6, 7, 8].map((i) => `Person ${i}`),

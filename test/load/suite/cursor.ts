@@ -20,7 +20,7 @@ async function firstNight(place: Place, first: LookupSpec = spec): Promise<void>
 const cursors = (place: Place) =>
   columnOf(place, `SELECT "cursor"->>'value' FROM person_data_ops.checkpoint`);
 
-/** `cursor`: only narrows the search for changes. */
+/** Tests of `cursor`, which only narrows the search for changes. */
 export function describeCursor(getPlace: GetPlace): void {
   describe("a cursor", () => {
     test("that moved without a change of the content makes nothing due", async () => {
@@ -140,7 +140,7 @@ export function describeCursor(getPlace: GetPlace): void {
       expect(await place.warehouse.checkInput(input)).toEqual([
         {
           path: "inputs.people.cursor",
-          // Each database has its own names of types.
+          // Type names differ between databases.
           message: expect.stringMatching(/^version is of type .+, but a cursor must be a date or a time$/),
           hint: "Remove `cursor`: then every row is compared.",
         },

@@ -8,7 +8,7 @@ const FAR_AHEAD = "2100-01-01T00:00:00.000000+00:00";
 
 const ann = { first_name: "Ann", last_name: "Lee", email: "ann@example.com" };
 
-/** Rows with equal content: one record, one answer. */
+/** Tests of rows with equal content: one record, one answer. */
 export function describeEqualRecords(getPlace: GetPlace): void {
   describe("equal records", () => {
     test("are sent once, and the answer goes to every row", async () => {

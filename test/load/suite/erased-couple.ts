@@ -5,7 +5,7 @@ import { enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./peo
 import { wholePerson } from "./person-updates.ts";
 import { type Place, schemaNames } from "./place.ts";
 
-/** Tables in which one of the texts stands, but for the tombstones, which are left on purpose. */
+/** Tables that contain one of the texts, except the tombstones. */
 export async function findTraces(
   place: Pick<Place, "sql">,
   texts: readonly string[],
@@ -21,7 +21,7 @@ export async function findTraces(
   return found;
 }
 
-/** The same, and tables of any other name: lists of runs under way, and of killed ones. */
+/** The same, including undeclared tables: work lists of current and killed runs. */
 export async function findTracesAnywhere(
   place: Pick<Place, "sql" | "tableNames" | "rowsText">,
   texts: readonly string[],
@@ -38,7 +38,7 @@ export async function findTracesAnywhere(
 
 export const nobody: Identifiers = { pids: [], emails: [], rows: [] };
 
-/** Erases whom these name, as the program does. */
+/** Erases people by identifiers, like the program. */
 export async function erase(
   { warehouse }: Place,
   named: Partial<Identifiers>,
@@ -73,7 +73,7 @@ export const bob = wholePerson("p-bob", {
   ],
 });
 
-/** Of everything that is known of Ann something that nobody else has. */
+/** Values that identify only Ann. */
 export const ofAnn = ["p-ann", "ann@", "Ann", "555 0100", "Elm Street", "Nurse", "Juilliard", "key-ann"];
 
 export const rows = [
@@ -85,11 +85,11 @@ export const replyOf = {
   "key-ann": { pid: "p-ann", person: ann },
   "key-bob": { pid: "p-bob", person: bob },
 } as const;
-/** Ann and Bob, who are married. */
+/** Ann and Bob, a married couple. */
 export const answer: Responder = ({ rows: [row] }) =>
   row?.sourceKey === "key-ann" || row?.sourceKey === "key-bob" ? replyOf[row.sourceKey] : null;
 
-/** Ann and Bob in every table that lookups write. */
+/** Writes Ann and Bob to every table of lookups. */
 export async function makeCouple(place: Place): Promise<void> {
   await makePeople(place, rows);
   await runNight(place, resolveSpec(), answer);

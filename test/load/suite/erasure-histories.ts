@@ -5,7 +5,7 @@ import { enrichSpec, makePeople, people } from "./people.ts";
 import { clear, type GetPlace, type Place } from "./place.ts";
 import * as fc from "../../support/fast-check.ts";
 
-/** What happens: a row gets an address (or goes), somebody is erased, or a night passes. */
+/** Steps: a row gets or loses an address, a person is erased, or a night passes. */
 type Step =
   | { readonly kind: "write"; readonly key: number; readonly address: number | null }
   | { readonly kind: "erase"; readonly by: "row" | "address"; readonly which: number }
@@ -37,7 +37,7 @@ const steps: fc.Arbitrary<readonly Step[]> = fc.array(
   { minLength: 6, maxLength: 14 },
 );
 
-/** The rules in plain words: who is erased, which content each row was last answered for. */
+/** Model of the rules: erased people, and the content of each row's last answer. */
 interface Model {
   readonly input: Map<number, number>;
   readonly answered: Map<number, number>;
@@ -114,7 +114,7 @@ async function spend(place: Place, model: Model, step: Extract<Step, { kind: "ni
   for (const [row, its] of sent) model.answered.set(row, its);
 }
 
-/** Random nights with random erasures against a plain model. */
+/** Tests random nights and erasures against a plain model. */
 export function describeErasureHistories(getPlace: GetPlace): void {
   test("after any history of erasures every row is sent or withheld as the rules say, and the counts add up", async () => {
     await fc.assert(

@@ -121,7 +121,7 @@ export function describeErasure(getPlace: GetPlace): void {
       expect(await warehouse.removeErased(id)).toMatchObject({ person: 2 });
       expect(await warehouse.completeErasure(id)).toEqual([{ kind: "run", name: "under_way" }]);
       expect(await warehouse.openErasures()).toEqual([id]);
-      // A load of that run has not seen the request.
+      // A load of that run that started before the request.
       await place.sql(`INSERT INTO person_data.person_pid_alias VALUES
         ('p-ann', 'p-ann-new', '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z', 'late')`);
       await warehouse.releaseLock(held.run);
@@ -170,7 +170,7 @@ export function describeErasure(getPlace: GetPlace): void {
       const { warehouse } = place;
       await makePeople(place, rows);
       await runNight(place, enrichSpec(), answer);
-      // Another row of Ann's is erased before anybody knows that it is hers.
+      // Another row of Ann's is erased before its PID is known.
       await erase(place, { rows: [{ source: "people", sourceKey: "key-ann-2" }] });
       await addPeople(place, [{ id: "key-ann-2", first_name: "Ann", email: "ann@third.example" }]);
       const spec = enrichSpec();

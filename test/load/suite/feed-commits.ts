@@ -3,13 +3,13 @@ import type { FeedCommit } from "../../../src/load/feeds/feed-commit.ts";
 import type { SeenMember } from "../../../src/load/feeds/segment-members.ts";
 import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
-/** The segment of the tests. */
+/** Segment of the tests. */
 export const SEGMENT = "11111111-1111-4111-8111-111111111111";
 
-/** The begin of a day of November. */
+/** Start of a day in November. */
 export const DAY = (day: number): string => `2026-11-0${day}T00:00:00Z`;
 
-/** A member as a page shows it. */
+/** A member as listed on a page. */
 export const member = (servicePid: string, day: number | null, seenDay = 5): SeenMember => ({
   servicePid,
   firstAddedAt: day === null ? null : DAY(day),

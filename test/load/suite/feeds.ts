@@ -27,7 +27,7 @@ const signals = (rows: FeedUpsert["rows"], more: Partial<FeedUpsert> = {}): Feed
   ...more,
 });
 
-/** What a look at a segment says of its size. */
+/** A segment's size as seen by a check. */
 const sized = (size: number): FeedUpsert => ({
   table: "segment",
   columns: ["segment_id", "current_size"],
@@ -47,7 +47,7 @@ const look = (runId: string, at: string, pending: number) => [
   String(pending),
 ];
 
-/** How feeds keep what they read. */
+/** Tests of stored feeds. */
 export function describeFeeds(getPlace: GetPlace): void {
   describe("a commit of a feed", () => {
     test("writes what changed, counts it, and leaves the rest as it is", async () => {

@@ -6,7 +6,7 @@ import * as fc from "../../support/fast-check.ts";
 import type { DueReason } from "../../../src/load/due/lookup-counts.ts";
 import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 
-/** Contents that a row can have; the service answers each of them always alike. */
+/** Contents of a row; the service always answers each one the same way. */
 const contents = ["match a", "match b", "match c", "no match", "refused", "", " ", null] as const;
 type Content = (typeof contents)[number];
 
@@ -15,10 +15,10 @@ function replyTo(content: Content): Reply {
   return content?.startsWith("match") ? { pid: `p-${content.at(-1)}` } : null;
 }
 
-/** What happens to the input between two nights, and how the night is run. */
+/** Changes of the input between two nights, and options of the night. */
 interface NightPlan {
   readonly edits: readonly { readonly key: number; readonly content: Content | "gone" }[];
-  /** Keys whose answers are made to have expired. */
+  /** Keys with answers that are made to expire. */
   readonly expired: readonly number[];
   readonly resend: boolean;
   readonly cap: number | null;
@@ -35,21 +35,21 @@ const night: fc.Arbitrary<NightPlan> = fc.record({
   cap: fc.option(fc.integer({ min: 0, max: 3 }), { freq: 4 }),
 });
 
-/** What the model knows of a row. */
+/** Model of a row. */
 interface KnownRow {
   readonly content: Content;
   readonly outcome: "matched" | "unmatched" | "rejected";
   expired: boolean;
-  /** A resend has not sent it again yet. */
+  /** Marked by a resend and not sent again yet. */
   isMarked: boolean;
 }
 
 const has = (text: string | null) => text === "x";
 const isBlank = (content: Content) => content === null || content.trim() === "";
-/** Blank contents are the same content: nothing. */
+/** Blank contents are equal: empty. */
 const sameContent = (a: Content, b: Content) => (isBlank(a) && isBlank(b)) || a === b;
 
-/** The rules of design.md, plainly: what is due of the input, and why. */
+/** Plain model of the due rules: due rows with their reasons. */
 function judge(input: ReadonlyMap<number, Content>, known: ReadonlyMap<number, KnownRow>, resend: boolean) {
   const due = new Map<number, DueReason>();
   const unusable: number[] = [];
@@ -98,10 +98,10 @@ async function applyEdits(
   }
 }
 
-/** What was found, and what the model says that it should be. */
+/** Actual and expected results. */
 type Comparison = readonly [found: unknown, expected: unknown];
 
-/** Runs one night against the model. */
+/** Runs one night and compares it with the model. */
 async function playNight(
   place: Place,
   spec: LookupSpec,
@@ -174,7 +174,7 @@ async function playNight(
   return [...comparisons, ...(await compareStored(place, known))];
 }
 
-/** The stored states, answers, open rejects and history beside those of the model. */
+/** Stored states, answers, open rejects and history, next to those of the model. */
 async function compareStored(
   place: Place,
   known: ReadonlyMap<number, KnownRow>,
@@ -213,7 +213,7 @@ async function compareStored(
   ];
 }
 
-/** Random inputs and random nights against a plain model. */
+/** Tests random inputs and nights against a plain model. */
 export function describeHistories(getPlace: GetPlace): void {
   describe("any history of nights", () => {
     test("sends what a plain model calls due, and keeps what it would keep", async () => {

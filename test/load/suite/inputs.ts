@@ -7,7 +7,7 @@ import type { InputSource } from "../../../src/load/inputs/input-source.ts";
 
 const over = (changes: Partial<InputSource>) => enrichSpec({ input: { ...people, ...changes } });
 
-/** Where rows come from, and what of them is sent. */
+/** Tests of inputs and mappings. */
 export function describeInputs(getPlace: GetPlace): void {
   describe("what is sent", () => {
     test("is every value as it stands, to the code point", async () => {

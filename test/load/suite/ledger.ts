@@ -11,7 +11,7 @@ import { IN_DOUBT, reservationOf, usedOf } from "./budgets.ts";
 const spec = enrichSpec();
 const run = runOf(spec, "run-1");
 
-/** Starts a run that dies after reserving calls of these sizes, in the order of its records. */
+/** Starts a run that crashes after reserving calls of these sizes, in record order. */
 async function crash(place: Place, sizes: readonly number[]): Promise<void> {
   const { warehouse } = place;
   const crashed = runOf(spec, "crashed");
@@ -21,7 +21,7 @@ async function crash(place: Place, sizes: readonly number[]): Promise<void> {
   await selection.close();
 }
 
-/** Tests of the ledger of calls. */
+/** Tests of the call ledger. */
 export function describeLedger(getPlace: GetPlace): void {
   describe("the last days of the ledger", () => {
     test("report what each job sent, and its outcome", async () => {

@@ -15,19 +15,19 @@ import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
 const spec = enrichSpec({ job: "locked_job" });
 
-/** The wish of a run for `locked_job`; lives long unless it is said otherwise. */
-function wish(runId: string, changes: Partial<LockRequest> = {}): LockRequest {
+/** Lock request for `locked_job`; long-lived by default. */
+function lockRequest(runId: string, changes: Partial<LockRequest> = {}): LockRequest {
   const run = { runId, job: spec.job, jobType: spec.type, shard: "0/1" };
   return { ...run, process: tester, lifeMs: 3_600_000, dead: [], ...changes };
 }
 
-/** Gets a lock that is to be had. */
+/** Acquires a free lock. */
 async function hold(
   warehouse: Warehouse,
   runId: string,
   changes: Partial<LockRequest> = {},
 ): Promise<RunRef> {
-  const reply = await warehouse.acquireLock(wish(runId, changes));
+  const reply = await warehouse.acquireLock(lockRequest(runId, changes));
   if (reply.kind === "refused") throw new Error(`refused to ${runId}`);
   return reply.run;
 }
@@ -36,7 +36,7 @@ async function holdersOf({ warehouse }: Place): Promise<readonly LockHolder[]> {
   return (await warehouse.jobStatus(spec.job)).holders;
 }
 
-/** All that stands in our tables but the locks themselves, and the tables that are there. */
+/** Contents of our tables except the locks, and the names of all tables. */
 async function everything(place: Place): Promise<Readonly<Record<string, unknown>>> {
   const contents: Record<string, unknown> = {};
   for (const table of tables.filter(({ name }) => name !== "job_lock")) {
@@ -47,8 +47,8 @@ async function everything(place: Place): Promise<Readonly<Record<string, unknown
   return { ...contents, tables: await place.tableNames() };
 }
 
-/** The methods that are given a run, or something that names one: a new one doesn't compile before it is tried here. */
-type Deed = Exclude<
+/** Methods that take a run: a new one doesn't compile until this suite covers it. */
+type RunMethod = Exclude<
   {
     [Name in keyof Warehouse]: Warehouse[Name] extends (...args: infer Args) => Promise<unknown>
       ? [Extract<Args[number], RunRef | { readonly run: RunRef }>] extends [never]
@@ -56,12 +56,12 @@ type Deed = Exclude<
         : Name
       : never;
   }[keyof Warehouse],
-  // The lock itself, what only reads the books, and what changes nothing in empty tables.
+  // The lock itself, reads, and methods that change nothing in empty tables.
   "renewLock" | "releaseLock" | "runUse" | "clearListed" | "takeBatch" | "returnBatch"
 >;
 
-/** Everything that is done for a run. */
-const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promise<unknown>>> = {
+/** Work of every method for a run. */
+const runMethods: Readonly<Record<RunMethod, (warehouse: Warehouse, run: RunRef) => Promise<unknown>>> = {
   beginRun: (warehouse, run) => warehouse.beginRun(run),
   selectLookup: (warehouse, run) => warehouse.selectLookup(spec, run),
   recordFound: (warehouse, run) => warehouse.recordFound(run, { records_due: 7 }),
@@ -134,9 +134,9 @@ const deeds: Readonly<Record<Deed, (warehouse: Warehouse, run: RunRef) => Promis
     ),
 };
 
-const namedDeeds = Object.entries(deeds);
+const namedMethods = Object.entries(runMethods);
 
-/** Who may run a job, and what becomes of those who may no longer. */
+/** Tests of acquiring and losing a job's lock. */
 export function describeLocks(getPlace: GetPlace): void {
   describe("the lock of a job", () => {
     test("is held by one process, which status shows, until it is released", async () => {
@@ -158,11 +158,11 @@ export function describeLocks(getPlace: GetPlace): void {
         isExpired: false,
       };
       expect(await holdersOf(place)).toEqual([holder]);
-      expect(await warehouse.acquireLock(wish("second"))).toEqual({ kind: "refused", holders: [holder] });
+      expect(await warehouse.acquireLock(lockRequest("second"))).toEqual({ kind: "refused", holders: [holder] });
       expect(await holdersOf(place)).toEqual([holder]);
       await warehouse.releaseLock(run);
       expect(await holdersOf(place)).toEqual([]);
-      expect(await warehouse.acquireLock(wish("second"))).toMatchObject({
+      expect(await warehouse.acquireLock(lockRequest("second"))).toMatchObject({
         kind: "held",
         run: { epoch: 2 },
         tookOver: [],
@@ -171,8 +171,8 @@ export function describeLocks(getPlace: GetPlace): void {
 
     test("is acquired by one of many processes at the same time", async () => {
       const { warehouse } = getPlace();
-      const wishes = Array.from({ length: 12 }, (_, i) => warehouse.acquireLock(wish(`run-${i}`)));
-      const replies = await Promise.all(wishes);
+      const requests = Array.from({ length: 12 }, (_, i) => warehouse.acquireLock(lockRequest(`run-${i}`)));
+      const replies = await Promise.all(requests);
       expect(replies.filter((reply) => reply.kind === "held")).toHaveLength(1);
     });
 
@@ -187,19 +187,19 @@ export function describeLocks(getPlace: GetPlace): void {
     test("is extended by every heartbeat, also after it expired if no other process took it", async () => {
       const place = getPlace();
       const { warehouse } = place;
-      // Long enough for a heartbeat and the question after it.
+      // Long enough for a heartbeat and the following check.
       const lifeMs = 1200;
       const run = await hold(warehouse, "first", { lifeMs });
       for (let beat = 0; beat < 5; beat++) {
         await delay(lifeMs / 4);
         expect(await warehouse.renewLock(run, lifeMs)).toBe(true);
       }
-      expect((await warehouse.acquireLock(wish("second"))).kind).toBe("refused");
+      expect((await warehouse.acquireLock(lockRequest("second"))).kind).toBe("refused");
       await delay(lifeMs + 100);
       expect(await holdersOf(place)).toMatchObject([{ runId: "first", isExpired: true }]);
       await warehouse.beginRun(run);
       expect(await warehouse.renewLock(run, 3_600_000)).toBe(true);
-      expect((await warehouse.acquireLock(wish("second"))).kind).toBe("refused");
+      expect((await warehouse.acquireLock(lockRequest("second"))).kind).toBe("refused");
     });
 
     test("that has expired is taken over, and the run that held it is closed", async () => {
@@ -208,7 +208,7 @@ export function describeLocks(getPlace: GetPlace): void {
       const stale = await hold(warehouse, "crashed", { lifeMs: 100 });
       await warehouse.beginRun(stale);
       await delay(150);
-      const reply = await warehouse.acquireLock(wish("next"));
+      const reply = await warehouse.acquireLock(lockRequest("next"));
       expect(reply).toMatchObject({ kind: "held", run: { runId: "next", epoch: 2 } });
       expect(reply.kind === "held" && reply.tookOver).toMatchObject([{ runId: "crashed", epoch: 1 }]);
       expect(
@@ -234,7 +234,7 @@ export function describeLocks(getPlace: GetPlace): void {
       await hold(warehouse, "first");
       const dead = await holdersOf(place);
       await hold(warehouse, "second", { dead });
-      expect(await warehouse.acquireLock(wish("third", { dead }))).toMatchObject({
+      expect(await warehouse.acquireLock(lockRequest("third", { dead }))).toMatchObject({
         kind: "refused",
         holders: [{ runId: "second" }],
       });
@@ -252,7 +252,7 @@ export function describeLocks(getPlace: GetPlace): void {
   });
 
   describe("without the lock", () => {
-    test.each(namedDeeds)("%s leaves nothing behind, once another took the job over", async (_, act) => {
+    test.each(namedMethods)("%s leaves nothing behind, once another took the job over", async (_, act) => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }]);
       await place.sql(`INSERT INTO person_data.input_email (source, source_key, position, email_address, _synced_at, _run_id)
@@ -268,7 +268,7 @@ export function describeLocks(getPlace: GetPlace): void {
       expect(await everything(place)).not.toEqual(before);
     });
 
-    test.each(namedDeeds)("%s leaves nothing behind, once it was released", async (_, act) => {
+    test.each(namedMethods)("%s leaves nothing behind, once it was released", async (_, act) => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }]);
       const run = await hold(place.warehouse, "over");
@@ -316,9 +316,9 @@ export function describeLocks(getPlace: GetPlace): void {
         await hold(warehouse, "b", { shard: "1/2" }),
       ];
       for (const run of runs) await warehouse.beginRun(run);
-      expect((await warehouse.acquireLock(wish("c", { shard: "1/2" }))).kind).toBe("refused");
+      expect((await warehouse.acquireLock(lockRequest("c", { shard: "1/2" }))).kind).toBe("refused");
       for (const shard of ["0/1", "0/3", "2/4"]) {
-        expect(await warehouse.acquireLock(wish("c", { shard }))).toMatchObject({
+        expect(await warehouse.acquireLock(lockRequest("c", { shard }))).toMatchObject({
           kind: "refused",
           holders: [{ runId: "a" }, { runId: "b" }],
         });
@@ -333,14 +333,14 @@ export function describeLocks(getPlace: GetPlace): void {
       for (const shard of ["0/2", "1/2"]) stale.push(await hold(warehouse, shard, { shard, lifeMs: 100 }));
       for (const run of stale) await warehouse.beginRun(run);
       await delay(150);
-      const reply = await warehouse.acquireLock(wish("whole"));
+      const reply = await warehouse.acquireLock(lockRequest("whole"));
       expect(reply.kind === "held" && reply.tookOver.map(({ shard }) => shard)).toEqual(["0/2", "1/2"]);
       for (const run of stale) await expect(warehouse.beginRun(run)).rejects.toThrow(LockLostError);
       expect(await columnOf(place, "SELECT status FROM person_data_ops.sync_run")).toEqual([
         "failed",
         "failed",
       ]);
-      expect((await warehouse.acquireLock(wish("again", { shard: "0/2" }))).kind).toBe("refused");
+      expect((await warehouse.acquireLock(lockRequest("again", { shard: "0/2" }))).kind).toBe("refused");
     });
 
     test("one that is taken over closes its own run, not that of its neighbour", async () => {

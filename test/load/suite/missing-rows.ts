@@ -6,16 +6,16 @@ import { addPeople, enrichSpec, makePeople, validateSpec } from "./people.ts";
 import { columnOf, type GetPlace, type Place } from "./place.ts";
 import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 
-/** What the end of a complete pass notes. */
+/** Result of a complete pass. */
 async function noteMissing({ warehouse }: Place, spec: LookupSpec) {
   return await warehouse.recordMissingRows(await begin(warehouse, spec, randomUUID()), spec);
 }
 
-/** Matches all but row 4. */
+/** Matches every row except row 4. */
 const onlyThree: Responder = (record) =>
   record.rows[0]?.sourceKey === "4" ? null : { pid: `p-${record.rows[0]?.sourceKey}` };
 
-/** Rows that have left their input. */
+/** Tests of rows that left their input. */
 export function describeMissingRows(getPlace: GetPlace): void {
   describe("rows that left their input", () => {
     test("are recorded once, and the record is deleted when they are back", async () => {
@@ -96,7 +96,7 @@ export function describeMissingRows(getPlace: GetPlace): void {
       for (let night = 1; night <= 3; night++) {
         const run = await begin(warehouse, enrichSpec(), randomUUID());
         await warehouse.recordMissingRows(run, enrichSpec());
-        // Further jobs of the same night count once.
+        // Other jobs of the same night count once.
         await warehouse.recordMissingRows(run, enrichSpec());
         gone.push(await readGoneRows(warehouse.db, run, "people", 10));
       }

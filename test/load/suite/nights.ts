@@ -18,10 +18,10 @@ import type { RunEnd } from "../../../src/load/runs/runs.ts";
 import type { Attempt } from "../../../src/schemas/attempt.ts";
 import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
-/** When the service completes its calls, unless a test says otherwise. */
+/** Completion time of the service's calls, unless a test sets another one. */
 export const ANSWERED_AT = "2026-11-21T04:00:00.123456+00:00";
 
-/** What the service says of a record: a match, a non-match (null), or a record that it refuses. */
+/** Answer to a record: a match, a non-match (null), or a refusal. */
 export type Reply =
   | {
       readonly pid: string;
@@ -32,15 +32,15 @@ export type Reply =
   | null
   | { readonly code: string };
 
-/** The service of a night. */
+/** Service of a night. */
 export type Responder = (record: KeyedRecord) => Reply;
 
 /**
- * The locks that the tests hold: epoch by shard by job. A job has shards of one division at a time, as in the program.
+ * Locks held by the tests: epoch by shard by job. A job has shards of one division at a time, as in the program.
  */
 const held = new Map<string, ReadonlyMap<string, number>>();
 
-/** A run that nobody else has, under the lock that the tests hold (see {@link holdJobs}, {@link holdShard}). */
+/** A new run under the tests' lock (see {@link holdJobs}, {@link holdShard}). */
 export function runOf(
   spec: Pick<LookupSpec, "job" | "type"> & Partial<LookupSpec>,
   runId: string = randomUUID(),
@@ -49,10 +49,10 @@ export function runOf(
   return { runId, job: spec.job, jobType: spec.type, shard, epoch: held.get(spec.job)?.get(shard) ?? 1 };
 }
 
-/** A process of the tests' own, which nobody takes for dead. */
+/** Process of the tests, alive for every other one. */
 export const tester = { host: "test", pid: 1, machine: null, processStart: null };
 
-/** Every job that the suite writes for. */
+/** All jobs of the suite. */
 const suiteJobs = [
   "another",
   "enrich_again",
@@ -65,7 +65,7 @@ const suiteJobs = [
   "validate_people",
 ];
 
-/** Gets the first lock of every job, so that tests can commit for them without ado. */
+/** Acquires the first lock of every job, so that tests can commit for them. */
 export async function holdJobs(warehouse: Warehouse, jobs: readonly string[] = suiteJobs): Promise<void> {
   const replies = jobs.map((job) => {
     held.set(job, new Map([["0/1", 1]]));
@@ -77,13 +77,13 @@ export async function holdJobs(warehouse: Warehouse, jobs: readonly string[] = s
   }
 }
 
-/** Takes note that the first lock of every job is held; returns the jobs. */
+/** Records the first lock of every job as held; returns the jobs. */
 export function noteHeld(): readonly string[] {
   for (const job of suiteJobs) held.set(job, new Map([["0/1", 1]]));
   return suiteJobs;
 }
 
-/** Gets the lock of a run's shard too, unless the tests hold it; whoever is in the way is taken over. */
+/** Acquires the lock of a run's shard if the tests don't hold it; takes it over from any holder. */
 export async function holdShard(warehouse: Warehouse, run: RunRef): Promise<void> {
   const epoch = held.get(run.job)?.get(run.shard);
   const isHeld = epoch !== undefined && (await warehouse.renewLock({ ...run, epoch }, 3_600_000));
@@ -95,7 +95,7 @@ function shardCountOf(shard: string): string | undefined {
   return shard.split("/")[1];
 }
 
-/** Takes a run's shard over from whoever holds it, as if they were dead. */
+/** Takes a run's shard over from its holder, as if that process were dead. */
 export async function seizeShard(
   warehouse: Warehouse,
   { runId, job, jobType, shard }: RunRef,
@@ -109,7 +109,7 @@ export async function seizeShard(
   held.set(job, new Map([...beside, [shard, reply.run.epoch]]));
 }
 
-/** Begins a run of a shard that the tests hold, or get now. */
+/** Starts a run of a shard, and acquires its lock if necessary. */
 export async function begin(warehouse: Warehouse, spec: LookupSpec, runId: string): Promise<RunRef> {
   await holdShard(warehouse, runOf(spec, runId));
   const run = runOf(spec, runId);
@@ -117,7 +117,7 @@ export async function begin(warehouse: Warehouse, spec: LookupSpec, runId: strin
   return run;
 }
 
-/** A call's entry in the ledger. */
+/** A ledger entry. */
 export function callOf(changes: Partial<Attempt> = {}): Attempt {
   return {
     callId: randomUUID(),
@@ -138,7 +138,7 @@ export function callOf(changes: Partial<Attempt> = {}): Attempt {
   };
 }
 
-/** The answer columns of each endpoint, in declared order. */
+/** Answer columns of each endpoint, in declared order. */
 function cellsOf(spec: LookupSpec, reply: Exclude<Reply, { readonly code: string }>): readonly Cell[] {
   const isMatch = String(reply !== null);
   const pid = reply?.pid ?? null;
@@ -148,13 +148,13 @@ function cellsOf(spec: LookupSpec, reply: Exclude<Reply, { readonly code: string
   return [isMatch, reply === null ? null : (reply.status ?? "valid"), null];
 }
 
-/** What a call leaves behind, and when it was completed. */
+/** Record of a call with its completion time. */
 export interface CallOutcome {
   readonly call: Attempt;
   readonly answeredAt: string;
 }
 
-/** A record's answer. */
+/** Answer to a record. */
 export function answerOf(
   warehouse: Warehouse,
   spec: LookupSpec,
@@ -175,7 +175,7 @@ export function answerOf(
   };
 }
 
-/** A record that the service refuses. */
+/** A record refused by the service. */
 export function rejectOf(record: LookupRecord, code: string): LookupReject {
   return {
     record,
@@ -187,7 +187,7 @@ export function rejectOf(record: LookupRecord, code: string): LookupReject {
   };
 }
 
-/** A commit of one call. */
+/** Commit of one call. */
 export function commitOf(
   warehouse: Warehouse,
   spec: LookupSpec,
@@ -214,14 +214,14 @@ export function commitOf(
   };
 }
 
-/** Counters of a run that ended. */
+/** Counters of a finished run. */
 export function countersOf(changes: Partial<Record<RunCounter, number>>): Record<RunCounter, number> {
   const zeros = Object.fromEntries(Object.keys(runCounters).map((name) => [name, 0]));
   // Every counter has a value.
   return { ...zeros, ...changes } as Record<RunCounter, number>;
 }
 
-/** A job's end without an error. */
+/** End of a successful job. */
 export function endOf(counts: LookupCounts): RunEnd {
   return {
     status: counts.remaining > 0 ? "limited" : "succeeded",
@@ -241,16 +241,16 @@ export function endOf(counts: LookupCounts): RunEnd {
   };
 }
 
-/** What a night did. */
+/** Result of a night. */
 export interface Night {
   readonly run: RunRef;
   readonly counts: LookupCounts;
-  /** What was sent, parsed, by the keys of the rows that it stands for (`1` or `1,2`). */
+  /** Sent records, parsed, by the keys of their rows (`1` or `1,2`). */
   readonly sent: Readonly<Record<string, unknown>>;
   readonly records: readonly KeyedRecord[];
 }
 
-/** The counts without those that are zero and without what the states say: what a test compares with a literal. */
+/** Counts above zero, without those of states, for comparison with a literal. */
 export function gist(counts: LookupCounts): Readonly<Record<string, unknown>> {
   const { states: _, matchedBefore: __, answeredBefore: ___, ...rest } = counts;
   return Object.fromEntries(
@@ -260,7 +260,7 @@ export function gist(counts: LookupCounts): Readonly<Record<string, unknown>> {
   );
 }
 
-/** Reserves calls at a time of the past or future; by default each is later than all before. */
+/** Reserves calls at a given time; by default each one is later than all earlier ones. */
 export async function reserveAt(
   { db }: Warehouse,
   { runId, job }: RunRef,
@@ -278,7 +278,7 @@ export async function reserveAt(
   });
 }
 
-/** Every row read ends as exactly one of these. */
+/** Outcomes of a row; every row read has one of them. */
 export function expectCountsToAddUp(counts: LookupCounts): void {
   const { unchanged, duplicate, suppressed, waiting, toSend, rejectedBeforeSending, remaining } = counts;
   const ended = unchanged + duplicate + suppressed + waiting + toSend + rejectedBeforeSending + remaining;
@@ -289,15 +289,15 @@ export function expectCountsToAddUp(counts: LookupCounts): void {
 }
 
 /**
- * Runs a job once as the program does: selects, commits what the service says, notes the end. The plan made before has to
- * find the same, and the rows have to add up.
+ * Runs a job once like the program: selects, commits the service's answers, ends the run. Checks that the plan
+ * before it finds the same rows and that the counts add up.
  */
 export async function runNight(
   { warehouse }: Place,
   spec: LookupSpec,
   respond: Responder = () => null,
   options: {
-    /** Time of the answer by the service's clock, and of the reservation unless `reservedAt` is given. */
+    /** Time of the answer by the service's clock, and of the reservation without `reservedAt`. */
     readonly at?: string;
     readonly reservedAt?: string;
     readonly callNumber?: number;
@@ -342,5 +342,5 @@ export async function runNight(
   return { run, counts, records, sent: Object.fromEntries(sent) };
 }
 
-/** Matches every record with a PID made of its first row's key. */
+/** Matches every record with a PID derived from its first row's key. */
 export const matchAll: Responder = (record) => ({ pid: `p-${record.rows[0]?.sourceKey}` });

@@ -3,7 +3,7 @@ import { addPeople, enrichSpec, makePeople } from "./people.ts";
 import { gist, matchAll, runNight } from "./nights.ts";
 import { columnOf, type GetPlace } from "./place.ts";
 
-/** The least that has to work wherever a whole suite takes too long: select, send, load, and nothing twice. */
+/** Minimal test for slow warehouses: selects, sends and loads once, and then sends nothing. */
 export function describeOneNight(getPlace: GetPlace): void {
   describe("a night", () => {
     test("loads what was answered, and the next one finds only what is new", async () => {
@@ -23,7 +23,7 @@ export function describeOneNight(getPlace: GetPlace): void {
       expect(
         await columnOf(place, "SELECT source_key FROM person_data.enrichment WHERE is_match ORDER BY 1"),
       ).toEqual(["1", "2"]);
-      // Some seconds on a machine that has nothing else to do.
+      // Some seconds on an idle machine.
     }, 300_000);
   });
 }

@@ -8,7 +8,7 @@ import { begin, commitOf, type Reply, seizeShard } from "./nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./people.ts";
 import { clear, type GetPlace } from "./place.ts";
 
-/** What becomes of a record. */
+/** Outcome of a record. */
 type Fate = "matched" | "unmatched" | "rejected" | "unanswered" | "not_sent";
 const fates = fc.constantFrom<Fate>("matched", "unmatched", "rejected", "unanswered", "not_sent");
 
@@ -20,7 +20,7 @@ const replyOf: Readonly<Record<Fate, Reply | null | undefined>> = {
   not_sent: undefined,
 };
 
-/** Counters of a run, counted from the tables. */
+/** Tests of counters taken from the tables. */
 export function describeOutcomes(getPlace: GetPlace): void {
   describe("the outcomes of a run", () => {
     test("account for every row read, with any outcome", async () => {

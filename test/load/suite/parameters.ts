@@ -7,7 +7,7 @@ const ann = { id: "1", first_name: "Ann", email: "ann@example.com" };
 const bob = { id: "2", first_name: "Bob", email: "bob@example.com" };
 const eve = { id: "3", first_name: "Eve", email: "eve@example.com" };
 
-/** The mapping without last names and phones, whose hash is another one. */
+/** Mapping without last names and phones, with a different hash. */
 const changed = enrichSpec({
   parametersHash: "bought with those",
   input: { ...people, fields: { first_name: ["first_name"], emails: ["note"] } },
@@ -18,7 +18,7 @@ async function answerThree(place: Place): Promise<void> {
   await runNight(place, enrichSpec(), matchAll);
 }
 
-/** A changed mapping or changed parameters of the request. */
+/** Tests of changed mappings and request parameters. */
 export function describeParameters(getPlace: GetPlace): void {
   describe("changed parameters", () => {
     test("stop the run with the number of rows that would be bought again", async () => {

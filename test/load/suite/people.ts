@@ -48,7 +48,7 @@ export function validateSpec(changes: Partial<LookupSpec> = {}): LookupSpec {
   return { ...base, job: "validate_people", type: "validate_emails", input, ...changes };
 }
 
-/** One row of `crm.people`; what is left out is NULL. */
+/** One row of `crm.people`; absent columns are NULL. */
 export interface PersonRow {
   readonly id: string | null;
   readonly first_name?: string;

@@ -24,17 +24,17 @@ function updateOf(pid: string, fields: JsonObject, isWhole: boolean): PersonUpda
   return { servicePid: pid, scalars: cells, extra, lists: flat.lists };
 }
 
-/** An answer that speaks of every field: what isn't given is null or an empty list. */
+/** Answer with every field: absent ones become null or an empty list. */
 export function wholePerson(pid: string, fields: JsonObject = {}): PersonUpdate {
   return updateOf(pid, { ...empty, ...fields }, true);
 }
 
-/** An answer that speaks of the given fields only. */
+/** Answer with only the given fields. */
 export function partialPerson(pid: string, fields: JsonObject): PersonUpdate {
   return updateOf(pid, fields, false);
 }
 
-/** A record that no selection has to find first, for commits alone; its content is its key. */
+/** Record outside any selection, for commits only; its content is its key. */
 export function looseRecord(key: string, changes: Partial<KeyedRecord> = {}): KeyedRecord {
   const hash = Buffer.from(key).toString("hex").padEnd(64, "0").slice(0, 64);
   return {
@@ -47,7 +47,7 @@ export function looseRecord(key: string, changes: Partial<KeyedRecord> = {}): Ke
   };
 }
 
-/** Commits persons as one call's answers, each for an input row of its own that was never answered. */
+/** Commits persons as answers of one call, each for a new input row. */
 export async function commitPersons(
   { warehouse }: Place,
   persons: readonly PersonUpdate[],

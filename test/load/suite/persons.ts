@@ -38,7 +38,7 @@ const ann = {
 
 const matchAnn = () => ({ pid: "p-ann", person: wholePerson("p-ann", ann) });
 
-/** When each table's rows of a person last changed, and how many there are. */
+/** Last change and number of rows of a person, by table. */
 async function tellChanges(place: Place, pid = "p-ann"): Promise<Readonly<Record<string, string>>> {
   const entries = [];
   for (const name of ["person", ...personChildren.map((t) => t.name)]) {
@@ -50,7 +50,7 @@ async function tellChanges(place: Place, pid = "p-ann"): Promise<Readonly<Record
   return Object.fromEntries(entries);
 }
 
-/** The tables in which something differs. */
+/** Tables with differences. */
 function differing(
   a: Readonly<Record<string, string>>,
   b: Readonly<Record<string, string>>,
@@ -60,7 +60,7 @@ function differing(
 
 const recordSyncedAt = (place: Place) => valueOf(place, "SELECT _record_synced_at FROM person_data.person");
 
-/** `person` and its children. */
+/** Tests of `person` and its children. */
 export function describePersons(getPlace: GetPlace): void {
   describe("persons", () => {
     test("a new person stands in every table, in the service's order", async () => {

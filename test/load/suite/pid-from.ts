@@ -12,7 +12,7 @@ const resolve = resolveSpec();
 const onlyAnn: Responder = (record) => (record.rows[0]?.sourceKey === "1" ? { pid: "p-1" } : null);
 const refuse: Responder = () => ({ code: "unprocessable_entity" });
 
-/** `pid_from`: the PID that a resolve job found goes along. */
+/** Tests of `pid_from`, which sends the PID found by a resolve job. */
 export function describePidFrom(getPlace: GetPlace): void {
   describe("pid_from", () => {
     test("rows that aren't resolved yet wait", async () => {
@@ -131,7 +131,7 @@ export function describePidFrom(getPlace: GetPlace): void {
       await runNight(place, resolve, matchAll);
       const { phones } = enrich.input.fields;
       const input = { ...enrich.input, fields: { phones: phones ?? [] } };
-      // What resolve answered was more than the phone, so the row would wait: let its state be that of the phone alone.
+      // The resolve answer covered more than the phone, so the row would wait: set its state to the phone alone.
       await runNight(place, { ...resolve, input, parametersHash: "phone", acceptParameters: "keep" });
       const { sent } = await runNight(place, { ...enrich, input }, matchAll);
       expect(sent).toEqual({ 1: { service_pid: "p-1" } });

@@ -8,44 +8,44 @@ export type TextRow = Readonly<Record<string, string | null>>;
 /** A migrated warehouse under test with the default schemas, and plain SQL on it. */
 export interface Place {
   readonly warehouse: Warehouse;
-  /** Runs a statement of the test's own; the session's time zone is UTC. */
+  /** Runs a statement of the test; the session's time zone is UTC. */
   sql(text: string, params?: readonly unknown[]): Promise<readonly TextRow[]>;
   /** Names of all tables in the state schema, including work tables. */
   tableNames(): Promise<readonly string[]>;
   /** Rows of a table in the state schema, declared or not, as text. */
   rowsText(table: string): Promise<string>;
-  /** Expression over any row of ours that differs once the row was written anew, even with the values that it had. */
+  /** Expression that changes whenever a row is rewritten, even with equal values. */
   readonly rowVersion: string;
-  /** What a reject tells of a value that can't be stored, by Postgres's code for it; null where it can be stored here. */
+  /** Postgres's error code in the reject of a value that can't be stored; null if this warehouse stores it. */
   refusalOf(sqlstate: string): { readonly details: string | null } | null;
   close(): Promise<void>;
 }
 
-/** Gives each test the place that its suite opened. */
+/** Runs each test with the warehouse that its suite opened. */
 export type GetPlace = () => Place;
 
-/** Schemas of a warehouse under test. */
+/** Schemas of the warehouse under test. */
 export const schemaNames = { data: "person_data", ops: "person_data_ops", state: "person_data_state" };
 
-/** Empties every table of ours, gives the test an empty schema `crm` for its inputs, and holds its jobs. */
+/** Empties our tables, creates an empty schema `crm` for inputs, and locks the tests' jobs. */
 export async function clear(place: Place): Promise<void> {
   const deletes = tables.map((table) => `DELETE FROM ${schemaNames[table.schema]}.${table.name} WHERE true`);
   await place.sql([...deletes, "DROP SCHEMA IF EXISTS crm CASCADE", "CREATE SCHEMA crm"].join("; "));
   await writeLocks(place);
 }
 
-/** One value of the first row. */
+/** First value of the first row. */
 export async function valueOf(place: Place, text: string): Promise<string | null> {
   const [row] = await place.sql(text);
   return Object.values(row ?? {})[0] ?? null;
 }
 
-/** The first column of every row. */
+/** First column of every row. */
 export async function columnOf(place: Place, text: string): Promise<readonly (string | null)[]> {
   return (await place.sql(text)).map((row) => Object.values(row)[0] ?? null);
 }
 
-/** Gives the tests the first lock of every job. */
+/** Acquires the first lock of every job. */
 async function writeLocks(place: Place): Promise<void> {
   await place.sql(
     `INSERT INTO person_data_state.job_lock (job, shard, epoch, owner_token, run_id, host, pid, acquired_at, heartbeat_at,

@@ -31,7 +31,7 @@ const commitOf = (run: RunRef) =>
     counters: { requests: 1 },
   });
 
-/** The steps of a push into one segment, in the name of one run. */
+/** Steps of a push into one segment by one run. */
 async function beginPush(place: Place, segmentId = "s-1") {
   const { db } = place.warehouse;
   const run = runOf({ job: "another", type: "enrich" });
@@ -75,7 +75,7 @@ const state = `SELECT concat(service_pid, ' ', state, CASE is_own WHEN true THEN
     CASE WHEN NOT is_wanted THEN ' unwanted' END)
   FROM person_data_state.segment_push_member ORDER BY service_pid`;
 
-/** Segments filled by queries. */
+/** Tests of segments filled by queries. */
 export function describePushes(getPlace: GetPlace): void {
   describe("a push", () => {
     test("counts the rows of its query, takes them batch by batch and rejects unknown PIDs", async () => {
@@ -169,7 +169,7 @@ export function describePushes(getPlace: GetPlace): void {
       const next = await beginPush(place);
       await next.wanted();
       expect(await next.count()).toMatchObject({ toAdd: 0, unknown: 2 });
-      // A member may have moved to a page that was read before.
+      // A member may have moved to a page that was already read.
       await next.read(["p-2"], { isComplete: false });
       expect(await columnOf(place, state)).toEqual(["p-1 absent", "p-2 member in doubt"]);
     });
@@ -271,7 +271,7 @@ export function describePushes(getPlace: GetPlace): void {
       await setVips(place, ["p-1", "p-2"]);
       const push = await beginPush(place);
       await erase(place, { pids: ["p-2"] });
-      // As a load writes it that began before the erasure.
+      // As written by a load that started before the erasure.
       await place.sql(`INSERT INTO person_data_state.segment_push_member
           (job, segment_id, service_pid, is_wanted, state, is_own, run_id, _synced_at)
         SELECT 'another', 's-1', pid, true, 'absent', false, 'old', now() FROM crm.vip`);

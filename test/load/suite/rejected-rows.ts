@@ -7,7 +7,7 @@ const rejects = (place: Place) =>
   place.sql(`SELECT source_key, stage, code, resolved_at IS NOT NULL AS is_resolved FROM person_data.reject
     ORDER BY code, source_key, resolved_at NULLS LAST`);
 
-/** Rows that are never sent, and records that were refused. */
+/** Tests of rows that are never sent, and of refused records. */
 export function describeRejectedRows(getPlace: GetPlace): void {
   describe("rejected rows", () => {
     test("a row without any value is rejected once, and counts as unchanged the next night", async () => {
@@ -133,7 +133,7 @@ export function describeRejectedRows(getPlace: GetPlace): void {
 
     test("a key of 2,001 bytes is rejected, one of 2,000 is not", async () => {
       const place = getPlace();
-      // Not compressible, as an index would otherwise make it.
+      // Incompressible, because an index would compress it.
       const text = Array.from({ length: 400 }, (_, i) =>
         Math.sin(i + 1)
           .toString(36)

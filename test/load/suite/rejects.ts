@@ -11,7 +11,7 @@ const poison: Responder = () => ({ code: "string_type" });
 const open = (place: Place) =>
   columnOf(place, "SELECT code FROM person_data.reject WHERE resolved_at IS NULL ORDER BY code, source_key");
 
-/** Three kinds of rejects of two jobs: refused by the service, without a value, without a key. */
+/** Three rejects of two jobs: refused by the service, without a value, without a key. */
 async function makeRejects(place: Place): Promise<void> {
   await makePeople(place, [
     { id: "1", email: "ann@example.com" },
@@ -22,7 +22,7 @@ async function makeRejects(place: Place): Promise<void> {
   await runNight(place, resolveSpec(), matchAll);
 }
 
-/** Looking at rejects, and giving their rows another try. */
+/** Tests of listing and retrying rejects. */
 export function describeRejects(getPlace: GetPlace): void {
   describe("rejects", () => {
     test("are counted by job and cause, and listed newest first, by any filter", async () => {

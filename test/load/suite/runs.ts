@@ -9,7 +9,7 @@ import { commitPeople } from "./commits.ts";
 
 const spec = enrichSpec();
 
-/** Tests of runs and of the freshness of tables. */
+/** Tests of runs and table freshness. */
 export function describeRuns(getPlace: GetPlace): void {
   describe("runs", () => {
     test("restarted under their id reset their totals", async () => {

@@ -10,7 +10,7 @@ const DAY_MS = 86_400_000;
 
 const scheduler = (owner: string): SchedulerProcess => ({ owner, host: "node-1", pid: 4711 });
 
-/** The slot at 01:15 of a day of November. */
+/** Slot at 01:15 of a day in November. */
 function claimOf(job: string, day: number, runId = `run-${job}-${day}`): SlotClaim {
   return {
     job,
@@ -20,10 +20,10 @@ function claimOf(job: string, day: number, runId = `run-${job}-${day}`): SlotCla
   };
 }
 
-/** A moment so many days ago, in SQL. */
+/** SQL for the time `days` days ago. */
 const at = (days: number) => `now() - interval '${days} days'`;
 
-/** The present state of one job. */
+/** Current state of one job. */
 const job = (state: string) => [{ subject: "job enrich", state }];
 
 function keep(table: RetainedTable, days: number): Retention {
@@ -32,7 +32,7 @@ function keep(table: RetainedTable, days: number): Retention {
   return { rule, keepMs: days * DAY_MS };
 }
 
-/** How several schedulers share the slots of one schedule. */
+/** Tests of several schedulers that share slots. */
 export function describeSchedule(getPlace: GetPlace): void {
   describe("slots of a schedule", () => {
     test("are granted to one of many who claim them at the same time", async () => {
@@ -86,7 +86,7 @@ export function describeSchedule(getPlace: GetPlace): void {
       );
       const again = [claimOf("resolve", 21), claimOf("enrich", 22)];
       expect(await warehouse.claimSlots(again, scheduler("two"), LONG_MS)).toHaveLength(2);
-      // Its late end changes nothing any more.
+      // Its late end has no effect.
       await warehouse.endSlots("dead", [{ ...claimOf("resolve", 21), status: "succeeded" }]);
       expect(
         await columnOf(

@@ -22,7 +22,7 @@ async function beginReading(place: Place, job = "one"): Promise<RunRef> {
 
 const everything = (day: number): ProvenSpan => ({ after: null, before: null, seenAt: DAY(day) });
 
-/** Adds and settles in the name of a run. */
+/** Adds and settles members for a run. */
 function readingOf({ warehouse: { db } }: Place, run: RunRef, segmentId = SEGMENT) {
   return {
     add: (members: readonly SeenMember[], isListed = true) =>
@@ -43,7 +43,7 @@ async function completeAt(place: Place, run: RunRef, day: number, segmentId = SE
   await place.warehouse.commitFeed(feedCommit(run, { upserts: [{ table: "segment", columns, rows }] }));
 }
 
-/** Members of segments. */
+/** Tests of segment members. */
 export function describeSegmentMembers(getPlace: GetPlace): void {
   describe("members of a segment", () => {
     test("are stored as listed, and removed as proven", async () => {
@@ -140,7 +140,7 @@ export function describeSegmentMembers(getPlace: GetPlace): void {
       expect(await reading.add([member("p-3", 3, 6), member("p-1", 1, 6)])).toMatchObject({ suppressed: 1 });
       const spans = [{ after: DAY(1), before: DAY(4), seenAt: DAY(6) }];
       expect(await reading.settle(spans)).toMatchObject({ removed: 1, pending: 0 });
-      // The run is killed here: the list stays.
+      // The run is killed here, and the list stays.
       await erase(place, { pids: ["p-4"] });
       expect(await findTracesAnywhere(place, ["p-3", "p-4"])).toEqual([]);
       expect(await columnOf(place, members)).toEqual(["p-1 t ", "p-2 f 2026-11-06 00:00:00+00"]);
@@ -183,7 +183,7 @@ export function describeSegmentMembers(getPlace: GetPlace): void {
 
       await one.clear();
       await one.add([member("p1", 1, 6)]);
-      // One returns, one is new, and an unknown one returns with an old time.
+      // One member returns, one is new, and an unknown one returns with an old time.
       await two.add([member("p1", 1, 7), member("p2", 2, 7), member("p4", 7, 7), member("p5", 1, 7)]);
       expect(await two.settle([everything(5)])).toMatchObject({ removed: 1 });
       expect(await one.settle([everything(6)])).toMatchObject({ removed: 0, pending: 3 });

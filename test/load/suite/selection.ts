@@ -11,7 +11,7 @@ const bob = { id: "2", first_name: "Bob", last_name: "Ray", email: "bob@example.
 
 const onlyAnn: Responder = (record) => (record.rows[0]?.sourceKey === "1" ? { pid: "p-1" } : null);
 
-/** What is due, and why. */
+/** Tests of due rows and their reasons. */
 export function describeSelection(getPlace: GetPlace): void {
   describe("what is due", () => {
     test("rows that were never answered are due, and those answered are not due again", async () => {

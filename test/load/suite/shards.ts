@@ -21,7 +21,7 @@ function shardOf(spec: LookupSpec, index: number, count: number): LookupSpec {
   return { ...spec, shard: { index, count, by: [Object.keys(spec.input.fields)] } };
 }
 
-/** All shards of a job, one after the other. */
+/** Runs all shards of a job, one after the other. */
 async function runShards(place: Place, spec: LookupSpec, count: number): Promise<readonly Night[]> {
   const nights: Night[] = [];
   for (let i = 0; i < count; i++) nights.push(await runNight(place, shardOf(spec, i, count), matchAll));
@@ -34,7 +34,7 @@ const twenty = Array.from({ length: 20 }, (_, i) => ({ id: String(i + 1), first_
 const sum = (nights: readonly Night[], of: (night: Night) => number): number =>
   nights.reduce((total, night) => total + of(night), 0);
 
-/** Which rows each of two shards reads when there is but one. */
+/** Rows that each of two shards reads. */
 async function answerOneOf(place: Place): Promise<readonly number[]> {
   await makePeople(place, [{ id: "1", first_name: "Ann" }]);
   await runNight(place, spec, matchAll);
@@ -42,7 +42,7 @@ async function answerOneOf(place: Place): Promise<readonly number[]> {
   return plans.map((plan) => plan.read);
 }
 
-/** Runs a shard and ends it with a coverage of its own rows. */
+/** Runs a shard and ends it with the coverage of its rows. */
 async function end(
   place: Place,
   index: number,
@@ -66,7 +66,7 @@ const coverageOf = async (place: Place) => {
   return coverage && [coverage.inputRows, coverage.shardsCounted, coverage.shards];
 };
 
-/** `--shard`: several processes, each with its part of the input. */
+/** Tests of `--shard`: several processes, each with a part of the input. */
 export function describeShards(getPlace: GetPlace): void {
   describe("shards", () => {
     test("each look at their own rows only", async () => {
@@ -286,7 +286,7 @@ export function describeShards(getPlace: GetPlace): void {
         (await place.tableNames()).filter((name) => /^(lookup|_etl_select)_work_/.test(name));
       await freeze(shardOf(spec, 0, 2), shared);
       const living = await freeze(shardOf(spec, 1, 2), shared);
-      // The first has died.
+      // The first process is dead.
       await seizeShard(place.warehouse, runOf(shardOf(spec, 0, 2)));
       await freeze(shardOf(spec, 0, 2), randomUUID());
       expect(await workTables()).toHaveLength(2);

@@ -75,7 +75,7 @@ function commitOfDays(
   };
 }
 
-/** Runs the job at {@link ANSWERED_AT}: the service has `v2/enrich`, which nobody used. */
+/** Runs the job at {@link ANSWERED_AT}: the service reports `v2/enrich` without use. */
 async function runEndpointUsage(
   warehouse: Warehouse,
   { size, timezone, startDate }: { size: string; timezone: string; startDate: string },
@@ -103,12 +103,12 @@ async function runEndpointUsage(
         drift,
       }),
   };
-  // The job uses no other part of it.
+  // The only part that the job uses.
   await endpointUsageJob.run(context as unknown as FeedContext<EndpointUsageJobConfig>);
 }
 
 const DAY_MS = 86_400_000;
-/** The UTC day so many days ago, `YYYY-MM-DD`. */
+/** UTC day, a number of days ago, `YYYY-MM-DD`. */
 const dayBefore = (days: number): string => new Date(Date.now() - days * DAY_MS).toISOString().slice(0, 10);
 
 const dayRow = (day: string | undefined, ours: number | null, records: number | null) => ({
@@ -126,7 +126,7 @@ const countOf = (place: Place, condition: string) =>
 const bucketsOf = (size: string) =>
   `SELECT bucket_start, bucket_start_local, bucket_end, total_requests, is_final
    FROM person_data_ops.endpoint_usage_bucket WHERE bucketing_size = '${size}' ORDER BY bucket_start`;
-/** Begin, local begin and end, to the minute. */
+/** Start, local start and end, to the minute. */
 const boundsOf = (rows: readonly TextRow[]) =>
   rows.map((row) =>
     [row["bucket_start"], row["bucket_start_local"], row["bucket_end"]].map((time) =>
@@ -134,7 +134,7 @@ const boundsOf = (rows: readonly TextRow[]) =>
     ),
   );
 
-/** A call for ten records that began and ended at one moment (UTC). */
+/** A call for ten records that started and ended at one moment (UTC). */
 const enrichCall = (time: string, changes: Partial<Attempt> = {}) =>
   callOf({
     endpoint: "POST /v2/enrich",
@@ -144,7 +144,7 @@ const enrichCall = (time: string, changes: Partial<Attempt> = {}) =>
     ...changes,
   });
 
-/** What the service says was used, and how it stands beside our ledger. */
+/** Tests of reported usage and its comparison with the ledger. */
 export function describeUsage(getPlace: GetPlace): void {
   describe("buckets of usage", () => {
     const enrich = { endpoint: "v2/enrich", day: "2026-11-19" };
@@ -258,7 +258,7 @@ export function describeUsage(getPlace: GetPlace): void {
               ...[307, 400, 402, 404, 409, 413, 422, 429, 503].map((httpStatus) =>
                 enrichCall("2026-11-20T00:00:02", { httpStatus }),
               ),
-              // No connection came about.
+              // No connection.
               enrichCall("2026-11-20T00:00:03", { httpStatus: null, isSent: false, recordsSent: 0 }),
               callOf({ endpoint: "GET /usage", recordsSent: 0 }),
             ],
@@ -348,7 +348,7 @@ export function describeUsage(getPlace: GetPlace): void {
       expect(await warehouse.removeOld(keep(40))).toEqual({ api_call: 1 });
       const cut = [dayRow(days[0], null, null), dayRow(days[1], null, null), dayRow(days[2], 1, 10)];
       expect(await compare()).toEqual(cut);
-      // What was removed stays so when more is kept from now on.
+      // Removed rows don't return when the retention grows.
       await warehouse.removeOld(keep(60));
       expect(await compare()).toEqual(cut);
     });

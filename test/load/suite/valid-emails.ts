@@ -15,7 +15,7 @@ const statuses: Readonly<Record<string, string>> = {
 const byStatus: Responder = ({ address = "" }) =>
   statuses[address] === undefined ? null : { pid: "", status: statuses[address] };
 
-/** `valid_emails_from`: addresses found invalid are left out, no others. */
+/** Tests of `valid_emails_from`: only invalid addresses are left out. */
 export function describeValidEmails(getPlace: GetPlace): void {
   describe("valid_emails_from", () => {
     test("leaves out addresses found invalid, but no unknown, unmatched or unvalidated ones", async () => {

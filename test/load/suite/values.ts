@@ -5,13 +5,13 @@ import { commitPersons, looseRecord, wholePerson } from "./person-updates.ts";
 import { columnOf, type GetPlace } from "./place.ts";
 import * as fc from "../../support/fast-check.ts";
 
-/** Any text that a database can hold: no NUL, no lone surrogate. */
+/** Any text that a database can store: no NUL, no lone surrogate. */
 const text = fc
   .string({ unit: "binary", maxLength: 30 })
   .filter((value) => !value.includes("\0"))
   .map((value) => value.toWellFormed());
 
-/** Every value in the warehouse equals what the service answered. */
+/** Tests that values in the warehouse equal the service's answers. */
 export function describeValues(getPlace: GetPlace): void {
   describe("values", () => {
     test("texts are kept to the code point", async () => {
