@@ -17,7 +17,7 @@ import { listSources } from "./import-graph.ts";
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 
-/** Files that are committed, or would be. */
+/** Tracked files, and new ones that aren't ignored. */
 async function listCommitted(): Promise<readonly string[]> {
   const { stdout } = await run("git", ["ls-files", "-z", "--cached", "--others", "--exclude-standard"], {
     cwd: root,
@@ -26,7 +26,7 @@ async function listCommitted(): Promise<readonly string[]> {
   return stdout.split("\0").filter((file) => file !== "");
 }
 
-/** Every line of the files that a pattern matches; a file that is gone by now has none. */
+/** Lines of the files that match a pattern; files removed in the meantime have none. */
 async function search(files: readonly string[], pattern: RegExp): Promise<readonly Place[]> {
   const found: Place[] = [];
   for (const file of files) {
@@ -36,7 +36,7 @@ async function search(files: readonly string[], pattern: RegExp): Promise<readon
   return found;
 }
 
-/** Codes of what the linter, as the project sets it up, finds in one file. */
+/** Codes of the linter's findings in one file, with the project's configuration. */
 async function lint(source: string): Promise<readonly string[]> {
   const folder = await mkdtemp(join(tmpdir(), "lint-"));
   await writeFile(join(folder, "fixture.ts"), source);
@@ -48,7 +48,7 @@ async function lint(source: string): Promise<readonly string[]> {
   return diagnostics.map((diagnostic) => diagnostic.code);
 }
 
-/** Spelled apart, so that this file passes its own search. */
+/** Split, so that this file passes its own search. */
 const ignoreComment = ["// @ts", "ignore"].join("-");
 
 describe("the environment", () => {

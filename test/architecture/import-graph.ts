@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, posix, relative, sep } from "node:path";
 
-/** One import of one of our files by another; paths from the project's root, with forward slashes. */
+/** An import between two of our files; paths from the project's root, with forward slashes. */
 export interface Import {
   readonly from: string;
   readonly to: string;
@@ -10,7 +10,7 @@ export interface Import {
 /** `import … from "x"`, `export … from "x"`, `import "x"` and `import("x")`, relative ones only. */
 const RELATIVE_IMPORT = /\b(?:from|import)\s*\(?\s*["'](\.{1,2}\/[^"']*)["']/gu;
 
-/** The TypeScript files below a folder, by their path from the project's root. */
+/** TypeScript files below a folder, by their path from the project's root. */
 export function listSources(root: string, folder: string): readonly string[] {
   if (!existsSync(join(root, folder))) return [];
   return readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
@@ -19,7 +19,7 @@ export function listSources(root: string, folder: string): readonly string[] {
     .toSorted();
 }
 
-/** Every import between our own files, type-only ones included. */
+/** All imports between our files, type-only ones included. */
 export function readImports(root: string, files: readonly string[]): readonly Import[] {
   return files.flatMap((from) =>
     [...readFileSync(join(root, from), "utf8").matchAll(RELATIVE_IMPORT)].map((match) => ({
@@ -50,7 +50,7 @@ function findCycle(imports: readonly Import[]): readonly string[] | null {
   return null;
 }
 
-/** Cycles, each as the files along it with the first one repeated; cutting the first import of each leaves none. */
+/** Cycles, each as its files with the first one repeated; removing the first import of each leaves none. */
 export function findCycles(imports: readonly Import[]): readonly (readonly string[])[] {
   const cycles: (readonly string[])[] = [];
   let rest = imports;

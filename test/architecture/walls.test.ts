@@ -9,7 +9,7 @@ const root = join(import.meta.dirname, "../..");
 const files = [...listSources(root, "src"), ...listSources(root, "migrations")];
 const imports = readImports(root, files);
 
-/** `ab bc` as the imports a → b and b → c. */
+/** Parses `ab bc` as the imports a → b and b → c. */
 const edges = (text: string) => text.split(" ").map((e) => ({ from: e.charAt(0), to: e.charAt(1) }));
 
 describe("the project", () => {

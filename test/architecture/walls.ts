@@ -1,11 +1,11 @@
 import type { Import } from "./import-graph.ts";
 
-/** A part of the program, and what it may import beside itself. */
+/** A part of the program, and its allowed imports. */
 interface Room {
   readonly name: string;
-  /** Files, or folders with a slash at the end; of several rooms the longest match holds. */
+  /** Files, or folders with a slash at the end; the longest match decides. */
   readonly holds: readonly string[];
-  /** Names of rooms, or single files of rooms that are closed otherwise. */
+  /** Names of rooms, or single files of other rooms. */
   readonly mayImport: readonly string[];
 }
 
@@ -24,15 +24,15 @@ const rooms: readonly Room[] = [
     mayImport: [],
   },
   { name: "schemas", holds: ["src/schemas/"], mayImport: ["leaves"] },
-  // When a schedule is due: pure, without a clock of its own.
+  // Slots of a schedule: pure, without a clock.
   { name: "schedule", holds: ["src/schedule/"], mayImport: [] },
   { name: "config", holds: ["src/config/"], mayImport: ["schemas", "schedule", "leaves"] },
   { name: "extract", holds: ["src/extract/"], mayImport: ["schemas", "leaves"] },
   { name: "load", holds: ["src/load/"], mayImport: ["bigquery", "schemas", "leaves", "migrations"] },
   { name: "publish", holds: ["src/publish/"], mayImport: ["bigquery", "schemas", "leaves"] },
-  // The REST interface of BigQuery, for readers of inputs and for the destination.
+  // BigQuery's REST interface, for readers of inputs and for the destination.
   { name: "bigquery", holds: ["src/bigquery/"], mayImport: ["leaves"] },
-  // A database server as a program beside us; to the warehouse it is a Postgres like any other.
+  // A separate database server; an ordinary Postgres for the warehouse.
   { name: "embedded", holds: ["src/load/embedded/"], mayImport: ["leaves"] },
   {
     name: "migrations",
@@ -47,7 +47,7 @@ const rooms: readonly Room[] = [
     mayImport: ["extract", "load", "publish", "spool", "schemas", "config", "schedule", "leaves"],
   },
   {
-    // What happens around runs: when they start, what is told of them, what is removed after them.
+    // Work around runs: starts, alerts and cleanup.
     name: "operate",
     holds: ["src/operate/"],
     mayImport: ["jobs", "load", "extract", "schemas", "config", "schedule", "leaves"],
@@ -60,7 +60,7 @@ const rooms: readonly Room[] = [
       "operate",
       "config",
       "leaves",
-      // It wires the parts together: which database, which service, which servers of our own.
+      // Wiring of the parts: database, service, our own servers.
       "load",
       "publish",
       "embedded",
@@ -82,7 +82,7 @@ function roomOf(file: string): Room | null {
   return matches.toSorted((a, b) => b.length - a.length)[0]?.room ?? null;
 }
 
-/** What is wrong with an import, as a sentence; null when it is allowed. */
+/** Describes a forbidden import; null for an allowed one. */
 export function findBreach({ from, to }: Import): string | null {
   const [room, target] = [roomOf(from), roomOf(to)];
   if (!room) return `${from} stands in no room`;
@@ -91,10 +91,10 @@ export function findBreach({ from, to }: Import): string | null {
   return `${from} (${room.name}) imports ${to} (${target.name})`;
 }
 
-/** Names that say nothing about what a file is for. */
+/** Names that don't describe a file. */
 const VAGUE_NAME = /^(?:utils?|helpers?|commons?|types?|misc|shared|lib|index)$/u;
 
-/** What is wrong with a file's name or place, as a sentence; null when nothing is. */
+/** Describes a file's wrong name or place; null if both are right. */
 export function findMisnaming(file: string): string | null {
   if (!roomOf(file)) return `${file} stands in no room`;
   const parts = file.replace(/\.ts$/u, "").split("/").slice(1);

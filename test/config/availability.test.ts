@@ -4,7 +4,7 @@ import { fine, fineBut, load, problemsOf, refusal } from "./support.ts";
 
 const UUID = "123e4567-e89b-12d3-a456-426614174000";
 
-/** A right job of each type that is not built yet. */
+/** A valid job of each type that doesn't exist yet. */
 const laterJobs: Readonly<Record<string, string>> = {
   person_search: `{ type: person_search, searches: { cfo_texas: { query: CFOs in Texas, size: 100 } } }`,
   audience_search: `{ type: audience_search, searches: { nurses: { query: nurses in Ohio, unlock: { max_billable: 5000 } } } }`,

@@ -10,7 +10,7 @@ const documentSchema = documentSchemaOf(jobTypes);
 it("docs/configuration.md names every setting of the schema, and no other", async () => {
   const text = await readFile("docs/configuration.md", "utf8");
   const known = new Set(keyPaths(documentSchema).map(({ path }) => path.join(".")));
-  // Each endpoint is named, but not each of its settings.
+  // Names of endpoints are documented, but not each of their settings.
   const endpoints = endpointPaths.map((path) => `service.limits.${path}`);
   const settings = [...known].filter((path) => !endpoints.some((endpoint) => path.startsWith(endpoint)));
   expect([...settings, ...endpointPaths].filter((name) => !text.includes(`\`${name}\``))).toEqual([]);

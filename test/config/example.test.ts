@@ -11,7 +11,7 @@ import { load } from "./support.ts";
 const documentSchema = documentSchemaOf(jobTypes);
 
 const file = resolve("config.example.yaml");
-/** The example with every setting switched on that is commented out (# without a space behind it). */
+/** The example with every commented-out setting enabled (# without a space after it). */
 const uncommented = async () => (await readFile(file, "utf8")).replaceAll(/^(\s*)#(?=\S)/gm, "$1");
 
 describe("config.example.yaml", () => {

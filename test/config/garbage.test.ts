@@ -13,7 +13,7 @@ import * as fc from "../support/fast-check.ts";
 
 const documentSchema = documentSchemaOf(jobTypes);
 
-/** What must never be told: as a value of the file, and as one of the environment. */
+/** Secrets that must never be printed: in the file, and in the environment. */
 const SECRETS = ["sk-Live-93f1c07", "hun ter2#4471'x", "pässwörd-550018"];
 const env = {
   SECRET_A: SECRETS[0],
@@ -50,7 +50,7 @@ const anything = fc.letrec((tie) => ({
     fc.dictionary(key, tie("node"), { maxKeys: 4 }),
   ),
 })).node;
-/** What is wrong with how this text is treated: a crash, a problem without its parts, a secret told. Else null. */
+/** Problem of this text's handling: a crash, an incomplete problem, a printed secret; or null. */
 async function offenceOf(file: string, text: string): Promise<string | null> {
   await writeFile(file, text);
   try {

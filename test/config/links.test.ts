@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { fine, fineBut, load, problemsOf } from "./support.ts";
 
 const inEnrich = (setting: string) => fineBut("pid_from: resolve_customers }", `${setting} }`);
-/** Two pushes of one name, each with settings of its own. */
+/** Two pushes with the same name and different settings. */
 const pushes = (one: string, other: string) =>
   load(`${fine}  vips: { type: segment_push, name: VIP, sql: select 1${one} }
   vips_again: { type: segment_push, name: VIP, sql: select 2${other} }

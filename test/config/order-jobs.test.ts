@@ -32,7 +32,7 @@ describe("the order of jobs", () => {
     if (!template) throw new Error("no job");
     const graph = fc.array(fc.array(fc.nat(20), { maxLength: 4 }), { maxLength: 20 });
     const property = fc.property(graph, fc.infiniteStream(fc.nat()), (edges, order) => {
-      // Job i waits only for jobs of a lower number, so available types: no circle; then the file's order is shuffled.
+      // Job i waits only for lower-numbered jobs, so there is no cycle; then the file's order is shuffled.
       const jobs = edges
         .map((below, i) => ({
           ...template,

@@ -11,7 +11,7 @@ const withKey = (key: string) =>
 /** A configuration with this warehouse. */
 const withUrl = (url: string) => fineBut("url: embedded", `url: ${url}`);
 
-/** A configuration whose key stands in a file of this content. */
+/** A configuration with its key in a file of this content. */
 async function write(content: string, mode = 0o600) {
   const folder = await makeFolder();
   await mkdir(join(folder, "keys"));
@@ -23,7 +23,7 @@ async function write(content: string, mode = 0o600) {
   return { folder, file, keyFile };
 }
 
-/** What is said about a file of that state, whatever its folder. */
+/** Problem of a file in that state, independent of its folder. */
 const fileProblem = (state: string) =>
   expect.stringMatching(
     `^3 service.api_key: refers to a file that ${state} \\(relative paths start at .*\\)$`,

@@ -7,21 +7,21 @@ import type { Config } from "../../src/config/config.ts";
 import { type LoadOptions, loadConfig } from "../../src/config/load-config.ts";
 import { FixConfigurationError, type Problem } from "../../src/errors.ts";
 
-/** A folder of the test's own, removed after it. */
+/** Temporary folder of one test. */
 export async function makeFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "person-etl-config-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** Loads this text as `config.yaml` in a folder of its own. */
+/** Loads this text as `config.yaml` in a temporary folder. */
 export async function load(text: string | Uint8Array, options: Partial<LoadOptions> = {}): Promise<Config> {
   const file = join(await makeFolder(), "config.yaml");
   await writeFile(file, text);
   return loadConfig({ jobTypes, file, env: {}, ...options });
 }
 
-/** The error that this text is refused with. */
+/** Error of a refused text. */
 export async function refusal(
   text: string | Uint8Array,
   options: Partial<LoadOptions> = {},
@@ -29,7 +29,7 @@ export async function refusal(
   return refusalOf(load(text, options));
 }
 
-/** The error that a load ends with. */
+/** Error of a failed load. */
 export async function refusalOf(loading: Promise<unknown>): Promise<FixConfigurationError> {
   try {
     await loading;
@@ -40,7 +40,7 @@ export async function refusalOf(loading: Promise<unknown>): Promise<FixConfigura
   throw new Error("The configuration was accepted.");
 }
 
-/** The problems of this text, each as `line path: message (hint)`. */
+/** Problems of a text, each as `line path: message (hint)`. */
 export async function problemsOf(
   text: string,
   options: Partial<LoadOptions> = {},
@@ -52,7 +52,7 @@ function lineOf({ line, path, message, hint }: Problem): string {
   return `${line ?? "-"} ${path}: ${message} (${hint})`;
 }
 
-/** A configuration that is fine; tests change lines of it. */
+/** A valid configuration; tests change lines of it. */
 export const fine = `service:
   base_url: sandbox
 warehouse:

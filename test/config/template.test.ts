@@ -21,7 +21,7 @@ const answers: ConfigAnswers = {
 };
 const env = { PERSON_SERVICE_API_KEY: "k-1", WAREHOUSE_URL: "postgresql://loader:pw@localhost/warehouse" };
 
-/** Names of the jobs that a configuration with these fields gets. */
+/** Names of the jobs for a configuration with these fields. */
 const jobsFor = async (fields: ConfigAnswers["fields"]) => {
   const sandbox = {
     ...answers,

@@ -108,7 +108,7 @@ describe("invalid YAML is reported with its line", () => {
   });
 });
 
-/** A list of nine aliases of what is below. */
+/** A list of nine aliases of the previous level. */
 const level = (name: string, below: string) =>
   `${name}: &${name} [${Array(9).fill(`*${below}`).join(", ")}]\n`;
 

@@ -18,7 +18,7 @@ describe("the image", () => {
   it("passes a linter of Dockerfiles", async () => {
     const found = lintDockerfile(await read("Dockerfile"));
     expect(found.map(({ message }) => message)).toEqual([]);
-    // The linter does see what is wrong.
+    // The linter does detect errors.
     expect(lintDockerfile("FROM a\nCOPPY . .\n").map(({ code }) => code)).toEqual([
       ValidationCode.UNKNOWN_INSTRUCTION,
     ]);
@@ -61,7 +61,7 @@ it("everything that runs is pinned, leaves no cores, and holds no token of the c
 });
 
 it("the compose file names only services, secrets and volumes that it declares", async () => {
-  // As far as these parts speak of each other.
+  // Only the parts that refer to each other.
   const file = parse(await read("compose.yaml")) as {
     services: Record<
       string,
@@ -104,7 +104,7 @@ describe("the systemd unit", () => {
   });
 });
 
-/** What systemd-analyze says about the unit, with a program that is there; nothing where there is no systemd. */
+/** Output of systemd-analyze for the unit, with an existing program; empty without systemd. */
 async function verify(): Promise<string> {
   const hasSystemd = await run("systemd-analyze", ["--version"]).then(
     () => true,
@@ -158,12 +158,12 @@ interface Manifest {
   validate(): void;
 }
 
-/** A manifest as Kubernetes' generated models know it. */
+/** A manifest as a generated Kubernetes model. */
 function manifestOf(document: { readonly kind: string }): Manifest {
   const models = { CronJob, Job, PersistentVolumeClaim };
   const Model = Object.entries(models).find(([kind]) => kind === document.kind)?.[1];
   if (!Model) throw new Error(`no model of ${document.kind}`);
-  return new Model(document as never); // whether it is one is what its validation tells
+  return new Model(document as never); // its validation decides
 }
 
 it("the Airflow DAG is valid Python, and runs the command as users do", async () => {
@@ -174,7 +174,7 @@ it("the Airflow DAG is valid Python, and runs the command as users do", async ()
   expect(text).toContain('person_etl("run", "--run-id", str(run_id), "--wait", *part)');
 });
 
-/** Places that are no Python. */
+/** Positions of Python syntax errors. */
 function syntaxErrors(source: string): readonly number[] {
   const places: number[] = [];
   python.parse(source).iterate({ enter: (node) => void (node.type.isError && places.push(node.from)) });

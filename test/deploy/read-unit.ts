@@ -1,11 +1,11 @@
-/** A unit of systemd, read. */
+/** A parsed systemd unit. */
 export interface Unit {
-  /** Lines that are no setting, and settings that are unknown here. */
+  /** Lines that are not settings, and unknown settings. */
   readonly problems: readonly string[];
   values(section: string, name: string): readonly string[];
 }
 
-/** The settings that our unit may use, by section (systemd.unit, systemd.service, systemd.exec, systemd.resource-control). */
+/** Settings that our unit may use, by section (systemd.unit, systemd.service, systemd.exec, systemd.resource-control). */
 const KNOWN: Readonly<Record<string, readonly string[]>> = {
   Unit: ["Description", "Documentation", "Wants", "After"],
   Service: (
@@ -17,7 +17,7 @@ const KNOWN: Readonly<Record<string, readonly string[]>> = {
   Install: ["WantedBy"],
 };
 
-/** Reads a unit file. */
+/** Parses a unit file. */
 export function readUnit(text: string): Unit {
   const problems: string[] = [];
   const settings: { readonly section: string; readonly name: string; readonly value: string }[] = [];

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { runCli } from "../cli/support/cli.ts";
 import { createCustomers, makeSetting } from "../cli/support/setting.ts";
 
-/** The commands that a page shows in its `sh` blocks. */
+/** Commands in a page's `sh` blocks. */
 async function commandsOf(file: string): Promise<readonly (readonly string[])[]> {
   const blocks = (await readFile(file, "utf8")).matchAll(/^```sh\n([\s\S]*?)^```$/gm);
   return [...blocks].flatMap(([, block = ""]) =>
@@ -29,14 +29,14 @@ it(
     );
     const setting = await makeSetting({ rows: 150 });
     await createCustomers(setting.url, 150);
-    // The first night makes what the others look at.
+    // The first night creates the data for the other pages.
     const inOrder = shown.toSorted(
       ([a], [b]) => Number(b === "first-night.md") - Number(a === "first-night.md"),
     );
     const done = new Set<string>();
     for (const [name, commands] of inOrder) {
       for (const command of commands) {
-        // What the first night did with the same words needn't be done again.
+        // Commands that the first night already ran are skipped.
         if (name !== "first-night.md" && done.has(command.join(" "))) continue;
         done.add(command.join(" "));
         const { code, stderr } = await runCli(command, setting);
@@ -48,7 +48,7 @@ it(
         });
       }
     }
-    // What the first night's last two commands promise: everything was sent, and nothing is due.
+    // Results of the first night's last two commands: everything sent, nothing due.
     expect((await runCli(["--json", "plan"], setting)).stdout).toContain('"records_to_send":0');
   },
   TIME_LIMIT_MS,

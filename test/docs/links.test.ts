@@ -8,13 +8,13 @@ async function inFolder(folder: string): Promise<readonly string[]> {
   return names.map((name) => folder + name);
 }
 
-/** Pages that people read: those of the root, of docs and of deploy. */
+/** Pages for users: in the root, in docs and in deploy. */
 async function pages(): Promise<readonly string[]> {
   const names = (await Promise.all(["", "docs/", "deploy/"].map(inFolder))).flat();
   return names.filter((name) => name.endsWith(".md"));
 }
 
-/** Anchors of a page, as they are made of its headings. */
+/** Anchors of a page, derived from its headings. */
 function anchorsOf(text: string): readonly string[] {
   return [...text.matchAll(/^#+ (.+)$/gmu)].map(([, heading = ""]) =>
     heading

@@ -17,7 +17,7 @@ describe("docs/reference", () => {
     const codes = new Set<string>();
     let sources = "";
     for (const file of await readdir("src", { recursive: true })) {
-      // What the sandbox says of its own options and controls is no code of the program.
+      // Codes of the sandbox's options and controls are not codes of the program.
       if (!file.endsWith(".ts") || file.startsWith("sandbox/") || file === "jobs/advice.ts") continue;
       const text = await readFile(`src/${file}`, "utf8");
       sources += text;

@@ -6,7 +6,7 @@ import { silentLog } from "../../src/log.ts";
 import { fastClock, type Reply, send, startService } from "./scripted-service.ts";
 import type { Attempt } from "../../src/schemas/attempt.ts";
 
-/** Somebody who makes free calls to a service, without the waits between tries. */
+/** A client of free calls without waits between attempts. */
 function openCaller(
   baseUrl: string,
   {
@@ -28,7 +28,7 @@ function openCaller(
   };
 }
 
-/** What a call fails with whose every answer is this. */
+/** Error of a call with only this answer. */
 async function failureOf(
   reply: Reply,
   call: Partial<FreeCall<string>> = {},

@@ -23,7 +23,7 @@ async function service(reply: Reply): Promise<ScriptedService> {
   return started;
 }
 
-/** A server that does with the bare connection what the test says. */
+/** A server that handles the raw connection by a callback. */
 async function rawServer(onConnection: (socket: Socket) => void): Promise<number> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {

@@ -9,7 +9,7 @@ import * as fc from "../support/fast-check.ts";
 
 const never = new AbortController().signal;
 
-/** A clock that stands still until it is moved. */
+/** A clock that a test advances. */
 function standingClock(): Clock & { move(ms: number): void } {
   let nowMs = 1_000_000;
   return {
@@ -89,7 +89,7 @@ describe("the limiter", () => {
   });
 });
 
-/** Makes calls at these times, in milliseconds from now, and tells when each began. */
+/** Makes calls at these times, in milliseconds from now, and returns the start of each. */
 async function startsOf(
   options: Partial<Parameters<typeof createLimiter>[0]>,
   arrivals: readonly number[],
@@ -116,12 +116,12 @@ describe("a rate", () => {
   });
 
   it("is kept in any second, not even exceeded by bursts", async () => {
-    // Across the border between two seconds, counted from the first call.
+    // Across two seconds, counted from the first call.
     const arrivals = [0, ...Array.from({ length: 39 }, () => 900)];
     const starts = await startsOf({ requestsPerSecond: 20 }, arrivals);
     expect(starts).toHaveLength(40);
     expect(busiest(starts, 1000)).toBe(20);
-    // 19 at once beside the first, and the last one of all a second after those.
+    // 19 at once after the first, and the last one a second later.
     expect(starts.at(-1)).toBe(1900);
   });
 

@@ -2,14 +2,14 @@ import { onTestFinished } from "vitest";
 import { type LookupSetting, runLookup, someItems } from "./run-lookup.ts";
 import { type Reply, type ScriptedService, type SeenRequest, startService } from "./scripted-service.ts";
 
-/** Starts a service that answers as given, until the end of the test. */
+/** Starts a service with these responses until the end of the test. */
 export async function serve(reply: Reply): Promise<ScriptedService> {
   const service = await startService(reply);
   onTestFinished(() => service.close());
   return service;
 }
 
-/** Sends this many records to a service that answers as given. */
+/** Sends this many records to a service with these responses. */
 export async function look(reply: Reply, count: number, setting: LookupSetting = {}) {
   const service = await serve(reply);
   const run = await runLookup(service.url, someItems(count), setting);
@@ -18,6 +18,6 @@ export async function look(reply: Reply, count: number, setting: LookupSetting =
 
 /** Number of records of each request. */
 export const sizesOf = (requests: readonly SeenRequest[]) => requests.map(({ records }) => records.length);
-/** True if the request holds this record. */
+/** True if the request contains this record. */
 export const has = (request: SeenRequest, n: number) =>
   request.records.some((r) => r["record_id"] === `r${n}`);

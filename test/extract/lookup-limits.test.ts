@@ -5,7 +5,7 @@ import { idsExcept, runLookup, someItems } from "./run-lookup.ts";
 import { answerAll, type Reply, send } from "./scripted-service.ts";
 import { has, look, serve, sizesOf } from "./look.ts";
 
-/** A plan that covers so many records more, told in the given form. */
+/** A plan that covers this many more records, reported in the given form. */
 function plan(capacity: number, tell: (left: number) => object, chargeOnlyEven = false): Reply {
   let left = capacity;
   return (request, response) => {

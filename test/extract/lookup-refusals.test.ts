@@ -53,7 +53,7 @@ describe("records that the service refuses", () => {
       expect(run.error).toBeNull();
       expect(run.rejected).toEqual(["r37"]);
       expect(run.answered).toEqual(idsExcept(192, 37));
-      // One call for each whole batch, two for each of the six halvings.
+      // One call per whole batch, two per each of the six halvings.
       expect(run.requests).toHaveLength(3 + 12);
     },
   );

@@ -54,7 +54,7 @@ const anyFault: fc.Arbitrary<Fault> = fc.oneof(
   },
 );
 
-/** Which attempts of a record may have been charged: nothing else is allowed to be repeated only once. */
+/** Attempts of a record that may have been billed: only these must not be repeated more than once. */
 const AMBIGUOUS: ReadonlySet<Fault> = new Set(["500", "502", "cut", "truncated"]);
 
 function play(fault: Fault, request: SeenRequest, response: Parameters<typeof answerAll>[1]): void {
@@ -105,7 +105,7 @@ function play(fault: Fault, request: SeenRequest, response: Parameters<typeof an
   }
 }
 
-/** Of each record, the faults of the calls that carried it. */
+/** Faults of the calls that carried each record. */
 function faultsByRecord(service: ScriptedService, faults: readonly Fault[]): Map<string, Fault[]> {
   const found = new Map<string, Fault[]>();
   for (const { index, records } of service.requests) {
@@ -118,7 +118,7 @@ function faultsByRecord(service: ScriptedService, faults: readonly Fault[]): Map
 }
 
 /**
- * A clock that goes on by what is slept, in a five thousandth of the time, and by nothing else: a busy machine doesn't make a
+ * A clock that advances only by waits, at a five-thousandth of their length: a busy machine doesn't make a
  * service look as if it had failed for minutes.
  */
 function sleepersClock(): Clock {
@@ -164,7 +164,7 @@ it("under any faults every record comes out once, and none is retried after two 
           expect(Math.max(0, ...ambiguousCalls)).toBeLessThanOrEqual(2);
           expect(run.attempts).toHaveLength(service.requests.length);
           expect(run.sent).toEqual([...new Set(run.sent)]);
-          // Whatever came out was sent; a job that stops may have sent more.
+          // Every outcome belongs to a sent record; a stopped job may have sent more.
           expect(run.sent).toEqual(expect.arrayContaining(came));
           const lost = items.map((item) => item.recordId).filter((id) => !came.includes(id));
           expect(run.error === null ? lost : []).toEqual([]);

@@ -104,7 +104,7 @@ describe("a lookup that goes well", () => {
         seen.push(requests.length);
       },
     });
-    // The n-th answer is being looked at: it and at most two calls more were made since.
+    // While the n-th answer is read, at most two more calls were made.
     for (const [n, count] of seen.entries()) expect(count).toBeLessThanOrEqual(n + 1 + 3);
   });
 
@@ -148,7 +148,7 @@ describe("results", () => {
         .toSorted(),
     ).toEqual(["r1", "r6"]);
     expect(run.attempts.map(({ attempt }) => attempt).toSorted((a, b) => a - b)).toEqual([1, 1, 2]);
-    // The calls that left them out may have been charged for them.
+    // The calls without them may have been billed for them.
     expect(run.attempts.map(({ possiblyBilledTwice }) => possiblyBilledTwice)).toEqual([0, 0, 2]);
     expect(run.sent).toEqual(idsExcept(8));
   });

@@ -9,7 +9,7 @@ function keyOf(value: unknown): string | null {
   return typeof value === "string" && value !== "" ? value : null;
 }
 
-/** Pairs results as they come from the wire, and gives the results themselves. */
+/** Pairs parsed results and returns the results themselves. */
 function pairBy(
   field: string,
   pair: (sent: readonly string[], results: readonly pairing.KeyedResult[]) => pairing.Pairing,

@@ -6,7 +6,7 @@ import * as fc from "../support/fast-check.ts";
 
 const bytes = (text: string) => Buffer.from(text, "utf8");
 
-/** Reads a body and keeps its results as they are. */
+/** Reads a body and keeps its results unchanged. */
 async function readPlainly(body: Buffer, pieceBytes?: number) {
   return await readAnswer<JsonObject>(body, {
     endpoint: "POST /v2/enrich",
@@ -17,7 +17,7 @@ async function readPlainly(body: Buffer, pieceBytes?: number) {
   });
 }
 
-/** The results alone. */
+/** Only the results. */
 async function resultsOf(body: string, pieceBytes?: number) {
   const answer = await readPlainly(bytes(body), pieceBytes);
   return answer.kind === "answer" ? answer.results.map((found) => found?.value) : answer.reason;
@@ -108,7 +108,7 @@ describe("an answer", () => {
   });
 });
 
-/** Bodies with a list of results, their keys before, behind and around it. */
+/** Bodies with a list of results, with keys before, after and around it. */
 const records = fc.array(
   fc.record(
     {

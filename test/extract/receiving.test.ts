@@ -4,7 +4,7 @@ import { createReceiving } from "../../src/extract/receiving.ts";
 
 const running = new AbortController().signal;
 
-/** Notes when a wait is over. */
+/** Records the end of a wait. */
 function noting(wait: Promise<void>): { isOver: boolean } {
   const noted = { isOver: false };
   const note = async () => {

@@ -14,7 +14,7 @@ async function start(reply: Reply) {
 
 const usedUp = () => new LimitReachedError("budget_day", "The budget is used up.");
 
-/** Grants so many records in all, and keeps what was asked. */
+/** Grants a total number of records, and records the requests. */
 function purse(records: number) {
   const asked: PlannedCall<LookupItem>[] = [];
   let left = records;
@@ -88,7 +88,7 @@ describe("a reservation", () => {
   test("that grants nothing while other calls are in flight waits for what those may release", async () => {
     let left = 12;
     const held = new Map<string, number>();
-    // The first three calls hold all that there is, and one after the other give it back; so does every second one later.
+    // The first three calls hold everything and release it one after the other, as does every second one later.
     const service = await start(async (request, response) => {
       await delay(10 * (request.index % 3));
       if (request.index < 3 || request.index % 2 === 0) send(response, 429, {});

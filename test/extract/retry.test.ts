@@ -10,7 +10,7 @@ const status = (code: number, retryAfterMs: number | null = null): CallOutcome =
 });
 
 const table: readonly [string, CallOutcome, boolean, Decision, Decision][] = [
-  // What came back, whether it may have been charged, what follows a first try, what follows a second one.
+  // Response, possibly billed, decision after the first attempt, decision after the second.
   ["an answer", { kind: "answer" }, false, { action: "accept" }, { action: "accept" }],
   [
     "no connection",

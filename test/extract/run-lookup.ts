@@ -23,7 +23,7 @@ export interface AnsweredItems {
   readonly answeredAt: string;
 }
 
-/** Everything that a lookup gave. */
+/** Everything that a lookup returned. */
 export interface LookupRun {
   readonly answers: AnsweredItems[];
   readonly rejections: Rejected<LookupItem>[];
@@ -32,15 +32,15 @@ export interface LookupRun {
   readonly answered: string[];
   readonly rejected: string[];
   readonly setAside: string[];
-  /** Every attempt, also those with an answer. */
+  /** Every attempt, also answered ones. */
   readonly attempts: Attempt[];
-  /** Ids of the records that the service has or may have processed. */
+  /** Ids of the records that the service processed or may have processed. */
   readonly sent: string[];
-  /** The error that it ended with; null for none. */
+  /** Error that ended it; null for none. */
   readonly error: unknown;
 }
 
-/** Differences of a test's lookup from the ordinary one. */
+/** Changes of a lookup's default options. */
 export interface LookupSetting {
   readonly batchSize?: number;
   readonly concurrency?: number;
@@ -74,7 +74,7 @@ const idsOf = (groups: readonly { readonly items: readonly LookupItem[] }[]) =>
     .flatMap(({ items }) => items.map((item) => item.recordId))
     .toSorted((a, b) => Number(a.slice(1)) - Number(b.slice(1)));
 
-/** Looks all items up, without a spool or a warehouse, and collects the outcome. */
+/** Looks up all items without a spool or a warehouse, and collects the outcome. */
 export async function runLookup(
   url: string,
   items: readonly LookupItem[],
@@ -200,7 +200,7 @@ export async function runLookup(
   };
 }
 
-/** `r0` to `r{count - 1}`, without those given. */
+/** `r0` to `r{count - 1}`, except the given ones. */
 export function idsExcept(count: number, ...without: readonly number[]): string[] {
   return Array.from({ length: count }, (_, n) => n)
     .filter((n) => !without.includes(n))

@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Clock } from "../../src/clock.ts";
 
-/** One request as the service saw it. */
+/** A request as received by the service. */
 export interface SeenRequest {
   /** 0-based, in the order of arrival. */
   readonly index: number;
@@ -16,14 +16,14 @@ export interface SeenRequest {
   readonly records: readonly Readonly<Record<string, unknown>>[];
 }
 
-/** How to answer one request. */
+/** Response to one request. */
 export type Reply = (request: SeenRequest, response: ServerResponse) => void | Promise<void>;
 
-/** A real HTTP server that answers as the test says. */
+/** A real HTTP server with scripted responses. */
 export interface ScriptedService {
   readonly url: string;
   readonly requests: SeenRequest[];
-  /** Connections that were opened. */
+  /** Number of opened connections. */
   readonly connections: () => number;
   readonly close: () => Promise<void>;
 }
@@ -38,7 +38,7 @@ function asRecord(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null ? { ...value } : { email_address: value };
 }
 
-/** Starts a server whose every answer comes from `reply`. */
+/** Starts a server that answers every request by `reply`. */
 export async function startService(reply: Reply): Promise<ScriptedService> {
   const requests: SeenRequest[] = [];
   let connections = 0;
@@ -83,23 +83,23 @@ export function send(response: ServerResponse, status: number, body: unknown, he
   response.end(typeof body === "string" ? body : JSON.stringify(body));
 }
 
-/** The result of one record, as a match. */
+/** Result of one record, as a match. */
 export function resultOf(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return { ...record, is_match: true };
 }
 
-/** An envelope around results. */
+/** Envelope around results. */
 export function envelope(results: readonly unknown[], requestId = "req-1"): object {
   return { api_request_id: requestId, results, request_completed_at: "2026-11-20T01:02:03.123456Z" };
 }
 
-/** Answers every record with a match, compressed as the real service does. */
+/** Answers every record with a match, compressed like the real service. */
 export function answerAll({ records }: SeenRequest, response: ServerResponse): void {
   response.writeHead(200, { "content-type": "application/json", "content-encoding": "gzip" });
   response.end(gzipSync(JSON.stringify(envelope(records.map(resultOf)))));
 }
 
-/** A clock that runs so many times faster than the machine's, so that minutes pass in a test. */
+/** A clock that runs faster than the machine's by a factor, so that minutes pass in a test. */
 export function fastClock(factor: number): Clock {
   const start = Date.now();
   return {

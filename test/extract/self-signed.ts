@@ -13,12 +13,12 @@ const sequence = (...parts: readonly Buffer[]) => der(0x30, ...parts);
 const hex = (text: string) => Buffer.from(text, "hex");
 const ECDSA_WITH_SHA256 = sequence(der(0x06, hex("2a8648ce3d040302")));
 
-/** A name with nothing but a common name. */
+/** A name with only a common name. */
 function name(commonName: string): Buffer {
   return sequence(der(0x31, sequence(der(0x06, hex("550403")), der(0x0c, Buffer.from(commonName)))));
 }
 
-/** A key and a certificate for localhost that nobody has reason to trust, as PEM. */
+/** An untrusted key and certificate for localhost, as PEM. */
 export function makeSelfSigned(): { readonly key: string; readonly cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const validity = sequence(der(0x17, Buffer.from("250101000000Z")), der(0x17, Buffer.from("450101000000Z")));

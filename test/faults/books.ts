@@ -1,15 +1,15 @@
 import type { World } from "../jobs/world.ts";
 
 /**
- * Records that the jobs of a type may send in the disturbed nights: fewer than are due. Validation has no budget: where it ends
- * early the next job asks with addresses that aren't known to be invalid yet.
+ * Records that the jobs of a type may send in the disturbed nights: fewer than are due. Validation has no budget: if it ends
+ * early, the next job sends addresses not yet known to be invalid.
  */
 export const PER_DAY = { resolve: 300, enrich: 240 } as const;
 
-/** The sandbox's own books. */
+/** The sandbox's ledger. */
 export interface Snapshot {
   readonly requests: number;
-  /** By path. */
+  /** Sums by path. */
   readonly endpoints: Readonly<
     Record<
       string,
@@ -23,13 +23,13 @@ export interface Snapshot {
   readonly contents: { readonly distinct_records: number; readonly billed_again: number };
 }
 
-/** Reads the sandbox's own books. */
+/** Reads the sandbox's ledger. */
 export async function ledgerOf(world: World): Promise<Snapshot> {
-  // The sandbox's own controls answer so.
+  // Answer of the sandbox's controls.
   return (await world.control("/ledger")) as Snapshot;
 }
 
-/** Compares the books of all runs with what the service counted. */
+/** Compares the totals of all runs with the service's counts. */
 export async function findFalseBooks(world: World, mayBillTwice: boolean): Promise<string[]> {
   const { requests: all, endpoints, contents } = await ledgerOf(world);
   // Each run asks for its organization first.
@@ -55,7 +55,7 @@ export async function findFalseBooks(world: World, mayBillTwice: boolean): Promi
   return defects;
 }
 
-/** Compares what the service charged for with what the ledger knows to be charged, and with what it holds reserved. */
+/** Compares the service's charges with the ledger's billed and reserved records. */
 export async function findFalseBills(world: World): Promise<string[]> {
   const { endpoints } = await ledgerOf(world);
   const ours = await world.rows(`SELECT endpoint, sum(records_reserved) AS reserved,
@@ -70,7 +70,7 @@ export async function findFalseBills(world: World): Promise<string[]> {
   });
 }
 
-/** After nights with budgets: which of them were exceeded, or counted other than the ledger. */
+/** Finds budgets that were exceeded or differ from the ledger. */
 export async function findExceeded(world: World): Promise<string[]> {
   const rows = await world.rows(`SELECT budget, records_reserved AS used, (SELECT sum(records_reserved)
       FROM person_data_ops.api_call AS c WHERE c.budget = u.budget

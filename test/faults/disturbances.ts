@@ -2,14 +2,14 @@ import { sized } from "../support/test-size.ts";
 import { type Aftermath, FAULT_CASES, type FaultCase, RATES, rulesAt } from "./fault-cases.ts";
 import type { Disturbance } from "./fault-matrix.ts";
 
-/** A disturbance that a test is named after. */
+/** A disturbance; names a test. */
 export interface NamedDisturbance extends Disturbance {
   readonly name: string;
 }
 
 const EVERYTHING: readonly Aftermath[] = ["values", "rejects"];
 
-/** One fault alone, at each rate that is tried. */
+/** One fault only, at each tested rate. */
 export function alone(fault: FaultCase): readonly NamedDisturbance[] {
   return sized([0.1], [...RATES]).map((rate) => ({
     ...fault,
@@ -18,7 +18,7 @@ export function alone(fault: FaultCase): readonly NamedDisturbance[] {
   }));
 }
 
-/** Every fault of the sandbox, each at this rate. */
+/** All faults of the sandbox, each at this rate. */
 export function allFaults(rate: number): NamedDisturbance {
   const faults = rulesAt(FAULT_CASES, rate);
   return { name: `all faults at ${rate * 100} %`, faults, aftermath: EVERYTHING, mayBillTwice: true };
@@ -26,7 +26,7 @@ export function allFaults(rate: number): NamedDisturbance {
 
 const nothing = { aftermath: ["nothing"], mayBillTwice: false } as const;
 
-/** What befalls a service in the middle of a run. */
+/** Events at a service in the middle of a run. */
 export const IN_THE_MIDDLE: readonly NamedDisturbance[] = [
   {
     ...nothing,

@@ -1,27 +1,27 @@
 import { FAULTS } from "../../src/sandbox/faults/catalog.ts";
 
-/** What a fault leaves behind once it is over and everything due has been asked again. */
+/** Remains of a fault after it has ended and everything due was requested again. */
 export type Aftermath =
-  /** Nothing: the tables are those of an undisturbed run. */
+  /** Nothing: the tables equal those of an undisturbed run. */
   | "nothing"
-  /** Values as the service sent them, until it is asked again. */
+  /** Values as the service sent them, until the next request. */
   | "values"
-  /** Rejected records, which nothing sends again. */
+  /** Rejected records, which are not sent again. */
   | "rejects";
 
 /** One fault of the matrix. */
 export interface FaultCase {
   readonly name: string;
-  /** As the sandbox takes it, without rate and endpoint. */
+  /** As written for the sandbox, without rate and endpoint. */
   readonly rule: string;
-  /** The only endpoint that it concerns; null for all. */
+  /** The only affected endpoint; null for all. */
   readonly endpoint: string | null;
   readonly aftermath: readonly Aftermath[];
-  /** The service may charge without an answer in our hands, or for a record that it leaves out. */
+  /** The service may bill without an answer received, or for a missing record. */
   readonly mayBillTwice: boolean;
 }
 
-/** Faults that leave something behind; all others leave nothing. */
+/** Faults with remains; all others leave nothing. */
 const AFTERMATHS: Readonly<Record<string, Aftermath>> = {
   unknown_fields: "values",
   wrong_types: "values",
@@ -36,7 +36,7 @@ const AFTERMATHS: Readonly<Record<string, Aftermath>> = {
   poison_blind: "rejects",
 };
 
-/** Values with which a fault does more than nothing, in little time. */
+/** Values that have an effect but take little time. */
 const VALUES: Readonly<Record<string, string>> = {
   "402": "17",
   "413": "7",
@@ -51,12 +51,12 @@ const VALUES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Faults of one endpoint alone: the interface names 402 for enrich only. Elsewhere it would end validation early, and the
- * next job then asks with addresses that aren't known to be invalid yet.
+ * Faults of one endpoint only: the interface specifies 402 for enrich only. Elsewhere it would end validation early, and the
+ * next job would send addresses not yet known to be invalid.
  */
 const ENDPOINTS: Readonly<Record<string, string>> = { "402": "enrich", "402_credits": "enrich" };
 
-/** Charged by the sandbox although no answer arrives; `missing`: although a result does not. */
+/** Billed by the sandbox without an answer; `missing`: without a result. */
 const BILLED_UNANSWERED: ReadonlySet<string> = new Set([
   "cut_body",
   "truncated_json",
@@ -75,13 +75,13 @@ function caseOf(name: string): FaultCase {
   };
 }
 
-/** Every fault that the sandbox knows. */
+/** Every fault of the sandbox. */
 export const FAULT_CASES: readonly FaultCase[] = Object.keys(FAULTS).map(caseOf);
 
-/** The rates of the matrix. */
+/** Rates of the matrix. */
 export const RATES = [0.01, 0.1, 0.5] as const;
 
-/** The rules of some faults at one rate. */
+/** Rules of some faults at one rate. */
 export function rulesAt(cases: readonly FaultCase[], rate: number): string {
   return cases
     .map(({ rule, endpoint }) => `${rule}:${rate}${endpoint === null ? "" : `@${endpoint}`}`)

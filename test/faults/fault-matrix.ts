@@ -10,12 +10,12 @@ import { findExceeded, findFalseBills, findFalseBooks, ledgerOf, PER_DAY } from 
 import type { Aftermath } from "./fault-cases.ts";
 import { withoutRejected } from "./rejected-rows.ts";
 
-/** What is to be disturbed, and how. */
+/** A disturbance of some nights. */
 export interface Disturbance {
   readonly faults: string;
   readonly aftermath: readonly Aftermath[];
   readonly mayBillTwice: boolean;
-  /** Of the sandbox's chances. */
+  /** Seed of the sandbox's chances. */
   readonly seed?: number;
   /** Longest wait of a call for headers, and between two pieces of a body. */
   readonly readTimeoutMs?: number;
@@ -23,16 +23,16 @@ export interface Disturbance {
   readonly before?: (world: World) => Promise<void>;
 }
 
-/** What came of a case. */
+/** Result of a case. */
 export interface FaultReport {
-  /** What is wrong; empty when all is well. */
+  /** Problems; empty if there are none. */
   readonly defects: readonly string[];
   /** Faults that hit a request, by name. */
   readonly hits: Readonly<Record<string, number>>;
   readonly requests: number;
-  /** Distinct ones that reached the service. */
+  /** Distinct records that the service received. */
   readonly records: number;
-  /** Rows that are missing, or other than they would be without faults. */
+  /** Rows that are missing or differ from a run without faults. */
   readonly lost: number;
   readonly billedTwice: number;
 }
@@ -40,14 +40,14 @@ export interface FaultReport {
 const ROWS = 360;
 const PEOPLE = 3000;
 const SEED = 21;
-/** Nights with the faults on, before the service recovers. */
+/** Nights with faults, before the service recovers. */
 const NIGHTS = 2;
 const MOST_RUNS = 8;
 const BUDGETS = `budgets: { ${Object.entries(PER_DAY)
   .map(([type, perDay]) => `${type}: { per_day: ${perDay} }`)
   .join(", ")} }`;
 
-/** Columns that remember what was answered before. */
+/** Columns with earlier answers. */
 const MEMORY = [
   "previous_status",
   "status_changed_at",
@@ -73,7 +73,7 @@ async function contentsOf(world: World, aftermath: readonly Aftermath[]): Promis
   }
 }
 
-/** Runs all jobs once; what is wrong with the report. */
+/** Runs all jobs once; returns the problems of the report. */
 async function runOnce(
   world: World,
   { readTimeoutMs }: Disturbance,
@@ -102,16 +102,16 @@ async function runOnce(
   }
 }
 
-/** Small batches, by way of the service's own limit, make many calls of few records. */
+/** Small batches, set by the service's own limit, make many calls with few records. */
 const SMALL_BATCHES = { fault: "413", rate: 1, value: "24" };
 
-/** Puts faults in force, beside the limit on batches; their chances follow from the seed. */
+/** Applies faults, in addition to the limit on batches; the seed determines their chances. */
 async function setFaults(world: World, faults: string, seed: number): Promise<void> {
   const plan = parseFaults(faults).map((rule) => ({ ...rule, seed }));
   await world.control("/faults", { faults: [...plan, SMALL_BATCHES] });
 }
 
-/** Runs until nothing is due any more. */
+/** Runs until nothing is due. */
 async function recover(world: World, disturbance: Disturbance): Promise<string[]> {
   const defects: string[] = [];
   for (let run = 1; run <= MOST_RUNS; run++) {
@@ -131,7 +131,7 @@ async function startFaultyWorld(): Promise<World> {
 
 const undisturbed = new Map<boolean, Promise<TableContents>>();
 
-/** What a run without faults leaves behind; made once for all cases. */
+/** Tables after a run without faults; created once for all cases. */
 function expectedFor(disturbance: Disturbance): Promise<TableContents> {
   const isSame = disturbance.aftermath.every((left) => left === "nothing");
   const known = undisturbed.get(isSame) ?? runUndisturbed(disturbance);
@@ -149,7 +149,7 @@ async function runUndisturbed(disturbance: Disturbance): Promise<TableContents> 
   return contents;
 }
 
-/** Two nights under faults, then as many as it takes without; what is wrong in the end. */
+/** Runs two nights with faults, then as many as necessary without; returns the problems at the end. */
 export async function disturb(disturbance: Disturbance): Promise<FaultReport> {
   const { aftermath } = disturbance;
   const expected = await expectedFor(disturbance);

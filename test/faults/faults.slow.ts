@@ -14,7 +14,7 @@ afterAll(() => {
   process.stdout.write(`faults, seed ${seed}: ${JSON.stringify({ ...totals, hit })}\n`);
 });
 
-/** What is wrong after each of some disturbances; they share nothing, and mostly wait. */
+/** Returns problems after each disturbance; runs them in parallel, because they mostly wait. */
 async function defectsOf(disturbances: readonly NamedDisturbance[]): Promise<readonly string[]> {
   const found = await Promise.all(
     disturbances.map(async (disturbance) => {

@@ -1,13 +1,13 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** A service that accepts one key only, and may be told another one. */
+/** A service that accepts one key only, which can be changed. */
 export interface KeyGate {
   readonly url: string;
-  /** Requests that were let through, and those that weren't. */
+  /** Accepted and refused requests. */
   readonly passed: number;
   readonly refused: number;
-  /** Once so many requests were let through another key is the right one; `rotate` is awaited before. */
+  /** Changes the valid key after this many accepted requests; `rotate` is awaited first. */
   accept(key: string, afterPassed: number, rotate?: () => Promise<void>): void;
   close(): Promise<void>;
 }
@@ -18,7 +18,7 @@ async function readAll(message: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Stands before a sandbox, which takes any key. */
+/** Proxy in front of a sandbox that accepts any key. */
 export async function startKeyGate(origin: string, firstKey: string): Promise<KeyGate> {
   let accepted = firstKey;
   let next: { key: string; afterPassed: number; rotate: () => Promise<void> } | null = null;

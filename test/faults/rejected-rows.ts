@@ -1,7 +1,7 @@
 import type { TableContents } from "../support/comparable-tables.ts";
 import type { World } from "../jobs/world.ts";
 
-/** Keys of input rows that have to do with a reject, and the rejected addresses themselves. */
+/** Keys of input rows with a reject, and the rejected addresses. */
 async function affectedKeys(world: World): Promise<ReadonlySet<string>> {
   const rows = await world.rows(`
     SELECT c.id::text AS key FROM crm.customers AS c JOIN person_data.reject AS r ON r.stage <> 'input'
@@ -10,7 +10,7 @@ async function affectedKeys(world: World): Promise<ReadonlySet<string>> {
   return new Set(rows.map((row) => row["key"] ?? ""));
 }
 
-/** PIDs in the answers of the given table to rows that no reject touched. */
+/** PIDs in the given table's answers to rows without a reject. */
 function untouchedPids(contents: TableContents, affected: ReadonlySet<string>): ReadonlySet<string> {
   const rows = [...(contents.get("enrichment") ?? [])].filter(
     ([key]) => !affected.has(key.slice(key.indexOf(" ") + 1)),
@@ -21,8 +21,8 @@ function untouchedPids(contents: TableContents, affected: ReadonlySet<string>): 
 }
 
 /**
- * Both contents without the rows that a reject touched: a row that one job rejected is asked about in other words by the
- * next. Of people those are left that untouched rows lead to.
+ * Both contents without rows affected by a reject: the next job sends different content for a row that another one
+ * rejected. Keeps only people of unaffected rows.
  */
 export async function withoutRejected(
   world: World,

@@ -15,7 +15,7 @@ import { type KeyGate, startKeyGate } from "./key-gate.ts";
 const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 const ROWS = 160;
 
-/** A warehouse with customers, and a service that knows the key in the file beside the configuration. */
+/** A warehouse with customers, and a service that accepts the key in the file next to the configuration. */
 async function makeKeyed(): Promise<
   Setting & { readonly sandbox: string; readonly gate: KeyGate; writeKey(key: string): Promise<void> }
 > {
@@ -39,7 +39,7 @@ async function makeKeyed(): Promise<
 }
 
 async function billedTwice(sandbox: string): Promise<number> {
-  // The sandbox's own controls answer so.
+  // Answer of the sandbox's controls.
   const { contents } = (await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as {
     contents: { billed_more_than_once: number };
   };

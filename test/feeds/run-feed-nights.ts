@@ -13,40 +13,40 @@ const MEMBERS = 5400;
 const PEOPLE = 8000;
 const DAY_MS = 86_400_000;
 
-/** What the nights are to be. */
+/** Options of the nights. */
 export interface FeedNights {
   readonly nights: number;
   /** First night, `YYYY-MM-DD`. */
   readonly from: string;
   readonly seed: number;
-  /** Every so many nights a run is killed, and begun again. */
+  /** Interval, in nights, at which a run is killed and restarted. */
   readonly killEvery: number;
-  /** The night after which nobody runs anything for so many days. */
+  /** A night followed by days without any run. */
   readonly pause?: { readonly after: number; readonly days: number };
 }
 
-/** A warehouse for the nights, and a folder for their configuration. */
+/** Warehouse of the nights, and a folder for their configuration. */
 export interface NightlyWarehouse {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
-  /** For `warehouse:`; absent for the Postgres of every test. */
+  /** Value of `warehouse:`; the tests' Postgres by default. */
   readonly warehouse?: string;
-  /** Its `schema:`, where it isn't the usual one. */
+  /** Value of its `schema:`, if it isn't the default. */
   readonly schema?: string;
-  /** Runs a query of Postgres's. */
+  /** Runs a Postgres query. */
   query(sql: string): Promise<Record<string, unknown>[]>;
-  /** Told after each run: what was read before is out of date. */
+  /** Called after each run, to invalidate cached reads. */
   readonly hasRun?: () => void;
 }
 
-/** What came of them. */
+/** Result of the nights. */
 export interface FeedNightTotals {
   kills: number;
   faulty: number;
   gaps: number;
 }
 
-/** Who is to be in the other segment: some of those who are in the first one. */
+/** Members of the second segment: some of those in the first one. */
 const wantedFrom = (schema: string): string =>
   `SELECT service_pid FROM ${schema}.segment_member WHERE segment_id = '${SEGMENT}' AND is_member AND service_pid LIKE '%4'`;
 
@@ -59,7 +59,7 @@ const jobsFrom = (from: string, schema: string): string => `jobs:
   hours: { type: endpoint_usage, bucketing_size: hour, timezone: America/New_York, start_date: ${from} }
 `;
 
-/** Troubles that cost no long waits; all of them end. */
+/** Faults without long waits; all of them end. */
 const FAULTS = [
   "429=0:0.3",
   "503=0:0.3",
@@ -78,7 +78,7 @@ const KILLS = ["before_send", "after_receive", "before_commit", "after_commit"];
 interface Stage {
   readonly url: string;
   readonly setting: NightlyWarehouse;
-  /** Milliseconds by which the sandbox's clock and the program's are ahead. */
+  /** Offset of the sandbox's and the program's clock, milliseconds. */
   aheadMs: number;
   control(path: string, body?: object): Promise<unknown>;
 }
@@ -89,7 +89,7 @@ async function readJson(url: string, path: string): Promise<unknown> {
   return response.json();
 }
 
-/** The lines in which two lists differ; empty when they hold the same. */
+/** Differing lines of two lists; empty if they are equal. */
 function differences(stored: readonly string[], stated: readonly string[]): readonly string[] {
   const [mine, theirs] = [new Set(stored), new Set(stated)];
   return [
@@ -108,9 +108,9 @@ interface Member {
   readonly is_member: boolean;
 }
 
-/** Everybody who is or was in a segment, as the service has it. */
+/** Present and former members of a segment at the service. */
 async function membersOf(stage: Stage, segment: string): Promise<readonly Member[]> {
-  // What the sandbox's controls answer.
+  // Answer of the sandbox's controls.
   const { members } = (await stage.control(`/segments/${segment}/members?limit=100000`)) as {
     members: Member[];
   };
@@ -131,7 +131,7 @@ async function compareMembers(stage: Stage): Promise<readonly string[]> {
   );
 }
 
-/** How often each person came, and whether they stay, as the nights have seen it. */
+/** Number of each person's additions and their presence, as seen by the nights. */
 type Presence = Map<string, { comings: number; stays: boolean }>;
 
 async function notePresence(stage: Stage, presence: Presence): Promise<void> {
@@ -141,7 +141,7 @@ async function notePresence(stage: Stage, presence: Presence): Promise<void> {
   }
 }
 
-/** Intervals: as many for each person as they came, none over another, open where the person stays. */
+/** Checks intervals: one per addition of a person, without overlap, open if the person is a member. */
 async function compareHistory(stage: Stage, presence: Presence): Promise<readonly string[]> {
   const stored = await storedLines(
     stage,
@@ -158,7 +158,7 @@ async function compareHistory(stage: Stage, presence: Presence): Promise<readonl
   return differences(stored, seen.map(lineOf));
 }
 
-/** Compares the pushed segment with the query and the stored state. Members in doubt stay when they are no longer wanted. */
+/** Compares the pushed segment with the query and the stored state. Members in doubt stay when they are no longer listed. */
 async function comparePushed(stage: Stage): Promise<readonly string[]> {
   const wanted = await storedLines(
     stage,
@@ -183,7 +183,7 @@ async function comparePushed(stage: Stage): Promise<readonly string[]> {
 }
 
 async function compareDeaths(stage: Stage): Promise<readonly string[]> {
-  // What the service answers (section 2.11).
+  // The service's answer (section 2.11).
   const { results } = (await readJson(stage.url, `/v2/segments/signals/deaths?segment_id=${SEGMENT}`)) as {
     results: {
       obituary_id: string;
@@ -207,7 +207,7 @@ async function compareDeaths(stage: Stage): Promise<readonly string[]> {
     stage,
     "SELECT cursor->>'checked_at' AS line FROM person_data_ops.checkpoint WHERE job = 'deaths'",
   );
-  // The service's clock goes on: what it observed after it was asked comes the next night.
+  // The service's clock continues: later observations come with the next night.
   const shown = results.filter(
     ({ first_observed_at: at }) => at === null || Date.parse(at) <= Date.parse(read ?? ""),
   );
@@ -228,7 +228,7 @@ async function compareDeaths(stage: Stage): Promise<readonly string[]> {
 }
 
 async function compareSearches(stage: Stage): Promise<readonly string[]> {
-  // What the service answers (section 2.9).
+  // The service's answer (section 2.9).
   const { history } = (await readJson(stage.url, "/person-search/v0/usage?days=90")) as {
     history: Record<string, string | number>[];
   };
@@ -258,7 +258,7 @@ async function compareBuckets(
     timezone: zone,
     include_unused_endpoints: "true",
   });
-  // What the service answers (section 2.10).
+  // The service's answer (section 2.10).
   const { results } = (await readJson(stage.url, `/usage?${query.toString()}`)) as {
     results: { endpoint: string; buckets: Record<string, string | number>[] }[];
   };
@@ -318,7 +318,7 @@ async function runOnce({ setting, aheadMs }: Stage, env: Readonly<Record<string,
   return result;
 }
 
-/** Lets some people come, go and return before the night. */
+/** Adds, removes and re-adds some people before the night. */
 async function changeMembers(stage: Stage, random: ReturnType<typeof seededRandom>): Promise<void> {
   const members = await membersOf(stage, SEGMENT);
   const some = (list: readonly { service_pid: string }[], most: number) =>
@@ -337,8 +337,8 @@ async function changeMembers(stage: Stage, random: ReturnType<typeof seededRando
 }
 
 /**
- * Runs every feed night after night as users do, against a service whose clock moves on, with faults, kills and changes in
- * between; after each night all tables have to equal what the service says.
+ * Runs every feed each night like a user, against a service whose clock advances, with faults, kills and changes
+ * between; after each night all tables must equal the service's data.
  */
 export async function runFeedNights(
   options: FeedNights,

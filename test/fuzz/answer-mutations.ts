@@ -1,7 +1,7 @@
 import type { Random } from "../support/seeded-random.ts";
 import { deepJson, oddJson, oddName } from "./odd-values.ts";
 
-/** An answer in its parts, each as JSON text. */
+/** Parts of an answer, each as JSON text. */
 export interface AnswerParts {
   readonly apiRequestId: string;
   readonly completedAt: string;
@@ -10,13 +10,13 @@ export interface AnswerParts {
   readonly resultsLast: boolean;
 }
 
-/** Changes which results there are, and their order. */
+/** Changes the set and order of results. */
 export type ListMutation = (results: readonly string[], random: Random) => readonly string[];
 
-/** Puts the text of an answer together in another way. */
+/** Assembles the text of an answer in another way. */
 export type EnvelopeMutation = (parts: AnswerParts, random: Random) => string;
 
-/** The text of a sound answer. */
+/** Text of a sound answer. */
 export function textOf({ apiRequestId, completedAt, results, resultsLast }: AnswerParts): string {
   const list = `"results":[${results.join(",")}]`;
   const [id, at] = [`"api_request_id":${apiRequestId}`, `"request_completed_at":${completedAt}`];
@@ -34,10 +34,10 @@ function inserted(results: readonly string[], text: string, random: Random): rea
   return results.toSpliced(random.below(results.length + 1), 0, text);
 }
 
-/** Characters of all results that nobody asked for: an answer is seldom larger than 4 MB. */
+/** Characters of all unrequested results: an answer is seldom larger than 4 MB. */
 const MOST_STRANGE_BYTES = 4_000_000;
 
-/** Every way in which the list of results is changed, by name. */
+/** All changes of the list of results, by name. */
 export const LIST_MUTATIONS: Readonly<Record<string, ListMutation>> = {
   shuffled,
   reversed: (results) => results.toReversed(),
@@ -57,7 +57,7 @@ export const LIST_MUTATIONS: Readonly<Record<string, ListMutation>> = {
     const strangers = Array.from({ length: random.below(400) }, () =>
       random.pick(["null", "{}", "[]", "0", ...results]),
     );
-    // Few copies of what is very large already.
+    // Few copies of large results.
     let bytes = 0;
     return strangers.filter((text) => (bytes += text.length) <= MOST_STRANGE_BYTES);
   },
@@ -66,7 +66,7 @@ export const LIST_MUTATIONS: Readonly<Record<string, ListMutation>> = {
     results.map((text) => text.replace(/"(?:record_id|email_address)":"[^"]*",/u, "")),
 };
 
-/** Every way in which the envelope is odd, by name. */
+/** All odd envelopes, by name. */
 export const ENVELOPE_MUTATIONS: Readonly<Record<string, EnvelopeMutation>> = {
   id_odd: (parts, random) => textOf({ ...parts, apiRequestId: oddJson(random) }),
   time_odd: (parts, random) => textOf({ ...parts, completedAt: oddJson(random) }),

@@ -1,14 +1,14 @@
 import type { LookupAnswer } from "../../src/load/answers/answer.ts";
 
-/** What differs between two calls that answered the same; and the parsed result itself. */
+/** Values that differ between two calls with the same answer; and the parsed result itself. */
 const OF_THE_CALL = new Set(["callId", "apiRequestId", "answeredAt", "result"]);
 
-/** Everything that an answer leaves for the warehouse, as text; what belongs to the call apart. */
+/** Rows of an answer as text, with the values of the call separate. */
 export function rowsText(answer: LookupAnswer): string {
   return JSON.stringify(answer, (key, value: unknown) => (OF_THE_CALL.has(key) ? undefined : value));
 }
 
-/** What no warehouse could store, or null. */
+/** Content that no warehouse can store, or null. */
 export function findUnstorable({ cells, extra, servicePid }: LookupAnswer): string | null {
   for (const cell of [...cells, extra, servicePid]) {
     if (cell === null) continue;

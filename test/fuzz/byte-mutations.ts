@@ -4,16 +4,16 @@ import type { Random } from "../support/seeded-random.ts";
 /** Changes the bytes of a body. */
 export type ByteMutation = (bytes: Buffer, random: Random) => Buffer;
 
-/** A body on the wire, with the header that says how it is encoded. */
+/** A body on the wire, with its encoding header. */
 export interface WireBody {
   readonly contentEncoding: string | null;
   readonly bytes: Buffer;
 }
 
-/** Encodes a body, rightly or wrongly. */
+/** Encodes a body, correctly or not. */
 export type EncodingMutation = (bytes: Buffer, random: Random) => WireBody;
 
-/** Bytes that are no UTF-8, or only nearly. */
+/** Bytes that are not, or not quite, UTF-8. */
 const BROKEN_UTF8 = [
   "ff",
   "c0af",
@@ -31,7 +31,7 @@ function spliced(bytes: Buffer, at: number, removed: number, added: Buffer): Buf
   return Buffer.concat([bytes.subarray(0, at), added, bytes.subarray(at + removed)]);
 }
 
-/** Every way in which the bytes of the plain body are damaged, by name. */
+/** All kinds of damage to the bytes of the plain body, by name. */
 export const BYTE_MUTATIONS: Readonly<Record<string, ByteMutation>> = {
   truncated: (bytes, random) => bytes.subarray(0, random.below(bytes.length)),
   beginning_gone: (bytes, random) => bytes.subarray(1 + random.below(bytes.length)),
@@ -72,7 +72,7 @@ const gzipped = (bytes: Buffer): WireBody => ({
   bytes: gzipSync(bytes, { level: 1 }),
 });
 
-/** Every way in which the encoding is sound, odd or damaged, by name. */
+/** All sound, odd and damaged encodings, by name. */
 export const ENCODING_MUTATIONS: Readonly<Record<string, EncodingMutation>> = {
   plain,
   gzip: gzipped,

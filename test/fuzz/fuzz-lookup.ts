@@ -17,22 +17,22 @@ import type { LookupAnswer } from "../../src/load/answers/answer.ts";
 import type { LookupRecord } from "../../src/load/due/lookup-record.ts";
 import type { Attempt } from "../../src/schemas/attempt.ts";
 
-/** All that came of one lookup. */
+/** Result of one lookup. */
 interface Outcome {
   readonly answers: readonly LookupAnswer[];
-  /** The parsed result of each answered record, by record id. */
+  /** Parsed result of each answered record, by record id. */
   readonly results: ReadonlyMap<string, unknown>;
-  /** Ids of the records that came out, in any way. */
+  /** Ids of the records with any outcome. */
   readonly came: readonly string[];
   readonly attempts: readonly Attempt[];
   /** Ids of the records of each request. */
   readonly asked: readonly (readonly string[])[];
 }
 
-/** The part of a warehouse that makes rows; touches no database. */
+/** Row conversion of a warehouse, without a database. */
 export type RowMaker = Pick<Warehouse, "preparePerson">;
 
-/** Lets the warehouse bring a person into its own form, but keeps what it was made of, which can be compared. */
+/** Converts a person like the warehouse, and keeps the source for comparison. */
 function transparent(maker: RowMaker): RowMaker {
   return {
     preparePerson(update) {
@@ -53,12 +53,12 @@ function soundBody(answer: RealAnswer, keys: readonly string[]): Buffer {
 }
 
 function keysIn(body: string | null): string[] {
-  // The request's body is our own.
+  // The request's body is the program's own.
   const { records } = JSON.parse(body ?? "") as { records: (string | { record_id: string })[] };
   return records.map((record) => (typeof record === "string" ? record : record.record_id));
 }
 
-/** A service that answers the first request as given, and every other one soundly; no wire between. */
+/** A service that gives this answer to the first request and sound answers to all others, without a network. */
 function openService(answer: RealAnswer, first: WireBody | null, asked: string[][]): HttpClient {
   return {
     origin: "http://service.invalid",
@@ -85,7 +85,7 @@ function openService(answer: RealAnswer, first: WireBody | null, asked: string[]
   };
 }
 
-/** Time that passes only by waiting. */
+/** A clock that advances only by waits. */
 function leapingClock() {
   let nowMs = Date.UTC(2026, 10, 21);
   return {
@@ -152,19 +152,19 @@ async function runLookup(answer: RealAnswer, first: WireBody | null, maker: RowM
   return { answers, results, came, attempts, asked };
 }
 
-/** The rows that an answer leaves when nothing is wrong with it, by record id. */
+/** Rows of an undamaged answer, by record id. */
 export async function soundRows(answer: RealAnswer, maker: RowMaker): Promise<ReadonlyMap<string, string>> {
   const { answers } = await runLookup(answer, null, maker);
   return new Map(answers.map((row) => [row.record.recordId, rowsText(row)]));
 }
 
-/** What an answer says about one record, read as a whole: `undefined` where more or fewer than one result is about it. */
+/** Result of one record, from one whole parse: `undefined` if there isn't exactly one. */
 function claimOf(results: readonly unknown[], field: string, key: string): unknown {
   const claims = results.filter((result) => isJsonObject(result) && result[field] === key);
   return claims.length === 1 ? claims[0] : undefined;
 }
 
-/** Reads a body in pieces of about so many bytes; undefined where it is no answer. */
+/** Reads a body in pieces of about this many bytes; undefined if it isn't an answer. */
 async function readIn(
   pieceBytes: number,
   answer: RealAnswer,
@@ -180,7 +180,7 @@ async function readIn(
   return read.kind === "answer" ? read : undefined;
 }
 
-/** What differs between reading a body piece by piece and at once, or null. */
+/** Difference between reading a body in pieces and as a whole, or null. */
 export async function findMiscut(
   answer: RealAnswer,
   mutated: MutatedAnswer,
@@ -197,9 +197,9 @@ export async function findMiscut(
 }
 
 /**
- * Looks a batch up whose first answer is damaged. Returns what is wrong, or null: every record has to come out once; of
- * results that the damage left as they were, the same rows; no record whose result arrived may be sent again. `whole` is
- * the content of the answer, null for nothing that can be read, `any` where both are right.
+ * Looks up a batch with a damaged first answer. Returns the problem, or null: every record must have one outcome;
+ * undamaged results must give the same rows; no record with a received result may be sent again. `whole` is
+ * the content of the answer: null for unreadable ones, `any` if both are correct.
  */
 export async function findDefect(
   answer: RealAnswer,

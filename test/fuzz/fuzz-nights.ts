@@ -11,7 +11,7 @@ import { daysToNoon } from "../support/held-day.ts";
 import { type FuzzedService, startFuzzedService } from "./fuzzed-service.ts";
 import { agedKeys, decidedBy, JOBS_TEXT } from "./served-rows.ts";
 
-/** How jobs may end under fuzz; anything else is a defect of ours. */
+/** Expected ends of jobs under fuzz; any other one is a bug. */
 const KNOWN_ENDS: ReadonlySet<string> = new Set([
   "unanswered",
   "similar_failures",
@@ -30,7 +30,7 @@ const KNOWN_ENDS: ReadonlySet<string> = new Set([
   "service_unreachable",
 ]);
 
-/** Tables and columns that remember what was odd. */
+/** Tables and columns that keep odd values. */
 const MEMORY = {
   withoutTables: ["match_history", "reject", "input_email"],
   withoutColumns: [
@@ -44,15 +44,15 @@ const MEMORY = {
   ],
 };
 
-/** How long to fuzz, and where from. */
+/** Length and start of a fuzz run. */
 export interface NightsOptions {
   readonly seed: number;
-  /** Answers to damage before it ends. */
+  /** Number of answers to damage. */
   readonly answers: number;
   readonly rows?: number;
 }
 
-/** What a run of nights did. */
+/** Result of the nights. */
 export interface NightsReport {
   readonly nights: number;
   readonly mutated: number;
@@ -61,7 +61,7 @@ export interface NightsReport {
   readonly failures: readonly string[];
 }
 
-/** A warehouse that notes which input rows stand behind each record. */
+/** A warehouse that records the input rows of each record. */
 function noting(warehouse: Warehouse, rowKeys: Map<string, readonly string[]>): Warehouse {
   return {
     ...warehouse,
@@ -84,7 +84,7 @@ function noting(warehouse: Warehouse, rowKeys: Map<string, readonly string[]>): 
   };
 }
 
-/** One night; returns what was wrong with how it ended. */
+/** Runs one night; returns the problems of its end. */
 async function spendNight(
   { world, clock }: { readonly world: World; readonly clock: Clock },
   rowKeys: Map<string, readonly string[]>,
@@ -129,20 +129,20 @@ async function undisturbed(rows: number, seed: number): Promise<TableContents> {
   return contents;
 }
 
-/** Rows that an odd refusal of the service made rejects, which nothing sends again. */
+/** Rows that an odd refusal turned into rejects, which are not sent again. */
 function rejectedRows(contents: TableContents): readonly string[] {
   const states = contents.get("lookup_state") ?? new Map<string, string>();
   const rejected = [...states].filter(([, row]) => row.includes('"rejected"')).map(([key]) => key);
   return rejected.flatMap((key) => [key, key.slice(key.indexOf(" ") + 1)]);
 }
 
-/** People that rows lead to which came right again: of the others nobody asks any more. */
+/** People of rows that recovered: the others are never requested again. */
 function reachedPeople(expected: TableContents, lost: ReadonlySet<string>): ReadonlySet<string> {
   const rows = [...(expected.get("enrichment") ?? [])].filter(([key]) => !lost.has(key));
   return new Set(rows.flatMap(([, row]) => [...row.matchAll(/"(p-[^"]+)"/gu)].map(([, pid = ""]) => pid)));
 }
 
-/** Contents without strangers that odd answers brought in, and without rows that can't have come right again. */
+/** Contents without people from odd answers, and without rows that can't have recovered. */
 function comparable(
   contents: TableContents,
   expected: TableContents,
@@ -159,13 +159,13 @@ function comparable(
 }
 
 /**
- * Lets the real jobs load from a damaging service into a real warehouse, night after night, every record sent again each
- * time. After each night whatever was answered soundly has to stand there exactly; after a last, sound night everything.
+ * Runs the real jobs against a damaging service and a real warehouse, night after night, and sends every record each
+ * night. After each night all soundly answered rows must be exact; after a final, sound night all rows.
  */
 export async function fuzzNights({ seed, answers, rows = 250 }: NightsOptions): Promise<NightsReport> {
   const expected = await undisturbed(rows, seed);
   const world = await startFuzzWorld(rows, seed);
-  // Minutes of waiting pass in a test.
+  // Makes minutes of waiting pass in a test.
   const clock = fastClock(400);
   const service: FuzzedService = await startFuzzedService(world.sandbox.url, seed, clock);
   world.serviceUrl = service.url;
@@ -192,7 +192,7 @@ export async function fuzzNights({ seed, answers, rows = 250 }: NightsOptions): 
       );
     }
     service.rate = 0;
-    // The first ends the resend under way, the second sends everything again.
+    // The first run finishes the current resend, the second sends everything again.
     for (let i = 0; i < 2; i++) failures.push(...(await spendNight({ world, clock }, new Map(), true)));
     const actual = await readAt(world.url);
     const lost = new Set([...aged, ...rejectedRows(actual)]);

@@ -6,31 +6,31 @@ import { findDefect, findMiscut, type RowMaker, soundRows } from "./fuzz-lookup.
 import { ALL_MUTATIONS, type MutatedAnswer, mutateAnswer } from "./mutate-answer.ts";
 import { askForAnswers, type RealAnswer } from "./real-answers.ts";
 
-/** How much to fuzz. */
+/** Size of a fuzz run. */
 export interface FuzzOptions {
   readonly seed: number;
   readonly answers: number;
   readonly maker: RowMaker;
-  /** Stops at so many failures. */
+  /** Maximum number of failures before it stops. */
   readonly maxFailures?: number;
 }
 
-/** What a run found. */
+/** Result of a run. */
 export interface FuzzReport {
   readonly answers: number;
   readonly records: number;
-  /** Each with what repeats it. */
+  /** Failures, each with the arguments to reproduce it. */
   readonly failures: readonly string[];
-  /** How often each mutation was applied. */
+  /** Number of uses of each mutation. */
   readonly applied: ReadonlyMap<string, number>;
   readonly slowestCpuMs: number;
   readonly slowest: string;
   readonly maxHeapBytes: number;
-  /** Heap in use once all is done, less what was in use before. */
+  /** Heap in use at the end minus heap in use at the start. */
   readonly keptHeapBytes: number;
 }
 
-/** Different real answers that the mutations start from. */
+/** Distinct real answers, the base of mutations. */
 const BATCHES = 40;
 const MAX_RECORDS = 6;
 
@@ -59,7 +59,7 @@ function usedHeapBytes(): number {
   return process.memoryUsage().heapUsed;
 }
 
-/** Damages real answers one after the other and looks each up; case `n` of a seed is always the same. */
+/** Damages real answers one by one and looks each up; case `n` of a seed is always the same. */
 export async function fuzzLookups({ seed, maker, ...options }: FuzzOptions): Promise<FuzzReport> {
   const real = await askForAnswers(seed, BATCHES, MAX_RECORDS);
   const sound = await Promise.all(real.map((answer) => soundRows(answer, maker)));

@@ -36,7 +36,7 @@ test(`${ANSWERS / 25} damaged answers over HTTP into Postgres: it holds exactly 
   );
   expect(report.failures).toEqual([]);
   const all = [...ALL_MUTATIONS, ...Object.keys(REPLY_MUTATIONS), ...Object.keys(HARMLESS_REPLIES)];
-  // Some kinds don't come up among a few hundred.
+  // Some kinds don't occur among a few hundred cases.
   expect(isFullSize ? all.filter((name) => !report.applied.has(name)) : []).toEqual([]);
 }, 1_800_000);
 

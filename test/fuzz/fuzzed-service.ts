@@ -9,30 +9,30 @@ import { partsOf } from "./real-answers.ts";
 import { isSame, type Reading, readWhole } from "./reference-reading.ts";
 import { HARMLESS_REPLIES, REPLY_MUTATIONS } from "./reply-mutations.ts";
 
-/** What the service did since the last look. */
+/** Answers of the service since the last call. */
 export interface Served {
-  /** Records that were answered soundly at least once, and in no other way; as `/path id`. */
+  /** Records with only sound answers, at least one; as `/path id`. */
   readonly sound: ReadonlySet<string>;
-  /** PIDs about which something odd was answered. */
+  /** PIDs in odd answers. */
   readonly oddPids: ReadonlySet<string>;
-  /** Records and PIDs of answers with a wrong but likely time, which count as older or newer than they are. */
+  /** Records and PIDs of answers with a wrong but plausible time, which makes them look older or newer. */
   readonly shifted: ReadonlySet<string>;
   readonly mutated: number;
 }
 
-/** The sandbox behind a service that damages its answers. */
+/** Proxy in front of the sandbox that damages answers. */
 export interface FuzzedService {
   readonly url: string;
-  /** Share of the answers that are damaged from now on. */
+  /** Share of answers to damage from now on. */
   rate: number;
-  /** What was served since the last call of this. */
+  /** Answers since the previous call of this method. */
   take(): Served;
   /** Names of all mutations applied so far. */
   readonly applied: ReadonlySet<string>;
   close(): Promise<void>;
 }
 
-/** Records that a call may carry: small batches make many answers of few records. */
+/** Records per call: small batches make many answers of few records. */
 const MAX_RECORDS = 6;
 
 async function readAll(message: IncomingMessage): Promise<Buffer> {
@@ -46,7 +46,7 @@ function idOf(value: unknown): string {
   return String(value["record_id"] ?? value["email_address"]);
 }
 
-/** The results that an answer, read as a whole, gives to each id; none where several claim it. */
+/** Results of an answer by id, from one whole parse; none for an id with several. */
 function claimsOf(results: readonly unknown[]): ReadonlyMap<string, unknown> {
   const claims = new Map<string, unknown>();
   const several = new Set<string>();

@@ -5,13 +5,13 @@ import { RESULT_MUTATIONS } from "./result-mutations.ts";
 
 /** A damaged answer. */
 export interface MutatedAnswer extends WireBody {
-  /** Names of what was done to it, in order. */
+  /** Names of the applied mutations, in order. */
   readonly mutations: readonly string[];
   /** The body before it was compressed. */
   readonly plain: Buffer;
 }
 
-/** Names of all mutations there are: a long enough run meets each of them. */
+/** Names of all mutations: a long enough run applies each of them. */
 export const ALL_MUTATIONS: readonly string[] = [
   RESULT_MUTATIONS,
   LIST_MUTATIONS,
@@ -20,7 +20,7 @@ export const ALL_MUTATIONS: readonly string[] = [
   ENCODING_MUTATIONS,
 ].flatMap((mutations) => Object.keys(mutations));
 
-/** Damages an answer in one to four ways, on any of its levels; what is done follows from `random` alone. */
+/** Damages an answer in one to four ways on any level; depends only on `random`. */
 export function mutateAnswer(parts: AnswerParts, random: Random): MutatedAnswer {
   const done: string[] = [];
   const choose = <T>(share: number, mutations: Readonly<Record<string, T>>): T | null => {
@@ -30,7 +30,7 @@ export function mutateAnswer(parts: AnswerParts, random: Random): MutatedAnswer 
     return mutation;
   };
   let results = parts.results;
-  // One result mostly, so that there are neighbours; several now and then.
+  // Usually one result, sometimes several: results need neighbors.
   for (let again = results.length > 0; again; again = random.chance(0.3)) {
     const at = random.below(results.length);
     const change = choose(0.6, RESULT_MUTATIONS);

@@ -94,7 +94,7 @@ function nested(depth: number, isObject: boolean, core: string): string {
     : `${"[".repeat(depth)}${core}${"]".repeat(depth)}`;
 }
 
-/** Nesting as deep as no honest answer is: mostly around the limits of databases, sometimes far beyond. */
+/** Nesting deeper than in any honest answer: mostly around the limits of databases, sometimes far beyond. */
 export function deepJson(random: Random): string {
   const depth = random.pick([
     3,
@@ -120,14 +120,14 @@ export function oddNumber(random: Random): string {
   return random.pick(NUMBERS);
 }
 
-/** A text; now and then a long one. */
+/** A text, sometimes a long one. */
 export function oddText(random: Random): string {
   if (!random.chance(0.05)) return random.pick(TEXTS);
   const length = random.pick([100, 3000, 9000, random.chance(0.05) ? 1_500_000 : 70_000]);
   return random.pick(LONG_CHARACTERS).repeat(length);
 }
 
-/** Names that trip up code which uses objects as maps, or columns by name. */
+/** Names that break code which uses objects as maps, or columns by name. */
 const NAMES = [
   "__proto__",
   "constructor",

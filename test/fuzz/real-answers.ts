@@ -8,7 +8,7 @@ import { enrichJob, recordOf, resolveJob, validateJob } from "../jobs/support.ts
 import type { AnswerParts } from "./answer-mutations.ts";
 import type { LookupRecord } from "../../src/load/due/lookup-record.ts";
 
-/** A batch of records, and what the sandbox answered to it. */
+/** A batch of records with the sandbox's answer. */
 export interface RealAnswer {
   readonly bound: BoundLookup;
   readonly records: readonly LookupRecord[];
@@ -22,7 +22,7 @@ function filled(...values: readonly (string | null)[]): string[] {
   return values.filter((value): value is string => value !== null && value.trim() !== "");
 }
 
-/** The record of an input row, as each type of job would send it; null for a row that has nothing to send. */
+/** Record of an input row for each type of job; null for a row without content to send. */
 function recordFor(job: LookupJobConfig, row: SampleInput): Pick<LookupRecord, "json" | "address"> | null {
   const emails = filled(row.email, row.work_email);
   const [address] = emails;
@@ -34,7 +34,7 @@ function recordFor(job: LookupJobConfig, row: SampleInput): Pick<LookupRecord, "
   return emails.length === 0 ? null : { json };
 }
 
-/** The parts of a sound answer. */
+/** Parts of a sound answer. */
 export function partsOf(body: string): AnswerParts {
   const parsed: unknown = JSON.parse(body);
   if (!isJsonObject(parsed) || !Array.isArray(parsed["results"]))
@@ -47,7 +47,7 @@ export function partsOf(body: string): AnswerParts {
   };
 }
 
-/** Asks a real sandbox for so many batches of each endpoint, of one to `maxRecords` records each. */
+/** Requests batches of each endpoint from a real sandbox, of one to `maxRecords` records each. */
 export async function askForAnswers(
   seed: number,
   batches: number,

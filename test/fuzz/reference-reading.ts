@@ -3,7 +3,7 @@ import { parseExact } from "../../src/extract/exact-json.ts";
 import { rawNumber } from "../../src/raw-json.ts";
 import type { WireBody } from "./byte-mutations.ts";
 
-/** A JSON number by its source text, in place of what a double would make of it. */
+/** A JSON number by its source text, not as a double. */
 export class Numeral {
   readonly source: string;
   constructor(source: string) {
@@ -22,12 +22,12 @@ function decode({ contentEncoding, bytes }: WireBody): Buffer | null {
   }
 }
 
-/** What an answer says, read as a whole. */
+/** Content of an answer, parsed as a whole. */
 export interface Reading {
   readonly results: readonly unknown[];
-  /** Numbers are {@link Numeral}s; false where the body is nested deeper than a reviver goes, so that doubles have to do. */
+  /** Numbers are {@link Numeral}s; false if the body is nested too deeply for a reviver, so that doubles are used. */
   readonly isExact: boolean;
-  /** When the service says that it completed the call. */
+  /** Completion time of the call, by the service's clock. */
   readonly completedAt: unknown;
 }
 
@@ -44,8 +44,8 @@ function parseWhole(text: string): { readonly parsed: unknown; readonly isExact:
 }
 
 /**
- * The results of an answer, read as a whole and with nothing but the platform's own functions; null where it can't be
- * read or holds no list of results.
+ * Results of an answer, parsed as a whole with the platform's own functions; null if it can't be
+ * parsed or has no list of results.
  */
 export function readWhole(body: WireBody): Reading | null {
   const bytes = decode(body);
@@ -60,7 +60,7 @@ export function readWhole(body: WireBody): Reading | null {
   }
 }
 
-/** True for a body that may count as unreadable: nested too deep beside a number that no double carries. */
+/** True for a body that may count as unreadable: nested too deeply, with a number beyond doubles. */
 export function isTooDeep(body: WireBody): boolean {
   try {
     parseExact(new TextDecoder("utf-8").decode(decode(body) ?? Buffer.alloc(0)));
@@ -94,7 +94,7 @@ function storable(text: string): string {
   return text.replaceAll("\0", "\uFFFD").toWellFormed();
 }
 
-/** What stands in a text as JSON; undefined for any other text. */
+/** Value of a text that is JSON; undefined for other text. */
 function parseText(text: string): unknown {
   try {
     return parseExact(text);
@@ -103,16 +103,16 @@ function parseText(text: string): unknown {
   }
 }
 
-/** Of names that become equal once they can be stored, the last counts. */
+/** Among names that become equal when stored, the last one counts. */
 function membersOf(object: object): ReadonlyMap<string, unknown> {
   return new Map(Object.entries(object).map(([name, value]) => [storable(name), value]));
 }
 
-/** Which differences count as none. */
+/** Differences to ignore. */
 export interface Leniency {
-  /** Numbers of any value, and null: where digits are lost to doubles. */
+  /** Numbers of any value, and null: if doubles lose digits. */
   readonly numbers?: boolean;
-  /** The text of a value's JSON in place of the value: what is nested too deep to be stored is kept so. */
+  /** JSON text instead of a value: the stored form of values that are nested too deeply. */
   readonly nesting?: boolean;
 }
 
@@ -124,7 +124,7 @@ function isNestedText(text: unknown, value: unknown, pairs: [unknown, unknown][]
   return true;
 }
 
-/** Whether two values are equal, however deep: numbers to the last digit, texts but for what no database stores. */
+/** True if two values are equal at any depth: numbers to the last digit, texts except for characters that no database stores. */
 export function isSame(one: unknown, other: unknown, leniency: Leniency = {}): boolean {
   const pairs: [unknown, unknown][] = [[one, other]];
   for (let pair = pairs.pop(); pair; pair = pairs.pop()) {

@@ -2,12 +2,12 @@ import type { ServerResponse } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Random } from "../support/seeded-random.ts";
 
-/** Sends a body that is sound in itself in an odd way, or an odd body in its place. */
+/** Sends a sound body in an odd way, or an odd body instead. */
 export type ReplyMutation = (response: ServerResponse, body: Buffer, random: Random) => Promise<void> | void;
 
 const JSON_TYPE = { "content-type": "application/json" };
 
-/** Statuses after which the same job goes on; those that end it come more rarely. */
+/** Statuses after which the job continues; those that end it are rarer. */
 const STATUSES = [
   201, 202, 203, 204, 205, 206, 207, 400, 402, 408, 409, 413, 415, 422, 425, 429, 500, 501, 502, 503, 504,
   507, 511, 520, 599,
@@ -82,7 +82,7 @@ function sendStatus(status: number, response: ServerResponse, body: Buffer, rand
   response.writeHead(status, { ...JSON_TYPE, ...retryAfter, ...location }).end(text);
 }
 
-/** Every odd reply, by name. */
+/** All odd replies, by name. */
 export const REPLY_MUTATIONS: Readonly<Record<string, ReplyMutation>> = {
   status: (response, body, random) => {
     sendStatus(random.pick(STATUSES), response, body, random);
@@ -138,7 +138,7 @@ export const REPLY_MUTATIONS: Readonly<Record<string, ReplyMutation>> = {
   },
 };
 
-/** Odd, but nothing that keeps an answer from being read. */
+/** Odd replies with readable answers. */
 export const HARMLESS_REPLIES: Readonly<Record<string, ReplyMutation>> = {
   no_type: (response, body) => void response.writeHead(200).end(body),
   other_type: (response, body, random) =>

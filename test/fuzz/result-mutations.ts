@@ -2,12 +2,12 @@ import type { Random } from "../support/seeded-random.ts";
 import { type Draft, editResult, type Loose, membersOf, put } from "./json-draft.ts";
 import { deepJson, oddJson, oddName, oddNumber, oddText } from "./odd-values.ts";
 
-/** Damages the text of one result; what comes out is JSON still. */
+/** Damages the text of one result; the output is still JSON. */
 export type ResultMutation = (text: string, random: Random) => string;
 
 type Edit = (draft: Draft, random: Random) => void;
 
-/** Fields by which a result finds its record, and which say what it is. */
+/** Fields that pair a result with its record or decide its outcome. */
 const IDENTITY = ["record_id", "email_address", "service_pid", "is_match"] as const;
 
 const edit =
@@ -31,7 +31,7 @@ function otherCase(text: string): string {
   return text.replaceAll(/\p{L}/gu, (c) => (c === c.toUpperCase() ? c.toLowerCase() : c.toUpperCase()));
 }
 
-/** Spells characters as escapes, in names and values: another text of the same JSON. */
+/** Writes characters as escapes, in names and values: another text of the same JSON. */
 function escapeLetters(text: string, random: Random): string {
   const letter = random.pick(["e", "r", "i", "d", "_", "@", " "]);
   const code = letter.charCodeAt(0).toString(16).padStart(4, "0");
@@ -40,7 +40,7 @@ function escapeLetters(text: string, random: Random): string {
   );
 }
 
-/** Every way in which one result is damaged, by name. */
+/** All kinds of damage to one result, by name. */
 export const RESULT_MUTATIONS: Readonly<Record<string, ResultMutation>> = {
   any_value: edit((draft, random) => replaceValue(draft, random, () => draft.raw(oddJson(random)))),
   many_values: edit((draft, random) => {
@@ -101,7 +101,7 @@ export const RESULT_MUTATIONS: Readonly<Record<string, ResultMutation>> = {
     if (typeof value === "string") record[name] = random.chance(0.5) ? otherCase(value) : ` ${value} `;
   }),
   whole_odd: (_text, random) => oddJson(random),
-  // Without the spaces inside of texts, which stay apart from the ones that are put between.
+  // Keeps spaces inside texts, and only removes those between tokens.
   spread_out: (text) =>
     text.replaceAll(/"(?:[^"\\]|\\.)*"|[[\]{},:]/gu, (token) =>
       token.startsWith('"') ? token : `\r\n\t${token} `,

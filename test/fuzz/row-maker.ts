@@ -1,7 +1,7 @@
 import { openWarehouse } from "../support/bound-load.ts";
 import type { RowMaker } from "./fuzz-lookup.ts";
 
-/** The real warehouse's own making of rows, which needs no connection. */
+/** The real warehouse's conversion to rows, without a connection. */
 export const rowMaker: RowMaker = openWarehouse({
   url: "postgres://nobody@127.0.0.1:1/nowhere",
   schema: "person_data",

@@ -1,17 +1,17 @@
 import type { TableContents } from "../support/comparable-tables.ts";
 import type { Served } from "./fuzzed-service.ts";
 
-/** Input rows behind each record of a night, by job and record id (or address). */
+/** Input rows of each record of a night, by job and record id (or address). */
 export type RowKeys = ReadonlyMap<string, readonly string[]>;
 
-/** The jobs of the nights, each with the table that its answers go to, by path. */
+/** Jobs of the nights, by path, with the table of their answers. */
 const JOBS: Readonly<Record<string, { readonly job: string; readonly table: string }>> = {
   "/v1/resolve": { job: "resolve_customers", table: "resolution" },
   "/v2/validate_emails": { job: "validate_customers", table: "email_validation" },
   "/v2/enrich": { job: "enrich_customers", table: "enrichment" },
 };
 
-/** Every job on its own, so that what one answer brings changes no other's question. */
+/** Runs jobs separately, so that one job's answers don't change another's requests. */
 export const JOBS_TEXT = `
   resolve_customers: { type: resolve, input: customers }
   validate_customers: { type: validate_emails, input: customers, refresh_after: 30d }
@@ -20,12 +20,12 @@ export const JOBS_TEXT = `
 interface ServedRow {
   readonly path: string;
   readonly table: string;
-  /** Job and key, as the keys of most tables are. */
+  /** Job and key, like the keys of most tables. */
   readonly row: string;
   readonly sourceKey: string;
 }
 
-/** The input rows behind what was served, given as `/path id`. */
+/** Input rows of served records, given as `/path id`. */
 function rowsOf(served: Iterable<string>, rowKeys: RowKeys): ServedRow[] {
   return [...served].flatMap((text) => {
     const at = text.indexOf(" ");
@@ -36,18 +36,18 @@ function rowsOf(served: Iterable<string>, rowKeys: RowKeys): ServedRow[] {
   });
 }
 
-/** Rows (by job and key, and by key alone) and PIDs whose stored age is wrong. */
+/** Rows (by job and key, and by key alone) and PIDs with a wrong stored age. */
 export function agedKeys(served: Served, rowKeys: RowKeys): readonly string[] {
   const pids = [...served.shifted].filter((shifted) => !shifted.startsWith("/"));
   return [...pids, ...rowsOf(served.shifted, rowKeys).flatMap(({ row, sourceKey }) => [row, sourceKey])];
 }
 
-/** The PID that stands in an answer's row. */
+/** PID in the row of an answer. */
 function pidIn(row: string | undefined): string | null {
   return /"(p-[^"]+)"/u.exec(row ?? "")?.[1] ?? null;
 }
 
-/** The part of the tables that a night's sound answers alone decide on. */
+/** The part of the tables that depends only on a night's sound answers. */
 export function decidedBy(
   contents: TableContents,
   undisturbed: TableContents,

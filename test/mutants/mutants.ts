@@ -1,16 +1,16 @@
-/** One change of a line that a test has to notice. */
+/** A change of a line that a test must detect. */
 export interface Mutant {
-  /** The promise that the change breaks. */
+  /** Promise that the change breaks. */
   readonly breaks: string;
   readonly file: string;
   /** Occurs once in the file. */
   readonly from: string;
   readonly to: string;
-  /** Test files that notice it soonest. */
+  /** Test files that detect it soonest. */
   readonly tests: readonly string[];
-  /** Pattern of the names of the tests that notice it; absent for all of the files. */
+  /** Pattern of the detecting tests' names; absent for all tests of the files. */
   readonly named?: string;
-  /** Configuration of the suite; absent for that of `npm test`. */
+  /** Configuration of the suite; by default that of `npm test`. */
   readonly config?: string;
 }
 
@@ -23,7 +23,7 @@ const ofRetry = ["test/extract/retry.test.ts"];
 const ofPublication = ["test/publish/publication.test.ts"];
 const slow = "vitest.slow.config.ts";
 
-/** Changes that would cost money or data, one per promise. Neighbors are alike, so that each part has some of each kind. */
+/** Changes that would cost money or data, one per promise. Similar ones are neighbors, so that each part has some of each kind. */
 export const mutants: readonly Mutant[] = [
   {
     breaks: "a runner that lost its lock can't commit",

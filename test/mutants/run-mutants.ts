@@ -17,7 +17,7 @@ import { type Mutant, mutants } from "./mutants.ts";
 
 /**
  * Changes one line of a money-critical file at a time, in a copy of the checkout, and runs the tests that guard it.
- * Fails if all of them pass, or if a line of the list isn't there anymore. `--part 1/4` runs a quarter of the list.
+ * Fails if all of them pass, or if a line of the list is gone. `--part 1/4` runs a quarter of the list.
  */
 const root = new URL("../..", import.meta.url).pathname;
 const { values } = parseArgs({
@@ -59,7 +59,7 @@ function isStale({ file, from }: Mutant): boolean {
   return readFileSync(join(copy, file), "utf8").split(from).length !== 2;
 }
 
-/** True if a test fails. A file that can't be loaded, or has no test of that name, proves nothing. */
+/** True if a test fails. A file that can't be loaded, or without a matching test, proves nothing. */
 function isCaught({ breaks, file, from, to, tests, named, config }: Mutant): boolean {
   const path = join(copy, file);
   const before = readFileSync(path, "utf8");

@@ -8,7 +8,7 @@ import { fine, load } from "../config/support.ts";
 const HOUR_MS = 3_600_000;
 const rules: DueRules = { catchUpMs: 24 * HOUR_MS, jitterMs: 0 };
 
-/** The jobs of this `jobs:` section. */
+/** Jobs of this `jobs:` section. */
 async function jobsOf(text: string): Promise<readonly JobConfig[]> {
   return (await load(`${fine.slice(0, fine.indexOf("jobs:"))}jobs:\n${text}`)).jobs;
 }
@@ -22,7 +22,7 @@ function known(job: string, dueAt: string, changes: Partial<KnownSlot> = {}): Kn
   return { job, slot, dueAt, status: "succeeded", runId: "r", endedAt: dueAt, isHeld: false, ...changes };
 }
 
-/** What is due at an instant, as `job slot`, and when to look again. */
+/** Due slots at an instant, as `job slot`, and the time of the next check. */
 async function look(text: string, slots: readonly KnownSlot[], now: string, changes: Partial<DueRules> = {}) {
   const jobs = scheduledJobs({ jobs: await jobsOf(text) });
   const { due, nextLookMs } = findDue(jobs, slots, Date.parse(now), { ...rules, ...changes });

@@ -18,16 +18,16 @@ const JOBS = `
   enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, refresh_after: 90d,
     schedule: "30 2 * * *", timezone: Australia/Sydney }`;
 
-/** Something that never comes. */
+/** A promise that never settles. */
 const never = new Promise<never>(() => {});
 
-/** A scheduler that can be killed: from then on nothing that it asks for is answered, as if it were gone. */
+/** A scheduler that can be killed: afterwards none of its requests is answered. */
 interface Mortal {
   kill(): void;
-  /** Resolves when it waits for the next look. */
+  /** Resolves when it waits for the next check. */
   readonly idle: () => Promise<void>;
   wake(): void;
-  /** After so many questions to warehouse and service it is killed. */
+  /** Number of requests to warehouse and service before it is killed. */
   dieAfter: number;
   readonly isDead: () => boolean;
 }
@@ -92,8 +92,8 @@ function startMortal(services: JobServices, name: string, signal: AbortSignal): 
 }
 
 /**
- * So many nights from a day on, with two schedulers, faults, and a kill every so many nights: expects that none is missed
- * and none is doubled, and that the tables are what one run would have left. Returns how often it killed one.
+ * Runs nights from a given day with two schedulers, faults, and regular kills: expects that no night is missed
+ * or doubled, and that the tables equal those of one run. Returns the number of kills.
  */
 export async function runNights(given: {
   readonly nights: number;
@@ -111,7 +111,7 @@ export async function runNights(given: {
   let nowMs = Date.parse(`${from}T00:00:00Z`);
   const moments = fastClock(4);
   const startedMs = moments.now();
-  // Nights pass when the test says so; inside of one, whatever waits goes on waiting a little.
+  // Nights pass on the test's command; within a night, waits take a short time.
   const clock: Clock = { ...moments, now: () => nowMs + moments.now() - startedMs };
   await world.warehouse.migrate();
   const stop = new AbortController();
@@ -141,7 +141,7 @@ export async function runNights(given: {
       if (!scheduler.isDead()) continue;
       kills += 1;
       for (const other of schedulers) other.dieAfter = Number.POSITIVE_INFINITY;
-      // Until what it held expires, no night may pass.
+      // No night may pass until its locks expire.
       await delay(2 * LOCK_LIFE_MS + 100);
       schedulers[i] = await start();
     }
@@ -157,7 +157,7 @@ export async function runNights(given: {
     const slots = await world.rows(
       `SELECT slot, status, run_id FROM person_data_state.schedule_slot WHERE job = '${job}' AND slot <> 'first' ORDER BY due_at`,
     );
-    // Sydney's first slot was over at the start, and its last comes a day early by our clock.
+    // Sydney's first slot was over at the start, and its last one is a day earlier by our clock.
     const firstDayMs = startMs + (job === "enrich_customers" ? 24 * HOUR_MS : 0);
     const expected = Array.from({ length: count }, (_, night) => {
       const day = new Date(firstDayMs + night * 24 * HOUR_MS).toISOString().slice(0, 10);
@@ -165,14 +165,14 @@ export async function runNights(given: {
     });
     expect(slots.map(({ slot }) => slot)).toEqual(expected);
     expect(new Set(slots.map(({ status }) => status))).toEqual(new Set(["succeeded"]));
-    // One run each; a night that was cut off went on under its id.
+    // One run each; an interrupted night was resumed under its id.
     expect(new Set(slots.map(({ run_id }) => run_id)).size).toBe(count);
     const runs = await world.value(
       `SELECT count(DISTINCT run_id) FROM person_data_ops.sync_run WHERE job = '${job}' AND status <> 'succeeded'`,
     );
     expect(runs).toBe("0");
   }
-  // The tables are what one last look finds nothing to do about.
+  // The tables after a final check with nothing to do.
   const last = await world.run();
   expect(
     last.jobs.map(({ status, records_sent, records_read, records_unchanged }) => ({
@@ -184,7 +184,7 @@ export async function runNights(given: {
   return kills;
 }
 
-/** A customer whose name changes: something is due in the next night. */
+/** Renames a customer, so that a record is due in the next night. */
 async function changeSomebody(world: World, row: number): Promise<void> {
   await world.rows(
     `UPDATE crm.customers SET city = city || 'x' WHERE id = (SELECT id FROM crm.customers ORDER BY id OFFSET ${row} LIMIT 1)`,

@@ -11,7 +11,7 @@ const destination = {
 };
 const reader = { ...destination, path: "connections.lake", datasets: [] };
 
-/** Problem of the configuration that a failure is explained by. */
+/** Configuration problem that explains a failure. */
 function problemOf(failure: BigQueryFailure, place = destination): unknown {
   const explained = explainFailure(failure, place);
   // A FixConfigurationError has problems.

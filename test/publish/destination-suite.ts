@@ -3,10 +3,10 @@ import { buildCatalog } from "../../src/publish/catalog.ts";
 import type { Destination, Position } from "../../src/publish/destination.ts";
 import { batchAfter, type FileRow, publishRows, stageAll, tableIn, writeFiles } from "./staged-files.ts";
 
-/** An empty destination of a test, and how to look into it as a reader would. */
+/** An empty destination of a test, and reads as a user of it would make them. */
 export interface DestinationPlace {
   readonly destination: Destination;
-  /** Opens it again, as the next process does. */
+  /** Opens it again, like the next process. */
   reopen(): Promise<Destination>;
   /**
    * Reads all rows of a table in the form of the files: instants and wall times with six fractional digits (`…+00:00` for instants),
@@ -18,7 +18,7 @@ export interface DestinationPlace {
 
 const AT = "2026-11-21T04:00:00.000001+00:00";
 
-/** A row of `person`, as far as a test looks at it. */
+/** Part of a row of `person`. */
 const personRow = (pid: string, fullName: string): FileRow => ({
   service_pid: pid,
   full_name: fullName,
@@ -37,7 +37,7 @@ const emailRow = (pid: string, position: number, address: string): FileRow => ({
   _run_id: "r1",
 });
 
-/** The behaviour that every destination has. */
+/** Tests of the behavior of every destination. */
 export function describeDestination(name: string, open: () => Promise<DestinationPlace>): void {
   describe(`the ${name} destination`, () => {
     const catalog = buildCatalog([], null);

@@ -9,7 +9,7 @@ import { openDuckDbDestination } from "../../src/publish/duckdb/destination.ts";
 import { openDuckDb } from "../../src/publish/duckdb/session.ts";
 import type { DestinationPlace } from "./destination-suite.ts";
 
-/** Expressions that write a column as the files do. */
+/** Expressions that format a column like the files. */
 const asInFiles: Partial<Record<ColumnType, (column: string) => string>> = {
   timestamptz: (c) => `strftime(${c}, '%Y-%m-%dT%H:%M:%S.%f+00:00')`,
   timestamp: (c) => `strftime(${c}, '%Y-%m-%dT%H:%M:%S.%f')`,
@@ -41,7 +41,7 @@ export async function rowsOfFile(path: string, name: string): Promise<readonly R
   }
 }
 
-/** A DuckDB destination in a folder of its own. */
+/** A DuckDB destination in a temporary folder. */
 export async function openDuckDbPlace(): Promise<
   DestinationPlace & { readonly path: string; readonly folder: string }
 > {

@@ -3,19 +3,19 @@ import { gunzipSync } from "node:zlib";
 import type { BatchRef, Destination, PublishedTable, StagedFiles } from "../../src/publish/destination.ts";
 import type { FileRow } from "./staged-files.ts";
 
-/** A destination in memory that reads the real files, and what a test may do to it. */
+/** A destination in memory that reads the real files, with controls for tests. */
 export interface MemoryDestination extends Destination {
   /** Rows of a table by the JSON text of their key. */
   rows(table: string): ReadonlyMap<string, FileRow>;
-  /** Runs at a step of each batch; may throw as a crash does, or wait. */
+  /** Runs at a step of each batch; may throw like a crash, or wait. */
   onStep: (step: "staged" | "committing" | "committed", batch: BatchRef) => Promise<void> | void;
-  /** Batches that were committed, with their changes. */
+  /** Committed batches with their changes. */
   readonly committed: readonly {
     readonly number: number;
     readonly tables: readonly string[];
     readonly erases: boolean;
   }[];
-  /** Sets it back to an earlier state, as a restored backup does. */
+  /** Restores an earlier state, like a backup. */
   snapshot(): () => void;
 }
 
@@ -40,7 +40,7 @@ function microsOf(instant: unknown): bigint {
 const stagingKey = (batch: BatchRef, table: string, content: string) =>
   `${batch.attempt} ${table} ${content}`;
 
-/** An empty destination. Several publishers may share one. */
+/** Creates an empty destination. Several publishers can share it. */
 export function createMemoryDestination(name = "memory", keysPerBatch = 1000): MemoryDestination {
   let position: { number: number; id: string } | null = null;
   let tables = new Map<string, Map<string, FileRow>>();

@@ -1,7 +1,7 @@
 import type { ColumnType } from "../../src/schemas/field.ts";
 import { tableNamed } from "../../src/schemas/registry.ts";
 
-/** Expressions of Postgres that write a column as the tests read destinations. */
+/** Postgres expressions that format a column like the tests' reads of destinations. */
 const shown: Partial<Readonly<Record<ColumnType, (column: string) => string>>> = {
   timestamptz: (c) => `to_char(${c} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"')`,
   timestamp: (c) => `to_char(${c}, 'YYYY-MM-DD"T"HH24:MI:SS.US')`,

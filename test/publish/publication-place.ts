@@ -9,18 +9,18 @@ import { buildCatalog } from "../../src/publish/catalog.ts";
 import type { Destination } from "../../src/publish/destination.ts";
 import { openPostgresPlace, type PostgresPlace } from "../load/postgres-place.ts";
 
-/** A Postgres with the declared tables, ready to be published. */
+/** A Postgres with the declared tables, ready for publication. */
 export interface SourcePlace {
   readonly place: PostgresPlace;
   readonly db: Db;
-  /** Runs a statement as somebody at psql would. */
+  /** Runs a statement like a psql user. */
   sql(text: string, params?: readonly unknown[]): Promise<readonly Record<string, string | null>[]>;
-  /** Everything that a publication needs. */
+  /** Arguments of a publication. */
   publicationTo(destination: Destination): Promise<Publication>;
   close(): Promise<void>;
 }
 
-/** Opens a database as the program does. */
+/** Opens a database like the program. */
 export function openPublicationDb(url: string): Db {
   return openDb({
     url,
@@ -32,7 +32,7 @@ export function openPublicationDb(url: string): Db {
   });
 }
 
-/** An empty warehouse of its own. */
+/** Creates an empty warehouse. */
 export async function openSourcePlace(): Promise<SourcePlace> {
   const place = await openPostgresPlace();
   await place.client.query("SET person_etl.run_id = 'test'");

@@ -13,7 +13,7 @@ const KEYS = 200;
 
 class Crash extends Error {}
 
-/** Counts of what happened, so that a simulation without crashes or refusals doesn't pass as one. */
+/** Counts of events, so that a simulation without crashes or refusals fails. */
 interface Counts {
   transactions: number;
   rolledBack: number;
@@ -22,7 +22,7 @@ interface Counts {
   locked: number;
 }
 
-/** Writes random transactions until it is stopped; every tenth is rolled back. */
+/** Writes random transactions until stopped; every tenth is rolled back. */
 async function write(url: string, random: Random, counts: Counts, until: () => boolean): Promise<void> {
   const client = new Client({ connectionString: url });
   await client.connect();
@@ -73,7 +73,7 @@ async function change(client: Client, random: Random): Promise<void> {
   if (random.chance(0.3)) await delay(random.below(50));
 }
 
-/** Publishes until it is stopped; each step may crash, and some stall until another publisher was faster. */
+/** Publishes until stopped; each step may crash, and some wait until another publisher was faster. */
 async function publish(
   publication: Publication,
   random: Random,

@@ -13,13 +13,13 @@ import type {
   TableChange,
 } from "../../src/publish/destination.ts";
 
-/** Values of a row as they stand in a file, by column. */
+/** Values of a row in a file, by column. */
 export type FileRow = Readonly<Record<string, unknown>>;
 
 /** Changes of one table. */
 export interface TableRows {
   readonly table: string;
-  /** Keys whose rows are replaced; left out where all rows are, and for children. */
+  /** Keys whose rows are replaced; absent for children and if all rows are replaced. */
   readonly keys?: readonly FileRow[];
   readonly rows?: readonly FileRow[];
   readonly replaces?: "all";
@@ -27,7 +27,7 @@ export interface TableRows {
 
 let batches = 0;
 
-/** A batch of a new id that follows another one. */
+/** A batch with a new id that follows another one. */
 export function batchAfter(last: { readonly number: number; readonly id: string } | null): BatchRef {
   batches += 1;
   return {
@@ -38,14 +38,14 @@ export function batchAfter(last: { readonly number: number; readonly id: string 
   };
 }
 
-/** The declared table of a catalog. */
+/** Declared table of a catalog. */
 export function tableIn(catalog: Catalog, name: string): PublishedTable {
   const found = catalog.tables.find((table) => table.name === name);
   if (!found) throw new Error(`no table ${name} in the catalog`);
   return found;
 }
 
-/** Writes rows into as many gzip files as asked for; columns that a row leaves out are null. */
+/** Writes rows to a number of gzip files; absent columns are null. */
 export async function writeFiles(
   table: PublishedTable,
   content: StagedFiles["content"],
@@ -73,7 +73,7 @@ export async function writeFiles(
   };
 }
 
-/** Stages the files of a batch, as the publisher does. */
+/** Stages the files of a batch, like the publisher. */
 export async function stageAll(
   destination: Destination,
   catalog: Catalog,

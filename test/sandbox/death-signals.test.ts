@@ -20,7 +20,7 @@ interface Signal {
 
 async function withSegment(): Promise<Sandbox> {
   const sandbox = await sandboxFor();
-  // One day for all runs of the test, whenever they are.
+  // The same day for all runs of the test.
   const days = (Date.parse("2026-12-01T12:00:00Z") - Date.now()) / 86_400_000;
   await call(sandbox, "/_sandbox/clock", { days });
   await call(sandbox, "/_sandbox/segments", { segment_id: ID, name: "all", members: 10_000 });
@@ -96,7 +96,7 @@ describe("death signals", () => {
       observedMs === null || died === null ? [] : [(observedMs - Date.parse(died)) / 86_400_000],
     );
     expect(Math.min(...delays)).toBeGreaterThanOrEqual(1);
-    // One that is stated too early until it is corrected lies up to three days further back.
+    // A signal that is dated too early until corrected can be up to three days older.
     expect(Math.max(...delays)).toBeLessThan(10);
   });
 

@@ -4,7 +4,7 @@ import { type Answered, sandboxFor } from "./support.ts";
 
 const withoutEnvelope = ({ text }: Answered) => text.slice(text.indexOf('"results"'));
 
-/** The answer's text with a fault on, and the sound one of the same people. */
+/** Text of an answer with a fault, and of a sound one for the same people. */
 const pair = async (fault: string) => {
   const sound = await ask(await sandboxFor());
   const distorted = await ask(await sandboxWith(fault));

@@ -13,7 +13,7 @@ export const records: readonly { readonly record_id: string; readonly service_pi
   (_, i) => ({ record_id: `${i}`, service_pid: people.pidOf(i, today) }),
 );
 
-/** A sandbox with a plan. */
+/** A sandbox with a fault plan. */
 export async function sandboxWith(faults: string): Promise<Sandbox> {
   return sandboxFor({ faults: parseFaults(faults) });
 }
@@ -23,13 +23,13 @@ export async function ask(sandbox: Sandbox, list: readonly object[] = records): 
   return call(sandbox, "/v2/enrich", { records: list });
 }
 
-/** The ledger's sums for enrich. */
+/** The ledger's sums of enrich. */
 export async function enrichTotals(sandbox: Sandbox): Promise<unknown> {
   const { body } = await call(sandbox, "/_sandbox/ledger");
   return new Map(Object.entries(Object(body["endpoints"]))).get("POST /v2/enrich");
 }
 
-/** The code of a broken connection, or the answer's status. */
+/** Code of a broken connection, or the answer's status. */
 export async function outcomeOf(sandbox: Sandbox): Promise<string | number> {
   try {
     return (await ask(sandbox)).status;

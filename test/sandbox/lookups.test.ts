@@ -4,7 +4,7 @@ import { createPeople } from "../../src/sandbox/population/people.ts";
 import { call, enrich, sandboxFor } from "./support.ts";
 
 const people = createPeople(1, 10_000);
-/** Somebody with an e-mail address, a phone and a profile. */
+/** A person with an e-mail address, a phone and a profile. */
 const KNOWN = Array.from({ length: 1000 }, (_, i) => i).find(
   (i) =>
     people.contacts.personalEmails(i).length > 1 &&

@@ -177,7 +177,7 @@ const share = (differs: (index: number) => boolean) => {
 describe("time", () => {
   it("changes a few people in a month", () => {
     const changed = share((index) => personText(index, TODAY) !== personText(index, TODAY + 30));
-    // Apart from birthdays: moves and new jobs, of the person or the household, and PIDs of relatives.
+    // Except birthdays: moves and new jobs of the person or the household, and PIDs of relatives.
     expect(changed).toBeGreaterThan(0.02);
     expect(changed).toBeLessThan(0.2);
   });

@@ -22,7 +22,7 @@ async function start(...args: string[]) {
   return { child, ready: JSON.parse(String(line)) };
 }
 
-/** What the sandbox answers, as far as the tests look at it. */
+/** Answer of the sandbox, with the members that tests read. */
 interface Said {
   readonly segment_id: string;
   readonly members: readonly { readonly service_pid: string }[];
@@ -82,7 +82,7 @@ describe("the sandbox as a program", () => {
     expect(usedLater.results).toEqual(used.results);
     expect((await stat(flags[1] ?? "")).mode & 0o777).toBe(0o600);
     await ask(second.ready.url, "/v2/segments/create", { name: "later" });
-    // It writes soon, not at once.
+    // It writes with a short delay.
     while (!(await readFile(flags[1] ?? "", "utf8")).includes('"later"')) {
       await new Promise((resolve) => setTimeout(resolve, 50));
     }

@@ -293,7 +293,7 @@ describe("the controls of segments", () => {
     }
     expect(runs[0]).toEqual(runs[1]);
     expect(runs[0]?.length).toBe(1030);
-    // Forty went and nine returned: nobody had gone yet when the first page was read.
+    // Forty left and nine returned; none had left when the first page was read.
     expect(runs[0]?.filter(([, isMember]) => isMember === false).length).toBe(31);
   });
 

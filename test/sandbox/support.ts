@@ -2,16 +2,16 @@ import { afterEach } from "vitest";
 import { Agent, request } from "undici";
 import { type Sandbox, type SandboxOptions, startSandbox } from "../../src/sandbox/start-sandbox.ts";
 
-/** An answer as a client sees it. */
+/** An answer as received by a client. */
 export interface Answered {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
-  /** The parsed body; its members are whatever the test expects them to be. */
+  /** Parsed body; tests declare the members they expect. */
   readonly body: Body;
 }
 
-/** A parsed JSON body, of which tests look at what they expect. */
+/** A parsed JSON body; tests declare the members they read. */
 export interface Body {
   readonly code?: string;
   readonly message?: string;
@@ -37,14 +37,14 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((sandbox) => sandbox.close()));
 });
 
-/** A sandbox of 10,000 people that ends with the test. */
+/** Starts a sandbox of 10,000 people until the end of the test. */
 export async function sandboxFor(options: SandboxOptions = {}): Promise<Sandbox> {
   const sandbox = await startSandbox({ people: 10_000, ...options });
   open.push(sandbox);
   return sandbox;
 }
 
-/** Sends a request, by default with a key; a body that isn't text or bytes goes as JSON. */
+/** Sends a request, by default with a key; a body other than text or bytes is sent as JSON. */
 export async function call(
   sandbox: Sandbox,
   path: string,
@@ -75,7 +75,7 @@ function parse(text: string): Body {
   }
 }
 
-/** Enriches records and hands back the results of a 200. */
+/** Enriches records and returns the results of a 200. */
 export async function enrich(
   sandbox: Sandbox,
   records: readonly object[],

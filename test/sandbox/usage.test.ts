@@ -213,7 +213,7 @@ describe("local time of the sandbox", () => {
     const firstDay = Date.parse("2026-01-01") / 86_400_000;
     for (const [i, zone] of Intl.supportedValuesOf("timeZone").entries()) {
       const local = localTime(zone);
-      // Every zone on some days, all of its days in turn.
+      // Every zone on some days, and all days in turn.
       for (let day = firstDay + (i % 7); day < firstDay + 730; day += 7) {
         const date = Temporal.PlainDate.from("1970-01-01").add({ days: day });
         const start = date.toZonedDateTime(zone);
@@ -224,7 +224,7 @@ describe("local time of the sandbox", () => {
   });
 });
 
-/** The answer of section 2.9. */
+/** Answer of section 2.9. */
 interface SearchUsage {
   readonly org_id: string;
   readonly daily_record_limit: number;

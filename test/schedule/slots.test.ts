@@ -12,7 +12,7 @@ function scheduleOf(cron: string, zone: string): Schedule {
   return schedule;
 }
 
-/** The slots from one instant to another, as `key = instant`. */
+/** Slots between two instants, as `key = instant`. */
 function between(cron: string, zone: string, from: string, until: string): readonly string[] {
   const found: string[] = [];
   for (const { key, atMs } of slotsFrom(scheduleOf(cron, zone), Date.parse(from))) {
@@ -193,7 +193,7 @@ it("the last slot of a window counts both of its ends", () => {
   expect(lastSlot(daily, at + 1, at + DAY_MS - 1)).toBeNull();
 });
 
-/** An hour near a change of the clock in that year, or of some day where there is none. */
+/** An hour near a clock change in that year, or on any day in a zone without one. */
 function changeIn(zone: string, year: number, which: number): number {
   const shown = new Intl.DateTimeFormat("en-US", { timeZone: zone, timeZoneName: "longOffset" });
   const offsetAt = (ms: number) => shown.format(ms).split(" ").at(-1);
@@ -204,7 +204,7 @@ function changeIn(zone: string, year: number, which: number): number {
   return changes[which % Math.max(1, changes.length)] ?? startMs + (which % 365) * DAY_MS;
 }
 
-/** What the wall clock shows in every minute of three days around an instant: `2026-03-29T02:30` by instant. */
+/** Wall clock in every minute of three days around an instant: `2026-03-29T02:30` by instant. */
 function readClock(zone: string, aroundMs: number): ReadonlyMap<number, string> {
   const shown = new Intl.DateTimeFormat("sv-SE", {
     timeZone: zone,
@@ -220,7 +220,7 @@ function readClock(zone: string, aroundMs: number): ReadonlyMap<number, string> 
   );
 }
 
-/** The first instant that shows a time, or, where none does, the first after the gap it lies in. */
+/** First instant with a wall time, or the first after the gap that skips it. */
 function firstShown(wall: ReadonlyMap<number, string>, wanted: string): number | undefined {
   let before = "9999";
   for (const [ms, text] of wall) {

@@ -1,12 +1,12 @@
 import * as fc from "../support/fast-check.ts";
 
-/** How a field of the interface is sent, and how its cell reads back. */
+/** Form of a field in an answer, and its value as read from the cell. */
 export type Wire = "text" | "integer" | "numeric" | "boolean" | "date" | "texts";
 
 const of = (wire: Wire, names: string): Record<string, Wire> =>
   Object.fromEntries(names.split(" ").map((name) => [name, wire]));
 
-/** The scalar fields of an enriched record (section 2.14) and how they are sent; `validation_errors` stands apart. */
+/** Scalar fields of an enriched record (section 2.14) with their forms; `validation_errors` is separate. */
 export const scalarWires: Readonly<Record<string, Wire>> = {
   ...of(
     "text",
@@ -26,7 +26,7 @@ export const scalarWires: Readonly<Record<string, Wire>> = {
 
 const email = { ...of("integer", "email_rank"), ...of("text", "email_address") };
 
-/** The scalar fields of each list's elements (section 2.14). */
+/** Scalar fields of each list's elements (section 2.14). */
 export const listWires: Readonly<Record<string, Readonly<Record<string, Wire>>>> = {
   personal_emails: email,
   professional_emails: email,
@@ -65,7 +65,7 @@ export const listWires: Readonly<Record<string, Readonly<Record<string, Wire>>>>
   },
 };
 
-/** Every name that the interface gives to a field of a record or of a list element. */
+/** Names of all fields of a record or of a list element in the interface. */
 export const declaredNames: readonly string[] = [
   ...Object.keys(scalarWires),
   "validation_errors",
@@ -88,7 +88,7 @@ const wireValues: Readonly<Record<Wire, fc.Arbitrary<unknown>>> = {
     .map((d) => d.toISOString().slice(0, 10)),
 };
 
-/** Names that the interface doesn't have, awkward ones among them. */
+/** Names outside the interface, including awkward ones. */
 const unknownName = fc
   .oneof(fc.constantFrom("__proto__", "constructor", "new_field", "0", ""), fc.string({ maxLength: 8 }))
   .filter((name) => !declaredNames.includes(name));
@@ -120,7 +120,7 @@ const lists = Object.entries(listWires).map(
   ([name, wires]) => [name, nullable(fc.array(objectOf(wires), { maxLength: 4 }))] as const,
 );
 
-/** An enriched record as the interface allows it, any field absent or null, now and then with unknown fields. */
+/** A valid enriched record with any field absent or null, sometimes with unknown fields. */
 export const validRecord: fc.Arbitrary<Record<string, unknown>> = objectOf(scalarWires, {
   validation_errors: nullable(fc.dictionary(anyText, fc.jsonValue({ maxDepth: 2 }), { maxKeys: 2 })),
   ...Object.fromEntries(lists),

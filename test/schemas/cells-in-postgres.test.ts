@@ -40,7 +40,7 @@ const readings: Readonly<Record<string, string>> = {
   "text[]": "to_json($1::text[])::text",
 };
 
-/** What a real Postgres reads from the cell of a value. */
+/** Value that a real Postgres reads from a cell. */
 async function readBack(type: string, field: Field, value: unknown): Promise<Cell | undefined> {
   const cell = converterOf(field)(value);
   if (typeof cell !== "string") throw new Error("refused");

@@ -3,7 +3,7 @@ import { cleanText } from "../../src/schemas/clean-text.ts";
 import { DriftLog } from "../../src/schemas/drift.ts";
 import * as fc from "../support/fast-check.ts";
 
-/** What was cleaned, and `path observedType occurrences` of each note. */
+/** Cleaned text, and `path observedType occurrences` of each note. */
 function clean(json: string): { value: unknown; notes: string[] } {
   const drift = new DriftLog("POST /v2/enrich");
   const value = cleanText(JSON.parse(json), "", drift);

@@ -1,9 +1,9 @@
-/** A table as the public contract states it: its key, then its further columns, in the contract's order. */
+/** A table as specified in the public contract: its key, then its other columns, in order. */
 export interface ContractTable {
   readonly schema: "data" | "ops";
   readonly key: readonly string[];
   readonly columns: readonly string[];
-  /** Rows come from an object of the interface. */
+  /** True if rows come from an object of the interface. */
   readonly hasExtra: boolean;
 }
 
@@ -25,7 +25,7 @@ const ops = (key: string, columns: string, hasExtra = false): ContractTable => (
 const answered =
   "api_request_id request_completed_at first_matched_at last_matched_at last_matched_service_pid";
 
-/** The tables that exist so far, written down from the contract and not from the code. */
+/** All tables, written from the contract and not from the code. */
 export const contractTables: Readonly<Record<string, ContractTable>> = {
   resolution: data(
     "job source source_key",
@@ -131,7 +131,7 @@ export const contractTables: Readonly<Record<string, ContractTable>> = {
   ),
 };
 
-/** The type of every column whose type the contract or the interface states; all others are text. */
+/** Types that the contract or the interface specifies; all other columns are text. */
 export const contractTypes: Readonly<Record<string, readonly string[]>> = {
   boolean: words(
     `resolution.is_match resolution.is_resolvable_record enrichment.is_match match_history.is_match

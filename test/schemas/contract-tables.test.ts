@@ -5,7 +5,7 @@ import { contractTables, contractTypes } from "./contract-columns.ts";
 const contract = Object.entries(contractTables);
 const columnNames = (name: string) => tableNamed(name).columns.map((c) => c.name);
 
-/** The type that the contract gives to a column of one of its tables. */
+/** Type of a column by the contract. */
 function contractType(tableName: string, columnName: string): string {
   const place = `${tableName}.${columnName}`;
   return Object.entries(contractTypes).find(([, places]) => places.includes(place))?.[0] ?? "text";

@@ -25,7 +25,7 @@ const fields = {
   json: json("none", "Anything."),
 };
 
-/** `-12.5e3` as (-125, 2): the value is digits × 10^exponent. Written apart from the converter on purpose. */
+/** `-12.5e3` as (-125, 2): the value is digits × 10^exponent. Independent of the converter on purpose. */
 function readDecimal(source: string): { digits: bigint; exponent: number } {
   const [mantissa = "", exponentText = "0"] = source.toLowerCase().split("e");
   const [whole = "", fraction = ""] = mantissa.split(".");
@@ -43,7 +43,7 @@ function isPlain(cell: string): boolean {
   return /^-?(0|[1-9]\d*)(\.\d+)?$/.test(cell) && !/^-[0.]+$/.test(cell);
 }
 
-/** True if 18 digits before and 20 after the point hold it. */
+/** True if it fits into 18 digits before and 20 after the point. */
 function fits(source: string): boolean {
   let { digits, exponent } = readDecimal(source);
   if (digits < 0n) digits = -digits;
@@ -110,7 +110,7 @@ describe("numbers", () => {
   });
 });
 
-/** Wall time of an instant at an offset, as a service there would write it. */
+/** Wall time of an instant at an offset, as a service there writes it. */
 function writeInstant(ms: number, micros: string, offsetMinutes: number): string {
   const wall = new Date(ms + offsetMinutes * 60_000).toISOString().slice(0, -1);
   const minutes = Math.abs(offsetMinutes);

@@ -30,7 +30,7 @@ const toInstant = converterOf(timestamptz("none", "An instant."));
 const toWallTime = converterOf(timestamp("none", "Wall time."));
 const toJson = converterOf(json("none", "Anything."));
 
-/** Wire values of every JSON type, for what a converter has to refuse. */
+/** Values of every JSON type, for types that a converter must refuse. */
 const noNumbers: readonly unknown[] = [true, false, [], [1], {}, { a: 1 }];
 const raw = (source: string): unknown => JSON.rawJSON(source);
 

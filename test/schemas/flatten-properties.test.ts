@@ -8,7 +8,7 @@ import { type NamedResult, nameResult } from "./named-rows.ts";
 import { canonicalJson, normalizeRecord, rebuildRecord } from "./rebuild-record.ts";
 import * as fc from "../support/fast-check.ts";
 
-/** A record as it comes off the wire: parsed from JSON text. */
+/** A record as received: parsed from JSON text. */
 function fromWire(record: object): JsonObject {
   const parsed: unknown = JSON.parse(JSON.stringify(record));
   if (!isJsonObject(parsed)) throw new Error("no object");

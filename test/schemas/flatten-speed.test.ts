@@ -6,7 +6,7 @@ import { type JsonObject, flattenerOf, isJsonObject } from "../../src/schemas/fl
 const repeat = <T>(count: number, make: (i: number) => T): T[] =>
   Array.from({ length: count }, (_, i) => make(i));
 
-/** A record somewhat larger than the service's are on average: 8 KB, 20 rows. */
+/** A record slightly larger than the service's average: 8 KB, 20 rows. */
 function makeRecord(n: number): object {
   return {
     record_id: `r-${n}`,
@@ -111,7 +111,7 @@ function makeRecord(n: number): object {
   };
 }
 
-/** Rows that one batch flattens to, the person's own included. */
+/** Number of rows of one flattened batch, with the person's own. */
 function countRows(records: readonly JsonObject[], drift: DriftLog): number {
   const flattener = flattenerOf(enrichEndpoint.result);
   let rows = 0;

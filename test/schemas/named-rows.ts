@@ -4,10 +4,10 @@ import type { LookupEndpoint } from "../../src/schemas/endpoint.ts";
 import { extraCell, type FlatList, flattenerOf, type JsonObject } from "../../src/schemas/flatten.ts";
 import { tableNamed } from "../../src/schemas/registry.ts";
 
-/** A row by column name; absent columns are what the record does not speak of. */
+/** A row by column name; columns absent from the record are absent. */
 export type NamedRow = Readonly<Record<string, Cell>>;
 
-/** The child tables of an enriched record by the interface's own list names (sections 2.14 and the contract). */
+/** Child tables of an enriched record by the interface's list names (section 2.14 and the contract). */
 export const childTables: Readonly<Record<string, string>> = {
   personal_emails: "person_email",
   professional_emails: "person_email",
@@ -18,12 +18,12 @@ export const childTables: Readonly<Record<string, string>> = {
   education_experience: "person_education_experience",
 };
 
-/** A flattened result with every cell under its column's name. */
+/** A flattened result with each cell under its column's name. */
 export interface NamedResult {
-  /** Scalar fields that the record speaks of. */
+  /** Scalar fields of the record. */
   readonly fields: NamedRow;
   readonly extra: Cell;
-  /** Rows by list; undefined for a list that the record does not speak of. */
+  /** Rows by list; undefined for a list absent from the record. */
   readonly lists: Readonly<Record<string, readonly NamedRow[] | undefined>>;
 }
 
@@ -42,7 +42,7 @@ function nameCells(tableName: string, cells: readonly Cell[]): NamedRow {
   return Object.fromEntries(columns.map((c, i) => [c.name, cells[i] ?? null]));
 }
 
-/** Flattens a result and puts the table's column names to the cells. */
+/** Flattens a result and names the cells by column. */
 export function nameResult(
   endpoint: LookupEndpoint,
   result: JsonObject,

@@ -14,7 +14,7 @@ function columnsOf(table: Table): readonly string[] {
 }
 
 describe("how tables name people", () => {
-  // An erasure finds in a table what its declaration says (src/schemas/table.ts, NamesPeople), and nothing else.
+  // An erasure follows only a table's declaration (src/schemas/table.ts, NamesPeople).
   test.each(named)("%s declares how it does, or that it names no person", (_, table) => {
     expect(table.people).not.toBeNull();
   });

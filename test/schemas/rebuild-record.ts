@@ -12,7 +12,7 @@ function readExtra(cell: Cell): readonly (readonly [string, unknown])[] {
   return cell === null ? [] : Object.entries(JSON.parse(cell));
 }
 
-/** Every declared field of a list element; one that was absent is null. */
+/** Every declared field of a list element; absent ones are null. */
 function rebuildElement(row: NamedRow, wires: Readonly<Record<string, Wire>>): Record<string, unknown> {
   const declared = Object.entries(wires).map(
     ([name, wire]) => [name, readCell(row[name] ?? null, wire)] as const,
@@ -24,7 +24,7 @@ function byPosition(a: NamedRow, b: NamedRow): number {
   return Number(a["position"]) - Number(b["position"]);
 }
 
-/** The record that rows stand for, read back from the cells alone: the way of a reader of the warehouse. */
+/** Rebuilds a record from its cells alone, like a reader of the warehouse. */
 export function rebuildRecord(flat: NamedResult): Record<string, unknown> {
   const { validation_errors: errors, ...scalars } = flat.fields;
   const declared = Object.entries(scalars).map(([name, cell]) => {
@@ -47,7 +47,7 @@ export function rebuildRecord(flat: NamedResult): Record<string, unknown> {
   ]);
 }
 
-/** The same record in the one form that rows can tell: null lists are empty, absent fields of elements are null or an empty list. */
+/** The same record in the form that rows can represent: null lists are empty, absent fields of elements are null or an empty list. */
 export function normalizeRecord(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const entries = Object.entries(record).map(([name, value]) => {
     const wires = Object.hasOwn(listWires, name) ? listWires[name] : undefined;
@@ -67,7 +67,7 @@ export function normalizeRecord(record: Readonly<Record<string, unknown>>): Reco
   return Object.fromEntries(entries);
 }
 
-/** JSON text that is equal for equal values, whatever the order of their keys. */
+/** JSON text that is equal for equal values, independent of key order. */
 export function canonicalJson(value: unknown): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;

@@ -9,11 +9,11 @@ import { filesBelow, found, makeRoot, open } from "./spool-folder.ts";
 const run = promisify(execFile);
 const script = fileURLToPath(new URL("fill-disk.ts", import.meta.url));
 
-/** Fills a spool in a process of its own, under a limit of the shell's where one is given. */
+/** Fills a spool in a separate process, optionally with a shell limit. */
 async function fill(root: string, size: number, limit = ""): Promise<Record<string, unknown>> {
   const command = `${limit} exec "$0" "$@"`;
   const { stdout } = await run("sh", ["-c", command, process.execPath, script, root, String(size)]);
-  // The script writes exactly one document.
+  // The script prints this document.
   return JSON.parse(stdout) as Record<string, unknown>;
 }
 
@@ -23,7 +23,7 @@ test("a full disk is reported with the folder and what to do; earlier files stay
   const root = await makeRoot();
   const disk = join(root, "..", "disk");
   await mkdir(disk, { recursive: true });
-  // Only root can make a small disk, and not in every container; elsewhere a limit on file sizes stands for it.
+  // Only root can create a small disk, and not in every container; otherwise a limit on file sizes is used.
   const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]).then(
     () => true,
     () => false,
@@ -36,7 +36,7 @@ test("a full disk is reported with the folder and what to do; earlier files stay
   const next = await open(spoolRoot);
   expect(await found(next)).toEqual(isSmall ? [0, 1, 2] : []);
   for (const call of await next.leftovers()) expect((await next.read(call)).kind).toBe("whole");
-  // Nothing half-written takes up the little room that is left.
+  // No partial file takes up the remaining space.
   expect(await filesBelow(spoolRoot)).toHaveLength(kept);
 });
 

@@ -152,7 +152,7 @@ describe("one data_dir", () => {
       await writeFile(join(spool.folder, "being written.tmp"), "");
     }
     for (const [n, owner] of owners.entries()) expect(await found(await open(root, owner))).toEqual([n]);
-    // Each opening cleared its own folder only.
+    // Each opening cleared only its own folder.
     expect(await filesBelow(root)).toHaveLength(owners.length);
   });
 

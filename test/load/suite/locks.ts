@@ -158,7 +158,10 @@ export function describeLocks(getPlace: GetPlace): void {
         isExpired: false,
       };
       expect(await holdersOf(place)).toEqual([holder]);
-      expect(await warehouse.acquireLock(lockRequest("second"))).toEqual({ kind: "refused", holders: [holder] });
+      expect(await warehouse.acquireLock(lockRequest("second"))).toEqual({
+        kind: "refused",
+        holders: [holder],
+      });
       expect(await holdersOf(place)).toEqual([holder]);
       await warehouse.releaseLock(run);
       expect(await holdersOf(place)).toEqual([]);
