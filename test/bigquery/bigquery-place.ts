@@ -6,7 +6,7 @@ import type { DestinationPlace } from "../publish/destination-suite.ts";
 import type { FileRow } from "../publish/staged-files.ts";
 import { type FreshDatasets, freshDatasets } from "../support/bigquery/test-bigquery.ts";
 
-/** Values as the files have them, from how the session reads them. */
+/** Values in the form of the files, by the session's types. */
 const asInFiles: Partial<Record<ColumnType, (value: string) => unknown>> = {
   timestamptz: (text) => `${padded(text.replace(/Z$/, ""))}+00:00`,
   timestamp: padded,
@@ -38,13 +38,13 @@ export async function rowsOfDatasets(place: FreshDatasets, name: string): Promis
   return shown.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
 }
 
-/** A place in BigQuery, with the datasets for what a user does there. */
+/** Test datasets in BigQuery, with statements of a user. */
 export interface BigQueryDestinationPlace extends DestinationPlace {
   readonly datasets: FreshDatasets;
   readonly target: BigQueryTarget;
 }
 
-/** A destination in datasets of its own, which don't exist yet. */
+/** A destination in new datasets, which don't exist yet. */
 export async function openBigQueryPlace(
   through: (apiEndpoint: string) => string = (apiEndpoint) => apiEndpoint,
 ): Promise<BigQueryDestinationPlace> {

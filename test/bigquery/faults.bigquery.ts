@@ -12,7 +12,7 @@ import { openRequestDoor, type RequestDoor } from "../support/bigquery/request-d
 import { type BigQueryDestinationPlace, openBigQueryPlace } from "./bigquery-place.ts";
 
 const full = buildCatalog([], null);
-/** Two tables are enough here. */
+/** Two tables are sufficient. */
 const catalog: Catalog = {
   tables: full.tables.filter(({ name }) => ["person", "person_email"].includes(name)),
   views: [],
@@ -50,7 +50,7 @@ const names = async () =>
     (row) => row.full_name,
   );
 
-/** Publishes a batch; returns its outcome and what the table holds then. */
+/** Publishes a batch; returns its outcome and the table's rows. */
 async function publish(fullName: string): Promise<readonly [string, readonly string[]]> {
   const batch = batchAfter(last);
   const outcome = await publishRows(destination, catalog, batch, changeOf(fullName));

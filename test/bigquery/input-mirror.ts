@@ -16,7 +16,7 @@ import { createDatabase } from "../support/fresh-database.ts";
 const DATASET = "crm";
 const LOCATION = "europe-west3";
 
-/** BigQuery's types of input columns, by Postgres's name for them. */
+/** BigQuery's types of input columns, by Postgres's name. */
 const TYPES: Readonly<Record<string, string>> = {
   bigint: "INT64",
   boolean: "BOOL",
@@ -35,14 +35,14 @@ interface InputColumn {
   readonly type: string;
 }
 
-/** Inputs in BigQuery, in a project of their own. */
+/** Inputs in BigQuery, in a separate project. */
 export interface InputMirror extends OtherDatabase {
   readonly connection: BigQueryConnection;
   close(): Promise<void>;
 }
 
 /**
- * Opens a Postgres in which tests write the tables `crm.…` as everywhere; `flush` brings those that changed to BigQuery, where
+ * Opens a Postgres in which tests write the tables `crm.…`; `flush` copies changed ones to BigQuery, from where
  * they are read.
  */
 export async function openInputMirror(): Promise<InputMirror> {
@@ -56,7 +56,7 @@ export async function openInputMirror(): Promise<InputMirror> {
     path: "/datasets",
     body: { datasetReference: { projectId: project, datasetId: DATASET } },
   });
-  /** Contents of the tables as they were brought to BigQuery. */
+  /** Contents of the tables as last copied to BigQuery. */
   const brought = new Map<string, string>();
   let isDirty = false;
 
@@ -128,7 +128,7 @@ export async function openInputMirror(): Promise<InputMirror> {
     async sql(text, params) {
       if (!/^\s*SELECT/i.test(text)) isDirty = true;
       const result: unknown = await postgres.query(text, params ? [...params] : undefined);
-      // The driver returns a list of results for several statements, which its types don't state.
+      // For several statements the driver returns a list of results, which its types omit.
       return ((Array.isArray(result) ? result.at(-1) : result) as { readonly rows: readonly TextRow[] }).rows;
     },
     flush() {
@@ -146,11 +146,11 @@ export async function openInputMirror(): Promise<InputMirror> {
   };
 }
 
-/** Expression that writes a column as a load job reads it. */
+/** Expression that formats a column for a load job. */
 function selectOf(name: string, type: string): string {
   const column = `t."${name}"`;
   if (type === "bytea") return `translate(encode(${column}, 'base64'), E'\\n', '') AS "${name}"`;
-  // Lists have no nulls in BigQuery.
+  // Lists in BigQuery have no nulls.
   if (type === "ARRAY") return `array_remove(coalesce(${column}::text[], '{}'), NULL) AS "${name}"`;
   return /^(bigint|boolean|double precision|integer|jsonb)$/.test(type)
     ? column

@@ -59,13 +59,13 @@ async function runNight(...args: readonly string[]): Promise<void> {
   if (code !== 0) throw new Error(`the night failed (${code}):\n${stdout}${stderr}`);
 }
 
-/** Publishes and compares; returns the exit code with what was said, if it isn't 0. */
+/** Publishes and compares; returns the exit code with the output, if it isn't 0. */
 async function publish(): Promise<string> {
   const { code, stdout, stderr } = await run(["publish", "--verify"]);
   return code === 0 ? "published" : `${code}: ${stdout}${stderr}`;
 }
 
-/** Starts a command again and again, and kills its process each time: at a request to BigQuery, or after a while. */
+/** Starts commands one by one and kills each process: at a request to BigQuery, or after a while. */
 async function killed(...commands: readonly (readonly string[])[]): Promise<readonly string[]> {
   const signals: string[] = [];
   for (const command of commands) {
@@ -80,14 +80,14 @@ async function killed(...commands: readonly (readonly string[])[]): Promise<read
     await result;
     signals.push(child.signalCode ?? "ended");
   }
-  // The last wish may not have been reached.
+  // The last interruption may not have been reached.
   door.interrupt(Number.POSITIVE_INFINITY, "before", () => {});
   return signals;
 }
 
 const publications = Array.from({ length: KILLS }, () => ["publish"]);
 
-/** Tables that differ from Postgres, with the first row of each side that the other lacks; and the number of rows. */
+/** Tables that differ from Postgres, with the first row missing on each side; and the number of rows. */
 async function compare(read: (table: string) => Promise<readonly Readonly<Record<string, unknown>>[]>) {
   const client = await connectAsText(setting.url);
   const differing: Record<string, unknown> = {};
@@ -134,7 +134,7 @@ test("three nights with kills, an erasure, and a destination that is down leave 
   expect(first.rows).toBeGreaterThan(5_000);
   expect((await inDuckDb()).differing).toEqual({});
 
-  // The second night: BigQuery can't be reached, and somebody is erased.
+  // Second night: BigQuery is unreachable, and a person is erased.
   door.goDown();
   await nextMonths();
   await change("UPDATE crm.customers SET city = 'Springfield', updated_at = '2026-11-01Z' WHERE id % 5 = 0");
@@ -150,7 +150,7 @@ test("three nights with kills, an erasure, and a destination that is down leave 
   expect((await inDuckDb()).differing).toEqual({});
   expect(Object.keys((await inBigQuery()).differing)).toContain("person");
 
-  // The third one: everything is sent again.
+  // Third night: everything is sent again.
   door.comeUp();
   await nextMonths();
   await change(INSERT_CUSTOMERS, [JSON.stringify(sampleRows(ROWS + NEW_ROWS).slice(ROWS))]);

@@ -5,7 +5,7 @@ import type { FileRow } from "../publish/staged-files.ts";
 
 const time = (expression: string) => `to_char(${expression}, 'YYYY-MM-DD"T"HH24:MI:SS.US')`;
 
-/** Text of a column in the form that the destinations' rows are read in; nothing for what JSON has by itself. */
+/** Text of a column in the form of destinations' rows; empty for types that JSON has. */
 const shown: Partial<Record<ColumnType, (column: string) => string>> = {
   timestamptz: (c) => `${time(`${c} AT TIME ZONE 'UTC'`)} || '+00:00'`,
   timestamp: time,
@@ -14,7 +14,7 @@ const shown: Partial<Record<ColumnType, (column: string) => string>> = {
   bytes: (c) => `translate(encode(${c}, 'base64'), E'\\n', '')`,
 };
 
-/** Rows of a table in the place of record, in the form of the files. */
+/** Rows of a table in Postgres, in the form of the files. */
 export async function rowsOfPostgres(client: Client, table: PublishedTable): Promise<readonly FileRow[]> {
   const list = table.columns.map(({ name, type }) => {
     const column = `"${name}"`;
@@ -28,7 +28,7 @@ export async function rowsOfPostgres(client: Client, table: PublishedTable): Pro
   return rows.map(({ row }) => JSON.parse(row) as FileRow);
 }
 
-/** Rows as texts that equal rows have in common: columns in the declared order, JSON with sorted keys; sorted. */
+/** Rows as texts, equal for equal rows: columns in declared order, JSON with sorted keys; sorted. */
 export function canonical({ columns }: PublishedTable, rows: readonly FileRow[]): readonly string[] {
   const texts = rows.map((row) =>
     JSON.stringify(columns.map(({ name, type }) => (type === "json" ? sortedJson(row[name]) : row[name]))),

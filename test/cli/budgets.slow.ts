@@ -4,11 +4,11 @@ import { expect, test } from "vitest";
 import { runCli, runJson } from "./support/cli.ts";
 import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
 
-/** Several processes one after the other. */
+/** Time for several processes in sequence. */
 const PATIENT = { timeout: 180_000 };
 const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 
-/** A warehouse with customers, one service for every process, and a budget. */
+/** A warehouse with customers, one service for all processes, and a budget. */
 async function makeBudgeted(budgets: string, faults = ""): Promise<Setting & { baseUrl: string }> {
   const setting = await makeSetting();
   await createCustomers(setting.url, 240);
@@ -18,9 +18,9 @@ async function makeBudgeted(budgets: string, faults = ""): Promise<Setting & { b
   return { ...setting, baseUrl };
 }
 
-/** Records in calls that the service carried out, and those that came in more than once. */
+/** Records in calls that the service executed, and those received more than once. */
 async function seenBy(baseUrl: string): Promise<{ readonly carriedOut: number; readonly twice: number }> {
-  // The sandbox's own controls answer so.
+  // Answer of the sandbox's controls.
   const { recent, contents } = (await (await fetch(`${baseUrl}/_sandbox/ledger`)).json()) as {
     recent: { status: number; records: number }[];
     contents: { received_more_than_once: number };
@@ -34,7 +34,7 @@ async function seenBy(baseUrl: string): Promise<{ readonly carriedOut: number; r
 const jobOf = (document: object) => (document as { jobs: readonly Record<string, unknown>[] }).jobs[0] ?? {};
 
 test("three processes share a budget, and exceed it by no record", PATIENT, async () => {
-  // Less than one of them has to send, so that none can end before the budget does.
+  // Each has more to send than the budget allows, so that none ends before it is used up.
   const setting = await makeBudgeted("enrich: { per_day: 60 }", "413=20");
   const shards = ["0/3", "1/3", "2/3"];
   const runs = await Promise.all(shards.map((shard) => runJson(["run", "--shard", shard], setting)));
@@ -45,7 +45,7 @@ test("three processes share a budget, and exceed it by no record", PATIENT, asyn
   expect(runs.reduce((sum, { document }) => sum + Number(jobOf(document)["records_sent"]), 0)).toBe(
     carriedOut,
   );
-  // One may have been turned away while another held what it gave back later: that is for the next run.
+  // One may have been refused while another held records that it released later: the next run sends them.
   const rest = await runJson(["run"], setting);
   expect(jobOf(rest.document)).toMatchObject({ limited_by: "budget_day", records_sent: 60 - carriedOut });
   expect(await seenBy(setting.baseUrl)).toEqual({ carriedOut: 60, twice: 0 });
@@ -88,7 +88,7 @@ test.for(["after_reserve:4", "after_receive:3"])(
       ),
     ).toEqual([{ records: 60 }, { records: 60 }]);
 
-    // Another run sends the rest; what the crash left under way counts as possibly billed twice, and no more than that.
+    // Another run sends the rest; only calls in flight at the crash count as possibly billed twice.
     const last = await runJson(["run"], setting);
     expect(jobOf(last.document)).toMatchObject({ status: "succeeded" });
     const twice = await setting.query(

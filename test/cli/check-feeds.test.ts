@@ -16,7 +16,7 @@ test("check reports for every feed endpoint whether the key may call it, and cha
   const sandbox = await startSandbox(setting.cwd, ["--faults", "forbidden@deaths"]);
   await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: sandbox, jobs: JOBS }));
   const { document } = await runJson(["check"], setting);
-  // What the command prints.
+  // Output of the command.
   const checks = document["checks"] as { subject: string; status: string }[];
   expect(
     checks
@@ -48,7 +48,7 @@ jobs:
   const env = { ...setting.env, DOWN_URL: `postgresql://u:p@127.0.0.1:${await unusedPort()}/db` };
   const { code, document } = await runJson(["check"], { ...setting, env });
   expect(code).toBe(2);
-  // What the command prints.
+  // Output of the command.
   const checks = document["checks"] as { subject: string; status: string; message: string }[];
   expect(
     checks

@@ -38,7 +38,7 @@ test("checkpoints are shown with their meaning, and moved or deleted only on req
     0,
     [{ stream: "segment", cursor: { segment_id: stream, read_at: null } }],
   ]);
-  // The segment is still known: nobody makes another one of its name.
+  // The segment is still known, so no second one with its name is created.
   expect((await runJson(["run", "push"], setting)).document.status).toBe("succeeded");
   const found = await runJson(
     ["checkpoint", "set", "resolve", '{"value":"2026-01-01T00:00:00Z"}', "--yes"],
@@ -48,7 +48,7 @@ test("checkpoints are shown with their meaning, and moved or deleted only on req
     0,
     [{ stream: "customers", cursor: { value: "2026-01-01T00:00:00Z", stands_for: expect.any(String) } }],
   ]);
-  // A job that is switched off may be looked at and moved.
+  // The checkpoint of a disabled job can be read and changed.
   const next = await runJson(["checkpoint", "set", "searches", '{"next":"2026-01-01"}', "--yes"], setting);
   expect([next.code, next.document["checkpoints"]]).toMatchObject([0, [{ stream: "history" }]]);
   expect((await runJson(["checkpoint", "show", "searches"], setting)).document["checkpoints"]).toHaveLength(

@@ -13,7 +13,7 @@ import {
   unusedPort,
 } from "./support/setting.ts";
 
-/** Only one job, so that the answer stands at one place. */
+/** Only one job, so that the answer is in one place. */
 const RESOLVE = "jobs:\n  resolve_customers: { type: resolve, input: customers }\n";
 const RESOLVE_AND_ENRICH = `${RESOLVE}  enrich_customers: { type: enrich, input: customers }\n`;
 
@@ -22,7 +22,7 @@ async function ourSchemas({ query }: Setting): Promise<unknown[]> {
   return await query("SELECT nspname FROM pg_namespace WHERE nspname ~ '^person_data'");
 }
 
-/** A setting whose service is a sandbox at an address, as a real one would be. */
+/** A setting whose service is a sandbox at an address, like a real one. */
 async function withService(
   sandboxArgs: readonly string[],
   parts: { readonly jobs?: string; readonly service?: string } = {},
@@ -188,7 +188,7 @@ test.concurrent("check bills nothing and sends no record", async () => {
 test.concurrent("a full disk of the database is reported, and committed rows are kept", async () => {
   const setting = await makeSetting({ rows: 60, jobs: RESOLVE });
   expect((await runJson(["migrate"], setting)).code).toBe(0);
-  // What the server answers when its disk is full, provoked where the rows of answers arrive.
+  // Postgres's error for a full disk, raised where rows of answers are written.
   await setting.query(
     `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
        $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
@@ -219,17 +219,17 @@ test.concurrent("a service other than the one that filled the warehouse is refus
   expect([accepted.code, accepted.document["service_host"]]).toEqual([0, `127.0.0.1:${port}`]);
 });
 
-/** Rows of the input where a test looks for their values. */
+/** Input rows whose values a test searches for. */
 const ROWS = 300;
 
-/** Every text of the input that tells who somebody is. */
+/** Identifying texts of the input. */
 function personalTexts(): readonly string[] {
   return sampleRows(ROWS)
     .flatMap((row) => [row.email, row.work_email, row.phone])
     .flatMap((text) => (text === null || text.trim() === "" ? [] : [text.trim()]));
 }
 
-/** What of it stands in anything that was printed. */
+/** Texts found in any output. */
 function leaksIn(results: readonly CliResult[], { url }: Setting): readonly string[] {
   const printed = results.map(({ stdout, stderr }) => stdout + stderr).join("\n");
   const password = decodeURIComponent(new URL(url).password);
@@ -275,7 +275,7 @@ test.concurrent("rows quoted in errors of the database are not printed", async (
 
 test.concurrent("an unhandled rejection is reported without a stack trace, and resources are closed", async () => {
   const setting = await makeSetting({ rows: 60 });
-  // Thrown where no code of ours is, as a defect in a library would be, and when the command has been at work for a while.
+  // Thrown outside our code, like a bug in a library, while the command is working.
   const stray = `const timer = setInterval(() => {
       if (process.listenerCount("uncaughtException") === 0) return;
       clearInterval(timer);

@@ -12,7 +12,7 @@ test("root doesn't touch a data_dir of another user, nor a link to one or of one
   const foreign = join(folder, "foreign");
   await mkdir(foreign);
   await symlink(foreign, join(folder, "link"));
-  // Others than root own what they make.
+  // Without root, the folder already belongs to another user.
   if (isRoot) await chown(foreign, NOBODY, NOBODY);
   const getuid = vi.spyOn(process, "getuid").mockReturnValue(0);
   onTestFinished(() => getuid.mockRestore());

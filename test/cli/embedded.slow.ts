@@ -10,7 +10,7 @@ import { runCli, runJson, startCli } from "./support/cli.ts";
 import { configText, startSandbox } from "./support/setting.ts";
 import { runSql } from "../support/run-sql.ts";
 
-/** A folder with a configuration that needs nothing: sandbox and embedded database. */
+/** A folder with a configuration without dependencies: sandbox and embedded database. */
 async function makeEmbedded(
   change: (text: string) => string = (text) => text,
 ): Promise<{ cwd: string; dataDir: string }> {

@@ -5,7 +5,7 @@ import { makeFolder, runCli, runJson } from "./support/cli.ts";
 import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
 
 const ROWS = 150;
-/** Many commands, one after the other, on a machine that may have other things to do. */
+/** Time for many commands in sequence on a busy machine. */
 const TIME_LIMIT_MS = 180_000;
 
 let sandbox = "";
@@ -13,7 +13,7 @@ beforeAll(async () => {
   sandbox = await startSandbox(await makeFolder());
 });
 
-/** Runs all jobs once over a sandbox; returns a setting in which somebody can be erased. */
+/** Runs all jobs once with a sandbox; returns a setting with people to erase. */
 async function makeFilled(): Promise<Setting> {
   const setting = await makeSetting({ rows: ROWS });
   await createCustomers(setting.url, ROWS);
@@ -23,7 +23,7 @@ async function makeFilled(): Promise<Setting> {
   return setting;
 }
 
-/** Somebody whom others name too: PID, what else is theirs alone, and their row. */
+/** A person named by others: PID, values of this person alone, and the input row. */
 interface Subject {
   readonly pid: string;
   readonly key: string;
@@ -47,7 +47,7 @@ async function pickSubject({ query }: Setting): Promise<Subject> {
   return { pid, key, texts: texts.flatMap(({ text }) => (typeof text === "string" ? text : [])) };
 }
 
-/** Every place in which one of the texts stands: all columns of all our tables but the tombstones, all files of ours. */
+/** Places with one of the texts: all columns of our tables except the tombstones, and all our files. */
 async function findTraces({ query, cwd }: Setting, { pid, texts }: Subject): Promise<readonly string[]> {
   const found: string[] = [];
   const tables = await query(`SELECT table_schema || '.' || table_name AS name FROM information_schema.tables
@@ -124,12 +124,12 @@ test.concurrent("the next run completes a killed erasure, and loads answers on d
   expect([code, document.status]).toEqual([0, "succeeded"]);
   expect(await findTraces(setting, subject)).toEqual([]);
 
-  // Answers that wait on disk are loaded without the person by the next run, which completes the erasure.
+  // The next run loads answers on disk without the person, and completes the erasure.
   const another = await pickSubject(setting);
   await runCli(["run", "enrich_customers", "--resend", "--yes"], crash("after_spool_fsync"));
   expect((await findTraces(setting, another)).some((place) => place.startsWith("spool"))).toBe(true);
   const email = another.texts.find((text) => text.includes("@")) ?? "";
-  // From standard input, so that no process list shows it.
+  // From standard input, so that no process list shows them.
   await writeFile(join(setting.cwd, "who"), `${email}\n`);
   const erased = await runJson(["erase", "--email", "-", "--yes"], { ...setting, limit: "exec < who" });
   expect([erased.code, erased.document.status, erased.document["waiting_for"]]).toEqual([

@@ -9,7 +9,7 @@ import { runJson, startCli } from "./support/cli.ts";
 import { configText, createCustomers, makeSetting } from "./support/setting.ts";
 
 const MB = 1024 * 1024;
-/** Memory that deploy/ grants. */
+/** Memory limit of deploy/. */
 const GRANTED_MB = 512;
 const JOBS = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 
@@ -17,7 +17,7 @@ interface Sent {
   readonly record_id: string;
 }
 
-/** Compresses a text that is never whole in memory. */
+/** Compresses a text without holding it in memory. */
 async function bomb(head: string, unit: string, bytes: number, tail: string): Promise<Buffer> {
   const packing = createGzip({ level: 1 });
   const pieces: Buffer[] = [];
@@ -79,7 +79,7 @@ const shapes: Readonly<Record<string, Shape>> = {
   },
 };
 
-/** A service that answers in this shape until it is well. */
+/** A service with answers of this shape until it recovers. */
 async function startService(shape: Shape) {
   const state = { isWell: false };
   let packed: Promise<Buffer> | Buffer | null = null;
@@ -88,12 +88,12 @@ async function startService(shape: Shape) {
     request.on("data", (piece: Buffer) => pieces.push(piece));
     response.on("error", () => {});
     const reply = async () => {
-      // The free call that asks for the organization.
+      // The free call for the organization.
       if (request.method === "GET") {
         response.writeHead(404).end("{}");
         return;
       }
-      // What the program sends.
+      // Request body of the program.
       const { records } = JSON.parse(Buffer.concat(pieces).toString("utf8")) as { records: Sent[] };
       packed ??= shape.body(records);
       const body = state.isWell ? gzipSync(answer(records, () => ({}))) : await packed;

@@ -25,7 +25,7 @@ test("a process leaves no core, opens no inspector, and gives the sandbox no sec
   const environment = await readFile(`/proc/${child}/environ`, "utf8");
   expect(environment).toContain("PATH=");
   expect(environment).not.toMatch(/key-4711|hunter2/);
-  // The inspector says so when it listens.
+  // The inspector prints this when it listens.
   await delay(300);
   running.child.kill("SIGTERM");
   const { stderr } = await running.result;

@@ -32,7 +32,7 @@ async function makeSlowSetting(faults: string): Promise<Setting & { readonly ser
   return { ...setting, serviceUrl };
 }
 
-/** Starts a run and waits until it has sent something. */
+/** Starts a run and waits for its first call. */
 async function startRun(setting: Setting, env: Readonly<Record<string, string>> = {}): Promise<RunningCli> {
   const running = startCli(["--json", "--log-level", "debug", "run"], {
     cwd: setting.cwd,
@@ -44,7 +44,7 @@ async function startRun(setting: Setting, env: Readonly<Record<string, string>> 
 
 async function repeatsAt(serviceUrl: string): Promise<unknown> {
   const response = await fetch(`${serviceUrl}/_sandbox/ledger`);
-  // The sandbox's own controls answer so.
+  // Answer of the sandbox's controls.
   const { contents } = (await response.json()) as { contents: { received_more_than_once: number } };
   return contents.received_more_than_once;
 }

@@ -10,7 +10,7 @@ import { runSql } from "../support/run-sql.ts";
 
 const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 
-/** Runs wait for servers that are stopped and started. */
+/** Time for runs that wait for stopped servers. */
 const TIME_LIMIT_MS = 180_000;
 
 let dataDir = "";
@@ -20,7 +20,7 @@ beforeAll(async () => {
   return remove;
 });
 
-/** Starts a run with slow calls, so that its warehouse can be stopped in the middle. */
+/** Starts a run with slow calls, so that its warehouse can be stopped during it. */
 async function startRun(retryFor: string) {
   const database = await openStoppableDatabase(dataDir);
   await runSql(
@@ -43,7 +43,7 @@ async function startRun(retryFor: string) {
       throw new Error(`nothing was loaded: ${(await running.result).stdout}`);
     await delay(100);
   }
-  // The sandbox's controls answer in this form.
+  // Answer of the sandbox's controls.
   const ledger = async () =>
     (await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as {
       requests: number;

@@ -19,7 +19,7 @@ test("the package runs as users install it: packed, without sources, through its
     mkdirSync(home, { recursive: true });
     const archive = join(folder, packed.trim().split("\n").at(-1) ?? "");
     run("tar", ["xzf", archive, "--strip-components=1", "-C", home]);
-    // Its dependencies are those of the checkout: only the package's own content is under test.
+    // Dependencies are those of the checkout: only the package's own content is tested.
     symlinkSync(join(root, "node_modules"), join(home, "node_modules"));
     expect(run(join(home, "bin/person-etl"), ["--version"])).toMatch(/^\d+\.\d+\.\d+/);
     const migrate = ["--config", "config.example.yaml", "migrate", "--print"];

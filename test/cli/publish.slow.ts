@@ -21,7 +21,7 @@ async function makePublished(): Promise<Setting & { readonly path: string }> {
 const sortRows = (rows: readonly unknown[]) =>
   rows.map((row) => JSON.stringify(row)).toSorted((a, b) => (a < b ? -1 : 1));
 
-/** Every published table equals Postgres, value by value. */
+/** Expects every published table to equal Postgres, value by value. */
 async function expectEqual({ url, path }: { readonly url: string; readonly path: string }): Promise<number> {
   let count = 0;
   for (const table of publishableNames) {

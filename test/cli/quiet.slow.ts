@@ -15,24 +15,24 @@ const ROWS = 300;
 const FAULTS =
   "string_too_long:0.1,poison:0.02,500:0.1,cut_body:0.05,truncated_json:0.05,missing:0.2,wrong_types:0.2,unknown_fields:0.2";
 
-/** Everything of a person that is long enough to be known again. */
+/** Values of a person that are long enough to be recognized. */
 function valuesOf(rows: readonly object[]): ReadonlySet<string> {
   const values = rows.flatMap((row) =>
     Object.entries(row).flatMap(([name, value]) =>
       name === "id" || name === "updated_at" || typeof value !== "string" ? [] : [value.trim()],
     ),
   );
-  // A ZIP code is no longer than many a count.
+  // ZIP codes are as short as many counts.
   return new Set(values.filter((value) => value.length >= 4 && !/^\d{1,6}$/u.test(value)));
 }
 
-/** The values that a text holds as words of their own; never more than a few, and never the text itself. */
+/** Values that a text contains, plain words only as whole words. */
 function findValues(text: string, values: ReadonlySet<string>): readonly string[] {
   const words = new Set(text.split(/[^\p{L}\p{N}@.+_-]+/u));
   return [...values].filter((value) => (/^[\p{L}]+$/u.test(value) ? words.has(value) : text.includes(value)));
 }
 
-/** Every file below a folder, with its rights. */
+/** Files below a folder, with their modes. */
 async function filesBelow(folder: string): Promise<readonly { name: string; path: string; mode: number }[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   return await Promise.all(
@@ -69,7 +69,7 @@ alerts: { webhook: "\${WEBHOOK}", stale_after: 1s }
   };
   await say(["check"]);
   await say(["plan"]);
-  // The process kills itself with answers received and not committed.
+  // The process kills itself after receiving answers, before the commit.
   await say(["run"], { PERSON_ETL_CRASH_AT: "before_commit" });
   const afterCrash = await filesBelow(join(setting.cwd, ".person-etl"));
   const log = await say(["run"]);
@@ -92,7 +92,7 @@ alerts: { webhook: "\${WEBHOOK}", stale_after: 1s }
   ]);
   expect(values.size).toBeGreaterThan(1000);
   const secrets = new Set([API_KEY, "revoked-key-4711", "webhook-secret-4711"]);
-  // It would be seen.
+  // Proof that the search finds it.
   const [anyValue = ""] = values;
   expect(findValues(`{"message":"tried ${anyValue}, then gave up"}`, values)).toContain(anyValue);
   for (const text of said) {
@@ -100,7 +100,7 @@ alerts: { webhook: "\${WEBHOOK}", stale_after: 1s }
     expect(findValues(text, secrets)).toEqual([]);
   }
 
-  // The spool holds answers by its nature, for its owner alone, under names that say nothing; no other file does.
+  // Only the spool contains answers: readable by its owner alone, under names without data.
   const spooled = afterCrash.filter(({ name }) => name.startsWith("spool/"));
   expect(spooled.length).toBeGreaterThan(0);
   expect(spooled.filter(({ mode }) => (mode & 0o077) !== 0)).toEqual([]);
@@ -113,7 +113,7 @@ alerts: { webhook: "\${WEBHOOK}", stale_after: 1s }
     });
   }
 
-  // And the schema of runs and ledger, which more people may read than the people's.
+  // And the schema of runs and ledger, which more users may read.
   const tables = await setting.query(
     "SELECT table_name FROM information_schema.tables WHERE table_schema = 'person_data_ops' AND table_type = 'BASE TABLE'",
   );

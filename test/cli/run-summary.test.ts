@@ -7,7 +7,7 @@ import { type JobReport, type RunReport, zeroCounters } from "../../src/jobs/run
 import { makeFolder } from "./support/cli.ts";
 import { configText } from "./support/setting.ts";
 
-/** The first line of the summary of a run whose jobs all succeeded. */
+/** First line of the summary of a run in which all jobs succeeded. */
 async function headlineOf(...jobs: readonly Partial<JobReport>[]): Promise<string | undefined> {
   const folder = await makeFolder({ "config.yaml": configText() });
   const report: RunReport = {

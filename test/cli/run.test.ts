@@ -16,7 +16,7 @@ type Job = Readonly<Record<string, number>> & {
 };
 
 function jobsOf(document: { readonly [key: string]: unknown }): readonly Job[] {
-  return document["jobs"] as readonly Job[]; // as the contract says
+  return document["jobs"] as readonly Job[]; // by the contract
 }
 
 test.concurrent("check, plan, two runs and status print one document each, and the second run sends nothing", async () => {

@@ -18,37 +18,37 @@ import {
   startSandbox,
 } from "./support/setting.ts";
 
-/** An hour (UTC) that neither comes nor has just gone while a test runs. */
+/** An hour (UTC) far from the present one. */
 const HOUR = (new Date().getUTCHours() + 12) % 24;
 const NIGHTLY = `jobs:
   resolve_customers: { type: resolve, input: customers, schedule: "15 ${HOUR} * * *" }
   enrich_customers: { type: enrich, input: customers, pid_from: resolve_customers, max_records_per_run: 5 }
 `;
 
-/** A configuration whose pages take a free port. */
+/** A configuration whose pages use a free port. */
 const configOf = (jobs = NIGHTLY, more = "", baseUrl = "sandbox") =>
   `${configText({ jobs, rows: 60, baseUrl })}\nhttp: { port: 0 }\n${more}`;
 
-/** A fresh warehouse with this configuration. */
+/** A new warehouse with this configuration. */
 async function settingOf(config: string): Promise<Setting> {
   const setting = await makeSetting();
   await writeFile(join(setting.cwd, "config.yaml"), config);
   return setting;
 }
 
-/** The first column of every row. */
+/** First column of every row. */
 async function column(setting: Setting, sql: string): Promise<readonly unknown[]> {
   return (await setting.query(sql)).map((row) => Object.values(row)[0]);
 }
 
-/** Starts `schedule` and waits until its pages are there. */
+/** Starts `schedule` and waits until its pages respond. */
 async function startSchedule(setting: Setting): Promise<{ readonly cli: RunningCli; readonly url: string }> {
   const cli = startCli(["--json", "schedule"], setting);
   const { url }: { url: string } = JSON.parse(await cli.firstLine());
   return { cli, url };
 }
 
-/** Makes the slot of this night a missed one: the job is watched for two days, and nothing has run. */
+/** Makes this night's slot a missed one: the job has been watched for two days without a run. */
 const MISSED = `INSERT INTO person_data_state.schedule_slot (job, slot, due_at, status, owner, attempts, claimed_at, expires_at, ended_at, _synced_at)
   VALUES ('resolve_customers', 'first', now() - interval '2 days', 'watched', 'test', 0, now(), now(), now(), now())`;
 
@@ -85,7 +85,7 @@ describe("schedule", () => {
     expect((await cli.result).code).toBe(143);
     expect(await column(setting, slotsSql)).toEqual(["resolve_customers succeeded"]);
 
-    // The night is done: another start finds nothing to catch up.
+    // The night is done: a restart finds nothing to catch up on.
     const again = await startSchedule(setting);
     expect((await fetch(`${again.url}/readyz`)).status).toBe(200);
     again.cli.child.kill("SIGINT");
@@ -129,7 +129,7 @@ describe("schedule", () => {
     expect((await runCli(["migrate"], setting)).code).toBe(0);
     await setting.query(MISSED);
     const { cli } = await startSchedule(setting);
-    // The call stands in the ledger before it is sent.
+    // The ledger has the call before it is sent.
     const inFlight = "SELECT count(*)::text FROM person_data_ops.api_call WHERE settled_at IS NULL";
     while ((await column(setting, inFlight))[0] !== "1") await delay(50);
     cli.child.kill("SIGTERM");
@@ -178,7 +178,7 @@ describe("schedule", () => {
   });
 });
 
-/** A webhook that keeps what it is told. */
+/** A webhook that stores its requests. */
 async function startWebhook(): Promise<{ readonly url: string; readonly told: object[]; status: number }> {
   const webhook = { url: "", told: [] as object[], status: 200 };
   const server = createServer((request: IncomingMessage, response) => {
@@ -193,7 +193,7 @@ async function startWebhook(): Promise<{ readonly url: string; readonly told: ob
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   atEnd(() => void server.close());
-  // A server that listens on a port has an address with a port.
+  // The address of a listening server has a port.
   webhook.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/T0/secret-path`;
   return webhook;
 }

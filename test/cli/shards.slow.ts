@@ -23,7 +23,7 @@ interface Job {
   readonly [counter: string]: number | string;
 }
 
-/** A warehouse without our tables, with customers in it, and one service for every process. */
+/** A database with customers but without our tables, and one service for all processes. */
 async function makeShared(
   jobs?: string,
   flags: readonly string[] = [],
@@ -36,7 +36,7 @@ async function makeShared(
   return { ...setting, baseUrl };
 }
 
-/** What the service has seen: the sandbox's own controls answer so. */
+/** Records received by the service: answer of the sandbox's controls. */
 interface Ledger {
   readonly contents: { readonly received_more_than_once: number };
   readonly endpoints: Readonly<Record<string, { readonly records: number }>>;
@@ -46,7 +46,7 @@ async function readLedger(baseUrl: string): Promise<Ledger> {
   return (await (await fetch(`${baseUrl}/_sandbox/ledger`)).json()) as Ledger;
 }
 
-/** Records that the service has seen more than once. */
+/** Records that the service received more than once. */
 async function repeats(baseUrl: string): Promise<number> {
   return (await readLedger(baseUrl)).contents.received_more_than_once;
 }
@@ -123,7 +123,7 @@ test.concurrent("the next run processes only what a killed shard left", async ()
       "SELECT relname FROM pg_class WHERE relname LIKE 'lookup\\_work\\_%' AND relkind = 'r'",
     ),
   ).toEqual([]);
-  // The call that was in flight.
+  // The call in flight.
   expect(await repeats(setting.baseUrl)).toBeLessThanOrEqual(Number(planned?.["records_to_send"]));
 });
 

@@ -10,7 +10,7 @@ import { join } from "node:path";
 
 const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 
-/** A run whose first call takes its time, so that a signal meets it in flight and finds others not begun. */
+/** A run with a slow first call, so that a signal arrives while it is in flight and others haven't started. */
 async function startSlowRun(firstMs: number): Promise<{ setting: Setting; running: RunningCli }> {
   const setting = await makeSetting();
   await createCustomers(setting.url, 1800);
@@ -28,7 +28,7 @@ test.concurrent.for([
 ] as const)("%s completes the call in flight, keeps its answer, and exits %i", async ([signal, exitCode]) => {
   const { setting, running } = await startSlowRun(5000);
   running.child.kill(signal);
-  // The echo that a terminal and npm both send is not a second wish.
+  // The signal that a terminal and npm both send counts once.
   await delay(20);
   running.child.kill(signal);
   const { code, stdout } = await running.result;

@@ -12,7 +12,7 @@ const run = promisify(execFile);
 const TIME_LIMIT_MS = 120_000;
 const ENRICH = "jobs:\n  enrich_customers: { type: enrich, input: customers }\n";
 
-/** What the sandbox has seen since it was reset. */
+/** Records received by the sandbox since its reset. */
 interface SeenBySandbox {
   readonly endpoints: Readonly<Record<string, { readonly requests: number }>>;
   readonly contents: {
@@ -28,11 +28,11 @@ beforeAll(async () => {
 });
 
 async function seen(): Promise<SeenBySandbox> {
-  // The sandbox's own controls answer so.
+  // Answer of the sandbox's controls.
   return (await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as SeenBySandbox;
 }
 
-/** A warehouse with so many customers, and one call at a time unless stated. */
+/** A warehouse with a number of customers; one call at a time by default. */
 async function prepare(rows: number, more = "", concurrency = 1): Promise<Setting> {
   await fetch(`${sandbox}/_sandbox/reset`, {
     method: "POST",
@@ -49,7 +49,7 @@ async function prepare(rows: number, more = "", concurrency = 1): Promise<Settin
   return setting;
 }
 
-/** Every distinct record that the service has seen has its answer. */
+/** Expects an answer for every distinct record that the service received. */
 async function expectAllLoaded({ query, cwd }: Setting): Promise<void> {
   const { contents } = await seen();
   const [state] = await query(
@@ -60,13 +60,13 @@ async function expectAllLoaded({ query, cwd }: Setting): Promise<void> {
 }
 
 describe("a run that is killed", () => {
-  // With one call at a time; a batch has at most 500 records.
+  // One call at a time; a batch has at most 500 records.
   test.each([
     ["after_receive", 500, 1],
     ["before_spool_write", 500, 1],
     ["after_spool_write", 500, 1],
     ["after_spool_fsync", 0, 2],
-    // Meanwhile the next call is on its way.
+    // The next call is already in flight.
     ["after_spool_removal", 500, 2],
   ])(
     "%s sends at most %i records again: those of the call in flight",
@@ -88,7 +88,7 @@ describe("a run that is killed", () => {
       expect(records.received_more_than_once).toBeLessThanOrEqual(mostSentAgain);
       expect(records.billed_more_than_once).toBeLessThanOrEqual(mostSentAgain);
       await expectAllLoaded(setting);
-      // What it had received is loaded as its own, by itself or by the next run.
+      // Its received answers are loaded under its id, by itself or by the next run.
       const [answered] = await setting.query(
         `SELECT count(*)::int AS calls FROM person_data_ops.api_call
          WHERE run_id = 'killed' AND http_status = 200 AND NOT possibly_billed`,
@@ -102,7 +102,7 @@ test("a full spool disk ends the run and names the folder; calls in flight are s
   timeout: TIME_LIMIT_MS,
 }, async () => {
   const disk = await makeFolder();
-  // Only root can make a small disk, and not in every container; elsewhere a limit on file sizes stands for it.
+  // Only root can create a small disk, and not in every container; otherwise a limit on file sizes is used.
   const isSmall = await run("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]).then(
     () => true,
     () => false,

@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 const root = new URL("../..", import.meta.url).pathname;
 
 const LOOKUPS: ReadonlySet<string> = new Set(["resolve", "validate_emails", "enrich"]);
-/** What the service counts moves with our own calls. */
+/** Jobs that read counts of our own calls. */
 const USAGE: ReadonlySet<string> = new Set(["search_usage", "endpoint_usage"]);
 
 interface Report {
@@ -50,7 +50,7 @@ test("npm start enriches at least 10,000 people the first time and sends nothing
     expect(jobs.filter((job) => job.status !== "succeeded" || job.records_sent > 0)).toEqual([]);
     const lookups = jobs.filter((job) => LOOKUPS.has(job.type));
     expect(lookups.length).toBeGreaterThanOrEqual(3);
-    // They read their input again, and have nothing to send.
+    // They compare their input again and have nothing to send.
     expect(lookups.filter((job) => job.records_read === 0 || job.requests > 0)).toEqual([]);
     const others = jobs.filter((job) => !LOOKUPS.has(job.type) && !USAGE.has(job.type));
     expect(others.filter((job) => job.rows_written > 0)).toEqual([]);

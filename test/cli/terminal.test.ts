@@ -76,7 +76,7 @@ test.concurrent("init asks on a terminal, and an empty answer accepts the defaul
   expect(text).toContain("emails: [email, work_email]");
 });
 
-/** The beginning of each question, in order. */
+/** Start of each question, in order. */
 const QUESTIONS = [
   "Address of the service",
   "Environment variable with the address of your Postgres",

@@ -59,7 +59,7 @@ function claimsOf(results: readonly unknown[]): ReadonlyMap<string, unknown> {
   return claims;
 }
 
-/** Whether a time could be meant: what it says then counts. */
+/** True if a time is plausible, so that readers use it. */
 function isLikelyTime(value: unknown, nowMs: number): boolean {
   const years = Math.abs(Date.parse(String(value)) - nowMs) / 31_557_600_000;
   return years < 3;
@@ -69,7 +69,7 @@ function pidOf(result: unknown): string {
   return isJsonObject(result) ? String(result["service_pid"]) : "";
 }
 
-/** Starts the service before a sandbox; what it answers is of the given clock's time. */
+/** Starts the proxy in front of a sandbox; its answers have the given clock's time. */
 export async function startFuzzedService(
   sandboxUrl: string,
   seed: number,
@@ -84,7 +84,7 @@ export async function startFuzzedService(
   const applied = new Set<string>();
   const service = { rate: 0 };
 
-  /** Takes note of what an answer says of each record. */
+  /** Records an answer's content for each record. */
   function note(path: string, parts: AnswerParts, ids: readonly string[], reading: Reading | null): void {
     const read = reading?.results ?? null;
     const claims = claimsOf(read ?? []);
@@ -149,7 +149,7 @@ export async function startFuzzedService(
     const random = seededRandom(seed, (number += 1));
     const path = request.url ?? "";
     const body = await readAll(request);
-    // The request's body is the client's own.
+    // The request's body is the program's own.
     const { records } = JSON.parse(body.toString("utf8")) as { records: readonly unknown[] };
     if (records.length > MAX_RECORDS) {
       response.writeHead(413).end("{}");

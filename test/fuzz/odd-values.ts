@@ -1,6 +1,6 @@
 import type { Random } from "../support/seeded-random.ts";
 
-/** Numbers as JSON text, at and beyond the edges of what databases and doubles hold. */
+/** Numbers as JSON text, at and beyond the limits of databases and doubles. */
 const NUMBERS = [
   "0",
   "-0",
@@ -29,7 +29,7 @@ const NUMBERS = [
   "99999999999999999999999999999999999999.5",
 ] as const;
 
-/** Texts that are hard on escaping, encodings, COPY, indexes and date parsers. */
+/** Texts that are difficult for escaping, encodings, COPY, indexes and date parsers. */
 const TEXTS = [
   "",
   " ",

@@ -101,7 +101,7 @@ export const RESULT_MUTATIONS: Readonly<Record<string, ResultMutation>> = {
     if (typeof value === "string") record[name] = random.chance(0.5) ? otherCase(value) : ` ${value} `;
   }),
   whole_odd: (_text, random) => oddJson(random),
-  // Keeps spaces inside texts, and only removes those between tokens.
+  // Adds spaces between tokens, not inside texts.
   spread_out: (text) =>
     text.replaceAll(/"(?:[^"\\]|\\.)*"|[[\]{},:]/gu, (token) =>
       token.startsWith('"') ? token : `\r\n\t${token} `,

@@ -2,7 +2,7 @@ import { afterAll } from "vitest";
 
 const steps: (() => Promise<unknown> | void)[] = [];
 
-/** Does this after the last test of the file: unlike `onTestFinished` it works in tests that run side by side. */
+/** Runs after the last test of the file; unlike `onTestFinished`, it works in concurrent tests. */
 export function atEnd(step: () => Promise<unknown> | void): void {
   steps.push(step);
 }

@@ -6,35 +6,35 @@ import { fileURLToPath } from "node:url";
 import { inject } from "vitest";
 import { atEnd } from "./at-end.ts";
 
-/** The launcher that users call. */
+/** Launcher of the program. */
 export const launcher = fileURLToPath(new URL("../../../bin/person-etl", import.meta.url));
 
-/** How a finished command ended, and all that it said. */
+/** Exit and output of a finished command. */
 export interface CliResult {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** A command that runs. */
+/** A running command. */
 export interface RunningCli {
   readonly child: ChildProcess;
   readonly result: Promise<CliResult>;
-  /** Waits until the text stands on standard error. */
+  /** Waits until standard error contains the text. */
   logged(text: string): Promise<void>;
   /** Waits for the first line on standard output. */
   firstLine(): Promise<string>;
 }
 
-/** What a command is started with. */
+/** Options of a command. */
 export interface CliOptions {
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** A command of the shell that limits what the program may use. */
+  /** A shell command that limits the program's resources. */
   readonly limit?: string;
 }
 
-/** Starts the real program, with nothing of our own environment but what every shell has. */
+/** Starts the real program with a minimal environment. */
 export function startCli(args: readonly string[], options: CliOptions): RunningCli {
   const [program, first] = options.limit
     ? ["sh", ["-c", `${options.limit}; exec "$0" "$@"`, launcher]]
@@ -84,22 +84,22 @@ export function startCli(args: readonly string[], options: CliOptions): RunningC
   };
 }
 
-/** Runs the real program to its end. */
+/** Runs the real program until it ends. */
 export async function runCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
   return await startCli(args, options).result;
 }
 
-/** Runs it with `--json` and reads the one document that it prints. */
+/** Runs it with `--json` and parses its only document. */
 export async function runJson(
   args: readonly string[],
   options: CliOptions,
 ): Promise<CliResult & { readonly document: Document }> {
   const result = await runCli(["--json", ...args], options);
-  // What the tests look at; a document of another shape fails in the comparison.
+  // Members that the tests read; a document of another shape fails in the comparison.
   return { ...result, document: JSON.parse(result.stdout) as Document };
 }
 
-/** The keys of documents that the tests look at. */
+/** Keys of documents that the tests read. */
 export interface Document {
   readonly status?: string;
   readonly error?: {
@@ -115,7 +115,7 @@ export interface Document {
   readonly [key: string]: unknown;
 }
 
-/** A folder of its own for one test, with these files; it goes with the test run. */
+/** Temporary folder of one test with these files; removed after the test run. */
 export async function makeFolder(files: Readonly<Record<string, string>> = {}): Promise<string> {
   const folder = await mkdtemp(join(inject("runFolder"), "cli-"));
   for (const [name, text] of Object.entries(files)) {

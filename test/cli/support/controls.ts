@@ -2,9 +2,9 @@ import type { ChildProcess } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Setting } from "./setting.ts";
 
-/** Requests that reached the sandbox, those included that it hasn't answered yet. */
+/** Requests that reached the sandbox, including unanswered ones. */
 export async function callsSeen(sandbox: string): Promise<number> {
-  // The sandbox's own controls answer so.
+  // Answer of the sandbox's controls.
   const ledger = (await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as {
     requests: number;
     endpoints: Record<string, { requests: number }>;
@@ -13,7 +13,7 @@ export async function callsSeen(sandbox: string): Promise<number> {
   return ledger.requests - (ledger.endpoints["GET /person-search/v0/usage"]?.requests ?? 0);
 }
 
-/** Waits until so many requests have reached the sandbox; throws when the process that is to send them has ended before. */
+/** Waits until this many requests have reached the sandbox; throws if the sending process ends before. */
 export async function untilCalled(sandbox: string, calls: number, child: ChildProcess): Promise<void> {
   while ((await callsSeen(sandbox)) < calls) {
     if (child.exitCode !== null || child.signalCode !== null) {
@@ -34,13 +34,13 @@ export async function setFaults(sandbox: string, faults: string): Promise<void> 
 }
 
 /**
- * Stops a run with SIGSTOP at a moment at which none of its sessions is in a transaction: such a one would keep its locks
- * until the process goes on, and whoever comes to them meanwhile would wait for that.
+ * Stops a run with SIGSTOP while none of its sessions is in a transaction: an open one would keep its locks
+ * until the process continues, and block others.
  */
 export async function stopAtRest(child: ChildProcess, { query }: Pick<Setting, "query">): Promise<void> {
   for (;;) {
     if (!child.kill("SIGSTOP")) throw new Error("the process has ended before it was stopped");
-    // What it asked for last reaches the server.
+    // Its last request reaches the server.
     await delay(100);
     const busy = await query(
       `SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()

@@ -1,4 +1,4 @@
-/** Counters of rows read: each row is in exactly one of them. */
+/** Counters of outcomes: each row read is in exactly one. */
 export const ENDS = [
   "records_unchanged",
   "records_duplicate",

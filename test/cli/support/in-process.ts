@@ -4,14 +4,14 @@ import { vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/command-line.ts";
 import type { CliResult, Document } from "./cli.ts";
 
-/** Where a command adds listeners that its process's end removes. */
+/** Event emitters with listeners of a command that normally end with the process. */
 const emitters: readonly (readonly [EventEmitter, string])[] = [
   [process, "uncaughtException"],
   [process.stdout, "error"],
   [process.stderr, "error"],
 ];
 
-/** Runs a command line in this process, much faster than in its own. Changes the working folder: one at a time. */
+/** Runs a command line in this process, which is much faster. Changes the working directory: one at a time. */
 export async function runHere(args: readonly string[], cwd: string): Promise<CliResult> {
   const texts = { stdout: "", stderr: "" };
   const startedIn = process.cwd();
@@ -19,7 +19,7 @@ export async function runHere(args: readonly string[], cwd: string): Promise<Cli
   const spies = (["stdout", "stderr"] as const).map((name) =>
     vi.spyOn(process[name], "write").mockImplementation((text, ...rest) => {
       texts[name] += String(text);
-      // The last argument is called once the text is written.
+      // The last argument is called after the write.
       const done = rest.at(-1);
       if (typeof done === "function") done();
       return true;

@@ -3,17 +3,17 @@ import { once } from "node:events";
 import { type CliOptions, launcher } from "./cli.ts";
 import { atEnd } from "./at-end.ts";
 
-/** A command on a terminal of its own. */
+/** A command on a pseudo-terminal. */
 export interface TerminalRun {
   readonly child: ChildProcess;
   /** Waits until the text is on the screen. */
   shows(text: string): Promise<void>;
   type(text: string): void;
-  /** All that was written to the screen, control characters included, and the exit code. */
+  /** Complete output, with control characters, and the exit code. */
   readonly ended: Promise<{ readonly code: number | null; readonly screen: string }>;
 }
 
-/** Runs the real program on a pseudo-terminal of `columns`, which `script` (util-linux) makes. */
+/** Runs the real program on a pseudo-terminal with `columns`, created by `script` (util-linux). */
 export function startOnTerminal(
   args: readonly string[],
   options: CliOptions & { readonly columns: number },

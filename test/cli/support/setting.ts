@@ -7,19 +7,19 @@ import { makeFolder, startCli } from "./cli.ts";
 import { atEnd } from "./at-end.ts";
 import { runSql } from "../../support/run-sql.ts";
 
-/** People in the population of every test: enough for the rows, quick to start. */
+/** Population of every test: enough for the rows, quick to start. */
 export const PEOPLE = 5000;
 
-/** What the tests vary in a configuration. */
+/** Variable parts of a test configuration. */
 export interface ConfigParts {
   readonly baseUrl?: string;
   readonly rows?: number;
   readonly table?: string;
-  /** Further lines of `service:`, indented. */
+  /** Additional lines of `service:`, indented. */
   readonly service?: string;
   /** The whole `jobs:` section. */
   readonly jobs?: string;
-  /** What stands behind `warehouse:`; by default the Postgres behind WAREHOUSE_URL. */
+  /** Value of `warehouse:`; by default the Postgres in WAREHOUSE_URL. */
   readonly warehouse?: string;
 }
 
@@ -48,10 +48,10 @@ inputs:
 ${parts.jobs ?? ALL_JOBS}`;
 }
 
-/** A key that would be noticed anywhere. */
+/** A key that is easy to find in any output. */
 export const API_KEY = "key-4711-do-not-show-me";
 
-/** A fresh warehouse, and a folder with a configuration for it. */
+/** A new warehouse, and a folder with a configuration for it. */
 export interface Setting {
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
@@ -60,7 +60,7 @@ export interface Setting {
   readonly query: (sql: string) => Promise<Record<string, unknown>[]>;
 }
 
-/** Makes a warehouse and a configuration of its own for one test. */
+/** Creates a warehouse and a configuration for one test. */
 export async function makeSetting(parts: ConfigParts = {}): Promise<Setting> {
   const database = await createDatabase();
   atEnd(() => database.release());
@@ -73,20 +73,20 @@ export async function makeSetting(parts: ConfigParts = {}): Promise<Setting> {
   };
 }
 
-/** The sample rows as the program makes them. */
+/** Sample rows, as created by the program. */
 export function sampleRows(rows: number): readonly SampleInput[] {
   return [...sampleInputs({ seed: 1, people: PEOPLE, rows })];
 }
 
-/** Makes `crm.customers` as a user's own table. */
+/** Creates `crm.customers` like a user's table. */
 export const CREATE_CUSTOMERS = `CREATE SCHEMA crm; CREATE TABLE crm.customers (id bigint PRIMARY KEY, first_name text,
   last_name text, email text, work_email text, phone text, city text, updated_at timestamptz)`;
 
-/** Fills it with the rows of a JSON array. */
+/** Fills it from a JSON array. */
 export const INSERT_CUSTOMERS =
   "INSERT INTO crm.customers SELECT * FROM json_populate_recordset(NULL::crm.customers, $1::json)";
 
-/** Fills `crm.customers` as a user's own table. */
+/** Creates and fills `crm.customers` like a user's table. */
 export async function createCustomers(url: string, rows: number): Promise<void> {
   await runSql(url, CREATE_CUSTOMERS);
   const client = new Client({ connectionString: url });
@@ -95,12 +95,12 @@ export async function createCustomers(url: string, rows: number): Promise<void> 
   await client.end();
 }
 
-/** Starts the sandbox as a user does, until the test ends; returns its address. */
+/** Starts the sandbox like a user, until the test ends; returns its address. */
 export async function startSandbox(cwd: string, args: readonly string[] = []): Promise<string> {
   const running = startCli(["sandbox", "--json", "--port", "0", "--people", String(PEOPLE), ...args], {
     cwd,
   });
-  // The document of this command: its address.
+  // Address in the command's document.
   const line = await running.firstLine();
   const { url } = JSON.parse(line) as { url?: string };
   if (url === undefined) throw new Error(`the sandbox didn't start: ${line}`);
@@ -111,7 +111,7 @@ export async function startSandbox(cwd: string, args: readonly string[] = []): P
   return url;
 }
 
-/** A port at which nothing listens. */
+/** A port without a listener. */
 export async function unusedPort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
