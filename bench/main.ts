@@ -12,7 +12,7 @@ import { dropSchemas, exportTables, makeFloorTables, type Stage, setStage, write
  *
  *     npm run bench -- [--people 100000[,200000]] [--rounds 1]
  *
- * Needs Linux (/proc). Uses an embedded Postgres of its own, or PERSON_ETL_BENCH_POSTGRES_URL.
+ * Needs Linux (/proc). Starts an embedded Postgres unless PERSON_ETL_BENCH_POSTGRES_URL is set.
  */
 const { values } = parseArgs({
   options: { people: { type: "string", default: "100000" }, rounds: { type: "string", default: "1" } },

@@ -23,7 +23,7 @@ export type CrashPoint =
   | "publication_confirmed";
 
 /** `name`, or `name:count` for the count-th time the step is reached (1-based). */
-const WISH = /^(?<name>[a-z_]+)(?::(?<count>[1-9][0-9]{0,8}))?$/u;
+const SPEC = /^(?<name>[a-z_]+)(?::(?<count>[1-9][0-9]{0,8}))?$/u;
 
 let passed = 0;
 
@@ -32,10 +32,10 @@ let passed = 0;
  * itself without running any handler or exit hook.
  */
 export function crashPoint(name: CrashPoint): void {
-  const wish = process.env["PERSON_ETL_CRASH_AT"];
-  if (wish === undefined) return;
-  const wished = WISH.exec(wish)?.groups;
-  if (wished?.["name"] !== name) return;
+  const spec = process.env["PERSON_ETL_CRASH_AT"];
+  if (spec === undefined) return;
+  const parsed = SPEC.exec(spec)?.groups;
+  if (parsed?.["name"] !== name) return;
   passed += 1;
-  if (passed === Number(wished["count"] ?? 1)) process.kill(process.pid, "SIGKILL");
+  if (passed === Number(parsed["count"] ?? 1)) process.kill(process.pid, "SIGKILL");
 }

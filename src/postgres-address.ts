@@ -52,7 +52,7 @@ export function readPostgresAddress(address: string): PostgresAddress {
   };
 }
 
-/** Decodes percent-encoded text; text that isn't encoded stays as it is. */
+/** Decodes percent-encoded text; other text is returned unchanged. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -30,8 +30,8 @@ test("a step boundary does nothing without a requested crash", () => {
 
 test.each(["before_commit", "after_send:3", "after_send:0", "after", ""])(
   "a crash at %j, which isn't reached, does nothing",
-  (wish) => {
-    expect(walk(wish)).toEqual(untouched);
+  (spec) => {
+    expect(walk(spec)).toEqual(untouched);
   },
 );
 

@@ -9,7 +9,7 @@ import { createServiceHealth } from "./service-health.ts";
 export interface LimiterOptions {
   /** Maximum calls in flight of all jobs. */
   readonly concurrency: number;
-  /** Maximum calls started per second, for all endpoints without a rate of their own; null for no limit. */
+  /** Maximum calls started per second, for all endpoints without their own rate; null for no limit. */
   readonly requestsPerSecond: number | null;
   /** Calls per second of endpoints with their own rate, by name (`POST /v2/enrich`). */
   readonly endpointRequestsPerSecond?: Readonly<Record<string, number>>;

@@ -51,7 +51,7 @@ export function locked(code: string, message: string): JobEnd {
 
 /**
  * Maps a thrown error to a job's end.
- * @param doing work that it interrupted, for errors that don't say it: `selecting what is due`
+ * @param doing interrupted work, for errors that don't name it: `selecting what is due`
  */
 export function endOfError(error: unknown, doing: string): JobEnd {
   if (error instanceof InterruptedError) return interrupted;

@@ -41,7 +41,7 @@ export interface Ledger {
   nextNumber(): number;
   record(entry: Attempt): void;
   countContent(endpoint: string, content: string, isBilled: boolean): void;
-  /** How often one content was received and billed. */
+  /** Numbers of times that one content was received and billed. */
   timesOf(endpoint: string, content: string): { readonly received: number; readonly billed: number };
   /** Plain data for the controls. */
   snapshot(): {

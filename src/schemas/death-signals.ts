@@ -8,7 +8,7 @@ export const deathSignalsEndpoint = {
   path: "/v2/segments/signals/deaths",
 } as const;
 
-/** Scalar fields of a signal (section 2.11) beside its key. */
+/** Scalar fields of a signal (section 2.11), without its key. */
 export const deathSignalFields: Fields = {
   date_of_death: date("sensitive", "Day of death; may be filled or corrected later."),
   publication_last_update_date: date("none", "Last update of the publication."),

@@ -30,7 +30,7 @@ export const missingInputRow: Table = table("missing_input_row", {
   ],
 });
 
-/** Erased people, whom later runs skip. */
+/** Erased people, skipped by later runs. */
 export const erasureSubject: Table = table("erasure_subject", {
   schema: "ops",
   doc: "Erased people, as keyed hashes: later runs neither send nor store them.",

@@ -22,7 +22,7 @@ export interface SpooledCall {
 const CALL_NAME = /^(?<stem>\d{8}T\d{9}Z-(?<callId>[0-9a-f-]{36}))(?:\.try(?<tries>\d+))?\.call$/u;
 const SHARD_NAME = /^(?<index>\d+)-of-(?<count>\d+)$/u;
 const TEMPORARY = ".tmp";
-/** Folder beside those of the shards, for files that can't be loaded. */
+/** Folder next to those of the shards, for files that can't be loaded. */
 export const QUARANTINE = "quarantine";
 
 /** Returns the name of a call's file, which sorts by time and contains no personal data. */

@@ -179,15 +179,19 @@ describe("schedule", () => {
 });
 
 /** A webhook that stores its requests. */
-async function startWebhook(): Promise<{ readonly url: string; readonly told: object[]; status: number }> {
-  const webhook = { url: "", told: [] as object[], status: 200 };
+async function startWebhook(): Promise<{
+  readonly url: string;
+  readonly received: object[];
+  status: number;
+}> {
+  const webhook = { url: "", received: [] as object[], status: 200 };
   const server = createServer((request: IncomingMessage, response) => {
     let body = "";
     request.setEncoding("utf8").on("data", (text: string) => {
       body += text;
     });
     request.on("end", () => {
-      webhook.told.push(JSON.parse(body) as object);
+      webhook.received.push(JSON.parse(body) as object);
       response.writeHead(webhook.status).end();
     });
   }).listen(0, "127.0.0.1");
@@ -213,16 +217,16 @@ describe("alerts", () => {
       });
     const wrong = "revoked-key-4711";
     expect((await run(API_KEY)).code).toBe(0);
-    expect(webhook.told).toEqual([]);
+    expect(webhook.received).toEqual([]);
 
     webhook.status = 500;
     expect((await run(wrong)).code).toBe(1);
-    expect(webhook.told.length).toBeGreaterThan(1);
-    webhook.told.length = 0;
+    expect(webhook.received.length).toBeGreaterThan(1);
+    webhook.received.length = 0;
     webhook.status = 200;
     const failing = await run(wrong);
     expect(failing.code).toBe(1);
-    expect(webhook.told).toMatchObject([
+    expect(webhook.received).toMatchObject([
       {
         source: "person-etl",
         alerts: [
@@ -236,17 +240,17 @@ describe("alerts", () => {
       },
     ]);
     expect((await run(wrong)).code).toBe(1);
-    expect(webhook.told).toHaveLength(1);
+    expect(webhook.received).toHaveLength(1);
 
     await writeFile(join(setting.cwd, "config.yaml"), alerts(", format: slack"));
     expect((await run(API_KEY)).code).toBe(0);
-    expect(webhook.told[1]).toEqual({
+    expect(webhook.received[1]).toEqual({
       text: expect.stringContaining(
         ":white_check_mark: *job resolve_customers*: resolve_customers succeeded.",
       ),
     });
-    expect(webhook.told).toHaveLength(2);
-    expect(JSON.stringify([failing.stderr, webhook.told])).not.toMatch(/secret-path|key-4711|T0\//);
+    expect(webhook.received).toHaveLength(2);
+    expect(JSON.stringify([failing.stderr, webhook.received])).not.toMatch(/secret-path|key-4711|T0\//);
   });
 
   it("report once a run that could not start, and the first one that could", async () => {
@@ -259,11 +263,13 @@ describe("alerts", () => {
     await setting.query("ALTER TABLE crm.customers RENAME last_name TO surname");
     expect((await run()).code).toBe(2);
     expect((await run()).code).toBe(2);
-    expect(webhook.told).toMatchObject([{ alerts: [{ subject: "run", state: "inputs", before: "ok" }] }]);
+    expect(webhook.received).toMatchObject([{ alerts: [{ subject: "run", state: "inputs", before: "ok" }] }]);
     await setting.query("ALTER TABLE crm.customers RENAME surname TO last_name");
     expect((await run()).code).toBe(0);
-    expect(webhook.told).toHaveLength(2);
-    expect(webhook.told[1]).toMatchObject({ alerts: [{ subject: "run", state: "ok", before: "inputs" }] });
+    expect(webhook.received).toHaveLength(2);
+    expect(webhook.received[1]).toMatchObject({
+      alerts: [{ subject: "run", state: "ok", before: "inputs" }],
+    });
   });
 
   it("never fail a run, even if the webhook fails", async () => {

@@ -55,7 +55,7 @@ async function offenceOf(file: string, text: string): Promise<string | null> {
   await writeFile(file, text);
   try {
     const { warnings } = await loadConfig({ jobTypes, file, env });
-    return tellsSecret(warnings);
+    return findSecret(warnings);
   } catch (error) {
     if (!(error instanceof FixConfigurationError)) return `crashed: ${String(error)}`;
     const { problems } = error;
@@ -63,12 +63,12 @@ async function offenceOf(file: string, text: string): Promise<string | null> {
     const isWhole = ({ path, message, hint, line = 0 }: Problem) =>
       path !== "" && message !== "" && hint !== undefined && hint !== "" && line >= 1 && line <= lines;
     if (problems.length === 0 || !problems.every(isWhole)) return `incomplete: ${JSON.stringify(problems)}`;
-    return tellsSecret([error.message, problems, error.cause]);
+    return findSecret([error.message, problems, error.cause]);
   }
 }
 
-function tellsSecret(told: unknown): string | null {
-  const text = JSON.stringify(told);
+function findSecret(output: unknown): string | null {
+  const text = JSON.stringify(output);
   return SECRETS.some((secret) => text.includes(secret)) ? `tells a secret: ${text}` : null;
 }
 

@@ -6,11 +6,11 @@ import { answerAll, type Reply, send } from "./scripted-service.ts";
 import { has, look, serve, sizesOf } from "./look.ts";
 
 /** A plan that covers this many more records, reported in the given form. */
-function plan(capacity: number, tell: (left: number) => object, chargeOnlyEven = false): Reply {
+function plan(capacity: number, details: (left: number) => object, chargeOnlyEven = false): Reply {
   let left = capacity;
   return (request, response) => {
     if (request.records.length > left) {
-      send(response, 402, { code: "insufficient_record_capacity", ...tell(left) });
+      send(response, 402, { code: "insufficient_record_capacity", ...details(left) });
       return;
     }
     left -= chargeOnlyEven ? Math.floor(request.records.length / 2) : request.records.length;
@@ -22,8 +22,8 @@ describe("402", () => {
   it.each([
     ["in details", (left: number) => ({ details: { records_available: left, records_requested: 4 } })],
     ["as text at the top", (left: number) => ({ records_remaining: String(left) })],
-  ])("uses up what is left (reported %s) and stops as limited", async (_name, tell) => {
-    const run = await look(plan(27, tell), 100, { concurrency: 4 });
+  ])("uses up what is left (reported %s) and stops as limited", async (_name, details) => {
+    const run = await look(plan(27, details), 100, { concurrency: 4 });
     expect(run.error).toMatchObject({ name: "LimitReachedError", code: "credits" });
     expect(run.answered).toHaveLength(27);
     expect(run.sent).toEqual(run.answered);

@@ -50,7 +50,7 @@ export async function findFalseBooks(world: World, mayBillTwice: boolean): Promi
   if (twice !== Number(ours?.["twice"]))
     defects.push(`possibly billed twice: ${ours?.["twice"]} in the ledger, ${twice} in the runs`);
   if (contents.billed_again > (mayBillTwice ? twice : 0)) {
-    defects.push(`${contents.billed_again} records were billed again, ${twice} are told`);
+    defects.push(`${contents.billed_again} records were billed again, ${twice} are reported`);
   }
   return defects;
 }

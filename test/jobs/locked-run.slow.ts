@@ -20,7 +20,7 @@ function openAnother(world: World): Warehouse {
 
 /** Holds a job like a process on another machine; optionally takes it over from a live holder. */
 async function seize(world: World, job: string, takesOver = false): Promise<RunRef> {
-  const wish = {
+  const request = {
     runId: "theirs",
     job,
     jobType: "enrich",
@@ -29,7 +29,7 @@ async function seize(world: World, job: string, takesOver = false): Promise<RunR
     lifeMs: 3_600_000,
   };
   const dead = takesOver ? (await world.warehouse.jobStatus(job)).holders : [];
-  const reply = await world.warehouse.acquireLock({ ...wish, dead });
+  const reply = await world.warehouse.acquireLock({ ...request, dead });
   if (reply.kind === "refused") throw new Error(`${job} is not to be had`);
   return reply.run;
 }

@@ -63,7 +63,7 @@ test("a process of which only the exit code is left has ended", async () => {
 
 test.each([
   ["on another machine", { machine: "another boot pid:[4026531836]" }],
-  ["where that can't be told", { machine: null }],
+  ["if the machine is unknown", { machine: null }],
 ])("the state of a process %s is unknown, regardless of its number and host name", async (_, change) => {
   const { child, ourselves, described } = await startSleeper();
   child.kill("SIGKILL");

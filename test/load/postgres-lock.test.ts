@@ -21,20 +21,20 @@ const spec = enrichSpec({ job: "locked_job" });
 /** Last statement of a run before each COMMIT. */
 const FENCE = "SELECT FROM person_data_state.job_lock WHERE job = 'locked_job' AND epoch = 1 FOR KEY SHARE";
 
-function wish(runId: string, changes: Partial<LockRequest> = {}): LockRequest {
+function lockRequest(runId: string, changes: Partial<LockRequest> = {}): LockRequest {
   const run = { runId, job: spec.job, jobType: spec.type, shard: "0/1" };
   return { ...run, process: tester, lifeMs: 3_600_000, dead: [], ...changes };
 }
 
 async function hold(warehouse: Warehouse, runId: string): Promise<RunRef> {
-  const reply = await warehouse.acquireLock(wish(runId));
+  const reply = await warehouse.acquireLock(lockRequest(runId));
   if (reply.kind === "refused") throw new Error(`refused to ${runId}`);
   return reply.run;
 }
 
 async function takeOver(warehouse: Warehouse, runId: string): Promise<RunRef> {
   const dead: readonly LockHolder[] = (await warehouse.jobStatus(spec.job)).holders;
-  const reply = await warehouse.acquireLock(wish(runId, { dead }));
+  const reply = await warehouse.acquireLock(lockRequest(runId, { dead }));
   if (reply.kind === "refused") throw new Error(`refused to ${runId}`);
   return reply.run;
 }
@@ -147,7 +147,7 @@ describe.each([
     const run = await hold(warehouse, "run");
     const committing = await connect();
     await committing.query(`BEGIN; ${FENCE}`);
-    const refused = openAnother().acquireLock(wish("other"));
+    const refused = openAnother().acquireLock(lockRequest("other"));
     expect(await endsWithin(30_000, refused)).toBe(true);
     expect((await refused).kind).toBe("refused");
     await committing.query("COMMIT");
@@ -185,7 +185,7 @@ describe.each([
       AND query LIKE 'COPY %' AND application_name LIKE 'person-etl %'`;
     expect(await valueOf(place, copies)).toBe("1");
     await delay(600);
-    const reply = await warehouse.acquireLock(wish("new", { job: "copied_job" }));
+    const reply = await warehouse.acquireLock(lockRequest("new", { job: "copied_job" }));
     expect(reply).toMatchObject({ kind: "held", tookOver: [{ runId: "stopped", host: "laptop" }] });
     while ((await valueOf(place, copies)) !== "0") await delay(10);
     child.kill("SIGCONT");
@@ -230,11 +230,11 @@ describe.each([
   });
 
   test("an owner that renews its expired lock while a takeover waits keeps it", async () => {
-    const reply = await warehouse.acquireLock(wish("old", { lifeMs: 1 }));
+    const reply = await warehouse.acquireLock(lockRequest("old", { lifeMs: 1 }));
     if (reply.kind === "refused") throw new Error("refused");
     const committing = await connect();
     await committing.query(`BEGIN; ${FENCE}`);
-    const asking = openAnother().acquireLock(wish("new"));
+    const asking = openAnother().acquireLock(lockRequest("new"));
     expect(await endsWithin(300, asking)).toBe(false);
     expect(await warehouse.renewLock(reply.run, 3_600_000)).toBe(true);
     await committing.query("COMMIT");

@@ -191,7 +191,7 @@ describe("loaders in parallel", () => {
 
   test("two jobs that validate the same addresses at once keep the answer of the later call", async () => {
     const [one, two] = [validateSpec({ job: "one" }), validateSpec({ job: "two" })];
-    const commitOfJob = (of: LookupSpec, round: number, second: number, isReversed: boolean) => {
+    const commitOfJob = (spec: LookupSpec, round: number, second: number, isReversed: boolean) => {
       const addresses = Array.from({ length: 20 }, (_, i) => `${round * 10 + i}@example.com`);
       const replies = (isReversed ? addresses.toReversed() : addresses).map((address) => {
         const record = looseRecord(address, { address, json: JSON.stringify(address) });
@@ -201,7 +201,7 @@ describe("loaders in parallel", () => {
         };
         return [round === 0 ? record : known, { pid: "", status: `status ${second}` }] as const;
       });
-      return commitOf(place.warehouse, of, runOf(of), replies, { answeredAt: at(second) });
+      return commitOf(place.warehouse, spec, runOf(spec), replies, { answeredAt: at(second) });
     };
     for (let round = 0; round < 20; round++) {
       const commits = await reserveInOrder(place.warehouse, round * 2 + 1, [

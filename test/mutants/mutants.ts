@@ -202,7 +202,7 @@ export const mutants: readonly Mutant[] = [
     named: "expires after refresh_after",
   },
   {
-    breaks: "a resend under way is continued, not begun anew",
+    breaks: "a resend in progress is continued, not restarted",
     file: "src/load/due/parameters.ts",
     from: "if (before !== null && (await isUnderWay(before))) return before;",
     to: "",

@@ -34,12 +34,12 @@ interface Mortal {
 
 function untilDeath<Target extends object>(target: Target, ask: () => boolean): Target {
   return new Proxy(target, {
-    get(of, name) {
-      const member: unknown = Reflect.get(of, name);
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name);
       if (typeof member !== "function") return member;
       return (...args: unknown[]): unknown => {
         if (!ask()) return never;
-        const result: unknown = Reflect.apply(member, of, args);
+        const result: unknown = Reflect.apply(member, target, args);
         return result instanceof Promise ? result.then((value) => (ask() ? value : never)) : result;
       };
     },

@@ -10,8 +10,8 @@ import * as fc from "../support/fast-check.ts";
 const TODAY = BASE_DAY + 300;
 const everyField = chooseFields(null);
 const people = createPeople(7, 1_000_000);
-const personText = (index: number, day = TODAY, of = people) =>
-  `{${everyField.text(of, index, day).slice(1)}}`;
+const personText = (index: number, day = TODAY, population = people) =>
+  `{${everyField.text(population, index, day).slice(1)}}`;
 const anyIndex = fc.integer({ min: 0, max: people.count - 1 });
 const anyDay = fc.integer({ min: BASE_DAY - 100, max: BASE_DAY + 3000 });
 
@@ -27,8 +27,8 @@ describe("a person", () => {
 
   it("differs under another seed", () => {
     const other = createPeople(8, 1_000_000);
-    const emailsOf = (of: typeof people) =>
-      new Set(Array.from({ length: 2000 }, (_, i) => of.contacts.personalEmails(i)).flat());
+    const emailsOf = (population: typeof people) =>
+      new Set(Array.from({ length: 2000 }, (_, i) => population.contacts.personalEmails(i)).flat());
     const mine = emailsOf(people);
     expect([...emailsOf(other)].filter((email) => mine.has(email))).toEqual([]);
   });

@@ -3,65 +3,77 @@ import * as fc from "../support/fast-check.ts";
 /** Form of a field in an answer, and its value as read from the cell. */
 export type Wire = "text" | "integer" | "numeric" | "boolean" | "date" | "texts";
 
-const of = (wire: Wire, names: string): Record<string, Wire> =>
+const fields = (wire: Wire, names: string): Record<string, Wire> =>
   Object.fromEntries(names.split(" ").map((name) => [name, wire]));
 
 /** Scalar fields of an enriched record (section 2.14) with their forms; `validation_errors` is separate. */
 export const scalarWires: Readonly<Record<string, Wire>> = {
-  ...of(
+  ...fields(
     "text",
     "record_id service_pid full_name first_name middle_name last_name name_suffix gender marital_status",
   ),
-  ...of("text", "service_household_id service_spouse_pid estimated_income_range estimated_wealth_range"),
-  ...of(
+  ...fields("text", "service_household_id service_spouse_pid estimated_income_range estimated_wealth_range"),
+  ...fields(
     "text",
     "home_ownership_status linkedin_url linkedin_title linkedin_industry linkedin_profile_pic_url",
   ),
-  ...of("text", "facebook_url twitter_url"),
-  ...of("boolean", "is_match is_retired has_bankruptcy_records has_judgment_records is_likely_remote_worker"),
-  ...of("integer", "age number_of_children"),
-  ...of("numeric", "match_score"),
-  ...of("date", "dob"),
+  ...fields("text", "facebook_url twitter_url"),
+  ...fields(
+    "boolean",
+    "is_match is_retired has_bankruptcy_records has_judgment_records is_likely_remote_worker",
+  ),
+  ...fields("integer", "age number_of_children"),
+  ...fields("numeric", "match_score"),
+  ...fields("date", "dob"),
 };
 
-const email = { ...of("integer", "email_rank"), ...of("text", "email_address") };
+const email = { ...fields("integer", "email_rank"), ...fields("text", "email_address") };
 
 /** Scalar fields of each list's elements (section 2.14). */
 export const listWires: Readonly<Record<string, Readonly<Record<string, Wire>>>> = {
   personal_emails: email,
   professional_emails: email,
-  phones: { ...of("integer", "phone_rank"), ...of("text", "phone_type phone_number") },
-  relatives: of(
+  phones: { ...fields("integer", "phone_rank"), ...fields("text", "phone_type phone_number") },
+  relatives: fields(
     "text",
     "relative_service_pid relative_first_name relative_last_name relationship_label relationship_sublabel",
   ),
   address_history: {
-    ...of("integer", "address_rank"),
-    ...of(
+    ...fields("integer", "address_rank"),
+    ...fields(
       "text",
       "service_address_id address_line_1 address_line_2 address_city address_state address_zipcode",
     ),
-    ...of("text", "address_zipcode4 ownership_status purchase_date first_seen_date last_seen_date"),
-    ...of("boolean", "is_current_owner"),
-    ...of(
+    ...fields("text", "address_zipcode4 ownership_status purchase_date first_seen_date last_seen_date"),
+    ...fields("boolean", "is_current_owner"),
+    ...fields(
       "numeric",
       "purchase_price estimated_current_value estimated_rental_value home_current_tax_liability",
     ),
-    ...of("numeric", "outstanding_loan_principal current_property_equity_amount sqft num_beds num_baths"),
+    ...fields("numeric", "outstanding_loan_principal current_property_equity_amount sqft num_beds num_baths"),
   },
   work_experience: {
-    ...of("integer", "experience_rank"),
-    ...of("text", "service_experience_id work_company_name work_company_linkedin_url work_company_website"),
-    ...of("text", "work_company_industry work_company_naics_code work_company_naics_description"),
-    ...of("text", "work_company_sic_code work_company_sic_description work_title standard_work_title"),
-    ...of("text", "work_seniority_level work_department work_employment_type work_status work_start_date"),
-    ...of("text", "work_end_date work_city work_state work_country"),
+    ...fields("integer", "experience_rank"),
+    ...fields(
+      "text",
+      "service_experience_id work_company_name work_company_linkedin_url work_company_website",
+    ),
+    ...fields("text", "work_company_industry work_company_naics_code work_company_naics_description"),
+    ...fields("text", "work_company_sic_code work_company_sic_description work_title standard_work_title"),
+    ...fields(
+      "text",
+      "work_seniority_level work_department work_employment_type work_status work_start_date",
+    ),
+    ...fields("text", "work_end_date work_city work_state work_country"),
   },
   education_experience: {
-    ...of("integer", "experience_rank"),
-    ...of("text", "service_experience_id institution_name institution_linkedin_url education_information"),
-    ...of("text", "education_level education_start_date education_end_date"),
-    ...of("texts", "education_majors education_minors"),
+    ...fields("integer", "experience_rank"),
+    ...fields(
+      "text",
+      "service_experience_id institution_name institution_linkedin_url education_information",
+    ),
+    ...fields("text", "education_level education_start_date education_end_date"),
+    ...fields("texts", "education_majors education_minors"),
   },
 };
 

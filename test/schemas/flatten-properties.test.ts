@@ -159,8 +159,8 @@ test("one field of an unexpected type in one list element costs that cell alone"
         const [before, after] = [flatten(put(null)), flatten(put(oddValue), drift)];
         const row = after.lists[list]?.[at];
         expect(JSON.parse(row?.["_extra"] ?? "{}")).toHaveProperty([field], oddValue);
-        const mended = { ...row, _extra: before.lists[list]?.[at]?.["_extra"] ?? null };
-        const lists = { ...after.lists, [list]: after.lists[list]?.map((r, i) => (i === at ? mended : r)) };
+        const restored = { ...row, _extra: before.lists[list]?.[at]?.["_extra"] ?? null };
+        const lists = { ...after.lists, [list]: after.lists[list]?.map((r, i) => (i === at ? restored : r)) };
         expect({ ...after, lists }).toEqual(before);
         expect(drift.entries().filter((e) => e.kind === "unexpected_type")).toMatchObject([
           { path: `${list}[].${field}`, occurrences: 1 },

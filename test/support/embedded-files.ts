@@ -2,7 +2,7 @@ import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Where the server of a data_dir keeps its data. */
+/** Data folder of a data_dir's server. */
 export async function homeOf(dataDir: string): Promise<string> {
   const control = join(dataDir, "postgres");
   return (await readFile(join(control, "location"), "utf8").catch(() => control)).trim();
@@ -27,7 +27,7 @@ export async function removeDatabase(dataDir: string): Promise<void> {
   await rm(dataDir, { recursive: true, force: true });
 }
 
-/** True while a process runs, and until somebody has collected it. */
+/** True until a process has exited and was reaped. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -38,7 +38,7 @@ export function findPackagedBinaries(): string {
   }
 }
 
-/** Makes the packaged programs runnable: adds the links that npm omits, or copies them beside the data. */
+/** Makes the packaged programs runnable: adds the links that npm omits, or copies them next to the data. */
 export async function prepareBinaries(native: string, place: Place, signal?: AbortSignal): Promise<Binaries> {
   await makeLinks(native).catch(() => undefined);
   const packaged = await tryBinaries(native, place.user, signal);

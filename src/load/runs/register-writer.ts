@@ -10,7 +10,7 @@ const counterNames = Object.keys(runCounters) as RunCounter[];
 export type Writer = "erase" | "rejects";
 
 /**
- * Registers a writer in `sync_run` before its first write and closes it after the last. Meanwhile `safe_until` stays
+ * Registers a writer in `sync_run` before its first write and closes it after the last. Until then, `safe_until` stays
  * before its start.
  */
 export async function asWriter<Result>(db: Db, writer: Writer, work: () => Promise<Result>): Promise<Result> {

@@ -4,7 +4,7 @@
  */
 export interface ResultList {
   readonly bytes: Buffer;
-  /** Where each text ends (exclusive); the next one starts a comma later. */
+  /** End of each text (exclusive); the next one starts after a comma. */
   readonly ends: readonly number[];
 }
 

@@ -16,7 +16,7 @@ function read(job: LookupJobConfig, result: JsonObject) {
 }
 
 /** Scalars and lists of a person by name, without those absent from the answer. */
-function told(person: PersonUpdate | null) {
+function contentOf(person: PersonUpdate | null) {
   const scalars = Object.keys(personFields).map((name, i) => [name, person?.scalars[i]] as const);
   const lists = Object.keys(personLists).map((name, i) => [name, person?.lists[i]?.rows] as const);
   return Object.fromEntries([...scalars, ...lists].filter(([, value]) => value !== undefined));
@@ -139,7 +139,7 @@ describe("enrich", () => {
     expect(JSON.parse(answer.extra ?? "")).toEqual({ match_score: "high" });
     expect(answer.person?.servicePid).toBe("p-1");
     expect(JSON.parse(answer.person?.extra ?? "")).toEqual({ age: "old", shoe_size: 38 });
-    expect(told(answer.person)).toEqual({
+    expect(contentOf(answer.person)).toEqual({
       first_name: "Ada",
       age: null,
       phones: [["p-1", "0", "1", "mobile", "+1 555", null]],
@@ -147,7 +147,7 @@ describe("enrich", () => {
   });
   test("leaves a person's absent field alone, and empties one that is null", () => {
     const { person } = read(enrichJob, { is_match: true, service_pid: "p-1", gender: null, relatives: null });
-    expect(told(person)).toEqual({ gender: null, relatives: [] });
+    expect(contentOf(person)).toEqual({ gender: null, relatives: [] });
     expect(person?.extra).toBe(null);
   });
   test("keeps what an unmatched record brought with the answer, and no person", () => {
@@ -189,7 +189,7 @@ describe("return_fields", () => {
   };
   test("leave columns alone that weren't requested and came empty", () => {
     const { person } = read(some, empty);
-    expect(told(person)).toEqual({ age: null, phones: [] });
+    expect(contentOf(person)).toEqual({ age: null, phones: [] });
     expect(person?.extra).toBe(undefined);
   });
   test("don't discard fields that came unrequested", () => {
@@ -199,7 +199,7 @@ describe("return_fields", () => {
       relatives: [{ relative_first_name: "Byron" }],
       shoe_size: 38,
     });
-    expect(told(person)).toEqual({
+    expect(contentOf(person)).toEqual({
       first_name: "Ada",
       age: null,
       phones: [],

@@ -113,7 +113,7 @@ test("a removal without an answer waits for the next reading", async () => {
   await setVips(world, pids.slice(0, 5));
   const lost = await push(world, {}, await killedBefore(world, "/v2/segments/members/remove"));
   expect(lost).toMatchObject({ status: "failed", error: { code: "killed" } });
-  // Others remove one of them meanwhile.
+  // In the meantime, others remove one of them.
   await editSegment(world, { remove: pids.slice(5, 6) });
   expect(await push(world)).toMatchObject({ status: "succeeded", records_sent: 0 });
   expect(await membersOf(world)).toEqual(pids.slice(0, 5).toSorted());

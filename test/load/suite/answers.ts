@@ -103,19 +103,19 @@ export function describeAnswers(getPlace: GetPlace): void {
     test("the answer of an earlier call changes neither the row, nor its history, nor its state", async () => {
       const place = getPlace();
       await answerOn(place, [[2, { pid: "p-1" }]]);
-      const tell = () =>
+      const read = () =>
         columnOf(
           place,
           `SELECT ${place.rowVersion} FROM person_data.resolution UNION ALL
           SELECT ${place.rowVersion} FROM person_data.match_history UNION ALL
           SELECT ${place.rowVersion} FROM person_data_state.lookup_state ORDER BY 1`,
         );
-      const before = await tell();
+      const before = await read();
       await runNight(place, resolveSpec({ resend: true }), () => ({ pid: "p-old" }), {
         at: day(3),
         callNumber: -1,
       });
-      expect(await tell()).toEqual(before);
+      expect(await read()).toEqual(before);
     });
 
     test("the answer of a later call counts, though the service's clock ran backwards", async () => {
@@ -267,7 +267,7 @@ export function describeAnswers(getPlace: GetPlace): void {
       const place = getPlace();
       await makePeople(place, [{ id: "1", email: "Ann@Example.com " }]);
       const spec = validateSpec({ resend: true });
-      const tell = () =>
+      const read = () =>
         place.sql(`SELECT email_address, is_match, email_validation_status, previous_status, status_changed_at,
           request_completed_at FROM person_data.email_validation`);
       const expected = {
@@ -279,9 +279,9 @@ export function describeAnswers(getPlace: GetPlace): void {
         request_completed_at: shown(1),
       };
       await runNight(place, spec, () => ({ pid: "", status: "valid" }), { at: day(1) });
-      expect(await tell()).toEqual([expected]);
+      expect(await read()).toEqual([expected]);
       await runNight(place, spec, () => ({ pid: "", status: "valid" }), { at: day(2) });
-      expect(await tell()).toEqual([{ ...expected, request_completed_at: shown(2) }]);
+      expect(await read()).toEqual([{ ...expected, request_completed_at: shown(2) }]);
       await runNight(place, spec, () => ({ pid: "", status: "invalid" }), { at: day(3) });
       const invalid = {
         ...expected,
@@ -290,11 +290,11 @@ export function describeAnswers(getPlace: GetPlace): void {
         status_changed_at: shown(3),
         request_completed_at: shown(3),
       };
-      expect(await tell()).toEqual([invalid]);
+      expect(await read()).toEqual([invalid]);
       await runNight(place, spec, () => ({ pid: "", status: "invalid" }), { at: day(4) });
-      expect(await tell()).toEqual([{ ...invalid, request_completed_at: shown(4) }]);
+      expect(await read()).toEqual([{ ...invalid, request_completed_at: shown(4) }]);
       await runNight(place, spec, () => null, { at: day(5) });
-      expect(await tell()).toEqual([
+      expect(await read()).toEqual([
         {
           ...expected,
           is_match: "false",

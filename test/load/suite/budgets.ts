@@ -46,9 +46,9 @@ async function grantOf(
   { warehouse }: Place,
   records: number,
   limits: Partial<SendingLimits>,
-  of: RunRef = run,
+  owner: RunRef = run,
 ): Promise<CallGrant> {
-  return warehouse.reserveCall(of, reservationOf(records, limits));
+  return warehouse.reserveCall(owner, reservationOf(records, limits));
 }
 
 /** Tests of reservations and their release. */

@@ -28,11 +28,11 @@ export function describeLedger(getPlace: GetPlace): void {
       const place = getPlace();
       const { warehouse } = place;
       const other = runOf(resolveSpec(), "run-1");
-      const settle = async (of: RunRef, records: number, outcome: Partial<Attempt>) => {
+      const settle = async (owner: RunRef, records: number, outcome: Partial<Attempt>) => {
         const call = reservationOf(records);
-        await warehouse.reserveCall(of, call);
+        await warehouse.reserveCall(owner, call);
         const entry = callOf({ callId: call.callId, recordsSent: records, ...outcome });
-        await warehouse.recordAttempts(of, [entry], {});
+        await warehouse.recordAttempts(owner, [entry], {});
         return call.callId;
       };
       await settle(run, 10, { recordsMatched: 7 });

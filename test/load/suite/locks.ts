@@ -299,8 +299,8 @@ export function describeLocks(getPlace: GetPlace): void {
       const fresh = await hold(warehouse, "same id", { dead: await holdersOf(place) });
       await warehouse.beginRun(fresh);
       const selection = await warehouse.selectLookup(spec, fresh);
-      const read = async (of: typeof selection) => {
-        const records = await recordsOf(warehouse.db, of);
+      const read = async (frozen: typeof selection) => {
+        const records = await recordsOf(warehouse.db, frozen);
         return records.map((record) => record.rows[0]?.sourceKey);
       };
       await expect(read(staleSelection)).rejects.toThrow(LockLostError);

@@ -102,8 +102,8 @@ export async function seizeShard(
 ): Promise<void> {
   const isBeside = (other: string) => other !== shard && shardCountOf(other) === shardCountOf(shard);
   const dead = (await warehouse.jobStatus(job)).holders.filter((holder) => !isBeside(holder.shard));
-  const wish = { runId, job, jobType, shard, process: tester, lifeMs: 3_600_000, dead };
-  const reply = await warehouse.acquireLock(wish);
+  const request = { runId, job, jobType, shard, process: tester, lifeMs: 3_600_000, dead };
+  const reply = await warehouse.acquireLock(request);
   if (reply.kind === "refused") throw new Error(`${job} is held by others`);
   const beside = [...(held.get(job) ?? [])].filter(([other]) => isBeside(other));
   held.set(job, new Map([...beside, [shard, reply.run.epoch]]));

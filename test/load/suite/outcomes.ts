@@ -45,26 +45,27 @@ export function describeOutcomes(getPlace: GetPlace): void {
               const given = records[Number(record.rows[0]?.sourceKey.split("-")[0])];
               return given ? [{ record, ...given }] : [];
             });
-            const of = (...chosen: Fate[]) => selected.filter(({ fate }) => chosen.includes(fate));
-            const rowsOf = (...chosen: Fate[]) => of(...chosen).reduce((sum, { rows }) => sum + rows, 0);
-            const answered = of("matched", "unmatched", "rejected");
+            const withFate = (...chosen: Fate[]) => selected.filter(({ fate }) => chosen.includes(fate));
+            const rowsOf = (...chosen: Fate[]) =>
+              withFate(...chosen).reduce((sum, { rows }) => sum + rows, 0);
+            const answered = withFate("matched", "unmatched", "rejected");
             const replies = answered.map(({ record, fate }) => [record, replyOf[fate] ?? null] as const);
             if (replies.length > 0) {
               const commit = commitOf(warehouse, spec, run, replies);
               await warehouse.commitLookup({ ...commit, workTable: selection.workTable });
             }
-            await selection.markSent(of("unanswered").map(({ record }) => record.recordId));
+            await selection.markSent(withFate("unanswered").map(({ record }) => record.recordId));
 
             const counted = await selection.count();
             await selection.close();
             expect(counted).toEqual({
-              sent: selected.length - of("not_sent").length,
-              matched: of("matched").length,
-              rejected: of("rejected").length,
-              open: of("unanswered", "not_sent").length,
+              sent: selected.length - withFate("not_sent").length,
+              matched: withFate("matched").length,
+              rejected: withFate("rejected").length,
+              open: withFate("unanswered", "not_sent").length,
               duplicate: rowsOf("matched", "unmatched", "rejected") - answered.length,
               suppressed: 0,
-              remaining: rowsOf("unanswered", "not_sent") - of("unanswered").length,
+              remaining: rowsOf("unanswered", "not_sent") - withFate("unanswered").length,
               moves: expect.any(Array),
             });
             expect(

@@ -338,12 +338,12 @@ export function describePersons(getPlace: GetPlace): void {
       const place = getPlace();
       const { warehouse } = place;
       const spec = enrichSpec();
-      const of = (key: string, fields: object, answeredAt: string) => {
+      const personAt = (key: string, fields: object, answeredAt: string) => {
         const reply = { pid: "p-ann", person: wholePerson("p-ann", { ...fields }) };
         return commitOf(warehouse, spec, runOf(spec, "run-1"), [[looseRecord(key), reply]], { answeredAt });
       };
-      const later = of("1", ann, SECOND);
-      const earlier = of("2", { full_name: "Earlier", phones: [phone, phone] }, FIRST);
+      const later = personAt("1", ann, SECOND);
+      const earlier = personAt("2", { full_name: "Earlier", phones: [phone, phone] }, FIRST);
       await reserveAt(warehouse, earlier.run, earlier.ledger, { at: FIRST });
       await reserveAt(warehouse, later.run, later.ledger, { at: FIRST });
       await warehouse.commitLookup({

@@ -124,10 +124,10 @@ export function describeSchedule(getPlace: GetPlace): void {
     test("are reported once per change, to one of many", async () => {
       const { warehouse } = getPlace();
       expect(await warehouse.changeStates(job("ok"), "run-1")).toEqual([]);
-      const told = await Promise.all(
+      const reported = await Promise.all(
         Array.from({ length: 6 }, () => warehouse.changeStates(job("failed"), "run-2")),
       );
-      expect(told.flat()).toEqual([{ subject: "job enrich", state: "failed", before: "ok" }]);
+      expect(reported.flat()).toEqual([{ subject: "job enrich", state: "failed", before: "ok" }]);
       expect(await warehouse.changeStates(job("failed"), "run-3")).toEqual([]);
       expect(await warehouse.changeStates(job("ok"), "run-4")).toEqual([
         { subject: "job enrich", state: "ok", before: "failed" },

@@ -31,8 +31,8 @@ async function runShards(place: Place, spec: LookupSpec, count: number): Promise
 const spec = enrichSpec();
 const twenty = Array.from({ length: 20 }, (_, i) => ({ id: String(i + 1), first_name: `Ann ${i}` }));
 
-const sum = (nights: readonly Night[], of: (night: Night) => number): number =>
-  nights.reduce((total, night) => total + of(night), 0);
+const sum = (nights: readonly Night[], countOf: (night: Night) => number): number =>
+  nights.reduce((total, night) => total + countOf(night), 0);
 
 /** Rows that each of two shards reads. */
 async function answerOneOf(place: Place): Promise<readonly number[]> {
@@ -205,10 +205,10 @@ export function describeShards(getPlace: GetPlace): void {
       await makePeople(place, twenty);
       await runNight(place, spec, matchAll);
       await place.sql("UPDATE crm.people SET first_name = first_name || '!'");
-      const told = await runNight(place, shardOf({ ...other, acceptParameters: word }, 0, 2), matchAll);
-      const untold = await runNight(place, shardOf(other, 1, 2), matchAll);
-      expect(untold.counts.parametersChanged).toBe(0);
-      expect(sum([told, untold], (night) => night.counts.toSend)).toBe(word === "keep" ? 0 : 20);
+      const decided = await runNight(place, shardOf({ ...other, acceptParameters: word }, 0, 2), matchAll);
+      const undecided = await runNight(place, shardOf(other, 1, 2), matchAll);
+      expect(undecided.counts.parametersChanged).toBe(0);
+      expect(sum([decided, undecided], (night) => night.counts.toSend)).toBe(word === "keep" ? 0 : 20);
       expect(gist((await runNight(place, other)).counts)).toEqual({ read: 20, unchanged: 20 });
     });
 

@@ -102,13 +102,13 @@ export function describeValues(getPlace: GetPlace): void {
       ["2199-06-07T08:09:10.111111+00:00", "2199-06-07 08:09:10.111111+00"],
     ])("the instant %s is kept to the microsecond", async (answeredAt, stored) => {
       const place = getPlace();
-      const tell = async () => [
+      const readStored = async () => [
         ...(await columnOf(place, "SELECT request_completed_at FROM person_data.enrichment")),
         ...(await columnOf(place, "SELECT valid_from FROM person_data.match_history")),
         ...(await columnOf(place, "SELECT answered_at FROM person_data_state.lookup_state")),
       ];
       await commitPersons(place, [wholePerson("p-1")], { answeredAt, keys: ["1"] });
-      expect(await tell()).toEqual([stored, stored, stored]);
+      expect(await readStored()).toEqual([stored, stored, stored]);
     });
 
     test("days are days, and zone-less times stay zone-less", async () => {
