@@ -64,7 +64,7 @@ test("three processes share a budget, and exceed it by no record", PATIENT, asyn
 });
 
 test.for(["after_reserve:4", "after_receive:3"])(
-  "a run killed %s keeps what it reserved, and goes on with the rest under its id",
+  "a run killed %s keeps its reservations, and continues with the rest under its id",
   PATIENT,
   async (step) => {
     const setting = await makeBudgeted("enrich: { per_month: 5000 }", "413=20");

@@ -18,7 +18,7 @@ test("results lose long secrets alone: a password that is a word must not change
   );
 });
 
-test("addresses are struck out, also beside each other", () => {
+test("addresses are removed, also next to each other", () => {
   expect(createScrubber().scrub('{"a":"ada.lovelace@mail.example.com","b":"x@y.co;z@w.org"}')).toBe(
     '{"a":"[redacted]","b":"[redacted];[redacted]"}',
   );

@@ -15,7 +15,7 @@ const file = resolve("config.example.yaml");
 const uncommented = async () => (await readFile(file, "utf8")).replaceAll(/^(\s*)#(?=\S)/gm, "$1");
 
 describe("config.example.yaml", () => {
-  it("runs as it stands: sandbox, embedded database, its jobs, nothing in the environment", async () => {
+  it("runs unchanged: sandbox, embedded database, its jobs, nothing in the environment", async () => {
     const config = await loadConfig({ jobTypes, file, env: {} });
     expect(config.warnings).toEqual([]);
     expect(config.service.baseUrl).toBe("sandbox");

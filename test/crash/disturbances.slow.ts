@@ -116,7 +116,7 @@ describe("a run", () => {
     expect(await finish(stage, setting, totals, { underWay })).toEqual([]);
   });
 
-  test("beside another on the same warehouse sends nothing that the other sends", async () => {
+  test("next to another on the same warehouse sends nothing that the other sends", async () => {
     const setting = await prepareCase(stage.sandbox);
     const other = await makeFolder({
       "config.yaml": await readFile(join(setting.cwd, "config.yaml"), "utf8"),

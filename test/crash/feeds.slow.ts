@@ -71,7 +71,7 @@ async function membersIn(setting: Setting, sql: string): Promise<readonly string
 
 const KNOWN = "SELECT service_pid AS pid FROM person_data.segment_member WHERE is_member";
 
-describe("the members of a segment, when a run is killed and the segment changes meanwhile", () => {
+describe("the members of a segment, when a run is killed and the segment changes in the meantime", () => {
   test.each(["after_receive:1", "after_receive:4", "after_commit:1", "after_receive:12", "before_commit:2"])(
     "at %s, are exact after the next run",
     async (at) => {

@@ -26,7 +26,7 @@ test("a key of another organization than the warehouse was filled for ends the r
   expect(await world.value(SENT)).toBe(sent);
 });
 
-test("a service that doesn't tell the organization is used all the same", async () => {
+test("a service that doesn't report the organization is used anyway", async () => {
   const world = await startWorld({
     rows: 20,
     config: configOf(RESOLVE),

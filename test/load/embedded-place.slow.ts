@@ -76,7 +76,7 @@ test("data that was elsewhere and is gone is reported missing, not silently recr
   });
 });
 
-test("a package whose links npm left out and that can't be fixed is copied beside the data", async () => {
+test("a package whose links npm omitted and that can't be fixed is copied next to the data", async () => {
   const folder = await makeOpenFolder();
   const dataDir = join(folder, "data-dir");
   const native = await copyPackage(folder, { links: false });

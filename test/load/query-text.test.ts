@@ -24,6 +24,6 @@ test.each([
   expect(withoutSemicolon(query)).toBe(expected);
 });
 
-test("a query of two statements stays as it is, for the database to refuse", () => {
+test("a query of two statements is left unchanged, for the database to refuse", () => {
   expect(withoutSemicolon("select 1; select 2;")).toBe("select 1; select 2");
 });

@@ -39,7 +39,7 @@ export const mutants: readonly Mutant[] = [
     from: "AND epoch = ${epoch} AND released_at IS NULL",
     to: "AND epoch = ${epoch}",
     tests: ofPostgres,
-    named: "once it was released",
+    named: "after its lock was released",
   },
   {
     breaks: "a lock is taken over only once it has expired",

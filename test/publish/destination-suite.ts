@@ -64,7 +64,7 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
       expect((await destination.check(catalog)).filter(({ ok }) => !ok)).toEqual([]);
     });
 
-    test("stands at no batch before the first one, and measures missing tables as empty", async () => {
+    test("is at no batch before the first one, and measures missing tables as empty", async () => {
       expect(await destination.position()).toBeNull();
       expect(await destination.measure([tableIn(catalog, "person")])).toEqual([
         { table: "person", rows: 0n, syncedAtMicros: "0" },
@@ -79,7 +79,7 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
       expect(rows.flat()).toEqual([]);
     });
 
-    test("applies a first batch and stands at it", async () => {
+    test("applies a first batch and is at it", async () => {
       const batch = await publish(
         {
           table: "person",

@@ -106,7 +106,7 @@ describe("a DuckDB file", () => {
     expect(await names()).toEqual([SECRET]);
   });
 
-  test("of somebody else is refused and left as it is", async () => {
+  test("of another owner is refused and left unchanged", async () => {
     await destination.close();
     await rm(join(place.folder, "own"), { recursive: true });
     await rm(place.path);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { DriftLog, fieldName } from "../../src/schemas/drift.ts";
 
-test("occurrences of one place and kind add up, and the type seen last stands", () => {
+test("occurrences of one path and kind add up, and the last type is kept", () => {
   const drift = new DriftLog("POST /v2/enrich");
   drift.note("unexpected_type", "phones[].phone_rank", "string");
   drift.note("unexpected_type", "phones[].phone_rank", "boolean");

@@ -140,7 +140,7 @@ describe("a field of an unexpected type", () => {
     expect(flat.drift).toEqual([`unexpected_type phones ${type} 1`]);
   });
 
-  test("that should be a list element keeps the places of the others, and stands in the record's _extra", () => {
+  test("that should be a list element keeps the positions of the others, and is stored in the record's _extra", () => {
     const flat = flatten('{"phones":[{"phone_rank":1},"555",null,{"phone_rank":2},["x"]]}');
     expect(flat.lists["phones"]?.map((row) => [row["position"], row["phone_rank"]])).toEqual([
       ["0", "1"],
@@ -150,7 +150,7 @@ describe("a field of an unexpected type", () => {
     expect(flat.drift).toEqual(["unexpected_type phones[] array 3"]);
   });
 
-  test("that should be a list of subjects, or a subject, stands in the study's _extra", () => {
+  test("that should be a list of subjects, or a subject, is stored in the study's _extra", () => {
     const flat = flatten(
       '{"education_experience":[{"education_majors":"Law","education_minors":["Art",5,null,"Music"],"education_level":"MA"}]}',
     );

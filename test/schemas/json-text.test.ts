@@ -21,7 +21,7 @@ test("200 levels of nesting are kept as they are", () => {
   expect(jsonText(nested(200))).toBe(`${"[".repeat(200)}${"]".repeat(200)}`);
 });
 
-test("what is nested deeper stands there as the text of its JSON, and nothing is lost", () => {
+test("deeper nested values are stored as the text of their JSON, and nothing is lost", () => {
   const text = jsonText({ deep: nested(100_000) });
   expect(text).toBe(
     `{"deep":${"[".repeat(199)}"${"[".repeat(99_801)}${"]".repeat(99_801)}"${"]".repeat(199)}}`,

@@ -31,7 +31,7 @@ function lineOf(counts: LookupCounts, cap: Cap | null): string {
 }
 
 describe("the line before anything is sent", () => {
-  test("states what is due and why, what is saved, what it will cost and how long it takes", () => {
+  test("shows what is due and why, the savings, the cost and the duration", () => {
     expect(lineOf(night, null)).toBe(
       "enrich_customers: 12,000 rows read, 9,000 unchanged, 2,990 rows due (2,000 never answered, 900 expired, 90 content " +
         "changed), 40 duplicates, 10 rows rejected, 2,950 records to send in 6 calls, about 2,360 (2,310 to 2,407) billed " +

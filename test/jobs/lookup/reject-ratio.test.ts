@@ -17,6 +17,6 @@ test("more than 5 percent rejected is unusual from a thousand records on, those 
   expect(unusualRejects(enrichJob, counters(940, 60, 60))).not.toBe(null);
 });
 
-test("a job with a bound of its own has nothing unusual below it", () => {
+test("a job with its own limit has nothing unusual below it", () => {
   expect(unusualRejects({ ...enrichJob, maxRejectRatio: 1 }, counters(1000, 1000))).toBe(null);
 });

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { expectExact, expectSoundHistory, SEGMENT, startMembers, syncs } from "./members-world.ts";
 import { jobOf } from "../world.ts";
 
-test("with changes between any two pages no member is lost for good, and a quiet night is exact", async () => {
+test("with changes between any two pages no member is lost permanently, and a quiet night is exact", async () => {
   const world = await startMembers(11_000, 3000);
   await world.run();
   const churn = { seed: 5, adds: 300, readds: 40, removes: 200 };

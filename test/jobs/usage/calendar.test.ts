@@ -196,7 +196,7 @@ describe("windows", () => {
     );
   });
 
-  test("are none if the first day lies in the future", () => {
+  test("are none if the first day is in the future", () => {
     expect(windowsOf("day", dayNumber("2026-06-11"), dayNumber("2026-06-10"))).toEqual([]);
   });
 });

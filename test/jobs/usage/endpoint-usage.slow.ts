@@ -195,7 +195,7 @@ describe("buckets of usage", () => {
     expect([second.rows_written, second.records_received]).toEqual([0, expect.any(Number)]);
   });
 
-  test("of other sizes, zones and earlier days are stored beside the first ones", async () => {
+  test("of other sizes, zones and earlier days are stored in addition to the first ones", async () => {
     const world = await startUsage({ from: "2026-06-01" }, "2026-06-10");
     await runUsage(world);
     world.configure(configOf(jobs({ size: "month", zone: "Asia/Kolkata", from: "2026-04-01" })));
@@ -360,7 +360,7 @@ describe("totals", () => {
 });
 
 describe("usage_reconciliation", () => {
-  test("puts our ledger beside what the service reports, per endpoint and UTC day", async () => {
+  test("compares our ledger with the service's report, per endpoint and UTC day", async () => {
     const world = await startWorld({
       rows: 700,
       people: 1000,

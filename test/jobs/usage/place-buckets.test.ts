@@ -145,7 +145,7 @@ const inNewYork = (starts: readonly string[]) =>
   place("hour", "America/New_York", ["2026-11-01", "2026-11-02"], starts);
 
 describe("the hour that comes twice", () => {
-  test("is told apart by the order of the list", () => {
+  test("is distinguished by the order of the list", () => {
     expect(inNewYork(["2026-11-01T00:00:00", "2026-11-01T01:00:00", "2026-11-01T01:00:00"])).toEqual([
       "2026-11-01T04:00:00",
       "2026-11-01T05:00:00",

@@ -50,7 +50,7 @@ export function describeAnswers(getPlace: GetPlace): void {
       ]);
     });
 
-    test("a non-match after a match keeps when and as whom the row was matched last", async () => {
+    test("a non-match after a match keeps the time and PID of the last match", async () => {
       const { answer } = await answerOn(getPlace(), [
         [1, { pid: "p-1" }],
         [2, { pid: "p-2" }],

@@ -178,7 +178,7 @@ export function describeEqualRecords(getPlace: GetPlace): void {
       expect(counts.reused).toBe(0);
     });
 
-    test("a row that becomes equal to another takes its answer; what was true before stays in the history", async () => {
+    test("a row that becomes equal to another takes its answer; its former match stays in the history", async () => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", ...ann }]);
       await runNight(place, resolveSpec(), () => ({ pid: "p-ann" }), { at: "2026-11-01T00:00:00+00:00" });

@@ -70,7 +70,7 @@ export function describeErasure(getPlace: GetPlace): void {
       expect(await valueOf(place, "SELECT _record_synced_at FROM person_data.person")).not.toBe(before);
     });
 
-    test("reports in advance what it would remove, and removes nothing then", async () => {
+    test("reports in advance what it would remove, without removing it", async () => {
       const place = getPlace();
       await makeCouple(place);
       const found = await place.warehouse.findPeople({ ...nobody, pids: ["p-ann"] }, [people]);

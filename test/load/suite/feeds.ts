@@ -50,7 +50,7 @@ const look = (runId: string, at: string, pending: number) => [
 /** Tests of stored feeds. */
 export function describeFeeds(getPlace: GetPlace): void {
   describe("a commit of a feed", () => {
-    test("writes what changed, counts it, and leaves the rest as it is", async () => {
+    test("writes and counts the changes, and keeps the rest", async () => {
       const place = getPlace();
       const { warehouse } = place;
       const run = await beginFeed(place);

@@ -216,7 +216,7 @@ async function compareStored(
 /** Tests random inputs and nights against a plain model. */
 export function describeHistories(getPlace: GetPlace): void {
   describe("any history of nights", () => {
-    test("sends what a plain model calls due, and keeps what it would keep", async () => {
+    test("sends and keeps the same records as a plain model", async () => {
       const place = getPlace();
       const spec = enrichSpec({
         input: { ...people, fields: { first_name: ["first_name"] } },

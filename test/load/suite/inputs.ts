@@ -10,7 +10,7 @@ const over = (changes: Partial<InputSource>) => enrichSpec({ input: { ...people,
 /** Tests of inputs and mappings. */
 export function describeInputs(getPlace: GetPlace): void {
   describe("what is sent", () => {
-    test("is every value as it stands, to the code point", async () => {
+    test("is every value unchanged, to the code point", async () => {
       const place = getPlace();
       const values = [
         "é", // composed

@@ -255,7 +255,7 @@ export function describeLocks(getPlace: GetPlace): void {
   });
 
   describe("without the lock", () => {
-    test.each(namedMethods)("%s leaves nothing behind, once another took the job over", async (_, act) => {
+    test.each(namedMethods)("%s writes nothing after another process took the job over", async (_, act) => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }]);
       await place.sql(`INSERT INTO person_data.input_email (source, source_key, position, email_address, _synced_at, _run_id)
@@ -271,7 +271,7 @@ export function describeLocks(getPlace: GetPlace): void {
       expect(await everything(place)).not.toEqual(before);
     });
 
-    test.each(namedMethods)("%s leaves nothing behind, once it was released", async (_, act) => {
+    test.each(namedMethods)("%s writes nothing after its lock was released", async (_, act) => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }]);
       const run = await hold(place.warehouse, "over");

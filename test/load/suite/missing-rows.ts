@@ -86,7 +86,7 @@ export function describeMissingRows(getPlace: GetPlace): void {
       ).toEqual(["1", "3", "4", "6"]);
     });
 
-    test("are gone for good once complete passes of three different runs have missed them", async () => {
+    test("are erased once complete passes of three different runs have missed them", async () => {
       const place = getPlace();
       const { warehouse } = place;
       await makePeople(place, [{ id: "1", email: "ann@example.com" }, { id: "2" }]);

@@ -6,7 +6,7 @@ import { columnOf, type GetPlace } from "./place.ts";
 /** Minimal test for slow warehouses: selects, sends and loads once, and then sends nothing. */
 export function describeOneNight(getPlace: GetPlace): void {
   describe("a night", () => {
-    test("loads what was answered, and the next one finds only what is new", async () => {
+    test("loads the answers, and the next one finds only new records", async () => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", first_name: "Ann", email: "ann@example.com" }]);
       const first = await runNight(place, enrichSpec(), matchAll);

@@ -84,7 +84,7 @@ export function describeParameters(getPlace: GetPlace): void {
       expect(later.sent).toEqual({ 2: { first_name: "Bob", emails: ["bob@example.org"] } });
     });
 
-    test("with keep beside a duplicate key keep the row that is used", async () => {
+    test("with keep and a duplicate key keep the row that is used", async () => {
       const place = getPlace();
       await makePeople(place, [
         { id: "1", first_name: "A", email: "a@example.com" },

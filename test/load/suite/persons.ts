@@ -63,7 +63,7 @@ const recordSyncedAt = (place: Place) => valueOf(place, "SELECT _record_synced_a
 /** Tests of `person` and its children. */
 export function describePersons(getPlace: GetPlace): void {
   describe("persons", () => {
-    test("a new person stands in every table, in the service's order", async () => {
+    test("a new person is in every table, in the service's order", async () => {
       const place = getPlace();
       await commitPersons(place, [wholePerson("p-ann", ann)], { answeredAt: FIRST });
       expect(

@@ -23,7 +23,7 @@ export function describePidFrom(getPlace: GetPlace): void {
       expect(gist((await runNight(place, enrich, matchAll)).counts)).toMatchObject({ toSend: 2 });
     });
 
-    test("the PID is sent beside the mapped fields; rows without a match go without", async () => {
+    test("the PID is sent with the mapped fields; rows without a match are sent without one", async () => {
       const place = getPlace();
       await makePeople(place, [ann, bob]);
       await runNight(place, resolve, onlyAnn);
@@ -80,7 +80,7 @@ export function describePidFrom(getPlace: GetPlace): void {
       expect(gist((await runNight(place, enrich)).counts)).toEqual({ read: 3, unchanged: 3 });
     });
 
-    test("a row whose content changed since it was resolved waits: its PID may be somebody else's", async () => {
+    test("a row whose content changed since it was resolved waits: its PID may be someone else's", async () => {
       const place = getPlace();
       await makePeople(place, [ann]);
       await runNight(place, resolve, matchAll);
@@ -125,7 +125,7 @@ export function describePidFrom(getPlace: GetPlace): void {
       expect(sent).toEqual({ 1: { emails: ["bob@example.com"], first_name: "Bob", last_name: "Lee" } });
     });
 
-    test("a row without any value of its own is sent with its PID alone", async () => {
+    test("a row without values is sent with its PID alone", async () => {
       const place = getPlace();
       await makePeople(place, [ann]);
       await runNight(place, resolve, matchAll);

@@ -192,7 +192,7 @@ export function describePushes(getPlace: GetPlace): void {
       expect(await columnOf(place, state)).toEqual(["p-1 member own unwanted", "p-3 member own"]);
     });
 
-    test("adds people again whom others removed, but only if the reading was complete", async () => {
+    test("adds people again that others removed, but only after a complete reading", async () => {
       const place = getPlace();
       await setVips(place, ["p-1", "p-2"]);
       const push = await beginPush(place);

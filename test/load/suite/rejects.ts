@@ -79,7 +79,7 @@ export function describeRejects(getPlace: GetPlace): void {
       expect(gist((await runNight(place, enrichSpec())).counts)).toMatchObject({ unchanged: 2 });
     });
 
-    test("that are retried in vain are rejected again, once", async () => {
+    test("that fail again after a retry are rejected again, once", async () => {
       const place = getPlace();
       await makeRejects(place);
       const filter = { ...all, jobs: ["enrich_people"] };

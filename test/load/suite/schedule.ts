@@ -50,7 +50,7 @@ export function describeSchedule(getPlace: GetPlace): void {
       ]);
     });
 
-    test("that are done with, held, or older than a known one are granted to nobody", async () => {
+    test("that are finished, held, or older than a known one are granted to no one", async () => {
       const { warehouse } = getPlace();
       const [one, two] = [scheduler("one"), scheduler("two")];
       await warehouse.claimSlots([claimOf("resolve", 21)], one, LONG_MS);

@@ -38,7 +38,7 @@ export function describeSelection(getPlace: GetPlace): void {
       expect(second.counts.states).toEqual({ rows: 1, matched: 0, unmatched: 1, rejected: 0, due: 0 });
     });
 
-    test("a new row is due beside old ones that are not", async () => {
+    test("a new row is due, old ones are not", async () => {
       const place = getPlace();
       await makePeople(place, [ann]);
       await runNight(place, enrichSpec(), matchAll);

@@ -230,7 +230,7 @@ export function describeShards(getPlace: GetPlace): void {
   });
 
   describe("totals of shards", () => {
-    test("cover the whole input once every shard has ended, and until then what was whole before", async () => {
+    test("cover the whole input once every shard has ended, and until then the last whole run", async () => {
       const place = getPlace();
       await makePeople(place, twenty);
       await end(place, 0, 3, "succeeded");

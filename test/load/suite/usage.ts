@@ -237,7 +237,7 @@ export function describeUsage(getPlace: GetPlace): void {
   });
 
   describe("usage_reconciliation", () => {
-    test("puts answered calls of ours beside what the service counted, by its own day", async () => {
+    test("compares our answered calls with the service's counts, by its own day", async () => {
       const place = getPlace();
       await place.warehouse.commitFeed(
         commitOfDays(
