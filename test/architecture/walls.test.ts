@@ -71,9 +71,9 @@ describe("each wall", () => {
   });
 
   test("stops files outside of rooms", () => {
-    expect(findBreach({ from: "src/jobs/run.ts", to: "src/tools.ts" })).toContain("stands in no room");
-    expect(findBreach({ from: "src/tools.ts", to: "src/errors.ts" })).toContain("stands in no room");
-    expect(findMisnaming("src/tools.ts")).toBe("src/tools.ts stands in no room");
+    expect(findBreach({ from: "src/jobs/run.ts", to: "src/tools.ts" })).toContain("is in no room");
+    expect(findBreach({ from: "src/tools.ts", to: "src/errors.ts" })).toContain("is in no room");
+    expect(findMisnaming("src/tools.ts")).toBe("src/tools.ts is in no room");
   });
 
   test.each([

@@ -85,8 +85,8 @@ function roomOf(file: string): Room | null {
 /** Describes a forbidden import; null for an allowed one. */
 export function findBreach({ from, to }: Import): string | null {
   const [room, target] = [roomOf(from), roomOf(to)];
-  if (!room) return `${from} stands in no room`;
-  if (!target) return `${from} imports ${to}, which stands in no room`;
+  if (!room) return `${from} is in no room`;
+  if (!target) return `${from} imports ${to}, which is in no room`;
   if (room === target || room.mayImport.includes(target.name) || room.mayImport.includes(to)) return null;
   return `${from} (${room.name}) imports ${to} (${target.name})`;
 }
@@ -96,7 +96,7 @@ const VAGUE_NAME = /^(?:utils?|helpers?|commons?|types?|misc|shared|lib|index)$/
 
 /** Describes a file's wrong name or place; null if both are right. */
 export function findMisnaming(file: string): string | null {
-  if (!roomOf(file)) return `${file} stands in no room`;
+  if (!roomOf(file)) return `${file} is in no room`;
   const parts = file.replace(/\.ts$/u, "").split("/").slice(1);
   const vague = parts.find((part) => VAGUE_NAME.test(part));
   if (vague) return `${file}: ${vague} says nothing about what it is for`;

@@ -59,7 +59,7 @@ const shapes: Readonly<Record<string, Shape>> = {
     body: async () =>
       Buffer.concat([await bomb('{"results":[', " ".repeat(16), 200 * MB, "]}"), gzipSync("")]),
   },
-  "a million results for records that nobody sent": {
+  "a million results for records that were not sent": {
     body: async () =>
       Buffer.concat([await bomb('{"results":[', '{"a":"0123456789"},', 30 * MB, "{}]}"), gzipSync("")]),
   },

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createScrubber } from "../../src/cli/scrub.ts";
 
-test("secrets are struck out as they are, in JSON and in addresses", () => {
+test("secrets are removed in plain text, in JSON and in addresses", () => {
   const scrubber = createScrubber();
   scrubber.hide('p@ss"word/1');
   expect(scrubber.scrub('a p@ss"word/1 b p@ss\\"word/1 c p%40ss%22word%2F1')).toBe(

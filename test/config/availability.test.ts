@@ -34,7 +34,7 @@ describe("features not available in this version", () => {
     expect(config.jobs).toHaveLength(3);
   });
 
-  it("a budget for unlocks, beside budgets that are there", async () => {
+  it("a budget for unlocks, next to supported budgets", async () => {
     const section =
       "budgets: { enrich: { per_day: 200000, per_month: 2000000 }, unlock: { per_month: 10000 } }";
     const { code, problems } = await refusal(`${fine}${section}\n`);
@@ -77,7 +77,7 @@ describe("features not available in this version", () => {
     expect(inputs["customers"]?.connection).toBe(connections["lake"]);
   });
 
-  it("is reported beside all other problems", async () => {
+  it("is reported with all other problems", async () => {
     const jobs = `${fine}  push: { type: segment_push, sql: "select 1;", mode: replace, connection: crm }
   members: { type: segment_members, segments: [{ job: psh }, {}, { id: ${UUID}, job: push }] }
   audience: { type: audience_search, searches: 7 }

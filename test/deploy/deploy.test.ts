@@ -145,7 +145,7 @@ describe("the Kubernetes manifests", () => {
     expect(() => manifestOf(wrong).validate()).toThrow(/completions/);
   });
 
-  it("has as many shards as pods, each with a folder of its own", async () => {
+  it("has as many shards as pods, each with its own folder", async () => {
     const text = await read("kubernetes/shards.yaml");
     expect(text).toContain("completions: 4\n  parallelism: 4");
     expect(text).toContain("--shard, $(SHARD)/4");

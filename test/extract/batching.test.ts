@@ -56,7 +56,7 @@ describe("the size of a batch", () => {
     for (let i = 0; i < 60; i++) size.recordAnswer(1000, 1);
     expect(size.limit).toBe(500);
   });
-  it("is halved by a 413, for good", () => {
+  it("is halved by a 413, permanently", () => {
     const size = createBatchSize(500);
     size.recordTooLarge(500);
     expect(size.limit).toBe(250);

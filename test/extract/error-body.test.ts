@@ -11,7 +11,7 @@ it.each([
   ],
   ["the legacy shape", { api_request_id: "r", error_message: "m" }, { apiRequestId: "r" }],
   [
-    "deprecated fields beside it",
+    "deprecated fields next to it",
     { api_request_id: 7, statusCode: 400, body: '{"error_message":"m","code":"bad_request"}' },
     { apiRequestId: "7", code: "bad_request" },
   ],

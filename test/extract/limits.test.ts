@@ -173,7 +173,7 @@ describe("a rate", () => {
   });
 });
 
-it("a call that waits for the rate also waits for a pause that starts meanwhile", async () => {
+it("a call that waits for the rate also waits for a pause that starts in the meantime", async () => {
   const limiter = open({ requestsPerSecond: 2 });
   const began = performance.now();
   const starts: number[] = [];

@@ -21,7 +21,7 @@ describe("a lookup that goes well", () => {
     expect(run.sent).toEqual(idsExcept(10));
   });
 
-  it("sends parameters beside the records, and records as they are", async () => {
+  it("sends parameters with the records, and records unchanged", async () => {
     const run = await look(answerAll, 2, {
       parameters: { return_fields: ["age"], include_premium_fields: true },
     });

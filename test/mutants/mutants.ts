@@ -89,7 +89,7 @@ export const mutants: readonly Mutant[] = [
     named: "counts a call that is reserved repeatedly",
   },
   {
-    breaks: "nobody who was erased after the selection is sent",
+    breaks: "no one who was erased after the selection is sent",
     file: "src/load/due/erased-records.ts",
     from: "if (key === null || epoch === erasureEpoch) return [];",
     to: "return [];",

@@ -65,7 +65,7 @@ describe("refusals", () => {
     expect(await enrichTotals(sandbox)).toMatchObject({ requests: 1, billed: 0 });
   });
 
-  it("with a date as Retry-After lie so many seconds ahead", async () => {
+  it("with a date as Retry-After are this many seconds ahead", async () => {
     const { headers } = await ask(await sandboxWith("429_date=60"));
     const awayMs = Date.parse(String(headers["retry-after"])) - Date.now();
     expect(awayMs).toBeGreaterThan(50_000);

@@ -252,7 +252,7 @@ describe("the controls of segments", () => {
     expect(new Set(times)).toEqual(new Set(["2026-03-01T12:00:00.000000Z", "2026-03-01T11:00:00.000000Z"]));
   });
 
-  it("add and remove at a chosen moment, also one that lies back", async () => {
+  it("add and remove at a chosen moment, even in the past", async () => {
     const sandbox = await sandboxFor();
     const segment = await create(sandbox);
     const [one = "", two = "", three = ""] = pidsOf(0, 3);

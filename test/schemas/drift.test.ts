@@ -53,6 +53,6 @@ test.each([
   ["Alan Turing", "?"],
   ["", "?"],
   ["x".repeat(64), "?"],
-])("an unknown field %j stands in a path as %j", (name, shown) => {
+])("an unknown field %j is written in a path as %j", (name, shown) => {
   expect(fieldName(name)).toBe(shown);
 });

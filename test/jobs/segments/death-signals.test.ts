@@ -194,8 +194,8 @@ test.each([
   ["the legacy shape of an error", { error_message: "Internal error" }],
   ["a deprecated shape of an error", { statusCode: 500, body: { error_message: "Internal error" } }],
   ["nothing", {}],
-  ["an error beside an empty list", { results: [], error: "Internal error" }],
-  ["an error beside null", { results: null, code: "internal" }],
+  ["an error next to an empty list", { results: [], error: "Internal error" }],
+  ["an error next to null", { results: null, code: "internal" }],
   ["a list of errors", { results: [], error: ["rebuilding"] }],
 ])("an answer with %s is not empty", async (_what, more) => {
   const world = await startDeaths();

@@ -105,7 +105,7 @@ const span = (after: number | null, before: number | null, page: number) => ({
   seenAt: momentOf(100 + page),
 });
 
-test("a page covers what lies strictly between its members, the first page all newer and the last page all older ones", async () => {
+test("a page covers everything strictly between its members, the first page all newer and the last page all older ones", async () => {
   const script = [pageOf(1, [9, 8], 5), pageOf(2, [6, 5], 5), pageOf(3, [2], 5)];
   expect(await sweepScript(script)).toEqual({
     single: [span(8, null, 1), span(5, 6, 2), span(null, 2, 3)],

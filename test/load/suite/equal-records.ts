@@ -111,7 +111,7 @@ export function describeEqualRecords(getPlace: GetPlace): void {
       expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 3, unchanged: 3 });
     });
 
-    test("what takes a fresh answer leaves what is to be sent beside it as it is", async () => {
+    test("rows that take a fresh answer don't change other rows to be sent", async () => {
       const place = getPlace();
       await makePeople(place, [{ id: "1", ...ann }]);
       await runNight(place, resolveSpec(), matchAll);

@@ -60,7 +60,7 @@ export function describeSelection(getPlace: GetPlace): void {
       ["a trailing blank", "email = 'ann@example.com '", { emails: ["ann@example.com "] }],
       ["NULL", "email = NULL", {}],
       ["another form of the same letters", "first_name = U&'A\\006E\\006E\\0301'", {}],
-    ])("a mapped value changed to %s makes the row due, and is sent as it stands", async (_, set, sent) => {
+    ])("a mapped value changed to %s makes the row due, and is sent unchanged", async (_, set, sent) => {
       const place = getPlace();
       await makePeople(place, [ann]);
       await runNight(place, enrichSpec(), matchAll);
