@@ -99,7 +99,7 @@ export function findMisnaming(file: string): string | null {
   if (!roomOf(file)) return `${file} is in no room`;
   const parts = file.replace(/\.ts$/u, "").split("/").slice(1);
   const vague = parts.find((part) => VAGUE_NAME.test(part));
-  if (vague) return `${file}: ${vague} says nothing about what it is for`;
+  if (vague) return `${file}: ${vague} doesn't describe its content`;
   const odd = parts.find((part) => !/^[a-z0-9]+(?:-[a-z0-9]+)*$/u.test(part));
   return odd ? `${file}: ${odd} is not kebab-case` : null;
 }

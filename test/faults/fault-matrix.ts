@@ -6,7 +6,7 @@ import { configOf, fastClock, startWorld, threeJobs, unaccountedRows, type World
 import { findDifferences, readContents, type TableContents } from "../support/comparable-tables.ts";
 import { daysToNoon } from "../support/held-day.ts";
 import { parseFaults } from "../../src/sandbox/start-sandbox.ts";
-import { findExceeded, findFalseBills, findFalseBooks, ledgerOf, PER_DAY } from "./books.ts";
+import { findExceeded, findWrongCharges, findWrongTotals, ledgerOf, PER_DAY } from "./totals.ts";
 import type { Aftermath } from "./fault-cases.ts";
 import { withoutRejected } from "./rejected-rows.ts";
 
@@ -166,7 +166,10 @@ export async function disturb(disturbance: Disturbance): Promise<FaultReport> {
   await world.control("/capacity", { records: null });
   defects.push(...(await recover(world, disturbance)));
   const { requests, contents } = await ledgerOf(world);
-  defects.push(...(await findFalseBooks(world, disturbance.mayBillTwice)), ...(await findFalseBills(world)));
+  defects.push(
+    ...(await findWrongTotals(world, disturbance.mayBillTwice)),
+    ...(await findWrongCharges(world)),
+  );
   if (aftermath.includes("values")) defects.push(...(await runOnce(world, disturbance, true)).defects);
   const actual = await contentsOf(world, aftermath);
   const [wanted, found] = aftermath.includes("rejects")

@@ -73,7 +73,7 @@ export async function fuzzLookups({ seed, maker, ...options }: FuzzOptions): Pro
     const random = seededRandom(seed, n);
     const at = random.below(real.length);
     const answer = real[at];
-    if (!answer) throw new Error("there are no answers to start from");
+    if (!answer) throw new Error("no real answers to mutate");
     const mutated = mutateAnswer(answer.parts, random);
     const name = `seed ${seed}, case ${n} (${answer.bound.endpoint.name}: ${mutated.mutations.join(", ")})`;
     return { name, answer, mutated, sound: sound[at] ?? new Map(), pieceBytes: 1 + random.below(3000) };

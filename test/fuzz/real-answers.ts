@@ -38,7 +38,7 @@ function recordFor(job: LookupJobConfig, row: SampleInput): Pick<LookupRecord, "
 export function partsOf(body: string): AnswerParts {
   const parsed: unknown = JSON.parse(body);
   if (!isJsonObject(parsed) || !Array.isArray(parsed["results"]))
-    throw new Error("the sandbox answered no results");
+    throw new Error("the sandbox returned no results");
   return {
     apiRequestId: JSON.stringify(parsed["api_request_id"]),
     completedAt: JSON.stringify(parsed["request_completed_at"]),

@@ -30,7 +30,7 @@ async function seize(world: World, job: string, takesOver = false): Promise<RunR
   };
   const dead = takesOver ? (await world.warehouse.jobStatus(job)).holders : [];
   const reply = await world.warehouse.acquireLock({ ...request, dead });
-  if (reply.kind === "refused") throw new Error(`${job} is not to be had`);
+  if (reply.kind === "refused") throw new Error(`${job} is locked`);
   return reply.run;
 }
 

@@ -271,7 +271,7 @@ export async function runWhileTableGoes(world: World, table: string): Promise<Ru
 /** Report of one job. */
 export function jobOf(report: RunReport, name: string): JobReport {
   const job = report.jobs.find((job) => job.job === name);
-  if (!job) throw new Error(`The report has no ${name}.`);
+  if (!job) throw new Error(`No job ${name} in the report.`);
   return job;
 }
 

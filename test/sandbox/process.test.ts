@@ -23,14 +23,14 @@ async function start(...args: string[]) {
 }
 
 /** Answer of the sandbox, with the members that tests read. */
-interface Said {
+interface Reply {
   readonly segment_id: string;
   readonly members: readonly { readonly service_pid: string }[];
   readonly segments: readonly { readonly name: string }[];
   readonly results: unknown;
 }
 
-async function ask(url: string, path: string, body?: object): Promise<Said> {
+async function ask(url: string, path: string, body?: object): Promise<Reply> {
   const headers = { "content-type": "application/json", "x-api-key": "k" };
   const options = body ? { method: "POST", body: JSON.stringify(body) } : {};
   const response = await fetch(url + path, { ...options, headers });

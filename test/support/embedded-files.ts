@@ -40,5 +40,5 @@ export function isAlive(pid: number): boolean {
 /** Waits for the end of a process that isn't our child. */
 export async function waitUntilGone(pid: number): Promise<void> {
   for (let waitedMs = 0; isAlive(pid) && waitedMs < 30_000; waitedMs += 20) await delay(20);
-  if (isAlive(pid)) throw new Error(`process ${pid} still runs`);
+  if (isAlive(pid)) throw new Error(`process ${pid} is still running`);
 }

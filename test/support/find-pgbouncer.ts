@@ -36,7 +36,7 @@ export async function findPgBouncer(): Promise<PgBouncerProgram> {
     );
   }
   const fetched = await unpackedIn(folder);
-  if (!fetched) throw new Error(`${folder} holds no PgBouncer; remove it and run the tests again.`);
+  if (!fetched) throw new Error(`${folder} contains no PgBouncer; remove it and run the tests again.`);
   return fetched;
 }
 

@@ -80,11 +80,11 @@ function describe({ segmentId, name, description, organization, members, hooks: 
 function createSegment(world: World, body: unknown): unknown {
   const wanted = newSegment.parse(body);
   if (wanted.members > world.people.count) {
-    throw new FixConfigurationError("too_many_members", `There are ${world.people.count} people.`);
+    throw new FixConfigurationError("too_many_members", `The population has ${world.people.count} people.`);
   }
   const { segment_id: segmentId = randomUUID(), name, description, organization } = wanted;
   const segment = world.segments.create({ segmentId, organization, name, description });
-  if (!segment) throw new FixConfigurationError("name_taken", "There is a segment of that name or id.");
+  if (!segment) throw new FixConfigurationError("name_taken", "A segment with that name or id exists.");
   const day = world.clock.today();
   const endUs = microsecondsOf(wanted.at) ?? Math.floor(world.clock.nowMs()) * 1000;
   const batches = Math.ceil(wanted.members / wanted.batch);

@@ -7,7 +7,7 @@ import { cities, findPlace, numberOfPlace, placeAt, streets } from "./places.ts"
 import { STREAM } from "./streams.ts";
 
 /** Time of a household at one address. */
-export interface Stay {
+export interface Residence {
   /** One of the household's {@link SLOTS} addresses. */
   readonly slot: number;
   readonly fromDay: number;
@@ -27,7 +27,7 @@ export interface WrittenAddress {
 /** Present and former addresses of households. */
 export interface Addresses {
   /** Newest first, at least one. */
-  staysOf(household: number, day: number): readonly Stay[];
+  staysOf(household: number, day: number): readonly Residence[];
   written(household: number, slot: number): WrittenAddress;
   isOwned(household: number, slot: number): boolean;
   /** JSON text of a person's `address_history`. */
@@ -49,10 +49,10 @@ export function createAddresses(
   const ask = (household: number, slot: number, question: number) =>
     hash(key, household, STREAM.address + slot * 32 + question);
 
-  const staysOf = (household: number, day: number): readonly Stay[] => {
+  const staysOf = (household: number, day: number): readonly Residence[] => {
     const moves = occurrences(key, household, STREAM.moves, MOVE_EVERY_DAYS, day);
     const atStart = 2 + below(hash(key, household, STREAM.person), 5);
-    const stays: Stay[] = [];
+    const stays: Residence[] = [];
     let toDay: number | null = null;
     // The oldest slot stays free: it is the same as the newest one's.
     for (let i = atStart + moves.length - 1; i >= 0 && stays.length < SLOTS - 1; i--) {
@@ -81,7 +81,7 @@ export function createAddresses(
   const isOwned = (household: number, slot: number) => chance(ask(household, slot, 3), 0.62);
 
   /** Members from `purchase_date` to `current_property_equity_amount`. */
-  const moneyText = (household: number, { slot, fromDay }: Stay): string => {
+  const moneyText = (household: number, { slot, fromDay }: Residence): string => {
     const bits = ask(household, slot, 4);
     // One home in 4,000 costs more than 2 ** 31 dollars: no reader may assume 32 bits.
     const isHuge = chance(ask(household, slot, 5), 1 / 4000);
@@ -98,7 +98,7 @@ export function createAddresses(
     return `"purchase_date":"${dayText(fromDay - below(bits, 60))}","purchase_price":${price},"estimated_current_value":${value},"estimated_rental_value":${rent},"home_current_tax_liability":${tax},"outstanding_loan_principal":${loan},"current_property_equity_amount":${equity}`;
   };
 
-  const stayText = (household: number, stay: Stay, rank: number): string => {
+  const stayText = (household: number, stay: Residence, rank: number): string => {
     const { slot, fromDay, toDay } = stay;
     const { line1, line2, city, state, zip } = written(household, slot);
     const bits = ask(household, slot, 9);

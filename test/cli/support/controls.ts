@@ -30,7 +30,7 @@ export async function setFaults(sandbox: string, faults: string): Promise<void> 
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ faults }),
   });
-  if (!response.ok) throw new Error(`the sandbox takes no faults: ${response.status}`);
+  if (!response.ok) throw new Error(`the sandbox refused the faults: ${response.status}`);
 }
 
 /**

@@ -56,7 +56,7 @@ function readCovered(row: Readonly<Record<string, string | null>> | undefined): 
 }
 
 /** Compares a run's counters with the tables; returns each job's coverage, or null without one. */
-async function expectTrueBooks(world: World, runId: string, jobs: readonly JobReport[]) {
+async function expectTrueTotals(world: World, runId: string, jobs: readonly JobReport[]) {
   const coverage = new Map<string, Covered | null>();
   for (const job of jobs) {
     const where = `run_id = '${runId}' AND job = '${job.job}'`;
@@ -115,7 +115,7 @@ async function spend(world: World, night: Night): Promise<void> {
     );
     expect(report.jobs.map((job) => [job.job, unaccountedRows(job)])).toEqual(JOBS.map((job) => [job, 0]));
     expect(report.jobs.map((job) => job.error?.code)).not.toContain("counters_do_not_add_up");
-    coverages.push(await expectTrueBooks(world, report.run_id, report.jobs));
+    coverages.push(await expectTrueTotals(world, report.run_id, report.jobs));
     rowsRead += report.jobs[0]?.records_read ?? 0;
   }
   for (const job of JOBS) {

@@ -34,7 +34,7 @@ async function startWithAnswer() {
 
 /** Enrich calls that the service received. */
 async function requestsOf(world: World): Promise<number> {
-  // The sandbox's own controls answer so.
+  // Answer of the sandbox's controls.
   const ledger = (await world.control("/ledger")) as { endpoints: Record<string, { requests: number }> };
   return ledger.endpoints["POST /v2/enrich"]?.requests ?? 0;
 }

@@ -73,7 +73,7 @@ async function readOutcome(file: string): Promise<Started> {
     if ("error" in outcome) throw new Error(outcome.error);
     return outcome;
   }
-  throw new Error("the emulator that another test file starts did not come up");
+  throw new Error("another test file's emulator did not start");
 }
 
 /** Starts an emulator with its data in `folder`. */

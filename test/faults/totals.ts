@@ -30,7 +30,7 @@ export async function ledgerOf(world: World): Promise<Snapshot> {
 }
 
 /** Compares the totals of all runs with the service's counts. */
-export async function findFalseBooks(world: World, mayBillTwice: boolean): Promise<string[]> {
+export async function findWrongTotals(world: World, mayBillTwice: boolean): Promise<string[]> {
   const { requests: all, endpoints, contents } = await ledgerOf(world);
   // Each run asks for its organization first.
   const requests = all - (endpoints["GET /person-search/v0/usage"]?.requests ?? 0);
@@ -43,9 +43,9 @@ export async function findFalseBooks(world: World, mayBillTwice: boolean): Promi
   const [attempts, twice] = [Number(ours?.["attempts"]), Number(run?.["twice"])];
   const defects: string[] = [];
   if (attempts !== requests)
-    defects.push(`${requests} requests reached the service, ${attempts} stand in the ledger`);
+    defects.push(`${requests} requests reached the service, ${attempts} are in the ledger`);
   if (attempts !== Number(run?.["requests"]))
-    defects.push(`${attempts} stand in the ledger, ${run?.["requests"]} in the runs`);
+    defects.push(`${attempts} are in the ledger, ${run?.["requests"]} in the runs`);
   if (ours?.["open"] !== "0") defects.push(`${ours?.["open"]} calls never ended`);
   if (twice !== Number(ours?.["twice"]))
     defects.push(`possibly billed twice: ${ours?.["twice"]} in the ledger, ${twice} in the runs`);
@@ -56,7 +56,7 @@ export async function findFalseBooks(world: World, mayBillTwice: boolean): Promi
 }
 
 /** Compares the service's charges with the ledger's billed and reserved records. */
-export async function findFalseBills(world: World): Promise<string[]> {
+export async function findWrongCharges(world: World): Promise<string[]> {
   const { endpoints } = await ledgerOf(world);
   const ours = await world.rows(`SELECT endpoint, sum(records_reserved) AS reserved,
     coalesce(sum(CASE budget WHEN 'validate_emails' THEN records_sent ELSE records_matched END)
