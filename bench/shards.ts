@@ -5,8 +5,8 @@ import { measure } from "./measured-process.ts";
 import { dropSchemas, type Stage, setStage } from "./stage.ts";
 
 /**
- * Measures `--shard` with a slow service: the resolve job of the real command line against a sandbox that delays every
- * answer, as 1, 2, 4 and 8 processes with one call in flight each. Uses little CPU.
+ * Measures `--shard` with a slow service: a sandbox that delays every answer. Runs the resolve job as 1, 2, 4 and 8
+ * processes with one call in flight each. Uses little CPU.
  *
  *     npm run bench:shards -- [--rows 15300] [--latency-ms 10000] [--processes 1,2,4,8]
  */

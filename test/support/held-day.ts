@@ -4,8 +4,8 @@ const DAY_MS = 86_400_000;
 const NOON_MS = (Math.floor(Date.now() / DAY_MS) + 0.5) * DAY_MS;
 
 /**
- * Days by which to move a sandbox's clock that shows real time, so that it answers for the day on which the test file
- * began, however long that takes. People change at midnight (UTC): answers of two days can't be compared.
+ * Days to move a sandbox's clock, so that all its answers are for the day on which the test file began. People change at
+ * midnight (UTC), so answers of two days can't be compared.
  */
 export function daysToNoon(): number {
   return (NOON_MS - Date.now()) / DAY_MS;

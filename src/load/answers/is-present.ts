@@ -35,9 +35,9 @@ export interface SelectedAnswers {
 }
 
 /**
- * Marks the answers of matched rows whose content is unchanged, and unmarks those whose row changed or left the input, whether
- * the row is due or waits. Each shard knows its own rows, and the first one whether others are gone. Reads the
- * temporary tables `matched_row` and `input_key`; returns how many answers changed.
+ * Marks the answers of matched rows with unchanged content, and unmarks those of rows that changed or left the input.
+ * Each shard marks its own rows, and the first one detects missing rows of all. Reads the temporary tables `matched_row`
+ * and `input_key`; returns the number of changed answers.
  */
 export async function markPresent(
   session: Session,

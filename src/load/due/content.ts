@@ -2,8 +2,8 @@ import { listFields } from "../inputs/input-fields.ts";
 import type { Part } from "../inputs/input-source.ts";
 
 /**
- * Version of the hash rule, stored with every hash. A new version must also keep the old expression and compare each
- * row under the version of its stored hash, so that an upgrade makes no row due.
+ * Version of the hash rule, stored with every hash. A new version must keep the old expression: rows are compared by
+ * the version of their stored hash, so that an upgrade makes no row due.
  */
 export const HASH_VERSION = 1;
 

@@ -16,7 +16,7 @@ export interface AnswerColumns {
 }
 
 /**
- * SQL for the expiry of an answer; null for never. First answers expire up to a fifth of the refresh age early, so
+ * SQL for the expiry of an answer; null for never. First answers expire up to 20 % early, so
  * that records sent in one night don't all become due in the same night.
  */
 export function dueAt(
