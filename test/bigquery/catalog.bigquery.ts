@@ -2,15 +2,15 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createTable, createView } from "../../src/publish/bigquery/ddl.ts";
 import { buildCatalog } from "../../src/publish/catalog.ts";
 import { views } from "../../src/schemas/views.ts";
-import { type BigQueryDestinationPlace, openBigQueryPlace } from "./bigquery-place.ts";
+import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
 
 const catalog = buildCatalog(views, null);
-let place: BigQueryDestinationPlace;
+let context: BigQueryDestinationContext;
 beforeAll(async () => {
-  place = await openBigQueryPlace();
-  await place.destination.migrate(catalog);
+  context = await openBigQueryContext();
+  await context.destination.migrate(catalog);
 });
-afterAll(() => place.close());
+afterAll(() => context.close());
 
 interface TableResource {
   readonly type: string;
@@ -29,20 +29,20 @@ interface TableResource {
 }
 
 const tableOf = (dataset: string, name: string) =>
-  place.datasets.client.send<TableResource>({ method: "GET", path: `/datasets/${dataset}/tables/${name}` });
+  context.datasets.client.send<TableResource>({ method: "GET", path: `/datasets/${dataset}/tables/${name}` });
 
 test("every view has its declared columns, and can be read", async () => {
   expect(catalog.views.map(({ name }) => name)).toContain("identity_link");
   for (const view of catalog.views) {
-    const dataset = view.schema === "ops" ? place.datasets.ops : place.datasets.data;
+    const dataset = view.schema === "ops" ? context.datasets.ops : context.datasets.data;
     const text = `SELECT ${view.columns.map((c) => c.name).join(", ")} FROM \`${dataset}\`.\`${view.name}\``;
-    expect([view.name, await place.datasets.session.rows({ text })]).toEqual([view.name, []]);
+    expect([view.name, await context.datasets.session.rows({ text })]).toEqual([view.name, []]);
     expect((await tableOf(dataset, view.name)).type).toBe("VIEW");
   }
 });
 
 test("columns have BigQuery's types and comments with their PII class, and tables no expiration", async () => {
-  const person = await tableOf(place.datasets.data, "person");
+  const person = await tableOf(context.datasets.data, "person");
   const fields = new Map(person.schema.fields.map((field) => [field.name, field]));
   expect(fields.get("service_pid")).toMatchObject({ type: "STRING", mode: "REQUIRED" });
   expect(fields.get("dob")).toMatchObject({ type: "DATE", mode: "NULLABLE" });
@@ -52,7 +52,7 @@ test("columns have BigQuery's types and comments with their PII class, and table
   expect(person.description).toMatch(/ pii: sensitive$/);
   expect(person.clustering?.fields).toEqual(["service_pid"]);
   expect(person.expirationTime).toBeUndefined();
-  const calls = await tableOf(place.datasets.ops, "api_call");
+  const calls = await tableOf(context.datasets.ops, "api_call");
   expect(calls.timePartitioning?.field).toBe("started_at");
 });
 

@@ -3,35 +3,35 @@ import { openBigQueryDestination } from "../../src/publish/bigquery/destination.
 import { buildCatalog } from "../../src/publish/catalog.ts";
 import { views } from "../../src/schemas/views.ts";
 import { batchAfter, publishRows } from "../publish/staged-files.ts";
-import { type BigQueryDestinationPlace, openBigQueryPlace } from "./bigquery-place.ts";
+import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
 
 const catalog = buildCatalog(views, null);
-let place: BigQueryDestinationPlace;
+let context: BigQueryDestinationContext;
 beforeEach(async () => {
-  place = await openBigQueryPlace();
+  context = await openBigQueryContext();
 });
-afterEach(() => place.close());
+afterEach(() => context.close());
 
 const AT = "2026-11-21T04:00:00Z";
 const person = { service_pid: "p1", _record_synced_at: AT, _synced_at: AT, _run_id: "r" };
 
 test("an empty project passes, and nothing is created by checking", async () => {
-  const findings = await place.destination.check(catalog);
+  const findings = await context.destination.check(catalog);
   expect(findings.map(({ ok }) => ok)).toEqual([true, true, true]);
   expect(findings[0]?.message).toBe(
-    `Dataset ${place.target.dataset} doesn't exist yet; the first publication creates it.`,
+    `Dataset ${context.target.dataset} doesn't exist yet; the first publication creates it.`,
   );
-  const path = `/datasets/${place.target.dataset}`;
-  await expect(place.datasets.client.send({ method: "GET", path })).rejects.toMatchObject({
+  const path = `/datasets/${context.target.dataset}`;
+  await expect(context.datasets.client.send({ method: "GET", path })).rejects.toMatchObject({
     code: "notFound",
   });
 });
 
 test("after a publication it states rights, DML and cost", async () => {
-  await place.destination.migrate(catalog);
+  await context.destination.migrate(catalog);
   const changed = [{ table: "person", keys: [{ service_pid: "p1" }], rows: [person] }];
-  await publishRows(place.destination, catalog, batchAfter(null), changed);
-  const findings = await place.destination.check(catalog);
+  await publishRows(context.destination, catalog, batchAfter(null), changed);
+  const findings = await context.destination.check(catalog);
   expect(findings.filter(({ ok }) => !ok)).toEqual([]);
   expect(findings.map(({ message }) => message)).toContain("This account may write to the tables.");
   expect(findings.at(-1)?.message).toMatch(
@@ -42,8 +42,8 @@ test("after a publication it states rights, DML and cost", async () => {
 test.each([{ defaultTableExpirationMs: "86400000" }, { defaultPartitionExpirationMs: "86400000" }])(
   "a dataset with a default expiration is refused (%o)",
   async (options) => {
-    await place.datasets.create(place.target.opsDataset, options);
-    const [, finding] = await place.destination.check(catalog);
+    await context.datasets.create(context.target.opsDataset, options);
+    const [, finding] = await context.destination.check(catalog);
     expect(finding).toMatchObject({
       ok: false,
       message: expect.stringContaining("has a default expiration"),
@@ -53,18 +53,18 @@ test.each([{ defaultTableExpirationMs: "86400000" }, { defaultPartitionExpiratio
 );
 
 test("a dataset in another location than the configured one is refused", async () => {
-  await place.datasets.create(place.target.dataset);
-  const elsewhere = openBigQueryDestination({ ...place.target, location: "US" });
+  await context.datasets.create(context.target.dataset);
+  const elsewhere = openBigQueryDestination({ ...context.target, location: "US" });
   const [finding] = await elsewhere.check(catalog);
   expect(finding).toMatchObject({
     ok: false,
-    message: `Dataset ${place.target.dataset} is in europe-west3, but publish.analytics.location is US.`,
+    message: `Dataset ${context.target.dataset} is in europe-west3, but publish.analytics.location is US.`,
     hint: expect.stringContaining("Set publish.analytics.location: europe-west3"),
   });
 });
 
 test("a project that can't be reached is one finding", async () => {
-  const gone = openBigQueryDestination({ ...place.target, apiEndpoint: "http://127.0.0.1:9" });
+  const gone = openBigQueryDestination({ ...context.target, apiEndpoint: "http://127.0.0.1:9" });
   expect(await gone.check(catalog)).toMatchObject([
     { ok: false, message: expect.stringContaining("Run again later") },
   ]);
@@ -72,7 +72,7 @@ test("a project that can't be reached is one finding", async () => {
 
 test("credentials that don't exist are one finding, with the way to get some", async () => {
   const credentialsFile = "/nowhere/key.json";
-  const nobody = openBigQueryDestination({ ...place.target, apiEndpoint: null, credentialsFile });
+  const nobody = openBigQueryDestination({ ...context.target, apiEndpoint: null, credentialsFile });
   expect(await nobody.check(catalog)).toMatchObject([
     { ok: false, hint: expect.stringContaining("gcloud auth application-default login") },
   ]);

@@ -1,4 +1,4 @@
 import { describeDestination } from "../publish/destination-suite.ts";
-import { openBigQueryPlace } from "./bigquery-place.ts";
+import { openBigQueryContext } from "./bigquery-context.ts";
 
-describeDestination("BigQuery", openBigQueryPlace);
+describeDestination("BigQuery", openBigQueryContext);

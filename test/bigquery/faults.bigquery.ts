@@ -9,7 +9,7 @@ import { openBigQueryDestination } from "../../src/publish/bigquery/destination.
 import type { Catalog, Destination, Position } from "../../src/publish/destination.ts";
 import { batchAfter, type FileRow, publishRows, stageAll } from "../publish/staged-files.ts";
 import { openRequestDoor, type RequestDoor } from "../support/bigquery/request-door.ts";
-import { type BigQueryDestinationPlace, openBigQueryPlace } from "./bigquery-place.ts";
+import { type BigQueryDestinationContext, openBigQueryContext } from "./bigquery-context.ts";
 
 const full = buildCatalog([], null);
 /** Two tables are sufficient. */
@@ -30,23 +30,23 @@ const changeOf = (fullName: string) => [
   { table: "person", keys: [{ service_pid: "p1" }], rows: [personRow("p1", fullName)] },
 ];
 
-let place: BigQueryDestinationPlace;
+let context: BigQueryDestinationContext;
 let door: RequestDoor;
 let destination: Destination;
 let last: Position | null = null;
 
 beforeAll(async () => {
-  place = await openBigQueryPlace();
-  await place.destination.migrate(catalog);
+  context = await openBigQueryContext();
+  await context.destination.migrate(catalog);
 });
-afterAll(() => place.close());
+afterAll(() => context.close());
 beforeEach(async () => {
-  door = await openRequestDoor(place.target.apiEndpoint ?? "");
-  destination = openBigQueryDestination({ ...place.target, apiEndpoint: door.url });
+  door = await openRequestDoor(context.target.apiEndpoint ?? "");
+  destination = openBigQueryDestination({ ...context.target, apiEndpoint: door.url });
 });
 
 const names = async () =>
-  (await place.datasets.session.rows<{ full_name: string }>({ text: "SELECT full_name FROM person" })).map(
+  (await context.datasets.session.rows<{ full_name: string }>({ text: "SELECT full_name FROM person" })).map(
     (row) => row.full_name,
   );
 
@@ -120,7 +120,7 @@ test("no staging table outlives its batch, committed or not", async () => {
   expect(await publishRows(destination, catalog, stale, changeOf("stale"))).toBe("refused");
   await stageAll(destination, catalog, batchAfter(last), changeOf("died before its commit"));
   expect(await publish("the next one")).toEqual(["committed", ["the next one"]]);
-  const { data, client } = place.datasets;
+  const { data, client } = context.datasets;
   expect((await listTables(client, data)).toSorted()).toEqual(["person", "person_email"]);
 });
 
@@ -130,7 +130,7 @@ test("publication waits for jobs that take seconds", async () => {
 });
 
 test("a broken upload of several chunks resumes where it stopped", async () => {
-  const { client, data } = place.datasets;
+  const { client, data } = context.datasets;
   const file = join(inject("runFolder"), `${data}.ndjson`);
   const text = randomBytes(6 * 1024 * 1024).toString("base64");
   const lines = Array.from({ length: 20 }, (_, i) =>
@@ -139,7 +139,7 @@ test("a broken upload of several chunks resumes where it stopped", async () => {
   await writeFile(file, lines.join("\n"));
   const through = {
     ...client,
-    uploadUrl: client.uploadUrl.replace(place.target.apiEndpoint ?? "", door.url),
+    uploadUrl: client.uploadUrl.replace(context.target.apiEndpoint ?? "", door.url),
   };
   const jobId = `upload_${data}`;
   const configuration = {
@@ -170,7 +170,7 @@ test("a broken upload of several chunks resumes where it stopped", async () => {
   );
   expect(reference).toMatchObject({ jobId, location: "europe-west3" });
   expect(chunks).toBe(4);
-  const [row] = await place.datasets.session.rows({
+  const [row] = await context.datasets.session.rows({
     text: "SELECT COUNT(*) AS n, SUM(line) AS total, MIN(LENGTH(text)) AS shortest FROM uploaded",
   });
   expect(row).toEqual({ n: 20, total: 190, shortest: 1e6 });

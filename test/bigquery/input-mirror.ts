@@ -7,9 +7,9 @@ import { isDuplicate, isNotFound } from "../../src/bigquery/failure.ts";
 import { runJob } from "../../src/bigquery/jobs.ts";
 import type { BigQueryConnection } from "../../src/load/inputs/input-source.ts";
 import { uploadFile } from "../../src/publish/bigquery/upload.ts";
-import type { OtherDatabase } from "../load/foreign-place.ts";
-import { connectAsText } from "../load/postgres-place.ts";
-import type { TextRow } from "../load/suite/place.ts";
+import type { OtherDatabase } from "../load/foreign-context.ts";
+import { connectAsText } from "../load/postgres-context.ts";
+import type { TextRow } from "../load/suite/context.ts";
 import { bigQueryOfRun } from "../support/bigquery/test-bigquery.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { openForeignDatabase } from "../../src/load/open.ts";
 import type { Identifiers } from "../../src/load/erasure/people.ts";
-import { withForeignInputs } from "../load/foreign-place.ts";
-import { openPostgresPlace } from "../load/postgres-place.ts";
+import { withForeignInputs } from "../load/foreign-context.ts";
+import { openPostgresContext } from "../load/postgres-context.ts";
 import { describeCursor } from "../load/suite/cursor.ts";
 import { describeInputs } from "../load/suite/inputs.ts";
 import { describeMissingRows } from "../load/suite/missing-rows.ts";
@@ -11,12 +11,12 @@ import { describeWarehouse } from "../load/warehouse-suite.ts";
 import { type InputMirror, openInputMirror } from "./input-mirror.ts";
 
 describeWarehouse("inputs in BigQuery", async () => {
-  const place = await openPostgresPlace();
+  const context = await openPostgresContext();
   const there = await openInputMirror();
   return {
-    ...withForeignInputs(place, there),
+    ...withForeignInputs(context, there),
     async close() {
-      await place.close();
+      await context.close();
       await there.close();
     },
   };

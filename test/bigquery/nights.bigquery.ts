@@ -13,11 +13,11 @@ import {
   type Setting,
   startSandbox,
 } from "../cli/support/setting.ts";
-import { connectAsText } from "../load/postgres-place.ts";
-import { rowsOfFile } from "../publish/duckdb-place.ts";
+import { connectAsText } from "../load/postgres-context.ts";
+import { rowsOfFile } from "../publish/duckdb-context.ts";
 import { openRequestDoor, type RequestDoor } from "../support/bigquery/request-door.ts";
 import { seededRandom, testSeed } from "../support/seeded-random.ts";
-import { type BigQueryDestinationPlace, openBigQueryPlace, rowsOfDatasets } from "./bigquery-place.ts";
+import { type BigQueryDestinationContext, openBigQueryContext, rowsOfDatasets } from "./bigquery-context.ts";
 import { canonical, rowsOfPostgres } from "./rows-of-postgres.ts";
 
 const ROWS = 300;
@@ -31,7 +31,7 @@ const compared = buildCatalog([], null).tables.filter(({ name }) => name !== "ta
 
 let setting: Setting;
 let sandbox: string;
-let place: BigQueryDestinationPlace;
+let context: BigQueryDestinationContext;
 let file: string;
 let door: RequestDoor;
 const random = seededRandom(SEED, 13);
@@ -40,17 +40,17 @@ beforeAll(async () => {
   setting = await makeSetting();
   sandbox = await startSandbox(setting.cwd);
   await createCustomers(setting.url, ROWS);
-  place = await openBigQueryPlace();
+  context = await openBigQueryContext();
   file = join(setting.cwd, "people.duckdb");
-  door = await openRequestDoor(place.target.apiEndpoint ?? "");
-  const { project, dataset, opsDataset } = place.target;
+  door = await openRequestDoor(context.target.apiEndpoint ?? "");
+  const { project, dataset, opsDataset } = context.target;
   const publish = `publish:
   analytics: { type: bigquery, project: ${project}, dataset: ${dataset}, ops_dataset: ${opsDataset}, api_endpoint: "${door.url}" }
   local: { type: duckdb, path: "${file}" }
 `;
   await writeFile(join(setting.cwd, "config.yaml"), publish + configText({ baseUrl: sandbox }));
 });
-afterAll(() => place.close());
+afterAll(() => context.close());
 
 const run = (args: readonly string[]): Promise<CliResult> => runCli(args, setting);
 
@@ -107,7 +107,7 @@ async function compare(read: (table: string) => Promise<readonly Readonly<Record
   return { rows, differing };
 }
 
-const inBigQuery = () => compare((table) => rowsOfDatasets(place.datasets, table));
+const inBigQuery = () => compare((table) => rowsOfDatasets(context.datasets, table));
 const inDuckDb = () => compare((table) => rowsOfFile(file, table));
 
 async function change(text: string, params?: readonly unknown[]): Promise<void> {
@@ -161,7 +161,7 @@ test("three nights with kills, an erasure, and a destination that is down leave 
   expect(last.differing).toEqual({});
   expect((await inDuckDb()).differing).toEqual({});
   for (const table of ["person", "person_email", "enrichment"]) {
-    const found = await place.datasets.session.rows({
+    const found = await context.datasets.session.rows({
       text: `SELECT COUNT(*) AS n FROM ${table} WHERE service_pid = @pid`,
       parameters: { pid },
     });

@@ -3,7 +3,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { publishableNames } from "../../src/publish/catalog.ts";
-import { rowsOfFile } from "../publish/duckdb-place.ts";
+import { rowsOfFile } from "../publish/duckdb-context.ts";
 import { rowsQuery } from "../publish/postgres-rows.ts";
 import { runCli, runJson } from "./support/cli.ts";
 import { configText, makeSetting, type Setting } from "./support/setting.ts";

@@ -3,7 +3,7 @@ import { onTestFinished } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
-import { connectAsText } from "./postgres-place.ts";
+import { connectAsText } from "./postgres-context.ts";
 
 /** Default schemas. */
 export const SCHEMAS = ["person_data", "person_data_ops", "person_data_state"] as const;

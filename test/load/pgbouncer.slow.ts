@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 import { type Pooler, POOLER_TIMEOUT_MS, startPooler } from "../support/pgbouncer.ts";
-import { openPostgresPlace } from "./postgres-place.ts";
+import { openPostgresContext } from "./postgres-context.ts";
 import { describeWarehouse } from "./warehouse-suite.ts";
 import { runSql } from "../support/run-sql.ts";
 
@@ -32,5 +32,5 @@ test("migrations behind PgBouncer leave no lock with a session that serves other
 });
 
 describeWarehouse("a Postgres warehouse behind PgBouncer in transaction mode", () =>
-  openPostgresPlace({ through: (url) => pooler.through(url) }),
+  openPostgresContext({ through: (url) => pooler.through(url) }),
 );

@@ -2,27 +2,27 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
 import type { Warehouse } from "../support/bound-load.ts";
-import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { reservationOf, usedOf } from "./suite/budgets.ts";
 import { callOf, runOf } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
-import { clear, valueOf } from "./suite/place.ts";
+import { clear, valueOf } from "./suite/context.ts";
 import * as fc from "../support/fast-check.ts";
 import type { Attempt } from "../../src/schemas/attempt.ts";
 import type { RunRef } from "../../src/load/runs/run-ref.ts";
 
-let place: PostgresPlace;
+let context: PostgresContext;
 beforeAll(async () => {
-  place = await openPostgresPlace();
+  context = await openPostgresContext();
 });
-beforeEach(() => clear(place));
-afterAll(() => place.close());
+beforeEach(() => clear(context));
+afterAll(() => context.close());
 
 const spec = enrichSpec();
 
 function open(): Warehouse {
   const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
-  return openWarehouse({ url: place.url, ...schemas });
+  return openWarehouse({ url: context.url, ...schemas });
 }
 
 /** A process on another machine, from the warehouse's point of view. */
@@ -34,14 +34,14 @@ function openAnother(): Warehouse {
 
 /** Makes the database refuse counters above this limit until the end of the test. */
 async function forbidAbove(records: number): Promise<void> {
-  await place.sql(`ALTER TABLE person_data_state.budget_use ADD CONSTRAINT held
+  await context.sql(`ALTER TABLE person_data_state.budget_use ADD CONSTRAINT held
     CHECK (records_reserved BETWEEN 0 AND ${records})`);
   onTestFinished(async () => {
-    await place.sql("ALTER TABLE person_data_state.budget_use DROP CONSTRAINT held");
+    await context.sql("ALTER TABLE person_data_state.budget_use DROP CONSTRAINT held");
   });
 }
 
-const ledgerSum = () => valueOf(place, "SELECT sum(records_reserved) FROM person_data_ops.api_call");
+const ledgerSum = () => valueOf(context, "SELECT sum(records_reserved) FROM person_data_ops.api_call");
 
 /** Possible outcomes of a call. */
 const outcomes = {
@@ -85,10 +85,10 @@ describe("a budget that several processes share", () => {
       ),
     );
     // A process refused while another held a reservation may have left records for later.
-    await spend(place.warehouse, runOf(spec, "last"));
+    await spend(context.warehouse, runOf(spec, "last"));
     expect(granted - givenBack).toBe(2500);
     expect(givenBack).toBeGreaterThan(4_000);
-    expect(await usedOf(place)).toEqual({
+    expect(await usedOf(context)).toEqual({
       "enrich day": "2500",
       "enrich month": "2500",
       "enrich_people run": "2500",
@@ -111,7 +111,7 @@ describe("a budget that several processes share", () => {
     });
     expect(
       await valueOf(
-        place,
+        context,
         "SELECT count(*) FROM person_data_ops.api_call WHERE settled_at IS NULL AND possibly_billed",
       ),
     ).toBe("2");
@@ -119,49 +119,49 @@ describe("a budget that several processes share", () => {
 
   test("holds no counter while it waits for one that another process creates", async () => {
     const run = runOf(spec, "run-1");
-    await place.warehouse.reserveCall(runOf(spec, "run-0"), reservationOf(1));
-    await place.client.query(`BEGIN; INSERT INTO person_data_state.budget_use
+    await context.warehouse.reserveCall(runOf(spec, "run-0"), reservationOf(1));
+    await context.client.query(`BEGIN; INSERT INTO person_data_state.budget_use
       (budget, period, period_key, records_reserved, _synced_at, _run_id)
       VALUES ('${run.job}', 'run', 'run-1', 0, now(), 'run-1')`);
-    const pending = place.warehouse.reserveCall(run, reservationOf(10));
+    const pending = context.warehouse.reserveCall(run, reservationOf(10));
     const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    while ((await valueOf(place, waiting)) === "0");
+    while ((await valueOf(context, waiting)) === "0");
     // Otherwise each would wait for the other.
-    await place.client.query(
+    await context.client.query(
       "SELECT FROM person_data_state.budget_use WHERE period = 'day' FOR UPDATE NOWAIT; COMMIT",
     );
     expect(await pending).toEqual({ granted: 10, limitedBy: null });
-    expect(await usedOf(place)).toMatchObject({ "enrich day": "11" });
+    expect(await usedOf(context)).toMatchObject({ "enrich day": "11" });
   });
 
   test("counts nothing for a transaction that ended before its COMMIT", async () => {
     const run = runOf(spec, "run-1");
-    await place.warehouse.reserveCall(run, reservationOf(1));
+    await context.warehouse.reserveCall(run, reservationOf(1));
     // Holds the row, so that the reservation waits; then terminates its backend once.
-    await place.client.query("BEGIN; SELECT FROM person_data_state.budget_use FOR UPDATE");
-    const pending = place.warehouse.reserveCall(run, reservationOf(10, { perDay: 11 }));
+    await context.client.query("BEGIN; SELECT FROM person_data_state.budget_use FOR UPDATE");
+    const pending = context.warehouse.reserveCall(run, reservationOf(10, { perDay: 11 }));
     let ended = "0";
     while (ended === "0") {
       ended =
         (await valueOf(
-          place,
+          context,
           `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database()
             AND pid <> pg_backend_pid() AND wait_event_type = 'Lock'`,
         )) ?? "0";
     }
-    await place.client.query("COMMIT");
+    await context.client.query("COMMIT");
     // Retried on another connection, and counted once.
     expect(await pending).toEqual({ granted: 10, limitedBy: null });
-    expect(await usedOf(place)).toMatchObject({ "enrich day": "11" });
+    expect(await usedOf(context)).toMatchObject({ "enrich day": "11" });
     expect(await ledgerSum()).toBe("11");
   });
 
   test("counts a call that is reserved repeatedly once", async () => {
     const run = runOf(spec, "run-1");
     const call = reservationOf(10, { perDay: 15 });
-    await place.warehouse.reserveCall(run, call);
+    await context.warehouse.reserveCall(run, call);
     await expect(openAnother().reserveCall(run, call)).resolves.toEqual({ granted: 10, limitedBy: null });
-    expect(await usedOf(place)).toMatchObject({ "enrich day": "10" });
+    expect(await usedOf(context)).toMatchObject({ "enrich day": "10" });
   });
 });
 
@@ -191,7 +191,7 @@ test("under any interleaving a budget counts what was granted and not released, 
       fc.array(fc.array(step, { minLength: 1, maxLength: 6 }), { minLength: 1, maxLength: 6 }),
       fc.integer({ min: 0, max: 150 }),
       async (rounds, perDay) => {
-        await clear(place);
+        await clear(context);
         const runs = machines.map((_, i) => runOf(spec, `run-${i}-${randomUUID()}`));
         for (const [i, run] of runs.entries()) await machines[i]?.beginRun(run);
         /** Granted calls that are not settled, by id. */
@@ -238,7 +238,7 @@ test("under any interleaving a budget counts what was granted and not released, 
           expect(
             Number(
               await valueOf(
-                place,
+                context,
                 "SELECT coalesce(sum(records_reserved), 0) FROM person_data_state.budget_use WHERE period = 'day'",
               ),
             ),

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { enrichSpec } from "./suite/people.ts";
-import type { TextRow } from "./suite/place.ts";
+import type { TextRow } from "./suite/context.ts";
 import { connect, freshDatabase, open } from "./bare-database.ts";
 
 describe("check", () => {

@@ -2,22 +2,22 @@ import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from "v
 import { openWarehouse } from "../support/bound-load.ts";
 import type { SeenMember } from "../../src/load/feeds/segment-members.ts";
 import { openDoor } from "../support/door.ts";
-import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { DAY, feedCommit, member, SEGMENT } from "./suite/feed-commits.ts";
 import { runOf } from "./suite/nights.ts";
-import { clear, valueOf } from "./suite/place.ts";
+import { clear, valueOf } from "./suite/context.ts";
 
-let place: PostgresPlace;
+let context: PostgresContext;
 beforeAll(async () => {
-  place = await openPostgresPlace();
+  context = await openPostgresContext();
 });
-beforeEach(() => clear(place));
-afterAll(() => place.close());
+beforeEach(() => clear(context));
+afterAll(() => context.close());
 
 const page = (...members: readonly SeenMember[]) => ({ segmentId: SEGMENT, members, isListed: true });
 
 test("a sweep each of whose COMMITs loses its reply counts as one without a loss", async () => {
-  const door = await openDoor(place.url, { isOpen: true });
+  const door = await openDoor(context.url, { isOpen: true });
   const warehouse = openWarehouse({
     url: door.url,
     schema: "person_data",
@@ -45,5 +45,5 @@ test("a sweep each of whose COMMITs loses its reply counts as one without a loss
     pending: 0,
   });
   expect(door.cuts()).toBe(3);
-  expect(await valueOf(place, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("10");
+  expect(await valueOf(context, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("10");
 });

@@ -2,18 +2,18 @@ import { recordsOf } from "../support/keyed-records.ts";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createDatabase, type TestDatabase } from "../support/fresh-database.ts";
 import { ODD_SETTINGS } from "./odd-settings.ts";
-import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { connectAsText, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { gist, holdJobs, matchAll, runNight, runOf } from "./suite/nights.ts";
 import { enrichSpec, people, resolveSpec, validateSpec } from "./suite/people.ts";
-import { clear, columnOf } from "./suite/place.ts";
+import { clear, columnOf } from "./suite/context.ts";
 import type { InputSource } from "../../src/load/inputs/input-source.ts";
 
-let place: PostgresPlace;
+let context: PostgresContext;
 beforeAll(async () => {
-  place = await openPostgresPlace();
+  context = await openPostgresContext();
 });
-beforeEach(() => clear(place));
-afterAll(() => place.close());
+beforeEach(() => clear(context));
+afterAll(() => context.close());
 
 describe("an input behind another connection", () => {
   let elsewhere: TestDatabase;
@@ -33,8 +33,8 @@ describe("an input behind another connection", () => {
     await there.query("CREATE SCHEMA crm");
     await there.query(create);
     await there.query(fill);
-    await place.sql(create);
-    await place.sql(fill);
+    await context.sql(create);
+    await context.sql(fill);
 
     const base: InputSource = {
       ...people,
@@ -45,16 +45,16 @@ describe("an input behind another connection", () => {
     const local = { ...base, name: "local" };
     const connection = { type: "postgres", name: "crm", url: elsewhere.url } as const;
     const foreign: InputSource = { ...base, name: "foreign", connection };
-    expect(await place.warehouse.checkInput(foreign)).toEqual([]);
+    expect(await context.warehouse.checkInput(foreign)).toEqual([]);
     for (const of of [resolveSpec, enrichSpec, validateSpec]) {
       for (const maxRecords of [50, null]) {
         const nights = [];
         for (const input of [local, foreign]) {
           const fields = of === validateSpec ? { emails: ["email"] } : base.fields;
           const job = `${of({}).type} ${input.name}`;
-          if (maxRecords !== null) await holdJobs(place.warehouse, [job]);
+          if (maxRecords !== null) await holdJobs(context.warehouse, [job]);
           const spec = of({ job, input: { ...input, fields }, maxRecords });
-          const { counts, sent } = await runNight(place, spec, matchAll);
+          const { counts, sent } = await runNight(context, spec, matchAll);
           nights.push({ counts, sent });
         }
         expect(nights[0]).toEqual(nights[1]);
@@ -65,7 +65,9 @@ describe("an input behind another connection", () => {
     const shardsOf = (input: InputSource) =>
       Promise.all(
         [0, 1, 2].map((index) =>
-          place.warehouse.planLookup(enrichSpec({ job: "in shards", input, shard: { index, count: 3, by } })),
+          context.warehouse.planLookup(
+            enrichSpec({ job: "in shards", input, shard: { index, count: 3, by } }),
+          ),
         ),
       );
     const shards = await shardsOf(local);
@@ -75,7 +77,7 @@ describe("an input behind another connection", () => {
       "UPDATE crm.people SET last_name = 'Ray', updated_at = '2026-06-01 00:00:00+00' WHERE id IN (1, 2)";
     await there.query(changes);
     const again = enrichSpec({ job: "enrich foreign", input: foreign });
-    const { sent, counts } = await runNight(place, again, matchAll);
+    const { sent, counts } = await runNight(context, again, matchAll);
     expect(Object.keys(sent)).toEqual(["1", "2"]);
     expect(gist(counts)).toMatchObject({ dueReasons: { content_changed: 2 } });
     await there.end();
@@ -95,11 +97,11 @@ describe("an input behind another connection", () => {
     };
     const at = (name: string) =>
       enrichSpec({ input: { ...input, connection: { type: "postgres", name, url: elsewhere.url } } });
-    const first = await runNight(place, at("plain"), matchAll);
+    const first = await runNight(context, at("plain"), matchAll);
     expect(first.sent).toEqual({ "2026-01-02 00:00:00+00": { first_name: "2026-02-03", emails: ["a"] } });
     const name = new URL(elsewhere.url).pathname.slice(1);
     for (const setting of ODD_SETTINGS) await there.query(`ALTER DATABASE ${name} SET ${setting}`);
-    expect(gist((await runNight(place, at("odd"))).counts)).toEqual({ read: 1, unchanged: 1 });
+    expect(gist((await runNight(context, at("odd"))).counts)).toEqual({ read: 1, unchanged: 1 });
     await there.query(`ALTER DATABASE ${name} RESET ALL`);
     await there.end();
   });
@@ -114,24 +116,24 @@ test("an unreachable connection is reported by its name, also for a plan", async
       /^Connection crm can't be used: nothing listens .* connections\.crm\.url /,
     ),
   };
-  await expect(place.warehouse.checkInput(input)).rejects.toMatchObject(refusal);
-  await expect(place.warehouse.planLookup(enrichSpec({ input }))).rejects.toMatchObject(refusal);
+  await expect(context.warehouse.checkInput(input)).rejects.toMatchObject(refusal);
+  await expect(context.warehouse.planLookup(enrichSpec({ input }))).rejects.toMatchObject(refusal);
 });
 
 test("an emptied work table stops the job instead of ending it early", async () => {
-  const { warehouse } = place;
-  await place.sql(
+  const { warehouse } = context;
+  await context.sql(
     "CREATE TABLE crm.people (id int, first_name text, last_name text, email text, phone text)",
   );
-  await place.sql("INSERT INTO crm.people VALUES (1, 'Ann')");
+  await context.sql("INSERT INTO crm.people VALUES (1, 'Ann')");
   const run = runOf(enrichSpec());
   await warehouse.beginRun(run);
   const selection = await warehouse.selectLookup(enrichSpec(), run);
   const [table] = await columnOf(
-    place,
+    context,
     "SELECT tablename FROM pg_tables WHERE tablename LIKE 'lookup\\_work%'",
   );
-  await place.sql(`TRUNCATE person_data_state.${table}`);
+  await context.sql(`TRUNCATE person_data_state.${table}`);
   await expect(recordsOf(warehouse.db, selection)).rejects.toThrow("(0 of 1 were read). Run the job again");
   await selection.close();
 });

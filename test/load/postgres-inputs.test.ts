@@ -1,39 +1,39 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openWarehouse } from "../support/bound-load.ts";
 import { ODD_SETTINGS } from "./odd-settings.ts";
-import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { gist, matchAll, runNight } from "./suite/nights.ts";
 import { enrichSpec, people, validateSpec } from "./suite/people.ts";
-import { clear, columnOf, type Place } from "./suite/place.ts";
+import { clear, columnOf, type Context } from "./suite/context.ts";
 import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
 import type { InputSource } from "../../src/load/inputs/input-source.ts";
 
-let place: PostgresPlace;
+let context: PostgresContext;
 beforeAll(async () => {
-  place = await openPostgresPlace();
+  context = await openPostgresContext();
 });
-beforeEach(() => clear(place));
-afterAll(() => place.close());
+beforeEach(() => clear(context));
+afterAll(() => context.close());
 
 const over = (changes: Partial<InputSource>): LookupSpec => enrichSpec({ input: { ...people, ...changes } });
 
 const quote = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 /** The same warehouse, with a role that has unusual settings. */
-async function withOddSettings(work: (other: Place) => Promise<void>): Promise<void> {
-  const name = new URL(place.url).pathname.slice(1);
-  for (const setting of ODD_SETTINGS) await place.sql(`ALTER DATABASE ${name} SET ${setting}`);
+async function withOddSettings(work: (other: Context) => Promise<void>): Promise<void> {
+  const name = new URL(context.url).pathname.slice(1);
+  for (const setting of ODD_SETTINGS) await context.sql(`ALTER DATABASE ${name} SET ${setting}`);
   const warehouse = openWarehouse({
-    url: place.url,
+    url: context.url,
     schema: "person_data",
     opsSchema: "person_data_ops",
     stateSchema: "person_data_state",
   });
   try {
-    await work({ ...place, warehouse });
+    await work({ ...context, warehouse });
   } finally {
     await warehouse.close();
-    await place.sql(`ALTER DATABASE ${name} RESET ALL`);
+    await context.sql(`ALTER DATABASE ${name} RESET ALL`);
   }
 }
 
@@ -61,28 +61,28 @@ describe("a key", () => {
     ["inet", "'10.0.0.1'", "10.0.0.1/32"],
     ["int[]", "'{1,2}'", "{1,2}"],
   ])("of type %s with the value %s is the text %s under any session settings", async (type, value, key) => {
-    await place.sql("CREATE TYPE crm.mood AS ENUM ('so so'); CREATE DOMAIN crm.whole AS numeric");
-    await place.sql(`CREATE TABLE crm.typed (k ${type} PRIMARY KEY, email text)`);
-    await place.sql(`INSERT INTO crm.typed VALUES (${value}, 'a@example.com')`);
+    await context.sql("CREATE TYPE crm.mood AS ENUM ('so so'); CREATE DOMAIN crm.whole AS numeric");
+    await context.sql(`CREATE TABLE crm.typed (k ${type} PRIMARY KEY, email text)`);
+    await context.sql(`INSERT INTO crm.typed VALUES (${value}, 'a@example.com')`);
     const spec = over({ relation: { table: ["crm", "typed"] }, key: ["k"], fields: { emails: ["email"] } });
-    await runNight(place, spec, matchAll);
-    expect(await columnOf(place, "SELECT source_key FROM person_data_state.lookup_state")).toEqual([key]);
+    await runNight(context, spec, matchAll);
+    expect(await columnOf(context, "SELECT source_key FROM person_data_state.lookup_state")).toEqual([key]);
     await withOddSettings(async (other) => {
       expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
     });
   });
 
   test("of several columns of every type is one text", async () => {
-    await place.sql("CREATE TYPE crm.mood AS ENUM ('ok')");
-    await place.sql(`CREATE TABLE crm.typed (a int, b uuid, c numeric, d timestamptz, e text, f bytea, g date, h boolean,
+    await context.sql("CREATE TYPE crm.mood AS ENUM ('ok')");
+    await context.sql(`CREATE TABLE crm.typed (a int, b uuid, c numeric, d timestamptz, e text, f bytea, g date, h boolean,
       i char(5), j crm.mood, email text, PRIMARY KEY (a, b, c, d, e, f, g, h, i, j))`);
-    await place.sql(`INSERT INTO crm.typed VALUES (1, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 1.50,
+    await context.sql(`INSERT INTO crm.typed VALUES (1, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', 1.50,
       '2026-01-01 00:00:00+00', '"x", [y]', '\\xff', '2026-01-02', false, 'ab', 'ok', 'a@example.com')`);
     const key = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
     const spec = over({ relation: { table: ["crm", "typed"] }, key, fields: { emails: ["email"] } });
-    const { counts } = await runNight(place, spec, matchAll);
+    const { counts } = await runNight(context, spec, matchAll);
     expect(gist(counts)).toMatchObject({ toSend: 1 });
-    const text = (await columnOf(place, "SELECT source_key FROM person_data_state.lookup_state"))[0];
+    const text = (await columnOf(context, "SELECT source_key FROM person_data_state.lookup_state"))[0];
     expect(JSON.parse(text ?? "")).toEqual([
       "1",
       "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
@@ -95,53 +95,53 @@ describe("a key", () => {
       "ab",
       "ok",
     ]);
-    await place.sql("UPDATE crm.typed SET c = 1.5000");
+    await context.sql("UPDATE crm.typed SET c = 1.5000");
     await withOddSettings(async (other) => {
       expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
     });
   });
 
   test("of several columns is missing when one of them is null, and never mistaken for another", async () => {
-    await place.sql("CREATE TABLE crm.pairs (a text, b text, email text)");
-    await place.sql(`INSERT INTO crm.pairs VALUES ('x', NULL, 'a@example.com'), ('a", "b', 'c', 'b@example.com'),
+    await context.sql("CREATE TABLE crm.pairs (a text, b text, email text)");
+    await context.sql(`INSERT INTO crm.pairs VALUES ('x', NULL, 'a@example.com'), ('a", "b', 'c', 'b@example.com'),
       ('a', 'b", "c', 'c@example.com'), ('', '', 'd@example.com')`);
     const spec = over({
       relation: { table: ["crm", "pairs"] },
       key: ["a", "b"],
       fields: { emails: ["email"] },
     });
-    const { counts } = await runNight(place, spec, matchAll);
+    const { counts } = await runNight(context, spec, matchAll);
     expect(gist(counts)).toMatchObject({ read: 4, rejectedBeforeSending: 1, toSend: 3 });
-    expect(await columnOf(place, "SELECT code FROM person_data.reject")).toEqual(["missing_key"]);
+    expect(await columnOf(context, "SELECT code FROM person_data.reject")).toEqual(["missing_key"]);
   });
 
   test("that is unique in each table of an inheritance tree is not unique in their union", async () => {
-    await place.sql("CREATE TABLE crm.parent (id text PRIMARY KEY, email text)");
-    await place.sql("CREATE TABLE crm.child () INHERITS (crm.parent)");
-    await place.sql("INSERT INTO crm.parent VALUES ('1', 'a@example.com')");
-    await place.sql("INSERT INTO crm.child VALUES ('1', 'b@example.com')");
+    await context.sql("CREATE TABLE crm.parent (id text PRIMARY KEY, email text)");
+    await context.sql("CREATE TABLE crm.child () INHERITS (crm.parent)");
+    await context.sql("INSERT INTO crm.parent VALUES ('1', 'a@example.com')");
+    await context.sql("INSERT INTO crm.child VALUES ('1', 'b@example.com')");
     const spec = over({ relation: { table: ["crm", "parent"] }, fields: { emails: ["email"] } });
-    const { sent, counts } = await runNight(place, spec, matchAll);
+    const { sent, counts } = await runNight(context, spec, matchAll);
     expect(sent).toEqual({ 1: { emails: ["a@example.com"] } });
     expect(gist(counts)).toMatchObject({ read: 2, rejectedBeforeSending: 1 });
   });
 
   test("of a partitioned table is read like any other", async () => {
-    await place.sql("CREATE TABLE crm.parts (id int PRIMARY KEY, email text) PARTITION BY RANGE (id)");
-    await place.sql("CREATE TABLE crm.part1 PARTITION OF crm.parts FOR VALUES FROM (0) TO (10)");
-    await place.sql("CREATE TABLE crm.part2 PARTITION OF crm.parts FOR VALUES FROM (10) TO (20)");
-    await place.sql("INSERT INTO crm.parts VALUES (1, 'a@example.com'), (11, 'b@example.com')");
+    await context.sql("CREATE TABLE crm.parts (id int PRIMARY KEY, email text) PARTITION BY RANGE (id)");
+    await context.sql("CREATE TABLE crm.part1 PARTITION OF crm.parts FOR VALUES FROM (0) TO (10)");
+    await context.sql("CREATE TABLE crm.part2 PARTITION OF crm.parts FOR VALUES FROM (10) TO (20)");
+    await context.sql("INSERT INTO crm.parts VALUES (1, 'a@example.com'), (11, 'b@example.com')");
     const spec = over({ relation: { table: ["crm", "parts"] }, fields: { emails: ["email"] } });
-    expect(Object.keys((await runNight(place, spec, matchAll)).sent)).toEqual(["1", "11"]);
+    expect(Object.keys((await runNight(context, spec, matchAll)).sent)).toEqual(["1", "11"]);
   });
 });
 
 describe("mapped columns", () => {
   test("of any type are sent as the same text under any settings", async () => {
-    await place.sql("CREATE TYPE crm.mood AS ENUM ('ok')");
-    await place.sql(`CREATE TABLE crm.typed (id int PRIMARY KEY, a timestamptz, b double precision, c bytea, d date,
+    await context.sql("CREATE TYPE crm.mood AS ENUM ('ok')");
+    await context.sql(`CREATE TABLE crm.typed (id int PRIMARY KEY, a timestamptz, b double precision, c bytea, d date,
       e interval, f numeric, g crm.mood, h char(6), i boolean)`);
-    await place.sql(`INSERT INTO crm.typed VALUES (1, '2026-01-01 12:00:00.5+00', 0.30000000000000004, '\\x4142', '2026-02-03',
+    await context.sql(`INSERT INTO crm.typed VALUES (1, '2026-01-01 12:00:00.5+00', 0.30000000000000004, '\\x4142', '2026-02-03',
       '1 day', 1.50, 'ok', 'ab', true)`);
     const fields = {
       first_name: ["a"],
@@ -155,7 +155,7 @@ describe("mapped columns", () => {
       address_line_1: ["i"],
     };
     const spec = over({ relation: { table: ["crm", "typed"] }, fields });
-    const { sent } = await runNight(place, spec, matchAll);
+    const { sent } = await runNight(context, spec, matchAll);
     expect(sent).toEqual({
       1: {
         first_name: "2026-01-01 12:00:00.5+00",
@@ -173,20 +173,20 @@ describe("mapped columns", () => {
       expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
       await runNight(other, { ...spec, resend: true }, matchAll);
     });
-    expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
+    expect(gist((await runNight(context, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
   });
 
   test("that are arrays become lists without nulls and blanks", async () => {
-    await place.sql(
+    await context.sql(
       `CREATE TABLE crm.lists (id int PRIMARY KEY, mails text[], more varchar(40)[], tel text)`,
     );
-    await place.sql(`INSERT INTO crm.lists VALUES
+    await context.sql(`INSERT INTO crm.lists VALUES
       (1, ARRAY['a@example.com', NULL, ' ', 'NULL', 'b,"c"@example.com', '{x}'], ARRAY['d@example.com'], '5550100'),
       (2, NULL, '{}', '5550101'), (3, '{{a,b},{c,d}}', NULL, NULL), (4, '{}', ARRAY['', NULL], NULL)`);
     const relation = { table: ["crm", "lists"] };
     const fields = { emails: ["mails", "more"], phones: ["tel"] };
     const spec = over({ relation, fields });
-    const { sent, counts } = await runNight(place, spec, matchAll);
+    const { sent, counts } = await runNight(context, spec, matchAll);
     expect(sent).toEqual({
       1: {
         emails: ["a@example.com", "NULL", 'b,"c"@example.com', "{x}", "d@example.com"],
@@ -199,49 +199,49 @@ describe("mapped columns", () => {
     await withOddSettings(async (other) => {
       expect(gist((await runNight(other, spec)).counts)).toEqual({ read: 4, unchanged: 4 });
     });
-    await place.sql("UPDATE crm.lists SET mails = array_append(mails, 'z@example.com') WHERE id = 2");
-    expect(Object.keys((await runNight(place, spec, matchAll)).sent)).toEqual(["2"]);
+    await context.sql("UPDATE crm.lists SET mails = array_append(mails, 'z@example.com') WHERE id = 2");
+    expect(Object.keys((await runNight(context, spec, matchAll)).sent)).toEqual(["2"]);
     const input = { ...people, relation, fields: { emails: ["mails", "more"] } };
-    expect(Object.keys((await runNight(place, validateSpec({ input }), matchAll)).sent)).toContain("{x}");
+    expect(Object.keys((await runNight(context, validateSpec({ input }), matchAll)).sent)).toContain("{x}");
   });
 
   test("that are arrays lose the addresses found invalid", async () => {
-    await place.sql("CREATE TABLE crm.lists (id int PRIMARY KEY, mails text[], tel text)");
-    await place.sql("INSERT INTO crm.lists VALUES (1, '{bad@example.com,good@example.com}', '5550100')");
+    await context.sql("CREATE TABLE crm.lists (id int PRIMARY KEY, mails text[], tel text)");
+    await context.sql("INSERT INTO crm.lists VALUES (1, '{bad@example.com,good@example.com}', '5550100')");
     const input = {
       ...people,
       relation: { table: ["crm", "lists"] },
       fields: { emails: ["mails"], phones: ["tel"] },
     };
-    await runNight(place, validateSpec({ input }), ({ address }) => ({
+    await runNight(context, validateSpec({ input }), ({ address }) => ({
       pid: "",
       status: address === "bad@example.com" ? "invalid" : "valid",
     }));
-    const { sent } = await runNight(place, enrichSpec({ input, dropsInvalidEmails: true }), matchAll);
+    const { sent } = await runNight(context, enrichSpec({ input, dropsInvalidEmails: true }), matchAll);
     expect(sent).toEqual({ 1: { emails: ["good@example.com"], phones: ["5550100"] } });
   });
 
   test("with a collation that ignores case keep their values apart", async () => {
-    await place.sql(
+    await context.sql(
       `CREATE COLLATION crm.ignore_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)`,
     );
-    await place.sql(
+    await context.sql(
       `CREATE TABLE crm.loose (id text COLLATE crm.ignore_case, email text COLLATE crm.ignore_case)`,
     );
-    await place.sql(
+    await context.sql(
       "INSERT INTO crm.loose VALUES ('a', 'Ann@example.com'), ('A', 'ann@example.com'), ('b', '\u00A0')",
     );
     const relation = { table: ["crm", "loose"] };
     const input = { ...people, relation, fields: { emails: ["email"] } };
-    const { sent, counts } = await runNight(place, enrichSpec({ input }), matchAll);
+    const { sent, counts } = await runNight(context, enrichSpec({ input }), matchAll);
     expect(sent).toEqual({ a: { emails: ["Ann@example.com"] }, A: { emails: ["ann@example.com"] } });
     expect(gist(counts)).toMatchObject({ rejectedBeforeSending: 1 });
-    const validated = await runNight(place, validateSpec({ input }), matchAll);
+    const validated = await runNight(context, validateSpec({ input }), matchAll);
     expect(Object.keys(validated.sent).toSorted()).toEqual(["Ann@example.com", "ann@example.com"]);
-    await place.sql(
+    await context.sql(
       "UPDATE crm.loose SET email = 'ANN@example.com' WHERE email = 'Ann@example.com' COLLATE \"C\"",
     );
-    expect(gist((await runNight(place, enrichSpec({ input }), matchAll)).counts)).toMatchObject({
+    expect(gist((await runNight(context, enrichSpec({ input }), matchAll)).counts)).toMatchObject({
       dueReasons: { content_changed: 1 },
     });
   });
@@ -257,27 +257,27 @@ describe("names of tables and columns", () => {
     ["other signs", "täble $1 %s", "a.b", "c'd\\"],
   ])("can have %s", async (_, table, key, email) => {
     const name = `crm.${quote(table)}`;
-    await place.sql(`CREATE TABLE ${name} (${quote(key)} int PRIMARY KEY, ${quote(email)} text)`);
-    await place.sql(`INSERT INTO ${name} VALUES (7, 'a@example.com'), (8, NULL)`);
+    await context.sql(`CREATE TABLE ${name} (${quote(key)} int PRIMARY KEY, ${quote(email)} text)`);
+    await context.sql(`INSERT INTO ${name} VALUES (7, 'a@example.com'), (8, NULL)`);
     const input = { ...people, relation: { table: ["crm", table] }, key: [key], fields: { emails: [email] } };
-    expect(await place.warehouse.checkInput(input)).toEqual([]);
+    expect(await context.warehouse.checkInput(input)).toEqual([]);
     const spec = enrichSpec({ input: { ...input, orderBy: quote(key) }, maxRecords: 5 });
-    expect((await runNight(place, spec, matchAll)).sent).toEqual({ 7: { emails: ["a@example.com"] } });
-    expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 2, unchanged: 2 });
+    expect((await runNight(context, spec, matchAll)).sent).toEqual({ 7: { emails: ["a@example.com"] } });
+    expect(gist((await runNight(context, spec)).counts)).toEqual({ read: 2, unchanged: 2 });
   });
 
   test("can be those of the search path", async () => {
-    await place.sql("DROP TABLE IF EXISTS public.plain; CREATE TABLE public.plain (id int, email text)");
-    await place.sql("INSERT INTO public.plain VALUES (1, 'a@example.com')");
+    await context.sql("DROP TABLE IF EXISTS public.plain; CREATE TABLE public.plain (id int, email text)");
+    await context.sql("INSERT INTO public.plain VALUES (1, 'a@example.com')");
     const spec = over({ relation: { table: ["plain"] }, fields: { emails: ["email"] } });
-    expect(Object.keys((await runNight(place, spec, matchAll)).sent)).toEqual(["1"]);
+    expect(Object.keys((await runNight(context, spec, matchAll)).sent)).toEqual(["1"]);
   });
 });
 
 describe("checkInput", () => {
   const input: InputSource = { ...people, fields: { emails: ["email"], first_name: ["first_name"] } };
   beforeEach(async () => {
-    await place.sql(
+    await context.sql(
       "CREATE TABLE crm.people (id int, email text, first_name text, nicknames text[], updated_at date)",
     );
   });
@@ -299,7 +299,7 @@ describe("checkInput", () => {
       "nicknames",
     ],
   ])("reports the problem of %s, and its path", async (_, change, path, word) => {
-    const problems = await place.warehouse.checkInput({ ...input, ...change });
+    const problems = await context.warehouse.checkInput({ ...input, ...change });
     expect(problems).toHaveLength(1);
     expect(problems[0]?.path).toBe(path);
     expect(problems[0]?.message).toContain(word);
@@ -307,7 +307,7 @@ describe("checkInput", () => {
   });
 
   test("reports every missing column at once, with the likely name", async () => {
-    const problems = await place.warehouse.checkInput({
+    const problems = await context.warehouse.checkInput({
       ...input,
       key: ["ID"],
       fields: { emails: ["Email"], first_name: ["forename"] },
@@ -335,7 +335,7 @@ describe("checkInput", () => {
     ],
   ])("names no setting that a query without where and mapped columns doesn't have: %s", async (sql, hint) => {
     const query = { ...input, relation: { sql }, key: ["service_pid"], fields: {} };
-    expect((await place.warehouse.checkInput(query)).map((problem) => problem.hint)).toEqual([hint]);
+    expect((await context.warehouse.checkInput(query)).map((problem) => problem.hint)).toEqual([hint]);
   });
 
   test.each<[Partial<InputSource>, string]>([
@@ -348,15 +348,15 @@ describe("checkInput", () => {
     [{ where: "nonsense = 1", fields: {} }, "Check `where` and the type of id."],
     [{ relation: { table: ["crm", "peopel"] } }, expect.stringContaining("correct `table:`")],
   ])("names what the input has: %j", async (change, hint) => {
-    const problems = await place.warehouse.checkInput({ ...input, ...change });
+    const problems = await context.warehouse.checkInput({ ...input, ...change });
     expect(problems.map((problem) => problem.hint)).toEqual([hint]);
   });
 
   test("accepts a valid input, and changes nothing", async () => {
     const good = { ...input, cursor: { column: "updated_at", overlapMs: 0 }, where: "id > 0", orderBy: "id" };
-    expect(await place.warehouse.checkInput(good)).toEqual([]);
+    expect(await context.warehouse.checkInput(good)).toEqual([]);
     expect(
-      await place.warehouse.checkInput({ ...good, relation: { sql: "SELECT * FROM crm.people" } }),
+      await context.warehouse.checkInput({ ...good, relation: { sql: "SELECT * FROM crm.people" } }),
     ).toEqual([]);
   });
 });

@@ -9,11 +9,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import { openWarehouse } from "../support/bound-load.ts";
 import type { Warehouse } from "../support/bound-load.ts";
 import { type Pooler, POOLER_TIMEOUT_MS, startPooler } from "../support/pgbouncer.ts";
-import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { connectAsText, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { commitOf, runOf, tester } from "./suite/nights.ts";
 import { enrichSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
-import { clear, columnOf, valueOf } from "./suite/place.ts";
+import { clear, columnOf, valueOf } from "./suite/context.ts";
 import type { LockHolder, LockRequest } from "../../src/load/runs/job-lock.ts";
 import type { RunRef } from "../../src/load/runs/run-ref.ts";
 
@@ -65,18 +65,18 @@ describe.each([
   ["straight", (url: string) => url],
   ["through PgBouncer in transaction mode", (url: string) => pooler.through(url)],
 ])("a Postgres warehouse that is reached %s", (_, through) => {
-  let place: PostgresPlace;
+  let context: PostgresContext;
   let warehouse: Warehouse;
   beforeAll(async () => {
-    place = await openPostgresPlace({ through });
-    ({ warehouse } = place);
+    context = await openPostgresContext({ through });
+    ({ warehouse } = context);
   });
-  beforeEach(() => clear(place));
-  afterAll(() => place.close());
+  beforeEach(() => clear(context));
+  afterAll(() => context.close());
 
   /** Session of the test, directly to the server. */
   async function connect(): Promise<Client> {
-    const client = await connectAsText(place.directUrl);
+    const client = await connectAsText(context.directUrl);
     onTestFinished(() => client.end());
     return client;
   }
@@ -84,7 +84,7 @@ describe.each([
   /** Connection of another process. */
   function openAnother(): Warehouse {
     const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
-    const another = openWarehouse({ url: place.url, ...schemas });
+    const another = openWarehouse({ url: context.url, ...schemas });
     onTestFinished(() => another.close());
     return another;
   }
@@ -102,7 +102,7 @@ describe.each([
     expect(await endsWithin(300, taken)).toBe(false);
     await committing.query("COMMIT");
     expect(await taken).toMatchObject({ runId: "new", epoch: 2 });
-    expect(await columnOf(place, "SELECT _run_id FROM person_data_state.table_load")).toEqual(["old"]);
+    expect(await columnOf(context, "SELECT _run_id FROM person_data_state.table_load")).toEqual(["old"]);
   });
 
   test("a fence during a takeover waits for it, and fails", async () => {
@@ -115,7 +115,7 @@ describe.each([
     expect(await endsWithin(300, late)).toBe(false);
     await taking.query("COMMIT");
     await expect(late).rejects.toMatchObject({ code: "lock_lost" });
-    expect(await columnOf(place, "SELECT records_due FROM person_data_ops.sync_run")).toEqual(["0"]);
+    expect(await columnOf(context, "SELECT records_due FROM person_data_ops.sync_run")).toEqual(["0"]);
   });
 
   test("heartbeats and commits don't block each other", async () => {
@@ -131,7 +131,7 @@ describe.each([
     await committing.query(`BEGIN; ${FENCE}`);
     expect(await endsWithin(30_000, warehouse.renewLock(run, 3_600_000))).toBe(true);
     await committing.query("COMMIT");
-    expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe("1");
+    expect(await valueOf(context, "SELECT count(*) FROM person_data.person")).toBe("1");
   });
 
   test("loaders of a run don't wait for each other's fences", async () => {
@@ -163,41 +163,41 @@ describe.each([
     load.catch(() => {});
     const waiting = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
       AND application_name LIKE 'person-etl %' AND wait_event_type = 'Lock'`;
-    while ((await valueOf(place, waiting)) === "0") await delay(10);
+    while ((await valueOf(context, waiting)) === "0") await delay(10);
     const another = openAnother();
     const fresh = await takeOver(another, "new");
     await another.beginRun(fresh);
     await expect(load).rejects.toMatchObject({ code: "lock_lost" });
     await holder.query("COMMIT");
     await another.commitLookup(commitAbout(another, fresh, "p-new"));
-    expect(await columnOf(place, "SELECT service_pid FROM person_data.person")).toEqual(["p-new"]);
-    expect(await columnOf(place, "SELECT run_id FROM person_data_ops.api_call")).toEqual(["new"]);
+    expect(await columnOf(context, "SELECT service_pid FROM person_data.person")).toEqual(["p-new"]);
+    expect(await columnOf(context, "SELECT run_id FROM person_data_ops.api_call")).toEqual(["new"]);
   });
 
   test("a process suspended in the middle of a COPY is disconnected, and commits nothing when it resumes", async () => {
     const file = fileURLToPath(new URL("stopped-copier.ts", import.meta.url));
-    const child = spawn(process.execPath, [file, place.url], { stdio: ["ignore", "pipe", "inherit"] });
+    const child = spawn(process.execPath, [file, context.url], { stdio: ["ignore", "pipe", "inherit"] });
     onTestFinished(() => void child.kill("SIGKILL"));
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
     expect((await lines.next()).value).toBe("copying");
     while (!/\) T /.test(await readFile(`/proc/${child.pid}/stat`, "utf8"))) await delay(10);
     const copies = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'
       AND query LIKE 'COPY %' AND application_name LIKE 'person-etl %'`;
-    expect(await valueOf(place, copies)).toBe("1");
+    expect(await valueOf(context, copies)).toBe("1");
     await delay(600);
     const reply = await warehouse.acquireLock(lockRequest("new", { job: "copied_job" }));
     expect(reply).toMatchObject({ kind: "held", tookOver: [{ runId: "stopped", host: "laptop" }] });
-    while ((await valueOf(place, copies)) !== "0") await delay(10);
+    while ((await valueOf(context, copies)) !== "0") await delay(10);
     child.kill("SIGCONT");
     expect((await lines.next()).value).toBe("lock_lost");
     await once(child, "exit");
-    expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.schema_drift")).toBe("0");
+    expect(await valueOf(context, "SELECT count(*) FROM person_data_ops.schema_drift")).toBe("0");
   });
 
   test("a takeover ends only the former owner's sessions", async () => {
     const old = await hold(warehouse, "old");
     const [name] = await columnOf(
-      place,
+      context,
       "SELECT 'person-etl ' || owner_token FROM person_data_state.job_lock WHERE job = 'locked_job'",
     );
     const [theirs, neighbour] = [await connect(), await connect()];
@@ -214,7 +214,7 @@ describe.each([
   test("a takeover ends sessions that its former owner opened while it waited", async () => {
     const old = await hold(warehouse, "old");
     const [name] = await columnOf(
-      place,
+      context,
       "SELECT 'person-etl ' || owner_token FROM person_data_state.job_lock WHERE job = 'locked_job'",
     );
     const committing = await connect();
@@ -249,7 +249,7 @@ describe.each([
     await warehouse.releaseLock(run);
     const sessions = await Promise.all(
       Array.from({ length: 4 }, async () => {
-        const client = await connectAsText(place.url);
+        const client = await connectAsText(context.url);
         onTestFinished(() => client.end());
         await client.query("BEGIN");
         const settings = await client.query(`SELECT name, setting FROM pg_settings
@@ -268,24 +268,27 @@ describe.each([
     }
     const names = `SELECT DISTINCT application_name FROM pg_stat_activity WHERE datname = current_database()
       AND application_name LIKE 'person-etl%'`;
-    expect(await columnOf(place, names)).toEqual(["person-etl"]);
+    expect(await columnOf(context, names)).toEqual(["person-etl"]);
   });
 });
 
 test("sessions that this role may not end don't block a takeover once they can't commit", async () => {
-  const place = await openPostgresPlace();
-  onTestFinished(() => place.close());
-  const role = `taker_${new URL(place.url).pathname.slice(1)}`;
-  await place.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'secret';
+  const context = await openPostgresContext();
+  onTestFinished(() => context.close());
+  const role = `taker_${new URL(context.url).pathname.slice(1)}`;
+  await context.sql(`CREATE ROLE ${role} LOGIN PASSWORD 'secret';
     GRANT USAGE ON SCHEMA person_data, person_data_ops, person_data_state TO ${role};
     GRANT ALL ON ALL TABLES IN SCHEMA person_data, person_data_ops, person_data_state TO ${role}`);
-  onTestFinished(async () => void (await place.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`)));
-  const run = await hold(place.warehouse, "old");
-  const [name] = await columnOf(place, "SELECT 'person-etl ' || owner_token FROM person_data_state.job_lock");
-  const stuck = await connectAsText(place.url);
+  onTestFinished(async () => void (await context.sql(`DROP OWNED BY ${role}; DROP ROLE ${role}`)));
+  const run = await hold(context.warehouse, "old");
+  const [name] = await columnOf(
+    context,
+    "SELECT 'person-etl ' || owner_token FROM person_data_state.job_lock",
+  );
+  const stuck = await connectAsText(context.url);
   onTestFinished(() => stuck.end());
   await stuck.query(`BEGIN; SET LOCAL application_name = '${name}'; SELECT 1`);
-  const url = new URL(place.url);
+  const url = new URL(context.url);
   url.username = role;
   url.password = "secret";
   const taker = openWarehouse({
@@ -297,6 +300,6 @@ test("sessions that this role may not end don't block a takeover once they can't
   onTestFinished(() => taker.close());
   expect(await takeOver(taker, "new")).toMatchObject({ epoch: 2 });
   await stuck.query("COMMIT");
-  await expect(place.warehouse.beginRun(run)).rejects.toMatchObject({ code: "lock_lost" });
-  await expect(place.warehouse.beginRun(runOf(spec))).rejects.toMatchObject({ code: "lock_lost" });
+  await expect(context.warehouse.beginRun(run)).rejects.toMatchObject({ code: "lock_lost" });
+  await expect(context.warehouse.beginRun(runOf(spec))).rejects.toMatchObject({ code: "lock_lost" });
 });

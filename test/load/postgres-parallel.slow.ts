@@ -5,26 +5,26 @@ import type { Warehouse } from "../support/bound-load.ts";
 import { personChildren } from "../../src/schemas/person.ts";
 import { openDoor } from "../support/door.ts";
 import { commitLoose } from "../support/keyed-records.ts";
-import { connectAsText, openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { connectAsText, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { erase } from "./suite/erased-couple.ts";
 import { ANSWERED_AT, commitOf, holdJobs, runNight, runOf, reserveAt } from "./suite/nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
-import { clear, columnOf, valueOf } from "./suite/place.ts";
+import { clear, columnOf, valueOf } from "./suite/context.ts";
 import type { LookupCommit } from "../../src/load/answers/commit-lookup.ts";
 import type { LookupSpec } from "../../src/load/due/lookup-spec.ts";
 
-let place: PostgresPlace;
+let context: PostgresContext;
 beforeAll(async () => {
-  place = await openPostgresPlace();
+  context = await openPostgresContext();
 });
-beforeEach(() => clear(place));
-afterAll(() => place.close());
+beforeEach(() => clear(context));
+afterAll(() => context.close());
 
 const spec = enrichSpec();
 const run = runOf(spec, "run-1");
 
-function openAnother(url = place.url, schema = "person_data"): Warehouse {
+function openAnother(url = context.url, schema = "person_data"): Warehouse {
   const warehouse = openWarehouse({
     url,
     schema,
@@ -84,7 +84,7 @@ async function contentOf(schema: string): Promise<Readonly<Record<string, readon
   const contents: Record<string, readonly (string | null)[]> = {};
   for (const table of contentTables) {
     contents[table] = await columnOf(
-      place,
+      context,
       `SELECT (to_jsonb(t) - '_synced_at' - '_record_synced_at' - '_run_id' - 'call_id')::text FROM ${schema}${table.endsWith("_state") ? "_state" : ""}.${table} AS t
       ORDER BY 1`,
     );
@@ -94,7 +94,7 @@ async function contentOf(schema: string): Promise<Readonly<Record<string, readon
 
 /** Starts work that waits for one of our locks, and returns the waiting backend. */
 async function holdUp(lock: string, work: () => Promise<unknown>) {
-  const holder = await connectAsText(place.url);
+  const holder = await connectAsText(context.url);
   onTestFinished(() => holder.end());
   await holder.query(`BEGIN; ${lock}`);
   const done = work();
@@ -102,7 +102,7 @@ async function holdUp(lock: string, work: () => Promise<unknown>) {
   done.catch(() => {});
   const waiting = () =>
     valueOf(
-      place,
+      context,
       `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'person-etl %'
         AND wait_event_type = 'Lock' LIMIT 1`,
     );
@@ -121,12 +121,12 @@ describe("loaders in parallel", () => {
   ])(
     "%i of them about the same persons in opposite orders come to what one after the other does, %i times",
     async (loaders, rounds) => {
-      const sequential = openAnother(place.url, "sequential");
+      const sequential = openAnother(context.url, "sequential");
       await sequential.migrate();
-      await place.sql("DELETE FROM sequential_state.job_lock");
+      await context.sql("DELETE FROM sequential_state.job_lock");
       await holdJobs(sequential);
       for (const table of contentTables) {
-        await place.sql(`DELETE FROM sequential${table.endsWith("_state") ? "_state" : ""}.${table}`);
+        await context.sql(`DELETE FROM sequential${table.endsWith("_state") ? "_state" : ""}.${table}`);
       }
       for (let round = 0; round < rounds; round++) {
         // Every round has persons of the last one and new ones.
@@ -143,17 +143,17 @@ describe("loaders in parallel", () => {
             round * 4 + 1,
             orders.slice(0, loaders).map((order, i) => commitAbout(warehouse, order, round * 4 + i)),
           );
-        const commits = await commitsFor(place.warehouse);
-        await Promise.all(commits.map((commit) => place.warehouse.commitLookup(commit)));
+        const commits = await commitsFor(context.warehouse);
+        await Promise.all(commits.map((commit) => context.warehouse.commitLookup(commit)));
         for (const commit of await commitsFor(sequential)) await sequential.commitLookup(commit);
       }
       expect(await contentOf("person_data")).toEqual(await contentOf("sequential"));
-      expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe(String(rounds * 6 + 6));
+      expect(await valueOf(context, "SELECT count(*) FROM person_data.person")).toBe(String(rounds * 6 + 6));
     },
   );
 
   test("with many persons each, new and known, never lock each other out", async () => {
-    const { warehouse } = place;
+    const { warehouse } = context;
     const numbers = Array.from({ length: 2000 }, (_, i) => i);
     for (const second of [0, 2, 4]) {
       const commits = await reserveInOrder(warehouse, second + 1, [
@@ -163,11 +163,11 @@ describe("loaders in parallel", () => {
       await Promise.all(commits.map((commit) => warehouse.commitLookup(commit)));
     }
     expect(
-      await valueOf(place, "SELECT count(*) FROM person_data.person WHERE full_name LIKE '% at 5'"),
+      await valueOf(context, "SELECT count(*) FROM person_data.person WHERE full_name LIKE '% at 5'"),
     ).toBe("2000");
     // A deadlock would be retried, but costs a second.
     const deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
-    expect(await valueOf(place, deadlocks)).toBe("0");
+    expect(await valueOf(context, deadlocks)).toBe("0");
   });
 
   test("of two processes that answer the same rows, both are done, and no interval is doubled", async () => {
@@ -177,16 +177,16 @@ describe("loaders in parallel", () => {
         { length: 10 },
         (_, i) => [looseRecord(`${round} ${i}`), { pid: `p-${i}` }] as const,
       );
-      const commit = commitOf(place.warehouse, spec, run, replies, { answeredAt: at(1) });
+      const commit = commitOf(context.warehouse, spec, run, replies, { answeredAt: at(1) });
       const later = commitOf(other, spec, run, replies.toReversed(), { answeredAt: at(2) });
-      await reserveInOrder(place.warehouse, 1, [commit, later]);
-      await Promise.all([place.warehouse.commitLookup(commit), other.commitLookup(later)]);
+      await reserveInOrder(context.warehouse, 1, [commit, later]);
+      await Promise.all([context.warehouse.commitLookup(commit), other.commitLookup(later)]);
     }
-    expect(await valueOf(place, "SELECT count(*) FROM person_data.enrichment")).toBe("100");
-    expect(await columnOf(place, "SELECT DISTINCT answered_at FROM person_data_state.lookup_state")).toEqual([
-      "2026-11-21 04:00:02+00",
-    ]);
-    expect(await valueOf(place, "SELECT count(*) FROM person_data.match_history")).toBe("100");
+    expect(await valueOf(context, "SELECT count(*) FROM person_data.enrichment")).toBe("100");
+    expect(
+      await columnOf(context, "SELECT DISTINCT answered_at FROM person_data_state.lookup_state"),
+    ).toEqual(["2026-11-21 04:00:02+00"]);
+    expect(await valueOf(context, "SELECT count(*) FROM person_data.match_history")).toBe("100");
   });
 
   test("two jobs that validate the same addresses at once keep the answer of the later call", async () => {
@@ -201,19 +201,19 @@ describe("loaders in parallel", () => {
         };
         return [round === 0 ? record : known, { pid: "", status: `status ${second}` }] as const;
       });
-      return commitOf(place.warehouse, spec, runOf(spec), replies, { answeredAt: at(second) });
+      return commitOf(context.warehouse, spec, runOf(spec), replies, { answeredAt: at(second) });
     };
     for (let round = 0; round < 20; round++) {
-      const commits = await reserveInOrder(place.warehouse, round * 2 + 1, [
+      const commits = await reserveInOrder(context.warehouse, round * 2 + 1, [
         commitOfJob(one, round, round * 2, false),
         commitOfJob(two, round, round * 2 + 1, true),
       ]);
-      await Promise.all(commits.map((commit) => place.warehouse.commitLookup(commit)));
+      await Promise.all(commits.map((commit) => context.warehouse.commitLookup(commit)));
     }
-    expect(await valueOf(place, "SELECT count(*) FROM person_data.email_validation")).toBe("210");
+    expect(await valueOf(context, "SELECT count(*) FROM person_data.email_validation")).toBe("210");
     expect(
       await columnOf(
-        place,
+        context,
         "SELECT DISTINCT email_validation_status FROM person_data.email_validation WHERE email_address LIKE '20_@%'",
       ),
     ).toEqual(["status 39"]);
@@ -221,21 +221,23 @@ describe("loaders in parallel", () => {
 
   test("selections of two jobs over the same addresses don't block each other", async () => {
     const rows = Array.from({ length: 200 }, (_, i) => ({ id: String(i), email: `${i}@example.com` }));
-    await makePeople(place, rows);
-    const other = { ...place, warehouse: openAnother() };
+    await makePeople(context, rows);
+    const other = { ...context, warehouse: openAnother() };
     for (let round = 0; round < 5; round++) {
-      await place.sql(`UPDATE crm.people SET email = '${round}' || email`);
+      await context.sql(`UPDATE crm.people SET email = '${round}' || email`);
       await Promise.all([
-        runNight(place, validateSpec({ job: "one" })),
+        runNight(context, validateSpec({ job: "one" })),
         runNight(other, validateSpec({ job: "two" })),
       ]);
     }
-    expect(await valueOf(place, "SELECT count(*) FROM person_data.input_email")).toBe("200");
+    expect(await valueOf(context, "SELECT count(*) FROM person_data.input_email")).toBe("200");
   });
 
   test("rows are safe to read up to the start of a run, however many of its loads are open", async () => {
-    await place.sql(`INSERT INTO person_data_state.table_load VALUES ('person', 'x', NULL, NULL, now(), '')`);
-    const { warehouse } = place;
+    await context.sql(
+      `INSERT INTO person_data_state.table_load VALUES ('person', 'x', NULL, NULL, now(), '')`,
+    );
+    const { warehouse } = context;
     await warehouse.beginRun(run);
     await warehouse.commitLookup(commitAbout(warehouse, [1], 0));
     const { done, release } = await holdUp(
@@ -245,32 +247,32 @@ describe("loaders in parallel", () => {
     await warehouse.commitLookup(commitAbout(warehouse, [2], 2));
     const view = "SELECT DISTINCT safe_until FROM person_data_ops.table_freshness";
     const began = await valueOf(
-      place,
+      context,
       "SELECT started_at FROM person_data_ops.sync_run WHERE status = 'running'",
     );
-    expect(await columnOf(place, view)).toEqual([began]);
+    expect(await columnOf(context, view)).toEqual([began]);
     await release();
     await done;
-    expect(await columnOf(place, view)).toEqual([began]);
+    expect(await columnOf(context, view)).toEqual([began]);
   });
 });
 
 test("a push leaves out people erased while its query is read", async () => {
-  await makePeople(place, []);
-  await place.sql("CREATE TABLE crm.vip AS SELECT 'p-' || n AS pid FROM generate_series(1, 3) AS n");
-  await place.warehouse.beginRun(run);
+  await makePeople(context, []);
+  await context.sql("CREATE TABLE crm.vip AS SELECT 'p-' || n AS pid FROM generate_series(1, 3) AS n");
+  await context.warehouse.beginRun(run);
   const source = {
     ...spec.input,
     key: ["service_pid"],
     relation: { sql: "SELECT pid AS service_pid FROM crm.vip" },
     fields: {},
   };
-  await place.sql("BEGIN; LOCK TABLE crm.vip");
-  const reading = place.warehouse.readWanted(run, "s-1", source);
+  await context.sql("BEGIN; LOCK TABLE crm.vip");
+  const reading = context.warehouse.readWanted(run, "s-1", source);
   const waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'crm.vip'::regclass";
-  while ((await valueOf(place, waits)) === "0") await delay(10);
-  await erase(place, { pids: ["p-2"] });
-  await place.sql("COMMIT");
+  while ((await valueOf(context, waits)) === "0") await delay(10);
+  await erase(context, { pids: ["p-2"] });
+  await context.sql("COMMIT");
   expect(await reading).toMatchObject({ read: 3, suppressed: 1, wanted: 2 });
 });
 
@@ -280,56 +282,59 @@ describe("a commit whose connection is lost", () => {
     ["after the persons", "LOCK TABLE person_data.enrichment IN EXCLUSIVE MODE"],
     ["at its very end", "SELECT * FROM person_data_ops.sync_run FOR UPDATE"],
   ])("%s is made again, and nothing is doubled", async (_, lock) => {
-    const { warehouse } = place;
+    const { warehouse } = context;
     await warehouse.beginRun(run);
     const commit = commitAbout(warehouse, [1, 2, 3], 1);
     const { pid, done, release } = await holdUp(lock, () => warehouse.commitLookup(commit));
-    await place.sql("SELECT pg_terminate_backend($1)", [pid]);
+    await context.sql("SELECT pg_terminate_backend($1)", [pid]);
     await release();
     // Three persons, 2 + 3 + 0 phones, three studies each, three enrichments and intervals.
     expect(await done).toMatchObject({ rowsWritten: 17, notLoadable: [] });
-    expect(await columnOf(place, "SELECT service_pid FROM person_data.person ORDER BY 1")).toEqual([
+    expect(await columnOf(context, "SELECT service_pid FROM person_data.person ORDER BY 1")).toEqual([
       "p-001",
       "p-002",
       "p-003",
     ]);
-    expect(await columnOf(place, "SELECT DISTINCT attempts FROM person_data_state.lookup_state")).toEqual([
+    expect(await columnOf(context, "SELECT DISTINCT attempts FROM person_data_state.lookup_state")).toEqual([
       "1",
     ]);
-    expect(await valueOf(place, "SELECT count(*) FROM person_data.match_history")).toBe("3");
-    expect(await place.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
+    expect(await valueOf(context, "SELECT count(*) FROM person_data.match_history")).toBe("3");
+    expect(await context.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
       { requests: "1", rows_written: "17" },
     ]);
-    expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
+    expect(await valueOf(context, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
   });
 
   test("between COMMIT and its reply is found to be done", async () => {
-    const door = await openDoor(place.url, { isOpen: true });
+    const door = await openDoor(context.url, { isOpen: true });
     const warehouse = openAnother(door.url);
-    await place.warehouse.beginRun(run);
-    const result = await commitLoose(place.warehouse.db, commitAbout(warehouse, [1, 2], 1), (ready) => {
+    await context.warehouse.beginRun(run);
+    const result = await commitLoose(context.warehouse.db, commitAbout(warehouse, [1, 2], 1), (ready) => {
       door.cutAtCommit();
       return warehouse.commitLookup(ready);
     });
     expect(door.cuts()).toBe(1);
     // Two persons, 2 + 3 phones, two studies, two enrichments and intervals.
     expect(result).toMatchObject({ rowsWritten: 13, notLoadable: [] });
-    expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe("2");
-    expect(await columnOf(place, "SELECT attempts FROM person_data_state.lookup_state")).toEqual(["1", "1"]);
-    expect(await place.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
+    expect(await valueOf(context, "SELECT count(*) FROM person_data.person")).toBe("2");
+    expect(await columnOf(context, "SELECT attempts FROM person_data_state.lookup_state")).toEqual([
+      "1",
+      "1",
+    ]);
+    expect(await context.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
       { requests: "1", rows_written: "13" },
     ]);
   });
 
   test("is retried until the server answers", async () => {
-    const door = await openDoor(place.url, { isOpen: false });
+    const door = await openDoor(context.url, { isOpen: false });
     const warehouse = openAnother(door.url);
-    const done = commitLoose(place.warehouse.db, commitAbout(warehouse, [1], 1), (ready) =>
+    const done = commitLoose(context.warehouse.db, commitAbout(warehouse, [1], 1), (ready) =>
       warehouse.commitLookup(ready),
     );
     await delay(200);
     door.open();
     expect((await done).notLoadable).toEqual([]);
-    expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe("1");
+    expect(await valueOf(context, "SELECT count(*) FROM person_data.person")).toBe("1");
   });
 });

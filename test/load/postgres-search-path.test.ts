@@ -1,21 +1,21 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { gist, matchAll, runNight } from "./suite/nights.ts";
 import { enrichSpec, makePeople, people } from "./suite/people.ts";
-import { clear, columnOf } from "./suite/place.ts";
+import { clear, columnOf } from "./suite/context.ts";
 
-let place: PostgresPlace;
+let context: PostgresContext;
 beforeAll(async () => {
-  place = await openPostgresPlace({
+  context = await openPostgresContext({
     prepare: `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET search_path = crm, public', current_database()); END $$`,
   });
 });
-beforeEach(() => clear(place));
-afterAll(() => place.close());
+beforeEach(() => clear(context));
+afterAll(() => context.close());
 
 describe("the search path", () => {
   test("of statements of ours holds nothing that others create", async () => {
-    const shown = await place.warehouse.db.transaction((session) =>
+    const shown = await context.warehouse.db.transaction((session) =>
       session.client.query<{ search_path: string }>("SHOW search_path"),
     );
     expect(shown.rows).toEqual([{ search_path: "pg_catalog, pg_temp" }]);
@@ -23,9 +23,9 @@ describe("the search path", () => {
 
   test("lets no function of others take the place of a built-in one", async () => {
     // A better match than the built-in one for an integer constant.
-    await place.sql(`CREATE FUNCTION public.hashtextextended(text, integer) RETURNS bigint LANGUAGE plpgsql AS $$
+    await context.sql(`CREATE FUNCTION public.hashtextextended(text, integer) RETURNS bigint LANGUAGE plpgsql AS $$
       BEGIN RAISE EXCEPTION 'called'; END $$`);
-    await makePeople(place, [{ id: "1", email: "ann@example.com" }]);
+    await makePeople(context, [{ id: "1", email: "ann@example.com" }]);
     const lock = {
       runId: "next",
       job: "search_path",
@@ -35,8 +35,10 @@ describe("the search path", () => {
       dead: [],
     };
     const process = { host: "here", pid: 1, machine: null, processStart: null };
-    await expect(place.warehouse.acquireLock({ ...lock, process })).resolves.toMatchObject({ kind: "held" });
-    await place.sql("DROP FUNCTION public.hashtextextended(text, integer)");
+    await expect(context.warehouse.acquireLock({ ...lock, process })).resolves.toMatchObject({
+      kind: "held",
+    });
+    await context.sql("DROP FUNCTION public.hashtextextended(text, integer)");
   });
 
   test.each([
@@ -50,18 +52,18 @@ describe("the search path", () => {
       { relation: { table: ["people"] as const }, where: "is_wanted(id)" },
     ],
   ])("finds %s where the role of the connection finds it", async (_, changes) => {
-    await makePeople(place, [
+    await makePeople(context, [
       { id: "1", email: "ann@example.com" },
       { id: "2", email: "bob@example.com" },
     ]);
     // The body is resolved at each call, with the current search path.
-    await place.sql(`CREATE FUNCTION crm.is_wanted(given text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+    await context.sql(`CREATE FUNCTION crm.is_wanted(given text) RETURNS boolean LANGUAGE plpgsql STABLE AS $$
       BEGIN RETURN EXISTS (SELECT FROM people WHERE id = given); END $$`);
     const spec = enrichSpec({ input: { ...people, ...changes } });
-    expect(await place.warehouse.checkInput(spec.input)).toEqual([]);
-    const { counts } = await runNight(place, spec, matchAll);
+    expect(await context.warehouse.checkInput(spec.input)).toEqual([]);
+    const { counts } = await runNight(context, spec, matchAll);
     expect(gist(counts)).toMatchObject({ read: 2, due: 2, toSend: 2 });
-    expect(await columnOf(place, "SELECT source_key FROM person_data.enrichment ORDER BY 1")).toEqual([
+    expect(await columnOf(context, "SELECT source_key FROM person_data.enrichment ORDER BY 1")).toEqual([
       "1",
       "2",
     ]);

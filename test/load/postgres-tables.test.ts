@@ -2,10 +2,10 @@ import type { Client } from "pg";
 import { describe, expect, test, onTestFinished } from "vitest";
 import { tables } from "../../src/schemas/registry.ts";
 import { views } from "../../src/schemas/views.ts";
-import { openPostgresPlace } from "./postgres-place.ts";
+import { openPostgresContext } from "./postgres-context.ts";
 import { holdJobs, matchAll, runNight } from "./suite/nights.ts";
 import { enrichSpec, makePeople } from "./suite/people.ts";
-import type { TextRow } from "./suite/place.ts";
+import type { TextRow } from "./suite/context.ts";
 import { MIGRATIONS, connect, freshDatabase, open, SCHEMAS } from "./bare-database.ts";
 
 /** Tables without a declaration: the publication's queue and the list of migrations. */
@@ -58,14 +58,14 @@ function declaredColumns([data, ops, state]: readonly [
   const names = { data, ops, state };
   const rows = tables.flatMap((table) =>
     table.columns.map((column) => {
-      const place = table.key.indexOf(column.name);
+      const keyPosition = table.key.indexOf(column.name);
       return {
         schema: names[table.schema],
         table: table.name,
         column: column.name,
         type: typeNames[column.type] ?? null,
         required: String(column.required === true),
-        key: place < 0 ? null : String(place),
+        key: keyPosition < 0 ? null : String(keyPosition),
         comment: `${column.doc} pii: ${column.pii}`,
         table_comment: table.doc,
       };
@@ -166,14 +166,19 @@ describe("migrations", () => {
     "and nights work in schemas whose names have %s",
     async (_, names) => {
       const [schema, opsSchema, stateSchema] = names;
-      const place = await openPostgresPlace({ schema, opsSchema, stateSchema, prepare: "CREATE SCHEMA crm" });
-      onTestFinished(() => place.close());
-      await holdJobs(place.warehouse);
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-      const { sent } = await runNight(place, enrichSpec(), matchAll);
+      const context = await openPostgresContext({
+        schema,
+        opsSchema,
+        stateSchema,
+        prepare: "CREATE SCHEMA crm",
+      });
+      onTestFinished(() => context.close());
+      await holdJobs(context.warehouse);
+      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
+      const { sent } = await runNight(context, enrichSpec(), matchAll);
       expect(sent).toEqual({ 1: { first_name: "Ann" } });
-      expect(await describeColumns(place.client, names)).toEqual(declaredColumns(names));
-      expect((await place.warehouse.jobStatus("enrich_people")).lastRun?.status).toBe("succeeded");
+      expect(await describeColumns(context.client, names)).toEqual(declaredColumns(names));
+      expect((await context.warehouse.jobStatus("enrich_people")).lastRun?.status).toBe("succeeded");
     },
   );
 

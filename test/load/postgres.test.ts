@@ -1,4 +1,4 @@
-import { openPostgresPlace } from "./postgres-place.ts";
+import { openPostgresContext } from "./postgres-context.ts";
 import { describeWarehouse } from "./warehouse-suite.ts";
 
-describeWarehouse("a Postgres warehouse", openPostgresPlace);
+describeWarehouse("a Postgres warehouse", openPostgresContext);

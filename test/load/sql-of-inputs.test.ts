@@ -3,23 +3,23 @@ import type { InputConnection, InputSource } from "../../src/load/inputs/input-s
 import { checkInput } from "../../src/load/inputs/check-input.ts";
 import { checkDatabase } from "../../src/load/db/setup.ts";
 import { openWarehouse } from "../../src/load/open.ts";
-import { openPostgresPlace, type PostgresPlace } from "./postgres-place.ts";
+import { openPostgresContext, type PostgresContext } from "./postgres-context.ts";
 import { runNight } from "./suite/nights.ts";
 import { enrichSpec, people } from "./suite/people.ts";
-import { clear, columnOf } from "./suite/place.ts";
+import { clear, columnOf } from "./suite/context.ts";
 
-let place: PostgresPlace;
+let context: PostgresContext;
 beforeAll(async () => {
-  place = await openPostgresPlace();
+  context = await openPostgresContext();
 });
 beforeEach(async () => {
-  await clear(place);
-  await place.sql(`CREATE SCHEMA IF NOT EXISTS crm; CREATE TABLE crm.rows (id text PRIMARY KEY, email text);
+  await clear(context);
+  await context.sql(`CREATE SCHEMA IF NOT EXISTS crm; CREATE TABLE crm.rows (id text PRIMARY KEY, email text);
     INSERT INTO crm.rows VALUES ('1', 'a@example.com'); CREATE TABLE crm.notes (note text);
     CREATE FUNCTION crm.note_it() RETURNS boolean LANGUAGE plpgsql AS
     'BEGIN INSERT INTO crm.notes VALUES (''written''); RETURN true; END'`);
 });
-afterAll(() => place.close());
+afterAll(() => context.close());
 
 const source = (changes: Partial<InputSource>): InputSource => ({
   ...people,
@@ -31,7 +31,7 @@ const source = (changes: Partial<InputSource>): InputSource => ({
 /** The warehouse itself, and the same database as a connection. */
 const connections = (): readonly (InputConnection | null)[] => [
   null,
-  { type: "postgres", name: "crm", url: place.url },
+  { type: "postgres", name: "crm", url: context.url },
 ];
 
 const SECOND = "CREATE TABLE crm.pwned AS SELECT now()";
@@ -48,7 +48,7 @@ test.each<Partial<InputSource>>([
   for (const connection of connections()) {
     const input = source({ ...changes, connection });
     const db = openWarehouse({
-      url: place.url,
+      url: context.url,
       schema: "person_data",
       opsSchema: "person_data_ops",
       stateSchema: "person_data_state",
@@ -58,34 +58,34 @@ test.each<Partial<InputSource>>([
     } finally {
       await db.close();
     }
-    await expect(runNight(place, enrichSpec({ input, maxRecords: 5 }))).rejects.toThrow(/statement|syntax/);
+    await expect(runNight(context, enrichSpec({ input, maxRecords: 5 }))).rejects.toThrow(/statement|syntax/);
   }
-  expect(await columnOf(place, "SELECT to_regclass('crm.pwned')")).toEqual([null]);
+  expect(await columnOf(context, "SELECT to_regclass('crm.pwned')")).toEqual([null]);
 });
 
 test("a query that writes is refused, and what a run itself writes isn't", async () => {
   for (const connection of connections()) {
     const input = source({ where: "crm.note_it()", connection });
-    await expect(runNight(place, enrichSpec({ input }))).rejects.toMatchObject({ code: "25006" });
-    expect(await columnOf(place, "SELECT count(*) FROM crm.notes")).toEqual(["0"]);
+    await expect(runNight(context, enrichSpec({ input }))).rejects.toMatchObject({ code: "25006" });
+    expect(await columnOf(context, "SELECT count(*) FROM crm.notes")).toEqual(["0"]);
   }
-  const { counts } = await runNight(place, enrichSpec({ input: source({}) }));
+  const { counts } = await runNight(context, enrichSpec({ input: source({}) }));
   expect(counts.toSend).toBe(1);
 });
 
 test("check warns of a server whose log holds the values of statements", async () => {
-  const database = new URL(place.url).pathname.slice(1);
+  const database = new URL(context.url).pathname.slice(1);
   const warnings = async () => {
-    const db = openWarehouse({ url: place.url, schema: "a", opsSchema: "b", stateSchema: "c" });
+    const db = openWarehouse({ url: context.url, schema: "a", opsSchema: "b", stateSchema: "c" });
     const lines = await checkDatabase(db);
     await db.close();
     return lines.flatMap(({ ok, message, hint }) => (ok && hint ? [message] : []));
   };
   expect(await warnings()).toEqual([]);
-  await place.sql(`ALTER DATABASE ${database} SET log_min_duration_statement = 1000`);
+  await context.sql(`ALTER DATABASE ${database} SET log_min_duration_statement = 1000`);
   expect(await warnings()).toEqual([
     "Statements are logged with their values: people's data and the erasure key.",
   ]);
-  await place.sql(`ALTER DATABASE ${database} SET log_parameter_max_length = 0`);
+  await context.sql(`ALTER DATABASE ${database} SET log_parameter_max_length = 0`);
   expect(await warnings()).toEqual([]);
 });

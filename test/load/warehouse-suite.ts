@@ -17,7 +17,7 @@ import { describeMissingRows } from "./suite/missing-rows.ts";
 import { describeParameters } from "./suite/parameters.ts";
 import { describePersons } from "./suite/persons.ts";
 import { describePidFrom } from "./suite/pid-from.ts";
-import { clear, type GetPlace, type Place } from "./suite/place.ts";
+import { clear, type GetContext, type Context } from "./suite/context.ts";
 import { describePushes } from "./suite/pushes.ts";
 import { describeSegmentMembers } from "./suite/segment-members.ts";
 import { describeOutcomes } from "./suite/outcomes.ts";
@@ -32,7 +32,7 @@ import { describeValidEmails } from "./suite/valid-emails.ts";
 import { describeValues } from "./suite/values.ts";
 
 /** Part of the suite. */
-export type SuitePart = (getPlace: GetPlace) => void;
+export type SuitePart = (getContext: GetContext) => void;
 
 const allParts: readonly SuitePart[] = [
   describeSelection,
@@ -73,16 +73,16 @@ const allParts: readonly SuitePart[] = [
  */
 export function describeWarehouse(
   name: string,
-  open: () => Promise<Place>,
+  open: () => Promise<Context>,
   parts: readonly SuitePart[] = allParts,
 ): void {
   describe(`the behaviour of ${name}`, () => {
-    let place: Place;
+    let context: Context;
     beforeAll(async () => {
-      place = await open();
+      context = await open();
     });
-    beforeEach(() => clear(place));
-    afterAll(() => place.close());
-    for (const describePart of parts) describePart(() => place);
+    beforeEach(() => clear(context));
+    afterAll(() => context.close());
+    for (const describePart of parts) describePart(() => context);
   });
 }

@@ -4,7 +4,7 @@ import type { Destination, Position } from "../../src/publish/destination.ts";
 import { batchAfter, type FileRow, publishRows, stageAll, tableIn, writeFiles } from "./staged-files.ts";
 
 /** An empty destination of a test, and reads as a user of it would make them. */
-export interface DestinationPlace {
+export interface DestinationContext {
   readonly destination: Destination;
   /** Opens it again, like the next process. */
   reopen(): Promise<Destination>;
@@ -38,15 +38,15 @@ const emailRow = (pid: string, position: number, address: string): FileRow => ({
 });
 
 /** Tests of the behavior of every destination. */
-export function describeDestination(name: string, open: () => Promise<DestinationPlace>): void {
+export function describeDestination(name: string, open: () => Promise<DestinationContext>): void {
   describe(`the ${name} destination`, () => {
     const catalog = buildCatalog([], null);
-    let place: DestinationPlace;
+    let context: DestinationContext;
     let destination: Destination;
     let last: Position | null = null;
 
     const names = async (table: string, column: string) =>
-      (await place.rows(destination, table)).map((row) => row[column]);
+      (await context.rows(destination, table)).map((row) => row[column]);
     const publish = async (...changed: Parameters<typeof publishRows>[3][number][]) => {
       const batch = batchAfter(last);
       expect(await publishRows(destination, catalog, batch, changed)).toBe("committed");
@@ -55,10 +55,10 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
     };
 
     beforeAll(async () => {
-      place = await open();
-      ({ destination } = place);
+      context = await open();
+      ({ destination } = context);
     });
-    afterAll(() => place.close());
+    afterAll(() => context.close());
 
     test("passes its check on an empty destination", async () => {
       expect((await destination.check(catalog)).filter(({ ok }) => !ok)).toEqual([]);
@@ -75,7 +75,9 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
 
     test("creates every declared table, and does nothing the second time", async () => {
       await destination.migrate(catalog);
-      const rows = await Promise.all(catalog.tables.map(({ name: table }) => place.rows(destination, table)));
+      const rows = await Promise.all(
+        catalog.tables.map(({ name: table }) => context.rows(destination, table)),
+      );
       expect(rows.flat()).toEqual([]);
     });
 
@@ -149,7 +151,7 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
       const changed = [{ table: "person", keys: [{ service_pid: "p4" }], rows: [personRow("p4", "Dora")] }];
       await stageAll(destination, catalog, batch, changed);
       await destination.close();
-      destination = await place.reopen();
+      destination = await context.reopen();
       const repeated = { ...batch, attempt: "second1" };
       expect(await publishRows(destination, catalog, repeated, changed)).toBe("committed");
       last = batch;
@@ -222,11 +224,11 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
           ],
         },
       );
-      for (const [index, found] of (await place.rows(destination, "person")).entries()) {
+      for (const [index, found] of (await context.rows(destination, "person")).entries()) {
         expect(found).toMatchObject(rows[index] ?? {});
       }
       expect(await names("person_address", "purchase_price")).toEqual(prices);
-      expect((await place.rows(destination, "erasure_subject"))[0]).toMatchObject(subject);
+      expect((await context.rows(destination, "erasure_subject"))[0]).toMatchObject(subject);
     });
 
     test("counts rows and sums the microseconds of _synced_at exactly", async () => {
@@ -247,7 +249,7 @@ export function describeDestination(name: string, open: () => Promise<Destinatio
       const [measure] = await destination.measure([tableIn(catalog, "segment")]);
       expect(measure).toEqual({ table: "segment", rows: 0n, syncedAtMicros: "0" });
       await destination.migrate(catalog);
-      expect(await place.rows(destination, "segment")).toEqual([]);
+      expect(await context.rows(destination, "segment")).toEqual([]);
     });
 
     test("grows a table by a new column", async () => {

@@ -8,10 +8,10 @@ import { declaredCatalog } from "../../src/publish/catalog.ts";
 import type { Destination } from "../../src/publish/destination.ts";
 import { openDuckDb } from "../../src/publish/duckdb/session.ts";
 import { describeDestination } from "./destination-suite.ts";
-import { openDuckDbPlace, rowsOfFile } from "./duckdb-place.ts";
+import { openDuckDbContext, rowsOfFile } from "./duckdb-context.ts";
 import { batchAfter, publishRows, tableIn, writeFiles } from "./staged-files.ts";
 
-describeDestination("DuckDB", openDuckDbPlace);
+describeDestination("DuckDB", openDuckDbContext);
 
 const catalog = declaredCatalog(null);
 const person = (pid: string, name: string) => ({
@@ -28,14 +28,14 @@ const SECRET = "Xylophonia Quintessence-Vanderbilt";
 const hasSecret = async (file: string) => (await readFile(file)).includes(SECRET);
 
 describe("a DuckDB file", () => {
-  let place: Awaited<ReturnType<typeof openDuckDbPlace>>;
+  let context: Awaited<ReturnType<typeof openDuckDbContext>>;
   let destination: Destination;
   let own = "";
 
   beforeEach(async () => {
-    place = await openDuckDbPlace();
-    ({ destination } = place);
-    own = join(place.folder, "own", "local.duckdb");
+    context = await openDuckDbContext();
+    ({ destination } = context);
+    own = join(context.folder, "own", "local.duckdb");
     await destination.migrate(catalog);
     const first = batchAfter(null);
     await publishRows(destination, catalog, first, [
@@ -43,9 +43,9 @@ describe("a DuckDB file", () => {
     ]);
     await destination.finish();
   });
-  afterEach(() => place.close());
+  afterEach(() => context.close());
 
-  const names = async () => (await rowsOfFile(place.path, "person")).map((row) => row["full_name"]);
+  const names = async () => (await rowsOfFile(context.path, "person")).map((row) => row["full_name"]);
 
   test("takes a row that needs more memory than usual", async () => {
     const large = "x".repeat(31 * 1024 * 1024);
@@ -53,7 +53,7 @@ describe("a DuckDB file", () => {
     const changed = [{ table: "person", keys: [{ service_pid: "p2" }], rows: [person("p2", large)] }];
     expect(await publishRows(destination, catalog, batch, changed)).toBe("committed");
     await destination.finish();
-    const session = await openDuckDb(place.path, place.folder);
+    const session = await openDuckDb(context.path, context.folder);
     const lengths = await session.rows(
       "SELECT length(full_name)::VARCHAR AS length FROM person_data.person ORDER BY service_pid",
     );
@@ -62,7 +62,7 @@ describe("a DuckDB file", () => {
   });
 
   test("can be read while a batch is applied, and keeps its readers", async () => {
-    const reader = await openDuckDb(place.path, place.folder);
+    const reader = await openDuckDb(context.path, context.folder);
     const batch = batchAfter(await destination.position());
     await publishRows(destination, catalog, batch, [
       { table: "person", keys: [{ service_pid: "p2" }], rows: [person("p2", "Bob")] },
@@ -75,18 +75,18 @@ describe("a DuckDB file", () => {
   });
 
   test("and its working copy are readable by the owner only", async () => {
-    for (const file of [place.path, own]) expect((await stat(file)).mode & 0o777).toBe(0o600);
-    expect((await stat(join(place.folder, "own"))).mode & 0o777).toBe(0o700);
+    for (const file of [context.path, own]) expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect((await stat(join(context.folder, "own"))).mode & 0o777).toBe(0o700);
   });
 
   test("holds no deleted value after an erasure, nor does the working copy", async () => {
-    expect([await hasSecret(place.path), await hasSecret(own)]).toEqual([true, true]);
+    expect([await hasSecret(context.path), await hasSecret(own)]).toEqual([true, true]);
     const batch = batchAfter(await destination.position());
     await destination.stage(batch, await keysOf("p1"));
     const change = { table: personTable(), replaces: "keys" as const, hasRows: false };
     await destination.commit({ ...batch, changes: [change], erases: true });
     await destination.finish();
-    expect([await hasSecret(place.path), await hasSecret(own)]).toEqual([false, false]);
+    expect([await hasSecret(context.path), await hasSecret(own)]).toEqual([false, false]);
     expect(await names()).toEqual([]);
     expect(await destination.position()).toEqual({ number: 2, id: batch.id });
   });
@@ -94,31 +94,31 @@ describe("a DuckDB file", () => {
   test("takes the place of a working copy that was lost", async () => {
     const position = await destination.position();
     await destination.close();
-    await rm(join(place.folder, "own"), { recursive: true });
-    destination = await place.reopen();
+    await rm(join(context.folder, "own"), { recursive: true });
+    destination = await context.reopen();
     expect(await destination.position()).toEqual(position);
     expect(await names()).toEqual([SECRET]);
   });
 
   test("is written again where it was removed", async () => {
-    await rm(place.path);
+    await rm(context.path);
     await destination.finish();
     expect(await names()).toEqual([SECRET]);
   });
 
   test("of another owner is refused and left unchanged", async () => {
     await destination.close();
-    await rm(join(place.folder, "own"), { recursive: true });
-    await rm(place.path);
-    const foreign = await openDuckDb(place.path, place.folder);
+    await rm(join(context.folder, "own"), { recursive: true });
+    await rm(context.path);
+    const foreign = await openDuckDb(context.path, context.folder);
     await foreign.run("CREATE TABLE theirs AS SELECT 1 AS one");
     foreign.close();
-    const before = await readFile(place.path);
-    destination = await place.reopen();
+    const before = await readFile(context.path);
+    destination = await context.reopen();
     const error = destination.explain(await destination.position().catch((e: unknown) => e));
     expect(error).toMatchObject({ name: "FixConfigurationError", code: "destination_refused" });
-    expect(await readFile(place.path)).toEqual(before);
-    await writeFile(place.path, "not a database at all");
+    expect(await readFile(context.path)).toEqual(before);
+    await writeFile(context.path, "not a database at all");
     expect(await destination.check(catalog)).toMatchObject([{ ok: false }]);
   });
 
@@ -129,7 +129,7 @@ describe("a DuckDB file", () => {
     });
     try {
       await once(holder.stdout, "data");
-      destination = await place.reopen();
+      destination = await context.reopen();
       const error = destination.explain(await destination.position().catch((e: unknown) => e));
       expect(error).toMatchObject({ name: "JobLockedError" });
     } finally {
@@ -141,7 +141,7 @@ describe("a DuckDB file", () => {
 
   test("has every view, and comments with the PII class", async () => {
     await destination.close();
-    const session = await openDuckDb(place.path, place.folder);
+    const session = await openDuckDb(context.path, context.folder);
     try {
       const views = catalog.views.map(({ name }) => name);
       expect(views).toContain("identity_link");

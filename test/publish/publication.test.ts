@@ -5,7 +5,7 @@ import { publishDestination } from "../../src/jobs/publish/publish-destination.t
 import { dropDestination } from "../../src/jobs/publish/drop-destination.ts";
 import { buildCatalog } from "../../src/publish/catalog.ts";
 import { createMemoryDestination, type MemoryDestination } from "./memory-destination.ts";
-import { openSourcePlace, type SourcePlace } from "./publication-place.ts";
+import { openSourceContext, type SourceContext } from "./publication-context.ts";
 
 const insertPerson = `INSERT INTO person_data.person (service_pid, full_name) VALUES ($1, $2)
   ON CONFLICT (service_pid) DO UPDATE SET full_name = excluded.full_name, _synced_at = now(), _record_synced_at = now()`;
@@ -19,7 +19,7 @@ const rejection = (work: Promise<unknown>) =>
   );
 
 describe("a publication", () => {
-  let source: SourcePlace;
+  let source: SourceContext;
   let target: MemoryDestination;
   let publication: Publication;
 
@@ -29,7 +29,7 @@ describe("a publication", () => {
   const waiting = async () => Number((await view())?.["keys_waiting"]);
 
   beforeEach(async () => {
-    source = await openSourcePlace();
+    source = await openSourceContext();
     target = createMemoryDestination();
     publication = await source.publicationTo(target);
   });
@@ -251,7 +251,7 @@ describe("a publication", () => {
   test("refuses the destination of another configuration", async () => {
     await source.sql(insertPerson, ["p1", "Ada"]);
     await publishDestination(publication);
-    const other = await openSourcePlace();
+    const other = await openSourceContext();
     try {
       let migrations = 0;
       const migrate = () => {

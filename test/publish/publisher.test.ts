@@ -10,11 +10,11 @@ import {
 import { silentLog } from "../../src/log.ts";
 import { buildCatalog } from "../../src/publish/catalog.ts";
 import { createMemoryDestination } from "./memory-destination.ts";
-import { openSourcePlace, type SourcePlace } from "./publication-place.ts";
+import { openSourceContext, type SourceContext } from "./publication-context.ts";
 
-let source: SourcePlace;
+let source: SourceContext;
 beforeAll(async () => {
-  source = await openSourcePlace();
+  source = await openSourceContext();
 });
 afterAll(() => source.close());
 

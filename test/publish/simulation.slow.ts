@@ -6,7 +6,7 @@ import { publishDestination } from "../../src/jobs/publish/publish-destination.t
 import { JobLockedError } from "../../src/errors.ts";
 import { type Random, seededRandom } from "../support/seeded-random.ts";
 import { createMemoryDestination, type MemoryDestination } from "./memory-destination.ts";
-import { openPublicationDb, openSourcePlace, type SourcePlace } from "./publication-place.ts";
+import { openPublicationDb, openSourceContext, type SourceContext } from "./publication-context.ts";
 
 const DURATION_MS = 20_000;
 const KEYS = 200;
@@ -121,7 +121,7 @@ function sorted(rows: readonly object[]): readonly string[] {
 }
 
 async function expectEqual(
-  source: SourcePlace,
+  source: SourceContext,
   target: MemoryDestination,
   table: string,
   columns: readonly string[],
@@ -136,17 +136,17 @@ async function expectEqual(
 }
 
 test("two crashing publishers and random writers leave the destination equal to Postgres", async () => {
-  const source = await openSourcePlace();
+  const source = await openSourceContext();
   const counts: Counts = { transactions: 0, rolledBack: 0, crashes: 0, overtaken: 0, locked: 0 };
   const target = createMemoryDestination("memory", 150);
-  const databases = [openPublicationDb(source.place.url), openPublicationDb(source.place.url)];
+  const databases = [openPublicationDb(source.context.url), openPublicationDb(source.context.url)];
   try {
     const publication = await source.publicationTo(target);
     await publishDestination(publication);
     const end = Date.now() + DURATION_MS;
     const isOver = () => Date.now() > end;
     const done = await Promise.allSettled([
-      ...[1, 2, 3].map((seed) => write(source.place.url, seededRandom(seed), counts, isOver)),
+      ...[1, 2, 3].map((seed) => write(source.context.url, seededRandom(seed), counts, isOver)),
       ...databases.map(async (db, index) => {
         const own = { ...(await source.publicationTo(target)), db };
         return publish(own, seededRandom(100 + index), counts, isOver);

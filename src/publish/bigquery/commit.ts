@@ -4,7 +4,7 @@ import { LABELS, queryOf, resultsOf } from "../../bigquery/session.ts";
 import type { Column } from "../../schemas/table.ts";
 import type { CommitOutcome, StagedBatch, TableChange } from "../destination.ts";
 import { type DatasetNames, positionTable, tableName } from "./ddl.ts";
-import { type StagingPlace, stagingTable } from "./stage.ts";
+import { type StagingContext, stagingTable } from "./stage.ts";
 
 /** Last row of the script. */
 interface Outcome {
@@ -13,8 +13,8 @@ interface Outcome {
 }
 
 /** Applies a staged batch in one transaction, which first moves the position from the predecessor. */
-export async function commitBatch(place: StagingPlace, batch: StagedBatch): Promise<CommitOutcome> {
-  const { client, names, location } = place;
+export async function commitBatch(context: StagingContext, batch: StagedBatch): Promise<CommitOutcome> {
+  const { client, names, location } = context;
   const query = { useLegacySql: false, ...queryOf(commitScript(names, batch)) };
   const id = `person_etl_commit_${names.data}_${batch.number}_${batch.attempt}`;
   const job = await runJob(client, { id, location }, (reference) =>

@@ -8,7 +8,7 @@ import { commitBatch } from "./commit.ts";
 import { positionTable } from "./ddl.ts";
 import { measureTables } from "./measure.ts";
 import { migrateDatasets, openDataset } from "./migrate.ts";
-import { dropStaging, stageFiles, type StagingPlace } from "./stage.ts";
+import { dropStaging, stageFiles, type StagingContext } from "./stage.ts";
 
 /** Datasets to publish to. */
 export interface BigQueryTarget extends ClientOptions {
@@ -34,25 +34,25 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
     path: `publish.${name}`,
     datasets: [dataset, opsDataset],
   };
-  let opening: Promise<StagingPlace> | null = null;
+  let opening: Promise<StagingContext> | null = null;
 
   /** Creates missing datasets; all jobs run in their location. */
-  function place(): Promise<StagingPlace> {
-    opening ??= openPlace().catch((error: unknown) => {
+  function context(): Promise<StagingContext> {
+    opening ??= openContext().catch((error: unknown) => {
       opening = null;
       throw error;
     });
     return opening;
   }
 
-  async function openPlace(): Promise<StagingPlace> {
+  async function openContext(): Promise<StagingContext> {
     const location = await openDataset(client, dataset, target.location);
     await openDataset(client, opsDataset, location);
     return { client, names, location };
   }
 
   async function session(): Promise<Session> {
-    const { location } = await place();
+    const { location } = await context();
     return openSession({ client, dataset: null, location, maximumBytesBilled: null });
   }
 
@@ -61,7 +61,7 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
     description: `BigQuery project ${project}, datasets ${dataset} and ${opsDataset}`,
     keysPerBatch: KEYS_PER_BATCH,
     check: (catalog) => checkDestination({ client, names, where }, catalog),
-    migrate: async (catalog) => migrateDatasets(await place(), catalog),
+    migrate: async (catalog) => migrateDatasets(await context(), catalog),
     async position() {
       try {
         const reader = await session();
@@ -73,9 +73,9 @@ export function openBigQueryDestination(target: BigQueryTarget): Destination {
         throw error;
       }
     },
-    stage: async (batch, staged) => stageFiles(await place(), batch, staged),
+    stage: async (batch, staged) => stageFiles(await context(), batch, staged),
     async commit(batch) {
-      const opened = await place();
+      const opened = await context();
       const outcome = await commitBatch(opened, batch);
       await dropStaging(opened, batch, { older: outcome !== "refused" });
       return outcome;

@@ -14,7 +14,7 @@ const STAGING_PREFIX = "_stage_";
 const STAGING_LIFE_MS = 7 * 86_400_000;
 
 /** Client, datasets and location of staging tables. */
-export interface StagingPlace {
+export interface StagingContext {
   readonly client: Client;
   readonly names: DatasetNames;
   readonly location: string;
@@ -38,12 +38,16 @@ export function stagingTable(
 }
 
 /** Loads files into the staging table of an attempt, one job per file. */
-export async function stageFiles(place: StagingPlace, batch: BatchRef, staged: StagedFiles): Promise<void> {
-  const { client, names, location } = place;
+export async function stageFiles(
+  context: StagingContext,
+  batch: BatchRef,
+  staged: StagedFiles,
+): Promise<void> {
+  const { client, names, location } = context;
   const { table, content, part } = staged;
   const tableId = stagingName(batch, table.name, content);
   const schema = { fields: fieldsOf(staged) };
-  await createStagingTable(place, tableId, schema);
+  await createStagingTable(context, tableId, schema);
   const configuration = {
     labels: LABELS,
     load: {
@@ -75,7 +79,7 @@ function fieldsOf({ table, content }: StagedFiles): readonly object[] {
   });
 }
 
-async function createStagingTable({ client, names }: StagingPlace, tableId: string, schema: object) {
+async function createStagingTable({ client, names }: StagingContext, tableId: string, schema: object) {
   const body = {
     tableReference: { projectId: names.project, datasetId: names.data, tableId },
     schema,
@@ -91,7 +95,7 @@ async function createStagingTable({ client, names }: StagingPlace, tableId: stri
 
 /** Drops the staging tables of an attempt; with `older`, also those of other attempts up to its batch. */
 export async function dropStaging(
-  { client, names }: StagingPlace,
+  { client, names }: StagingContext,
   batch: BatchRef,
   { older }: { readonly older: boolean },
 ): Promise<void> {

@@ -2,19 +2,19 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { EnrichJobConfig } from "../../../src/jobs/lookup/enrich.ts";
 import type { LookupJobConfig } from "../../../src/jobs/lookup/lookup-type.ts";
 import { lookupSpecOf, plainRequest } from "../../../src/jobs/lookup/lookup-spec.ts";
-import { openPostgresPlace } from "../../load/postgres-place.ts";
+import { openPostgresContext } from "../../load/postgres-context.ts";
 import { type Night, type Responder, runNight } from "../../load/suite/nights.ts";
-import { clear, type Place } from "../../load/suite/place.ts";
+import { clear, type Context } from "../../load/suite/context.ts";
 import { customers, enrichJob, resolveJob, validateJob } from "../support.ts";
 import * as fc from "../../support/fast-check.ts";
 import type { LookupCounts } from "../../../src/load/due/lookup-counts.ts";
 import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 
-let place: Place;
+let context: Context;
 beforeAll(async () => {
-  place = await openPostgresPlace();
+  context = await openPostgresContext();
 });
-afterAll(() => place.close());
+afterAll(() => context.close());
 
 /** A key type, and the spelling of its n-th key. */
 interface KeyKind {
@@ -72,14 +72,14 @@ async function makeInput(kind: KeyKind, rows: readonly Row[]): Promise<void> {
     ...keys.map(([name, type]) => `${name} ${type}`),
     "first text, email text, work text, town text",
   ];
-  await place.sql(`CREATE TABLE crm.customers (${columns.join(", ")})`);
+  await context.sql(`CREATE TABLE crm.customers (${columns.join(", ")})`);
   const lines = rows.map(({ key, first, email, work, town }) => {
     const cells = [...(key === null ? keys.map(() => null) : kind.valueOf(key)), first, email, work, town];
     return Object.fromEntries(
       [...keys.map(([name]) => name), "first", "email", "work", "town"].map((name, i) => [name, cells[i]]),
     );
   });
-  await place.sql(
+  await context.sql(
     "INSERT INTO crm.customers SELECT * FROM json_populate_recordset(NULL::crm.customers, $1)",
     [JSON.stringify(lines)],
   );
@@ -128,7 +128,7 @@ async function contents(): Promise<Readonly<Record<string, unknown>>> {
   };
   const found: Record<string, unknown> = {};
   for (const [name, query] of Object.entries(queries)) {
-    found[name] = (await place.sql(query)).map((line) => JSON.stringify(Object.values(line))).toSorted();
+    found[name] = (await context.sql(query)).map((line) => JSON.stringify(Object.values(line))).toSorted();
   }
   return found;
 }
@@ -150,7 +150,7 @@ async function runAll(kind: KeyKind, count: number) {
   const found = [];
   for (const job of jobs) {
     const nights: Night[] = [];
-    for (const spec of await shardsOf(job, kind, count)) nights.push(await runNight(place, spec, respond));
+    for (const spec of await shardsOf(job, kind, count)) nights.push(await runNight(context, spec, respond));
     const records = nights.flatMap((night) => night.records);
     found.push({
       job: job.name,
@@ -173,12 +173,12 @@ describe("shards, for any number of them, any type of key and any content,", () 
   test("are disjoint and complete, and leave behind what one run would", async () => {
     await fc.assert(
       fc.asyncProperty(given, async ({ rows, count, nextCount, kind }) => {
-        await clear(place);
+        await clear(context);
         await makeInput(kind, rows);
         const whole = await runAll(kind, 1);
         const kept = await contents();
 
-        await clear(place);
+        await clear(context);
         await makeInput(kind, rows);
         expect(await runAll(kind, count)).toEqual(whole);
         expect(await contents()).toEqual(kept);
@@ -196,14 +196,14 @@ describe("shards, for any number of them, any type of key and any content,", () 
   test("a shard enriches what it resolved, without waiting for the others", async () => {
     await fc.assert(
       fc.asyncProperty(given, async ({ rows, count, kind }) => {
-        await clear(place);
+        await clear(context);
         await makeInput(kind, rows);
         const resolves = await shardsOf(resolveJob, kind, count);
         const enriches = await shardsOf(chain, kind, count);
         const waiting: number[] = [];
         for (const [i, resolve] of resolves.entries()) {
-          await runNight(place, resolve, respond);
-          waiting.push((await runNight(place, enriches[i] ?? resolve, respond)).counts.waiting);
+          await runNight(context, resolve, respond);
+          waiting.push((await runNight(context, enriches[i] ?? resolve, respond)).counts.waiting);
         }
         expect(waiting).toEqual(resolves.map(() => 0));
       }),

@@ -4,52 +4,52 @@ import { describe, expect, test } from "vitest";
 import { begin, callOf, commitOf, gist, matchAll, runNight, runOf } from "./nights.ts";
 import { addPeople, enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
 import { commitPersons, looseRecord, wholePerson } from "./person-updates.ts";
-import { columnOf, type GetPlace, valueOf } from "./place.ts";
+import { columnOf, type GetContext, valueOf } from "./context.ts";
 import { ann, bob, erase, findTraces, makeCouple, nobody, ofAnn, rows } from "./erased-couple.ts";
 
 /** Tests of rows that an erasure suppresses. */
-export function describeAfterErasure(getPlace: GetPlace): void {
+export function describeAfterErasure(getContext: GetContext): void {
   describe("after an erasure", () => {
     test("rows with the person's key, address or PID are neither sent, nor rejected, nor left waiting", async () => {
-      const place = getPlace();
-      await makeCouple(place);
-      await erase(place, { pids: ["p-ann"] });
-      await addPeople(place, [
+      const context = getContext();
+      await makeCouple(context);
+      await erase(context, { pids: ["p-ann"] });
+      await addPeople(context, [
         { id: "another-1", first_name: "A", last_name: "L", email: "ANN@other.example " },
         { id: "another-2", first_name: "A", last_name: "L", phone: "5550199", note: "p-ann" },
         { id: "another-3", first_name: "C", last_name: "D", email: "cid@work.example" },
         { id: "key-ann" },
       ]);
       for (const resend of [false, true]) {
-        const resolved = await runNight(place, resolveSpec({ resend }), matchAll);
+        const resolved = await runNight(context, resolveSpec({ resend }), matchAll);
         expect(gist(resolved.counts)).toMatchObject({ read: 6, suppressed: 3 });
         const fields = { ...people.fields, service_pid: ["note"] };
         const spec = enrichSpec({ input: { ...people, fields }, resend });
-        const enriched = await runNight(place, spec, matchAll);
+        const enriched = await runNight(context, spec, matchAll);
         expect(gist(enriched.counts)).toMatchObject({ read: 6, suppressed: 4 });
-        const waiting = await runNight(place, enrichSpec({ job: "one", pidFrom: "another" }), matchAll);
+        const waiting = await runNight(context, enrichSpec({ job: "one", pidFrom: "another" }), matchAll);
         expect(gist(waiting.counts)).toEqual({ read: 6, suppressed: 3, waiting: 3 });
-        const validated = await runNight(place, validateSpec({ resend }), matchAll);
+        const validated = await runNight(context, validateSpec({ resend }), matchAll);
         expect(gist(validated.counts)).toMatchObject({ read: 4, suppressed: 2 });
-        expect(await findTraces(place, ["p-ann", "ann@", "key-ann"])).toEqual([]);
+        expect(await findTraces(context, ["p-ann", "ann@", "key-ann"])).toEqual([]);
       }
-      expect(await columnOf(place, "SELECT source_key FROM person_data.input_email ORDER BY 1")).toEqual([
+      expect(await columnOf(context, "SELECT source_key FROM person_data.input_email ORDER BY 1")).toEqual([
         "another-3",
         "key-bob",
       ]);
     });
 
     test("an answer requested before is not stored, whichever field names the person", async () => {
-      const place = getPlace();
-      await makePeople(place, rows);
-      const { warehouse } = place;
-      await erase(place, { pids: ["p-ann"] });
-      await commitPersons(place, [ann], { keys: ["row-1"] });
-      expect(await findTraces(place, [...ofAnn, "row-1"])).toEqual([]);
+      const context = getContext();
+      await makePeople(context, rows);
+      const { warehouse } = context;
+      await erase(context, { pids: ["p-ann"] });
+      await commitPersons(context, [ann], { keys: ["row-1"] });
+      expect(await findTraces(context, [...ofAnn, "row-1"])).toEqual([]);
       // Her row is known.
-      expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.erasure_subject")).toBe("2");
-      await commitPersons(place, [wholePerson("p-new", { full_name: "Ann Lee" })], { keys: ["row-1"] });
-      expect(await findTraces(place, ["p-new", "Ann", "row-1"])).toEqual([]);
+      expect(await valueOf(context, "SELECT count(*) FROM person_data_ops.erasure_subject")).toBe("2");
+      await commitPersons(context, [wholePerson("p-new", { full_name: "Ann Lee" })], { keys: ["row-1"] });
+      expect(await findTraces(context, ["p-new", "Ann", "row-1"])).toEqual([]);
       // And her new PID.
       expect([...(await warehouse.suppressedPids(["p-new", "p-ann", "p-bob"]))].toSorted()).toEqual([
         "p-ann",
@@ -60,48 +60,54 @@ export function describeAfterErasure(getPlace: GetPlace): void {
     });
 
     test("an answer with an erased address is not stored, and its PID is kept out from then on", async () => {
-      const place = getPlace();
-      await makePeople(place, rows);
-      await erase(place, { emails: ["ann@home.example"] });
-      await commitPersons(place, [ann, bob], { keys: ["row-1", "row-2"] });
-      expect(await findTraces(place, ["ann@", "row-1", "Nurse"])).toEqual([]);
-      expect(await columnOf(place, "SELECT service_pid FROM person_data.person")).toEqual(["p-bob"]);
-      expect(await place.warehouse.suppressedPids(["p-ann", "p-bob"])).toEqual(new Set(["p-ann"]));
+      const context = getContext();
+      await makePeople(context, rows);
+      await erase(context, { emails: ["ann@home.example"] });
+      await commitPersons(context, [ann, bob], { keys: ["row-1", "row-2"] });
+      expect(await findTraces(context, ["ann@", "row-1", "Nurse"])).toEqual([]);
+      expect(await columnOf(context, "SELECT service_pid FROM person_data.person")).toEqual(["p-bob"]);
+      expect(await context.warehouse.suppressedPids(["p-ann", "p-bob"])).toEqual(new Set(["p-ann"]));
       // Rows loaded with hers still contain her PID until the erasure continues.
-      for (const id of await place.warehouse.openErasures()) await place.warehouse.removeErased(id);
-      expect(await findTraces(place, ofAnn)).toEqual([]);
+      for (const id of await context.warehouse.openErasures()) await context.warehouse.removeErased(id);
+      expect(await findTraces(context, ofAnn)).toEqual([]);
     });
 
     test("others are stored without what names the person, the same each time", async () => {
-      const place = getPlace();
-      await makePeople(place, rows);
-      await erase(place, { pids: ["p-ann"] });
-      await commitPersons(place, [bob], { keys: ["second"], answeredAt: "2026-11-01T00:00:00.000001+00:00" });
-      expect(await findTraces(place, ofAnn)).toEqual([]);
-      expect(await columnOf(place, "SELECT relative_first_name FROM person_data.person_relative")).toEqual([
+      const context = getContext();
+      await makePeople(context, rows);
+      await erase(context, { pids: ["p-ann"] });
+      await commitPersons(context, [bob], {
+        keys: ["second"],
+        answeredAt: "2026-11-01T00:00:00.000001+00:00",
+      });
+      expect(await findTraces(context, ofAnn)).toEqual([]);
+      expect(await columnOf(context, "SELECT relative_first_name FROM person_data.person_relative")).toEqual([
         "Cid",
       ]);
-      const before = await place.sql("SELECT * FROM person_data.person");
+      const before = await context.sql("SELECT * FROM person_data.person");
       expect(before).toMatchObject([{ full_name: "Bob Roe", service_spouse_pid: null }]);
-      await commitPersons(place, [bob], { keys: ["second"], answeredAt: "2026-11-02T00:00:00.000001+00:00" });
-      expect(await place.sql("SELECT * FROM person_data.person")).toEqual(before);
+      await commitPersons(context, [bob], {
+        keys: ["second"],
+        answeredAt: "2026-11-02T00:00:00.000001+00:00",
+      });
+      expect(await context.sql("SELECT * FROM person_data.person")).toEqual(before);
     });
 
     test("rejects of the person are not recorded", async () => {
-      const place = getPlace();
-      await makePeople(place, rows);
-      await erase(place, { rows: [{ source: "people", sourceKey: "key-ann" }] });
+      const context = getContext();
+      await makePeople(context, rows);
+      await erase(context, { rows: [{ source: "people", sourceKey: "key-ann" }] });
       const spec = enrichSpec();
-      const run = await begin(place.warehouse, spec, randomUUID());
+      const run = await begin(context.warehouse, spec, randomUUID());
       const replies = ["key-ann", "key-bob"].map((key) => [looseRecord(key), { code: "poison" }] as const);
-      await place.warehouse.commitLookup(commitOf(place.warehouse, spec, run, replies));
-      expect(await columnOf(place, "SELECT source_key FROM person_data.reject")).toEqual(["key-bob"]);
+      await context.warehouse.commitLookup(commitOf(context.warehouse, spec, run, replies));
+      expect(await columnOf(context, "SELECT source_key FROM person_data.reject")).toEqual(["key-bob"]);
     });
 
     test("a record that was read before the erasure is not reserved after it", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makePeople(place, rows);
+      const context = getContext();
+      const { warehouse } = context;
+      await makePeople(context, rows);
       const spec = enrichSpec();
       const run = await begin(warehouse, spec, randomUUID());
       const selection = await warehouse.selectLookup(spec, run);
@@ -126,32 +132,32 @@ export function describeAfterErasure(getPlace: GetPlace): void {
         limitedBy: null,
         erased: ofAnn.map((record) => record.recordId),
       });
-      expect(await columnOf(place, "SELECT call_id FROM person_data_ops.api_call")).toEqual([]);
+      expect(await columnOf(context, "SELECT call_id FROM person_data_ops.api_call")).toEqual([]);
       expect(await reserve(ofBob)).toEqual({ granted: 1, limitedBy: null });
       expect(await selection.count()).toMatchObject({ sent: 0, suppressed: 1, remaining: 1 });
       await selection.close();
     });
 
     test("a run in progress doesn't send the person's record", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makePeople(place, rows);
+      const context = getContext();
+      const { warehouse } = context;
+      await makePeople(context, rows);
       const spec = enrichSpec();
       const run = await begin(warehouse, spec, randomUUID());
       const selection = await warehouse.selectLookup(spec, run);
-      await erase(place, { rows: [{ source: "people", sourceKey: "key-ann" }] });
+      await erase(context, { rows: [{ source: "people", sourceKey: "key-ann" }] });
       const records = await recordsOf(warehouse.db, selection);
       expect(records.map((record) => record.rows.map((row) => row.sourceKey))).toEqual([["key-bob"]]);
       await selection.close();
     });
 
     test("rows of a feed that name the person are left out", async () => {
-      const place = getPlace();
-      await makePeople(place, []);
-      await erase(place, { pids: ["p-ann"] });
+      const context = getContext();
+      await makePeople(context, []);
+      await erase(context, { pids: ["p-ann"] });
       const spec = { job: "one", type: "enrich" } as const;
-      await place.warehouse.beginRun(runOf(spec));
-      const results = await place.warehouse.commitFeed({
+      await context.warehouse.beginRun(runOf(spec));
+      const results = await context.warehouse.commitFeed({
         run: runOf(spec),
         commitId: randomUUID(),
         ledger: [],
@@ -171,14 +177,14 @@ export function describeAfterErasure(getPlace: GetPlace): void {
         ],
       });
       expect(results).toEqual([{ given: 1, suppressed: 2, inserted: 1, updated: 0, marked: 0 }]);
-      expect(await findTraces(place, ["p-ann"])).toEqual([]);
+      expect(await findTraces(context, ["p-ann"])).toEqual([]);
     });
   });
 
   test("loads in flight restore no erased person, under any interleaving", async () => {
-    const place = getPlace();
-    await makePeople(place, rows);
-    const { warehouse } = place;
+    const context = getContext();
+    await makePeople(context, rows);
+    const { warehouse } = context;
     const spec = enrichSpec();
     const run = await begin(warehouse, spec, randomUUID());
     const persons = Array.from({ length: 30 }, (_, i) =>
@@ -202,11 +208,11 @@ export function describeAfterErasure(getPlace: GetPlace): void {
       for (let i = from; i < 30; i += 3) await load(i);
     };
     const eraseSome = async () => {
-      for (const pid of ["p-3", "p-7"]) await erase(place, { pids: [pid] });
+      for (const pid of ["p-3", "p-7"]) await erase(context, { pids: [pid] });
     };
     await Promise.all([inOrder(0), inOrder(1), inOrder(2), eraseSome()]);
     for (const id of await warehouse.openErasures()) await warehouse.removeErased(id);
-    expect(await findTraces(place, ['"p-3"', '"p-7"', '"row 3"', '"row 7"'])).toEqual([]);
-    expect(await valueOf(place, "SELECT count(*) FROM person_data.person")).toBe("8");
+    expect(await findTraces(context, ['"p-3"', '"p-7"', '"row 3"', '"row 7"'])).toEqual([]);
+    expect(await valueOf(context, "SELECT count(*) FROM person_data.person")).toBe("8");
   });
 }

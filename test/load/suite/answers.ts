@@ -1,29 +1,29 @@
 import { describe, expect, test } from "vitest";
 import { addPeople, enrichSpec, makePeople, resolveSpec, validateSpec } from "./people.ts";
 import { matchAll, type Reply, runNight } from "./nights.ts";
-import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+import { columnOf, type GetContext, type Context, valueOf } from "./context.ts";
 
 const day = (n: number) => `2026-11-0${n}T00:00:00+00:00`;
 const shown = (n: number) => `2026-11-0${n} 00:00:00+00`;
 
 /** Answers one row on the given days, and returns its answer and its history. */
-async function answerOn(place: Place, replies: readonly (readonly [number, Reply])[]) {
-  await makePeople(place, [{ id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com" }]);
+async function answerOn(context: Context, replies: readonly (readonly [number, Reply])[]) {
+  await makePeople(context, [{ id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com" }]);
   const spec = resolveSpec({ resend: true });
-  for (const [n, reply] of replies) await runNight(place, spec, () => reply, { at: day(n) });
+  for (const [n, reply] of replies) await runNight(context, spec, () => reply, { at: day(n) });
   const [answer] =
-    await place.sql(`SELECT is_match, service_pid, match_score, request_completed_at, first_matched_at,
+    await context.sql(`SELECT is_match, service_pid, match_score, request_completed_at, first_matched_at,
     last_matched_at, last_matched_service_pid FROM person_data.resolution`);
-  const history = await place.sql(`SELECT valid_from, valid_to, is_match, service_pid, match_score
+  const history = await context.sql(`SELECT valid_from, valid_to, is_match, service_pid, match_score
     FROM person_data.match_history ORDER BY valid_from`);
   return { answer, history };
 }
 
 /** Tests of `resolution`, `enrichment` and `match_history`. */
-export function describeAnswers(getPlace: GetPlace): void {
+export function describeAnswers(getContext: GetContext): void {
   describe("answers", () => {
     test("a match, a non-match and another match leave one row each time and an interval each", async () => {
-      const { answer, history } = await answerOn(getPlace(), [
+      const { answer, history } = await answerOn(getContext(), [
         [1, { pid: "p-1", score: "80.25" }],
         [2, null],
         [3, { pid: "p-2", score: "60" }],
@@ -51,7 +51,7 @@ export function describeAnswers(getPlace: GetPlace): void {
     });
 
     test("a non-match after a match keeps the time and PID of the last match", async () => {
-      const { answer } = await answerOn(getPlace(), [
+      const { answer } = await answerOn(getContext(), [
         [1, { pid: "p-1" }],
         [2, { pid: "p-2" }],
         [3, null],
@@ -68,7 +68,7 @@ export function describeAnswers(getPlace: GetPlace): void {
     });
 
     test("a match after non-matches is the first one", async () => {
-      const { answer } = await answerOn(getPlace(), [
+      const { answer } = await answerOn(getContext(), [
         [1, null],
         [2, { pid: "p-1" }],
       ]);
@@ -76,7 +76,7 @@ export function describeAnswers(getPlace: GetPlace): void {
     });
 
     test("an equal answer opens no interval; a changed score does", async () => {
-      const { history } = await answerOn(getPlace(), [
+      const { history } = await answerOn(getContext(), [
         [1, { pid: "p-1", score: "80.25" }],
         [2, { pid: "p-1", score: "80.250" }],
         [3, { pid: "p-1", score: "80.26" }],
@@ -88,7 +88,7 @@ export function describeAnswers(getPlace: GetPlace): void {
     });
 
     test("two answers of one instant leave two intervals, none of them empty", async () => {
-      const { answer, history } = await answerOn(getPlace(), [
+      const { answer, history } = await answerOn(getContext(), [
         [1, { pid: "p-1" }],
         [1, { pid: "p-2" }],
       ]);
@@ -101,17 +101,17 @@ export function describeAnswers(getPlace: GetPlace): void {
     });
 
     test("the answer of an earlier call changes neither the row, nor its history, nor its state", async () => {
-      const place = getPlace();
-      await answerOn(place, [[2, { pid: "p-1" }]]);
+      const context = getContext();
+      await answerOn(context, [[2, { pid: "p-1" }]]);
       const read = () =>
         columnOf(
-          place,
-          `SELECT ${place.rowVersion} FROM person_data.resolution UNION ALL
-          SELECT ${place.rowVersion} FROM person_data.match_history UNION ALL
-          SELECT ${place.rowVersion} FROM person_data_state.lookup_state ORDER BY 1`,
+          context,
+          `SELECT ${context.rowVersion} FROM person_data.resolution UNION ALL
+          SELECT ${context.rowVersion} FROM person_data.match_history UNION ALL
+          SELECT ${context.rowVersion} FROM person_data_state.lookup_state ORDER BY 1`,
         );
       const before = await read();
-      await runNight(place, resolveSpec({ resend: true }), () => ({ pid: "p-old" }), {
+      await runNight(context, resolveSpec({ resend: true }), () => ({ pid: "p-old" }), {
         at: day(3),
         callNumber: -1,
       });
@@ -119,7 +119,7 @@ export function describeAnswers(getPlace: GetPlace): void {
     });
 
     test("the answer of a later call counts, though the service's clock ran backwards", async () => {
-      const { answer, history } = await answerOn(getPlace(), [
+      const { answer, history } = await answerOn(getContext(), [
         [3, { pid: "p-1" }],
         [1, { pid: "p-2" }],
         [2, { pid: "p-3" }],
@@ -133,12 +133,12 @@ export function describeAnswers(getPlace: GetPlace): void {
     });
 
     test("an answer's own columns and request id stand in its row", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com" }]);
-      const { run } = await runNight(place, resolveSpec(), () => ({ pid: "p-1", score: "88.125" }), {
+      const context = getContext();
+      await makePeople(context, [{ id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com" }]);
+      const { run } = await runNight(context, resolveSpec(), () => ({ pid: "p-1", score: "88.125" }), {
         at: day(1),
       });
-      expect(await place.sql("SELECT * FROM person_data.resolution")).toEqual([
+      expect(await context.sql("SELECT * FROM person_data.resolution")).toEqual([
         {
           job: "resolve_people",
           source: "people",
@@ -160,24 +160,24 @@ export function describeAnswers(getPlace: GetPlace): void {
         },
       ]);
       expect(
-        await place.sql("SELECT outcome, attempts, call_id FROM person_data_state.lookup_state"),
+        await context.sql("SELECT outcome, attempts, call_id FROM person_data_state.lookup_state"),
       ).toEqual([
         {
           outcome: "matched",
           attempts: "1",
-          call_id: await valueOf(place, "SELECT call_id FROM person_data_ops.api_call"),
+          call_id: await valueOf(context, "SELECT call_id FROM person_data_ops.api_call"),
         },
       ]);
     });
 
     test("resolve and enrich keep their answers apart, and both in the history", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com" }]);
-      await runNight(place, resolveSpec(), () => ({ pid: "p-1" }), { at: day(1) });
-      await runNight(place, enrichSpec(), () => null, { at: day(2) });
-      expect(await columnOf(place, "SELECT is_match FROM person_data.resolution")).toEqual(["true"]);
-      expect(await columnOf(place, "SELECT is_match FROM person_data.enrichment")).toEqual(["false"]);
-      expect(await place.sql("SELECT job, is_match FROM person_data.match_history ORDER BY job")).toEqual([
+      const context = getContext();
+      await makePeople(context, [{ id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com" }]);
+      await runNight(context, resolveSpec(), () => ({ pid: "p-1" }), { at: day(1) });
+      await runNight(context, enrichSpec(), () => null, { at: day(2) });
+      expect(await columnOf(context, "SELECT is_match FROM person_data.resolution")).toEqual(["true"]);
+      expect(await columnOf(context, "SELECT is_match FROM person_data.enrichment")).toEqual(["false"]);
+      expect(await context.sql("SELECT job, is_match FROM person_data.match_history ORDER BY job")).toEqual([
         { job: "enrich_people", is_match: "false" },
         { job: "resolve_people", is_match: "true" },
       ]);
@@ -186,14 +186,14 @@ export function describeAnswers(getPlace: GetPlace): void {
 
   describe("identity_link", () => {
     test("is the best present match of each input row", async () => {
-      const place = getPlace();
+      const context = getContext();
       const rows = [
         { id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com" },
         { id: "2", first_name: "Bob", last_name: "Ray", email: "bob@example.com" },
         { id: "3", first_name: "Eve", last_name: "Roe", email: "eve@example.com" },
         { id: "4", first_name: "Dan", last_name: "Fox", email: "dan@example.com" },
       ];
-      await makePeople(place, rows);
+      await makePeople(context, rows);
       const resolved: Readonly<Record<string, Reply>> = {
         1: { pid: "p-low", score: "60" },
         2: { pid: "p-bob", score: "70" },
@@ -203,13 +203,13 @@ export function describeAnswers(getPlace: GetPlace): void {
         1: { pid: "p-high", score: "61.5" },
         3: { pid: "p-newer", score: "50" },
       };
-      await runNight(place, resolveSpec(), (r) => resolved[r.rows[0]?.sourceKey ?? ""] ?? null, {
+      await runNight(context, resolveSpec(), (r) => resolved[r.rows[0]?.sourceKey ?? ""] ?? null, {
         at: day(1),
       });
-      await runNight(place, enrichSpec(), (r) => enriched[r.rows[0]?.sourceKey ?? ""] ?? null, {
+      await runNight(context, enrichSpec(), (r) => enriched[r.rows[0]?.sourceKey ?? ""] ?? null, {
         at: day(2),
       });
-      expect(await place.sql("SELECT * FROM person_data.identity_link ORDER BY source_key")).toEqual([
+      expect(await context.sql("SELECT * FROM person_data.identity_link ORDER BY source_key")).toEqual([
         {
           source: "people",
           source_key: "1",
@@ -239,36 +239,36 @@ export function describeAnswers(getPlace: GetPlace): void {
   });
 
   test("identity_link leaves out rows whose content was rejected since, and rows that left the input", async () => {
-    const place = getPlace();
-    const { warehouse } = place;
-    await makePeople(place, [
+    const context = getContext();
+    const { warehouse } = context;
+    await makePeople(context, [
       { id: "1", first_name: "Ann", last_name: "Lee", email: "ann@example.com" },
       { id: "2", first_name: "Bob", last_name: "Ray", email: "bob@example.com" },
       { id: "3", first_name: "Cid", last_name: "Fox", email: "cid@example.com" },
       { id: "4", first_name: "Dan", last_name: "Roe", email: "dan@example.com" },
     ]);
-    const links = () => columnOf(place, "SELECT source_key FROM person_data.identity_link ORDER BY 1");
-    await runNight(place, resolveSpec(), matchAll);
+    const links = () => columnOf(context, "SELECT source_key FROM person_data.identity_link ORDER BY 1");
+    await runNight(context, resolveSpec(), matchAll);
     expect(await links()).toEqual(["1", "2", "3", "4"]);
-    await place.sql("UPDATE crm.people SET last_name = NULL WHERE id = '1'");
-    await place.sql("UPDATE crm.people SET last_name = 'Poison' WHERE id = '2'");
-    await place.sql("DELETE FROM crm.people WHERE id = '3'");
-    const { run } = await runNight(place, resolveSpec(), () => ({ code: "unprocessable_entity" }));
+    await context.sql("UPDATE crm.people SET last_name = NULL WHERE id = '1'");
+    await context.sql("UPDATE crm.people SET last_name = 'Poison' WHERE id = '2'");
+    await context.sql("DELETE FROM crm.people WHERE id = '3'");
+    const { run } = await runNight(context, resolveSpec(), () => ({ code: "unprocessable_entity" }));
     await warehouse.recordMissingRows(run, resolveSpec());
     expect(await links()).toEqual(["4"]);
-    await addPeople(place, [{ id: "3", first_name: "Cid", last_name: "Fox", email: "cid@example.com" }]);
-    const next = await runNight(place, resolveSpec());
+    await addPeople(context, [{ id: "3", first_name: "Cid", last_name: "Fox", email: "cid@example.com" }]);
+    const next = await runNight(context, resolveSpec());
     await warehouse.recordMissingRows(next.run, resolveSpec());
     expect(await links()).toEqual(["3", "4"]);
   });
 
   describe("validated addresses", () => {
     test("keep the status before the present one, and when it changed", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", email: "Ann@Example.com " }]);
+      const context = getContext();
+      await makePeople(context, [{ id: "1", email: "Ann@Example.com " }]);
       const spec = validateSpec({ resend: true });
       const read = () =>
-        place.sql(`SELECT email_address, is_match, email_validation_status, previous_status, status_changed_at,
+        context.sql(`SELECT email_address, is_match, email_validation_status, previous_status, status_changed_at,
           request_completed_at FROM person_data.email_validation`);
       const expected = {
         email_address: "Ann@Example.com ",
@@ -278,11 +278,11 @@ export function describeAnswers(getPlace: GetPlace): void {
         status_changed_at: null,
         request_completed_at: shown(1),
       };
-      await runNight(place, spec, () => ({ pid: "", status: "valid" }), { at: day(1) });
+      await runNight(context, spec, () => ({ pid: "", status: "valid" }), { at: day(1) });
       expect(await read()).toEqual([expected]);
-      await runNight(place, spec, () => ({ pid: "", status: "valid" }), { at: day(2) });
+      await runNight(context, spec, () => ({ pid: "", status: "valid" }), { at: day(2) });
       expect(await read()).toEqual([{ ...expected, request_completed_at: shown(2) }]);
-      await runNight(place, spec, () => ({ pid: "", status: "invalid" }), { at: day(3) });
+      await runNight(context, spec, () => ({ pid: "", status: "invalid" }), { at: day(3) });
       const invalid = {
         ...expected,
         email_validation_status: "invalid",
@@ -291,9 +291,9 @@ export function describeAnswers(getPlace: GetPlace): void {
         request_completed_at: shown(3),
       };
       expect(await read()).toEqual([invalid]);
-      await runNight(place, spec, () => ({ pid: "", status: "invalid" }), { at: day(4) });
+      await runNight(context, spec, () => ({ pid: "", status: "invalid" }), { at: day(4) });
       expect(await read()).toEqual([{ ...invalid, request_completed_at: shown(4) }]);
-      await runNight(place, spec, () => null, { at: day(5) });
+      await runNight(context, spec, () => null, { at: day(5) });
       expect(await read()).toEqual([
         {
           ...expected,
@@ -307,44 +307,53 @@ export function describeAnswers(getPlace: GetPlace): void {
     });
 
     test("the answer of an earlier call changes nothing", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", email: "ann@example.com" }]);
-      await runNight(place, validateSpec(), () => ({ pid: "", status: "valid" }), { at: day(2) });
-      const before = await place.sql("SELECT * FROM person_data.email_validation");
-      await runNight(place, validateSpec({ resend: true }), () => ({ pid: "", status: "invalid" }), {
+      const context = getContext();
+      await makePeople(context, [{ id: "1", email: "ann@example.com" }]);
+      await runNight(context, validateSpec(), () => ({ pid: "", status: "valid" }), { at: day(2) });
+      const before = await context.sql("SELECT * FROM person_data.email_validation");
+      await runNight(context, validateSpec({ resend: true }), () => ({ pid: "", status: "invalid" }), {
         at: day(3),
         callNumber: -1,
       });
-      expect(await place.sql("SELECT * FROM person_data.email_validation")).toEqual(before);
+      expect(await context.sql("SELECT * FROM person_data.email_validation")).toEqual(before);
     });
 
     test("two jobs share the status of an address", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", email: "ann@example.com" }]);
-      await runNight(place, validateSpec(), () => ({ pid: "", status: "valid" }), { at: day(1) });
-      await runNight(place, validateSpec({ job: "validate_again" }), () => ({ pid: "", status: "unknown" }), {
-        at: day(2),
-      });
+      const context = getContext();
+      await makePeople(context, [{ id: "1", email: "ann@example.com" }]);
+      await runNight(context, validateSpec(), () => ({ pid: "", status: "valid" }), { at: day(1) });
+      await runNight(
+        context,
+        validateSpec({ job: "validate_again" }),
+        () => ({ pid: "", status: "unknown" }),
+        {
+          at: day(2),
+        },
+      );
       expect(
-        await place.sql("SELECT email_validation_status, previous_status FROM person_data.email_validation"),
+        await context.sql(
+          "SELECT email_validation_status, previous_status FROM person_data.email_validation",
+        ),
       ).toEqual([{ email_validation_status: "unknown", previous_status: "valid" }]);
-      expect(await valueOf(place, "SELECT count(*) FROM person_data_state.lookup_state")).toBe("2");
+      expect(await valueOf(context, "SELECT count(*) FROM person_data_state.lookup_state")).toBe("2");
     });
 
     test("of two jobs, the answer of the later call stays, in any order of loading", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", email: "ann@example.com" }]);
+      const context = getContext();
+      await makePeople(context, [{ id: "1", email: "ann@example.com" }]);
       const again = validateSpec({ job: "validate_again" });
-      await runNight(place, validateSpec(), () => ({ pid: "", status: "valid" }), {
+      await runNight(context, validateSpec(), () => ({ pid: "", status: "valid" }), {
         at: day(2),
         callNumber: 2,
       });
-      await runNight(place, again, () => ({ pid: "", status: "invalid" }), { at: day(1), callNumber: 1 });
+      await runNight(context, again, () => ({ pid: "", status: "invalid" }), { at: day(1), callNumber: 1 });
       expect(
-        await place.sql("SELECT email_validation_status, previous_status FROM person_data.email_validation"),
+        await context.sql(
+          "SELECT email_validation_status, previous_status FROM person_data.email_validation",
+        ),
       ).toEqual([{ email_validation_status: "valid", previous_status: null }]);
       expect(
-        await columnOf(place, "SELECT call_number FROM person_data_state.lookup_state ORDER BY 1"),
+        await columnOf(context, "SELECT call_number FROM person_data_state.lookup_state ORDER BY 1"),
       ).toEqual(["1", "2"]);
     });
   });

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { callOf, commitOf, holdShard, runOf } from "./nights.ts";
 import { looseRecord } from "./person-updates.ts";
 import { enrichSpec, resolveSpec } from "./people.ts";
-import { type GetPlace, type Place, valueOf } from "./place.ts";
+import { type GetContext, type Context, valueOf } from "./context.ts";
 import type { SendingLimits } from "../../../src/load/ledger/budget-rows.ts";
 import type { CallGrant, CallReservation } from "../../../src/load/ledger/reserve-call.ts";
 import type { RunRef } from "../../../src/load/runs/run-ref.ts";
@@ -35,15 +35,15 @@ export function reservationOf(
 }
 
 /** Reserved records of each counter. */
-export async function usedOf(place: Place): Promise<Readonly<Record<string, string | null>>> {
-  const rows = await place.sql(`SELECT budget || ' ' || period AS name, sum(records_reserved) AS records
+export async function usedOf(context: Context): Promise<Readonly<Record<string, string | null>>> {
+  const rows = await context.sql(`SELECT budget || ' ' || period AS name, sum(records_reserved) AS records
     FROM person_data_state.budget_use GROUP BY 1 ORDER BY 1`);
   return Object.fromEntries(rows.map((row) => [row["name"], row["records"] ?? null]));
 }
 
 /** Reserves records and returns the granted number. */
 async function grantOf(
-  { warehouse }: Place,
+  { warehouse }: Context,
   records: number,
   limits: Partial<SendingLimits>,
   owner: RunRef = run,
@@ -52,14 +52,14 @@ async function grantOf(
 }
 
 /** Tests of reservations and their release. */
-export function describeBudgets(getPlace: GetPlace): void {
+export function describeBudgets(getContext: GetContext): void {
   describe("a reservation", () => {
     test("writes the call into the ledger as pending, and counts its records", async () => {
-      const place = getPlace();
+      const context = getContext();
       const call = reservationOf(40, {}, { attempt: 2 });
-      expect(await place.warehouse.reserveCall(run, call)).toEqual({ granted: 40, limitedBy: null });
+      expect(await context.warehouse.reserveCall(run, call)).toEqual({ granted: 40, limitedBy: null });
       expect(
-        await place.sql(`SELECT call_id, run_id, job, endpoint, started_at, attempt, http_status, records_sent,
+        await context.sql(`SELECT call_id, run_id, job, endpoint, started_at, attempt, http_status, records_sent,
           records_matched, possibly_billed, settled_at, budget, records_reserved, reserved_at IS NOT NULL AS is_reserved
           FROM person_data_ops.api_call`),
       ).toEqual([
@@ -80,7 +80,7 @@ export function describeBudgets(getPlace: GetPlace): void {
           is_reserved: "true",
         },
       ]);
-      expect(await usedOf(place)).toEqual({
+      expect(await usedOf(context)).toEqual({
         "enrich day": "40",
         "enrich month": "40",
         "enrich_people run": "40",
@@ -88,41 +88,41 @@ export function describeBudgets(getPlace: GetPlace): void {
     });
 
     test("gets what is left of the tightest limit, then nothing, with the limit's name", async () => {
-      const place = getPlace();
+      const context = getContext();
       const limits = { perDay: 100, perMonth: 250, perRun: 70 };
-      expect(await grantOf(place, 50, limits)).toEqual({ granted: 50, limitedBy: null });
-      expect(await grantOf(place, 50, limits)).toEqual({ granted: 20, limitedBy: null });
-      expect(await grantOf(place, 50, limits)).toEqual({ granted: 0, limitedBy: "run" });
+      expect(await grantOf(context, 50, limits)).toEqual({ granted: 50, limitedBy: null });
+      expect(await grantOf(context, 50, limits)).toEqual({ granted: 20, limitedBy: null });
+      expect(await grantOf(context, 50, limits)).toEqual({ granted: 0, limitedBy: "run" });
       const next = runOf(spec, "run-2");
-      expect(await grantOf(place, 50, limits, next)).toEqual({ granted: 30, limitedBy: null });
-      expect(await grantOf(place, 1, limits, next)).toEqual({ granted: 0, limitedBy: "day" });
-      expect(await grantOf(place, 500, { perMonth: 250 }, next)).toEqual({ granted: 150, limitedBy: null });
-      expect(await grantOf(place, 1, { perMonth: 250 }, next)).toEqual({ granted: 0, limitedBy: "month" });
-      expect(await usedOf(place)).toEqual({
+      expect(await grantOf(context, 50, limits, next)).toEqual({ granted: 30, limitedBy: null });
+      expect(await grantOf(context, 1, limits, next)).toEqual({ granted: 0, limitedBy: "day" });
+      expect(await grantOf(context, 500, { perMonth: 250 }, next)).toEqual({ granted: 150, limitedBy: null });
+      expect(await grantOf(context, 1, { perMonth: 250 }, next)).toEqual({ granted: 0, limitedBy: "month" });
+      expect(await usedOf(context)).toEqual({
         "enrich day": "250",
         "enrich month": "250",
         "enrich_people run": "250",
       });
-      expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("4");
+      expect(await valueOf(context, "SELECT count(*) FROM person_data_ops.api_call")).toBe("4");
     });
 
     test("of a limit of zero gets nothing, and one beyond a lowered limit releases nothing", async () => {
-      const place = getPlace();
-      expect(await grantOf(place, 10, { perDay: 0 })).toEqual({ granted: 0, limitedBy: "day" });
-      await grantOf(place, 10, {});
-      expect(await grantOf(place, 1, { perDay: 5 })).toEqual({ granted: 0, limitedBy: "day" });
-      expect(await usedOf(place)).toMatchObject({ "enrich day": "10" });
+      const context = getContext();
+      expect(await grantOf(context, 10, { perDay: 0 })).toEqual({ granted: 0, limitedBy: "day" });
+      await grantOf(context, 10, {});
+      expect(await grantOf(context, 1, { perDay: 5 })).toEqual({ granted: 0, limitedBy: "day" });
+      expect(await usedOf(context)).toMatchObject({ "enrich day": "10" });
     });
 
     test("counts by type of job, and in a run by job and shard", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await grantOf(place, 10, {});
-      await grantOf(place, 5, {}, runOf(resolveSpec(), "run-1"));
+      const context = getContext();
+      const { warehouse } = context;
+      await grantOf(context, 10, {});
+      await grantOf(context, 5, {}, runOf(resolveSpec(), "run-1"));
       await holdShard(warehouse, { ...run, shard: "1/4" });
-      await grantOf(place, 3, {}, { ...run, shard: "1/4" });
+      await grantOf(context, 3, {}, { ...run, shard: "1/4" });
       expect(
-        await place.sql(`SELECT budget, period, records_reserved FROM person_data_state.budget_use
+        await context.sql(`SELECT budget, period, records_reserved FROM person_data_state.budget_use
           WHERE period IN ('day', 'month') ORDER BY 1, 2`),
       ).toEqual([
         { budget: "enrich", period: "day", records_reserved: "13" },
@@ -138,12 +138,12 @@ export function describeBudgets(getPlace: GetPlace): void {
     });
 
     test("of a shard is bounded by its part, and with what shards of any division have by the whole cap", async () => {
-      const place = getPlace();
+      const context = getContext();
       const grantTo = async (index: number, count: number, records: number, perShard: number) => {
         const part = { ...spec, shard: { index, count, by: [] } };
-        await holdShard(place.warehouse, runOf(part, "run-1"));
+        await holdShard(context.warehouse, runOf(part, "run-1"));
         const limits = { perRun: 20, perShard: perShard };
-        return grantOf(place, records, limits, runOf(part, "run-1"));
+        return grantOf(context, records, limits, runOf(part, "run-1"));
       };
       expect(await grantTo(0, 2, 50, 10)).toEqual({ granted: 10, limitedBy: null });
       expect(await grantTo(0, 2, 1, 10)).toEqual({ granted: 0, limitedBy: "shard" });
@@ -151,7 +151,7 @@ export function describeBudgets(getPlace: GetPlace): void {
       expect(await grantTo(1, 2, 50, 10)).toEqual({ granted: 3, limitedBy: null });
       expect(await grantTo(1, 2, 1, 10)).toEqual({ granted: 0, limitedBy: "run" });
       expect(await grantTo(0, 1, 1, 20)).toEqual({ granted: 0, limitedBy: "run" });
-      expect(await usedOf(place)).toEqual({
+      expect(await usedOf(context)).toEqual({
         "enrich day": "20",
         "enrich month": "20",
         "enrich_people run": "20",
@@ -160,42 +160,42 @@ export function describeBudgets(getPlace: GetPlace): void {
     });
 
     test("of a shard is released to its part and to the run", async () => {
-      const place = getPlace();
+      const context = getContext();
       const shard = { ...run, shard: "1/2" };
-      await holdShard(place.warehouse, shard);
+      await holdShard(context.warehouse, shard);
       const call = reservationOf(10, { perRun: 20, perShard: 10 });
-      await place.warehouse.reserveCall(shard, call);
+      await context.warehouse.reserveCall(shard, call);
       const refusal = callOf({ callId: call.callId, httpStatus: 429, recordsMatched: null });
-      await place.warehouse.recordAttempts(shard, [refusal], {});
-      expect(await place.warehouse.runUse(shard)).toEqual({ run: 0, shard: 0 });
+      await context.warehouse.recordAttempts(shard, [refusal], {});
+      expect(await context.warehouse.runUse(shard)).toEqual({ run: 0, shard: 0 });
     });
 
     test("is reported with the day and month that it counts in, by the warehouse's clock and in UTC", async () => {
-      const place = getPlace();
-      await grantOf(place, 7, {});
-      const [now] = await place.sql(
+      const context = getContext();
+      await grantOf(context, 7, {});
+      const [now] = await context.sql(
         "SELECT to_char(now(), 'YYYY-MM-DD') AS day, to_char(now(), 'YYYY-MM') AS month",
       );
-      expect(await place.warehouse.budgetUse()).toEqual([
+      expect(await context.warehouse.budgetUse()).toEqual([
         { budget: "enrich", period: "day", periodKey: now?.["day"], records: 7 },
         { budget: "enrich", period: "month", periodKey: now?.["month"], records: 7 },
       ]);
     });
 
     test("of another day or month doesn't count in this one", async () => {
-      const place = getPlace();
-      await grantOf(place, 10, {});
-      await place.sql(
+      const context = getContext();
+      await grantOf(context, 10, {});
+      await context.sql(
         `UPDATE person_data_state.budget_use SET period_key = '2025-01-31' WHERE period = 'day'`,
       );
-      expect(await grantOf(place, 10, { perDay: 10, perMonth: 20 })).toEqual({
+      expect(await grantOf(context, 10, { perDay: 10, perMonth: 20 })).toEqual({
         granted: 10,
         limitedBy: null,
       });
-      await place.sql(
+      await context.sql(
         `UPDATE person_data_state.budget_use SET period_key = '2025-01' WHERE period = 'month'`,
       );
-      expect(await grantOf(place, 10, { perDay: 20, perMonth: 10 })).toEqual({
+      expect(await grantOf(context, 10, { perDay: 20, perMonth: 10 })).toEqual({
         granted: 10,
         limitedBy: null,
       });
@@ -212,22 +212,22 @@ export function describeBudgets(getPlace: GetPlace): void {
       ["a 422", { httpStatus: 422, recordsMatched: null }, "0", "0"],
       ["no connection", { httpStatus: null, recordsMatched: null, recordsSent: 0 }, "0", "0"],
     ])("%s keeps what may have been charged, and releases what wasn't", async (_, outcome, used, inDoubt) => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const call = reservationOf(10);
       await warehouse.reserveCall(run, call);
-      expect(await valueOf(place, IN_DOUBT)).toBe("10");
+      expect(await valueOf(context, IN_DOUBT)).toBe("10");
       const entry = callOf({ callId: call.callId, recordsSent: 10, ...outcome });
       // Settled twice, as after a COMMIT with a lost reply.
       for (let i = 0; i < 2; i++) await warehouse.recordAttempts(run, [entry], { requests: 1 });
-      expect(await usedOf(place)).toEqual({
+      expect(await usedOf(context)).toEqual({
         "enrich day": used,
         "enrich month": used,
         "enrich_people run": used,
       });
-      expect(await valueOf(place, IN_DOUBT)).toBe(inDoubt);
+      expect(await valueOf(context, IN_DOUBT)).toBe(inDoubt);
       expect(
-        await place.sql(`SELECT settled_at IS NOT NULL AS is_settled, possibly_billed, records_reserved
+        await context.sql(`SELECT settled_at IS NOT NULL AS is_settled, possibly_billed, records_reserved
           FROM person_data_ops.api_call`),
       ).toEqual([
         { is_settled: "true", possibly_billed: String(entry.possiblyBilled), records_reserved: used },
@@ -235,24 +235,24 @@ export function describeBudgets(getPlace: GetPlace): void {
     });
 
     test("completes the call in the transaction of its rows, once", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const reserved = reservationOf(1);
       await warehouse.reserveCall(run, reserved);
       const call = callOf({ callId: reserved.callId });
       const commit = commitOf(warehouse, spec, run, [[looseRecord("1"), { pid: "p-1" }]], { call });
       expect((await warehouse.commitLookup(commit)).rowsWritten).toBeGreaterThan(0);
       expect(await warehouse.commitLookup(commit)).toMatchObject({ rowsWritten: 0, notLoadable: [] });
-      expect(await usedOf(place)).toMatchObject({ "enrich day": "1" });
+      expect(await usedOf(context)).toMatchObject({ "enrich day": "1" });
       expect(
-        await place.sql(`SELECT http_status, possibly_billed, records_matched, settled_at IS NOT NULL AS is_settled
+        await context.sql(`SELECT http_status, possibly_billed, records_matched, settled_at IS NOT NULL AS is_settled
           FROM person_data_ops.api_call`),
       ).toEqual([{ http_status: "200", possibly_billed: "false", records_matched: "1", is_settled: "true" }]);
     });
 
     test("that is settled with others releases only its own", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const [answered, refused] = [reservationOf(1), reservationOf(100)];
       for (const call of [answered, refused]) await warehouse.reserveCall(run, call);
       const commit = commitOf(warehouse, spec, run, [[looseRecord("1"), null]], {
@@ -260,31 +260,31 @@ export function describeBudgets(getPlace: GetPlace): void {
       });
       const refusal = callOf({ callId: refused.callId, httpStatus: 429, recordsMatched: null });
       await warehouse.commitLookup({ ...commit, ledger: [...commit.ledger, refusal] });
-      expect(await usedOf(place)).toMatchObject({ "enrich day": "1", "enrich month": "1" });
+      expect(await usedOf(context)).toMatchObject({ "enrich day": "1", "enrich month": "1" });
     });
 
     test("is released to its original day", async () => {
-      const place = getPlace();
+      const context = getContext();
       const call = reservationOf(1);
-      await place.warehouse.reserveCall(run, call);
-      await place.sql(`UPDATE person_data_ops.api_call SET reserved_at = '2025-01-31 23:59:59.999999+00';
+      await context.warehouse.reserveCall(run, call);
+      await context.sql(`UPDATE person_data_ops.api_call SET reserved_at = '2025-01-31 23:59:59.999999+00';
         UPDATE person_data_state.budget_use SET period_key = CASE period WHEN 'day' THEN '2025-01-31' ELSE '2025-01' END
         WHERE period <> 'run'`);
-      await grantOf(place, 4, {});
-      await place.warehouse.recordAttempts(
+      await grantOf(context, 4, {});
+      await context.warehouse.recordAttempts(
         run,
         [callOf({ callId: call.callId, httpStatus: 503, recordsMatched: null })],
         {},
       );
       expect(
-        await place.sql(
+        await context.sql(
           `SELECT period, records_reserved FROM person_data_state.budget_use ORDER BY period_key LIMIT 2`,
         ),
       ).toEqual([
         { period: "month", records_reserved: "0" },
         { period: "day", records_reserved: "0" },
       ]);
-      expect(await usedOf(place)).toEqual({
+      expect(await usedOf(context)).toEqual({
         "enrich day": "4",
         "enrich month": "4",
         "enrich_people run": "4",

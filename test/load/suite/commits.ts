@@ -5,7 +5,7 @@ import type { Drift } from "../../../src/schemas/drift.ts";
 import { enrichSpec } from "./people.ts";
 import { callOf, commitOf, countersOf, rejectOf, runOf } from "./nights.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
-import { columnOf, type GetPlace, type Place, valueOf, schemaNames } from "./place.ts";
+import { columnOf, type GetContext, type Context, valueOf, schemaNames } from "./context.ts";
 import { schemaOf } from "../../../src/schemas/registry.ts";
 import type { LookupCommit } from "../../../src/load/answers/commit-lookup.ts";
 
@@ -13,7 +13,7 @@ const spec = enrichSpec();
 
 /** A commit of persons, each for a separate row. */
 export function commitPeople(
-  { warehouse }: Place,
+  { warehouse }: Context,
   pids: readonly string[],
   changes: Partial<LookupCommit> = {},
 ): LookupCommit {
@@ -31,20 +31,20 @@ const drift = (path: string, occurrences: number, observedType: string): Drift =
   occurrences,
 });
 
-async function countRows(place: Place): Promise<Readonly<Record<string, string | null>>> {
+async function countRows(context: Context): Promise<Readonly<Record<string, string | null>>> {
   const tables = ["person", "person_state", "enrichment", "match_history", "lookup_state", "reject"];
   const counts = tables.map(async (table) => [
     table,
-    await valueOf(place, `SELECT count(*) FROM ${schemaNames[schemaOf(table)]}.${table}`),
+    await valueOf(context, `SELECT count(*) FROM ${schemaNames[schemaOf(table)]}.${table}`),
   ]);
   return Object.fromEntries(await Promise.all(counts));
 }
 
 /** Tests of commits. */
-export function describeCommits(getPlace: GetPlace): void {
+export function describeCommits(getContext: GetContext): void {
   describe("a commit", () => {
     test("writes its calls into the ledger", async () => {
-      const place = getPlace();
+      const context = getContext();
       const call = callOf({
         recordsSent: 2,
         recordsMatched: 1,
@@ -58,7 +58,7 @@ export function describeCommits(getPlace: GetPlace): void {
         httpStatus: null,
         recordsMatched: null,
       });
-      await place.warehouse.commitLookup({ ...commitPeople(place, ["p-1"]), ledger: [call, failed] });
+      await context.warehouse.commitLookup({ ...commitPeople(context, ["p-1"]), ledger: [call, failed] });
       const entry = {
         run_id: "run-1",
         job: "enrich_people",
@@ -68,7 +68,7 @@ export function describeCommits(getPlace: GetPlace): void {
         response_bytes: "2048",
       };
       expect(
-        await place.sql(`SELECT call_id, run_id, job, endpoint, api_request_id, started_at, request_completed_at,
+        await context.sql(`SELECT call_id, run_id, job, endpoint, api_request_id, started_at, request_completed_at,
           milliseconds, http_status, attempt, records_sent, records_matched, response_bytes, possibly_billed
           FROM person_data_ops.api_call ORDER BY attempt DESC`),
       ).toEqual([
@@ -98,23 +98,23 @@ export function describeCommits(getPlace: GetPlace): void {
     });
 
     test("applied twice changes nothing the second time", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       await warehouse.beginRun(runOf(spec, "run-1"));
       const commit = {
-        ...commitPeople(place, ["p-1", "p-2"]),
+        ...commitPeople(context, ["p-1", "p-2"]),
         rejects: [rejectOf(looseRecord("refused"), "unprocessable_entity")],
         drift: [drift("age", 2, "string")],
       };
       await warehouse.commitLookup(commit);
-      const version = `${place.rowVersion} AS version`;
+      const version = `${context.rowVersion} AS version`;
       const everything = async () => [
-        await countRows(place),
-        await place.sql(`SELECT ${version}, * FROM person_data.person ORDER BY service_pid`),
-        await place.sql(`SELECT ${version}, * FROM person_data.enrichment ORDER BY source_key`),
-        await place.sql(`SELECT ${version}, * FROM person_data_state.lookup_state ORDER BY source_key`),
-        await place.sql("SELECT * FROM person_data_ops.schema_drift"),
-        await place.sql("SELECT requests, rows_written FROM person_data_ops.sync_run"),
+        await countRows(context),
+        await context.sql(`SELECT ${version}, * FROM person_data.person ORDER BY service_pid`),
+        await context.sql(`SELECT ${version}, * FROM person_data.enrichment ORDER BY source_key`),
+        await context.sql(`SELECT ${version}, * FROM person_data_state.lookup_state ORDER BY source_key`),
+        await context.sql("SELECT * FROM person_data_ops.schema_drift"),
+        await context.sql("SELECT requests, rows_written FROM person_data_ops.sync_run"),
       ];
       const before = await everything();
       expect(await warehouse.commitLookup(commit)).toMatchObject({ rowsWritten: 0, notLoadable: [] });
@@ -130,9 +130,9 @@ export function describeCommits(getPlace: GetPlace): void {
     });
 
     test("leaves out the answers of calls that are loaded, and loads the others", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      const first = commitPeople(place, ["p-1"]);
+      const context = getContext();
+      const { warehouse } = context;
+      const first = commitPeople(context, ["p-1"]);
       await warehouse.commitLookup(first);
       const run = runOf(spec, "run-1");
       const second = commitOf(warehouse, spec, run, [[looseRecord("other"), { pid: "p-other" }]]);
@@ -141,22 +141,22 @@ export function describeCommits(getPlace: GetPlace): void {
         ledger: [...first.ledger, ...second.ledger],
         answers: [...first.answers, ...second.answers],
       });
-      expect(await columnOf(place, "SELECT attempts FROM person_data_state.lookup_state")).toEqual([
+      expect(await columnOf(context, "SELECT attempts FROM person_data_state.lookup_state")).toEqual([
         "1",
         "1",
       ]);
-      expect(await columnOf(place, "SELECT service_pid FROM person_data.enrichment ORDER BY 1")).toEqual([
+      expect(await columnOf(context, "SELECT service_pid FROM person_data.enrichment ORDER BY 1")).toEqual([
         "p-1",
         "p-other",
       ]);
     });
 
     test("adds its counters to the run's, and the rows that it wrote", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const run = runOf(spec, "run-1");
       await warehouse.beginRun(run);
-      const { rowsWritten } = await warehouse.commitLookup(commitPeople(place, ["p-1", "p-2"]));
+      const { rowsWritten } = await warehouse.commitLookup(commitPeople(context, ["p-1", "p-2"]));
       const again = callOf({ attempt: 2, possiblyBilledTwice: 1 });
       await warehouse.commitLookup(
         commitOf(warehouse, spec, run, [[looseRecord("x"), null]], { call: again }),
@@ -165,7 +165,7 @@ export function describeCommits(getPlace: GetPlace): void {
       // Two persons, two enrichments, two intervals.
       expect(rowsWritten).toBe(6);
       expect(
-        await place.sql(`SELECT requests, retries, possibly_billed_twice, rows_written, status
+        await context.sql(`SELECT requests, retries, possibly_billed_twice, rows_written, status
           FROM person_data_ops.sync_run`),
       ).toEqual([
         {
@@ -176,7 +176,7 @@ export function describeCommits(getPlace: GetPlace): void {
           status: "running",
         },
       ]);
-      expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("3");
+      expect(await valueOf(context, "SELECT count(*) FROM person_data_ops.api_call")).toBe("3");
       const coverage = {
         source: "people",
         inputRows: 4,
@@ -193,7 +193,7 @@ export function describeCommits(getPlace: GetPlace): void {
         coverage,
       );
       expect(
-        await place.sql(`SELECT status, limited_by, records_read, records_sent, requests, rows_written
+        await context.sql(`SELECT status, limited_by, records_read, records_sent, requests, rows_written
           FROM person_data_ops.sync_run`),
       ).toEqual([
         {
@@ -215,13 +215,13 @@ export function describeCommits(getPlace: GetPlace): void {
     });
 
     test("adds up drift by place and kind", async () => {
-      const place = getPlace();
-      await place.warehouse.commitLookup(commitPeople(place, [], { drift: [drift("age", 2, "string")] }));
-      await place.warehouse.commitLookup(
-        commitPeople(place, [], { drift: [drift("age", 40, "object"), drift("phones[].x", 1, "null")] }),
+      const context = getContext();
+      await context.warehouse.commitLookup(commitPeople(context, [], { drift: [drift("age", 2, "string")] }));
+      await context.warehouse.commitLookup(
+        commitPeople(context, [], { drift: [drift("age", 40, "object"), drift("phones[].x", 1, "null")] }),
       );
       expect(
-        await place.sql(`SELECT endpoint, path, kind, observed_type, occurrences,
+        await context.sql(`SELECT endpoint, path, kind, observed_type, occurrences,
           last_seen_at > first_seen_at AS is_later FROM person_data_ops.schema_drift ORDER BY path`),
       ).toEqual([
         {
@@ -244,8 +244,8 @@ export function describeCommits(getPlace: GetPlace): void {
     });
 
     test("an attempt that is recorded again, as its reply was lost, counts once", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const run = runOf(spec, randomUUID());
       await warehouse.beginRun(run);
       const failed = callOf({ httpStatus: 503, recordsMatched: null });
@@ -253,14 +253,14 @@ export function describeCommits(getPlace: GetPlace): void {
         await warehouse.recordAttempts(run, [failed], { requests: 1, retries: 1 });
       }
       expect(
-        await place.sql(
+        await context.sql(
           `SELECT requests, retries FROM person_data_ops.sync_run WHERE run_id = '${run.runId}'`,
         ),
       ).toEqual([{ requests: "1", retries: "1" }]);
     });
 
     test("survives a crash of the server, whatever the role's default for commits", async () => {
-      const { db } = getPlace().warehouse;
+      const { db } = getContext().warehouse;
       const client = await db.pool.connect();
       await client.query("SET synchronous_commit = off");
       client.release();
@@ -271,12 +271,12 @@ export function describeCommits(getPlace: GetPlace): void {
     });
 
     test("with only attempts leaves a ledger", async () => {
-      const place = getPlace();
-      expect(await place.warehouse.commitLookup(commitPeople(place, []))).toMatchObject({
+      const context = getContext();
+      expect(await context.warehouse.commitLookup(commitPeople(context, []))).toMatchObject({
         rowsWritten: 0,
         notLoadable: [],
       });
-      expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
+      expect(await valueOf(context, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
     });
   });
 
@@ -289,9 +289,9 @@ export function describeCommits(getPlace: GetPlace): void {
       ["a day that the calendar doesn't have", { dob: "2026-02-30" }, "22008"],
       ["a NUL in a text", { dob: null, extra: '{"x": "\\u0000"}' }, "22P05"],
     ])("(%s) costs its record only", async (_, fault, sqlstate) => {
-      const place = getPlace();
-      const { warehouse } = place;
-      const refusal = place.refusalOf(sqlstate);
+      const context = getContext();
+      const { warehouse } = context;
+      const refusal = context.refusalOf(sqlstate);
       const run = runOf(spec, "run-1");
       await warehouse.beginRun(run);
       const replies = Array.from({ length: 9 }, (__, i) => {
@@ -318,11 +318,11 @@ export function describeCommits(getPlace: GetPlace): void {
       );
       // SQL can't check a value that Postgres rejects.
       if (!refusal) return;
-      expect(await columnOf(place, "SELECT full_name FROM person_data.person ORDER BY 1")).toEqual(
+      expect(await columnOf(context, "SELECT full_name FROM person_data.person ORDER BY 1")).toEqual(
         [0, 1, 2, 3, 5, 6, 7, 8].map((i) => `Person ${i}`),
       );
       expect(
-        await place.sql("SELECT source_key, stage, code, details, api_request_id FROM person_data.reject"),
+        await context.sql("SELECT source_key, stage, code, details, api_request_id FROM person_data.reject"),
       ).toEqual([
         {
           source_key: "key 4",
@@ -333,16 +333,16 @@ export function describeCommits(getPlace: GetPlace): void {
         },
       ]);
       expect(
-        await place.sql("SELECT source_key FROM person_data_state.lookup_state WHERE outcome = 'rejected'"),
+        await context.sql("SELECT source_key FROM person_data_state.lookup_state WHERE outcome = 'rejected'"),
       ).toEqual([{ source_key: "key 4" }]);
-      expect(await valueOf(place, "SELECT count(*) FROM person_data_state.lookup_state")).toBe("9");
-      expect(await place.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
+      expect(await valueOf(context, "SELECT count(*) FROM person_data_state.lookup_state")).toBe("9");
+      expect(await context.sql("SELECT requests, rows_written FROM person_data_ops.sync_run")).toEqual([
         {
           requests: "1",
           rows_written: String(result.rowsWritten),
         },
       ]);
-      expect(await valueOf(place, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
+      expect(await valueOf(context, "SELECT count(*) FROM person_data_ops.api_call")).toBe("1");
     });
   });
 }

@@ -3,18 +3,18 @@ import { tables } from "../../../src/schemas/registry.ts";
 import { matchAll, type Responder, runNight } from "./nights.ts";
 import { enrichSpec, makePeople, people, resolveSpec, validateSpec } from "./people.ts";
 import { wholePerson } from "./person-updates.ts";
-import { type Place, schemaNames } from "./place.ts";
+import { type Context, schemaNames } from "./context.ts";
 
 /** Tables that contain one of the texts, except the tombstones. */
 export async function findTraces(
-  place: Pick<Place, "sql">,
+  context: Pick<Context, "sql">,
   texts: readonly string[],
 ): Promise<readonly string[]> {
   const found: string[] = [];
   for (const { name, schema, people } of tables) {
     if (people === "kept") continue;
     const rows = JSON.stringify(
-      await place.sql(`SELECT * FROM ${schemaNames[schema]}.${name}`),
+      await context.sql(`SELECT * FROM ${schemaNames[schema]}.${name}`),
     ).toLowerCase();
     for (const text of texts) if (rows.includes(text.toLowerCase())) found.push(`${name}: ${text}`);
   }
@@ -23,14 +23,14 @@ export async function findTraces(
 
 /** The same, including undeclared tables: work lists of current and killed runs. */
 export async function findTracesAnywhere(
-  place: Pick<Place, "sql" | "tableNames" | "rowsText">,
+  context: Pick<Context, "sql" | "tableNames" | "rowsText">,
   texts: readonly string[],
 ): Promise<readonly string[]> {
-  const found = [...(await findTraces(place, texts))];
+  const found = [...(await findTraces(context, texts))];
   const declared = new Set(tables.map(({ name }) => name));
-  for (const name of await place.tableNames()) {
+  for (const name of await context.tableNames()) {
     if (declared.has(name)) continue;
-    const rows = await place.rowsText(name);
+    const rows = await context.rowsText(name);
     for (const text of texts) if (rows.includes(text)) found.push(`${name}: ${text}`);
   }
   return found;
@@ -40,7 +40,7 @@ export const nobody: Identifiers = { pids: [], emails: [], rows: [] };
 
 /** Erases people by identifiers, like the program. */
 export async function erase(
-  { warehouse }: Place,
+  { warehouse }: Context,
   named: Partial<Identifiers>,
 ): Promise<{ readonly id: string; readonly people: Identifiers; readonly removed: RowsByTable }> {
   const found = await warehouse.findPeople({ ...nobody, ...named }, [people]);
@@ -90,11 +90,11 @@ export const answer: Responder = ({ rows: [row] }) =>
   row?.sourceKey === "key-ann" || row?.sourceKey === "key-bob" ? replyOf[row.sourceKey] : null;
 
 /** Writes Ann and Bob to every table of lookups. */
-export async function makeCouple(place: Place): Promise<void> {
-  await makePeople(place, rows);
-  await runNight(place, resolveSpec(), answer);
-  await runNight(place, validateSpec(), matchAll);
-  await runNight(place, enrichSpec(), answer);
-  await place.sql(`INSERT INTO person_data.person_pid_alias VALUES
+export async function makeCouple(context: Context): Promise<void> {
+  await makePeople(context, rows);
+  await runNight(context, resolveSpec(), answer);
+  await runNight(context, validateSpec(), matchAll);
+  await runNight(context, enrichSpec(), answer);
+  await context.sql(`INSERT INTO person_data.person_pid_alias VALUES
     ('p-ann-old', 'p-ann', '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z', 'earlier')`);
 }

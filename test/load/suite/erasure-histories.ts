@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { findTraces } from "./erased-couple.ts";
 import { runNight } from "./nights.ts";
 import { enrichSpec, makePeople, people } from "./people.ts";
-import { clear, type GetPlace, type Place } from "./place.ts";
+import { clear, type GetContext, type Context } from "./context.ts";
 import * as fc from "../../support/fast-check.ts";
 
 /** Steps: a row gets or loses an address, a person is erased, or a night passes. */
@@ -45,12 +45,12 @@ interface Model {
   readonly erasedAddresses: Set<string>;
 }
 
-async function write(place: Place, model: Model, step: Extract<Step, { kind: "write" }>): Promise<void> {
-  await place.sql("DELETE FROM crm.people WHERE id = $1", [`row-${step.key}`]);
+async function write(context: Context, model: Model, step: Extract<Step, { kind: "write" }>): Promise<void> {
+  await context.sql("DELETE FROM crm.people WHERE id = $1", [`row-${step.key}`]);
   model.input.delete(step.key);
   if (step.address === null) return;
   const name = `Name ${step.key}`;
-  await place.sql("INSERT INTO crm.people (id, first_name, email) VALUES ($1, $2, $3)", [
+  await context.sql("INSERT INTO crm.people (id, first_name, email) VALUES ($1, $2, $3)", [
     `row-${step.key}`,
     name,
     ADDRESSES[step.address],
@@ -59,7 +59,7 @@ async function write(place: Place, model: Model, step: Extract<Step, { kind: "wr
 }
 
 async function erase(
-  { warehouse }: Place,
+  { warehouse }: Context,
   model: Model,
   step: Extract<Step, { kind: "erase" }>,
 ): Promise<void> {
@@ -92,13 +92,13 @@ async function erase(
   for (const one of addresses) model.erasedAddresses.add(one);
 }
 
-async function spend(place: Place, model: Model, step: Extract<Step, { kind: "night" }>): Promise<void> {
+async function spend(context: Context, model: Model, step: Extract<Step, { kind: "night" }>): Promise<void> {
   const isErased = (row: number, its: number) =>
     model.erasedRows.has(row) || model.erasedAddresses.has(normalized(its));
   const rows = [...model.input];
   const touched = rows.filter(([row, its]) => step.resend || model.answered.get(row) !== its);
   const sent = touched.filter(([row, its]) => !isErased(row, its));
-  const { counts, sent: records } = await runNight(place, enrichSpec({ resend: step.resend }));
+  const { counts, sent: records } = await runNight(context, enrichSpec({ resend: step.resend }));
   expect({
     read: counts.read,
     suppressed: counts.suppressed,
@@ -115,13 +115,13 @@ async function spend(place: Place, model: Model, step: Extract<Step, { kind: "ni
 }
 
 /** Tests random nights and erasures against a plain model. */
-export function describeErasureHistories(getPlace: GetPlace): void {
+export function describeErasureHistories(getContext: GetContext): void {
   test("after any history of erasures every row is sent or withheld as the rules say, and the counts add up", async () => {
     await fc.assert(
       fc.asyncProperty(steps, async (history) => {
-        const place = getPlace();
-        await clear(place);
-        await makePeople(place, []);
+        const context = getContext();
+        await clear(context);
+        await makePeople(context, []);
         const model: Model = {
           input: new Map(),
           answered: new Map(),
@@ -129,12 +129,12 @@ export function describeErasureHistories(getPlace: GetPlace): void {
           erasedAddresses: new Set(),
         };
         for (const step of history) {
-          if (step.kind === "write") await write(place, model, step);
-          else if (step.kind === "erase") await erase(place, model, step);
-          else await spend(place, model, step);
+          if (step.kind === "write") await write(context, model, step);
+          else if (step.kind === "erase") await erase(context, model, step);
+          else await spend(context, model, step);
         }
         const erased = [...model.erasedRows].map((row) => `"row-${row}"`);
-        expect(await findTraces(place, erased)).toEqual([]);
+        expect(await findTraces(context, erased)).toEqual([]);
       }),
       { numRuns: 12 },
     );

@@ -4,15 +4,15 @@ import type { Identifiers } from "../../../src/load/erasure/people.ts";
 import { begin, callOf, commitOf, gist, runNight, runOf, tester } from "./nights.ts";
 import { addPeople, enrichSpec, makePeople, people } from "./people.ts";
 import { looseRecord } from "./person-updates.ts";
-import { columnOf, type GetPlace, valueOf } from "./place.ts";
+import { columnOf, type GetContext, valueOf } from "./context.ts";
 import { ann, answer, erase, findTraces, makeCouple, nobody, ofAnn, rows } from "./erased-couple.ts";
 
 /** Tests of an erasure itself. */
-export function describeErasure(getPlace: GetPlace): void {
+export function describeErasure(getContext: GetContext): void {
   describe("an erasure", () => {
     test("finds all identifiers of a person by any of them, and removes them", async () => {
-      const place = getPlace();
-      await makeCouple(place);
+      const context = getContext();
+      await makeCouple(context);
       const named: readonly Partial<Identifiers>[] = [
         { pids: ["p-ann"] },
         { pids: ["p-ann-old"] },
@@ -21,15 +21,15 @@ export function describeErasure(getPlace: GetPlace): void {
         { rows: [{ source: "people", sourceKey: "key-ann" }] },
       ];
       for (const one of named) {
-        const { people: found } = await place.warehouse.findPeople({ ...nobody, ...one }, [people]);
+        const { people: found } = await context.warehouse.findPeople({ ...nobody, ...one }, [people]);
         expect(found).toEqual({
           pids: ["p-ann", "p-ann-old"],
           emails: ["ann@home.example", "ann@other.example", "ann@work.example"],
           rows: [{ source: "people", sourceKey: "key-ann" }],
         });
       }
-      const found = await erase(place, { pids: ["p-ann"] });
-      expect(await findTraces(place, ofAnn)).toEqual([]);
+      const found = await erase(context, { pids: ["p-ann"] });
+      expect(await findTraces(context, ofAnn)).toEqual([]);
       expect(found.removed).toEqual({
         resolution: 1,
         enrichment: 1,
@@ -51,40 +51,40 @@ export function describeErasure(getPlace: GetPlace): void {
     });
 
     test("leaves rows of others that don't name the person, and lets them change", async () => {
-      const place = getPlace();
-      await makeCouple(place);
+      const context = getContext();
+      await makeCouple(context);
       const before = await valueOf(
-        place,
+        context,
         "SELECT _record_synced_at FROM person_data.person WHERE service_pid = 'p-bob'",
       );
-      await erase(place, { pids: ["p-ann"] });
-      expect(await place.sql(`SELECT full_name, service_spouse_pid FROM person_data.person`)).toEqual([
+      await erase(context, { pids: ["p-ann"] });
+      expect(await context.sql(`SELECT full_name, service_spouse_pid FROM person_data.person`)).toEqual([
         { full_name: "Bob Roe", service_spouse_pid: null },
       ]);
-      expect(await columnOf(place, "SELECT relative_first_name FROM person_data.person_relative")).toEqual([
+      expect(await columnOf(context, "SELECT relative_first_name FROM person_data.person_relative")).toEqual([
         "Cid",
       ]);
-      expect(await columnOf(place, "SELECT email_address FROM person_data.email_validation")).toEqual([
+      expect(await columnOf(context, "SELECT email_address FROM person_data.email_validation")).toEqual([
         "bob@work.example",
       ]);
-      expect(await valueOf(place, "SELECT _record_synced_at FROM person_data.person")).not.toBe(before);
+      expect(await valueOf(context, "SELECT _record_synced_at FROM person_data.person")).not.toBe(before);
     });
 
     test("reports in advance what it would remove, without removing it", async () => {
-      const place = getPlace();
-      await makeCouple(place);
-      const found = await place.warehouse.findPeople({ ...nobody, pids: ["p-ann"] }, [people]);
-      const counted = await place.warehouse.countPeople(found.people);
-      expect(await place.sql("SELECT * FROM person_data.tombstone")).toEqual([]);
-      expect(counted).toEqual((await erase(place, { pids: ["p-ann"] })).removed);
+      const context = getContext();
+      await makeCouple(context);
+      const found = await context.warehouse.findPeople({ ...nobody, pids: ["p-ann"] }, [people]);
+      const counted = await context.warehouse.countPeople(found.people);
+      expect(await context.sql("SELECT * FROM person_data.tombstone")).toEqual([]);
+      expect(counted).toEqual((await erase(context, { pids: ["p-ann"] })).removed);
     });
 
     test("leaves tombstones, and subjects that are nothing but hashes", async () => {
-      const place = getPlace();
-      await makeCouple(place);
-      await erase(place, { pids: ["p-ann"] });
+      const context = getContext();
+      await makeCouple(context);
+      await erase(context, { pids: ["p-ann"] });
       expect(
-        await place.sql(
+        await context.sql(
           `SELECT service_pid, source, source_key FROM person_data.tombstone ORDER BY service_pid, source_key`,
         ),
       ).toEqual([
@@ -93,21 +93,21 @@ export function describeErasure(getPlace: GetPlace): void {
         { service_pid: null, source: "people", source_key: "key-ann" },
       ]);
       expect(
-        await place.sql(`SELECT kind, count(*) AS subjects, min(rows_removed) AS removed
+        await context.sql(`SELECT kind, count(*) AS subjects, min(rows_removed) AS removed
           FROM person_data_ops.erasure_subject GROUP BY kind ORDER BY kind`),
       ).toEqual([
         { kind: "email", subjects: "3", removed: "22" },
         { kind: "pid", subjects: "2", removed: "22" },
         { kind: "source_key", subjects: "1", removed: "22" },
       ]);
-      expect(await place.warehouse.dropTombstones(60_000)).toBe(0);
-      expect(await place.warehouse.dropTombstones(0)).toBe(3);
+      expect(await context.warehouse.dropTombstones(60_000)).toBe(0);
+      expect(await context.warehouse.dropTombstones(0)).toBe(3);
     });
 
     test("is pending until every earlier run has ended and the rows were removed a second time", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makeCouple(place);
+      const context = getContext();
+      const { warehouse } = context;
+      await makeCouple(context);
       const held = await warehouse.acquireLock({
         ...runOf({ job: "under_way", type: "enrich" }),
         process: tester,
@@ -115,35 +115,35 @@ export function describeErasure(getPlace: GetPlace): void {
         dead: [],
       });
       if (held.kind !== "held") throw new Error("refused");
-      await place.sql("UPDATE person_data_state.job_lock SET released_at = now() WHERE job <> 'under_way'");
+      await context.sql("UPDATE person_data_state.job_lock SET released_at = now() WHERE job <> 'under_way'");
       const found = await warehouse.findPeople({ ...nobody, pids: ["p-ann"] }, [people]);
       const id = await warehouse.requestErasure(found);
       expect(await warehouse.removeErased(id)).toMatchObject({ person: 2 });
       expect(await warehouse.completeErasure(id)).toEqual([{ kind: "run", name: "under_way" }]);
       expect(await warehouse.openErasures()).toEqual([id]);
       // A load of that run that started before the request.
-      await place.sql(`INSERT INTO person_data.person_pid_alias VALUES
+      await context.sql(`INSERT INTO person_data.person_pid_alias VALUES
         ('p-ann', 'p-ann-new', '2026-11-01T00:00:00Z', '2026-11-01T00:00:00Z', 'late')`);
       await warehouse.releaseLock(held.run);
       expect(await warehouse.removeErased(id)).toMatchObject({ person_pid_alias: 1 });
       expect(await warehouse.completeErasure(id)).toEqual([]);
       expect(await warehouse.openErasures()).toEqual([]);
-      expect(await findTraces(place, ofAnn)).toEqual([]);
+      expect(await findTraces(context, ofAnn)).toEqual([]);
       expect(
         await columnOf(
-          place,
+          context,
           "SELECT DISTINCT completed_at IS NOT NULL FROM person_data_ops.erasure_subject",
         ),
       ).toEqual(["true"]);
     });
 
     test("of a person without stored rows still keeps the person out", async () => {
-      const place = getPlace();
-      await makePeople(place, rows);
-      const { people: found, removed } = await erase(place, { emails: ["ann@work.example"] });
+      const context = getContext();
+      await makePeople(context, rows);
+      const { people: found, removed } = await erase(context, { emails: ["ann@work.example"] });
       expect(found.rows).toEqual([{ source: "people", sourceKey: "key-ann" }]);
       expect(removed).toEqual({});
-      const { counts, sent } = await runNight(place, enrichSpec(), answer);
+      const { counts, sent } = await runNight(context, enrichSpec(), answer);
       expect(gist(counts)).toMatchObject({ read: 2, suppressed: 1, due: 1, toSend: 1 });
       expect(Object.keys(sent)).toEqual(["key-bob"]);
     });
@@ -153,26 +153,26 @@ export function describeErasure(getPlace: GetPlace): void {
       ["key", { rows: [{ source: "people", sourceKey: "key-ann" }] }],
       ["address in the input", { emails: ["ann@work.example"] }],
     ])("by %s finds what is stored after the search too", async ([, named]) => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makePeople(place, rows);
+      const context = getContext();
+      const { warehouse } = context;
+      await makePeople(context, rows);
       const found = await warehouse.findPeople({ ...nobody, ...named }, [people]);
-      await runNight(place, enrichSpec(), answer);
+      await runNight(context, enrichSpec(), answer);
       const id = await warehouse.requestErasure(found);
       await warehouse.removeErased(id);
-      expect(await findTraces(place, ["p-ann", "key-ann", "ann@home", "ann@other"])).toEqual([]);
-      const { sent } = await runNight(place, enrichSpec({ resend: true }), answer);
+      expect(await findTraces(context, ["p-ann", "key-ann", "ann@home", "ann@other"])).toEqual([]);
+      const { sent } = await runNight(context, enrichSpec({ resend: true }), answer);
       expect(Object.keys(sent)).toEqual(["key-bob"]);
     });
 
     test("removes the state of rows that turned out late to be the person's", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makePeople(place, rows);
-      await runNight(place, enrichSpec(), answer);
+      const context = getContext();
+      const { warehouse } = context;
+      await makePeople(context, rows);
+      await runNight(context, enrichSpec(), answer);
       // Another row of Ann's is erased before its PID is known.
-      await erase(place, { rows: [{ source: "people", sourceKey: "key-ann-2" }] });
-      await addPeople(place, [{ id: "key-ann-2", first_name: "Ann", email: "ann@third.example" }]);
+      await erase(context, { rows: [{ source: "people", sourceKey: "key-ann-2" }] });
+      await addPeople(context, [{ id: "key-ann-2", first_name: "Ann", email: "ann@third.example" }]);
       const spec = enrichSpec();
       const run = await begin(warehouse, spec, randomUUID());
       await warehouse.commitLookup(
@@ -182,21 +182,25 @@ export function describeErasure(getPlace: GetPlace): void {
         }),
       );
       for (const id of await warehouse.openErasures()) await warehouse.removeErased(id);
-      expect(await findTraces(place, ["p-ann", "key-ann"])).toEqual([]);
-      const { sent } = await runNight(place, enrichSpec({ resend: true }), answer);
+      expect(await findTraces(context, ["p-ann", "key-ann"])).toEqual([]);
+      const { sent } = await runNight(context, enrichSpec({ resend: true }), answer);
       expect(Object.keys(sent)).toEqual(["key-bob"]);
     });
 
     test("that keeps other people's rows removes of a row only what no other row has", async () => {
-      const place = getPlace();
-      await makeCouple(place);
-      await addPeople(place, [{ id: "key-ann-again", first_name: "Ann", email: "ann@work.example" }]);
-      await runNight(place, enrichSpec(), () => ({ pid: "p-ann", person: ann }));
+      const context = getContext();
+      await makeCouple(context);
+      await addPeople(context, [{ id: "key-ann-again", first_name: "Ann", email: "ann@work.example" }]);
+      await runNight(context, enrichSpec(), () => ({ pid: "p-ann", person: ann }));
       const row = { source: "people", sourceKey: "key-ann" };
-      const spared = await place.warehouse.findPeople({ ...nobody, rows: [row] }, [], { spareOthers: true });
+      const spared = await context.warehouse.findPeople({ ...nobody, rows: [row] }, [], {
+        spareOthers: true,
+      });
       expect(spared.people).toEqual({ pids: [], emails: ["ann@work.example"], rows: [row] });
       const alone = { source: "people", sourceKey: "key-bob" };
-      const taken = await place.warehouse.findPeople({ ...nobody, rows: [alone] }, [], { spareOthers: true });
+      const taken = await context.warehouse.findPeople({ ...nobody, rows: [alone] }, [], {
+        spareOthers: true,
+      });
       expect(taken.people).toEqual({
         pids: ["p-bob"],
         emails: ["bob@home.example", "bob@work.example"],

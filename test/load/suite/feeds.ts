@@ -3,10 +3,10 @@ import { describe, expect, test } from "vitest";
 import type { FeedUpsert } from "../../../src/load/feeds/feed-commit.ts";
 import { DAY, feedCommit, SEGMENT } from "./feed-commits.ts";
 import { callOf, runOf } from "./nights.ts";
-import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+import { columnOf, type GetContext, type Context, valueOf } from "./context.ts";
 import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
-async function beginFeed({ warehouse }: Place, job = "one"): Promise<RunRef> {
+async function beginFeed({ warehouse }: Context, job = "one"): Promise<RunRef> {
   const run = runOf({ job, type: "enrich" });
   await warehouse.beginRun(run);
   return run;
@@ -48,12 +48,12 @@ const look = (runId: string, at: string, pending: number) => [
 ];
 
 /** Tests of stored feeds. */
-export function describeFeeds(getPlace: GetPlace): void {
+export function describeFeeds(getContext: GetContext): void {
   describe("a commit of a feed", () => {
     test("writes and counts the changes, and keeps the rest", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      const run = await beginFeed(place);
+      const context = getContext();
+      const { warehouse } = context;
+      const run = await beginFeed(context);
       const first = [
         ["a", "b", DAY(1)],
         ["c", "d", DAY(1)],
@@ -63,7 +63,7 @@ export function describeFeeds(getPlace: GetPlace): void {
         { given: 2, suppressed: 0, inserted: 2, updated: 0, marked: 0 },
       ]);
       const before = await valueOf(
-        place,
+        context,
         "SELECT _synced_at FROM person_data.person_pid_alias WHERE sent_service_pid = 'a'",
       );
       const second = [
@@ -80,41 +80,41 @@ export function describeFeeds(getPlace: GetPlace): void {
       ]);
       expect(
         await columnOf(
-          place,
+          context,
           "SELECT concat(sent_service_pid, ' ', first_seen_at) FROM person_data.person_pid_alias ORDER BY 1",
         ),
       ).toEqual(["a 2026-11-02 00:00:00.123456+00", "c 2026-11-03 00:00:00+00", "e 2026-11-03 00:00:00+00"]);
       expect(
         await valueOf(
-          place,
+          context,
           "SELECT _synced_at FROM person_data.person_pid_alias WHERE sent_service_pid = 'a'",
         ),
       ).toBe(before);
-      expect(await valueOf(place, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("4");
-      expect(await columnOf(place, "SELECT table_name FROM person_data_state.table_load")).toEqual([
+      expect(await valueOf(context, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("4");
+      expect(await columnOf(context, "SELECT table_name FROM person_data_state.table_load")).toEqual([
         "person_pid_alias",
       ]);
     });
 
     test("doesn't count rows about the reading itself, but reports the tables that they changed", async () => {
-      const place = getPlace();
-      const run = await beginFeed(place);
+      const context = getContext();
+      const run = await beginFeed(context);
       const changed = async () =>
-        (await place.warehouse.tableFreshness()).find((row) => row.tableName === "segment")?.lastChangedAt;
-      await place.warehouse.commitFeed(feedCommit(run, { upserts: [sized(8)] }));
+        (await context.warehouse.tableFreshness()).find((row) => row.tableName === "segment")?.lastChangedAt;
+      await context.warehouse.commitFeed(feedCommit(run, { upserts: [sized(8)] }));
       const first = await changed();
       expect(first).toMatch(/Z$/);
-      await place.warehouse.commitFeed(feedCommit(run, { upserts: [sized(8)] }));
+      await context.warehouse.commitFeed(feedCommit(run, { upserts: [sized(8)] }));
       expect(await changed()).toBe(first);
-      await place.warehouse.commitFeed(feedCommit(run, { upserts: [sized(9)] }));
+      await context.warehouse.commitFeed(feedCommit(run, { upserts: [sized(9)] }));
       expect(await changed()).not.toBe(first);
-      expect(await valueOf(place, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("0");
+      expect(await valueOf(context, "SELECT rows_written FROM person_data_ops.sync_run")).toBe("0");
     });
 
     test("marks by a moment alone where a table has no flag, and unmarks what is shown again", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      const run = await beginFeed(place);
+      const context = getContext();
+      const { warehouse } = context;
+      const run = await beginFeed(context);
       const [first, second] = [
         "11111111-1111-4111-8111-111111111111",
         "22222222-2222-4222-8222-222222222222",
@@ -160,7 +160,7 @@ export function describeFeeds(getPlace: GetPlace): void {
       expect(await written([second], 3)).toEqual([0, 0, 0]);
       expect(
         await columnOf(
-          place,
+          context,
           "SELECT concat(created_at, ' to ', resolved_at) FROM person_data.reject ORDER BY reject_id",
         ),
       ).toEqual(["2026-11-01 00:00:00+00 to 2026-11-02 00:00:00+00", "2026-11-01 00:00:00+00 to "]);
@@ -168,9 +168,9 @@ export function describeFeeds(getPlace: GetPlace): void {
     });
 
     test("marks rows that the feed no longer lists, within its scope", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      const run = await beginFeed(place);
+      const context = getContext();
+      const { warehouse } = context;
+      const run = await beginFeed(context);
       const rows = [
         ["s1", "o1", "p1", DAY(1), "true", null],
         ["s1", "o2", "p2", DAY(1), "true", null],
@@ -190,16 +190,16 @@ export function describeFeeds(getPlace: GetPlace): void {
       expect(await warehouse.commitFeed({ ...night, commitId: randomUUID() })).toMatchObject([{ marked: 0 }]);
       expect(
         await columnOf(
-          place,
+          context,
           "SELECT concat(obituary_id, ' ', is_present, ' ', removed_seen_at) FROM person_data.segment_death_signal ORDER BY 1",
         ),
       ).toEqual(["o1 t ", "o2 f 2026-11-02 00:00:00+00", "o3 t "]);
     });
 
     test("whose reply was lost is made once, checkpoints and all", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      const run = await beginFeed(place);
+      const context = getContext();
+      const { warehouse } = context;
+      const run = await beginFeed(context);
       const commit = feedCommit(run, {
         ledger: [callOf()],
         counters: { requests: 1 },
@@ -211,7 +211,7 @@ export function describeFeeds(getPlace: GetPlace): void {
       });
       expect(await warehouse.commitFeed(commit)).toMatchObject([{ inserted: 1 }]);
       expect(await warehouse.commitFeed(commit)).toMatchObject([{ given: 1, inserted: 1 }]);
-      expect(await valueOf(place, "SELECT requests FROM person_data_ops.sync_run")).toBe("1");
+      expect(await valueOf(context, "SELECT requests FROM person_data_ops.sync_run")).toBe("1");
       await warehouse.commitFeed(feedCommit(run, { checkpoints: [{ stream: "first", cursor: null }] }));
       expect(await warehouse.readCheckpoints("one")).toEqual([
         {
@@ -225,15 +225,15 @@ export function describeFeeds(getPlace: GetPlace): void {
     });
 
     test("takes more rows than a statement can carry", async () => {
-      const place = getPlace();
-      const run = await beginFeed(place);
+      const context = getContext();
+      const run = await beginFeed(context);
       const rows = Array.from({ length: 8000 }, (_, i) => [
         `sent-${i}-${"x".repeat(40)}`,
         `returned-${i}`,
         DAY(1),
       ]);
       const commit = feedCommit(run, { upserts: [aliases(rows), aliases([["a", "b", DAY(1)]])] });
-      expect(await place.warehouse.commitFeed(commit)).toEqual([
+      expect(await context.warehouse.commitFeed(commit)).toEqual([
         { given: 8000, suppressed: 0, inserted: 8000, updated: 0, marked: 0 },
         { given: 1, suppressed: 0, inserted: 1, updated: 0, marked: 0 },
       ]);
@@ -242,9 +242,9 @@ export function describeFeeds(getPlace: GetPlace): void {
 
   describe("stored segments", () => {
     test("follow the newest reading of each", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      const run = await beginFeed(place);
+      const context = getContext();
+      const { warehouse } = context;
+      const run = await beginFeed(context);
       expect(await warehouse.readSegments()).toEqual([]);
       const upserts = [
         {

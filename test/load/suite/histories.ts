@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { DAY_MS, enrichSpec, people, resolveSpec } from "./people.ts";
 import { gist, type Reply, runNight } from "./nights.ts";
-import { clear, type GetPlace, type Place } from "./place.ts";
+import { clear, type GetContext, type Context } from "./context.ts";
 import * as fc from "../../support/fast-check.ts";
 import type { DueReason } from "../../../src/load/due/lookup-counts.ts";
 import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
@@ -76,24 +76,25 @@ function judge(input: ReadonlyMap<number, Content>, known: ReadonlyMap<number, K
 }
 
 async function applyEdits(
-  place: Place,
+  context: Context,
   input: Map<number, Content>,
   known: Map<number, KnownRow>,
   plan: NightPlan,
 ): Promise<void> {
   for (const { key: k, content } of plan.edits) {
-    await place.sql("DELETE FROM crm.people WHERE id = $1", [String(k)]);
+    await context.sql("DELETE FROM crm.people WHERE id = $1", [String(k)]);
     input.delete(k);
     if (content === "gone") continue;
-    await place.sql("INSERT INTO crm.people (id, first_name) VALUES ($1, $2)", [String(k), content]);
+    await context.sql("INSERT INTO crm.people (id, first_name) VALUES ($1, $2)", [String(k), content]);
     input.set(k, content);
   }
   for (const k of plan.expired) {
     const row = known.get(k);
     if (!row || row.outcome === "rejected") continue;
-    await place.sql("UPDATE person_data_state.lookup_state SET due_at = '2001-01-01' WHERE source_key = $1", [
-      String(k),
-    ]);
+    await context.sql(
+      "UPDATE person_data_state.lookup_state SET due_at = '2001-01-01' WHERE source_key = $1",
+      [String(k)],
+    );
     row.expired = true;
   }
 }
@@ -103,14 +104,14 @@ type Comparison = readonly [found: unknown, expected: unknown];
 
 /** Runs one night and compares it with the model. */
 async function playNight(
-  place: Place,
+  context: Context,
   spec: LookupSpec,
   state: { readonly input: Map<number, Content>; readonly known: Map<number, KnownRow> },
   plan: NightPlan,
   nightNumber: number,
 ): Promise<readonly Comparison[]> {
   const { input, known } = state;
-  await applyEdits(place, input, known, plan);
+  await applyEdits(context, input, known, plan);
   const isUnderWay = [...judge(input, known, true).due.values()].includes("resend");
   if (plan.resend && !isUnderWay) for (const row of known.values()) row.isMarked = true;
   const { due, unusable, unchanged } = judge(input, known, plan.resend);
@@ -135,7 +136,7 @@ async function playNight(
 
   const at = `2100-01-${String(nightNumber + 1).padStart(2, "0")}T00:00:00+00:00`;
   const ran = await runNight(
-    place,
+    context,
     { ...spec, resend: plan.resend, maxRecords: plan.cap },
     (record) => replyTo((JSON.parse(record.json) as { first_name: Content }).first_name),
     { at },
@@ -171,16 +172,16 @@ async function playNight(
     const outcome = reply === null ? "unmatched" : "code" in reply ? "rejected" : "matched";
     known.set(k, { content, outcome, expired: false, isMarked: false });
   }
-  return [...comparisons, ...(await compareStored(place, known))];
+  return [...comparisons, ...(await compareStored(context, known))];
 }
 
 /** Stored states, answers, open rejects and history, next to those of the model. */
 async function compareStored(
-  place: Place,
+  context: Context,
   known: ReadonlyMap<number, KnownRow>,
 ): Promise<readonly Comparison[]> {
   const keyed = async (columns: string, rest: string, schema = "person_data") =>
-    (await place.sql(`SELECT source_key, ${columns} AS value FROM ${schema}.${rest}`))
+    (await context.sql(`SELECT source_key, ${columns} AS value FROM ${schema}.${rest}`))
       .map((row) => `${row["source_key"]}: ${row["value"]}`)
       .toSorted();
   const rows = [...known];
@@ -204,31 +205,31 @@ async function compareStored(
         .toSorted(),
     ],
     [
-      await place.sql(`SELECT a.source_key FROM person_data.match_history AS a
+      await context.sql(`SELECT a.source_key FROM person_data.match_history AS a
         JOIN person_data.match_history AS b ON a.job = b.job AND a.source_key = b.source_key AND a.valid_from < b.valid_from
         WHERE a.valid_to IS NULL OR a.valid_to > b.valid_from`),
       [],
     ],
-    [await place.sql("SELECT * FROM person_data.match_history WHERE valid_to <= valid_from"), []],
+    [await context.sql("SELECT * FROM person_data.match_history WHERE valid_to <= valid_from"), []],
   ];
 }
 
 /** Tests random inputs and nights against a plain model. */
-export function describeHistories(getPlace: GetPlace): void {
+export function describeHistories(getContext: GetContext): void {
   describe("any history of nights", () => {
     test("sends and keeps the same records as a plain model", async () => {
-      const place = getPlace();
+      const context = getContext();
       const spec = enrichSpec({
         input: { ...people, fields: { first_name: ["first_name"] } },
         refreshAfterMs: 1000 * DAY_MS,
       });
       await fc.assert(
         fc.asyncProperty(fc.array(night, { minLength: 2, maxLength: 6 }), async (nights) => {
-          await clear(place);
-          await place.sql("CREATE TABLE crm.people (id text, first_name text)");
+          await clear(context);
+          await context.sql("CREATE TABLE crm.people (id text, first_name text)");
           const state = { input: new Map<number, Content>(), known: new Map<number, KnownRow>() };
           for (const [i, plan] of nights.entries()) {
-            for (const [found, expected] of await playNight(place, spec, state, plan, i)) {
+            for (const [found, expected] of await playNight(context, spec, state, plan, i)) {
               expect(found).toEqual(expected);
             }
           }
@@ -238,25 +239,25 @@ export function describeHistories(getPlace: GetPlace): void {
     }, 180_000);
 
     test("resolve: rows that it can't use never reach the service", async () => {
-      const place = getPlace();
+      const context = getContext();
       const spec = resolveSpec();
       const value = fc.constantFrom(null, "", " ", "x");
       const row = fc.record({ first: value, last: value, email: value, phone: value });
       await fc.assert(
         fc.asyncProperty(fc.array(row, { minLength: 1, maxLength: 8 }), async (rows) => {
-          await clear(place);
-          await place.sql(
+          await clear(context);
+          await context.sql(
             `CREATE TABLE crm.people (id text, first_name text, last_name text, email text, phone text)`,
           );
           for (const [i, r] of rows.entries()) {
             const cells = [String(i), r.first, r.last, r.email, r.phone];
-            await place.sql("INSERT INTO crm.people VALUES ($1, $2, $3, $4, $5)", cells);
+            await context.sql("INSERT INTO crm.people VALUES ($1, $2, $3, $4, $5)", cells);
           }
           const usable = rows.filter((r) => has(r.first) && has(r.last) && (has(r.email) || has(r.phone)));
-          const { counts } = await runNight(place, spec);
+          const { counts } = await runNight(context, spec);
           expect(counts.rejectedBeforeSending).toBe(rows.length - usable.length);
           expect(counts.due).toBe(usable.length);
-          expect(gist((await runNight(place, spec)).counts)).toEqual({
+          expect(gist((await runNight(context, spec)).counts)).toEqual({
             read: rows.length,
             unchanged: rows.length,
           });

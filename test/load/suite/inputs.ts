@@ -2,16 +2,16 @@ import { recordsOf } from "../../support/keyed-records.ts";
 import { describe, expect, test } from "vitest";
 import { enrichSpec, makePeople, people, validateSpec } from "./people.ts";
 import { commitOf, gist, matchAll, runNight, runOf } from "./nights.ts";
-import { columnOf, type GetPlace } from "./place.ts";
+import { columnOf, type GetContext } from "./context.ts";
 import type { InputSource } from "../../../src/load/inputs/input-source.ts";
 
 const over = (changes: Partial<InputSource>) => enrichSpec({ input: { ...people, ...changes } });
 
 /** Tests of inputs and mappings. */
-export function describeInputs(getPlace: GetPlace): void {
+export function describeInputs(getContext: GetContext): void {
   describe("what is sent", () => {
     test("is every value unchanged, to the code point", async () => {
-      const place = getPlace();
+      const context = getContext();
       const values = [
         "é", // composed
         "e\u0301", // decomposed
@@ -25,41 +25,41 @@ export function describeInputs(getPlace: GetPlace): void {
         "ﬁ ß İ ı",
       ];
       await makePeople(
-        place,
+        context,
         values.map((first_name, i) => ({ id: String(i), first_name })),
       );
-      const { sent } = await runNight(place, enrichSpec(), matchAll);
+      const { sent } = await runNight(context, enrichSpec(), matchAll);
       expect(sent).toEqual(Object.fromEntries(values.map((first_name, i) => [String(i), { first_name }])));
-      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 10, unchanged: 10 });
+      expect(gist((await runNight(context, enrichSpec())).counts)).toEqual({ read: 10, unchanged: 10 });
     });
 
     test("leaves out NULL, empty and blank values, whatever the blank", async () => {
-      const place = getPlace();
-      await makePeople(place, [
+      const context = getContext();
+      await makePeople(context, [
         { id: "1", first_name: "", last_name: " \t\r\n\v\f", email: "\u00A0\u3000\u2003", phone: "5550100" },
         { id: "2", first_name: "\u1680\u202F\u205F\u2028\u2029\u0085\uFEFF\u200B", phone: "5550101" },
       ]);
-      const { sent } = await runNight(place, enrichSpec(), matchAll);
+      const { sent } = await runNight(context, enrichSpec(), matchAll);
       expect(sent).toEqual({ 1: { phones: ["5550100"] }, 2: { phones: ["5550101"] } });
     });
 
     test("a blank that becomes NULL is no change", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: " ", phone: "5550100" }]);
-      await runNight(place, enrichSpec(), matchAll);
-      await place.sql("UPDATE crm.people SET first_name = NULL");
-      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 1, unchanged: 1 });
+      const context = getContext();
+      await makePeople(context, [{ id: "1", first_name: " ", phone: "5550100" }]);
+      await runNight(context, enrichSpec(), matchAll);
+      await context.sql("UPDATE crm.people SET first_name = NULL");
+      expect(gist((await runNight(context, enrichSpec())).counts)).toEqual({ read: 1, unchanged: 1 });
     });
 
     test("is a list of all columns mapped to it, in their order, repeated values included", async () => {
-      const place = getPlace();
-      await makePeople(place, [
+      const context = getContext();
+      await makePeople(context, [
         { id: "1", email: "b@example.com", note: "a@example.com" },
         { id: "2", note: "a@example.com" },
         { id: "3", email: "a@example.com", note: "a@example.com" },
       ]);
       const spec = over({ fields: { emails: ["email", "note"] } });
-      const { sent } = await runNight(place, spec, matchAll);
+      const { sent } = await runNight(context, spec, matchAll);
       expect(sent).toEqual({
         1: { emails: ["b@example.com", "a@example.com"] },
         2: { emails: ["a@example.com"] },
@@ -68,28 +68,28 @@ export function describeInputs(getPlace: GetPlace): void {
     });
 
     test("stores the addresses of each row, and removes those that are gone", async () => {
-      const place = getPlace();
-      await makePeople(place, [
+      const context = getContext();
+      await makePeople(context, [
         { id: "1", email: "b@example.com", note: "a@example.com" },
         { id: "2", note: "a@example.com" },
       ]);
       const spec = validateSpec({ input: { ...people, fields: { emails: ["email", "note"] } } });
-      await runNight(place, spec, matchAll);
+      await runNight(context, spec, matchAll);
       const addresses =
         "SELECT source, source_key, position, email_address FROM person_data.input_email ORDER BY 2, 3";
-      expect(await place.sql(addresses)).toEqual([
+      expect(await context.sql(addresses)).toEqual([
         { source: "people", source_key: "1", position: "0", email_address: "b@example.com" },
         { source: "people", source_key: "1", position: "1", email_address: "a@example.com" },
         { source: "people", source_key: "2", position: "0", email_address: "a@example.com" },
       ]);
-      const untouched = await place.sql("SELECT * FROM person_data.input_email WHERE source_key = '2'");
-      await place.sql("UPDATE crm.people SET email = NULL WHERE id = '1'");
-      await runNight(place, spec, matchAll);
-      expect(await place.sql(addresses)).toEqual([
+      const untouched = await context.sql("SELECT * FROM person_data.input_email WHERE source_key = '2'");
+      await context.sql("UPDATE crm.people SET email = NULL WHERE id = '1'");
+      await runNight(context, spec, matchAll);
+      expect(await context.sql(addresses)).toEqual([
         { source: "people", source_key: "1", position: "0", email_address: "a@example.com" },
         { source: "people", source_key: "2", position: "0", email_address: "a@example.com" },
       ]);
-      expect(await place.sql("SELECT * FROM person_data.input_email WHERE source_key = '2'")).toEqual(
+      expect(await context.sql("SELECT * FROM person_data.input_email WHERE source_key = '2'")).toEqual(
         untouched,
       );
     });
@@ -97,16 +97,16 @@ export function describeInputs(getPlace: GetPlace): void {
 
   describe("a selection", () => {
     test("is frozen: what happens to the input afterwards changes nothing of it", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makePeople(place, [
+      const context = getContext();
+      const { warehouse } = context;
+      await makePeople(context, [
         { id: "1", first_name: "Ann" },
         { id: "2", first_name: "Bob" },
       ]);
       const run = runOf(enrichSpec());
       await warehouse.beginRun(run);
       const selection = await warehouse.selectLookup(enrichSpec(), run);
-      await place.sql("UPDATE crm.people SET first_name = 'Zoe'; DELETE FROM crm.people WHERE id = '2'");
+      await context.sql("UPDATE crm.people SET first_name = 'Zoe'; DELETE FROM crm.people WHERE id = '2'");
       const records = await recordsOf(warehouse.db, selection);
       expect(records.map((record) => record.json).toSorted()).toEqual([
         '{"first_name":"Ann"}',
@@ -123,17 +123,17 @@ export function describeInputs(getPlace: GetPlace): void {
           records.map((record) => [record, null] as const),
         ),
       );
-      const { counts } = await runNight(place, enrichSpec());
+      const { counts } = await runNight(context, enrichSpec());
       expect(gist(counts)).toMatchObject({ read: 1, dueReasons: { content_changed: 1 } });
     });
 
     test("comes in pages, every record once", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await place.sql(
+      const context = getContext();
+      const { warehouse } = context;
+      await context.sql(
         "CREATE TABLE crm.people (id int, first_name text, last_name text, email text, phone text)",
       );
-      await place.sql("INSERT INTO crm.people SELECT i, 'n' || i FROM generate_series(1, 9001) AS i");
+      await context.sql("INSERT INTO crm.people SELECT i, 'n' || i FROM generate_series(1, 9001) AS i");
       const run = runOf(enrichSpec());
       await warehouse.beginRun(run);
       const selection = await warehouse.selectLookup(enrichSpec(), run);
@@ -147,13 +147,13 @@ export function describeInputs(getPlace: GetPlace): void {
     });
 
     test("writes nothing that a plan would have to undo", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }, { id: null }]);
-      await place.warehouse.planLookup(enrichSpec());
-      await place.warehouse.planLookup(validateSpec());
-      expect(await columnOf(place, "SELECT code FROM person_data.reject")).toEqual([]);
-      expect(await columnOf(place, "SELECT outcome FROM person_data_state.lookup_state")).toEqual([]);
-      expect(await columnOf(place, "SELECT job FROM person_data_state.job_parameters")).toEqual([]);
+      const context = getContext();
+      await makePeople(context, [{ id: "1", first_name: "Ann" }, { id: "2" }, { id: null }]);
+      await context.warehouse.planLookup(enrichSpec());
+      await context.warehouse.planLookup(validateSpec());
+      expect(await columnOf(context, "SELECT code FROM person_data.reject")).toEqual([]);
+      expect(await columnOf(context, "SELECT outcome FROM person_data_state.lookup_state")).toEqual([]);
+      expect(await columnOf(context, "SELECT job FROM person_data_state.job_parameters")).toEqual([]);
     });
   });
 
@@ -169,18 +169,18 @@ export function describeInputs(getPlace: GetPlace): void {
       ],
       ["its own WITH", "WITH p AS (SELECT * FROM crm.people) SELECT * FROM p"],
     ])("can be a query that ends with %s", async (_, sql) => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      const context = getContext();
+      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
       const spec = over({ relation: { sql } });
-      expect(await place.warehouse.checkInput(spec.input)).toEqual([]);
-      expect((await runNight(place, spec, matchAll)).sent).toEqual({ 1: { first_name: "Ann" } });
+      expect(await context.warehouse.checkInput(spec.input)).toEqual([]);
+      expect((await runNight(context, spec, matchAll)).sent).toEqual({ 1: { first_name: "Ann" } });
     });
 
     test("that can't be read is reported by its settings", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      const context = getContext();
+      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
       const hintsOf = async (changes: Partial<InputSource>) =>
-        (await place.warehouse.checkInput(over(changes).input)).map(({ hint }) => hint);
+        (await context.warehouse.checkInput(over(changes).input)).map(({ hint }) => hint);
       expect(await hintsOf({ relation: { table: ["crm", "peopel"] } })).toEqual([
         expect.stringContaining("correct `table:`"),
       ]);
@@ -193,69 +193,69 @@ export function describeInputs(getPlace: GetPlace): void {
     });
 
     test("can be a view, and narrowed by where", async () => {
-      const place = getPlace();
-      await makePeople(place, [
+      const context = getContext();
+      await makePeople(context, [
         { id: "1", first_name: "Ann", note: "active" },
         { id: "2", first_name: "Bob", note: "lost" },
       ]);
-      await place.sql("CREATE VIEW crm.everybody AS SELECT * FROM crm.people");
+      await context.sql("CREATE VIEW crm.everybody AS SELECT * FROM crm.people");
       const spec = over({
         relation: { table: ["crm", "everybody"] },
         where: "note = 'active' OR note = 'new' -- or",
       });
-      const { sent, counts } = await runNight(place, spec, matchAll);
+      const { sent, counts } = await runNight(context, spec, matchAll);
       expect(sent).toEqual({ 1: { first_name: "Ann" } });
       expect(gist(counts)).toMatchObject({ read: 1 });
     });
 
     test("is read in the order of order_by under a cap, which changes nothing else", async () => {
-      const place = getPlace();
+      const context = getContext();
       await makePeople(
-        place,
+        context,
         ["Eve", "Ann", "Dan", "Bob", "Cat"].map((first_name, i) => ({ id: String(i), first_name })),
       );
       const spec = { ...over({ orderBy: "first_name DESC, id -- newest first" }), maxRecords: 2 };
-      const first = await runNight(place, spec, matchAll);
+      const first = await runNight(context, spec, matchAll);
       expect(first.sent).toEqual({ 0: { first_name: "Eve" }, 2: { first_name: "Dan" } });
       expect(gist(first.counts)).toMatchObject({ read: 5, due: 5, toSend: 2, remaining: 3 });
-      const second = await runNight(place, spec, matchAll);
+      const second = await runNight(context, spec, matchAll);
       expect(second.sent).toEqual({ 3: { first_name: "Bob" }, 4: { first_name: "Cat" } });
-      const rest = await runNight(place, { ...spec, maxRecords: null }, matchAll);
+      const rest = await runNight(context, { ...spec, maxRecords: null }, matchAll);
       expect(rest.sent).toEqual({ 1: { first_name: "Ann" } });
-      expect(gist((await runNight(place, over({}))).counts)).toEqual({ read: 5, unchanged: 5 });
+      expect(gist((await runNight(context, over({}))).counts)).toEqual({ read: 5, unchanged: 5 });
     });
 
     test("under a cap keeps all rows of a record together, and takes the first in order", async () => {
-      const place = getPlace();
-      await makePeople(place, [
+      const context = getContext();
+      await makePeople(context, [
         { id: "1", first_name: "Ann" },
         { id: "2", first_name: "Bob" },
         { id: "3", first_name: "Ann" },
       ]);
       const spec = { ...over({ orderBy: "id DESC" }), maxRecords: 1 };
-      const { sent, counts } = await runNight(place, spec, matchAll);
+      const { sent, counts } = await runNight(context, spec, matchAll);
       expect(Object.keys(sent)).toEqual(["1,3"]);
       expect(gist(counts)).toMatchObject({ toSend: 1, duplicate: 1, remaining: 1 });
     });
 
     test("is read in the order of order_by for addresses too", async () => {
-      const place = getPlace();
+      const context = getContext();
       await makePeople(
-        place,
+        context,
         ["eve", "ann", "dan", "bob", "cat"].map((name, i) => ({
           id: String(i),
           email: `${name}@example.com`,
         })),
       );
       const input = { ...people, fields: { emails: ["email"] }, orderBy: "id DESC" };
-      const { sent } = await runNight(place, validateSpec({ input, maxRecords: 2 }), matchAll);
+      const { sent } = await runNight(context, validateSpec({ input, maxRecords: 2 }), matchAll);
       expect(Object.keys(sent)).toEqual(["bob@example.com", "cat@example.com"]);
     });
 
     test("a cap of zero sends nothing", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-      expect(gist((await runNight(place, enrichSpec({ maxRecords: 0 }))).counts)).toEqual({
+      const context = getContext();
+      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
+      expect(gist((await runNight(context, enrichSpec({ maxRecords: 0 }))).counts)).toEqual({
         read: 1,
         due: 1,
         dueReasons: { never_answered: 1 },
@@ -264,26 +264,26 @@ export function describeInputs(getPlace: GetPlace): void {
     });
 
     test("can be selected again by a run that resumes under the same id", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      const context = getContext();
+      const { warehouse } = context;
+      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
       const run = runOf(enrichSpec(), "nightly-7");
       await warehouse.beginRun(run);
       await warehouse.selectLookup(enrichSpec(), run);
-      const { sent } = await runNight(place, enrichSpec(), matchAll, { runId: "nightly-7" });
+      const { sent } = await runNight(context, enrichSpec(), matchAll, { runId: "nightly-7" });
       expect(sent).toEqual({ 1: { first_name: "Ann" } });
     });
 
     test("leaves no work table behind, also of a run that was killed", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      const context = getContext();
+      const { warehouse } = context;
+      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
       const killed = runOf(enrichSpec(), "killed");
       await warehouse.beginRun(killed);
       await warehouse.selectLookup(enrichSpec(), killed);
-      await place.sql("UPDATE person_data_ops.sync_run SET status = 'failed'");
-      await runNight(place, enrichSpec(), matchAll);
-      const left = (await place.tableNames()).filter((name) => /^(lookup_work|_etl_)/.test(name));
+      await context.sql("UPDATE person_data_ops.sync_run SET status = 'failed'");
+      await runNight(context, enrichSpec(), matchAll);
+      const left = (await context.tableNames()).filter((name) => /^(lookup_work|_etl_)/.test(name));
       expect(left).toEqual([]);
     });
   });

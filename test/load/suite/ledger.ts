@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { callOf, commitOf, matchAll, rejectOf, runNight, runOf } from "./nights.ts";
 import { looseRecord } from "./person-updates.ts";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
-import { columnOf, type GetPlace, type Place, valueOf } from "./place.ts";
+import { columnOf, type GetContext, type Context, valueOf } from "./context.ts";
 import type { Attempt } from "../../../src/schemas/attempt.ts";
 import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 import { IN_DOUBT, reservationOf, usedOf } from "./budgets.ts";
@@ -12,8 +12,8 @@ const spec = enrichSpec();
 const run = runOf(spec, "run-1");
 
 /** Starts a run that crashes after reserving calls of these sizes, in record order. */
-async function crash(place: Place, sizes: readonly number[]): Promise<void> {
-  const { warehouse } = place;
+async function crash(context: Context, sizes: readonly number[]): Promise<void> {
+  const { warehouse } = context;
   const crashed = runOf(spec, "crashed");
   await warehouse.beginRun(crashed);
   const selection = await warehouse.selectLookup(spec, crashed);
@@ -22,11 +22,11 @@ async function crash(place: Place, sizes: readonly number[]): Promise<void> {
 }
 
 /** Tests of the call ledger. */
-export function describeLedger(getPlace: GetPlace): void {
+export function describeLedger(getContext: GetContext): void {
   describe("the last days of the ledger", () => {
     test("report what each job sent, and its outcome", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const other = runOf(resolveSpec(), "run-1");
       const settle = async (owner: RunRef, records: number, outcome: Partial<Attempt>) => {
         const call = reservationOf(records);
@@ -47,11 +47,11 @@ export function describeLedger(getPlace: GetPlace): void {
       });
       const old = await settle(other, 3, { recordsMatched: 3 });
       await settle(other, 4, { recordsMatched: 1 });
-      await place.sql(
+      await context.sql(
         "UPDATE person_data_ops.api_call SET reserved_at = date_trunc('day', now()) - interval '1 second' WHERE call_id = $1",
         [old],
       );
-      const [dates] = await place.sql(`SELECT to_char(now(), 'YYYY-MM-DD') AS today,
+      const [dates] = await context.sql(`SELECT to_char(now(), 'YYYY-MM-DD') AS today,
         to_char(now() - interval '1 day', 'YYYY-MM-DD') AS yesterday`);
       const zeros = { recordsRejected: 0, possiblyBilled: 0, possiblyBilledTwice: 0 };
       const today = [
@@ -93,10 +93,10 @@ export function describeLedger(getPlace: GetPlace): void {
     const people = ["1", "2", "3"].map((id) => ({ id, first_name: `Ann ${id}` }));
 
     test("count as possibly billed twice when as many records are sent again, once", async () => {
-      const place = getPlace();
-      await makePeople(place, people);
-      await crash(place, [2]);
-      const { warehouse } = place;
+      const context = getContext();
+      await makePeople(context, people);
+      await crash(context, [2]);
+      const { warehouse } = context;
       const next = runOf(spec, "next");
       await warehouse.beginRun(next);
       const selection = await warehouse.selectLookup(spec, next);
@@ -108,36 +108,36 @@ export function describeLedger(getPlace: GetPlace): void {
       const replies = records.slice(1).map((record) => [record, null] as const);
       await warehouse.commitLookup(commitOf(warehouse, spec, next, replies, { call }));
       await selection.close();
-      expect(await valueOf(place, IN_DOUBT)).toBe("1");
+      expect(await valueOf(context, IN_DOUBT)).toBe("1");
       expect(
         await columnOf(
-          place,
+          context,
           "SELECT records_possibly_billed_twice FROM person_data_ops.api_call ORDER BY 1",
         ),
       ).toEqual(["0", "1"]);
     });
 
     test("of other jobs are none of this one's", async () => {
-      const place = getPlace();
-      await makePeople(place, people);
-      await crash(place, [3]);
-      const { records } = await runNight(place, enrichSpec({ job: "enrich_again" }), matchAll);
+      const context = getContext();
+      await makePeople(context, people);
+      await crash(context, [3]);
+      const { records } = await runNight(context, enrichSpec({ job: "enrich_again" }), matchAll);
       expect(records.map((record) => record.mayBeBilled ?? false)).toEqual([false, false, false]);
     });
 
     test("of several calls add up, and are settled by the records sent again", async () => {
-      const place = getPlace();
-      await makePeople(place, people);
-      await crash(place, [1, 1]);
-      const { warehouse } = place;
+      const context = getContext();
+      await makePeople(context, people);
+      await crash(context, [1, 1]);
+      const { warehouse } = context;
       const selection = await warehouse.selectLookup(spec, run);
       const records = await recordsOf(warehouse.db, selection);
       await selection.close();
       const call = callOf({ recordsSent: 3, possiblyBilledTwice: 2 });
       const replies = records.map((record) => [record, null] as const);
       await warehouse.commitLookup(commitOf(warehouse, spec, run, replies, { call }));
-      expect(await valueOf(place, IN_DOUBT)).toBe("0");
-      expect(await usedOf(place)).toMatchObject({ "enrich day": "2" });
+      expect(await valueOf(context, IN_DOUBT)).toBe("0");
+      expect(await usedOf(context)).toMatchObject({ "enrich day": "2" });
     });
   });
 }

@@ -9,7 +9,7 @@ import { feedCommit, member } from "./feed-commits.ts";
 import { callOf, commitOf, countersOf, runOf, tester } from "./nights.ts";
 import { enrichSpec, makePeople, people } from "./people.ts";
 import { looseRecord, wholePerson } from "./person-updates.ts";
-import { columnOf, type GetPlace, type Place, schemaNames } from "./place.ts";
+import { columnOf, type GetContext, type Context, schemaNames } from "./context.ts";
 import type { LockHolder, LockRequest } from "../../../src/load/runs/job-lock.ts";
 import type { RunRef } from "../../../src/load/runs/run-ref.ts";
 
@@ -32,19 +32,19 @@ async function hold(
   return reply.run;
 }
 
-async function holdersOf({ warehouse }: Place): Promise<readonly LockHolder[]> {
+async function holdersOf({ warehouse }: Context): Promise<readonly LockHolder[]> {
   return (await warehouse.jobStatus(spec.job)).holders;
 }
 
 /** Contents of our tables except the locks, and the names of all tables. */
-async function everything(place: Place): Promise<Readonly<Record<string, unknown>>> {
+async function everything(context: Context): Promise<Readonly<Record<string, unknown>>> {
   const contents: Record<string, unknown> = {};
   for (const table of tables.filter(({ name }) => name !== "job_lock")) {
-    contents[table.name] = await place.sql(
+    contents[table.name] = await context.sql(
       `SELECT * FROM ${schemaNames[table.schema]}.${table.name} AS t ORDER BY t`,
     );
   }
-  return { ...contents, tables: await place.tableNames() };
+  return { ...contents, tables: await context.tableNames() };
 }
 
 /** Methods that take a run: a new one doesn't compile until this suite covers it. */
@@ -137,11 +137,11 @@ const runMethods: Readonly<Record<RunMethod, (warehouse: Warehouse, run: RunRef)
 const namedMethods = Object.entries(runMethods);
 
 /** Tests of acquiring and losing a job's lock. */
-export function describeLocks(getPlace: GetPlace): void {
+export function describeLocks(getContext: GetContext): void {
   describe("the lock of a job", () => {
     test("is held by one process, which status shows, until it is released", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const process = { host: "etl-1", pid: 4711, machine: "boot 1", processStart: "99" };
       const run = await hold(warehouse, "first", { process });
       expect(run).toEqual({ runId: "first", job: "locked_job", jobType: "enrich", shard: "0/1", epoch: 1 });
@@ -157,14 +157,14 @@ export function describeLocks(getPlace: GetPlace): void {
         expiresAt: instant,
         isExpired: false,
       };
-      expect(await holdersOf(place)).toEqual([holder]);
+      expect(await holdersOf(context)).toEqual([holder]);
       expect(await warehouse.acquireLock(lockRequest("second"))).toEqual({
         kind: "refused",
         holders: [holder],
       });
-      expect(await holdersOf(place)).toEqual([holder]);
+      expect(await holdersOf(context)).toEqual([holder]);
       await warehouse.releaseLock(run);
-      expect(await holdersOf(place)).toEqual([]);
+      expect(await holdersOf(context)).toEqual([]);
       expect(await warehouse.acquireLock(lockRequest("second"))).toMatchObject({
         kind: "held",
         run: { epoch: 2 },
@@ -173,14 +173,14 @@ export function describeLocks(getPlace: GetPlace): void {
     });
 
     test("is acquired by one of many processes at the same time", async () => {
-      const { warehouse } = getPlace();
+      const { warehouse } = getContext();
       const requests = Array.from({ length: 12 }, (_, i) => warehouse.acquireLock(lockRequest(`run-${i}`)));
       const replies = await Promise.all(requests);
       expect(replies.filter((reply) => reply.kind === "held")).toHaveLength(1);
     });
 
     test("of one job is independent of another's", async () => {
-      const { warehouse } = getPlace();
+      const { warehouse } = getContext();
       const one = await hold(warehouse, "first");
       const other = await hold(warehouse, "second", { job: "locked_too" });
       for (const run of [one, other]) await warehouse.beginRun(run);
@@ -188,8 +188,8 @@ export function describeLocks(getPlace: GetPlace): void {
     });
 
     test("is extended by every heartbeat, also after it expired if no other process took it", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       // Long enough for a heartbeat and the following check.
       const lifeMs = 1200;
       const run = await hold(warehouse, "first", { lifeMs });
@@ -199,15 +199,15 @@ export function describeLocks(getPlace: GetPlace): void {
       }
       expect((await warehouse.acquireLock(lockRequest("second"))).kind).toBe("refused");
       await delay(lifeMs + 100);
-      expect(await holdersOf(place)).toMatchObject([{ runId: "first", isExpired: true }]);
+      expect(await holdersOf(context)).toMatchObject([{ runId: "first", isExpired: true }]);
       await warehouse.beginRun(run);
       expect(await warehouse.renewLock(run, 3_600_000)).toBe(true);
       expect((await warehouse.acquireLock(lockRequest("second"))).kind).toBe("refused");
     });
 
     test("that has expired is taken over, and the run that held it is closed", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const stale = await hold(warehouse, "crashed", { lifeMs: 100 });
       await warehouse.beginRun(stale);
       await delay(150);
@@ -215,7 +215,7 @@ export function describeLocks(getPlace: GetPlace): void {
       expect(reply).toMatchObject({ kind: "held", run: { runId: "next", epoch: 2 } });
       expect(reply.kind === "held" && reply.tookOver).toMatchObject([{ runId: "crashed", epoch: 1 }]);
       expect(
-        await place.sql(
+        await context.sql(
           "SELECT run_id, status, error, finished_at IS NULL AS open FROM person_data_ops.sync_run",
         ),
       ).toEqual([
@@ -228,14 +228,14 @@ export function describeLocks(getPlace: GetPlace): void {
       ]);
       expect(await warehouse.renewLock(stale, 3_600_000)).toBe(false);
       await warehouse.releaseLock(stale);
-      expect(await holdersOf(place)).toMatchObject([{ runId: "next", epoch: 2 }]);
+      expect(await holdersOf(context)).toMatchObject([{ runId: "next", epoch: 2 }]);
     });
 
     test("is taken over immediately from a dead holder, but from no later one", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       await hold(warehouse, "first");
-      const dead = await holdersOf(place);
+      const dead = await holdersOf(context);
       await hold(warehouse, "second", { dead });
       expect(await warehouse.acquireLock(lockRequest("third", { dead }))).toMatchObject({
         kind: "refused",
@@ -244,11 +244,11 @@ export function describeLocks(getPlace: GetPlace): void {
     });
 
     test("may be acquired again under the same run id, which then resumes", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       await warehouse.beginRun(await hold(warehouse, "nightly"));
-      await warehouse.beginRun(await hold(warehouse, "nightly", { dead: await holdersOf(place) }));
-      expect(await place.sql("SELECT run_id, status FROM person_data_ops.sync_run")).toEqual([
+      await warehouse.beginRun(await hold(warehouse, "nightly", { dead: await holdersOf(context) }));
+      expect(await context.sql("SELECT run_id, status FROM person_data_ops.sync_run")).toEqual([
         { run_id: "nightly", status: "running" },
       ]);
     });
@@ -256,47 +256,47 @@ export function describeLocks(getPlace: GetPlace): void {
 
   describe("without the lock", () => {
     test.each(namedMethods)("%s writes nothing after another process took the job over", async (_, act) => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }]);
-      await place.sql(`INSERT INTO person_data.input_email (source, source_key, position, email_address, _synced_at, _run_id)
+      const context = getContext();
+      await makePeople(context, [{ id: "1", first_name: "Ann" }, { id: "2" }]);
+      await context.sql(`INSERT INTO person_data.input_email (source, source_key, position, email_address, _synced_at, _run_id)
         VALUES ('people', 'gone', 0, 'gone@example.com', now(), 'earlier')`);
-      const stale = await hold(place.warehouse, "stale");
-      await place.warehouse.beginRun(stale);
-      const fresh = await hold(place.warehouse, "fresh", { dead: await holdersOf(place) });
-      await place.warehouse.beginRun(fresh);
-      const before = await everything(place);
-      await expect(act(place.warehouse, stale)).rejects.toThrow(LockLostError);
-      expect(await everything(place)).toEqual(before);
-      await act(place.warehouse, fresh);
-      expect(await everything(place)).not.toEqual(before);
+      const stale = await hold(context.warehouse, "stale");
+      await context.warehouse.beginRun(stale);
+      const fresh = await hold(context.warehouse, "fresh", { dead: await holdersOf(context) });
+      await context.warehouse.beginRun(fresh);
+      const before = await everything(context);
+      await expect(act(context.warehouse, stale)).rejects.toThrow(LockLostError);
+      expect(await everything(context)).toEqual(before);
+      await act(context.warehouse, fresh);
+      expect(await everything(context)).not.toEqual(before);
     });
 
     test.each(namedMethods)("%s writes nothing after its lock was released", async (_, act) => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann" }, { id: "2" }]);
-      const run = await hold(place.warehouse, "over");
-      await place.warehouse.beginRun(run);
-      await place.warehouse.releaseLock(run);
-      const before = await everything(place);
-      await expect(act(place.warehouse, run)).rejects.toThrow(LockLostError);
-      expect(await everything(place)).toEqual(before);
+      const context = getContext();
+      await makePeople(context, [{ id: "1", first_name: "Ann" }, { id: "2" }]);
+      const run = await hold(context.warehouse, "over");
+      await context.warehouse.beginRun(run);
+      await context.warehouse.releaseLock(run);
+      const before = await everything(context);
+      await expect(act(context.warehouse, run)).rejects.toThrow(LockLostError);
+      expect(await everything(context)).toEqual(before);
     });
 
     test("a job without a lock can't be written for", async () => {
-      const { warehouse } = getPlace();
+      const { warehouse } = getContext();
       await expect(warehouse.beginRun(runOf({ job: "never_held", type: "enrich" }))).rejects.toThrow(
         LockLostError,
       );
     });
 
     test("a selection is neither read on nor dropped under its successor", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
+      const context = getContext();
+      const { warehouse } = context;
+      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
       const stale = await hold(warehouse, "same id");
       await warehouse.beginRun(stale);
       const staleSelection = await warehouse.selectLookup(spec, stale);
-      const fresh = await hold(warehouse, "same id", { dead: await holdersOf(place) });
+      const fresh = await hold(warehouse, "same id", { dead: await holdersOf(context) });
       await warehouse.beginRun(fresh);
       const selection = await warehouse.selectLookup(spec, fresh);
       const read = async (frozen: typeof selection) => {
@@ -312,8 +312,8 @@ export function describeLocks(getPlace: GetPlace): void {
 
   describe("the locks of a job's shards", () => {
     test("exclude those of every other number of shards, not each other", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const runs = [
         await hold(warehouse, "a", { shard: "0/2" }),
         await hold(warehouse, "b", { shard: "1/2" }),
@@ -326,12 +326,12 @@ export function describeLocks(getPlace: GetPlace): void {
           holders: [{ runId: "a" }, { runId: "b" }],
         });
       }
-      expect((await holdersOf(place)).map(({ shard }) => shard)).toEqual(["0/2", "1/2"]);
+      expect((await holdersOf(context)).map(({ shard }) => shard)).toEqual(["0/2", "1/2"]);
     });
 
     test("are all taken over by another division once they have expired", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const stale = [];
       for (const shard of ["0/2", "1/2"]) stale.push(await hold(warehouse, shard, { shard, lifeMs: 100 }));
       for (const run of stale) await warehouse.beginRun(run);
@@ -339,7 +339,7 @@ export function describeLocks(getPlace: GetPlace): void {
       const reply = await warehouse.acquireLock(lockRequest("whole"));
       expect(reply.kind === "held" && reply.tookOver.map(({ shard }) => shard)).toEqual(["0/2", "1/2"]);
       for (const run of stale) await expect(warehouse.beginRun(run)).rejects.toThrow(LockLostError);
-      expect(await columnOf(place, "SELECT status FROM person_data_ops.sync_run")).toEqual([
+      expect(await columnOf(context, "SELECT status FROM person_data_ops.sync_run")).toEqual([
         "failed",
         "failed",
       ]);
@@ -347,13 +347,15 @@ export function describeLocks(getPlace: GetPlace): void {
     });
 
     test("one that is taken over closes its own run, not that of its neighbour", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       await warehouse.beginRun(await hold(warehouse, "a", { shard: "0/2" }));
       await warehouse.beginRun(await hold(warehouse, "b", { shard: "1/2", lifeMs: 100 }));
       await delay(150);
       await hold(warehouse, "c", { shard: "1/2" });
-      expect(await place.sql("SELECT run_id, status FROM person_data_ops.sync_run ORDER BY run_id")).toEqual([
+      expect(
+        await context.sql("SELECT run_id, status FROM person_data_ops.sync_run ORDER BY run_id"),
+      ).toEqual([
         { run_id: "a", status: "running" },
         { run_id: "b", status: "failed" },
       ]);

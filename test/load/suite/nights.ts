@@ -7,7 +7,7 @@ import type { Warehouse } from "../../support/bound-load.ts";
 import { type KeyedRecord, LOOSE, recordsOf } from "../../support/keyed-records.ts";
 import type { Cell } from "../../../src/schemas/convert.ts";
 import { type RunCounter, runCounters } from "../../../src/schemas/ops.ts";
-import type { Place } from "./place.ts";
+import type { Context } from "./context.ts";
 import type { LookupAnswer, LookupReject } from "../../../src/load/answers/answer.ts";
 import type { LookupCommit } from "../../../src/load/answers/commit-lookup.ts";
 import type { PersonUpdate } from "../../../src/load/answers/person-groups.ts";
@@ -293,7 +293,7 @@ export function expectCountsToAddUp(counts: LookupCounts): void {
  * before it finds the same rows and that the counts add up.
  */
 export async function runNight(
-  { warehouse }: Place,
+  { warehouse }: Context,
   spec: LookupSpec,
   respond: Responder = () => null,
   options: {

@@ -6,7 +6,7 @@ import { recordsOf } from "../../support/keyed-records.ts";
 import * as fc from "../../support/fast-check.ts";
 import { begin, commitOf, type Reply, seizeShard } from "./nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./people.ts";
-import { clear, type GetPlace } from "./place.ts";
+import { clear, type GetContext } from "./context.ts";
 
 /** Outcome of a record. */
 type Fate = "matched" | "unmatched" | "rejected" | "unanswered" | "not_sent";
@@ -21,19 +21,19 @@ const replyOf: Readonly<Record<Fate, Reply | null | undefined>> = {
 };
 
 /** Tests of counters taken from the tables. */
-export function describeOutcomes(getPlace: GetPlace): void {
+export function describeOutcomes(getContext: GetContext): void {
   describe("the outcomes of a run", () => {
     test("account for every row read, with any outcome", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       await fc.assert(
         fc.asyncProperty(
           fc.array(fc.record({ rows: fc.integer({ min: 1, max: 3 }), fate: fates }), { maxLength: 8 }),
           fc.option(fc.nat({ max: 8 }), { nil: null }),
           async (records, maxRecords) => {
-            await clear(place);
+            await clear(context);
             await makePeople(
-              place,
+              context,
               records.flatMap(({ rows }, n) =>
                 Array.from({ length: rows }, (_, i) => ({ id: `${n}-${i}`, first_name: `Name ${n}` })),
               ),
@@ -87,9 +87,9 @@ export function describeOutcomes(getPlace: GetPlace): void {
     });
 
     test("count every occurrence of an address", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makePeople(place, [
+      const context = getContext();
+      const { warehouse } = context;
+      await makePeople(context, [
         { id: "1", email: "a@x.example" },
         { id: "2", email: "a@x.example" },
         { id: "3", email: "b@x.example" },
@@ -109,10 +109,10 @@ export function describeOutcomes(getPlace: GetPlace): void {
     });
 
     test("of a run that never ended are counted by the next one", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       await makePeople(
-        place,
+        context,
         ["1", "2", "3"].map((id) => ({ id, first_name: id === "2" ? "Ann 1" : `Ann ${id}` })),
       );
       const spec = enrichSpec();
@@ -129,7 +129,7 @@ export function describeOutcomes(getPlace: GetPlace): void {
       const next = await begin(warehouse, spec, "next");
       await (await warehouse.selectLookup(spec, next)).close();
       expect(
-        await place.sql(`SELECT status, records_read, records_sent, records_matched, records_duplicate, records_remaining
+        await context.sql(`SELECT status, records_read, records_sent, records_matched, records_duplicate, records_remaining
           FROM person_data_ops.sync_run WHERE run_id = 'crashed'`),
       ).toEqual([
         {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { addPeople, enrichSpec, makePeople, people, resolveSpec } from "./people.ts";
 import { gist, matchAll, runNight } from "./nights.ts";
-import type { GetPlace, Place } from "./place.ts";
+import type { GetContext, Context } from "./context.ts";
 
 const ann = { id: "1", first_name: "Ann", email: "ann@example.com" };
 const bob = { id: "2", first_name: "Bob", email: "bob@example.com" };
@@ -13,56 +13,63 @@ const changed = enrichSpec({
   input: { ...people, fields: { first_name: ["first_name"], emails: ["note"] } },
 });
 
-async function answerThree(place: Place): Promise<void> {
-  await makePeople(place, [ann, bob, eve]);
-  await runNight(place, enrichSpec(), matchAll);
+async function answerThree(context: Context): Promise<void> {
+  await makePeople(context, [ann, bob, eve]);
+  await runNight(context, enrichSpec(), matchAll);
 }
 
 /** Tests of changed mappings and request parameters. */
-export function describeParameters(getPlace: GetPlace): void {
+export function describeParameters(getContext: GetContext): void {
   describe("changed parameters", () => {
     test("stop the run with the number of rows that would be bought again", async () => {
-      const place = getPlace();
-      await answerThree(place);
-      const { counts, records } = await runNight(place, enrichSpec({ parametersHash: "bought with those" }));
+      const context = getContext();
+      await answerThree(context);
+      const { counts, records } = await runNight(
+        context,
+        enrichSpec({ parametersHash: "bought with those" }),
+      );
       expect(counts).toMatchObject({ read: 3, parametersChanged: 3, dueReasons: { parameters_changed: 3 } });
       expect(records).toEqual([]);
-      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 3, unchanged: 3 });
+      expect(gist((await runNight(context, enrichSpec())).counts)).toEqual({ read: 3, unchanged: 3 });
     });
 
     test("stop the run although rows are due for other reasons too, and nothing is frozen", async () => {
-      const place = getPlace();
-      await answerThree(place);
-      await addPeople(place, [
+      const context = getContext();
+      await answerThree(context);
+      await addPeople(context, [
         { id: "4", email: "new@example.com" },
         { id: "5", email: " " },
       ]);
       const spec = enrichSpec({ parametersHash: "bought with those" });
-      expect((await runNight(place, spec)).counts).toMatchObject({ read: 5, parametersChanged: 3, due: 4 });
-      expect(await place.sql("SELECT * FROM person_data.reject")).toEqual([]);
+      expect((await runNight(context, spec)).counts).toMatchObject({ read: 5, parametersChanged: 3, due: 4 });
+      expect(await context.sql("SELECT * FROM person_data.reject")).toEqual([]);
     });
 
     test("with resend are bought again, once", async () => {
-      const place = getPlace();
-      await answerThree(place);
+      const context = getContext();
+      await answerThree(context);
       const spec = enrichSpec({ parametersHash: "bought with those" });
-      const resent = await runNight(place, { ...spec, acceptParameters: "resend" }, matchAll);
+      const resent = await runNight(context, { ...spec, acceptParameters: "resend" }, matchAll);
       expect(gist(resent.counts)).toEqual({
         read: 3,
         due: 3,
         dueReasons: { parameters_changed: 3 },
         toSend: 3,
       });
-      expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 3, unchanged: 3 });
+      expect(gist((await runNight(context, spec)).counts)).toEqual({ read: 3, unchanged: 3 });
     });
 
     test("a resend that a cap stopped resumes without asking again", async () => {
-      const place = getPlace();
-      await answerThree(place);
+      const context = getContext();
+      await answerThree(context);
       const spec = enrichSpec({ parametersHash: "bought with those" });
-      const capped = await runNight(place, { ...spec, acceptParameters: "resend", maxRecords: 1 }, matchAll);
+      const capped = await runNight(
+        context,
+        { ...spec, acceptParameters: "resend", maxRecords: 1 },
+        matchAll,
+      );
       expect(gist(capped.counts)).toMatchObject({ toSend: 1, remaining: 2 });
-      const rest = await runNight(place, spec, matchAll);
+      const rest = await runNight(context, spec, matchAll);
       expect(gist(rest.counts)).toEqual({
         read: 3,
         unchanged: 1,
@@ -73,20 +80,20 @@ export function describeParameters(getPlace: GetPlace): void {
     });
 
     test("with keep buy nothing, and changes of the content are seen from then on", async () => {
-      const place = getPlace();
-      await answerThree(place);
-      const kept = await runNight(place, { ...changed, acceptParameters: "keep" });
+      const context = getContext();
+      await answerThree(context);
+      const kept = await runNight(context, { ...changed, acceptParameters: "keep" });
       expect(gist(kept.counts)).toEqual({ read: 3, unchanged: 3 });
-      expect(gist((await runNight(place, changed)).counts)).toEqual({ read: 3, unchanged: 3 });
-      await place.sql("UPDATE crm.people SET email = 'no longer mapped' WHERE id = '1'");
-      await place.sql("UPDATE crm.people SET note = 'bob@example.org' WHERE id = '2'");
-      const later = await runNight(place, changed, matchAll);
+      expect(gist((await runNight(context, changed)).counts)).toEqual({ read: 3, unchanged: 3 });
+      await context.sql("UPDATE crm.people SET email = 'no longer mapped' WHERE id = '1'");
+      await context.sql("UPDATE crm.people SET note = 'bob@example.org' WHERE id = '2'");
+      const later = await runNight(context, changed, matchAll);
       expect(later.sent).toEqual({ 2: { first_name: "Bob", emails: ["bob@example.org"] } });
     });
 
     test("with keep and a duplicate key keep the row that is used", async () => {
-      const place = getPlace();
-      await makePeople(place, [
+      const context = getContext();
+      await makePeople(context, [
         { id: "1", first_name: "A", email: "a@example.com" },
         ...Array.from({ length: 9 }, (_, i) => ({
           id: "1",
@@ -94,39 +101,39 @@ export function describeParameters(getPlace: GetPlace): void {
           email: `b${i}@example.com`,
         })),
       ]);
-      await runNight(place, enrichSpec(), matchAll);
-      const kept = await runNight(place, { ...changed, acceptParameters: "keep" });
+      await runNight(context, enrichSpec(), matchAll);
+      const kept = await runNight(context, { ...changed, acceptParameters: "keep" });
       expect(gist(kept.counts)).toEqual({ read: 10, unchanged: 1, rejectedBeforeSending: 9 });
-      expect(gist((await runNight(place, changed)).counts)).toMatchObject({ unchanged: 1 });
+      expect(gist((await runNight(context, changed)).counts)).toMatchObject({ unchanged: 1 });
     });
 
     test("with keep, a pid_from that was added makes no answered row due", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ ...ann, last_name: "Lee" }]);
-      await runNight(place, enrichSpec(), matchAll);
-      await runNight(place, resolveSpec(), matchAll);
+      const context = getContext();
+      await makePeople(context, [{ ...ann, last_name: "Lee" }]);
+      await runNight(context, enrichSpec(), matchAll);
+      await runNight(context, resolveSpec(), matchAll);
       const spec = enrichSpec({ pidFrom: "resolve_people", parametersHash: "bought with those" });
-      const kept = await runNight(place, { ...spec, acceptParameters: "keep" });
+      const kept = await runNight(context, { ...spec, acceptParameters: "keep" });
       expect(gist(kept.counts)).toEqual({ read: 1, unchanged: 1 });
-      expect(gist((await runNight(place, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
+      expect(gist((await runNight(context, spec)).counts)).toEqual({ read: 1, unchanged: 1 });
     });
 
     test("don't ask when nothing was bought with the old ones", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1" }]);
-      await runNight(place, enrichSpec());
-      await addPeople(place, [bob]);
+      const context = getContext();
+      await makePeople(context, [{ id: "1" }]);
+      await runNight(context, enrichSpec());
+      await addPeople(context, [bob]);
       const spec = enrichSpec({ parametersHash: "bought with those" });
-      const { counts } = await runNight(place, spec, matchAll);
+      const { counts } = await runNight(context, spec, matchAll);
       expect(gist(counts)).toMatchObject({ due: 1, toSend: 1 });
       expect(counts.parametersChanged).toBe(0);
     });
 
     test("changed back before anything was bought ask for nothing", async () => {
-      const place = getPlace();
-      await answerThree(place);
-      await runNight(place, enrichSpec({ parametersHash: "bought with those" }));
-      expect(gist((await runNight(place, enrichSpec())).counts)).toEqual({ read: 3, unchanged: 3 });
+      const context = getContext();
+      await answerThree(context);
+      await runNight(context, enrichSpec({ parametersHash: "bought with those" }));
+      expect(gist((await runNight(context, enrichSpec())).counts)).toEqual({ read: 3, unchanged: 3 });
     });
   });
 }

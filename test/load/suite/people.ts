@@ -1,4 +1,4 @@
-import type { Place } from "./place.ts";
+import type { Context } from "./context.ts";
 import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 import type { InputSource } from "../../../src/load/inputs/input-source.ts";
 
@@ -61,16 +61,16 @@ export interface PersonRow {
 }
 
 /** Creates `crm.people` with these rows. */
-export async function makePeople(place: Place, rows: readonly PersonRow[]): Promise<void> {
-  await place.sql(`CREATE TABLE crm.people (id text, first_name text, last_name text, email text, phone text, note text,
+export async function makePeople(context: Context, rows: readonly PersonRow[]): Promise<void> {
+  await context.sql(`CREATE TABLE crm.people (id text, first_name text, last_name text, email text, phone text, note text,
     updated_at timestamptz)`);
-  await addPeople(place, rows);
+  await addPeople(context, rows);
 }
 
 /** Adds rows to `crm.people`. */
-export async function addPeople(place: Place, rows: readonly PersonRow[]): Promise<void> {
+export async function addPeople(context: Context, rows: readonly PersonRow[]): Promise<void> {
   for (const row of rows) {
-    await place.sql("INSERT INTO crm.people VALUES ($1, $2, $3, $4, $5, $6, $7)", [
+    await context.sql("INSERT INTO crm.people VALUES ($1, $2, $3, $4, $5, $6, $7)", [
       row.id,
       row.first_name ?? null,
       row.last_name ?? null,

@@ -6,7 +6,7 @@ import { extraCell, flattenerOf, type JsonObject } from "../../../src/schemas/fl
 import { personFields, personLists } from "../../../src/schemas/person.ts";
 import { type CallOutcome, commitOf, runOf, ANSWERED_AT, reserveAt } from "./nights.ts";
 import { enrichSpec } from "./people.ts";
-import type { Place } from "./place.ts";
+import type { Context } from "./context.ts";
 import type { PersonUpdate } from "../../../src/load/answers/person-groups.ts";
 import type { LookupSpec } from "../../../src/load/due/lookup-spec.ts";
 
@@ -49,7 +49,7 @@ export function looseRecord(key: string, changes: Partial<KeyedRecord> = {}): Ke
 
 /** Commits persons as answers of one call, each for a new input row. */
 export async function commitPersons(
-  { warehouse }: Place,
+  { warehouse }: Context,
   persons: readonly PersonUpdate[],
   outcome: Partial<CallOutcome> & {
     readonly spec?: LookupSpec;

@@ -4,29 +4,29 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
 import { begin, countersOf, endOf, matchAll, runNight, runOf } from "./nights.ts";
-import { type GetPlace, valueOf } from "./place.ts";
+import { type GetContext, valueOf } from "./context.ts";
 import { commitPeople } from "./commits.ts";
 
 const spec = enrichSpec();
 
 /** Tests of runs and table freshness. */
-export function describeRuns(getPlace: GetPlace): void {
+export function describeRuns(getContext: GetContext): void {
   describe("runs", () => {
     test("restarted under their id reset their totals", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const run = await begin(warehouse, spec, "run-1");
       await warehouse.recordAttempts(run, [], { records_read: 10, records_unchanged: 4 });
       await warehouse.beginRun(run);
       await warehouse.recordAttempts(run, [], { records_read: 10, records_unchanged: 6 });
-      expect(await place.sql("SELECT records_read, records_unchanged FROM person_data_ops.sync_run")).toEqual(
-        [{ records_read: "10", records_unchanged: "6" }],
-      );
+      expect(
+        await context.sql("SELECT records_read, records_unchanged FROM person_data_ops.sync_run"),
+      ).toEqual([{ records_read: "10", records_unchanged: "6" }]);
     });
 
     test("the due count is recorded before anything is sent", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const run = runOf(spec, "run-1");
       await warehouse.beginRun(run);
       await warehouse.recordFound(run, { records_due: 17 });
@@ -48,27 +48,27 @@ export function describeRuns(getPlace: GetPlace): void {
     });
 
     test("are listed newest first, by job", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-      for (const runId of ["a", "c", "b"]) await runNight(place, spec, matchAll, { runId });
-      await runNight(place, resolveSpec(), matchAll, { runId: "d" });
-      const runs = await place.warehouse.lastRuns("enrich_people", 2);
+      const context = getContext();
+      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
+      for (const runId of ["a", "c", "b"]) await runNight(context, spec, matchAll, { runId });
+      await runNight(context, resolveSpec(), matchAll, { runId: "d" });
+      const runs = await context.warehouse.lastRuns("enrich_people", 2);
       expect(runs.map((run) => run.runId)).toEqual(["b", "c"]);
     });
 
     test("open rejects are counted by code, and the last success is reported", async () => {
-      const place = getPlace();
-      await makePeople(place, [
+      const context = getContext();
+      await makePeople(context, [
         { id: "1" },
         { id: "2" },
         { id: null, first_name: "Ann" },
         { id: "3", email: "x" },
       ]);
-      await runNight(place, spec, matchAll);
-      const status = await place.warehouse.jobStatus("enrich_people");
+      await runNight(context, spec, matchAll);
+      const status = await context.warehouse.jobStatus("enrich_people");
       expect(status.openRejects).toEqual({ missing_key: 1, no_identifier: 2 });
       expect(status.lastSuccessAt).toMatch(/Z$/);
-      expect(await place.warehouse.jobStatus("never_ran")).toEqual({
+      expect(await context.warehouse.jobStatus("never_ran")).toEqual({
         job: "never_ran",
         lastRun: null,
         lastPass: [],
@@ -82,40 +82,40 @@ export function describeRuns(getPlace: GetPlace): void {
 
   describe("table_freshness", () => {
     test("reports when each table was last confirmed and last changed", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-      await runNight(place, spec, matchAll);
-      const first = await place.warehouse.tableFreshness();
+      const context = getContext();
+      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
+      await runNight(context, spec, matchAll);
+      const first = await context.warehouse.tableFreshness();
       expect(first.map((row) => row.tableName)).toContain("person_address");
       const enrichment = first.find((row) => row.tableName === "enrichment");
       expect(enrichment?.lastSuccessAt).toMatch(/Z$/);
       expect(enrichment?.lastChangedAt).toBe(
-        (await valueOf(place, "SELECT max(_synced_at) FROM person_data.enrichment"))
+        (await valueOf(context, "SELECT max(_synced_at) FROM person_data.enrichment"))
           ?.replace(" ", "T")
           .replace("+00", "Z"),
       );
       expect(first.find((row) => row.tableName === "person")?.lastChangedAt).toBe(null);
-      await runNight(place, spec);
-      const second = (await place.warehouse.tableFreshness()).find((row) => row.tableName === "enrichment");
+      await runNight(context, spec);
+      const second = (await context.warehouse.tableFreshness()).find((row) => row.tableName === "enrichment");
       expect(second?.lastChangedAt).toBe(enrichment?.lastChangedAt);
       expect(second?.lastSuccessAt).not.toBe(enrichment?.lastSuccessAt);
     });
 
     test("is safe up to the start of a run that is under way, and up to now when none is", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-      await runNight(place, spec, matchAll);
-      const safeUntil = () => valueOf(place, "SELECT min(safe_until) FROM person_data_ops.table_freshness");
+      const context = getContext();
+      const { warehouse } = context;
+      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
+      await runNight(context, spec, matchAll);
+      const safeUntil = () => valueOf(context, "SELECT min(safe_until) FROM person_data_ops.table_freshness");
       const isSafe = (time: string) =>
-        valueOf(place, `SELECT bool_and(safe_until > ${time}) FROM person_data_ops.table_freshness`);
+        valueOf(context, `SELECT bool_and(safe_until > ${time}) FROM person_data_ops.table_freshness`);
       const newest = "(SELECT max(_synced_at) FROM person_data.person)";
       const run = runOf(spec, randomUUID());
       await warehouse.beginRun(run);
       const open = await safeUntil();
       expect(await isSafe("(SELECT max(_synced_at) FROM person_data.enrichment)")).toBe("true");
       expect(await safeUntil()).toBe(open);
-      await warehouse.commitLookup({ ...commitPeople(place, ["p-9"]), run });
+      await warehouse.commitLookup({ ...commitPeople(context, ["p-9"]), run });
       expect(await safeUntil()).toBe(open);
       expect(await isSafe(newest)).toBe("false");
       const selection = await warehouse.selectLookup(spec, run);
@@ -125,16 +125,16 @@ export function describeRuns(getPlace: GetPlace): void {
     });
 
     test("is safe up to the start of a command that writes", async () => {
-      const place = getPlace();
-      await makePeople(place, [{ id: "1", first_name: "Ann" }]);
-      await runNight(place, spec, matchAll);
+      const context = getContext();
+      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
+      await runNight(context, spec, matchAll);
       const bound =
         "SELECT min(safe_until) <= now() - interval '100 milliseconds' FROM person_data_ops.table_freshness";
-      const during = await asWriter(place.warehouse.db, "erase", async () => {
+      const during = await asWriter(context.warehouse.db, "erase", async () => {
         await delay(150);
-        return valueOf(place, bound);
+        return valueOf(context, bound);
       });
-      expect([during, await valueOf(place, bound)]).toEqual(["true", "false"]);
+      expect([during, await valueOf(context, bound)]).toEqual(["true", "false"]);
     });
   });
 }

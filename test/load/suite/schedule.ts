@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { SchedulerProcess, SlotClaim } from "../../../src/load/runs/slots.ts";
 import type { Retention } from "../../../src/load/runs/remove-old.ts";
 import { retentionRuleOf, type RetainedTable } from "../../../src/schemas/retention.ts";
-import { columnOf, type GetPlace, valueOf } from "./place.ts";
+import { columnOf, type GetContext, valueOf } from "./context.ts";
 
 const LONG_MS = 3_600_000;
 const DAY_MS = 86_400_000;
@@ -33,10 +33,10 @@ function keep(table: RetainedTable, days: number): Retention {
 }
 
 /** Tests of several schedulers that share slots. */
-export function describeSchedule(getPlace: GetPlace): void {
+export function describeSchedule(getContext: GetContext): void {
   describe("slots of a schedule", () => {
     test("are granted to one of many who claim them at the same time", async () => {
-      const { warehouse } = getPlace();
+      const { warehouse } = getContext();
       const owners = ["one", "two", "three", "four", "five", "six"];
       const claims = [claimOf("resolve", 21), claimOf("enrich", 21)];
       const granted = await Promise.all(
@@ -51,7 +51,7 @@ export function describeSchedule(getPlace: GetPlace): void {
     });
 
     test("that are finished, held, or older than a known one are granted to no one", async () => {
-      const { warehouse } = getPlace();
+      const { warehouse } = getContext();
       const [one, two] = [scheduler("one"), scheduler("two")];
       await warehouse.claimSlots([claimOf("resolve", 21)], one, LONG_MS);
       expect(await warehouse.claimSlots([claimOf("resolve", 22)], two, LONG_MS)).toEqual([]);
@@ -63,7 +63,7 @@ export function describeSchedule(getPlace: GetPlace): void {
     });
 
     test("that were released resume under the id of their first run", async () => {
-      const { warehouse } = getPlace();
+      const { warehouse } = getContext();
       await warehouse.claimSlots([claimOf("resolve", 21, "first-run")], scheduler("one"), LONG_MS);
       await warehouse.endSlots("one", [{ ...claimOf("resolve", 21), status: null }]);
       expect(await warehouse.newestSlots()).toMatchObject([{ status: "given_back", isHeld: false }]);
@@ -76,12 +76,12 @@ export function describeSchedule(getPlace: GetPlace): void {
     });
 
     test("of a scheduler that died are claimed again, or missed once a newer one is due", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const claims = [claimOf("resolve", 21), claimOf("enrich", 21)];
       await warehouse.claimSlots(claims, scheduler("dead"), LONG_MS);
       expect(await warehouse.claimSlots(claims, scheduler("two"), LONG_MS)).toEqual([]);
-      await place.sql(
+      await context.sql(
         "UPDATE person_data_state.schedule_slot SET expires_at = claimed_at WHERE owner = 'dead'",
       );
       const again = [claimOf("resolve", 21), claimOf("enrich", 22)];
@@ -90,7 +90,7 @@ export function describeSchedule(getPlace: GetPlace): void {
       await warehouse.endSlots("dead", [{ ...claimOf("resolve", 21), status: "succeeded" }]);
       expect(
         await columnOf(
-          place,
+          context,
           "SELECT concat(job, ' ', slot, ' ', status, ' ', owner) FROM person_data_state.schedule_slot ORDER BY 1",
         ),
       ).toEqual([
@@ -101,7 +101,7 @@ export function describeSchedule(getPlace: GetPlace): void {
     });
 
     test("are extended by heartbeats", async () => {
-      const { warehouse } = getPlace();
+      const { warehouse } = getContext();
       await warehouse.claimSlots([claimOf("resolve", 21)], scheduler("one"), 300);
       await warehouse.renewSlots("one", LONG_MS);
       await delay(350);
@@ -109,7 +109,7 @@ export function describeSchedule(getPlace: GetPlace): void {
     });
 
     test("count from when a job is first watched, which is recorded once", async () => {
-      const { warehouse } = getPlace();
+      const { warehouse } = getContext();
       await warehouse.watchJobs(["resolve"], "2026-11-21T04:00:00Z", scheduler("one"));
       await warehouse.watchJobs(["resolve", "enrich"], "2026-11-22T04:00:00Z", scheduler("two"));
       expect(await warehouse.newestSlots()).toMatchObject([
@@ -122,7 +122,7 @@ export function describeSchedule(getPlace: GetPlace): void {
 
   describe("states of alerts", () => {
     test("are reported once per change, to one of many", async () => {
-      const { warehouse } = getPlace();
+      const { warehouse } = getContext();
       expect(await warehouse.changeStates(job("ok"), "run-1")).toEqual([]);
       const reported = await Promise.all(
         Array.from({ length: 6 }, () => warehouse.changeStates(job("failed"), "run-2")),
@@ -135,7 +135,7 @@ export function describeSchedule(getPlace: GetPlace): void {
     });
 
     test("that were not delivered are retried, unless they have changed back", async () => {
-      const { warehouse } = getPlace();
+      const { warehouse } = getContext();
       const changes = await warehouse.changeStates(job("failed"), "run-1");
       await warehouse.unmarkReported(changes);
       expect(await warehouse.changeStates(job("failed"), "run-2")).toEqual(changes);
@@ -146,9 +146,9 @@ export function describeSchedule(getPlace: GetPlace): void {
 
   describe("what is no longer kept", () => {
     test("is removed by age; open rejects and the newest run of each end stay", async () => {
-      const place = getPlace();
+      const context = getContext();
       const counters = (await columnOf(
-        place,
+        context,
         "SELECT column_name FROM information_schema.columns WHERE table_name = 'sync_run' AND column_name LIKE 'records%' ORDER BY 1",
       )) as string[]; // names are never null
       const zero = [...counters, "rows_written", "requests", "retries", "possibly_billed_twice"];
@@ -158,7 +158,7 @@ export function describeSchedule(getPlace: GetPlace): void {
         ["failed", 70, "failed"],
         ["new", 1, "limited"],
       ] as const) {
-        await place.sql(`INSERT INTO person_data_ops.sync_run (run_id, job, shard, job_type, status, started_at, finished_at,
+        await context.sql(`INSERT INTO person_data_ops.sync_run (run_id, job, shard, job_type, status, started_at, finished_at,
           _synced_at, ${zero.join(", ")}) VALUES ('${id}', 'enrich', '0/1', 'enrich', '${status}', ${at(days)}, ${at(days)},
           ${at(days)}, ${zero.map(() => "0").join(", ")})`);
       }
@@ -166,24 +166,24 @@ export function describeSchedule(getPlace: GetPlace): void {
         ["open", "NULL"],
         ["resolved", at(50)],
       ] as const) {
-        await place.sql(`INSERT INTO person_data.reject (reject_id, run_id, job, source, source_key, stage, code, message,
+        await context.sql(`INSERT INTO person_data.reject (reject_id, run_id, job, source, source_key, stage, code, message,
           created_at, resolved_at, _synced_at) VALUES ('00000000-0000-4000-8000-00000000000${key.length}', 'old', 'enrich',
           'customers', '${key}', 'send', 'no_identifier', 'm', ${at(60)}, ${resolved}, ${at(60)})`);
       }
-      expect(await place.warehouse.removeOld([keep("sync_run", 30), keep("reject", 30)])).toEqual({
+      expect(await context.warehouse.removeOld([keep("sync_run", 30), keep("reject", 30)])).toEqual({
         sync_run: 1,
         reject: 1,
       });
-      expect(await columnOf(place, "SELECT run_id FROM person_data_ops.sync_run ORDER BY 1")).toEqual([
+      expect(await columnOf(context, "SELECT run_id FROM person_data_ops.sync_run ORDER BY 1")).toEqual([
         "failed",
         "new",
         "old",
       ]);
-      expect(await valueOf(place, "SELECT source_key FROM person_data.reject")).toBe("open");
+      expect(await valueOf(context, "SELECT source_key FROM person_data.reject")).toBe("open");
     });
 
     test("has a rule for every table named in it that is declared", async () => {
-      const { warehouse } = getPlace();
+      const { warehouse } = getContext();
       const retentions = (["match_history", "api_call", "input_coverage"] as const).map((table) =>
         keep(table, 30),
       );

@@ -6,7 +6,7 @@ import type { FeedCommit } from "../../../src/load/feeds/feed-commit.ts";
 import type { Warehouse } from "../../support/bound-load.ts";
 import { retentionRuleOf } from "../../../src/schemas/retention.ts";
 import { ANSWERED_AT, callOf, runOf } from "./nights.ts";
-import { type GetPlace, type Place, type TextRow, valueOf } from "./place.ts";
+import { type GetContext, type Context, type TextRow, valueOf } from "./context.ts";
 import type { Attempt } from "../../../src/schemas/attempt.ts";
 
 const job = { job: "another", type: "enrich" } as const;
@@ -82,7 +82,7 @@ async function runEndpointUsage(
 ): Promise<void> {
   const counts = { total_requests: 0, num_input_records: 0, num_resolvable_records: 0, num_matches: 0 };
   const body = JSON.stringify({ results: [{ endpoint: "v2/enrich", ...counts, buckets: [] }] });
-  const context: Pick<FeedContext, "checkpoints" | "call" | "commit"> & Record<string, unknown> = {
+  const feed: Pick<FeedContext, "checkpoints" | "call" | "commit"> & Record<string, unknown> = {
     job: { name: job.job, type: "endpoint_usage", bucketingSize: size, timezone, startDate },
     log: { debug() {}, info() {}, warn() {}, error() {} },
     clock: { now: () => Date.parse(ANSWERED_AT) },
@@ -104,7 +104,7 @@ async function runEndpointUsage(
       }),
   };
   // The only part that the job uses.
-  await endpointUsageJob.run(context as unknown as FeedContext<EndpointUsageJobConfig>);
+  await endpointUsageJob.run(feed as unknown as FeedContext<EndpointUsageJobConfig>);
 }
 
 const DAY_MS = 86_400_000;
@@ -120,8 +120,8 @@ const dayRow = (day: string | undefined, ours: number | null, records: number | 
   ours_refused: ours === null ? null : "0",
 });
 
-const countOf = (place: Place, condition: string) =>
-  valueOf(place, `SELECT count(*) FROM person_data_ops.endpoint_usage_bucket WHERE ${condition}`);
+const countOf = (context: Context, condition: string) =>
+  valueOf(context, `SELECT count(*) FROM person_data_ops.endpoint_usage_bucket WHERE ${condition}`);
 
 const bucketsOf = (size: string) =>
   `SELECT bucket_start, bucket_start_local, bucket_end, total_requests, is_final
@@ -145,14 +145,14 @@ const enrichCall = (time: string, changes: Partial<Attempt> = {}) =>
   });
 
 /** Tests of reported usage and its comparison with the ledger. */
-export function describeUsage(getPlace: GetPlace): void {
+export function describeUsage(getContext: GetContext): void {
   describe("buckets of usage", () => {
     const enrich = { endpoint: "v2/enrich", day: "2026-11-19" };
     const resolve = { endpoint: "v1/resolve", day: "2026-11-19" };
 
     test("are written where they change, and no others; the moment of observation moves along", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const [first] = await warehouse.commitFeed(
         commitOfDays(
           [
@@ -177,20 +177,20 @@ export function describeUsage(getPlace: GetPlace): void {
         ),
       );
       expect(second).toMatchObject({ given: 2, inserted: 0, updated: 1 });
-      expect(await countOf(place, "total_requests = 7 AND num_matches = 7")).toBe("1");
+      expect(await countOf(context, "total_requests = 7 AND num_matches = 7")).toBe("1");
       const newest = "(SELECT max(observed_at) FROM person_data_ops.endpoint_usage_bucket)";
-      expect(await countOf(place, `observed_at = ${newest} AND endpoint = 'v2/enrich'`)).toBe("1");
-      expect(await countOf(place, `observed_at < ${newest}`)).toBe("1");
+      expect(await countOf(context, `observed_at = ${newest} AND endpoint = 'v2/enrich'`)).toBe("1");
+      expect(await countOf(context, `observed_at < ${newest}`)).toBe("1");
       const [third] = await warehouse.commitFeed(
         commitOfDays([{ ...enrich, count: 7, isFinal: true }], { observedAt: "2026-11-22T04:00:00+00:00" }),
       );
       expect(third).toMatchObject({ given: 1, inserted: 0, updated: 1 });
-      expect(await countOf(place, "is_final")).toBe("1");
+      expect(await countOf(context, "is_final")).toBe("1");
     });
 
     test("of a commit whose answer was lost are written once", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       const ledger = [callOf({ endpoint: "GET /usage" })];
       const commit = commitOfDays([{ ...enrich, count: 5 }], {
         observedAt: "2026-11-20T04:00:00+00:00",
@@ -198,7 +198,7 @@ export function describeUsage(getPlace: GetPlace): void {
       });
       await warehouse.commitFeed(commit);
       await warehouse.commitFeed(commit);
-      expect(await countOf(place, "total_requests = 5")).toBe("1");
+      expect(await countOf(context, "total_requests = 5")).toBe("1");
       expect(await warehouse.readCheckpoints(job.job)).toMatchObject([
         { stream: "day UTC", cursor: { from: "2026-01-01", next: "2026-11-19" } },
       ]);
@@ -224,10 +224,10 @@ export function describeUsage(getPlace: GetPlace): void {
         ],
       ],
     ] as const)("of a %s have the bounds of %s", async (size, timezone, bounds) => {
-      const place = getPlace();
+      const context = getContext();
       const startDate = size === "month" ? "2026-10-17" : "2026-11-12";
-      await runEndpointUsage(place.warehouse, { size, timezone, startDate });
-      const rows = await place.sql(bucketsOf(size));
+      await runEndpointUsage(context.warehouse, { size, timezone, startDate });
+      const rows = await context.sql(bucketsOf(size));
       expect(boundsOf(rows)).toEqual(bounds);
       expect(rows.map((row) => [row["total_requests"], row["is_final"]])).toEqual([
         ["0", "true"],
@@ -238,8 +238,8 @@ export function describeUsage(getPlace: GetPlace): void {
 
   describe("usage_reconciliation", () => {
     test("compares our answered calls with the service's counts, by its own day", async () => {
-      const place = getPlace();
-      await place.warehouse.commitFeed(
+      const context = getContext();
+      await context.warehouse.commitFeed(
         commitOfDays(
           [
             { endpoint: "v2/enrich", day: "2026-11-19", count: 5, isFinal: true },
@@ -266,7 +266,7 @@ export function describeUsage(getPlace: GetPlace): void {
         ),
       );
       expect(
-        await place.sql(
+        await context.sql(
           `SELECT endpoint, day, ours, reported, not_ours, ours_records, reported_records, ours_in_doubt, is_final, ours_refused
            FROM person_data_ops.usage_reconciliation ORDER BY endpoint, day`,
         ),
@@ -323,8 +323,8 @@ export function describeUsage(getPlace: GetPlace): void {
     });
 
     test("leaves out days whose calls were removed, and the day on which that ended", async () => {
-      const place = getPlace();
-      const { warehouse } = place;
+      const context = getContext();
+      const { warehouse } = context;
       await warehouse.writeServiceHost("service.example:443", { replace: false });
       const days = [42, 40, 38].map(dayBefore);
       await warehouse.commitFeed(
@@ -337,7 +337,7 @@ export function describeUsage(getPlace: GetPlace): void {
         ),
       );
       const compare = () =>
-        place.sql(
+        context.sql(
           `SELECT day, ours, not_ours, ours_records, ours_in_doubt, ours_refused
            FROM person_data_ops.usage_reconciliation WHERE reported IS NOT NULL ORDER BY day`,
         );
@@ -355,7 +355,7 @@ export function describeUsage(getPlace: GetPlace): void {
   });
 
   test("the organization is recorded once, and the first day of its searches that isn't final is known", async () => {
-    const { warehouse } = getPlace();
+    const { warehouse } = getContext();
     await warehouse.writeServiceHost("service.example:443", { replace: false });
     expect(await warehouse.readOrganization()).toBe(null);
     const firstOpen = (orgId: string, upTo = "2026-11-20") => warehouse.firstOpenSearchDay(orgId, upTo);
@@ -390,7 +390,7 @@ export function describeUsage(getPlace: GetPlace): void {
   });
 
   test("the newest quota and the unreadable days of each organization are known", async () => {
-    const { warehouse } = getPlace();
+    const { warehouse } = getContext();
     expect([await warehouse.readQuotas(), await warehouse.readGaps()]).toEqual([[], []]);
     const columns = ["org_id", "observed_at", "daily_record_limit", "current_day_remaining"];
     await warehouse.commitFeed({

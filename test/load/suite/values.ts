@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { commitOf, runOf } from "./nights.ts";
 import { enrichSpec } from "./people.ts";
 import { commitPersons, looseRecord, wholePerson } from "./person-updates.ts";
-import { columnOf, type GetPlace } from "./place.ts";
+import { columnOf, type GetContext } from "./context.ts";
 import * as fc from "../../support/fast-check.ts";
 
 /** Any text that a database can store: no NUL, no lone surrogate. */
@@ -12,10 +12,10 @@ const text = fc
   .map((value) => value.toWellFormed());
 
 /** Tests that values in the warehouse equal the service's answers. */
-export function describeValues(getPlace: GetPlace): void {
+export function describeValues(getContext: GetContext): void {
   describe("values", () => {
     test("texts are kept to the code point", async () => {
-      const place = getPlace();
+      const context = getContext();
       const values = [
         "",
         " ",
@@ -30,16 +30,16 @@ export function describeValues(getPlace: GetPlace): void {
         "x".repeat(100_000),
       ];
       await commitPersons(
-        place,
+        context,
         values.map((full_name, i) => wholePerson(`p-${String(i).padStart(2, "0")}`, { full_name })),
       );
-      expect(await columnOf(place, "SELECT full_name FROM person_data.person ORDER BY service_pid")).toEqual(
-        values,
-      );
+      expect(
+        await columnOf(context, "SELECT full_name FROM person_data.person ORDER BY service_pid"),
+      ).toEqual(values);
     });
 
     test("any texts come back as they went in, in every table and on both ways of loading", async () => {
-      const place = getPlace();
+      const context = getContext();
       const samples = fc.sample(fc.tuple(text, text, text, text), { numRuns: 300, seed: 7 });
       const personsOf = (shift: number) =>
         samples.map((_, i) => {
@@ -56,8 +56,8 @@ export function describeValues(getPlace: GetPlace): void {
         [0, "2026-11-01T00:00:00+00:00"],
         [1, "2026-11-02T00:00:00+00:00"],
       ] as const) {
-        await commitPersons(place, personsOf(shift), { answeredAt });
-        const stored = await place.sql(`
+        await commitPersons(context, personsOf(shift), { answeredAt });
+        const stored = await context.sql(`
           SELECT p.full_name, e.email_address, a.address_city, s.subject, p._extra->'unnamed'->>0 AS extra
           FROM person_data.person AS p JOIN person_data.person_email AS e USING (service_pid)
           JOIN person_data.person_address AS a USING (service_pid)
@@ -72,7 +72,7 @@ export function describeValues(getPlace: GetPlace): void {
     });
 
     test("numbers are exact, to 18 digits before and 20 after the point", async () => {
-      const place = getPlace();
+      const context = getContext();
       const numbers = [
         `${"9".repeat(18)}.${"9".repeat(20)}`,
         `-0.${"0".repeat(19)}1`,
@@ -81,16 +81,16 @@ export function describeValues(getPlace: GetPlace): void {
         "250000.5",
         "0",
       ];
-      await commitPersons(place, [
+      await commitPersons(context, [
         wholePerson("p-1", {
           age: 9_007_199_254_740_991,
           address_history: numbers.map((purchase_price) => ({ purchase_price })),
         }),
       ]);
       expect(
-        await columnOf(place, "SELECT purchase_price FROM person_data.person_address ORDER BY position"),
+        await columnOf(context, "SELECT purchase_price FROM person_data.person_address ORDER BY position"),
       ).toEqual(numbers);
-      expect(await columnOf(place, "SELECT age FROM person_data.person")).toEqual(["9007199254740991"]);
+      expect(await columnOf(context, "SELECT age FROM person_data.person")).toEqual(["9007199254740991"]);
     });
 
     test.each([
@@ -101,30 +101,32 @@ export function describeValues(getPlace: GetPlace): void {
       ["1969-12-31T23:59:59.999999+00:00", "1969-12-31 23:59:59.999999+00"],
       ["2199-06-07T08:09:10.111111+00:00", "2199-06-07 08:09:10.111111+00"],
     ])("the instant %s is kept to the microsecond", async (answeredAt, stored) => {
-      const place = getPlace();
+      const context = getContext();
       const readStored = async () => [
-        ...(await columnOf(place, "SELECT request_completed_at FROM person_data.enrichment")),
-        ...(await columnOf(place, "SELECT valid_from FROM person_data.match_history")),
-        ...(await columnOf(place, "SELECT answered_at FROM person_data_state.lookup_state")),
+        ...(await columnOf(context, "SELECT request_completed_at FROM person_data.enrichment")),
+        ...(await columnOf(context, "SELECT valid_from FROM person_data.match_history")),
+        ...(await columnOf(context, "SELECT answered_at FROM person_data_state.lookup_state")),
       ];
-      await commitPersons(place, [wholePerson("p-1")], { answeredAt, keys: ["1"] });
+      await commitPersons(context, [wholePerson("p-1")], { answeredAt, keys: ["1"] });
       expect(await readStored()).toEqual([stored, stored, stored]);
     });
 
     test("days are days, and zone-less times stay zone-less", async () => {
-      const place = getPlace();
+      const context = getContext();
       const dobs = ["1900-01-01", "1980-02-29", "2026-03-29", "0001-01-01", "9999-12-31"];
       await commitPersons(
-        place,
+        context,
         dobs.map((dob, i) => wholePerson(`p-${i}`, { dob })),
       );
-      expect(await columnOf(place, "SELECT dob FROM person_data.person ORDER BY service_pid")).toEqual(dobs);
+      expect(await columnOf(context, "SELECT dob FROM person_data.person ORDER BY service_pid")).toEqual(
+        dobs,
+      );
     });
 
     test("json is kept in an answer's columns", async () => {
-      const place = getPlace();
+      const context = getContext();
       const spec = enrichSpec();
-      const commit = commitOf(place.warehouse, spec, runOf(spec), [[looseRecord("1"), null]]);
+      const commit = commitOf(context.warehouse, spec, runOf(spec), [[looseRecord("1"), null]]);
       const errors =
         '{"emails": [{"at": 0, "why": "tab\\t, \\"quote\\", back\\\\slash"}], "n": 1.50, "z": null}';
       const answers = commit.answers.map((answer) => ({
@@ -132,8 +134,8 @@ export function describeValues(getPlace: GetPlace): void {
         cells: answer.cells.with(3, errors),
         extra: '{"b": [1, 2.0, 1e2], "a": "é"}',
       }));
-      await place.warehouse.commitLookup({ ...commit, answers });
-      const [row] = await place.sql("SELECT validation_errors, _extra FROM person_data.enrichment");
+      await context.warehouse.commitLookup({ ...commit, answers });
+      const [row] = await context.sql("SELECT validation_errors, _extra FROM person_data.enrichment");
       expect(JSON.parse(row?.["validation_errors"] ?? "")).toEqual(JSON.parse(errors));
       expect(JSON.parse(row?.["_extra"] ?? "")).toEqual({ a: "é", b: [1, 2, 100] });
     });

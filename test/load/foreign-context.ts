@@ -1,6 +1,6 @@
 import type { InputConnection } from "../../src/load/inputs/input-source.ts";
 import type { Warehouse } from "../support/bound-load.ts";
-import type { Place, TextRow } from "./suite/place.ts";
+import type { Context, TextRow } from "./suite/context.ts";
 
 /** Another database with the tests' tables `crm.…`. */
 export interface OtherDatabase {
@@ -11,7 +11,7 @@ export interface OtherDatabase {
 }
 
 /** A warehouse with all inputs in another database. */
-export function withForeignInputs(place: Place, there: OtherDatabase): Place {
+export function withForeignInputs(context: Context, there: OtherDatabase): Context {
   const { connection } = there;
   const elsewhere = (argument: unknown): unknown => {
     if (typeof argument !== "object" || argument === null) return argument;
@@ -23,7 +23,7 @@ export function withForeignInputs(place: Place, there: OtherDatabase): Place {
     if ("input" in argument) return { ...argument, input: elsewhere(argument.input) };
     return argument;
   };
-  const warehouse = new Proxy(place.warehouse, {
+  const warehouse = new Proxy(context.warehouse, {
     get(target, name) {
       const member: unknown = Reflect.get(target, name);
       if (typeof member !== "function" || name === "preparePerson") return member;
@@ -34,7 +34,7 @@ export function withForeignInputs(place: Place, there: OtherDatabase): Place {
     },
   }) satisfies Warehouse;
   return {
-    ...place,
+    ...context,
     warehouse,
     async sql(text, params) {
       // `clear` covers both databases.
@@ -42,9 +42,9 @@ export function withForeignInputs(place: Place, there: OtherDatabase): Place {
       const [first = "", ...rest] = parts;
       if (rest.length > 0) {
         await there.sql(rest.join("; "));
-        return place.sql(first);
+        return context.sql(first);
       }
-      return text.includes("crm.") ? there.sql(text, params) : place.sql(text, params);
+      return text.includes("crm.") ? there.sql(text, params) : context.sql(text, params);
     },
   };
 }

@@ -7,11 +7,11 @@ import { keepForeignDatabases } from "../../src/load/inputs/foreign-database.ts"
 import { silentLog } from "../../src/log.ts";
 import { buildCatalog } from "../../src/publish/catalog.ts";
 import type { Destination } from "../../src/publish/destination.ts";
-import { openPostgresPlace, type PostgresPlace } from "../load/postgres-place.ts";
+import { openPostgresContext, type PostgresContext } from "../load/postgres-context.ts";
 
 /** A Postgres with the declared tables, ready for publication. */
-export interface SourcePlace {
-  readonly place: PostgresPlace;
+export interface SourceContext {
+  readonly context: PostgresContext;
   readonly db: Db;
   /** Runs a statement like a psql user. */
   sql(text: string, params?: readonly unknown[]): Promise<readonly Record<string, string | null>[]>;
@@ -33,14 +33,14 @@ export function openPublicationDb(url: string): Db {
 }
 
 /** Creates an empty warehouse. */
-export async function openSourcePlace(): Promise<SourcePlace> {
-  const place = await openPostgresPlace();
-  await place.client.query("SET person_etl.run_id = 'test'");
-  const db = openPublicationDb(place.url);
+export async function openSourceContext(): Promise<SourceContext> {
+  const context = await openPostgresContext();
+  await context.client.query("SET person_etl.run_id = 'test'");
+  const db = openPublicationDb(context.url);
   return {
-    place,
+    context,
     db,
-    sql: (text, params) => place.sql(text, params),
+    sql: (text, params) => context.sql(text, params),
     async publicationTo(destination) {
       const folder = await mkdtemp(join(inject("runFolder"), "publish-"));
       return {
@@ -53,7 +53,7 @@ export async function openSourcePlace(): Promise<SourcePlace> {
     },
     async close() {
       await db.close();
-      await place.close();
+      await context.close();
     },
   };
 }

@@ -2,7 +2,7 @@ import { freshnessTable } from "../../src/publish/catalog.ts";
 import { type BigQueryTarget, openBigQueryDestination } from "../../src/publish/bigquery/destination.ts";
 import type { ColumnType } from "../../src/schemas/field.ts";
 import { tables } from "../../src/schemas/registry.ts";
-import type { DestinationPlace } from "../publish/destination-suite.ts";
+import type { DestinationContext } from "../publish/destination-suite.ts";
 import type { FileRow } from "../publish/staged-files.ts";
 import { type FreshDatasets, freshDatasets } from "../support/bigquery/test-bigquery.ts";
 
@@ -20,11 +20,11 @@ function padded(text: string): string {
 }
 
 /** Rows of a table in the form of the files, sorted by their text. */
-export async function rowsOfDatasets(place: FreshDatasets, name: string): Promise<readonly FileRow[]> {
+export async function rowsOfDatasets(context: FreshDatasets, name: string): Promise<readonly FileRow[]> {
   const table = [...tables, freshnessTable].find((t) => t.name === name);
-  const dataset = table?.schema === "ops" ? place.ops : place.data;
+  const dataset = table?.schema === "ops" ? context.ops : context.data;
   const types = new Map<string, ColumnType>(table?.columns.map((c) => [c.name, c.type]));
-  const rows = await place.session.rows<Record<string, unknown>>({
+  const rows = await context.session.rows<Record<string, unknown>>({
     text: `SELECT * FROM \`${dataset}\`.\`${name}\``,
   });
   const shown = rows.map((row) =>
@@ -39,15 +39,15 @@ export async function rowsOfDatasets(place: FreshDatasets, name: string): Promis
 }
 
 /** Test datasets in BigQuery, with statements of a user. */
-export interface BigQueryDestinationPlace extends DestinationPlace {
+export interface BigQueryDestinationContext extends DestinationContext {
   readonly datasets: FreshDatasets;
   readonly target: BigQueryTarget;
 }
 
 /** A destination in new datasets, which don't exist yet. */
-export async function openBigQueryPlace(
+export async function openBigQueryContext(
   through: (apiEndpoint: string) => string = (apiEndpoint) => apiEndpoint,
-): Promise<BigQueryDestinationPlace> {
+): Promise<BigQueryDestinationContext> {
   const datasets = await freshDatasets();
   const { project, apiEndpoint, data, ops } = datasets;
   const target: BigQueryTarget = {

@@ -6,7 +6,7 @@ import { noteHeld } from "./nights.ts";
 export type TextRow = Readonly<Record<string, string | null>>;
 
 /** A migrated warehouse under test with the default schemas, and plain SQL on it. */
-export interface Place {
+export interface Context {
   readonly warehouse: Warehouse;
   /** Runs a statement of the test; the session's time zone is UTC. */
   sql(text: string, params?: readonly unknown[]): Promise<readonly TextRow[]>;
@@ -22,32 +22,32 @@ export interface Place {
 }
 
 /** Runs each test with the warehouse that its suite opened. */
-export type GetPlace = () => Place;
+export type GetContext = () => Context;
 
 /** Schemas of the warehouse under test. */
 export const schemaNames = { data: "person_data", ops: "person_data_ops", state: "person_data_state" };
 
 /** Empties our tables, creates an empty schema `crm` for inputs, and locks the tests' jobs. */
-export async function clear(place: Place): Promise<void> {
+export async function clear(context: Context): Promise<void> {
   const deletes = tables.map((table) => `DELETE FROM ${schemaNames[table.schema]}.${table.name} WHERE true`);
-  await place.sql([...deletes, "DROP SCHEMA IF EXISTS crm CASCADE", "CREATE SCHEMA crm"].join("; "));
-  await writeLocks(place);
+  await context.sql([...deletes, "DROP SCHEMA IF EXISTS crm CASCADE", "CREATE SCHEMA crm"].join("; "));
+  await writeLocks(context);
 }
 
 /** First value of the first row. */
-export async function valueOf(place: Place, text: string): Promise<string | null> {
-  const [row] = await place.sql(text);
+export async function valueOf(context: Context, text: string): Promise<string | null> {
+  const [row] = await context.sql(text);
   return Object.values(row ?? {})[0] ?? null;
 }
 
 /** First column of every row. */
-export async function columnOf(place: Place, text: string): Promise<readonly (string | null)[]> {
-  return (await place.sql(text)).map((row) => Object.values(row)[0] ?? null);
+export async function columnOf(context: Context, text: string): Promise<readonly (string | null)[]> {
+  return (await context.sql(text)).map((row) => Object.values(row)[0] ?? null);
 }
 
 /** Acquires the first lock of every job. */
-async function writeLocks(place: Place): Promise<void> {
-  await place.sql(
+async function writeLocks(context: Context): Promise<void> {
+  await context.sql(
     `INSERT INTO person_data_state.job_lock (job, shard, epoch, owner_token, run_id, host, pid, acquired_at, heartbeat_at,
       expires_at, _synced_at)
     SELECT job, '0/1', 1, '', 'suite', 'test', 1, now(), now(), now() + interval '1 hour', now()

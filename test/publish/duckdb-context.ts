@@ -7,7 +7,7 @@ import { freshnessTable } from "../../src/publish/catalog.ts";
 import type { Destination } from "../../src/publish/destination.ts";
 import { openDuckDbDestination } from "../../src/publish/duckdb/destination.ts";
 import { openDuckDb } from "../../src/publish/duckdb/session.ts";
-import type { DestinationPlace } from "./destination-suite.ts";
+import type { DestinationContext } from "./destination-suite.ts";
 
 /** Expressions that format a column like the files. */
 const asInFiles: Partial<Record<ColumnType, (column: string) => string>> = {
@@ -42,8 +42,8 @@ export async function rowsOfFile(path: string, name: string): Promise<readonly R
 }
 
 /** A DuckDB destination in a temporary folder. */
-export async function openDuckDbPlace(): Promise<
-  DestinationPlace & { readonly path: string; readonly folder: string }
+export async function openDuckDbContext(): Promise<
+  DestinationContext & { readonly path: string; readonly folder: string }
 > {
   const folder = await mkdtemp(join(inject("runFolder"), "duckdb-"));
   const path = join(folder, "people.duckdb");

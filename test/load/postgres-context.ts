@@ -2,7 +2,7 @@ import { Client, type CustomTypesConfig } from "pg";
 import { openWarehouse } from "../support/bound-load.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 import { takeMigratedDatabase } from "../support/migrated-database.ts";
-import type { Place, TextRow } from "./suite/place.ts";
+import type { Context, TextRow } from "./suite/context.ts";
 
 const BOOL = 16;
 
@@ -26,7 +26,7 @@ export async function connectAsText(url: string): Promise<Client> {
 }
 
 /** A warehouse under test in Postgres. */
-export interface PostgresPlace extends Place {
+export interface PostgresContext extends Context {
   /** Address that the warehouse uses. */
   readonly url: string;
   /** Address of the database itself. */
@@ -35,7 +35,7 @@ export interface PostgresPlace extends Place {
 }
 
 /** Opens a warehouse in a separate database. */
-export async function openPostgresPlace(
+export async function openPostgresContext(
   options: {
     readonly schema?: string;
     readonly opsSchema?: string;
@@ -44,7 +44,7 @@ export async function openPostgresPlace(
     /** The warehouse's address; the test's own session connects directly. */
     readonly through?: (url: string) => string;
   } = {},
-): Promise<PostgresPlace> {
+): Promise<PostgresContext> {
   const isDefault = !options.schema && !options.opsSchema && !options.stateSchema && !options.prepare;
   const database = isDefault ? await takeMigratedDatabase() : await createDatabase();
   const client = await connectAsText(database.url);
