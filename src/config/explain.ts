@@ -107,12 +107,12 @@ function discriminators(root: Schema, path: Path, value: unknown): readonly stri
 }
 
 function unknownKey(root: Schema, path: Path, tree: unknown, key: string): Complaint {
-  const place = schemaAt(root, path, tree);
-  const known = keysOf(place && optionFor(place, valueAt(tree, path)));
+  const schema = schemaAt(root, path, tree);
+  const known = keysOf(schema && optionFor(schema, valueAt(tree, path)));
   const meant = suggest(key, known);
   const message = path.length === 0 ? "is not a setting" : `is not a setting of ${textOf(path)}`;
   if (meant !== null) return { message, hint: `did you mean ${meant}?` };
-  const types = typesWith(place, key);
+  const types = typesWith(schema, key);
   if (types.length > 0) return { message, hint: `it belongs to type ${types.join(", ")}` };
   const elsewhere = keyPaths(root)
     .filter((other) => other.path.at(-1) === key)

@@ -45,7 +45,7 @@ export async function loadConfig({ file, jobTypes, env, overrides = {} }: LoadOp
   const problems = createProblems(basename(path), source.lineOf);
   const warnings = createProblems(basename(path), source.lineOf);
   for (const problem of syntax.problems) problems.addProblem(problem);
-  for (const { path: place, complaint } of source.complaints) problems.add(place, complaint);
+  for (const { path: settingPath, complaint } of source.complaints) problems.add(settingPath, complaint);
   if (!checkIsMapping(source.value, problems)) throw failure(path, problems.list(), "invalid_configuration");
 
   const expanded = expandTree(schema, source.value, env, problems);

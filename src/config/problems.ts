@@ -24,22 +24,22 @@ export interface Problems {
 
 /** Creates a collection of problems for a file. `lineOf` returns the line of a path. */
 export function createProblems(fileName: string, lineOf: (path: Path) => number): Problems {
-  const places = new Set<string>();
+  const paths = new Set<string>();
   const problems: Problem[] = [];
-  const has = (path: Path) => places.has(placeOf(path));
+  const has = (path: Path) => paths.has(keyOf(path));
   return {
     has,
     addProblem: (problem) => void problems.push(problem),
     add(path, { message, hint }) {
       if (has(path)) return;
-      places.add(placeOf(path));
+      paths.add(keyOf(path));
       problems.push({ path: path.length === 0 ? fileName : textOf(path), message, line: lineOf(path), hint });
     },
     list: () => problems.toSorted((a, b) => (a.line ?? 0) - (b.line ?? 0)),
   };
 }
 
-function placeOf(path: Path): string {
+function keyOf(path: Path): string {
   return JSON.stringify(path);
 }
 

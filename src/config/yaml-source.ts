@@ -40,7 +40,7 @@ export function readYaml(text: string, fileName: string): YamlSource {
     syntax,
     lineOf(path) {
       for (let length = path.length; length > 0; length--) {
-        const line = reader.lines.get(placeOf(path.slice(0, length)));
+        const line = reader.lines.get(keyOf(path.slice(0, length)));
         if (line !== undefined) return line;
       }
       return 1;
@@ -48,7 +48,7 @@ export function readYaml(text: string, fileName: string): YamlSource {
   };
 }
 
-function placeOf(path: Path): string {
+function keyOf(path: Path): string {
   return JSON.stringify(path);
 }
 
@@ -96,9 +96,9 @@ function createReader(document: Document.Parsed, lineAt: (offset: number) => num
   function readList(items: readonly unknown[], path: Path): unknown[] {
     const values: unknown[] = [];
     for (const item of items) {
-      const place = [...path, values.length];
-      noteLine(place, item);
-      const value = read(item, place);
+      const childPath = [...path, values.length];
+      noteLine(childPath, item);
+      const value = read(item, childPath);
       if (value !== undefined) values.push(value);
     }
     return values;
@@ -114,14 +114,14 @@ function createReader(document: Document.Parsed, lineAt: (offset: number) => num
         continue;
       }
       if (typeof name !== "string" || name === "" || name === "__proto__") {
-        const place = [...path, "?"];
-        noteLine(place, key);
-        complain(place, "is not a valid key", "keys are text; quote numbers and true/false");
+        const childPath = [...path, "?"];
+        noteLine(childPath, key);
+        complain(childPath, "is not a valid key", "keys are text; quote numbers and true/false");
         continue;
       }
-      const place = [...path, name];
-      noteLine(place, key);
-      const content = read(value, place);
+      const childPath = [...path, name];
+      noteLine(childPath, key);
+      const content = read(value, childPath);
       if (content !== undefined) values.set(name, content);
     }
     for (const node of merged) mergeInto(values, node, path);
@@ -142,9 +142,9 @@ function createReader(document: Document.Parsed, lineAt: (offset: number) => num
     }
   }
 
-  function noteLine(place: Path, node: unknown): void {
+  function noteLine(path: Path, node: unknown): void {
     const range = isScalar(node) || isMap(node) || isSeq(node) || isAlias(node) ? node.range : null;
-    if (range) lines.set(placeOf(place), lineAt(range[0]));
+    if (range) lines.set(keyOf(path), lineAt(range[0]));
   }
 
   return { read, lines, complaints };

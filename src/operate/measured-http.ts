@@ -32,7 +32,7 @@ export function measureHttp(
         status = statusOf(reply);
         return reply;
       } finally {
-        const endpoint = `${request.method} ${placeOf(request.path)}`;
+        const endpoint = `${request.method} ${pathnameOf(request.path)}`;
         observer.ended({ endpoint, status, seconds: (nowMs() - startedMs) / 1000 });
       }
     },
@@ -46,9 +46,9 @@ function statusOf(reply: HttpReply): string {
 }
 
 /** Path without its query, with `:id` for every variable part. */
-function placeOf(path: string): string {
-  const [place = ""] = path.split("?");
-  return place
+function pathnameOf(path: string): string {
+  const [pathname = ""] = path.split("?");
+  return pathname
     .split("/")
     .map((part) => (/^(?:|v\d|[a-z]+(?:[_-][a-z]+)*)$/.test(part) ? part : ":id"))
     .join("/");

@@ -26,7 +26,7 @@ export interface Pages {
 /** Serves `/healthz`, `/readyz` and `/metrics`. */
 export async function servePages(
   sources: PageSources,
-  place: { readonly bind: string; readonly port: number },
+  address: { readonly bind: string; readonly port: number },
 ): Promise<Pages> {
   const app = new Hono();
   app.get("/healthz", (context) => context.json({ status: "ok" }));
@@ -55,13 +55,13 @@ export async function servePages(
   const server = createServer((request, response) => void answer(request, response));
   server.headersTimeout = 10_000;
   server.requestTimeout = 10_000;
-  server.listen(place.port, place.bind);
+  server.listen(address.port, address.bind);
   try {
     await once(server, "listening");
   } catch (error) {
     throw new FixConfigurationError(
       "http_unavailable",
-      `Can't serve the pages at ${place.bind} port ${place.port} (${codeOf(error) ?? "unknown error"}).`,
+      `Can't serve the pages at ${address.bind} port ${address.port} (${codeOf(error) ?? "unknown error"}).`,
       [
         {
           path: "http",
@@ -75,7 +75,7 @@ export async function servePages(
   // A server that listens on a port has an address with a port.
   const { port } = server.address() as AddressInfo;
   return {
-    url: `http://${place.bind.includes(":") ? `[${place.bind}]` : place.bind}:${port}`,
+    url: `http://${address.bind.includes(":") ? `[${address.bind}]` : address.bind}:${port}`,
     async close() {
       server.close();
       server.closeAllConnections();

@@ -4,7 +4,7 @@ import { entriesOf, type WrittenFile } from "../written-file.ts";
 
 /** Checks that child tables are listed with their root, and that destinations differ. */
 export function checkPublish({ publish }: WrittenFile, problems: Problems): void {
-  const places = new Map<string, string>();
+  const targets = new Map<string, string>();
   for (const [name, destination] of entriesOf(publish)) {
     const listed = destination.tables ?? [];
     for (const [at, table] of listed.entries()) {
@@ -15,14 +15,14 @@ export function checkPublish({ publish }: WrittenFile, problems: Problems): void
         hint: `add ${parent}`,
       });
     }
-    const place = destination.path ?? `${destination.project ?? ""}.${destination.dataset ?? "person_data"}`;
-    const other = places.get(place);
+    const target = destination.path ?? `${destination.project ?? ""}.${destination.dataset ?? "person_data"}`;
+    const other = targets.get(target);
     if (other !== undefined) {
       problems.add(["publish", name], {
         message: `has the same target as ${other}`,
         hint: "each destination needs its own target",
       });
     }
-    places.set(place, name);
+    targets.set(target, name);
   }
 }

@@ -20,13 +20,13 @@ export function checkReferences(
     if (names.part === "job" && names.jobType !== undefined) {
       checkJobOfType(file, reference, names.jobType, problems);
     } else if (!known[names.part].includes(name)) {
-      problems.add(placeOf(file, reference), unknownName(names.part, name, known[names.part]));
+      problems.add(pathOf(file, reference), unknownName(names.part, name, known[names.part]));
     }
   }
 }
 
 /** Path of a reference; a single name may be written without a list. */
-function placeOf({ jobs }: WrittenFile, { path }: Reference): Reference["path"] {
+function pathOf({ jobs }: WrittenFile, { path }: Reference): Reference["path"] {
   const [section, job = "", setting = ""] = path;
   const value = section === "jobs" ? entryNamed(jobs, String(job))?.[setting] : undefined;
   return Array.isArray(value) && value.length === 1 && path.length === 4 ? path.slice(0, 3) : path;

@@ -87,8 +87,8 @@ export function keyPaths(schema: Schema, path: readonly string[] = []): readonly
   return optionsOf(schema).flatMap((option) => {
     if (option instanceof z.ZodObject) {
       return Object.entries(option.def.shape).flatMap(([key, child]) => {
-        const place = [...path, key];
-        return [{ path: place, schema: child }, ...keyPaths(child, place)];
+        const childPath = [...path, key];
+        return [{ path: childPath, schema: child }, ...keyPaths(child, childPath)];
       });
     }
     if (option instanceof z.ZodRecord) return keyPaths(option.def.valueType, [...path, "NAME"]);

@@ -3,7 +3,7 @@ import { chmod, cp, mkdir, readdir, readFile, rename, rm, stat, symlink } from "
 import { createRequire } from "node:module";
 import { basename, dirname, join, relative } from "node:path";
 import { codeOf, FixConfigurationError, messageOf } from "../../errors.ts";
-import type { Place } from "./place.ts";
+import type { ServerFolders } from "./folders.ts";
 import { runProgram } from "./run-program.ts";
 import type { ServerUser } from "./server-user.ts";
 import { describeFailure } from "./startup-failure.ts";
@@ -39,13 +39,17 @@ export function findPackagedBinaries(): string {
 }
 
 /** Makes the packaged programs runnable: adds the links that npm omits, or copies them next to the data. */
-export async function prepareBinaries(native: string, place: Place, signal?: AbortSignal): Promise<Binaries> {
+export async function prepareBinaries(
+  native: string,
+  folders: ServerFolders,
+  signal?: AbortSignal,
+): Promise<Binaries> {
   await makeLinks(native).catch(() => undefined);
-  const packaged = await tryBinaries(native, place.user, signal);
+  const packaged = await tryBinaries(native, folders.user, signal);
   if (typeof packaged !== "string") return packaged;
-  const copied = join(place.home, "binaries", await packageVersion(native));
+  const copied = join(folders.home, "binaries", await packageVersion(native));
   await copyOnce(native, copied);
-  const found = await tryBinaries(copied, place.user, signal);
+  const found = await tryBinaries(copied, folders.user, signal);
   if (typeof found !== "string") return found;
   throw new FixConfigurationError(
     "embedded_binaries",

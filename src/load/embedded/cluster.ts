@@ -3,7 +3,7 @@ import { constants, mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/
 import { join } from "node:path";
 import { FixConfigurationError, messageOf } from "../../errors.ts";
 import type { Binaries } from "./binaries.ts";
-import type { Place } from "./place.ts";
+import type { ServerFolders } from "./folders.ts";
 import { runProgram } from "./run-program.ts";
 import { giveTo } from "./server-user.ts";
 import { INCLUDE_LINE, SUPERUSER } from "./settings.ts";
@@ -11,33 +11,37 @@ import { openPlainFile, readSmallFile, writeSmallFile } from "./small-file.ts";
 import { describeFailure } from "./startup-failure.ts";
 
 /** Creates the cluster unless it exists, checks its version, and returns its password. Requires the start lock. */
-export async function ensureCluster(place: Place, binaries: Binaries, signal?: AbortSignal): Promise<string> {
-  const known = await readSmallFile(join(place.control, "password"));
-  const version = await readSmallFile(join(place.data, "PG_VERSION"));
+export async function ensureCluster(
+  folders: ServerFolders,
+  binaries: Binaries,
+  signal?: AbortSignal,
+): Promise<string> {
+  const known = await readSmallFile(join(folders.control, "password"));
+  const version = await readSmallFile(join(folders.data, "PG_VERSION"));
   if (version === null) {
-    if (await stat(place.data).catch(() => null)) {
+    if (await stat(folders.data).catch(() => null)) {
       throw new FixConfigurationError(
         "embedded_damaged",
-        `${place.data} is not a Postgres database (its file PG_VERSION is missing). Restore it, or remove the folder to start with an empty database.`,
+        `${folders.data} is not a Postgres database (its file PG_VERSION is missing). Restore it, or remove the folder to start with an empty database.`,
       );
     }
     const password = known ?? randomBytes(24).toString("base64url");
-    if (known === null) await writeSmallFile(join(place.control, "password"), password, 0o600);
-    await makeCluster(place, binaries, password, signal);
+    if (known === null) await writeSmallFile(join(folders.control, "password"), password, 0o600);
+    await makeCluster(folders, binaries, password, signal);
     return password;
   }
   if (version !== String(binaries.majorVersion)) {
     throw new FixConfigurationError(
       "embedded_version",
-      `The embedded database in ${place.data} was created by Postgres ${version}, but this release of person-etl has Postgres ${binaries.majorVersion}, ` +
+      `The embedded database in ${folders.data} was created by Postgres ${version}, but this release of person-etl has Postgres ${binaries.majorVersion}, ` +
         "which can't read it. Take a pg_dump with the earlier release, or choose another data_dir to start with an empty database.",
     );
   }
   if (known === null) {
     throw new FixConfigurationError(
       "embedded_password",
-      `The file ${join(place.control, "password")} of the embedded database is missing. Restore it from a backup, ` +
-        `or remove the folder ${place.control} to start with an empty database.`,
+      `The file ${join(folders.control, "password")} of the embedded database is missing. Restore it from a backup, ` +
+        `or remove the folder ${folders.control} to start with an empty database.`,
     );
   }
   return known;
@@ -45,25 +49,25 @@ export async function ensureCluster(place: Place, binaries: Binaries, signal?: A
 
 /** Runs initdb in a temporary folder, so that a killed initdb can't corrupt the data. */
 async function makeCluster(
-  place: Place,
+  folders: ServerFolders,
   binaries: Binaries,
   password: string,
   signal?: AbortSignal,
 ): Promise<void> {
-  const tried = `creating the embedded database in ${place.data}`;
-  const passwordFile = join(place.home, "password.initdb");
-  const fresh = join(place.home, `data.new-${randomBytes(4).toString("hex")}`);
+  const tried = `creating the embedded database in ${folders.data}`;
+  const passwordFile = join(folders.home, "password.initdb");
+  const fresh = join(folders.home, `data.new-${randomBytes(4).toString("hex")}`);
   try {
-    for (const left of await readdir(place.home)) {
+    for (const left of await readdir(folders.home)) {
       // A killed initdb may still write for a moment; the next start then removes its folder.
       if (left.startsWith("data.new-"))
-        await rm(join(place.home, left), { recursive: true, force: true }).catch(() => {});
+        await rm(join(folders.home, left), { recursive: true, force: true }).catch(() => {});
     }
     await rm(passwordFile, { force: true });
     await writeFile(passwordFile, password, { mode: 0o600, flag: "wx" });
-    await giveTo(place.user, passwordFile);
+    await giveTo(folders.user, passwordFile);
     await mkdir(fresh, { mode: 0o700 });
-    await giveTo(place.user, fresh);
+    await giveTo(folders.user, fresh);
     const { code, output } = await runProgram(
       binaries.initdb,
       [
@@ -78,7 +82,7 @@ async function makeCluster(
         "--locale=C",
         "--no-instructions",
       ],
-      { user: place.user, signal },
+      { user: folders.user, signal },
     );
     if (code !== 0) throw describeFailure(tried, explainMissingAccount(output));
     await using conf = await openPlainFile(
@@ -86,7 +90,7 @@ async function makeCluster(
       constants.O_APPEND | constants.O_WRONLY,
     );
     await conf.writeFile(`\n${INCLUDE_LINE}\n# Your own settings go below this line.\n`);
-    await rename(fresh, place.data);
+    await rename(fresh, folders.data);
   } catch (error) {
     await rm(fresh, { recursive: true, force: true }).catch(() => {});
     signal?.throwIfAborted();

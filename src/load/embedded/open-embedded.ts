@@ -4,7 +4,7 @@ import { codeOf, messageOf } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { findPackagedBinaries, prepareBinaries } from "./binaries.ts";
 import { ensureCluster } from "./cluster.ts";
-import { findPlace, makeControlFolder } from "./place.ts";
+import { findFolders, makeControlFolder } from "./folders.ts";
 import type { Server } from "./server.ts";
 import { readPostmaster } from "./postmaster.ts";
 import { ensureDatabase, grantReading } from "./roles.ts";
@@ -51,10 +51,10 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   const acquire = async (signal?: AbortSignal): Promise<{ server: Server; session: Session }> => {
     const lock = await takeStartLock(control, signal);
     try {
-      const place = await findPlace(control, log, signal);
-      const binaries = await prepareBinaries(native, place, signal);
-      const password = await ensureCluster(place, binaries, signal);
-      const server: Server = { place, binaries, password, log };
+      const folders = await findFolders(control, log, signal);
+      const binaries = await prepareBinaries(native, folders, signal);
+      const password = await ensureCluster(folders, binaries, signal);
+      const server: Server = { folders, binaries, password, log };
       const session = await connectOrStart(server, signal);
       try {
         await session.client.query(`SELECT pg_advisory_lock_shared(${HOLD_KEY})`);
@@ -132,13 +132,13 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedSe
   return embedded;
 }
 
-function describeConnection({ place }: Server, port: number): readonly string[] {
-  const file = join(place.control, "reader-password");
+function describeConnection({ folders }: Server, port: number): readonly string[] {
+  const file = join(folders.control, "reader-password");
   const path = /^[\w./@:+=-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`;
   return [
     `psql:          PGREQUIREAUTH=scram-sha-256 PGPASSWORD=$(cat ${path}) psql -h 127.0.0.1 -p ${port} -U ${READER} ${DATABASE}`,
     `BI tools:      PostgreSQL, host 127.0.0.1, port ${port}, database ${DATABASE}, user ${READER}, no SSL, password: see ${file}`,
-    `data:          ${place.data} (kept between runs)`,
+    `data:          ${folders.data} (kept between runs)`,
   ];
 }
 
@@ -165,6 +165,6 @@ async function releaseHold(server: Server, held: Client | null): Promise<void> {
 
 /** Reconnects for closing, if the hold was lost but a server runs. */
 async function reconnect(server: Server): Promise<Client | null> {
-  const state = await readPostmaster(server.place);
+  const state = await readPostmaster(server.folders);
   return state.kind === "alive" ? await connect(state.port, server.password).catch(() => null) : null;
 }

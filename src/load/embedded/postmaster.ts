@@ -1,7 +1,7 @@
 import { constants, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { codeOf } from "../../errors.ts";
-import type { Place } from "./place.ts";
+import type { ServerFolders } from "./folders.ts";
 import { runProgram } from "./run-program.ts";
 import { openPlainFile, readSmallFile } from "./small-file.ts";
 
@@ -18,13 +18,13 @@ export type PostmasterState =
 const NO_PROCESS = 99_999_999;
 
 /** Reads the state of the server of these folders. */
-export async function readPostmaster(place: Place): Promise<PostmasterState> {
+export async function readPostmaster(folders: ServerFolders): Promise<PostmasterState> {
   // Lines: pid, data folder, start time, port, socket folder, address, shared memory, status.
-  const lines = (await readSmallFile(join(place.data, "postmaster.pid")))?.split("\n") ?? [];
+  const lines = (await readSmallFile(join(folders.data, "postmaster.pid")))?.split("\n") ?? [];
   const pid = Number(lines[0]);
   const port = Number(lines[3]);
   if (!Number.isInteger(pid) || pid <= 1 || !isAlive(pid)) return { kind: "absent" };
-  if (!(await servesData(pid, place.data))) return { kind: "reused_pid" };
+  if (!(await servesData(pid, folders.data))) return { kind: "reused_pid" };
   return { kind: "alive", pid, port };
 }
 
@@ -32,8 +32,8 @@ export async function readPostmaster(place: Place): Promise<PostmasterState> {
  * Replaces the PID in `postmaster.pid`, so that Postgres doesn't mistake the other process for a server. The shared-memory
  * line stays: it blocks a new server while children of the killed one still write.
  */
-export async function disownPid(place: Place): Promise<void> {
-  const path = join(place.data, "postmaster.pid");
+export async function disownPid(folders: ServerFolders): Promise<void> {
+  const path = join(folders.data, "postmaster.pid");
   const text = await readSmallFile(path);
   if (text === null) return;
   const [, ...rest] = text.split("\n");

@@ -13,7 +13,7 @@ import { readSmallFile, writeSmallFile } from "./small-file.ts";
 export async function ensureDatabase(server: Server, admin: Client): Promise<void> {
   const exists = await admin.query("SELECT 1 FROM pg_database WHERE datname = $1", [DATABASE]);
   if (exists.rowCount !== 0) return;
-  const readerFile = join(server.place.control, "reader-password");
+  const readerFile = join(server.folders.control, "reader-password");
   const readerPassword = (await readSmallFile(readerFile)) ?? randomBytes(24).toString("base64url");
   await writeSmallFile(readerFile, readerPassword, 0o600);
   const roles = await admin.query("SELECT 1 FROM pg_roles WHERE rolname = $1", [READER]);

@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf } from "../../errors.ts";
-import type { Place } from "./place.ts";
+import type { ServerFolders } from "./folders.ts";
 import type { Server } from "./server.ts";
 import { disownPid, readPostmaster } from "./postmaster.ts";
 import { runProgram } from "./run-program.ts";
@@ -42,12 +42,12 @@ async function connectOrTryToStart(
   let unknownFailures = 0;
   for (;;) {
     signal?.throwIfAborted();
-    const state = await readPostmaster(server.place);
+    const state = await readPostmaster(server.folders);
     if (state.kind === "alive") {
       const session = await tryConnect(server, state.port, performance.now() - begun);
       if (session) return session;
     } else {
-      if (state.kind === "reused_pid") await disownPid(server.place);
+      if (state.kind === "reused_pid") await disownPid(server.folders);
       progress.started = true;
       const failure = await startServer(server, signal);
       if (failure === null) continue;
@@ -57,7 +57,7 @@ async function connectOrTryToStart(
       if (kind === "unknown") unknownFailures += 1;
       const isHopeless = kind === "disk_full" || unknownFailures > UNKNOWN_FAILURES_ALLOWED;
       if (isHopeless || performance.now() - startsFailedSince > START_TIMEOUT_MS) {
-        throw describeFailure(`starting the embedded database (log: ${logPath(server.place)})`, failure);
+        throw describeFailure(`starting the embedded database (log: ${logPath(server.folders)})`, failure);
       }
       server.log.debug({ reason: kind }, "embedded database did not start; retrying");
     }
@@ -68,36 +68,36 @@ async function connectOrTryToStart(
 
 /** Starts the server; returns null on success, else its log. */
 async function startServer(server: Server, signal?: AbortSignal): Promise<string | null> {
-  const { place, binaries } = server;
+  const { folders, binaries } = server;
   try {
-    const logged = await prepareLog(place);
-    const port = await choosePort(place);
-    await writeSmallFile(join(place.home, "server.conf"), serverConf(port), 0o644);
-    await writeSmallFile(join(place.control, "port"), String(port), 0o644);
+    const logged = await prepareLog(folders);
+    const port = await choosePort(folders);
+    await writeSmallFile(join(folders.home, "server.conf"), serverConf(port), 0o644);
+    await writeSmallFile(join(folders.control, "port"), String(port), 0o644);
     // pg_ctl starts its own session: Ctrl-C in the terminal doesn't reach the server.
     const { code, output } = await runProgram(
       binaries.pgCtl,
       [
         "start",
-        `--pgdata=${place.data}`,
-        `--log=${logPath(place)}`,
+        `--pgdata=${folders.data}`,
+        `--log=${logPath(folders)}`,
         "--wait",
         `--timeout=${RECOVERY_TIMEOUT_MS / 1000}`,
         `--options=-c ${SUPERVISED}=on`,
       ],
-      { user: place.user, signal },
+      { user: folders.user, signal },
     );
-    return code === 0 ? null : (await readLogFrom(place, logged)) || output;
+    return code === 0 ? null : (await readLogFrom(folders, logged)) || output;
   } catch (error) {
     signal?.throwIfAborted();
-    throw describeFailure(`starting the embedded database in ${place.data}`, messageOf(error), error);
+    throw describeFailure(`starting the embedded database in ${folders.data}`, messageOf(error), error);
   }
 }
 
 /** Stops a server whose start failed or was aborted; retries until it can be stopped. */
 async function stopHalfStarted(server: Server): Promise<void> {
   for (let waitedMs = 0; waitedMs <= 2_000; waitedMs += POLL_MS) {
-    if ((await readPostmaster(server.place)).kind === "alive") {
+    if ((await readPostmaster(server.folders)).kind === "alive") {
       await stopServer(server);
       return;
     }
@@ -106,8 +106,8 @@ async function stopHalfStarted(server: Server): Promise<void> {
 }
 
 /** Returns the last port if it is free, else another one. */
-async function choosePort(place: Place): Promise<number> {
-  const last = Number(await readSmallFile(join(place.control, "port")));
+async function choosePort(folders: ServerFolders): Promise<number> {
+  const last = Number(await readSmallFile(join(folders.control, "port")));
   const isPort = Number.isInteger(last) && last > 0 && last < 65_536;
   for (const port of [isPort ? last : FIRST_PORT, FIRST_PORT + 1, 0]) {
     const free = await listenOn(port);
@@ -131,13 +131,13 @@ async function listenOn(port: number): Promise<number | null> {
 }
 
 /** Stops the server quickly and cleanly: sessions end, committed data is on disk. */
-export async function stopServer({ place, binaries }: Server): Promise<void> {
+export async function stopServer({ folders, binaries }: Server): Promise<void> {
   const { code, output } = await runProgram(
     binaries.pgCtl,
-    ["stop", `--pgdata=${place.data}`, "--mode=fast", "--wait", "--timeout=120"],
-    { user: place.user },
+    ["stop", `--pgdata=${folders.data}`, "--mode=fast", "--wait", "--timeout=120"],
+    { user: folders.user },
   );
-  if (code !== 0 && (await readPostmaster(place)).kind === "alive") {
+  if (code !== 0 && (await readPostmaster(folders)).kind === "alive") {
     throw describeFailure("stopping the embedded database", output);
   }
 }

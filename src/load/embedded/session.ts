@@ -25,7 +25,7 @@ export async function tryConnect(server: Server, port: number, waitedMs: number)
     if (code === "28P01" || code === "28000") {
       throw new FixConfigurationError(
         "embedded_password",
-        `The embedded database on port ${port} rejects the password in ${join(server.place.control, "password")}. ` +
+        `The embedded database on port ${port} rejects the password in ${join(server.folders.control, "password")}. ` +
           `Put the password of its role ${SUPERUSER} there.`,
         [],
         { cause: error },
@@ -36,7 +36,7 @@ export async function tryConnect(server: Server, port: number, waitedMs: number)
       throw new StopRunError(
         "embedded_no_answer",
         `The embedded database is running but does not respond on 127.0.0.1:${port} (${messageOf(error)}). ` +
-          `Its log: ${logPath(server.place)}`,
+          `Its log: ${logPath(server.folders)}`,
         { cause: error },
       );
     }

@@ -30,8 +30,8 @@ function listsOf(table: string, column: string): readonly NamingList[] {
   );
 }
 
-function valuesAt(person: EncodedPerson, places: readonly NamingList[]): readonly string[] {
-  return places.flatMap(({ list, at }) => {
+function valuesAt(person: EncodedPerson, lists: readonly NamingList[]): readonly string[] {
+  return lists.flatMap(({ list, at }) => {
     const group = person.groups[list + 1];
     return group ? decodeRows(group.rows).flatMap((row) => row[at] ?? []) : [];
   });

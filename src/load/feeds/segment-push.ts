@@ -167,8 +167,8 @@ export async function settlePush(
   const isListed = (pid: RawBuilder<unknown>) => sql`EXISTS (
     SELECT FROM ${tableId(db.names, "segment_listed")} AS l
     WHERE l.job = ${run.job} AND l.segment_id = ${segmentId} AND l.service_pid = ${pid})`;
-  const { rowsWritten } = await commitFeedWith(db, commit, async (place) => {
-    const { session } = place;
+  const { rowsWritten } = await commitFeedWith(db, commit, async (context) => {
+    const { session } = context;
     await session.change(sql`ANALYZE ${tableId(db.names, "segment_listed")}`);
     const present = await session.change(sql`
       UPDATE ${state} AS p SET state = 'member', run_id = ${run.runId}, _synced_at = now()
@@ -179,8 +179,8 @@ export async function settlePush(
       UPDATE ${state} AS p SET state = 'absent', is_own = false, run_id = ${run.runId}, _synced_at = now()
       WHERE ${ofTarget(target)} AND (p.state = 'unknown' OR ${wasMember} OR ${wasInvalid})
         AND NOT ${isListed(sql`p.service_pid`)}`);
-    place.touch("segment_push_member", present + absent);
-    await resolveRejects(place, run, isListed(sql`r.source_key`));
+    context.touch("segment_push_member", present + absent);
+    await resolveRejects(context, run, isListed(sql`r.source_key`));
     await forgetOthers(session, state, target);
     return null;
   });
@@ -256,27 +256,27 @@ export async function finishBatch(
   const { run } = commit;
   const { segmentId, change, pids, invalid, isOwn } = answer;
   const state = stateOf(db);
-  const { rowsWritten } = await commitFeedWith(db, commit, async (place) => {
+  const { rowsWritten } = await commitFeedWith(db, commit, async (context) => {
     const ofBatch = sql`${ofTarget({ job: run.job, segmentId })} AND p.service_pid = ANY(${[...pids]}::text[])`;
     if (change === "remove") {
-      place.touch(
+      context.touch(
         "segment_push_member",
-        await place.session.change(sql`DELETE FROM ${state} AS p WHERE ${ofBatch}`),
+        await context.session.change(sql`DELETE FROM ${state} AS p WHERE ${ofBatch}`),
       );
       return null;
     }
     const isInvalid = sql`p.service_pid = ANY(${[...invalid]}::text[])`;
-    const written = await place.session.change(sql`
+    const written = await context.session.change(sql`
       UPDATE ${state} AS p SET state = CASE WHEN ${isInvalid} THEN 'invalid' ELSE 'member' END,
         is_own = CASE WHEN ${isInvalid} THEN false ELSE ${isOwn ? sql`true` : sql`NULL`} END, run_id = ${run.runId}, _synced_at = now()
       WHERE ${ofBatch}`);
-    place.touch("segment_push_member", written);
+    context.touch("segment_push_member", written);
     await resolveRejects(
-      place,
+      context,
       run,
       sql`r.source_key = ANY(${[...pids]}::text[]) AND r.source_key <> ALL(${[...invalid]}::text[])`,
     );
-    await rejectInvalid(place, run, answer);
+    await rejectInvalid(context, run, answer);
     return null;
   });
   return { rowsWritten };

@@ -9,7 +9,7 @@ import { readSmallFile, writeSmallFile } from "./small-file.ts";
 import { describeFailure } from "./startup-failure.ts";
 
 /** Folders of one embedded database. */
-export interface Place {
+export interface ServerFolders {
   /** `<dataDir>/postgres`: start lock, passwords, port, and `location` if the rest is elsewhere. */
   readonly control: string;
   /** Folder of `data`, `server.conf` and `server.log`: the control folder, except for root below a closed folder. */
@@ -42,7 +42,7 @@ export async function makeControlFolder(dataDir: string): Promise<string> {
 }
 
 /** Finds the folders of the database, or chooses those of a new one. Requires the start lock. */
-export async function findPlace(control: string, log: Log, signal?: AbortSignal): Promise<Place> {
+export async function findFolders(control: string, log: Log, signal?: AbortSignal): Promise<ServerFolders> {
   const location = await readSmallFile(join(control, "location"));
   const home = location ?? control;
   const data = join(home, "data");
@@ -69,7 +69,7 @@ async function placeOutside(
   user: ServerUser,
   log: Log,
   signal?: AbortSignal,
-): Promise<Place> {
+): Promise<ServerFolders> {
   const home = join(OUTSIDE, randomBytes(6).toString("hex"));
   try {
     await mkdir(OUTSIDE, { recursive: true, mode: folderMode() });
