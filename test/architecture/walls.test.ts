@@ -31,7 +31,7 @@ describe("the project", () => {
     expect(findCycles(imports)).toEqual([]);
   });
 
-  test("has every file in a room, under a name that describes its purpose", () => {
+  test("has every file in a layer, under a name that describes its purpose", () => {
     expect(files.flatMap((file) => findMisnaming(file) ?? [])).toEqual([]);
   });
 });
@@ -70,10 +70,10 @@ describe("each wall", () => {
     expect(findBreach({ from, to: forbidden })).toContain(`${from} (`);
   });
 
-  test("stops files outside of rooms", () => {
-    expect(findBreach({ from: "src/jobs/run.ts", to: "src/tools.ts" })).toContain("is in no room");
-    expect(findBreach({ from: "src/tools.ts", to: "src/errors.ts" })).toContain("is in no room");
-    expect(findMisnaming("src/tools.ts")).toBe("src/tools.ts is in no room");
+  test("stops files outside of layers", () => {
+    expect(findBreach({ from: "src/jobs/run.ts", to: "src/tools.ts" })).toContain("is in no layer");
+    expect(findBreach({ from: "src/tools.ts", to: "src/errors.ts" })).toContain("is in no layer");
+    expect(findMisnaming("src/tools.ts")).toBe("src/tools.ts is in no layer");
   });
 
   test.each([

@@ -1,15 +1,15 @@
 import type { Import } from "./import-graph.ts";
 
 /** A part of the program, and its allowed imports. */
-interface Room {
+interface Layer {
   readonly name: string;
   /** Files, or folders with a slash at the end; the longest match decides. */
   readonly holds: readonly string[];
-  /** Names of rooms, or single files of other rooms. */
+  /** Names of layers, or single files of other layers. */
   readonly mayImport: readonly string[];
 }
 
-const rooms: readonly Room[] = [
+const layers: readonly Layer[] = [
   {
     name: "leaves",
     holds: [
@@ -73,22 +73,22 @@ const rooms: readonly Room[] = [
   { name: "main", holds: ["src/main.ts"], mayImport: ["cli"] },
 ];
 
-function roomOf(file: string): Room | null {
-  const matches = rooms.flatMap((room) =>
-    room.holds
+function layerOf(file: string): Layer | null {
+  const matches = layers.flatMap((layer) =>
+    layer.holds
       .filter((place) => (place.endsWith("/") ? file.startsWith(place) : file === place))
-      .map((place) => ({ room, length: place.length })),
+      .map((place) => ({ layer, length: place.length })),
   );
-  return matches.toSorted((a, b) => b.length - a.length)[0]?.room ?? null;
+  return matches.toSorted((a, b) => b.length - a.length)[0]?.layer ?? null;
 }
 
 /** Describes a forbidden import; null for an allowed one. */
 export function findBreach({ from, to }: Import): string | null {
-  const [room, target] = [roomOf(from), roomOf(to)];
-  if (!room) return `${from} is in no room`;
-  if (!target) return `${from} imports ${to}, which is in no room`;
-  if (room === target || room.mayImport.includes(target.name) || room.mayImport.includes(to)) return null;
-  return `${from} (${room.name}) imports ${to} (${target.name})`;
+  const [layer, target] = [layerOf(from), layerOf(to)];
+  if (!layer) return `${from} is in no layer`;
+  if (!target) return `${from} imports ${to}, which is in no layer`;
+  if (layer === target || layer.mayImport.includes(target.name) || layer.mayImport.includes(to)) return null;
+  return `${from} (${layer.name}) imports ${to} (${target.name})`;
 }
 
 /** Names that don't describe a file. */
@@ -96,7 +96,7 @@ const VAGUE_NAME = /^(?:utils?|helpers?|commons?|types?|misc|shared|lib|index)$/
 
 /** Describes a file's wrong name or place; null if both are right. */
 export function findMisnaming(file: string): string | null {
-  if (!roomOf(file)) return `${file} is in no room`;
+  if (!layerOf(file)) return `${file} is in no layer`;
   const parts = file.replace(/\.ts$/u, "").split("/").slice(1);
   const vague = parts.find((part) => VAGUE_NAME.test(part));
   if (vague) return `${file}: ${vague} doesn't describe its content`;
