@@ -42,12 +42,12 @@ function shareConcurrency(queues: readonly PQueue[], concurrency: number): void 
   const share = () => {
     for (const queue of queues.toSorted((a, b) => a.pending - b.pending)) {
       const running = queues.reduce((sum, other) => sum + other.pending, 0);
-      const room = queue.pending + concurrency - running;
-      if (room < 1) {
+      const free = queue.pending + concurrency - running;
+      if (free < 1) {
         queue.pause();
         continue;
       }
-      if (queue.concurrency !== room) queue.concurrency = room;
+      if (queue.concurrency !== free) queue.concurrency = free;
       if (queue.isPaused) queue.start();
     }
   };
