@@ -71,13 +71,13 @@ export function openClient(options: ClientOptions): Client {
     async send<Answer>(request: ApiRequest): Promise<Answer> {
       const client = await google();
       // Callers state the type, as documented by the interface.
-      return (await patiently(() => sendOnce(client, request))) as Answer;
+      return (await withRetries(() => sendOnce(client, request))) as Answer;
     },
   };
 }
 
 /** Retries transient failures with growing pauses. */
-export async function patiently<Result>(work: () => Promise<Result>): Promise<Result> {
+export async function withRetries<Result>(work: () => Promise<Result>): Promise<Result> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();

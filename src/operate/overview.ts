@@ -9,7 +9,7 @@ import { describeForLog } from "./log-fields.ts";
 const STATUS_LIFE_MS = 10_000;
 const READINESS_LIFE_MS = 2_000;
 /** The warehouse counts as unreachable after this time. */
-const PATIENCE_MS = 5_000;
+const ANSWER_TIMEOUT_MS = 5_000;
 /** Interval between checks of freshness and budgets. */
 const WATCH_EVERY_MS = 5 * 60_000;
 
@@ -34,7 +34,7 @@ export function createOverview(services: () => JobServices, stopping: AbortSigna
   let watchedAtMs = Number.NEGATIVE_INFINITY;
   const status = remembered(STATUS_LIFE_MS, async () => {
     try {
-      return await withPatience(readStatus(services()));
+      return await withTimeout(readStatus(services()));
     } catch (error) {
       services().log.warn(describeForLog(error), "status_unreadable");
       return null;
@@ -42,7 +42,7 @@ export function createOverview(services: () => JobServices, stopping: AbortSigna
   });
   const answers = remembered(READINESS_LIFE_MS, async () => {
     try {
-      return await withPatience(isMigrated(services().db));
+      return await withTimeout(isMigrated(services().db));
     } catch {
       return false;
     }
@@ -84,9 +84,9 @@ function remembered<Answer>(
   };
 }
 
-async function withPatience<Answer>(asked: Promise<Answer>): Promise<Answer> {
+async function withTimeout<Answer>(asked: Promise<Answer>): Promise<Answer> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error("no answer in time")), PATIENCE_MS);
+  const timer = setTimeout(() => late.reject(new Error("no answer in time")), ANSWER_TIMEOUT_MS);
   try {
     return await Promise.race([asked, late.promise]);
   } finally {

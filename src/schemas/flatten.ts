@@ -43,18 +43,18 @@ interface Reader {
   readonly isText: readonly boolean[];
   /** By index: cell of an absent value; an empty list for lists. */
   readonly empty: readonly Cell[];
-  /** Index of each scalar field by name, or {@link BESIDE}. */
+  /** Index of each scalar field by name, or {@link NOT_SCALAR}. */
   readonly indexes: ReadonlyMap<string, number>;
   readonly pathPrefix: string;
 }
 
-/** Index of a declared field that is no scalar; another reader handles it. */
-const BESIDE = -1;
+/** Index of a declared list or object, which another reader handles. */
+const NOT_SCALAR = -1;
 
-function readerOf(fields: Fields, beside: readonly string[], pathPrefix: string): Reader {
+function readerOf(fields: Fields, others: readonly string[], pathPrefix: string): Reader {
   const names = Object.keys(fields);
   const indexes = new Map(names.map((name, index) => [name, index]));
-  for (const name of beside) indexes.set(name, BESIDE);
+  for (const name of others) indexes.set(name, NOT_SCALAR);
   return {
     names,
     converts: Object.values(fields).map(converterOf),
@@ -92,7 +92,7 @@ function readFields(
   for (const name in object) {
     const index = name === names[next] ? next : indexes.get(name);
     const value = object[name];
-    if (index === BESIDE || value === undefined) continue;
+    if (index === NOT_SCALAR || value === undefined) continue;
     if (index === undefined) {
       drift.note("unknown_field", reader.pathPrefix + fieldName(name), jsonType(value));
       extra = keep(extra, name, value);

@@ -1,6 +1,6 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
-import { answerOf, type Client, patiently, pauseMs } from "../../bigquery/client.ts";
+import { answerOf, type Client, withRetries, pauseMs } from "../../bigquery/client.ts";
 import { BigQueryFailure, isTransient } from "../../bigquery/failure.ts";
 import type { JobReference } from "../../bigquery/jobs.ts";
 
@@ -52,7 +52,7 @@ async function findJob(client: Client, { jobId, location }: JobReference): Promi
 
 /** Address of a new upload. */
 async function startUpload(client: Client, job: LoadJob, size: number): Promise<string> {
-  return patiently(async () => {
+  return withRetries(async () => {
     const response = await client.fetch(`${client.uploadUrl}?uploadType=resumable`, {
       method: "POST",
       headers: {
@@ -88,7 +88,7 @@ async function sendChunks(
     } catch (error) {
       if (!isTransient(error) || ++failures === MAX_ATTEMPTS) throw error;
       await delay(pauseMs(failures));
-      const response = await patiently(() => put(client, address, `bytes */${size}`));
+      const response = await withRetries(() => put(client, address, `bytes */${size}`));
       if (response.status !== 308) return jobOf(response);
       sent = bytesReceived(response);
     }
