@@ -48,7 +48,7 @@ interface Reader {
   readonly pathPrefix: string;
 }
 
-/** Index of a declared list or object, which another reader handles. */
+/** Index of a declared field that another reader handles. */
 const NOT_SCALAR = -1;
 
 function readerOf(fields: Fields, others: readonly string[], pathPrefix: string): Reader {
