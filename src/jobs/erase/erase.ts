@@ -114,7 +114,11 @@ export async function settleErasure(services: EraseServices, id: string): Promis
   if (expired.length > 0) await removeErased(db, id);
   const answers = await receivedAnswers(services);
   if (answers.length > 0) return answers;
-  return completeErasure(db, id);
+  for (;;) {
+    const waiting = await completeErasure(db, id);
+    if (waiting !== null) return waiting;
+    await removeErased(db, id);
+  }
 }
 
 /** Received answers on this disk that are not loaded yet. Empties the quarantine, whose files are never loaded. */

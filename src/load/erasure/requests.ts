@@ -154,8 +154,11 @@ export async function markFinal(
     WHERE request_id = ANY(${[...requestIds]}::uuid[])`);
 }
 
-/** Completes an erasure unless it is still pending; returns the reasons. */
-export function completeErasure(db: Db, id: string): Promise<readonly Waiting[]> {
+/**
+ * Completes an erasure unless it is still pending; returns the reasons. Null if nothing is left to wait for, but a run has
+ * ended since the last removal: the rows must be removed again first.
+ */
+export function completeErasure(db: Db, id: string): Promise<readonly Waiting[] | null> {
   const { names } = db;
   return db.transaction(async (session) => {
     const requests = tableId(names, "erasure_request");
@@ -169,7 +172,8 @@ export function completeErasure(db: Db, id: string): Promise<readonly Waiting[]>
       ...runs.map(({ name }): Waiting => ({ kind: "run", name })),
       ...destinations.map((name): Waiting => ({ kind: "destination", name })),
     ];
-    if (waiting.length > 0 || (open?.open ?? 0) > 0) return waiting;
+    if (waiting.length > 0) return waiting;
+    if ((open?.open ?? 0) > 0) return null;
     await session.change(sql`DELETE FROM ${requests} WHERE erasure_id = ${id}::uuid`);
     await session.change(sql`
       UPDATE ${tableId(names, "erasure_subject")} SET completed_at = now(), _synced_at = now()
