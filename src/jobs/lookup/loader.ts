@@ -2,6 +2,8 @@ import PQueue from "p-queue";
 import { codeOf, StopJobError } from "../../errors.ts";
 import { statedSize } from "../../extract/answer-body.ts";
 import { isDataFault } from "../../load/db/recovery.ts";
+import { areRowsGone } from "../../load/due/work-table.ts";
+import { recordAttempts } from "../../load/ledger/record-attempts.ts";
 import { commitLookup, type CommitResult } from "../../load/answers/commit-lookup.ts";
 import type { Spool, SpooledCall } from "../../spool/spool.ts";
 import type { Outage } from "../outage.ts";
@@ -52,7 +54,7 @@ const MIN_STATED_BYTES = 64 * 1024;
 const MAX_TRIES = 3;
 
 /** Opens a loader. */
-export function openLoader({ db, log }: LoadServices, options: LoaderOptions): Loader {
+export function openLoader({ db, log, progress }: LoadServices, options: LoaderOptions): Loader {
   const { run, spool, outage } = options;
   const budget = createByteBudget(MAX_BYTES_IN_MEMORY);
   const commits = new PQueue({ concurrency: PARALLEL_COMMITS });
@@ -88,7 +90,13 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
       const message = `The answer could not be loaded in ${MAX_TRIES} tries. It is kept in the spool's quarantine.`;
       return { ...rejectCall(header, body, message), file, releaseMemory };
     }
-    const tried = await spool.beginTry(file);
+    let tried = file;
+    try {
+      tried = await spool.beginTry(file);
+    } catch (error) {
+      releaseMemory();
+      throw error;
+    }
     try {
       const maxBytes = size < MAX_BYTES_IN_MEMORY ? size : undefined;
       return { ...(await readCall(db, header, body, maxBytes)), file: tried, releaseMemory };
@@ -125,10 +133,28 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
     log.error({ job: run.job, call_id: file.callId, moved_to: movedTo }, "answer_quarantined");
   }
 
+  /** Quarantines an answer whose input rows are gone. Its records are due again and count as possibly billed. */
+  async function abandon({ attempt }: ReadCall, file: SpooledCall): Promise<Settled> {
+    const inDoubt = { ...attempt, possiblyBilled: true };
+    await outage.outlast(() => recordAttempts(db, run, [inDoubt], {}));
+    await quarantine(file);
+    progress.note(
+      run.job,
+      `${run.job}: an answer of an earlier run can't be loaded, because the database no longer has its input rows (was it ` +
+        "restored from a backup?). It is kept in quarantine; what is still due is sent again.",
+    );
+    return { answers: [], rejects: [] };
+  }
+
+  async function isAbandoned({ header: { workTable, call } }: ReadCall): Promise<boolean> {
+    return options.areLeftOver && (await outage.outlast(() => areRowsGone(db, workTable, call.callId)));
+  }
+
   async function commit(call: LoadableCall): Promise<Settled> {
     const { file, answers, rejects, releaseMemory } = call;
     const isUnloadable = rejects.length > 0;
     try {
+      if (file && (await isAbandoned(call))) return await abandon(call, file);
       const { notLoadable } = await commits.add(() => commitRows(call));
       if (file) await (isUnloadable ? quarantine(file) : spool.remove(file));
       return withRefused({ answers, rejects }, new Set(notLoadable));
@@ -151,7 +177,12 @@ export function openLoader({ db, log }: LoadServices, options: LoaderOptions): L
     read,
     async readUnspooled(header, body) {
       const releaseMemory = await budget.take(Number.POSITIVE_INFINITY);
-      return { ...(await readCall(db, header, body)), file: null, releaseMemory };
+      try {
+        return { ...(await readCall(db, header, body)), file: null, releaseMemory };
+      } catch (error) {
+        releaseMemory();
+        throw error;
+      }
     },
     commit,
   };

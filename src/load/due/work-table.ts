@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
-import { quoteLiteral, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
+import type { Db } from "../db/db.ts";
+import { quoteLiteral, quoteQualified, type SchemaNames, stateTableId, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import type { WorkSize } from "./lookup-counts.ts";
 import { addOutcomes, countOutcomes } from "./outcomes.ts";
@@ -205,6 +206,20 @@ export async function dropOrphanedWorkTables(
       await dropWorkTables(session, names, table, { records: table.name });
     }
   }
+}
+
+/**
+ * True if the input rows of an answer are gone although it was never loaded: the database was restored from a backup, or the
+ * answer is older than rows are kept.
+ */
+export function areRowsGone(db: Db, rows: string, callId: string): Promise<boolean> {
+  const { names } = db;
+  return db.transaction(async (session) => {
+    const [found] = await session.rows<{ gone: boolean }>(sql`
+      SELECT to_regclass(${quoteQualified([names.state, rows])}) IS NULL AND NOT EXISTS (
+        SELECT FROM ${tableId(names, "api_call")} WHERE call_id = ${callId}::uuid AND settled_at IS NOT NULL) AS gone`);
+    return found?.gone ?? false;
+  });
 }
 
 /** True if a run was not counted yet: its records are dropped at its end, or by the next run, which counts it. */

@@ -86,6 +86,27 @@ describe("an answer that can't be committed", () => {
     ]);
   });
 
+  test("is quarantined when its input rows are gone, as after a restored backup: its records are sent again", async () => {
+    const { world, file } = await startWithAnswer();
+    const tables = await world.rows(
+      "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname ~ '^lookup_row_'",
+    );
+    expect(tables).toHaveLength(1);
+    await world.rows(`DROP TABLE person_data_state.${tables[0]?.["relname"]}`);
+    const job = jobOf(await world.run({ runId: "second" }), "enrich_customers");
+    expect([job.status, job.requests, job.records_remaining]).toEqual(["succeeded", 1, 0]);
+    expect(job.records_sent).toBeGreaterThan(0);
+    expect(job.possibly_billed_twice).toBe(job.records_sent);
+    expect(unaccountedRows(job)).toBe(0);
+    const name = basename(file).replace(".call", ".try1.call");
+    expect(await spooledFiles(world)).toEqual([join(dirname(dirname(file)), "quarantine", name)]);
+    expect(world.notes.join("\n")).toContain("restored from a backup");
+    expect(jobOf(await world.run(), "enrich_customers")).toMatchObject({
+      status: "succeeded",
+      records_sent: 0,
+    });
+  });
+
   test("is quarantined when the database refuses its data three times, in the run that received it", async () => {
     const world = await startWorld({ rows: 60, config });
     await world.run({ maxRecords: 0 });
