@@ -97,6 +97,21 @@ export class InterruptedError extends Error {
   readonly code = "interrupted";
 }
 
+const OWN_ERRORS = [
+  FixConfigurationError,
+  StopRunError,
+  StopJobError,
+  LimitReachedError,
+  LockLostError,
+  JobLockedError,
+  InterruptedError,
+];
+
+/** True for an error of this program, whose message quotes no values; those of drivers and parsers do. */
+export function isOwnError(error: unknown): error is Error {
+  return OWN_ERRORS.some((kind) => error instanceof kind);
+}
+
 /** Text of a thrown value, for a message or a log line. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

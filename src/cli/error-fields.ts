@@ -1,25 +1,5 @@
-import {
-  codeOf,
-  FixConfigurationError,
-  InterruptedError,
-  JobLockedError,
-  LimitReachedError,
-  LockLostError,
-  StopJobError,
-  StopRunError,
-} from "../errors.ts";
+import { codeOf, isOwnError } from "../errors.ts";
 import { languageOwnMessage, isSystemError, UsageError } from "./failure.ts";
-
-const OURS = [
-  FixConfigurationError,
-  InterruptedError,
-  JobLockedError,
-  LimitReachedError,
-  LockLostError,
-  StopJobError,
-  StopRunError,
-  UsageError,
-];
 
 /** Maximum depth of causes, in case of a cycle. */
 const MAX_CAUSES = 8;
@@ -34,7 +14,7 @@ export function errorFields(error: unknown, options: { readonly withStack: boole
 
 function describe(error: unknown, withStack: boolean, causesLeft: number): object {
   if (!(error instanceof Error)) return { type: typeof error };
-  const isKnown = OURS.some((kind) => error instanceof kind) || isSystemError(error);
+  const isKnown = error instanceof UsageError || isSystemError(error) || isOwnError(error);
   return {
     type: error.name,
     code: codeOf(error),

@@ -1,12 +1,11 @@
 import {
   codeOf,
-  FixConfigurationError,
   InterruptedError,
+  isOwnError,
   type LimitedBy,
   LimitReachedError,
   LockLostError,
   OWN_LIMITS,
-  StopJobError,
   StopRunError,
 } from "../errors.ts";
 import type { RunEnd } from "../load/runs/runs.ts";
@@ -62,13 +61,9 @@ export function endOfError(error: unknown, doing: string): JobEnd {
   }
   const end = failed(
     codeOf(error) ?? "internal",
-    isOurs(error) ? error.message : describeForeign(error, doing),
+    isOwnError(error) ? error.message : describeForeign(error, doing),
   );
   return { ...end, stopsRun: error instanceof StopRunError, cause: error };
-}
-
-function isOurs(error: unknown): error is Error {
-  return [FixConfigurationError, StopRunError, StopJobError].some((kind) => error instanceof kind);
 }
 
 /** Reports class and code only: drivers and parsers quote values in their messages. */

@@ -59,6 +59,23 @@ test("a failing destination doesn't block the others", async () => {
   await publisher.close();
 });
 
+test("an unknown error is reported without its message, which may quote a value", async () => {
+  const error = Object.assign(new Error('Could not parse "ann@example.com" as INT64'), {
+    code: "invalidQuery",
+  });
+  const publisher = createPublisher([failing("a", error)]);
+  const [found] = await publisher.publish();
+  await publisher.close();
+  expect(found).toMatchObject({
+    status: "failed",
+    error: {
+      code: "invalidQuery",
+      message:
+        "Unexpected error while publishing to a (Error: invalidQuery). Nothing is lost: publish again; if it persists, report it.",
+    },
+  });
+});
+
 const result = (status: PublishResult["status"]): PublishResult => ({
   destination: "d",
   status,

@@ -1,5 +1,5 @@
 import type { Clock } from "../../clock.ts";
-import { codeOf, JobLockedError, LimitReachedError, messageOf } from "../../errors.ts";
+import { codeOf, isOwnError, JobLockedError, LimitReachedError } from "../../errors.ts";
 import type { Publication } from "./publication.ts";
 import { publishDestination, type PublishOptions } from "./publish-destination.ts";
 
@@ -104,7 +104,7 @@ async function publishOne(publication: Publication, options: PublishOptions): Pr
     };
   } catch (error) {
     const status = signal?.aborted ? "interrupted" : statusOf(error);
-    const described = { code: codeOf(error), message: messageOf(error) };
+    const described = { code: codeOf(error), message: messageFor(destination.name, error) };
     log.warn({ destination: destination.name, status, code: described.code }, "publication_failed");
     return {
       destination: destination.name,
@@ -116,6 +116,15 @@ async function publishOne(publication: Publication, options: PublishOptions): Pr
       error: described,
     };
   }
+}
+
+function messageFor(name: string, error: unknown): string {
+  if (isOwnError(error)) return error.message;
+  const cause = [error instanceof Error ? error.name : typeof error, codeOf(error)];
+  return (
+    `Unexpected error while publishing to ${name} (${cause.filter((part) => part !== null).join(": ")}). Nothing is lost: ` +
+    "publish again; if it persists, report it."
+  );
 }
 
 function statusOf(error: unknown): PublishResult["status"] {
