@@ -18,7 +18,7 @@ export const tombstone: Table = table("tombstone", {
 /** Answered input rows that were deleted from their input. */
 export const missingInputRow: Table = table("missing_input_row", {
   schema: "state",
-  doc: "Answered input rows that were deleted from their input (found by complete passes); removed from here when the row is back.",
+  doc: "Rows deleted from an input with `on_missing: erase`, found by complete passes; removed from here when the row is back.",
   key: ["source", "source_key"],
   people: { emails: ["source_key"], isOfInputRow: true },
   columns: [

@@ -1,5 +1,5 @@
 import {
-  countKnownRows,
+  forgetMissingRows,
   readGoneRows,
   recordMissingRows,
   takeGoneRows,
@@ -26,21 +26,12 @@ export interface EndedPass {
   readonly counters: Counters;
 }
 
-/** True if rows may have left the input or come back; usually the counts suffice, and no key is read. */
-async function mayMissRows(db: JobServices["db"], spec: LookupSpec, counters: Counters): Promise<boolean> {
-  // Addresses have no link to be outdated.
-  if (spec.type === "validate_emails") return false;
-  if (spec.shard !== null || counters.records_waiting > 0) return true;
-  const { states, missing } = await countKnownRows(db, spec);
-  return missing > 0 || states !== counters.records_read - counters.records_suppressed;
-}
-
 /** Rows that are erased at once. */
 const CHUNK = 10_000;
 
 /**
- * Notes rows that left the input, after a complete pass only: their answers are no longer present. `on_missing: erase` acts
- * once a row was missing in complete passes of three different runs. Returns how the job ends.
+ * Records rows that left the input, after a complete pass only. `on_missing: erase` acts once a row was missing in complete
+ * passes of three different runs. Returns how the job ends.
  */
 export async function settleMissing(services: JobServices, pass: EndedPass): Promise<JobEnd> {
   const { spec, end, counters } = pass;
@@ -57,14 +48,16 @@ export async function settleMissing(services: JobServices, pass: EndedPass): Pro
 
 async function settle(
   { config, db, log, progress }: JobServices,
-  { job, run, spec, counters }: EndedPass,
+  { job, run, spec }: EndedPass,
 ): Promise<void> {
   const { name, onMissing, maxMissingRatio } = job.input;
-  if (onMissing === "keep" && !(await mayMissRows(db, spec, counters))) return;
+  if (onMissing === "keep") {
+    await forgetMissingRows(db, run, name);
+    return;
+  }
   const { inputRows, known, missing } = await recordMissingRows(db, run, spec);
   if (missing === 0) return;
   log.info({ job: job.name, input: name, missing, known }, "rows_missing");
-  if (onMissing === "keep") return;
   if (inputRows === 0 || missing > maxMissingRatio * known) {
     throw new LimitReachedError(
       "missing_rows",

@@ -60,18 +60,11 @@ async function compareKeys(
   return counts ?? { inputRows: 0, known: 0, missing: 0 };
 }
 
-/** Counts the rows of an input that a job has a state of, and those that are noted as missing. */
-export function countKnownRows(
-  db: Db,
-  { job, input }: Pick<WatchedInput, "job" | "input">,
-): Promise<{ readonly states: number; readonly missing: number }> {
-  return db.transaction(async (session) => {
-    const [counts] = await session.rows<{ states: number; missing: number }>(sql`
-      SELECT (SELECT count(*) FROM ${tableId(db.names, "lookup_state")}
-          WHERE job = ${job} AND source = ${input.name}) AS states,
-        (SELECT count(*) FROM ${tableId(db.names, "missing_input_row")} WHERE source = ${input.name}) AS missing`);
-    return counts ?? { states: 0, missing: 0 };
-  });
+/** Forgets which rows of an input were missing: under `on_missing: erase`, counting starts anew. */
+export async function forgetMissingRows(db: Db, run: RunRef, source: string): Promise<void> {
+  await db.transaction(run, (session) =>
+    session.change(sql`DELETE FROM ${tableId(db.names, "missing_input_row")} WHERE source = ${source}`),
+  );
 }
 
 /** Different runs that have to miss a row before `on_missing: erase` acts. */

@@ -4,8 +4,8 @@ import { configOf, jobOf, startWorld } from "../world.ts";
 const JOBS = "\n  enrich_customers: { type: enrich, input: customers }\n";
 const withMissing = (what: string) => configOf(JOBS).replace("key: id", `key: id\n    on_missing: ${what}`);
 
-test("rows that left have no present answer, after a complete pass only, until they are back", async () => {
-  const world = await startWorld({ rows: 60, config: configOf(JOBS) });
+test("rows that left have no present answer until they are back; complete passes count them for an erasure only", async () => {
+  const world = await startWorld({ rows: 60, config: withMissing("erase") });
   await world.run();
   await world.rows("CREATE TABLE crm.saved AS SELECT * FROM crm.customers");
   const links = () =>
@@ -21,6 +21,10 @@ test("rows that left have no present answer, after a complete pass only, until t
   expect(
     await world.value("SELECT count(*) FROM person_data.enrichment WHERE source_key::int <= 5"),
   ).not.toBe("0");
+  expect(await links()).toBe("0");
+  world.configure(withMissing("keep"));
+  expect((await world.run()).status).toBe("succeeded");
+  expect(await world.value("SELECT count(*) FROM person_data_state.missing_input_row")).toBe("0");
   expect(await links()).toBe("0");
 
   await world.rows("INSERT INTO crm.customers SELECT * FROM crm.saved WHERE id <= 5");
