@@ -13,6 +13,8 @@ import {
 
 /** Items on a full page of members (section 8). */
 export const PAGE_MEMBERS = 5000;
+/** Most pages beyond `total_count`, which may lag behind the list: a service that ignores `page` repeats one without end. */
+const MAX_LATE_PAGES = 100;
 
 /** Reads one page. */
 export type ReadPage = (page: number) => Promise<AnsweredPage>;
@@ -42,7 +44,8 @@ export function readPages(
   return pagesFrom(read, first ? Promise.resolve(first) : read(1), (answer) => {
     const { page, members, listContinues, totalCount } = answer;
     pageSize = pageSizeAfter(answer, pageSize);
-    if (listContinues && (page - 2) * pageSize > totalCount) throw notAdvancing(page);
+    const late = page - totalCount / pageSize;
+    if (late > (listContinues ? 2 : MAX_LATE_PAGES)) throw notAdvancing(page);
     // A full page never counts as the last one, even if it says so.
     return members.length === 0 || (!listContinues && members.length < pageSize);
   });
@@ -113,7 +116,7 @@ export function createSweep(read: ReadPage, fullPage = PAGE_MEMBERS): MemberSwee
 function notAdvancing(page: number): StopJobError {
   return new StopJobError(
     "page_not_advancing",
-    `GET /v2/segments/members: page ${page} announces another page beyond its own total_count. The job stopped reading; no member ` +
+    `GET /v2/segments/members: page ${page} is beyond its own total_count, and the list goes on. The job stopped reading; no member ` +
       "was marked as removed.",
   );
 }

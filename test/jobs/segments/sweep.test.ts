@@ -168,3 +168,13 @@ test("pages that announce others without end stop the job", async () => {
     code: "page_not_advancing",
   });
 });
+
+test("a full page that is repeated without end stops the job", async () => {
+  const script = Array.from({ length: 110 }, (_, i) => ({
+    ...pageOf(i + 1, [9, 8], 2),
+    listContinues: false,
+  }));
+  await expect(sweepScript(script)).rejects.toMatchObject({
+    code: "page_not_advancing",
+  });
+});
