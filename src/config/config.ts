@@ -4,7 +4,7 @@ import type { connections } from "./schema/connections.ts";
 import type { ConfigDocument, logLevels } from "./schema/document.ts";
 import type { inputs } from "./schema/inputs.ts";
 import type { CommonJob } from "./schema/jobs.ts";
-import type { alerts, budget, scheduler } from "./schema/operations.ts";
+import type { alerts, budget } from "./schema/operations.ts";
 import type { publish } from "./schema/publish.ts";
 import type { SecretReference } from "./secret.ts";
 
@@ -21,9 +21,6 @@ export interface ServiceConfig
   /** Key of a user, required by asynchronous person search. */
   readonly userApiKey: SecretReference | null;
 }
-
-/** Population of the sandbox, and its sample input tables. */
-export type SandboxConfig = ConfigDocument["sandbox"];
 
 /** Warehouse: the Postgres database to fill. */
 export interface WarehouseConfig extends Omit<ConfigDocument["warehouse"], "type" | "url"> {
@@ -106,9 +103,6 @@ export interface AlertsConfig extends Omit<z.output<typeof alerts>, "webhook"> {
   /** Its path contains a secret. */
   readonly webhook: SecretReference;
 }
-
-/** Slots of `schedule`. */
-export type SchedulerConfig = z.output<typeof scheduler>;
 
 /** The pages of `schedule`. */
 export interface HttpConfig extends Omit<ConfigDocument["http"], "token"> {

@@ -34,8 +34,6 @@ const file = z.object({
 
 /** A file as written, parsed leniently for rules, so that one invalid value doesn't hide other problems. */
 export type WrittenFile = z.output<typeof file>;
-/** An input as written. */
-export type WrittenInput = z.output<typeof input>;
 
 /** Reads a tree; sections that aren't mappings are empty. */
 export function readWrittenFile(tree: unknown): WrittenFile {

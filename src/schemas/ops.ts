@@ -116,7 +116,7 @@ export const apiCall = ops(
     column("attempt", "position", "none", "1-based attempt of this batch.", true),
     column("records_sent", "integer", "none", "Number of records in the request.", true),
     column("records_matched", "integer", "none", "Results with a match; null without results."),
-    column("response_bytes", "integer", "none", "Size of the decompressed answer in bytes.", true),
+    column("response_bytes", "integer", "none", "Size of the answer in bytes, as received.", true),
     column(
       "possibly_billed",
       "boolean",
