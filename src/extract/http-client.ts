@@ -88,25 +88,18 @@ class ConnectError extends Error {
   override readonly name = "ConnectError";
 }
 
-/** The whole call took too long, even though data kept arriving. */
-class CallTimeoutError extends Error {
-  override readonly name = "CallTimeoutError";
-  readonly code = "CALL_TIMEOUT";
-}
-
-/** The program has to end: a call without an answer is not awaited any longer. */
-class AbandonedError extends Error {
-  override readonly name = "AbandonedError";
-  readonly code = "ABANDONED";
-}
-
 /** Code of a failure: the body is larger than any answer may be. */
 export const BODY_TOO_LARGE = "BODY_TOO_LARGE";
 
-/** The body is larger than any answer may be. */
-class BodyTooLargeError extends Error {
-  override readonly name = "BodyTooLargeError";
-  readonly code = BODY_TOO_LARGE;
+/** A call ended by us, not by the service or the network. */
+class EndedCallError extends Error {
+  override readonly name = "EndedCallError";
+  readonly code: string;
+
+  constructor(code: "CALL_TIMEOUT" | "ABANDONED" | typeof BODY_TOO_LARGE, message: string) {
+    super(message);
+    this.code = code;
+  }
 }
 
 /** Aborted some time after the program is asked to stop. */
@@ -115,7 +108,9 @@ function abandonment(stop: AbortSignal | undefined, afterMs: number) {
   let timer: NodeJS.Timeout | undefined;
   const onStop = () => {
     timer = setTimeout(() => {
-      controller.abort(new AbandonedError(`No answer came within ${afterMs} ms after the stop.`));
+      controller.abort(
+        new EndedCallError("ABANDONED", `No answer came within ${afterMs} ms after the stop.`),
+      );
     }, afterMs);
   };
   if (stop?.aborted) onStop();
@@ -136,7 +131,7 @@ function callSignal(signals: readonly AbortSignal[], timeoutMs: number) {
     controller.abort(signals.find(({ aborted }) => aborted)?.reason);
   };
   const timer = setTimeout(() => {
-    controller.abort(new CallTimeoutError(`The call took longer than ${timeoutMs} ms.`));
+    controller.abort(new EndedCallError("CALL_TIMEOUT", `The call took longer than ${timeoutMs} ms.`));
   }, timeoutMs);
   for (const signal of signals) {
     if (signal.aborted) onAbort();
@@ -243,7 +238,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
     for await (const chunk of body) {
       bytes += chunk.length;
       if (bytes > maxBodyBytes)
-        throw new BodyTooLargeError(`The answer has more than ${maxBodyBytes} bytes.`);
+        throw new EndedCallError(BODY_TOO_LARGE, `The answer has more than ${maxBodyBytes} bytes.`);
       chunks.push(chunk);
       await receipt.add(chunk.length, signal);
     }
@@ -276,7 +271,7 @@ export function openHttpClient(options: HttpClientOptions): HttpClient {
       crashPoint("after_send");
       if (Number(response.headers["content-length"] ?? 0) > maxBodyBytes) {
         response.body.destroy();
-        throw new BodyTooLargeError(`The answer has more than ${maxBodyBytes} bytes.`);
+        throw new EndedCallError(BODY_TOO_LARGE, `The answer has more than ${maxBodyBytes} bytes.`);
       }
       receipt = receiving.begin();
       const body = await readBody(response.body, receipt, ending.signal);

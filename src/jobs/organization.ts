@@ -2,7 +2,7 @@ import type { JobConfig } from "../config/config.ts";
 import { FixConfigurationError } from "../errors.ts";
 import { decompress } from "../extract/answer-body.ts";
 import { readEnvelope } from "../extract/free-call.ts";
-import { recordOrganization, readOrganization } from "../load/db/identity.ts";
+import { readIdentity, recordOrganization } from "../load/db/identity.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { searchUsageEndpoint } from "../schemas/usage.ts";
 import { jobTypeOf } from "./registry.ts";
@@ -29,7 +29,7 @@ export async function checkOrganization(
     log.debug({}, "organization_unknown");
     return;
   }
-  const known = await readOrganization(db);
+  const known = (await readIdentity(db))?.organization ?? null;
   if (known === null)
     await db.transaction((session) => recordOrganization(session, db.names, runId, organization));
   if (known === null || known === organization) return;

@@ -1,5 +1,5 @@
 import type { Db } from "../load/db/db.ts";
-import { readServiceHost } from "../load/db/identity.ts";
+import { readIdentity } from "../load/db/identity.ts";
 import { isMigrated } from "../load/db/setup.ts";
 import type { Config } from "../config/config.ts";
 import { FixConfigurationError } from "../errors.ts";
@@ -16,9 +16,9 @@ export function serviceHostOf(config: Pick<Config, "service" | "sandbox">): stri
 /** Rejects a service other than the one this warehouse's data comes from: its PIDs identify other people. */
 export async function checkServiceHost(config: Config, db: Db): Promise<void> {
   if (!(await isMigrated(db))) return;
-  const known = await readServiceHost(db);
+  const known = (await readIdentity(db))?.serviceHost;
   const configured = serviceHostOf(config);
-  if (known === null || known === configured) return;
+  if (known === undefined || known === configured) return;
   throw new FixConfigurationError(
     "another_service",
     `The warehouse contains data from ${known}, but service.base_url is ${configured}.`,

@@ -1,4 +1,5 @@
 import type { World } from "../jobs/world.ts";
+import { requestsOfJobs } from "../support/requests-of-jobs.ts";
 
 /**
  * Records that the jobs of a type may send in the disturbed nights: fewer than are due. Validation has no budget: if it ends
@@ -31,9 +32,9 @@ export async function ledgerOf(world: World): Promise<Snapshot> {
 
 /** Compares the totals of all runs with the service's counts. */
 export async function findWrongTotals(world: World, mayBillTwice: boolean): Promise<string[]> {
-  const { requests: all, endpoints, contents } = await ledgerOf(world);
-  // Each run asks for its organization first.
-  const requests = all - (endpoints["GET /person-search/v0/usage"]?.requests ?? 0);
+  const ledger = await ledgerOf(world);
+  const { contents } = ledger;
+  const requests = requestsOfJobs(ledger);
   const [ours] =
     await world.rows(`SELECT count(*) AS attempts, count(*) FILTER (WHERE settled_at IS NULL) AS open,
     coalesce(sum(records_possibly_billed_twice), 0) AS twice FROM person_data_ops.api_call`);

@@ -14,9 +14,6 @@ const wanted = { runId: "run", job: "enrich_customers", jobType: "enrich", shard
 async function openRunner(world: World, lifeMs: number, url = world.url) {
   const warehouse = openWarehouse({
     url,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
   });
   onTestFinished(() => warehouse.close());
   const services = await world.services();

@@ -12,8 +12,7 @@ const elsewhere = { host: "etl-2", pid: 4711, machine: null, processStart: null 
 
 /** Another process's connection to the warehouse. */
 function openAnother(world: World): Warehouse {
-  const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
-  const warehouse = openWarehouse({ url: world.url, ...schemas });
+  const warehouse = openWarehouse({ url: world.url });
   onTestFinished(() => warehouse.close());
   return warehouse;
 }

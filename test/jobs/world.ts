@@ -115,9 +115,6 @@ export async function startWorld(
   await createCustomers(client, sampleInputs({ seed, people, rows: rowCount }));
   const warehouse = openWarehouse({
     url: database.url,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
   });
   const closers: (() => Promise<void>)[] = [
     () => rm(folder, { recursive: true, force: true }),

@@ -17,9 +17,6 @@ test("migrations behind PgBouncer leave no lock with a session that serves other
   const open = () =>
     openWarehouse({
       url: pooler.through(database.url),
-      schema: "person_data",
-      opsSchema: "person_data_ops",
-      stateSchema: "person_data_state",
     });
   const warehouses = Array.from({ length: 6 }, open);
   const ran = await Promise.all(warehouses.map((warehouse) => warehouse.migrate()));

@@ -21,8 +21,7 @@ afterAll(() => context.close());
 const spec = enrichSpec();
 
 function open(): Warehouse {
-  const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
-  return openWarehouse({ url: context.url, ...schemas });
+  return openWarehouse({ url: context.url });
 }
 
 /** A process on another machine, from the warehouse's point of view. */

@@ -20,9 +20,6 @@ test("a sweep each of whose COMMITs loses its reply counts as one without a loss
   const door = await openDoor(context.url, { isOpen: true });
   const warehouse = openWarehouse({
     url: door.url,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
   });
   onTestFinished(() => warehouse.close());
   const run = runOf({ job: "one", type: "enrich" });

@@ -25,9 +25,6 @@ async function withOddSettings(work: (other: Context) => Promise<void>): Promise
   for (const setting of ODD_SETTINGS) await context.sql(`ALTER DATABASE ${name} SET ${setting}`);
   const warehouse = openWarehouse({
     url: context.url,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
   });
   try {
     await work({ ...context, warehouse });

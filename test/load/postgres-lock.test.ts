@@ -83,8 +83,7 @@ describe.each([
 
   /** Connection of another process. */
   function openAnother(): Warehouse {
-    const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
-    const another = openWarehouse({ url: context.url, ...schemas });
+    const another = openWarehouse({ url: context.url });
     onTestFinished(() => another.close());
     return another;
   }
@@ -293,9 +292,6 @@ test("sessions that this role may not end don't block a takeover once they can't
   url.password = "secret";
   const taker = openWarehouse({
     url: url.href,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
   });
   onTestFinished(() => taker.close());
   expect(await takeOver(taker, "new")).toMatchObject({ epoch: 2 });

@@ -90,7 +90,7 @@ describe("rights", () => {
       `${role} may not write to some of its tables, such as api_call.`,
       `${role} may not write to some of its tables, such as alert_state.`,
     ]);
-    await expect(open(url).readServiceHost()).rejects.toMatchObject({ code: "database_refused" });
+    await expect(open(url).readIdentity()).rejects.toMatchObject({ code: "database_refused" });
     await admin.query(
       SCHEMAS.map((s) => `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${s} TO ${role}`).join(
         "; ",

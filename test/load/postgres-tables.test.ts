@@ -245,12 +245,12 @@ describe("the service that a warehouse was filled from", () => {
     const { url } = await freshDatabase();
     const warehouse = open(url);
     await warehouse.migrate();
-    expect(await warehouse.readServiceHost()).toBe(null);
+    expect(await warehouse.readIdentity()).toBe(null);
     await Promise.all([1, 2, 3].map(() => warehouse.writeServiceHost("one.example:443", { replace: false })));
     await warehouse.writeServiceHost("two.example:443", { replace: false });
-    expect(await warehouse.readServiceHost()).toBe("one.example:443");
+    expect((await warehouse.readIdentity())?.serviceHost).toBe("one.example:443");
     await warehouse.writeServiceHost("two.example:443", { replace: true });
-    expect(await warehouse.readServiceHost()).toBe("two.example:443");
+    expect((await warehouse.readIdentity())?.serviceHost).toBe("two.example:443");
     const client = await connect(url);
     expect(
       (await client.query("SELECT service_host FROM person_data_ops.warehouse_identity")).rows,

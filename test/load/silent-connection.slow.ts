@@ -1,17 +1,17 @@
 import { sql } from "kysely";
 import { expect, type onTestFinished, test } from "vitest";
+import type { Db } from "../../src/load/db/db.ts";
+import type { Session } from "../../src/load/db/session.ts";
 import { createDatabase } from "../support/fresh-database.ts";
 import { openDoor } from "../support/door.ts";
 import { openWarehouse } from "../support/bound-load.ts";
-
-const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
 
 /** Opens a warehouse behind a door that can go silent; `after` releases it. */
 async function openThroughDoor(after: typeof onTestFinished) {
   const database = await createDatabase();
   after(() => database.release());
   const door = await openDoor(database.url, { isOpen: true, after });
-  const { db } = openWarehouse({ url: door.url, ...schemas });
+  const { db } = openWarehouse({ url: door.url });
   after(() => db.pool.end());
   await db.transaction((session) => session.change(sql`CREATE TABLE public.counted AS SELECT 0 AS n`));
   return { door, db };
@@ -36,25 +36,28 @@ test.concurrent("a transaction whose connection goes silent is done again on ano
   ]);
 });
 
+/** Attempts that a transaction takes. */
+async function attemptsOf(db: Db, work: (session: Session) => Promise<unknown>): Promise<readonly number[]> {
+  const attempts: number[] = [];
+  await db.transaction(async (session, attempt) => {
+    attempts.push(attempt);
+    await work(session);
+  });
+  return attempts;
+}
+
 test.concurrent("a statement that takes longer than silence may is left alone", async ({
   onTestFinished,
 }) => {
   const { db } = await openThroughDoor(onTestFinished);
-  const attempts: number[] = [];
-  await db.transaction(async (session, attempt) => {
-    attempts.push(attempt);
-    await session.change(sql`SELECT pg_sleep(100)`);
-  });
-  expect(attempts).toEqual([1]);
+  expect(await attemptsOf(db, (session) => session.change(sql`SELECT pg_sleep(100)`))).toEqual([1]);
 });
 
 test.concurrent("a transaction that waits for us, not for the server, is left alone", async ({
   onTestFinished,
 }) => {
   const { db } = await openThroughDoor(onTestFinished);
-  const attempts: number[] = [];
-  await db.transaction(async (session, attempt) => {
-    attempts.push(attempt);
+  const attempts = await attemptsOf(db, async (session) => {
     await db.pause(100_000);
     await session.change(sql`UPDATE public.counted SET n = 7`);
   });

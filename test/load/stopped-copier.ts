@@ -11,9 +11,6 @@ import { openPool } from "../../src/load/db/session.ts";
 const [, , url = ""] = process.argv;
 const warehouse = openWarehouse({
   url,
-  schema: "person_data",
-  opsSchema: "person_data_ops",
-  stateSchema: "person_data_state",
 });
 const reply = await warehouse.acquireLock({
   runId: "stopped",

@@ -3,12 +3,7 @@ import type { Db } from "../../src/load/db/db.ts";
 import { openWarehouse as open, type WarehouseTarget } from "../../src/load/open.ts";
 import { commitLookup } from "../../src/load/answers/commit-lookup.ts";
 import { preparePerson } from "../../src/load/answers/person-groups.ts";
-import {
-  readIdentity,
-  readOrganization,
-  readServiceHost,
-  writeServiceHost,
-} from "../../src/load/db/identity.ts";
+import { readIdentity, writeServiceHost } from "../../src/load/db/identity.ts";
 import { createSampleTable } from "../../src/load/db/sample-table.ts";
 import { checkDatabase, isMigrated, migrate, printDdl, printGrants } from "../../src/load/db/setup.ts";
 import { planLookup, selectLookup } from "../../src/load/due/lookup-selection.ts";
@@ -108,10 +103,8 @@ const functions = {
   readCheckpoints,
   readGaps,
   readIdentity,
-  readOrganization,
   readQuotas,
   readSegments,
-  readServiceHost,
   readWanted,
   recordAttempts,
   recordFound,
@@ -183,7 +176,10 @@ export function bindLoad(db: Db): Warehouse {
   };
 }
 
+/** Schemas of a configuration that names none. */
+const schemas = { schema: "person_data", opsSchema: "person_data_ops", stateSchema: "person_data_state" };
+
 /** Opens a database with its functions bound. */
-export function openWarehouse(target: WarehouseTarget): Warehouse {
-  return bindLoad(open(target));
+export function openWarehouse(target: Pick<WarehouseTarget, "url"> & Partial<WarehouseTarget>): Warehouse {
+  return bindLoad(open({ ...schemas, ...target }));
 }

@@ -28,9 +28,6 @@ export async function takeMigratedDatabase(): Promise<TestDatabase> {
   const database = await createDatabase();
   const warehouse = openWarehouse({
     url: database.url,
-    schema: "person_data",
-    opsSchema: "person_data_ops",
-    stateSchema: "person_data_state",
   });
   await warehouse.migrate();
   await warehouse.close();

@@ -1,4 +1,4 @@
-import { readServiceHost, writeServiceHost } from "../../load/db/identity.ts";
+import { readIdentity, writeServiceHost } from "../../load/db/identity.ts";
 import * as setup from "../../load/db/setup.ts";
 import type { Command } from "commander";
 import type { Config } from "../../config/config.ts";
@@ -35,7 +35,7 @@ async function migrate(context: Context, flags: MigrateFlags): Promise<Outcome> 
   if (flags.acceptService !== undefined) refuseOtherHost(config, flags.acceptService);
   const { db } = await openConfiguredWarehouse(context, config);
   const migrations = await setup.migrate(db);
-  const before = await readServiceHost(db);
+  const before = (await readIdentity(db))?.serviceHost;
   const accepted = flags.acceptService ?? null;
   if (accepted !== null) await writeServiceHost(db, accepted, { replace: true });
   const lines = [

@@ -14,7 +14,9 @@ export function spoolRoot({ dataDir }: Pick<Config, "dataDir">): string {
 /** Returns the short hash of a warehouse's identity; null before its tables exist. */
 export async function spoolNameOf(db: Db): Promise<string | null> {
   const identity = await readIdentity(db);
-  return identity === null ? null : createHash("sha256").update(identity).digest("hex").slice(0, 12);
+  return identity === null
+    ? null
+    : createHash("sha256").update(identity.createdAt).digest("hex").slice(0, 12);
 }
 
 /** Spool with the name of its warehouse. */

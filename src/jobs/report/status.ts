@@ -1,4 +1,4 @@
-import { readServiceHost } from "../../load/db/identity.ts";
+import { readIdentity } from "../../load/db/identity.ts";
 import { readPushedMembers, readSegments } from "../../load/feeds/stored-segments.ts";
 import { readGaps, readQuotas } from "../../load/feeds/usage.ts";
 import { type PublicationStatus, readPublicationStatus } from "../../load/publication/publication-status.ts";
@@ -214,7 +214,7 @@ export async function readStatus({
   const budgets = budgetOutlooks(config, budgetReports(config, await readBudgetUse(db)), days, nowMs);
   return {
     warehouse: db.description,
-    service_host: await readServiceHost(db),
+    service_host: (await readIdentity(db))?.serviceHost ?? null,
     jobs,
     attention: attentionOf(jobs, rejects, budgets, config.alerts?.budgetRatio ?? BUDGET_RATIO),
     quotas: (await readQuotas(db)).map(({ orgId, observedAt, limit, left }) => ({

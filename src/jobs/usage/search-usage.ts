@@ -1,4 +1,4 @@
-import { readOrganization } from "../../load/db/identity.ts";
+import { readIdentity } from "../../load/db/identity.ts";
 import { firstOpenSearchDay } from "../../load/feeds/usage.ts";
 import { z } from "zod";
 import type { JobOf } from "../../config/config.ts";
@@ -88,7 +88,7 @@ async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
   const today = Math.floor(receivedMs / DAY_MS);
   const firstOpen = today - DAYS_UNTIL_FINAL;
   const days = answer.days.filter(({ day }) => day <= today);
-  const known = await outage.outlast(() => readOrganization(db));
+  const known = (await outage.outlast(() => readIdentity(db)))?.organization ?? null;
   if (known !== null && known !== orgId) {
     log.warn({ job: job.name, organization: orgId, known }, "other_organization");
     progress.note(

@@ -3,36 +3,24 @@ import { sql } from "kysely";
 import { type SchemaNames, tableId } from "./names.ts";
 import type { Session } from "./session.ts";
 
-/** Service host that this warehouse's data comes from; null in a new warehouse. */
-export async function readServiceHost(db: Db): Promise<string | null> {
-  const { names } = db;
-  return db.transaction(async (session) => {
-    const [row] = await session.rows<{ service_host: string }>(
-      sql`SELECT service_host FROM ${tableId(names, "warehouse_identity")}`,
-    );
-    return row?.service_host ?? null;
-  });
+/** Origin of a warehouse's data. */
+export interface WarehouseIdentity {
+  /** Host and port, or the population of the sandbox. */
+  readonly serviceHost: string;
+  /** Organization that the data belongs to; null until it is known. */
+  readonly organization: string | null;
+  /** Setup time in microseconds, which identifies this warehouse. */
+  readonly createdAt: string;
 }
 
-/** Setup time in microseconds, which identifies this warehouse. */
-export async function readIdentity(db: Db): Promise<string | null> {
+/** Reads the identity; null in a new warehouse. */
+export async function readIdentity(db: Db): Promise<WarehouseIdentity | null> {
   const { names } = db;
   return db.transaction(async (session) => {
-    const [row] = await session.rows<{ created_at: string }>(
-      sql`SELECT created_at FROM ${tableId(names, "warehouse_identity")}`,
-    );
-    return row?.created_at ?? null;
-  });
-}
-
-/** Organization that this warehouse's feed data belongs to. */
-export async function readOrganization(db: Db): Promise<string | null> {
-  const { names } = db;
-  return db.transaction(async (session) => {
-    const [row] = await session.rows<{ org_id: string | null }>(
-      sql`SELECT org_id FROM ${tableId(names, "warehouse_identity")}`,
-    );
-    return row?.org_id ?? null;
+    const [identity] = await session.rows<WarehouseIdentity>(sql`
+      SELECT service_host AS "serviceHost", org_id AS organization, created_at AS "createdAt"
+      FROM ${tableId(names, "warehouse_identity")}`);
+    return identity ?? null;
   });
 }
 

@@ -60,7 +60,7 @@ async function compareKeys(
   return counts ?? { inputRows: 0, known: 0, missing: 0 };
 }
 
-/** Forgets which rows of an input were missing: under `on_missing: erase`, counting starts anew. */
+/** Forgets which rows of an input were missing: under `on_missing: erase`, counting starts again. */
 export async function forgetMissingRows(db: Db, run: RunRef, source: string): Promise<void> {
   await db.transaction(run, (session) =>
     session.change(sql`DELETE FROM ${tableId(db.names, "missing_input_row")} WHERE source = ${source}`),

@@ -131,12 +131,12 @@ export async function resendBefore(
     SELECT resend_before FROM ${parameters} WHERE job = ${spec.job} FOR UPDATE`);
   if (!stored) return null;
   const { resend_before: before } = stored;
-  if (before !== null && (await isUnderWay(before))) return before;
-  if (before !== null && runId !== null) {
+  if (before !== null) {
     const [ours] = await session.rows(sql`
       SELECT FROM ${tableId(names, "api_call")}
       WHERE run_id = ${runId} AND job = ${spec.job} AND call_number > ${before} LIMIT 1`);
-    if (ours) return before;
+    // Reads the whole input, so it comes last.
+    if (ours || (await isUnderWay(before))) return before;
   }
   const [begun] = await session.rows<{ resend_before: number }>(sql`
     UPDATE ${parameters} SET resend_before = ${nextCallNumber(names)}, _synced_at = now() WHERE job = ${spec.job}

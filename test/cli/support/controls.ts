@@ -1,16 +1,12 @@
 import type { ChildProcess } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
+import { requestsOfJobs, type SeenRequests } from "../../support/requests-of-jobs.ts";
 import type { Setting } from "./setting.ts";
 
 /** Requests that reached the sandbox, including unanswered ones. */
 export async function callsSeen(sandbox: string): Promise<number> {
   // Answer of the sandbox's controls.
-  const ledger = (await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as {
-    requests: number;
-    endpoints: Record<string, { requests: number }>;
-  };
-  // Each run asks for its organization first.
-  return ledger.requests - (ledger.endpoints["GET /person-search/v0/usage"]?.requests ?? 0);
+  return requestsOfJobs((await (await fetch(`${sandbox}/_sandbox/ledger`)).json()) as SeenRequests);
 }
 
 /** Waits until this many requests have reached the sandbox; throws if the sending process ends before. */

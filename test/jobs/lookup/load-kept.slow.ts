@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { spoolRoot } from "../../../src/jobs/lookup/job-spool.ts";
 import { surveySpool } from "../../../src/spool/survey-spool.ts";
 import { configOf, jobOf, repeats, startWorld, unaccountedRows, type World } from "../world.ts";
+import { requestsOfJobs, type SeenRequests } from "../../support/requests-of-jobs.ts";
 
 const enrich = (more = "") => `\n  enrich_customers: { type: enrich, input: customers${more} }`;
 
@@ -55,14 +56,10 @@ async function contentOf(world: World, table: string): Promise<unknown> {
 
 /** Answer of the sandbox's controls. */
 async function received(world: World) {
-  const ledger = (await world.control("/ledger")) as {
-    requests: number;
-    endpoints: Record<string, { requests: number }>;
+  const ledger = (await world.control("/ledger")) as SeenRequests & {
     contents: { distinct_records: number };
   };
-  // Each run asks for its organization first.
-  const asked = ledger.endpoints["GET /person-search/v0/usage"]?.requests ?? 0;
-  return { ...ledger, requests: ledger.requests - asked };
+  return { ...ledger, requests: requestsOfJobs(ledger) };
 }
 
 describe("answers that an earlier run received and could not load", () => {
