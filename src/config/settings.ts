@@ -50,7 +50,7 @@ export function chooseDataDir(
 }
 
 /** Lock lifetime without a heartbeat. */
-const LOCK_LIFE_MS = 60_000;
+const LOCK_LIFE_MS = 30_000;
 
 /**
  * Milliseconds until a job's lock expires without a heartbeat. PERSON_ETL_LOCK_LIFE_MS is only for tests; all processes that

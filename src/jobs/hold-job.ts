@@ -1,5 +1,6 @@
 import {
   acquireLock,
+  readExpiredLocks,
   readHoldersInTheWay,
   releaseLock,
   renewLock,
@@ -62,6 +63,19 @@ export async function holdJob(
   }
   for (const holder of reply.tookOver) log.warn(fieldsOf(holder), "lock_taken_over");
   return { kind: "held", held: keepAlive(services, reply.run) };
+}
+
+/**
+ * Takes over and releases every expired lock, so that an abandoned run of any job neither holds back `safe_until` nor an
+ * erasure. Returns true if there was one.
+ */
+export async function takeOverExpired(services: Services): Promise<boolean> {
+  const expired = await readExpiredLocks(services.db);
+  for (const lock of expired) {
+    const hold = await holdJob(services, { ...lock, runId: "takeover" }, { waitMs: 0 });
+    if (hold.kind === "held") await hold.held.release();
+  }
+  return expired.length > 0;
 }
 
 /** Requests the lock; retries once if all holders are found dead. */

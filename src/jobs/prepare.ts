@@ -3,6 +3,7 @@ import { dropTombstones } from "../load/erasure/erase-people.ts";
 import { checkErasureKey } from "../load/erasure/keep-out-sql.ts";
 import type { JobConfig } from "../config/config.ts";
 import { type EraseServices, finishErasures } from "./erase/erase.ts";
+import { takeOverExpired } from "./hold-job.ts";
 import { migrateVerified } from "./verify-inputs.ts";
 import { reportWaiting } from "./lookup/waiting-answers.ts";
 import { serviceHostOf } from "./service-host.ts";
@@ -13,6 +14,7 @@ export async function prepareRun(services: EraseServices, jobs: readonly JobConf
   const migrations = await migrateVerified(config, db, jobs);
   if (migrations.length > 0) log.info({ migrations }, "migrated");
   await checkErasureKey(db);
+  await takeOverExpired(services);
   await finishErasures(services);
   await dropTombstones(db, config.privacy.erasureNoticeMs);
   await writeServiceHost(db, serviceHostOf(config), { replace: false });

@@ -43,6 +43,10 @@ export const warehouseIdentity = ops(
   ],
 );
 
+/** Commands that write rows outside of jobs. They are registered under these names, which no job can have. */
+export const writers = ["erase", "rejects", "retention"] as const;
+export type Writer = (typeof writers)[number];
+
 /** One row per run, job and shard. */
 export const syncRun = ops(
   "sync_run",
@@ -50,7 +54,12 @@ export const syncRun = ops(
   ["run_id", "job", "shard"],
   [
     column("run_id", "text", "none", "The run."),
-    column("job", "text", "none", "The job."),
+    column(
+      "job",
+      "text",
+      "none",
+      "The job; `erase`, `rejects` or `retention` for what these commands wrote.",
+    ),
     column("shard", "text", "none", "`I/N`; `0/1` without shards."),
     column("job_type", "text", "none", "Type of the job.", true),
     column("status", "text", "none", "`running`, then the status of `run --json`.", true),

@@ -44,8 +44,7 @@ const tableFreshness: View = {
     _,
     ref,
   ) => `SELECT table_name, max(last_success_at) AS last_success_at, max(last_changed_at) AS last_changed_at,
-  coalesce((SELECT min(r.started_at) FROM ${ref("sync_run")} AS r
-    WHERE r.status = 'running' AND r._synced_at > now() - interval '1 day'), now()) AS safe_until
+  coalesce((SELECT min(r.started_at) FROM ${ref("sync_run")} AS r WHERE r.status = 'running'), now()) AS safe_until
 FROM ${ref("table_load")} GROUP BY table_name`,
 };
 

@@ -94,6 +94,10 @@ describe("references between parts", () => {
       "17 jobs.vips_again.name: is also the name of jobs.vips: the service allows only one segment per name (choose another name, or give one of the two a segment_id)",
     ],
     [
+      fineBut("resolve_customers: {", "retention: {"),
+      "12 jobs.retention: is a reserved name (the command of this name writes under it)",
+    ],
+    [
       fineBut("resolve_customers: {", "Resolve-Customers: {"),
       "12 jobs.Resolve-Customers: is not a valid name (use lower-case letters, digits and _, starting with a letter; at most 63 characters)",
     ],

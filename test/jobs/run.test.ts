@@ -40,6 +40,21 @@ describe("a night of resolve, validate and enrich", () => {
     );
   });
 
+  test("closes the run of another job whose process was killed, so that safe_until moves on", async () => {
+    const world = await startWorld({ rows: 20, config: configOf(resolveOnly) });
+    await world.run({ runId: "killed" });
+    await world.rows("UPDATE person_data_ops.sync_run SET job = 'removed_job', status = 'running'");
+    await world.rows(`UPDATE person_data_state.job_lock SET job = 'removed_job', released_at = NULL,
+      expires_at = now() - interval '1 second'`);
+    await world.run({ runId: "next" });
+    expect(await world.value("SELECT status FROM person_data_ops.sync_run WHERE run_id = 'killed'")).toBe(
+      "failed",
+    );
+    expect(
+      await world.value("SELECT bool_and(safe_until = now()) FROM person_data_ops.table_freshness"),
+    ).toBe("t");
+  });
+
   test("writes the reported counts into sync_run", async () => {
     const world = await startWorld({ rows: 600, config: configOf(resolveOnly) });
     const report = await world.run({ runId: "night-1" });

@@ -1,4 +1,5 @@
 import type { Complaint, Path, Problems } from "../problems.ts";
+import { writers } from "../../schemas/ops.ts";
 import { suggest } from "../suggest.ts";
 import type { WrittenFile } from "../written-file.ts";
 
@@ -18,6 +19,12 @@ export function checkNames({ publish, connections, inputs, jobs }: WrittenFile, 
   check(["connections"], connections);
   check(["inputs"], inputs);
   check(["jobs"], jobs);
+  for (const name of writers.filter((writer) => Object.hasOwn(jobs, writer))) {
+    problems.add(["jobs", name], {
+      message: "is a reserved name",
+      hint: "the command of this name writes under it",
+    });
+  }
 }
 
 /** Complaint about an unknown name, with a suggestion or a list of all names. */

@@ -3,17 +3,12 @@ import type { Problem } from "../../errors.ts";
 import { countPeople, removeErased } from "../../load/erasure/erase-people.ts";
 import { findPeople } from "../../load/erasure/find-people.ts";
 import type { FoundPeople, Identifiers, RowsByTable } from "../../load/erasure/people.ts";
-import {
-  completeErasure,
-  readExpiredLocks,
-  readOpenErasures,
-  requestErasure,
-} from "../../load/erasure/requests.ts";
+import { completeErasure, readOpenErasures, requestErasure } from "../../load/erasure/requests.ts";
 import { checkInput } from "../../load/inputs/check-input.ts";
 import type { InputSource } from "../../load/inputs/input-source.ts";
 import { emptyFolder } from "../../spool/folder-content.ts";
 import { surveySpool } from "../../spool/survey-spool.ts";
-import { holdJob } from "../hold-job.ts";
+import { takeOverExpired } from "../hold-job.ts";
 import { spoolNameOf, spoolRoot } from "../lookup/job-spool.ts";
 import { inputSourceOf } from "../lookup/lookup-spec.ts";
 import { throwProblems } from "../read-source.ts";
@@ -106,12 +101,7 @@ export async function finishErasuresQuietly(services: EraseServices): Promise<vo
  */
 export async function settleErasure(services: EraseServices, id: string): Promise<readonly WaitingFor[]> {
   const { db } = services;
-  const expired = await readExpiredLocks(db, id);
-  for (const { job, jobType, shard } of expired) {
-    const hold = await holdJob(services, { runId: "erase", job, jobType, shard }, { waitMs: 0 });
-    if (hold.kind === "held") await hold.held.release();
-  }
-  if (expired.length > 0) await removeErased(db, id);
+  if (await takeOverExpired(services)) await removeErased(db, id);
   const answers = await receivedAnswers(services);
   if (answers.length > 0) return answers;
   for (;;) {

@@ -41,28 +41,26 @@ export async function removeErased(db: Db, id: string): Promise<RowsByTable> {
   const open = await db.transaction((session) => readRequests(session, names, id));
   // asWriter changes a published table itself, which would then keep the erasure pending.
   if (open.length === 0) return {};
-  return asWriter(db, "erase", () =>
-    db.transaction(async (session) => {
-      const requests = await readRequests(session, names, id);
-      const removed = new Map<string, number>();
-      for (const { people } of requests) {
-        for (const [table, rows] of await removePeople(session, db, id, people)) {
-          removed.set(table, (removed.get(table) ?? 0) + rows);
-        }
+  return asWriter(db, "erase", async (session) => {
+    const requests = await readRequests(session, names, id);
+    const removed = new Map<string, number>();
+    for (const { people } of requests) {
+      for (const [table, rows] of await removePeople(session, db, id, people)) {
+        removed.set(table, (removed.get(table) ?? 0) + rows);
       }
-      const total = [...removed.values()].reduce((sum, rows) => sum + rows, 0);
-      if (total > 0) {
-        await session.change(sql`UPDATE ${tableId(names, "erasure_subject")}
+    }
+    const total = [...removed.values()].reduce((sum, rows) => sum + rows, 0);
+    if (total > 0) {
+      await session.change(sql`UPDATE ${tableId(names, "erasure_subject")}
         SET rows_removed = rows_removed + ${total}, _synced_at = now() WHERE erasure_id = ${id}::uuid`);
-      }
-      await markFinal(
-        session,
-        names,
-        requests.filter(({ isLast }) => isLast).map(({ requestId }) => requestId),
-      );
-      return Object.fromEntries([...removed].filter(([, rows]) => rows > 0));
-    }),
-  );
+    }
+    await markFinal(
+      session,
+      names,
+      requests.filter(({ isLast }) => isLast).map(({ requestId }) => requestId),
+    );
+    return Object.fromEntries([...removed].filter(([, rows]) => rows > 0));
+  });
 }
 
 async function removePeople(

@@ -14,17 +14,9 @@ import {
   type Subject,
 } from "./subject-hash.ts";
 import { type EpochRow, keyOfEpoch, type ReadErasureSecret } from "./suppression.ts";
-import type { RunRef } from "../runs/run-ref.ts";
 
 /** People as stored in a request. */
 export type RequestedPeople = Omit<FoundPeople, "isKnown">;
-
-/** A job lock that was held when an erasure was requested. */
-interface HeldLock {
-  readonly job: string;
-  readonly shard: string;
-  readonly epoch: number;
-}
 
 /** One reason why an erasure is pending. */
 export interface Waiting {
@@ -180,22 +172,4 @@ export function completeErasure(db: Db, id: string): Promise<readonly Waiting[] 
       WHERE erasure_id = ${id}::uuid AND completed_at IS NULL`);
     return [];
   });
-}
-
-/** Expired locks of a request. Their runs crashed and must be taken over before it can complete. */
-export function readExpiredLocks(
-  db: Db,
-  id: string,
-): Promise<readonly (HeldLock & Pick<RunRef, "jobType">)[]> {
-  const { names } = db;
-  return db.transaction((session) =>
-    session.rows(sql`
-      SELECT DISTINCT l.job, l.shard, l.epoch, coalesce(s.job_type, '') AS "jobType"
-      FROM ${tableId(names, "erasure_request")} AS q
-      CROSS JOIN LATERAL jsonb_to_recordset(q.waits_for) AS w(job text, shard text, epoch bigint)
-      JOIN ${tableId(names, "job_lock")} AS l ON l.job = w.job AND l.shard = w.shard AND l.epoch = w.epoch
-      LEFT JOIN ${tableId(names, "sync_run")} AS s ON s.run_id = l.run_id AND s.job = l.job AND s.shard = l.shard
-      WHERE q.erasure_id = ${id}::uuid AND NOT q.is_final AND l.released_at IS NULL
-        AND l.expires_at <= clock_timestamp() ORDER BY 1, 2`),
-  );
 }

@@ -4,6 +4,7 @@ import { codeOf, StopJobError } from "../../errors.ts";
 import { type SchemaNames, tableId } from "../db/names.ts";
 import type { Session } from "../db/session.ts";
 import { isHeldBy, ownerToken } from "./fence.ts";
+import { isAbandonedWriter, isWriter } from "./register-writer.ts";
 import type { RunRef } from "./run-ref.ts";
 
 /** Identity of a process that runs jobs. */
@@ -88,7 +89,7 @@ export async function acquireLock(db: Db, request: LockRequest): Promise<LockRep
     WHERE job = ${job} AND shard = ANY(${others}::text[])`);
     const epoch = (locked.find((row) => row.shard === shard)?.epoch ?? 0) + 1;
     await writeOwner(session, names, request, epoch);
-    await closeAbandonedRuns(session, names, job, shard);
+    await closeAbandonedRuns(session, names, { job, shard });
     const { runId, jobType } = request;
     return { kind: "held", run: { runId, job, jobType, shard, epoch }, tookOver: takenOver.map(holderOf) };
   });
@@ -126,6 +127,17 @@ export async function readHolders(
   if (!table?.exists) return [];
   const rows = await readRows(session, names, job);
   return rows.filter((row) => !row.isReleased).map(holderOf);
+}
+
+/** Expired locks: their processes ended, or lost the warehouse, without releasing them. */
+export function readExpiredLocks(db: Db): Promise<readonly Pick<RunRef, "job" | "shard" | "jobType">[]> {
+  const { names } = db;
+  return db.transaction((session) =>
+    session.rows(sql`
+      SELECT l.job, l.shard, coalesce(s.job_type, '') AS "jobType" FROM ${tableId(names, "job_lock")} AS l
+      LEFT JOIN ${tableId(names, "sync_run")} AS s ON s.run_id = l.run_id AND s.job = l.job AND s.shard = l.shard
+      WHERE l.released_at IS NULL AND l.expires_at <= clock_timestamp() ORDER BY l.job, l.shard`),
+  );
 }
 
 /** Current holders of a job that keep a shard of it from running. */
@@ -233,20 +245,24 @@ async function writeOwner(
 }
 
 /**
- * Closes abandoned runs: those of this shard and of shards without a holder. Counts that were not recorded stay 0.
+ * Closes abandoned runs of every job, and commands: those of this shard and those without a holder. Counts that were not
+ * recorded stay 0.
  */
 async function closeAbandonedRuns(
   session: Session,
   names: SchemaNames,
-  job: string,
-  shard: string,
+  { job, shard }: Pick<RunRef, "job" | "shard">,
 ): Promise<void> {
+  // Skips entries that another process closes.
+  const abandoned = sql`SELECT r.run_id, r.job, r.shard FROM ${tableId(names, "sync_run")} AS r
+    WHERE r.status = 'running' AND CASE WHEN ${isWriter} THEN ${isAbandonedWriter} ELSE NOT EXISTS (
+      SELECT FROM ${tableId(names, "job_lock")} AS l
+      WHERE l.job = r.job AND l.shard = r.shard AND (l.job, l.shard) <> (${job}, ${shard}) AND l.released_at IS NULL) END
+    FOR UPDATE SKIP LOCKED`;
   await session.change(sql`
-    UPDATE ${tableId(names, "sync_run")} AS r SET status = 'failed', finished_at = now(), _synced_at = now(),
+    UPDATE ${tableId(names, "sync_run")} SET status = 'failed', finished_at = now(), _synced_at = now(),
       error = 'The process ended without closing this run.',
       records_remaining = greatest(0, records_read - records_unchanged - records_duplicate - records_suppressed
         - records_waiting - records_sent - records_rejected_before_sending)
-    WHERE job = ${job} AND status = 'running' AND NOT EXISTS (
-      SELECT FROM ${tableId(names, "job_lock")} AS l
-      WHERE l.job = r.job AND l.shard = r.shard AND l.shard <> ${shard} AND l.released_at IS NULL)`);
+    WHERE (run_id, job, shard) IN (${abandoned})`);
 }

@@ -1,41 +1,65 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
-import { type RunCounter, runCounters } from "../../schemas/ops.ts";
+import { type RawBuilder, sql } from "kysely";
+import { StopRunError } from "../../errors.ts";
+import { runCounters, type Writer, writers } from "../../schemas/ops.ts";
 import type { Db } from "../db/db.ts";
 import { tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
 
-const counterNames = Object.keys(runCounters) as RunCounter[];
+const counterNames = Object.keys(runCounters);
 
-/** Commands that write rows outside of jobs. */
-export type Writer = "erase" | "rejects";
+/** Time between the registration of a writer and its transaction; longer only if the process was suspended. */
+const REGISTRATION_LIFE = "30 seconds";
+
+/** Advisory lock that the transaction of a writer holds. */
+const lockOf = (runId: RawBuilder<unknown>) => sql`hashtextextended('person-etl writer ' || ${runId}, 0)`;
 
 /**
- * Registers a writer in `sync_run` before its first write and closes it after the last. Until then, `safe_until` stays
- * before its start.
+ * Runs a command's transaction, registered in `sync_run` in a transaction of its own before: until it has committed,
+ * `safe_until` stays before its start.
  */
-export async function asWriter<Result>(db: Db, writer: Writer, work: () => Promise<Result>): Promise<Result> {
+export async function asWriter<Result>(
+  db: Db,
+  writer: Writer,
+  work: (session: Session) => Promise<Result>,
+): Promise<Result> {
   const runId = randomUUID();
   const syncRun = tableId(db.names, "sync_run");
-  const end = (status: "succeeded" | "failed") =>
-    db.transaction((session) =>
-      session.change(sql`UPDATE ${syncRun} SET status = ${status}, finished_at = clock_timestamp(), _synced_at = clock_timestamp()
-        WHERE run_id = ${runId}`),
-    );
+  const end = (session: Session, status: "succeeded" | "failed") =>
+    session.change(sql`UPDATE ${syncRun} SET status = ${status}, finished_at = clock_timestamp(), _synced_at = clock_timestamp()
+      WHERE run_id = ${runId} AND status <> 'failed'`);
   await db.transaction((session) =>
     session.change(sql`
       INSERT INTO ${syncRun} (run_id, job, shard, job_type, status, started_at, records_due, _synced_at,
         ${sql.join(counterNames.map((name) => sql.id(name)))})
-      VALUES (${runId}, ${`(${writer})`}, '0/1', ${writer}, 'running', now(), 0, now(), ${sql.join(counterNames.map(() => sql`0`))})
+      VALUES (${runId}, ${writer}, '0/1', ${writer}, 'running', now(), 0, now(), ${sql.join(counterNames.map(() => sql`0`))})
       ON CONFLICT DO NOTHING`),
   );
-  let result: Result;
   try {
-    result = await work();
+    return await db.transaction(async (session) => {
+      await session.rows(sql`SELECT pg_advisory_xact_lock_shared(${lockOf(sql`${runId}::text`)})`);
+      const result = await work(session);
+      if ((await end(session, "succeeded")) === 0) throw suspended(writer);
+      return result;
+    });
   } catch (error) {
-    // Report the error of the work; an open entry is ignored after a day.
-    await end("failed").catch(() => {});
+    // Report the error of the work; the next run closes an open entry.
+    await db.transaction((session) => end(session, "failed")).catch(() => {});
     throw error;
   }
-  await end("succeeded");
-  return result;
 }
+
+function suspended(writer: Writer): StopRunError {
+  return new StopRunError(
+    "writer_suspended",
+    `${writer}: this process was suspended before it could write, so another one closed its entry in sync_run. Nothing ` +
+      "was changed; repeat the command.",
+  );
+}
+
+/** Condition for the entry `r` of a command. */
+export const isWriter = sql`r.job IN (${sql.join(writers.map((name) => sql.lit(name)))})`;
+
+/** Condition for the entry `r` of a command whose process ended without closing it: no transaction holds its lock. */
+export const isAbandonedWriter = sql`r.started_at < clock_timestamp() - interval ${sql.lit(REGISTRATION_LIFE)}
+  AND pg_try_advisory_xact_lock(${lockOf(sql`r.run_id`)})`;

@@ -55,38 +55,34 @@ export async function listRejects(
 /** Makes rejected rows due; resolves rejects without a stored row. */
 export async function retryRejects(db: Db, filter: RejectFilter): Promise<RejectRetry> {
   const { names } = db;
-  return asWriter(db, "rejects", () =>
-    db.transaction(async (session) => {
-      const reject = tableId(names, "reject");
-      const state = tableId(names, "lookup_state");
-      const hasRow = sql`EXISTS (SELECT FROM ${state} AS s
+  return asWriter(db, "rejects", async (session) => {
+    const reject = tableId(names, "reject");
+    const state = tableId(names, "lookup_state");
+    const hasRow = sql`EXISTS (SELECT FROM ${state} AS s
     WHERE s.job = r.job AND s.source = r.source AND s.source_key = r.source_key AND s.outcome = 'rejected')`;
-      // Deletes PIDs that the service rejected, so that the next run retries them.
-      await session.change(sql`
+    // Deletes PIDs that the service rejected, so that the next run retries them.
+    await session.change(sql`
     DELETE FROM ${tableId(names, "segment_push_member")} AS p USING ${reject} AS r
     WHERE ${isMeant(filter, false)} AND p.job = r.job AND p.service_pid = r.source_key AND p.state = 'invalid'`);
-      const resolved = await session.change(sql`
+    const resolved = await session.change(sql`
     UPDATE ${reject} AS r SET resolved_at = now(), _synced_at = now() WHERE ${isMeant(filter, false)} AND NOT ${hasRow}`);
-      const [open] = await session.rows<{ due: number }>(sql`
+    const [open] = await session.rows<{ due: number }>(sql`
     SELECT count(*) AS due FROM ${reject} AS r WHERE ${isMeant(filter, false)}`);
-      await session.change(sql`
+    await session.change(sql`
     UPDATE ${state} AS t SET due_at = now(), _synced_at = now() FROM ${reject} AS r
     WHERE ${isMeant(filter, false)} AND t.job = r.job AND t.source = r.source AND t.source_key = r.source_key
       AND t.outcome = 'rejected'`);
-      const due = open?.due ?? 0;
-      return { rejects: resolved + due, due, resolved };
-    }),
-  );
+    const due = open?.due ?? 0;
+    return { rejects: resolved + due, due, resolved };
+  });
 }
 
 /** Resolves open rejects. */
 export async function dropRejects(db: Db, filter: RejectFilter): Promise<number> {
   const { names } = db;
-  return asWriter(db, "rejects", () =>
-    db.transaction(async (session) => {
-      return session.change(sql`
+  return asWriter(db, "rejects", async (session) => {
+    return session.change(sql`
     UPDATE ${tableId(names, "reject")} AS r SET resolved_at = now(), _synced_at = now()
     WHERE ${isMeant(filter, false)}`);
-    }),
-  );
+  });
 }

@@ -1,6 +1,8 @@
 import type { Db } from "../db/db.ts";
 import { sql } from "kysely";
-import { tableId } from "../db/names.ts";
+import { type SchemaNames, tableId } from "../db/names.ts";
+import type { Session } from "../db/session.ts";
+import { asWriter } from "./register-writer.ts";
 import type { RetentionRule } from "../../schemas/retention.ts";
 
 /** A rule and its retention period. */
@@ -9,12 +11,20 @@ export interface Retention {
   readonly keepMs: number;
 }
 
-/** Removes rows past their retention, one transaction per table. */
+/** Removes rows past their retention, in one transaction. */
 export async function removeOld(
   db: Db,
   retentions: readonly Retention[],
 ): Promise<Readonly<Record<string, number>>> {
-  const { names } = db;
+  if (retentions.length === 0) return {};
+  return asWriter(db, "retention", (session) => removeRows(session, db.names, retentions));
+}
+
+async function removeRows(
+  session: Session,
+  names: SchemaNames,
+  retentions: readonly Retention[],
+): Promise<Readonly<Record<string, number>>> {
   const removed: Record<string, number> = {};
   for (const { rule, keepMs } of retentions) {
     const table = tableId(names, rule.table);
@@ -27,16 +37,14 @@ export async function removeOld(
           )})`
       : sql``;
     const until = sql`now() - ${keepMs} * interval '1 millisecond'`;
-    removed[rule.table] = await db.transaction(async (session) => {
-      const rows = await session.change(sql`
-        DELETE FROM ${table} AS t WHERE t.${age} < ${until} AND NOT (false ${isNewest})`);
-      if (rule.noteIn && rows > 0) {
-        const note = sql.id(rule.noteIn);
-        await session.change(sql`
-          UPDATE ${tableId(names, "warehouse_identity")} SET ${note} = greatest(${note}, ${until}), _synced_at = now()`);
-      }
-      return rows;
-    });
+    const rows = await session.change(sql`
+      DELETE FROM ${table} AS t WHERE t.${age} < ${until} AND NOT (false ${isNewest})`);
+    if (rule.noteIn && rows > 0) {
+      const note = sql.id(rule.noteIn);
+      await session.change(sql`
+        UPDATE ${tableId(names, "warehouse_identity")} SET ${note} = greatest(${note}, ${until}), _synced_at = now()`);
+    }
+    removed[rule.table] = rows;
   }
   return removed;
 }

@@ -3,8 +3,8 @@ import { asWriter } from "../../../src/load/runs/register-writer.ts";
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { enrichSpec, makePeople, resolveSpec } from "./people.ts";
-import { begin, countersOf, endOf, matchAll, runNight, runOf } from "./nights.ts";
-import { type GetContext, valueOf } from "./context.ts";
+import { begin, countersOf, endOf, matchAll, runNight, runOf, tester } from "./nights.ts";
+import { columnOf, type GetContext, valueOf } from "./context.ts";
 import { commitPeople } from "./commits.ts";
 
 const spec = enrichSpec();
@@ -135,6 +135,42 @@ export function describeRuns(getContext: GetContext): void {
         return valueOf(context, bound);
       });
       expect([during, await valueOf(context, bound)]).toEqual(["true", "false"]);
+      expect(
+        await context.sql("SELECT job, job_type, status FROM person_data_ops.sync_run WHERE job = 'erase'"),
+      ).toEqual([{ job: "erase", job_type: "erase", status: "succeeded" }]);
+    });
+
+    test("isn't held back by a command that was killed, once another run begins", async () => {
+      const context = getContext();
+      const statuses = () =>
+        columnOf(context, "SELECT status FROM person_data_ops.sync_run WHERE job = 'erase' ORDER BY 1");
+      const backdate = "UPDATE person_data_ops.sync_run SET started_at = started_at - interval '1 minute'";
+      await makePeople(context, [{ id: "1", first_name: "Ann" }]);
+      await runNight(context, spec, matchAll);
+      await context.sql(`INSERT INTO person_data_ops.sync_run SELECT (jsonb_populate_record(r, '{"run_id": "killed",
+        "job": "erase", "job_type": "erase", "status": "running"}')).* FROM person_data_ops.sync_run AS r`);
+      await context.sql(backdate);
+      const during = await asWriter(context.warehouse.db, "erase", async () => {
+        await context.sql(backdate);
+        const job = { job: "another_job", jobType: "enrich", shard: "0/1", runId: "next" };
+        await context.warehouse.acquireLock({ ...job, process: tester, lifeMs: 3_600_000, dead: [] });
+        return statuses();
+      });
+      expect(during).toEqual(["failed", "running"]);
+      expect(await statuses()).toEqual(["failed", "succeeded"]);
+      const age =
+        "SELECT min(safe_until) > now() - interval '30 seconds' FROM person_data_ops.table_freshness";
+      expect(await valueOf(context, age)).toBe("true");
+    });
+
+    test("a command that was taken for killed writes nothing", async () => {
+      const context = getContext();
+      const command = asWriter(context.warehouse.db, "rejects", async (session) => {
+        await session.client.query("CREATE TABLE person_data_state.written_late ()");
+        await context.sql("UPDATE person_data_ops.sync_run SET status = 'failed'");
+      });
+      await expect(command).rejects.toMatchObject({ code: "writer_suspended" });
+      expect(await valueOf(context, "SELECT to_regclass('person_data_state.written_late')")).toBe(null);
     });
   });
 }
