@@ -218,6 +218,10 @@ export const adviceByCode = {
     means: "A commit of the job's former owner is still in progress.",
     next: "End its sessions; the message shows how.",
   },
+  writer_suspended: {
+    means: "The process was suspended between registering the command and writing.",
+    next: "Nothing was changed. Repeat the command.",
+  },
   // The warehouse and the disk.
   database_unreachable: {
     means: "The database can't be reached.",

@@ -11,7 +11,7 @@ export interface BatchSize {
   readonly limit: number;
   /** Records the decompressed size of an answer. */
   recordAnswer(plainBytes: number, records: number): void;
-  /** Records that the service rejected this many records as too large (413). */
+  /** Records that a call with this many records, or its answer, was too large. */
   recordTooLarge(records: number): void;
 }
 
@@ -34,6 +34,8 @@ export function createBatchSize(maxRecords: number): BatchSize {
       if (fitting < limit || fitting === cap || fitting >= limit * GROWTH) limit = fitting;
     },
     recordTooLarge(records) {
+      // Smaller batches don't help a record that is too large on its own.
+      if (records === 1) return;
       cap = Math.max(1, Math.min(cap, Math.floor(records / 2)));
       limit = Math.min(limit, cap);
     },

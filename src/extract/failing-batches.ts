@@ -7,6 +7,8 @@ const MAX_UNANSWERED = 5;
 
 /** Detects a series of failing batches, to stop a job before it uses up its records. */
 export interface FailingBatches {
+  /** True if the last batch that ended was answered. */
+  readonly isAnswering: boolean;
   /** Records an answered call. */
   recordAnswer(): void;
   /** Records a finished batch that was mostly accepted. */
@@ -23,8 +25,14 @@ export function createFailingBatches(endpoint: string): FailingBatches {
   let rejections = 0;
   let unanswered = 0;
 
+  let isAnswering = false;
+
   return {
+    get isAnswering() {
+      return isAnswering;
+    },
     recordAnswer() {
+      isAnswering = true;
       unanswered = 0;
     },
     recordAcceptance() {
@@ -42,6 +50,7 @@ export function createFailingBatches(endpoint: string): FailingBatches {
       );
     },
     recordUnanswered(signature) {
+      isAnswering = false;
       unanswered += 1;
       if (unanswered < MAX_UNANSWERED) return null;
       return new StopJobError(

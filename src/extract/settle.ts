@@ -228,6 +228,19 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     return { again: [batch] };
   }
 
+  /** Rejects a record whose answer is too large, while others are answered: every run would pay for it in vain. */
+  function rejectTooLarge({ batch }: EndedCall<T>, { error }: UnderstoodReply): Partial<Settled<T>> {
+    const rejected = rejectedOf(batch, batch.entries, "200, too large", {
+      stage: "answer",
+      code: "answer_too_large",
+      message: `${endpoint.name}: two answers were too large to read, the second one for this record alone.`,
+      details: null,
+      apiRequestId: error.apiRequestId,
+    });
+    closePiece(batch);
+    return { rejected, unanswered: [] };
+  }
+
   function leaveUnanswered(
     { batch, attempt }: EndedCall<T>,
     { outcome, cause, error }: UnderstoodReply,
@@ -242,12 +255,25 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
     decision: Decision,
     call: EndedCall<T>,
     understood: UnderstoodReply,
+    isTooLarge: boolean,
   ): Promise<Partial<Settled<T>>> {
     const { batch, reply } = call;
     const { outcome, error, cause } = understood;
     if (decision.action === "retry") {
       const refusals = batch.refusals + (isAmbiguous(outcome) ? 0 : 1);
-      return { again: [delayBatch(batch, clock.now() + decision.afterMs, refusals)] };
+      const delayed = delayBatch(batch, clock.now() + decision.afterMs, refusals);
+      // Each record is sent once more at most, so halving would not find the one that is to blame.
+      if (isTooLarge)
+        return {
+          again: splitBatch(
+            delayed,
+            batch.entries.map((entry) => [entry]),
+          ),
+        };
+      return { again: [delayed] };
+    }
+    if (decision.action === "set_aside" && isTooLarge && batch.entries.length === 1 && failing.isAnswering) {
+      return rejectTooLarge(call, understood);
     }
     if (decision.action === "set_aside") return leaveUnanswered(call, understood);
     if (decision.action === "isolate") return isolateRefused(call, understood);
@@ -307,7 +333,7 @@ export function createSettlement<T extends LookupItem>(options: SettlementOption
       ...nothing,
       attempt: read === null ? ledgerEntry(call, understood) : null,
       unanswered: isAmbiguous(outcome) ? call.items : [],
-      ...(await follow(decision, call, understood)),
+      ...(await follow(decision, call, understood, isTooLarge)),
     };
   }
 

@@ -39,6 +39,11 @@ export const rejectCodes = {
     means: "The service omitted the record from two answers.",
     todo: "Retry it; if it is omitted again, contact the service with the api_request_id.",
   },
+  answer_too_large: {
+    stage: "answer",
+    means: "Two answers with this record were too large to read (above 32 MB), the second one for it alone.",
+    todo: "Contact the service, or ask for fewer fields (`return_fields`). Then retry it.",
+  },
   missing_id: {
     stage: "answer",
     means:

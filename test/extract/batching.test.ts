@@ -63,6 +63,6 @@ describe("the size of a batch", () => {
     size.recordAnswer(250, 250);
     expect(size.limit).toBe(250);
     size.recordTooLarge(1);
-    expect(size.limit).toBe(1);
+    expect(size.limit).toBe(250);
   });
 });

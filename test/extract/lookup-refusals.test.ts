@@ -1,3 +1,4 @@
+import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { idsExcept } from "./run-lookup.ts";
 import {
@@ -175,6 +176,31 @@ describe("batches that fail", () => {
     );
     expect(run.error).toBeNull();
     expect(run.rejected).toHaveLength(32);
+  });
+});
+
+describe("an answer that is too large", () => {
+  const flood = gzipSync(`{"results":[${" ".repeat(33 * 1024 * 1024)}]}`);
+  const floodWith = (n: number): Reply => {
+    return (request, response) => {
+      if (!has(request, n)) return answerAll(request, response);
+      response.writeHead(200, { "content-encoding": "gzip" });
+      response.end(flood);
+    };
+  };
+
+  it("is asked for again record by record, and the record that is to blame is rejected", async () => {
+    const run = await look(floodWith(2), 40, { batchSize: 20, concurrency: 1 });
+    expect(run.error).toBeNull();
+    expect(run.rejections).toMatchObject([{ stage: "answer", code: "answer_too_large" }]);
+    expect(run.rejected).toEqual(["r2"]);
+    expect(run.answered).toEqual(idsExcept(40, 2));
+    expect(sizesOf(run.requests)).toEqual([20, ...Array.from({ length: 20 }, () => 1), 10, 10]);
+  });
+
+  it("rejects nothing while no other record is answered", async () => {
+    const run = await look(floodWith(0), 1);
+    expect([run.rejected, run.setAside, run.requests.length]).toEqual([[], ["r0"], 2]);
   });
 });
 
