@@ -2,7 +2,8 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { runCli, runJson } from "./support/cli.ts";
-import { configText, makeSetting, startSandbox, unusedPort } from "./support/setting.ts";
+import { configText, makeSetting, startSandbox } from "./support/setting.ts";
+import { unusedPort } from "../support/unused-port.ts";
 
 const JOBS = `jobs:
   push: { type: segment_push, name: All, sql: "select '' as service_pid" }

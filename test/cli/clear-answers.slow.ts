@@ -10,8 +10,8 @@ import {
   sampleRows,
   type Setting,
   startSandbox,
-  unusedPort,
 } from "./support/setting.ts";
+import { unusedPort } from "../support/unused-port.ts";
 
 /** Only one job, so that the answer is in one place. */
 const RESOLVE = "jobs:\n  resolve_customers: { type: resolve, input: customers }\n";

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeFolder, runJson, startCli } from "../cli/support/cli.ts";
 import { setFaults, stopAtRest, untilCalled } from "../cli/support/controls.ts";
 import { type Setting } from "../cli/support/setting.ts";
+import { givePort } from "../support/embedded-files.ts";
 import { startHolder } from "../support/embedded-process.ts";
 import {
   finish,
@@ -65,6 +66,7 @@ describe("a run", () => {
     "whose database is killed after %i ms resumes with every answer it received",
     async (afterMs) => {
       const dataDir = await makeFolder();
+      await givePort(dataDir);
       const holder = await startHolder(dataDir);
       const own: Setting = {
         cwd: await makeFolder(),

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { makeFolder, startCli } from "../cli/support/cli.ts";
 import { type Setting } from "../cli/support/setting.ts";
+import { givePort } from "../support/embedded-files.ts";
 import { startHolder } from "../support/embedded-process.ts";
 import { setFaults, untilCalled } from "../cli/support/controls.ts";
 import { finish, newTotals, prepareCase, RUN, setStage, type Stage, printTotals } from "./kill-support.ts";
@@ -33,6 +34,7 @@ async function openOn(dataDir: string): Promise<Setting> {
 async function prepareSmall(): Promise<{ setting: Setting; disk: SmallDisk; dataDir: string }> {
   const disk = await makeSmallDisk(200);
   const dataDir = join(disk.path, "data-dir");
+  await givePort(dataDir);
   const setting = await prepareCase(stage.sandbox, "", await openOn(dataDir));
   const file = join(setting.cwd, "config.yaml");
   const text = await readFile(file, "utf8");

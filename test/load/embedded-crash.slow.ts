@@ -5,7 +5,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { silentLog } from "../../src/log.ts";
-import { postmasterPid, waitUntilGone } from "../support/embedded-files.ts";
+import { givePort, postmasterPid, waitUntilGone } from "../support/embedded-files.ts";
 import { answers, makeLastingFolder, startHolder } from "../support/embedded-process.ts";
 import { runSql } from "../support/run-sql.ts";
 
@@ -16,6 +16,7 @@ let dataDir = "";
 beforeAll(async () => {
   const lasting = await makeLastingFolder();
   dataDir = join(lasting.folder, "data-dir");
+  await givePort(dataDir);
   const server = await openEmbedded({ dataDir, log });
   await runSql(server.connectionString, "CREATE TABLE kept AS SELECT 7 AS n");
   await server.close();

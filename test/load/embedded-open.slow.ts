@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { beforeAll, expect, onTestFinished, test } from "vitest";
 import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { silentLog } from "../../src/log.ts";
-import { homeOf, postmasterPid } from "../support/embedded-files.ts";
+import { givePort, homeOf, postmasterPid } from "../support/embedded-files.ts";
 import { answers, makeLastingFolder, makeOpenFolder } from "../support/embedded-process.ts";
 import { runSql } from "../support/run-sql.ts";
 
@@ -21,6 +21,7 @@ beforeAll(async () => {
 
 test("a first start makes the database, a second one finds its data on the same port", async () => {
   const dataDir = join(await makeOpenFolder(), "data-dir");
+  await givePort(dataDir);
   const first = await openEmbedded({ dataDir, log });
   await runSql(first.connectionString, "CREATE TABLE kept AS SELECT 7 AS n");
   await first.close();
@@ -143,23 +144,26 @@ test("a log that has grown too long is set aside at the next start", async () =>
   expect([text.length < 300 * 1024, old.endsWith("the last old line\n")]).toEqual([true, true]);
 });
 
-test("a taken port is replaced by another one, which is kept from then on", async () => {
+test("a taken port is replaced by another one below those of outgoing connections, which is kept from then on", async () => {
   const first = await openEmbedded({ dataDir, log });
   await first.close();
-  const other = createServer().listen(first.port, "127.0.0.1");
-  await once(other, "listening");
-  onTestFinished(() => {
-    other.close();
-  });
+  for (const port of new Set([first.port, 15_432, 15_433])) await takePort(port);
   const second = await openEmbedded({ dataDir, log });
   expect(second.port).not.toBe(first.port);
+  expect(second.port).toBeLessThan(20_000);
   await second.close();
-  other.close();
-  await once(other, "close");
-  const third = await openEmbedded({ dataDir, log });
-  expect(third.port).toBe(second.port);
-  await third.close();
+  // The next start tries this one first.
+  expect((await readFile(join(dataDir, "postgres", "port"), "utf8")).trim()).toBe(String(second.port));
 });
+
+/** Listens on a port until the test ends, unless another process does. */
+async function takePort(port: number): Promise<void> {
+  const server = createServer().listen(port, "127.0.0.1");
+  onTestFinished(() => {
+    server.close();
+  });
+  await once(server, "listening").catch(() => {});
+}
 
 test("the user's own settings in postgresql.conf take precedence", async () => {
   await (await openEmbedded({ dataDir, log })).close();

@@ -1,11 +1,19 @@
-import { readFile, rm } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { unusedPort } from "./unused-port.ts";
 
 /** Data folder of a data_dir's server. */
 export async function homeOf(dataDir: string): Promise<string> {
   const control = join(dataDir, "postgres");
   return (await readFile(join(control, "location"), "utf8").catch(() => control)).trim();
+}
+
+/** Gives a new data_dir a port that no other process takes while its server is stopped. */
+export async function givePort(dataDir: string): Promise<void> {
+  const control = join(dataDir, "postgres");
+  await mkdir(control, { recursive: true, mode: 0o711 });
+  await writeFile(join(control, "port"), String(await unusedPort()), { flag: "wx" });
 }
 
 /** The first line of `postmaster.pid`, or null if there is no such file. */

@@ -9,7 +9,7 @@ export interface StoppableDatabase {
   start(): Promise<void>;
 }
 
-/** Starts the Postgres of a data_dir, or joins it; only within a test. */
+/** Starts the Postgres of a data_dir with a given port, or joins it; only within a test. */
 export async function openStoppableDatabase(dataDir: string): Promise<StoppableDatabase> {
   let holder: Holder = await startHolder(dataDir);
   const { url } = holder;

@@ -18,8 +18,8 @@ const POLL_MS = 200;
 const START_TIMEOUT_MS = 60_000;
 /** Minimum number of starts: after a kill of Node.js and the server, the first start may fail. */
 const UNKNOWN_FAILURES_ALLOWED = 2;
-/** First port to try; below the ports of outgoing connections. */
-const FIRST_PORT = 15_432;
+/** Ports to try, in this order; below those of outgoing connections, which can take a stopped server's port. */
+const USUAL_PORTS = Array.from({ length: 10 }, (_, i) => 15_432 + i);
 
 /** Connects to the running server, or starts it; a failure leaves none running. Requires the start lock. */
 export async function connectOrStart(server: Server, signal?: AbortSignal): Promise<Session> {
@@ -109,11 +109,11 @@ async function stopHalfStarted(server: Server): Promise<void> {
 async function choosePort(folders: ServerFolders): Promise<number> {
   const last = Number(await readSmallFile(join(folders.control, "port")));
   const isPort = Number.isInteger(last) && last > 0 && last < 65_536;
-  for (const port of [isPort ? last : FIRST_PORT, FIRST_PORT + 1, 0]) {
+  for (const port of [...(isPort ? [last] : []), ...USUAL_PORTS, 0]) {
     const free = await listenOn(port);
     if (free !== null) return free;
   }
-  return FIRST_PORT;
+  throw new Error("no port on 127.0.0.1 is free");
 }
 
 /** Tests a port; returns it, or null if it is taken. */

@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { createServer } from "node:net";
 import { Client } from "pg";
 import { type SampleInput, sampleInputs } from "../../../src/sandbox/sample-inputs.ts";
 import { createDatabase } from "../../support/fresh-database.ts";
@@ -109,14 +107,4 @@ export async function startSandbox(cwd: string, args: readonly string[] = []): P
     await running.result;
   });
   return url;
-}
-
-/** A port without a listener. */
-export async function unusedPort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
