@@ -5,16 +5,19 @@ import type { Disturbance } from "./fault-matrix.ts";
 /** A disturbance; names a test. */
 export interface NamedDisturbance extends Disturbance {
   readonly name: string;
+  /** Fault that must hit a request. */
+  readonly mustHit?: string;
 }
 
 const EVERYTHING: readonly Aftermath[] = ["values", "rejects"];
 
-/** One fault only, at each tested rate. */
+/** One fault only, at each tested rate; hits at least once. */
 export function alone(fault: FaultCase): readonly NamedDisturbance[] {
   return sized([0.1], [...RATES]).map((rate) => ({
     ...fault,
     name: `${fault.name} at ${rate * 100} %`,
-    faults: rulesAt([fault], rate),
+    faults: `${rulesAt([fault], rate)},${fault.certain}`,
+    mustHit: fault.name,
   }));
 }
 

@@ -16,6 +16,8 @@ export interface FaultCase {
   readonly rule: string;
   /** The only affected endpoint; null for all. */
   readonly endpoint: string | null;
+  /** Rule that hits one request for certain: others hit by chance, and which records they find depends on timing. */
+  readonly certain: string;
   readonly aftermath: readonly Aftermath[];
   /** The service may bill without an answer received, or for a missing record. */
   readonly mayBillTwice: boolean;
@@ -64,12 +66,22 @@ const BILLED_UNANSWERED: ReadonlySet<string> = new Set([
   "missing",
 ]);
 
+/**
+ * Request to enrich on which the fault has an effect, if it had none before: the first has most records and is refused as
+ * too large; the twelfth has a small batch and is answered.
+ */
+function certainRequest(name: string): number {
+  return FAULTS[name]?.stage === "shape" || name.startsWith("poison") ? 1 : 12;
+}
+
 function caseOf(name: string): FaultCase {
   const value = VALUES[name];
+  const rule = value === undefined ? name : `${name}=${value}`;
   return {
     name,
-    rule: value === undefined ? name : `${name}=${value}`,
+    rule,
     endpoint: ENDPOINTS[name] ?? null,
+    certain: `${rule}@enrich#${certainRequest(name)}`,
     aftermath: [AFTERMATHS[name] ?? "nothing"],
     mayBillTwice: BILLED_UNANSWERED.has(name),
   };

@@ -4,11 +4,10 @@ import type { AddressInfo } from "node:net";
 /** A service that accepts one key only, which can be changed. */
 export interface KeyGate {
   readonly url: string;
-  /** Accepted and refused requests. */
-  readonly passed: number;
+  /** Requests refused because of their key. */
   readonly refused: number;
-  /** Changes the valid key after this many accepted requests; `rotate` is awaited first. */
-  accept(key: string, afterPassed: number, rotate?: () => Promise<void>): void;
+  /** Changes the valid key after this many answered lookups (200); `rotate` is awaited first. */
+  accept(key: string, afterAnswered: number, rotate?: () => Promise<void>): void;
   close(): Promise<void>;
 }
 
@@ -21,12 +20,12 @@ async function readAll(message: IncomingMessage): Promise<Buffer> {
 /** Proxy in front of a sandbox that accepts any key. */
 export async function startKeyGate(origin: string, firstKey: string): Promise<KeyGate> {
   let accepted = firstKey;
-  let next: { key: string; afterPassed: number; rotate: () => Promise<void> } | null = null;
-  let [passed, refused] = [0, 0];
+  let next: { key: string; afterAnswered: number; rotate: () => Promise<void> } | null = null;
+  let [answered, refused] = [0, 0];
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await readAll(request);
-    if (next && passed >= next.afterPassed) {
+    if (next && answered >= next.afterAnswered) {
       const { key, rotate } = next;
       next = null;
       await rotate();
@@ -37,9 +36,10 @@ export async function startKeyGate(origin: string, firstKey: string): Promise<Ke
       response.writeHead(401, { "content-type": "application/json" }).end('{"code":"unauthorized"}');
       return;
     }
-    passed += 1;
+    const { method = "GET", url = "" } = request;
     const headers = { "x-api-key": "any", "content-type": "application/json" };
-    const reply = await fetch(origin + (request.url ?? ""), { method: "POST", headers, body });
+    const reply = await fetch(origin + url, { method, headers, ...(method === "POST" ? { body } : {}) });
+    if (method === "POST" && reply.ok) answered += 1;
     response
       .writeHead(reply.status, { "content-type": "application/json" })
       .end(Buffer.from(await reply.arrayBuffer()));
@@ -53,14 +53,11 @@ export async function startKeyGate(origin: string, firstKey: string): Promise<Ke
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}`,
-    get passed() {
-      return passed;
-    },
     get refused() {
       return refused;
     },
-    accept(key, afterPassed, rotate = async () => {}) {
-      next = { key, afterPassed, rotate };
+    accept(key, afterAnswered, rotate = async () => {}) {
+      next = { key, afterAnswered, rotate };
     },
     async close() {
       server.closeAllConnections();
