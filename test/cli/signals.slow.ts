@@ -55,7 +55,7 @@ test.concurrent("a call without an answer is abandoned 20 s after SIGTERM, count
   const seconds = (performance.now() - begun) / 1000;
   expect([code, JSON.parse(stdout).status]).toEqual([143, "interrupted"]);
   expect(seconds).toBeGreaterThan(19);
-  expect(seconds).toBeLessThan(30);
+  expect(seconds).toBeLessThan(60);
   expect(
     await setting.query(
       `SELECT possibly_billed, settled_at IS NOT NULL AS settled, records_sent, records_reserved FROM person_data_ops.api_call`,

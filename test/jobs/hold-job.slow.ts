@@ -58,9 +58,9 @@ async function prepare(): Promise<World> {
 
 test("heartbeats keep a job for as long as it takes, and its release ends them", async () => {
   const world = await prepare();
-  const runner = await openRunner(world, 3000);
+  const runner = await openRunner(world, 6000);
   const { signal, release } = await hold(runner, "first");
-  await delay(4000);
+  await delay(8000);
   expect(await holdJob(runner, { ...wanted, runId: "second" }, { waitMs: 0 })).toMatchObject({
     kind: "refused",
   });
@@ -118,8 +118,12 @@ test("after an outage during which another process took the job, nothing is comm
 
 test("a waiting process gets the job when it is free, and logs once that it waits", async () => {
   const world = await prepare();
-  const { release } = await hold(await openRunner(world, 3000), "first");
-  const waiting = holdJob(await openRunner(world, 3000), { ...wanted, runId: "second" }, { waitMs: 600_000 });
+  const { release } = await hold(await openRunner(world, 10_000), "first");
+  const waiting = holdJob(
+    await openRunner(world, 10_000),
+    { ...wanted, runId: "second" },
+    { waitMs: 600_000 },
+  );
   await delay(4000);
   expect(world.notes).toEqual([
     expect.stringMatching(

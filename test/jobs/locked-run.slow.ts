@@ -129,7 +129,7 @@ test("all jobs by two processes at the same time: nothing is sent twice", async 
 
 describe("a run that loses its job in the middle", () => {
   test("sends no more, ends as locked with exit code 4, and writes nothing from then on", async () => {
-    const world = await startWorld({ rows: 6000, config: enrichOnly, latencyMs: 100 });
+    const world = await startWorld({ rows: 6000, config: enrichOnly, latencyMs: 500 });
     const services = await world.services();
     const seen = Promise.withResolvers<void>();
     const advance = () => seen.resolve();
@@ -155,7 +155,7 @@ describe("a run that loses its job in the middle", () => {
   });
 
   test("leaves the rest to the next run, which sends it", async () => {
-    const world = await startWorld({ rows: 3000, config: enrichOnly, latencyMs: 50 });
+    const world = await startWorld({ rows: 3000, config: enrichOnly, latencyMs: 500 });
     const services = await world.services();
     const seen = Promise.withResolvers<void>();
     const advance = () => seen.resolve();
