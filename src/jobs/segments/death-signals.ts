@@ -113,8 +113,10 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
   for (const { kind } of readSignals(answer, drift)) received[kind] += 1;
   const rows = () => rowsOf(answer, new DriftLog(endpoint));
   const scope = { segment_id: id };
-  const missing = { scope, flag: "is_present", since: "removed_seen_at", at: answeredAt };
-  const [signals] = await context.commit({
+  // An empty or shortened list hides nothing, unless the user asks for it.
+  const atMostHalf = !context.request.fullRefresh;
+  const missing = { scope, flag: "is_present", since: "removed_seen_at", at: answeredAt, atMostHalf };
+  const [signals, ofSegment] = await context.commit({
     drift: drift.entries(),
     counters: { records_received: received.row + received.reject, records_rejected: received.reject },
     upserts: [
@@ -144,6 +146,7 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
     ],
     checkpoints: [{ stream: id, cursor: { checked_at: answeredAt } }],
   });
+  reportUnbelieved(context, id, ofSegment?.unbelieved ?? 0);
   context.log.info(
     {
       job: context.job.name,
@@ -153,6 +156,20 @@ async function syncSegment(context: FeedContext<DeathSignalsJobConfig>, { id }: 
       new: signals?.inserted ?? 0,
     },
     "death_signals_read",
+  );
+}
+
+function reportUnbelieved(
+  { job, log, progress }: FeedContext<DeathSignalsJobConfig>,
+  id: string,
+  missing: number,
+): void {
+  if (missing === 0) return;
+  log.warn({ job: job.name, segment_id: id, missing }, "too_many_signals_missing");
+  progress.note(
+    job.name,
+    `segment ${id}: ${missing} signals, more than half, are missing from the answer. They stay present until they are listed ` +
+      "again; `run --full-refresh` marks them as removed.",
   );
 }
 

@@ -14,6 +14,8 @@ export interface MissingRows {
   readonly since: string;
   /** ISO 8601 with offset. */
   readonly at: string;
+  /** True if more than half of the rows can't be missing: then none is marked. */
+  readonly atMostHalf?: boolean;
 }
 
 /** Rows of one declared table. */
@@ -66,6 +68,8 @@ export interface UpsertResult {
   readonly updated: number;
   /** Rows marked as missing. */
   readonly marked: number;
+  /** Missing rows that were not marked, because they were more than half. */
+  readonly unbelieved: number;
 }
 
 /** A stored checkpoint. */

@@ -133,7 +133,7 @@ async function madeBefore(
 const changedBy = ({ inserted, updated, marked }: UpsertResult = NOTHING): number =>
   inserted + updated + marked;
 
-const NOTHING: UpsertResult = { given: 0, suppressed: 0, inserted: 0, updated: 0, marked: 0 };
+const NOTHING: UpsertResult = { given: 0, suppressed: 0, inserted: 0, updated: 0, marked: 0, unbelieved: 0 };
 const STAGE = "stage_feed";
 
 /** COPYs rows in chunks. `target` is quoted. */
@@ -200,9 +200,11 @@ async function upsertRows(context: FeedLoadContext, upsert: FeedUpsert): Promise
     SELECT (SELECT count(*) FROM given) AS given, count(*) FILTER (WHERE is_new) AS inserted,
       count(*) FILTER (WHERE NOT is_new) AS updated
     FROM written`);
-  const marked = upsert.missing ? await markMissing(context, upsert.table, upsert.missing) : 0;
+  const missed = upsert.missing
+    ? await markMissing(context, upsert.table, upsert.missing)
+    : { marked: 0, unbelieved: 0 };
   await session.change(sql`DROP TABLE pg_temp.${sql.raw(STAGE)}`);
-  const result = { ...(counts ?? NOTHING), suppressed: keptOut, marked };
+  const result = { ...(counts ?? NOTHING), suppressed: keptOut, ...missed };
   if (!upsert.isBookkeeping) context.touch(upsert.table, changedBy(result));
   return result;
 }
@@ -216,9 +218,13 @@ export async function dropErased(context: FeedLoadContext, stage: string): Promi
 }
 
 /** Marks rows within the scope that are not staged. */
-async function markMissing(context: LoadContext, name: string, missing: MissingRows): Promise<number> {
+async function markMissing(
+  context: LoadContext,
+  name: string,
+  missing: MissingRows,
+): Promise<Pick<UpsertResult, "marked" | "unbelieved">> {
   const table = tableNamed(name);
-  const { scope, flag, since, at } = missing;
+  const { scope, flag, since, at, atMostHalf } = missing;
   const inScope = sql.join(
     Object.entries(scope).map(([c, value]) => sql`t.${sql.id(c)} = ${value}`),
     sql` AND `,
@@ -229,10 +235,18 @@ async function markMissing(context: LoadContext, name: string, missing: MissingR
   const isUnmarked = flag === null ? sql`t.${sql.id(since)} IS NULL` : sql`t.${sql.id(flag)}`;
   const unflag = flag === null ? sql`` : sql`${sql.id(flag)} = false, `;
   const { hasRunId } = table;
-  return context.session.change(sql`
+  const isMissing = sql`NOT EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${isSame})`;
+  if (atMostHalf) {
+    const [rows = { all: 0, missing: 0 }] = await context.session.rows<{ all: number; missing: number }>(sql`
+      SELECT count(*) AS all, count(*) FILTER (WHERE ${isMissing}) AS missing
+      FROM ${tableId(context.names, name)} AS t WHERE ${inScope} AND ${isUnmarked}`);
+    if (rows.missing * 2 > rows.all) return { marked: 0, unbelieved: rows.missing };
+  }
+  const marked = await context.session.change(sql`
     UPDATE ${tableId(context.names, name)} AS t
     SET ${unflag}${sql.id(since)} = ${at}::timestamptz, _synced_at = now()${hasRunId ? sql`, _run_id = ${context.runId}` : sql``}
-    WHERE ${inScope} AND ${isUnmarked} AND NOT EXISTS (SELECT FROM pg_temp.${sql.raw(STAGE)} AS s WHERE ${isSame})`);
+    WHERE ${inScope} AND ${isUnmarked} AND ${isMissing}`);
+  return { marked, unbelieved: 0 };
 }
 
 /** Moves or deletes a checkpoint. */

@@ -228,22 +228,43 @@ test.each([
   expect(jobOf(await world.run(), "deaths")).toMatchObject({ status: "succeeded", retries: 0, requests: 2 });
 });
 
-test("an explicit null is an empty answer", async () => {
-  const world = await startDeaths();
-  let isEmpty = false;
-  const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
-    isEmpty && path.includes(FIRST) ? '{"api_request_id": "req-1", "results": null, "error": null}' : body,
-  );
-  world.serviceUrl = url;
-  await world.control("/deaths", { set: [signal(await pidOf(world, 60))] });
-  await world.run();
-  isEmpty = true;
-  expect(jobOf(await world.run(), "deaths").status).toBe("succeeded");
-  expect(await world.rows(presence)).toEqual([
-    stays(FIRST, "stated-1", false),
-    stays(SECOND, "stated-1", true),
-  ]);
-});
+test.each([
+  ["an empty list", "[]"],
+  ["null", "null"],
+  ["a shortened list", JSON.stringify([signal("p-1", { obituary_id: "other" })])],
+])(
+  "an answer with %s hides no signal, and is reported with their number; --full-refresh accepts it",
+  async (_what, results) => {
+    const world = await startDeaths();
+    let isEmpty = false;
+    const { url } = await startRecordingProxy(world.sandbox.url, (path, body) =>
+      isEmpty && path.includes(FIRST)
+        ? `{"api_request_id": "req-1", "results": ${results}, "error": null}`
+        : body,
+    );
+    world.serviceUrl = url;
+    await world.control("/deaths", { set: [signal(await pidOf(world, 60))] });
+    await world.run();
+    const missing = Number(
+      await world.value(
+        `SELECT count(*) FROM person_data.segment_death_signal WHERE segment_id = '${FIRST}'`,
+      ),
+    );
+    isEmpty = true;
+    expect(jobOf(await world.run(), "deaths").status).toBe("succeeded");
+    expect(await world.rows(presence)).toEqual([
+      stays(FIRST, "stated-1", true),
+      stays(SECOND, "stated-1", true),
+    ]);
+    const reports = world.logged.filter(({ event }) => event === "too_many_signals_missing");
+    expect(reports.map(({ fields }) => fields)).toEqual([{ job: "deaths", segment_id: FIRST, missing }]);
+    await world.run({ fullRefresh: true });
+    expect(await world.rows(presence)).toEqual([
+      stays(FIRST, "stated-1", false),
+      stays(SECOND, "stated-1", true),
+    ]);
+  },
+);
 
 test("metadata of an unexpected type is reported by its whole path", async () => {
   const world = await startDeaths();
