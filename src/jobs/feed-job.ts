@@ -81,12 +81,12 @@ async function openContext<J extends JobConfig>(context: JobContext<J>): Promise
   const onAttempt = (attempt: Attempt) => totals.addAttempt(attempt);
 
   async function recorded<Result>(
-    { upserts = [], checkpoints = [], counters = {}, drift = [], organization }: FeedRows,
+    { upserts = [], checkpoints = [], counters = {}, drift = [] }: FeedRows,
     write: (commit: FeedCommit) => Promise<Result>,
   ): Promise<Result> {
     totals.add(counters);
     const taken = totals.take();
-    const commit = { run, commitId: randomUUID(), drift, upserts, checkpoints, organization, ...taken };
+    const commit = { run, commitId: randomUUID(), drift, upserts, checkpoints, ...taken };
     try {
       return await outage.outlast(() => write(commit));
     } catch (error) {

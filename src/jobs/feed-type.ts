@@ -19,7 +19,6 @@ export interface FeedRows {
   readonly checkpoints?: readonly CheckpointMove[];
   readonly counters?: CounterDelta;
   readonly drift?: readonly Drift[];
-  readonly organization?: string | undefined;
 }
 
 /** Context of a feed's run. */

@@ -2,7 +2,7 @@ import type { JobConfig } from "../config/config.ts";
 import { FixConfigurationError } from "../errors.ts";
 import { decompress } from "../extract/answer-body.ts";
 import { readEnvelope } from "../extract/free-call.ts";
-import { readIdentity, recordOrganization } from "../load/db/identity.ts";
+import { recordOrganization } from "../load/db/identity.ts";
 import { DriftLog } from "../schemas/drift.ts";
 import { searchUsageEndpoint } from "../schemas/usage.ts";
 import { jobTypeOf } from "./registry.ts";
@@ -21,18 +21,18 @@ export async function checkOrganization(
   runId: string,
 ): Promise<void> {
   const { config, db, log } = services;
-  // The sandbox has no keys; feeds that only read can't bill.
-  const isAsked = jobs.some((job) => jobTypeOf(job).endpoints.some(({ method }) => method === "POST"));
+  // The sandbox has no keys. Other feeds that only read can't bill.
+  const isAsked = jobs
+    .flatMap((job) => jobTypeOf(job).endpoints)
+    .some(({ method, name }) => method === "POST" || name === searchUsageEndpoint.name);
   if (config.service.baseUrl === "sandbox" || !isAsked) return;
   const organization = await askOrganization(services);
   if (organization === null) {
     log.debug({}, "organization_unknown");
     return;
   }
-  const known = (await readIdentity(db))?.organization ?? null;
-  if (known === null)
-    await db.transaction((session) => recordOrganization(session, db.names, runId, organization));
-  if (known === null || known === organization) return;
+  const known = await recordOrganization(db, runId, organization);
+  if (known === organization) return;
   throw new FixConfigurationError(
     "another_organization",
     `The warehouse was filled for organization ${known}, but service.api_key is a key of organization ${organization}.`,

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { recordOrganization } from "../../src/load/db/identity.ts";
 import { configOf, startWorld } from "./world.ts";
 
 const RESOLVE = "\n  resolve_customers: { type: resolve, input: customers }";
@@ -24,6 +25,17 @@ test("a key of another organization than the warehouse was filled for ends the r
     ],
   });
   expect(await world.value(SENT)).toBe(sent);
+});
+
+test("of two processes with keys of different organizations, the second to record one gets the first", async () => {
+  const { warehouse } = await startWorld({ rows: 0, config: configOf(RESOLVE) });
+  await warehouse.writeServiceHost("service.example", { replace: false });
+  const recorded = await Promise.all(
+    ["org-1", "org-2"].map((organization) => recordOrganization(warehouse.db, "run", organization)),
+  );
+  expect(recorded[0]).toMatch(/^org-[12]$/);
+  expect(recorded[1]).toBe(recorded[0]);
+  expect((await warehouse.readIdentity())?.organization).toBe(recorded[0]);
 });
 
 test("a service that doesn't report the organization is used anyway", async () => {

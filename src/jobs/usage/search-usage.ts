@@ -1,4 +1,3 @@
-import { readIdentity } from "../../load/db/identity.ts";
 import { firstOpenSearchDay } from "../../load/feeds/usage.ts";
 import { z } from "zod";
 import type { JobOf } from "../../config/config.ts";
@@ -82,20 +81,12 @@ async function ask(context: FeedContext<SearchUsageJobConfig>) {
 }
 
 async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
-  const { job, log, outage, progress, db } = context;
+  const { job, log, outage, db } = context;
   const { answer, receivedMs, drift } = await ask(context);
   const { orgId, quota } = answer;
   const today = Math.floor(receivedMs / DAY_MS);
   const firstOpen = today - DAYS_UNTIL_FINAL;
   const days = answer.days.filter(({ day }) => day <= today);
-  const known = (await outage.outlast(() => readIdentity(db)))?.organization ?? null;
-  if (known !== null && known !== orgId) {
-    log.warn({ job: job.name, organization: orgId, known }, "other_organization");
-    progress.note(
-      job.name,
-      `The service answered for organization ${orgId}, but this warehouse holds data of organization ${known}. Check service.api_key.`,
-    );
-  }
   // Compares stored days, not the checkpoint, so that a reset or a renamed job finds the same gap.
   const next = await outage.outlast(() => firstOpenSearchDay(db, orgId, dayText(today)));
   const oldest = Math.min(today - SEARCH_USAGE_DAYS + 1, ...days.map(({ day }) => day));
@@ -105,7 +96,6 @@ async function run(context: FeedContext<SearchUsageJobConfig>): Promise<void> {
   }
   const observedAt = instantAt(receivedMs);
   await context.commit({
-    ...(known === null ? { organization: orgId } : {}),
     drift: drift.entries(),
     counters: { records_received: days.length },
     upserts: [

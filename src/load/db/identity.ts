@@ -1,7 +1,6 @@
 import type { Db } from "./db.ts";
 import { sql } from "kysely";
-import { type SchemaNames, tableId } from "./names.ts";
-import type { Session } from "./session.ts";
+import { tableId } from "./names.ts";
 
 /** Origin of a warehouse's data. */
 export interface WarehouseIdentity {
@@ -24,16 +23,18 @@ export async function readIdentity(db: Db): Promise<WarehouseIdentity | null> {
   });
 }
 
-/** Records the organization once. */
-export async function recordOrganization(
-  session: Session,
-  names: SchemaNames,
-  runId: string,
-  orgId: string,
-): Promise<void> {
-  await session.change(sql`
-    UPDATE ${tableId(names, "warehouse_identity")} SET org_id = ${orgId}, _synced_at = now(), _run_id = ${runId}
-    WHERE org_id IS NULL`);
+/** Records the organization unless one is known, also by another process at the same time; returns the recorded one. */
+export async function recordOrganization(db: Db, runId: string, organization: string): Promise<string> {
+  const identity = tableId(db.names, "warehouse_identity");
+  return db.transaction(async (session) => {
+    await session.change(sql`
+      UPDATE ${identity} SET org_id = ${organization}, _synced_at = now(), _run_id = ${runId} WHERE org_id IS NULL`);
+    const [row] = await session.rows<{ organization: string }>(
+      sql`SELECT org_id AS organization FROM ${identity}`,
+    );
+    if (!row) throw new Error("The row of warehouse_identity is missing.");
+    return row.organization;
+  });
 }
 
 /** Records the service host. With `replace`, overwrites a different one. */

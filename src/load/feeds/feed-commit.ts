@@ -53,8 +53,6 @@ export interface FeedCommit {
   readonly counters: CounterDelta;
   readonly upserts: readonly FeedUpsert[];
   readonly checkpoints: readonly CheckpointMove[];
-  /** Stored in `warehouse_identity` if it has none. */
-  readonly organization?: string | undefined;
 }
 
 /** Result of one {@link FeedUpsert}. */

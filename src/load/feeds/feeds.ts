@@ -12,7 +12,6 @@ import type {
 } from "./feed-commit.ts";
 import { copyRows } from "../db/copy.ts";
 import { addCounters, settleLedger, touchTables, upsertDrift } from "../ledger/ledger.ts";
-import { recordOrganization } from "../db/identity.ts";
 import type { LoadContext } from "../answers/load-context.ts";
 import { quoteIdentifier, tableId } from "../db/names.ts";
 import { dropSuppressed } from "../erasure/drop-suppressed.ts";
@@ -93,9 +92,6 @@ export async function commitFeedWith<Result>(
     };
     const results: UpsertResult[] = [];
     for (const upsert of commit.upserts) results.push(await upsertRows(context, upsert));
-    if (commit.organization !== undefined) {
-      await recordOrganization(session, names, run.runId, commit.organization);
-    }
     const result = await work(context);
     await upsertDrift(session, names, run, commit.drift);
     const changed = [...written].filter(([, rows]) => rows > 0).map(([table]) => table);

@@ -143,7 +143,7 @@ describe("the history of person search", () => {
     }
     await world.rows("TRUNCATE person_data_ops.person_search_usage_daily");
     // Missing days arrive with a later reading and are no gap.
-    await world.control("/faults", { faults: "missing#1" });
+    await world.control("/faults", { faults: "missing#2" });
     await runSearches(world);
     expect((await storedDays(world)).length).toBeLessThan(90);
     await runSearches(world);
@@ -180,41 +180,17 @@ describe("the history of person search", () => {
   });
 });
 
-/** Number of log lines and messages about another organization. */
-const otherOrganization = (world: World) => [
-  world.logged.filter(({ event }) => event === "other_organization").length,
-  world.notes.filter((note) => note.includes("Check service.api_key.")).length,
-];
-
-describe("the organization", () => {
-  test("that answers first is recorded; another one is reported once per run", async () => {
-    const world = await startSearches("2026-06-10");
-    await runAs(world, "org-one-key");
-    const noted = "SELECT org_id FROM person_data_ops.warehouse_identity";
-    const first = await world.value("SELECT DISTINCT org_id FROM person_data_ops.person_search_usage_daily");
-    expect(first).toMatch(/^[0-9a-f-]{36}$/);
-    expect(await world.value(noted)).toBe(first);
-    await runAs(world, "org-one-key");
-    expect(otherOrganization(world)).toEqual([0, 0]);
-    await runAs(world, "org-two-key");
-    expect(otherOrganization(world)).toEqual([1, 1]);
-    expect(await world.value(noted)).toBe(first);
-  });
-
-  test("has its own gaps, independent of the other one's", async () => {
-    const world = await startSearches("2026-03-01");
-    await runAs(world, "org-one-key");
-    await goTo(world, "2026-07-01");
-    // Never read before, so nothing was missed.
-    await runAs(world, "org-two-key");
-    expect(await gapsOf(world)).toEqual([]);
-    await goTo(world, "2026-07-02");
-    await runAs(world, "org-one-key");
-    await runAs(world, "org-two-key");
-    expect(await gapsOf(world)).toEqual([
-      { job: "searches", gap_start: "2026-02-26", gap_end: "2026-04-04" },
-    ]);
-  });
+test("the organization that answers first is recorded, and another one is refused", async () => {
+  const world = await startSearches("2026-06-10");
+  await runAs(world, "org-one-key");
+  const first = await world.value("SELECT DISTINCT org_id FROM person_data_ops.person_search_usage_daily");
+  expect(first).toMatch(/^[0-9a-f-]{36}$/);
+  expect(await world.value("SELECT org_id FROM person_data_ops.warehouse_identity")).toBe(first);
+  await runAs(world, "org-one-key");
+  await expect(runAs(world, "org-two-key")).rejects.toMatchObject({ code: "another_organization" });
+  expect(
+    await world.value("SELECT count(DISTINCT org_id) FROM person_data_ops.person_search_usage_daily"),
+  ).toBe("1");
 });
 
 test("days of the future by our clock are left out until their day", async () => {
