@@ -6,6 +6,7 @@ import type { LoadContext, LookupContext } from "./load-context.ts";
 import {
   type AnswerTable,
   dropStage,
+  lookUp,
   resolveStaged,
   STAGED,
   stageAnswers,
@@ -86,20 +87,25 @@ async function writeAnswers(
 async function moveHistory(context: LoadContext, spec: LoadSpec): Promise<void> {
   const { session, names, runId } = context;
   const history = tableId(names, "match_history");
-  const isOfRow = sql`h.job = ${spec.job} AND h.source = ${spec.input.name} AND h.source_key = r.source_key`;
-  const isOpen = sql`${isOfRow} AND h.valid_to IS NULL`;
+  const last = sql`SELECT ctid, valid_from, valid_to, is_match, service_pid, match_score FROM ${history}
+    WHERE job = ${spec.job} AND source = ${spec.input.name} AND source_key = r.source_key ORDER BY valid_from DESC`;
   // Times of the service may run backwards, intervals must not.
-  const closed = await session.change(sql`
-    UPDATE ${history} AS h SET valid_to = greatest(s.request_completed_at, h.valid_from + interval '1 microsecond'),
-      _synced_at = now(), _run_id = ${runId}
-    FROM ${STAGED}
-    WHERE ${isOpen} AND (h.is_match, h.service_pid, h.match_score) IS DISTINCT FROM (s.is_match, s.service_pid, s.match_score)`);
-  const opened = await session.change(sql`
-    INSERT INTO ${history} (job, source, source_key, valid_from, valid_to, is_match, service_pid, match_score, _synced_at, _run_id)
-    SELECT ${spec.job}, ${spec.input.name}, r.source_key,
-      greatest(s.request_completed_at, (SELECT max(h.valid_to) FROM ${history} AS h WHERE ${isOfRow})), NULL, s.is_match,
-      s.service_pid, s.match_score, now(), ${runId}
-    FROM ${STAGED} WHERE NOT EXISTS (SELECT FROM ${history} AS h WHERE ${isOpen})
-    ORDER BY r.source_key COLLATE "C" ON CONFLICT DO NOTHING`);
-  context.touch("match_history", closed + opened);
+  const [moved] = await session.rows<{ rows: number }>(sql`
+    WITH changed AS MATERIALIZED (
+      SELECT r.source_key, s.is_match, s.service_pid, s.match_score, h.ctid AS last, h.valid_to IS NULL AS is_open,
+        greatest(s.request_completed_at, h.valid_to, h.valid_from + interval '1 microsecond') AS changed_at
+      FROM ${STAGED} ${lookUp(last, "h")}
+      WHERE h.valid_from IS NULL OR h.valid_to IS NOT NULL
+        OR (h.is_match, h.service_pid, h.match_score) IS DISTINCT FROM (s.is_match, s.service_pid, s.match_score)),
+    closed AS (
+      UPDATE ${history} AS h SET valid_to = c.changed_at, _synced_at = now(), _run_id = ${runId}
+      FROM changed AS c WHERE c.is_open AND h.ctid = c.last
+      RETURNING h.source_key),
+    opened AS (
+      INSERT INTO ${history} (job, source, source_key, valid_from, is_match, service_pid, match_score, _synced_at, _run_id)
+      SELECT ${spec.job}, ${spec.input.name}, source_key, changed_at, is_match, service_pid, match_score, now(), ${runId}
+      FROM changed ORDER BY source_key COLLATE "C" ON CONFLICT DO NOTHING
+      RETURNING source_key)
+    SELECT (SELECT count(*) FROM closed) + (SELECT count(*) FROM opened) AS rows`);
+  context.touch("match_history", moved?.rows ?? 0);
 }

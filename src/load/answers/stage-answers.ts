@@ -29,6 +29,14 @@ export interface AnswerTable {
   readonly cellsOf: (answer: LookupAnswer) => readonly Cell[];
 }
 
+/**
+ * Joins at most one row, by an index lookup for each staged row. Without statistics, as on a first night, Postgres
+ * would read the whole table for each commit instead.
+ */
+export function lookUp(query: RawBuilder<unknown>, alias: string): RawBuilder<unknown> {
+  return sql`LEFT JOIN LATERAL (${query} LIMIT 1) AS ${sql.id(alias)} ON true`;
+}
+
 /** Creates empty `stage_answer` and `stage_row`. */
 export async function makeStage(
   { session, names }: LoadContext,
@@ -80,9 +88,12 @@ export async function stageAnswers(
     INSERT INTO pg_temp.stage_row
     SELECT w.ord, w.source_key, w.input_hash, t.outcome, coalesce(c.call_number, 0), coalesce(c.reserved_at, now()), ${due}
     FROM pg_temp.stage_answer AS s JOIN ${context.rows} AS w ON w.ord = s.record_id
-    LEFT JOIN ${tableId(names, "api_call")} AS c ON c.call_id = s.call_id
-    LEFT JOIN ${tableId(names, "lookup_state")} AS t
-      ON t.job = ${spec.job} AND t.source = ${spec.input.name} AND t.source_key = w.source_key
+    ${lookUp(sql`SELECT call_number, reserved_at FROM ${tableId(names, "api_call")} WHERE call_id = s.call_id`, "c")}
+    ${lookUp(
+      sql`SELECT source_key, outcome, call_number FROM ${tableId(names, "lookup_state")}
+        WHERE job = ${spec.job} AND source = ${spec.input.name} AND source_key = w.source_key`,
+      "t",
+    )}
     WHERE w.source_key IS NOT NULL AND (t.call_number IS NULL OR t.call_number <= coalesce(c.call_number, 0))
     ORDER BY w.source_key COLLATE "C"`);
   return countStaged(context);
