@@ -17,7 +17,8 @@ export const retentionRules = [
   { table: "segment_membership_history", age: "valid_to" },
   { table: "reject", age: "resolved_at" },
   { table: "sync_run", age: "finished_at", keepNewestOf: ["job", "shard", "status"] },
-  { table: "api_call", age: "started_at", noteIn: "ledger_from" },
+  // `started_at` is by the clock of the machine that called.
+  { table: "api_call", age: "_synced_at", noteIn: "ledger_from" },
   { table: "input_coverage", age: "_synced_at", keepNewestOf: ["job", "shard", "source"] },
   { table: "segment_sync", age: "observed_at", keepNewestOf: ["segment_id"] },
   { table: "person_search_quota", age: "observed_at", keepNewestOf: ["org_id"] },

@@ -65,7 +65,7 @@ async function freeze(
   await session.change(sql`CREATE TABLE ${rows} (ord bigint NOT NULL, source_key text, input_hash bytea NOT NULL,
     prior text, occurrences bigint NOT NULL, is_sent boolean NOT NULL)`);
   // The comment names the owner, so that tables left by a crash can be dropped.
-  const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard]));
+  const owner = quoteLiteral(JSON.stringify([run.job, run.runId, run.shard, spec.input.name]));
   await session.change(sql`COMMENT ON TABLE ${records} IS ${sql.raw(owner)}`);
   await session.change(sql`COMMENT ON TABLE ${rows} IS ${sql.raw(owner)}`);
   await session.change(sql`
@@ -155,6 +155,8 @@ export interface OwnedTable {
   readonly job: string;
   readonly runId: string;
   readonly shard: string;
+  /** Name of the input. */
+  readonly source: string;
 }
 
 /** Lists work tables with a prefix. */
@@ -168,9 +170,9 @@ export async function listWorkTables(
     FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = ${names.state} AND c.relkind = 'r' AND starts_with(c.relname, ${prefix}) ORDER BY 1`);
   return rows.map(({ name, owner }) => {
-    // The comment is ours: job, run and shard.
-    const [job = "", runId = "", shard = "0/1"] = JSON.parse(owner ?? "[]") as [string?, string?, string?];
-    return { name, job, runId, shard };
+    // The comment is ours: job, run, shard and input.
+    const [job = "", runId = "", shard = "0/1", source = ""] = JSON.parse(owner ?? "[]") as string[];
+    return { name, job, runId, shard, source };
   });
 }
 

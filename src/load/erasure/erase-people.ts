@@ -131,10 +131,10 @@ async function movePersons(session: Session, names: SchemaNames, id: string): Pr
 /** Removes the records of the staged rows from the work lists of runs in progress. */
 async function forgetRecords(session: Session, names: SchemaNames): Promise<void> {
   const records = new Set((await listWorkTables(session, names, RECORDS)).map(({ name }) => name));
-  for (const { name } of await listWorkTables(session, names, ROWS)) {
+  for (const { name, source } of await listWorkTables(session, names, ROWS)) {
     const rows = stateTableId(names, name);
     const theirs = sql`SELECT r.ord FROM ${rows} AS r
-      WHERE r.source_key IN (SELECT source_key FROM pg_temp.erased_row) OR ${isStagedEmail("r.source_key")}`;
+      WHERE r.source_key IN (SELECT source_key FROM pg_temp.erased_row WHERE source = ${source}) OR ${isStagedEmail("r.source_key")}`;
     const recordsName = name.replace(ROWS, RECORDS);
     let erased = theirs;
     if (records.has(recordsName)) {

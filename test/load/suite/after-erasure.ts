@@ -151,6 +151,22 @@ export function describeAfterErasure(getContext: GetContext): void {
       await selection.close();
     });
 
+    test("a run in progress still sends another input's row with the same key", async () => {
+      const context = getContext();
+      const { warehouse } = context;
+      await makePeople(context, rows);
+      const spec = enrichSpec();
+      const run = await begin(warehouse, spec, randomUUID());
+      const selection = await warehouse.selectLookup(spec, run);
+      await erase(context, { rows: [{ source: "others", sourceKey: "key-ann" }] });
+      const records = await recordsOf(warehouse.db, selection);
+      expect(records.flatMap((record) => record.rows.map((row) => row.sourceKey)).toSorted()).toEqual([
+        "key-ann",
+        "key-bob",
+      ]);
+      await selection.close();
+    });
+
     test("rows of a feed that name the person are left out", async () => {
       const context = getContext();
       await makePeople(context, []);
@@ -176,7 +192,9 @@ export function describeAfterErasure(getContext: GetContext): void {
           },
         ],
       });
-      expect(results).toEqual([{ given: 1, suppressed: 2, inserted: 1, updated: 0, marked: 0 }]);
+      expect(results).toEqual([
+        { given: 1, suppressed: 2, inserted: 1, updated: 0, marked: 0, unbelieved: 0 },
+      ]);
       expect(await findTraces(context, ["p-ann"])).toEqual([]);
     });
   });

@@ -60,7 +60,7 @@ export function describeFeeds(getContext: GetContext): void {
         ["a", "b", "2026-11-02T00:00:00.123456Z"],
       ];
       expect(await warehouse.commitFeed(feedCommit(run, { upserts: [aliases(first)] }))).toEqual([
-        { given: 2, suppressed: 0, inserted: 2, updated: 0, marked: 0 },
+        { given: 2, suppressed: 0, inserted: 2, updated: 0, marked: 0, unbelieved: 0 },
       ]);
       const before = await valueOf(
         context,
@@ -75,8 +75,8 @@ export function describeFeeds(getContext: GetContext): void {
         upserts: [aliases(second), aliases([["c", "d", DAY(4)]], { keep: ["first_seen_at"] })],
       });
       expect(await warehouse.commitFeed(again)).toEqual([
-        { given: 3, suppressed: 0, inserted: 1, updated: 1, marked: 0 },
-        { given: 1, suppressed: 0, inserted: 0, updated: 0, marked: 0 },
+        { given: 3, suppressed: 0, inserted: 1, updated: 1, marked: 0, unbelieved: 0 },
+        { given: 1, suppressed: 0, inserted: 0, updated: 0, marked: 0, unbelieved: 0 },
       ]);
       expect(
         await columnOf(
@@ -185,7 +185,7 @@ export function describeFeeds(getContext: GetContext): void {
       };
       const night = feedCommit(run, { upserts: [signals(rows.slice(0, 1), { missing })] });
       expect(await warehouse.commitFeed(night)).toEqual([
-        { given: 1, suppressed: 0, inserted: 0, updated: 0, marked: 1 },
+        { given: 1, suppressed: 0, inserted: 0, updated: 0, marked: 1, unbelieved: 0 },
       ]);
       expect(await warehouse.commitFeed({ ...night, commitId: randomUUID() })).toMatchObject([{ marked: 0 }]);
       expect(
@@ -234,8 +234,8 @@ export function describeFeeds(getContext: GetContext): void {
       ]);
       const commit = feedCommit(run, { upserts: [aliases(rows), aliases([["a", "b", DAY(1)]])] });
       expect(await context.warehouse.commitFeed(commit)).toEqual([
-        { given: 8000, suppressed: 0, inserted: 8000, updated: 0, marked: 0 },
-        { given: 1, suppressed: 0, inserted: 1, updated: 0, marked: 0 },
+        { given: 8000, suppressed: 0, inserted: 8000, updated: 0, marked: 0, unbelieved: 0 },
+        { given: 1, suppressed: 0, inserted: 1, updated: 0, marked: 0, unbelieved: 0 },
       ]);
     });
   });

@@ -322,6 +322,18 @@ export function describeUsage(getContext: GetContext): void {
       ]);
     });
 
+    test("keeps calls by the warehouse's clock, whatever the caller's", async () => {
+      const { warehouse } = getContext();
+      await warehouse.commitFeed(
+        commitOfDays([], {
+          observedAt: "2026-11-20T04:00:00Z",
+          ledger: [enrichCall(`${dayBefore(400)}T12:00:00`)],
+        }),
+      );
+      const rule = retentionRuleOf("api_call");
+      expect(await warehouse.removeOld(rule ? [{ rule, keepMs: 30 * DAY_MS }] : [])).toEqual({ api_call: 0 });
+    });
+
     test("leaves out days whose calls were removed, and the day on which that ended", async () => {
       const context = getContext();
       const { warehouse } = context;
@@ -336,6 +348,7 @@ export function describeUsage(getContext: GetContext): void {
           },
         ),
       );
+      await context.sql("UPDATE person_data_ops.api_call SET _synced_at = started_at");
       const compare = () =>
         context.sql(
           `SELECT day, ours, not_ours, ours_records, ours_in_doubt, ours_refused
