@@ -1,8 +1,11 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
+import { MIDNIGHT_TIMEOUT_MS, passMidnight } from "../support/held-day.ts";
 import { runCli, runJson } from "./support/cli.ts";
 import { configText, createCustomers, makeSetting, type Setting, startSandbox } from "./support/setting.ts";
+
+beforeAll(passMidnight, MIDNIGHT_TIMEOUT_MS);
 
 /** Time for several processes in sequence. */
 const PATIENT = { timeout: 180_000 };

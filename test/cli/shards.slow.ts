@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { beforeAll, expect, test } from "vitest";
+import { MIDNIGHT_TIMEOUT_MS, passMidnight } from "../support/held-day.ts";
 import { setFaults } from "./support/controls.ts";
 import { runCli, runJson, startCli } from "./support/cli.ts";
 import { ENDS } from "./support/ends.ts";
@@ -12,6 +13,8 @@ import {
   sampleRows,
   startSandbox,
 } from "./support/setting.ts";
+
+beforeAll(passMidnight, MIDNIGHT_TIMEOUT_MS);
 
 const ROWS = 600;
 const SHARDS = ["0/3", "1/3", "2/3"];

@@ -7,6 +7,7 @@ import { setFaults, stopAtRest, untilCalled } from "../cli/support/controls.ts";
 import { type Setting } from "../cli/support/setting.ts";
 import { givePort } from "../support/embedded-files.ts";
 import { startHolder } from "../support/embedded-process.ts";
+import { passMidnight } from "../support/held-day.ts";
 import {
   finish,
   newTotals,
@@ -28,14 +29,6 @@ beforeAll(async () => {
 afterAll(() => {
   printTotals("disturbed otherwise", totals);
 });
-
-const DAY_MS = 86_400_000;
-
-/** Waits for midnight (UTC) if it is near: a case across it would use the budgets of two days. */
-async function passMidnight(): Promise<void> {
-  const leftMs = DAY_MS - (Date.now() % DAY_MS);
-  if (leftMs < 5 * 60_000) await delay(leftMs + 1000);
-}
 
 /** Terminates every session in the middle of a statement or transaction, COMMIT included. */
 async function terminateSessions({ url }: Setting): Promise<void> {

@@ -8,6 +8,7 @@ import { findPackagedBinaries } from "../../src/load/embedded/binaries.ts";
 import { openEmbedded } from "../../src/load/embedded/open-embedded.ts";
 import { takeStartLock } from "../../src/load/embedded/start-lock.ts";
 import { silentLog } from "../../src/log.ts";
+import { givePort } from "../support/embedded-files.ts";
 import { answers, makeLastingFolder, makeOpenFolder, startHolder } from "../support/embedded-process.ts";
 
 const log = silentLog;
@@ -17,6 +18,7 @@ let dataDir = "";
 beforeAll(async () => {
   const { folder, remove } = await makeLastingFolder();
   dataDir = join(folder, "data-dir");
+  await givePort(dataDir);
   return remove;
 });
 

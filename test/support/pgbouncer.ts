@@ -1,13 +1,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { chmod, cp, mkdtemp, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
 import { inject } from "vitest";
 import { chooseServerUser, giveTo } from "../../src/load/embedded/server-user.ts";
 import { findPgBouncer } from "./find-pgbouncer.ts";
+import { unusedPort } from "./unused-port.ts";
 
 /** A PgBouncer in transaction mode in front of this run's Postgres. */
 export interface Pooler {
@@ -33,7 +33,7 @@ export async function startPooler(): Promise<Pooler> {
   await cp(program.file, file);
   const libraries = join(folder, "libraries");
   if (program.libraries) await cp(program.libraries, libraries, { recursive: true });
-  const port = await findFreePort();
+  const port = await unusedPort();
   const config = join(folder, "pgbouncer.ini");
   await writeFile(config, configOf(server, port), { mode: 0o600 });
   await giveTo(user, config);
@@ -83,15 +83,6 @@ pool_mode = transaction
 default_pool_size = 4
 max_client_conn = 200
 `;
-}
-
-async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 async function waitUntilReady(url: string): Promise<void> {

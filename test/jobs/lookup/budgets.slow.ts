@@ -1,9 +1,12 @@
-import { describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
+import { MIDNIGHT_TIMEOUT_MS, passMidnight } from "../../support/held-day.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { planJobs } from "../../../src/jobs/report/plan.ts";
 import { exitCodeOf } from "../../../src/jobs/run-report.ts";
 import { parseFaults } from "../../../src/sandbox/start-sandbox.ts";
 import { configOf, jobOf, repeats, startWorld, threeJobs, unaccountedRows, type World } from "../world.ts";
+
+beforeAll(passMidnight, MIDNIGHT_TIMEOUT_MS);
 
 const enrichOnly = "\n  enrich_customers: { type: enrich, input: customers }";
 

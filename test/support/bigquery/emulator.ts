@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, open, readFile, rename, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as delay } from "node:timers/promises";
+import { unusedPort } from "../unused-port.ts";
 import { installEmulator } from "./install-emulator.ts";
 
 /** Project of everything in the emulator. */
@@ -80,7 +80,7 @@ async function readOutcome(file: string): Promise<Started> {
 async function startEmulator(folder: string): Promise<Started> {
   const installed = await installEmulator();
   await mkdir(folder, { recursive: true });
-  const [port, grpcPort] = [await freePort(), await freePort()];
+  const [port, grpcPort] = [await unusedPort(), await unusedPort()];
   const log = await open(join(folder, "emulator.log"), "a");
   const child = spawn(
     installed.python,
@@ -120,15 +120,4 @@ async function untilReady(apiEndpoint: string, isAlive: () => boolean, log: stri
     if (answer !== null && (await answer.text()).includes("totalRows") && answer.ok) return;
   }
   throw new Error(`the BigQuery emulator does not answer: see ${log}`);
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  if (typeof address !== "object" || address === null) throw new Error("no free port");
-  return address.port;
 }
