@@ -1,11 +1,12 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createGzip, gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { atEnd } from "./support/at-end.ts";
-import { runJson, startCli } from "./support/cli.ts";
+import { runJson } from "./support/cli.ts";
+import { runMeasured } from "./support/measured-cli.ts";
 import { configText, createCustomers, makeSetting } from "./support/setting.ts";
 
 const MB = 1024 * 1024;
@@ -115,11 +116,6 @@ async function startService(shape: Shape) {
   return { state, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
 
-async function peakMegabytes(pid: number | undefined): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
-  return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024;
-}
-
 test.for(Object.entries(shapes))(
   "%s at concurrency 64 ends as an error within the memory that deploy/ grants",
   async ([, shape]) => {
@@ -128,18 +124,11 @@ test.for(Object.entries(shapes))(
     const { state, url } = await startService(shape);
     const service = "  concurrency: 64\n";
     await writeFile(join(setting.cwd, "config.yaml"), configText({ baseUrl: url, service, jobs: JOBS }));
-    const running = startCli(["--json", "run", "--yes"], setting);
-    let peak = 0;
-    const look = async () => {
-      peak = Math.max(peak, await peakMegabytes(running.child.pid));
-    };
-    const poll = setInterval(() => void look(), 50);
-    const { code, stdout } = await running.result;
-    clearInterval(poll);
+    const { code, stdout, peakMebibytes } = await runMeasured(["--json", "run", "--yes"], setting);
     const { jobs } = JSON.parse(stdout);
     expect([code, jobs[0].status, jobs[0].error.code]).toEqual([1, "failed", "service_failing"]);
-    expect(peak).toBeGreaterThan(50);
-    expect(peak).toBeLessThan(GRANTED_MB);
+    expect(peakMebibytes).toBeGreaterThan(50);
+    expect(peakMebibytes).toBeLessThan(GRANTED_MB);
 
     state.isWell = true;
     const next = await runJson(["run", "--yes"], setting);

@@ -31,7 +31,7 @@ export interface DuckDbTarget {
 }
 
 /** Keys whose deleted and inserted rows fit into the memory of the session: about 40 rows per person. */
-const KEYS_PER_BATCH = 10_000;
+const KEYS_PER_BATCH = 2_500;
 
 /** Opens a DuckDB destination; touches no file before the first use. */
 export function openDuckDbDestination(target: DuckDbTarget): Destination {

@@ -16,8 +16,8 @@ export interface DuckSession {
   close(): void;
 }
 
-/** Megabytes for DuckDB's buffers, which keeps the process at about 300 MB; larger work spills into the temporary folder. */
-const MEMORY_MB = 64;
+/** Megabytes for DuckDB's buffers, which keeps the process below 256 MB; larger work spills into the temporary folder. */
+const MEMORY_MB = 48;
 /** Megabytes for work that can't spill, such as rows of many megabytes. */
 const MOST_MEMORY_MB = 512;
 /** Memory that is free but not returned to the system. */
