@@ -5,7 +5,7 @@ import { BigQueryFailure, isTransient } from "../../bigquery/failure.ts";
 import type { JobReference } from "../../bigquery/jobs.ts";
 
 /** Bytes per request, a multiple of 256 KB as Google requires. */
-const CHUNK_BYTES = 8 * 1024 * 1024;
+const CHUNK_BYTES = 4 * 1024 * 1024;
 const MAX_ATTEMPTS = 6;
 /** Long enough for a chunk over a slow connection. */
 const CHUNK_TIMEOUT_MS = 600_000;
@@ -82,6 +82,8 @@ async function sendChunks(
       const { bytesRead } = await file.read(chunk, 0, chunk.length, sent);
       const range = `bytes ${sent}-${sent + bytesRead - 1}/${size}`;
       const response = await put(client, address, range, chunk.subarray(0, bytesRead));
+      // fetch copies the body; V8 would keep a dozen copies.
+      globalThis.gc?.();
       if (response.status !== 308) return await jobOf(response);
       sent = bytesReceived(response);
       failures = 0;

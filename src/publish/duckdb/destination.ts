@@ -89,8 +89,9 @@ export function openDuckDbDestination(target: DuckDbTarget): Destination {
   async function purge(): Promise<void> {
     const rewritten = `${own}.new`;
     await rm(rewritten, { force: true });
-    // A session that has just committed holds as much memory as the copy takes.
+    // A session that has just committed, and garbage, hold as much memory as the copy takes.
     await close();
+    globalThis.gc?.();
     await copyDatabase(await session(), rewritten);
     await close();
     await replaceFile(rewritten, own);
