@@ -43,7 +43,7 @@ export const matchHistory: Table = table("match_history", {
       "valid_to",
       "timestamptz",
       "none",
-      "When it returned a different state (exclusive); null for the current one.",
+      "When it returned a different state (exclusive); null for the last one, also of a row that changed, was rejected or left the input since (`is_present`).",
     ),
     column("is_match", "boolean", "none", "True if the row matched."),
     column("service_pid", "text", "direct", "PID of the match."),

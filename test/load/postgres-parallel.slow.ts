@@ -6,7 +6,7 @@ import { personChildren } from "../../src/schemas/person.ts";
 import { openDoor } from "../support/door.ts";
 import { commitLoose } from "../support/keyed-records.ts";
 import { connectAsText, openPostgresContext, type PostgresContext } from "./postgres-context.ts";
-import { erase } from "./suite/erased-couple.ts";
+import { erase, makeCouple } from "./suite/erased-couple.ts";
 import { ANSWERED_AT, commitOf, holdJobs, runNight, runOf, reserveAt } from "./suite/nights.ts";
 import { enrichSpec, makePeople, validateSpec } from "./suite/people.ts";
 import { looseRecord, wholePerson } from "./suite/person-updates.ts";
@@ -103,7 +103,7 @@ async function holdUp(lock: string, work: () => Promise<unknown>) {
   const waiting = () =>
     valueOf(
       context,
-      `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'person-etl %'
+      `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'person-etl%'
         AND wait_event_type = 'Lock' LIMIT 1`,
     );
   let pid = await waiting();
@@ -255,6 +255,38 @@ describe("loaders in parallel", () => {
     await done;
     expect(await columnOf(context, view)).toEqual([began]);
   });
+});
+
+test("an incremental reader misses nothing that an erasure removes, however long it takes", async () => {
+  await makeCouple(context);
+  const copy = new Map<string, readonly (string | null)[]>();
+  let readUntil = "-infinity";
+  const readChanges = async () => {
+    const safe = await valueOf(
+      context,
+      "SELECT safe_until FROM person_data_ops.table_freshness WHERE table_name = 'person'",
+    );
+    const changed = await columnOf(
+      context,
+      `SELECT service_pid FROM person_data.person WHERE _record_synced_at > '${readUntil}' AND _record_synced_at <= '${safe}'`,
+    );
+    for (const pid of changed) {
+      const relatives = `SELECT relative_service_pid FROM person_data.person_relative WHERE service_pid = '${pid}'`;
+      copy.set(String(pid), await columnOf(context, relatives));
+    }
+    readUntil = String(safe);
+  };
+  await readChanges();
+  expect(copy.get("p-ann")).toEqual(["p-bob"]);
+  const { done, release } = await holdUp(
+    "LOCK TABLE person_data.segment_member IN SHARE ROW EXCLUSIVE MODE",
+    () => erase(context, { pids: ["p-bob"] }),
+  );
+  await readChanges();
+  await release();
+  await done;
+  await readChanges();
+  expect(copy.get("p-ann")).toEqual([]);
 });
 
 test("a push leaves out people erased while its query is read", async () => {
