@@ -36,6 +36,8 @@ export function mutated(rate: number): NamedDisturbance {
     ...allFaults(rate),
     name: `all faults at ${rate * 100} %, every answer mutated`,
     faults: `${rulesAt(changing, 1)},${rulesAt(others, rate)}`,
+    // Most nights end early, by a fault that stops the run.
+    nights: 60,
   };
 }
 

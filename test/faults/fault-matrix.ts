@@ -15,6 +15,8 @@ export interface Disturbance {
   readonly faults: string;
   readonly aftermath: readonly Aftermath[];
   readonly mayBillTwice: boolean;
+  /** Nights with faults, before the service recovers; 2 by default. */
+  readonly nights?: number;
   /** Seed of the sandbox's chances. */
   readonly seed?: number;
   /** Longest wait of a call for headers, and between two pieces of a body. */
@@ -40,8 +42,6 @@ export interface FaultReport {
 const ROWS = 360;
 const PEOPLE = 3000;
 const SEED = 21;
-/** Nights with faults, before the service recovers. */
-const NIGHTS = 2;
 const MOST_RUNS = 8;
 const BUDGETS = `budgets: { ${Object.entries(PER_DAY)
   .map(([type, perDay]) => `${type}: { per_day: ${perDay} }`)
@@ -158,7 +158,8 @@ export async function disturb(disturbance: Disturbance): Promise<FaultReport> {
   await disturbance.before?.(world);
   const defects: string[] = [];
   world.configure(configOf(threeJobs, BUDGETS));
-  for (let night = 0; night < NIGHTS; night++) defects.push(...(await runOnce(world, disturbance)).defects);
+  for (let night = 0; night < (disturbance.nights ?? 2); night++)
+    defects.push(...(await runOnce(world, disturbance)).defects);
   const { endpoints } = await ledgerOf(world);
   defects.push(...(await findExceeded(world)));
   world.configure(configOf(threeJobs));
