@@ -104,7 +104,7 @@ async function moveHistory(context: LoadContext, spec: LoadSpec): Promise<void> 
     opened AS (
       INSERT INTO ${history} (job, source, source_key, valid_from, is_match, service_pid, match_score, _synced_at, _run_id)
       SELECT ${spec.job}, ${spec.input.name}, source_key, changed_at, is_match, service_pid, match_score, now(), ${runId}
-      FROM changed ORDER BY source_key COLLATE "C" ON CONFLICT DO NOTHING
+      FROM changed ORDER BY source_key COLLATE "C"
       RETURNING source_key)
     SELECT (SELECT count(*) FROM closed) + (SELECT count(*) FROM opened) AS rows`);
   context.touch("match_history", moved?.rows ?? 0);
