@@ -181,6 +181,10 @@ export function describeSchedule(getContext: GetContext): void {
         ),
       ).toEqual(["failed", "new", "old"]);
       expect(await valueOf(context, "SELECT source_key FROM person_data.reject")).toBe("open");
+      const registered = "SELECT count(*) FROM person_data_ops.sync_run WHERE job = 'retention'";
+      expect(await valueOf(context, registered)).toBe("1");
+      await context.warehouse.removeOld([keep("sync_run", 30), keep("reject", 30)]);
+      expect(await valueOf(context, registered)).toBe("1");
     });
 
     test("has a rule for every table named in it that is declared", async () => {
