@@ -1,10 +1,13 @@
 import { matchHistory } from "./answer.ts";
+import * as audience from "./audience-search.ts";
+import { contactJob, contactJobResult } from "./contact-jobs.ts";
 import type { LookupEndpoint } from "./endpoint.ts";
 import { deathSignal, segmentDeathSignal } from "./death-signals.ts";
 import { enrichEndpoint, enrichment } from "./enrich.ts";
 import { erasureKey, erasureRequest, erasureSubject, missingInputRow, tombstone } from "./erasure.ts";
 import * as ops from "./ops.ts";
 import { person, personChildren, personPidAlias } from "./person.ts";
+import { personSearch, personSearchCoverage, personSearchResult } from "./person-search.ts";
 import { reject } from "./reject.ts";
 import { resolution, resolveEndpoint } from "./resolve.ts";
 import { alertState, scheduleSlot } from "./schedule.ts";
@@ -37,6 +40,19 @@ export const lookupEndpoints: readonly LookupEndpoint[] = [
   enrichEndpoint,
 ];
 
+/** Tables of searches and contact jobs. */
+export const searchTables: readonly Table[] = [
+  personSearch,
+  personSearchCoverage,
+  personSearchResult,
+  audience.audienceSearch,
+  audience.audienceSearchCoverage,
+  audience.audienceSearchDistribution,
+  audience.audienceSearchMember,
+  contactJob,
+  contactJobResult,
+];
+
 /** Every declared table, parents before children; used by DDL, comments, erasure and tests. */
 export const tables: readonly Table[] = [
   resolution,
@@ -54,6 +70,7 @@ export const tables: readonly Table[] = [
   segmentPushMember,
   deathSignal,
   segmentDeathSignal,
+  ...searchTables,
   reject,
   lookupState,
   personState,

@@ -106,6 +106,30 @@ export const contractTables: Readonly<Record<string, ContractTable>> = {
     "segment_id obituary_id service_pid",
     "first_seen_at is_present removed_seen_at",
   ),
+  person_search: data("search_id", "search_name query total_count result_count created_at", true),
+  person_search_coverage: data("search_id scope channel", "count percent", true),
+  person_search_result: data("search_id position", "service_pid"),
+  audience_search: data(
+    "segment_id",
+    `search_name query status materialization_extent created_at updated_at full_criteria_tree error_criteria
+     suggested_search total_count estimated_billable_count billable_count results_unlocked error_code error_message`,
+    true,
+  ),
+  audience_search_coverage: data("segment_id channel", "count percentage", true),
+  audience_search_distribution: data("segment_id distribution position", "label count percentage", true),
+  audience_search_member: data("segment_id service_pid", "position"),
+  contact_job: data(
+    "job_id",
+    `job_type status created_at result_count total_matched results_unlocked error_code message started_at completed_at
+     updated_at billable_count unlocked_at`,
+    true,
+  ),
+  contact_job_result: data(
+    "job_id position",
+    `service_pid matched_job_title current_job_title matched_company_name matched_company_domain
+     matched_company_linkedin_url matched_naics_code full_name linkedin_url jacket`,
+    true,
+  ),
   segment_sync: ops(
     "segment_id run_id",
     "observed_at current_size known_members added removed removals_pending",
@@ -137,14 +161,14 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
     `resolution.is_match resolution.is_resolvable_record enrichment.is_match match_history.is_match
      email_validation.is_match person.is_retired person.has_bankruptcy_records person.has_judgment_records
      person.is_likely_remote_worker person_address.is_current_owner api_call.possibly_billed
-     segment_member.is_member segment_death_signal.is_present`,
+     segment_member.is_member segment_death_signal.is_present audience_search.results_unlocked contact_job.results_unlocked`,
   ),
   numeric: words(
     `resolution.match_score enrichment.match_score match_history.match_score person_address.purchase_price
      person_address.estimated_current_value person_address.estimated_rental_value
      person_address.home_current_tax_liability person_address.outstanding_loan_principal
      person_address.current_property_equity_amount person_address.sqft person_address.num_beds
-     person_address.num_baths death_signal.signal_confidence_score death_signal.signal_age_at_death`,
+     person_address.num_baths death_signal.signal_confidence_score death_signal.signal_age_at_death person_search_coverage.percent audience_search_coverage.percentage audience_search_distribution.percentage`,
   ),
   integer: words(
     `person.age person.number_of_children person_email.email_rank person_phone.phone_rank person_address.address_rank
@@ -156,11 +180,11 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
      api_call.records_matched api_call.response_bytes schema_drift.occurrences input_coverage.input_rows
      input_coverage.answered input_coverage.matched input_coverage.unmatched input_coverage.rejected
      input_coverage.due segment.current_size segment_sync.current_size segment_sync.known_members segment_sync.added
-     segment_sync.removed segment_sync.removals_pending`,
+     segment_sync.removed segment_sync.removals_pending person_search.total_count person_search.result_count person_search_coverage.count audience_search.total_count audience_search.estimated_billable_count audience_search.billable_count audience_search_coverage.count audience_search_distribution.count contact_job.result_count contact_job.total_matched contact_job.billable_count`,
   ),
   position: words(
     `input_email.position person_email.position person_phone.position person_relative.position
-     person_address.position person_work_experience.position person_education_experience.position api_call.attempt`,
+     person_address.position person_work_experience.position person_education_experience.position api_call.attempt person_search_result.position audience_search_distribution.position audience_search_member.position contact_job_result.position`,
   ),
   "text[]": words(
     "person_education_experience.education_majors person_education_experience.education_minors",
@@ -178,10 +202,10 @@ export const contractTypes: Readonly<Record<string, readonly string[]>> = {
      segment_member.first_added_at segment_member.first_seen_at segment_member.removed_seen_at
      segment_membership_history.valid_from segment_membership_history.valid_to death_signal.first_observed_at
      segment_death_signal.first_seen_at segment_death_signal.removed_seen_at segment_sync.observed_at sync_gap.gap_start
-     sync_gap.gap_end sync_gap.noticed_at`,
+     sync_gap.gap_end sync_gap.noticed_at person_search.created_at audience_search.created_at audience_search.updated_at contact_job.created_at contact_job.started_at contact_job.completed_at contact_job.updated_at contact_job.unlocked_at`,
   ),
   json: words(
-    "resolution.validation_errors enrichment.validation_errors reject.details checkpoint.cursor death_signal.signal_metadata death_signal.signal_survivors",
+    "resolution.validation_errors enrichment.validation_errors reject.details checkpoint.cursor death_signal.signal_metadata death_signal.signal_survivors audience_search.full_criteria_tree audience_search.error_criteria contact_job_result.jacket",
   ),
   uuid: words("reject.reject_id api_call.call_id"),
 };

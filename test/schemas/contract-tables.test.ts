@@ -110,6 +110,11 @@ test("columns that name a person are classed as direct", () => {
     "person_relative.relative_last_name",
     "person_address.address_line_1",
     "reject.source_key",
+    "person_search_result.service_pid",
+    "audience_search_member.service_pid",
+    "contact_job_result.service_pid",
+    "contact_job_result.full_name",
+    "contact_job_result.linkedin_url",
   ]) {
     expect(direct).toContain(place);
   }

@@ -1,6 +1,8 @@
+import { tableNamed } from "../../schemas/registry.ts";
 import { asWriter } from "../runs/register-writer.ts";
 import type { Db } from "../db/db.ts";
 import { type RawBuilder, sql } from "kysely";
+import type { Table } from "../../schemas/table.ts";
 import type { Identifiers, RowsByTable } from "./people.ts";
 import { namingTables, type NamingTable } from "./naming-tables.ts";
 import { findAgain } from "./find-people.ts";
@@ -94,6 +96,8 @@ async function removeFrom(
   const isTheirs = namesStaged({ table, people });
   if (people.isListOfPerson)
     await noteMoved(session, sql`SELECT t.service_pid FROM ${rows} AS t WHERE ${isTheirs}`);
+  else if (table.parent !== null)
+    await touchParents(session, names, { table, people }, tableNamed(table.parent), id);
   let changed = await session.change(sql`DELETE FROM ${rows} AS t WHERE ${isTheirs}`);
   const runId = table.hasRunId ? sql`, _run_id = ${id}` : sql``;
   for (const name of people.clears ?? []) {
@@ -105,6 +109,19 @@ async function removeFrom(
     );
   }
   return changed;
+}
+
+/** Marks the parents of rows that are about to be removed as changed, so that they are published with what is left. */
+async function touchParents(
+  session: Session,
+  names: SchemaNames,
+  naming: NamingTable,
+  parent: Table,
+  id: string,
+): Promise<void> {
+  const key = sql.join(parent.key.map((name) => sql.raw(`t.${quoteIdentifier(name)}`)));
+  await session.change(sql`UPDATE ${tableId(names, parent.name)} AS t SET _synced_at = now(), _run_id = ${id}
+    WHERE (${key}) IN (SELECT ${key} FROM ${tableId(names, naming.table.name)} AS t WHERE ${namesStaged(naming)})`);
 }
 
 /** Stages the PIDs of persons whose rows or lists are about to change. */

@@ -1,0 +1,246 @@
+import { z } from "zod";
+import type { Cell } from "./convert.ts";
+import { jsonType } from "./convert.ts";
+import { coverageReaderOf, type TableRows, withNested } from "./coverage.ts";
+import type { DriftLog } from "./drift.ts";
+import { boolean, type Fields, integer, json, numeric, text, timestamptz } from "./field.ts";
+import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
+import { searchQuery } from "./person-search.ts";
+import type { ListDeclaration } from "./record.ts";
+import { column, columnsOf, type Table, table } from "./table.ts";
+
+const JOBS = "/person-search/v0/search-jobs";
+
+/** Endpoints of asynchronous person search (section 4.2). */
+export const audienceSearchEndpoints = {
+  submit: { name: `POST ${JOBS}`, method: "POST", path: JOBS },
+  status: { name: `GET ${JOBS}/{segment_id}`, method: "GET", path: `${JOBS}/{segment_id}` },
+  unlock: { name: `POST ${JOBS}/{segment_id}/results`, method: "POST", path: `${JOBS}/{segment_id}/results` },
+  results: { name: `GET ${JOBS}/{segment_id}/results`, method: "GET", path: `${JOBS}/{segment_id}/results` },
+} as const;
+
+/** Maximum number of PIDs or rows of a page of results (section 8). */
+export const RESULTS_PAGE_SIZE = 100;
+
+/** Body of the submit call. */
+export const audienceSearchRequest = z.strictObject({ query: searchQuery });
+
+/** States after which nothing changes (section 3.1); any other, known or not, means that the job continues. */
+export const finishedSearchStates: ReadonlySet<string> = new Set(["completed", "failed", "cancelled"]);
+
+/** Codes of failed and cancelled jobs (section 7.3). */
+export const searchFailureCodes = [
+  "search_criteria_failed",
+  "search_processing_failed",
+  "search_timed_out",
+  "search_worker_lost",
+  "search_cancelled",
+] as const;
+
+const jobFields: Fields = {
+  segment_id: text("none", "ID of the search and of its segment."),
+  status: text("none", "State of the search; `completed`, `failed` and `cancelled` are final."),
+  materialization_extent: text("none", "`preview` or `full`; only a full search has results."),
+  created_at: timestamptz("none", "When the search was submitted."),
+  updated_at: timestamptz("none", "Last change of the status."),
+  full_criteria_tree: json("none", "Criteria as the service parsed them."),
+  error_criteria: json("none", "Criteria that the service could not process."),
+  suggested_search: text("none", "Query that the service suggests instead."),
+  total_count: integer("none", "Number of matching people; null until it is known."),
+  estimated_billable_count: integer("none", "Most that an unlock can charge."),
+  billable_count: integer("none", "What the unlock charged; null until unlocked."),
+  results_unlocked: boolean("none", "True once the results were unlocked."),
+};
+const errorFields = {
+  code: text("none", "Code of a failed or cancelled search."),
+  message: text("none", "Message of a failed or cancelled search."),
+};
+const coverageFields: Fields = {
+  count: integer("none", "People with this channel."),
+  percentage: numeric("none", "Their share in percent, two decimals."),
+};
+const bucketFields: Fields = {
+  label: text("none", "Label of the bucket."),
+  count: integer("none", "People in the bucket."),
+  percentage: numeric("none", "Their share in percent, two decimals."),
+};
+
+/** Channels of `stats.coverage` (section 2.5). */
+export const audienceChannels = ["email", "phone", "address"] as const;
+/** Members of `stats.distributions` (section 2.5). */
+export const audienceDistributions = [
+  "age",
+  "gender",
+  "education_level",
+  "job_title",
+  "home_ownership",
+  "income",
+  "wealth",
+  "current_address_state",
+] as const;
+
+/** Members of the job that are not stored: `worker` only shows liveness, `error.retryable` is always false. */
+const UNSTORED = { job: "worker", error: "retryable" } as const;
+
+const segmentId = column("segment_id", "text", "none", "ID of the search and of its segment.");
+
+/** One row per asynchronous search. */
+export const audienceSearch: Table = table("audience_search", {
+  schema: "data",
+  doc: "Asynchronous person searches (section 2.5).",
+  key: ["segment_id"],
+  people: "nobody",
+  columns: [
+    segmentId,
+    column("search_name", "text", "none", "Name of the search in the configuration."),
+    column("query", "text", "none", "Query as configured."),
+    ...columnsOf(jobFields).filter(({ name }) => name !== "segment_id"),
+    ...columnsOf({ error_code: errorFields.code, error_message: errorFields.message }),
+    column(
+      "unlocked_at",
+      "timestamptz",
+      "none",
+      "When the results were unlocked, as the service reports it.",
+    ),
+  ],
+  hasExtra: true,
+});
+
+/** Coverage of an audience by channel. */
+export const audienceSearchCoverage: Table = table("audience_search_coverage", {
+  schema: "data",
+  doc: "Contact channels of the people of an audience (section 2.5).",
+  key: ["segment_id", "channel"],
+  parent: "audience_search",
+  people: "nobody",
+  columns: [
+    segmentId,
+    column("channel", "text", "none", "`email`, `phone` or `address`."),
+    ...columnsOf(coverageFields),
+  ],
+  hasExtra: true,
+});
+
+/** Distributions of an audience. */
+export const audienceSearchDistribution: Table = table("audience_search_distribution", {
+  schema: "data",
+  doc: "Demographics of an audience, one row per bucket (section 2.5).",
+  key: ["segment_id", "distribution", "position"],
+  parent: "audience_search",
+  people: "nobody",
+  columns: [
+    segmentId,
+    column("distribution", "text", "none", "`age`, `gender`, `job_title` and so on."),
+    column("position", "position", "none", "0-based index in the service's list."),
+    ...columnsOf(bucketFields),
+  ],
+  hasExtra: true,
+});
+
+/** Members of an unlocked audience. */
+export const audienceSearchMember: Table = table("audience_search_member", {
+  schema: "data",
+  doc: "People of an unlocked audience (section 2.6).",
+  key: ["segment_id", "service_pid"],
+  people: { pids: ["service_pid"] },
+  columns: [
+    segmentId,
+    column("service_pid", "text", "direct", "PID of the person."),
+    column("position", "position", "none", "0-based index in the service's list.", true),
+  ],
+});
+
+const job = flattenerOf({ fields: jobFields, lists: {} });
+const failure = flattenerOf({ fields: errorFields, lists: {} }, "error.");
+const coverage = coverageReaderOf(audienceChannels, coverageFields, "stats.coverage");
+const distributions = flattenerOf(
+  {
+    fields: {},
+    lists: Object.fromEntries(
+      audienceDistributions.map((name): [string, ListDeclaration] => [
+        name,
+        { table: "audience_search_distribution", discriminator: name, fields: bucketFields },
+      ]),
+    ),
+  },
+  "stats.distributions.",
+);
+const others = flattenerOf({ fields: {}, lists: {} }, "stats.");
+
+/** Returns a nested object; null for null, and for a value of another type, which is recorded as drift. */
+function nestedObject(value: unknown, path: string, drift: DriftLog): JsonObject | null {
+  if (isJsonObject(value)) return value;
+  if (value !== null && value !== undefined) drift.note("unexpected_type", path, jsonType(value));
+  return null;
+}
+
+/** Flattens a job (section 2.5) to rows of its tables; those of the statistics only if it has any. */
+export function flattenAudienceSearch(
+  sent: JsonObject,
+  named: { readonly search_name: string; readonly query: string; readonly unlocked_at: Cell },
+  drift: DriftLog,
+): readonly TableRows[] {
+  const { error: sentError, stats: sentStats, [UNSTORED.job]: _, ...rest } = sent;
+  const { object } = job.flatten(rest, null, drift);
+  const [id = null, ...cells] = object.cells.map((cell) => cell ?? null);
+  const { [UNSTORED.error]: __, ...error } = nestedObject(sentError, "error", drift) ?? {};
+  const failed = failure.flatten(error, null, drift).object;
+  const stats = nestedObject(sentStats, "stats", drift);
+  const { coverage: sentCoverage, distributions: sentDistributions, ...unknown } = stats ?? {};
+  const covered = coverage(sentCoverage, drift);
+  const spread = nestedObject(sentDistributions, "stats.distributions", drift);
+  const buckets = spread && distributions.flatten(spread, id, drift);
+  const ofStats = withNested(others.flatten(unknown, null, drift).object.extra, {
+    coverage: covered?.extra ?? (covered === null ? sentCoverage : null),
+    distributions: buckets ? buckets.object.extra : sentDistributions,
+  });
+  const extra = withNested(object.extra, {
+    error: isJsonObject(sentError) ? failed.extra : sentError,
+    stats: isJsonObject(sentStats) ? ofStats : sentStats,
+  });
+  const [, ...names] = job.fieldNames;
+  return [
+    {
+      table: "audience_search",
+      columns: [
+        "segment_id",
+        "search_name",
+        "query",
+        ...names,
+        "error_code",
+        "error_message",
+        "unlocked_at",
+        "_extra",
+      ],
+      rows: [
+        [
+          id,
+          named.search_name,
+          named.query,
+          ...cells,
+          ...failed.cells.map((cell) => cell ?? null),
+          named.unlocked_at,
+          extraCell(extra),
+        ],
+      ],
+    },
+    ...(covered
+      ? [
+          {
+            table: "audience_search_coverage",
+            columns: ["segment_id", "channel", ...Object.keys(coverageFields), "_extra"],
+            rows: covered.rows.map((row) => [id, ...row]),
+          },
+        ]
+      : []),
+    ...(buckets
+      ? [
+          {
+            table: "audience_search_distribution",
+            columns: ["segment_id", "distribution", "position", ...Object.keys(bucketFields), "_extra"],
+            rows: buckets.lists.flatMap((list) => list?.rows ?? []),
+          },
+        ]
+      : []),
+  ];
+}

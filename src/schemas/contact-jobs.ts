@@ -1,0 +1,166 @@
+import type { Cell } from "./convert.ts";
+import { jsonType } from "./convert.ts";
+import { type TableRows, withNested } from "./coverage.ts";
+import type { DriftLog } from "./drift.ts";
+import { boolean, type Fields, integer, json, text, timestamptz } from "./field.ts";
+import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
+import { column, columnsOf, type Table, table } from "./table.ts";
+
+const JOB = "/person-search/v0/contact-jobs/{job_id}";
+
+/** Endpoints of contact jobs (section 4.4); how to submit one isn't documented. */
+export const contactJobEndpoints = {
+  status: { name: `GET ${JOB}`, method: "GET", path: JOB },
+  unlock: { name: `POST ${JOB}/results`, method: "POST", path: `${JOB}/results` },
+  results: { name: `GET ${JOB}/results`, method: "GET", path: `${JOB}/results` },
+} as const;
+
+/** States after which nothing changes (section 3.2). */
+export const finishedContactStates: ReadonlySet<string> = new Set(["completed", "failed"]);
+
+const jobFields: Fields = {
+  job_id: text("none", "ID of the job."),
+  job_type: text("none", "`contact_append` or `contact_prospect`."),
+  status: text("none", "State of the job; `completed` and `failed` are final."),
+  created_at: timestamptz("none", "When the job was created."),
+  result_count: integer("none", "Number of stored result rows; null while in progress."),
+  total_matched: integer("none", "Contacts that matched before the size cap; null while in progress."),
+  results_unlocked: boolean("none", "True once the results were unlocked."),
+  error_code: text("none", "Code of a failed job."),
+  message: text("none", "Message of a failed job."),
+  started_at: timestamptz("none", "When a worker started the job."),
+  completed_at: timestamptz("none", "When the job ended."),
+  updated_at: timestamptz("none", "Last change of the status."),
+};
+const resultFields = {
+  service_pid: text("direct", "PID of the person."),
+  matched_job_title: text("none", "Requested title that matched."),
+  current_job_title: text("indirect", "Current title of the person."),
+  matched_naics_code: text("none", "NAICS code that matched; contact_prospect only."),
+  jacket: json("sensitive", "Everything that the service returned about the person."),
+};
+const companyFields: Fields = {
+  name: text("none", "Matched company; contact_append only."),
+  domain: text("none", "Domain of the matched company."),
+  linkedin_url: text("none", "LinkedIn page of the matched company."),
+};
+/** Keys of `jacket` that the interface names. */
+const jacketFields: Fields = {
+  full_name: text("direct", "Full name."),
+  linkedin_url: text("direct", "LinkedIn profile."),
+};
+
+const companyColumn = (name: string): string => `matched_company_${name}`;
+const companyColumns: Fields = Object.fromEntries(
+  Object.entries(companyFields).map(([name, field]) => [companyColumn(name), field]),
+);
+const { matched_naics_code: naicsCode, jacket, ...titleFields } = resultFields;
+const jobId = column("job_id", "text", "none", "ID of the job.");
+const position = column("position", "position", "none", "0-based index in the service's list.");
+
+/** One row per contact job. */
+export const contactJob: Table = table("contact_job", {
+  schema: "data",
+  doc: "Contact jobs (section 2.7).",
+  key: ["job_id"],
+  people: "nobody",
+  columns: [
+    ...columnsOf(jobFields),
+    column("billable_count", "integer", "none", "Records charged for the results; the sum of its pages."),
+    column(
+      "unlocked_at",
+      "timestamptz",
+      "none",
+      "When the results were unlocked, as the service reports it.",
+    ),
+  ],
+  hasExtra: true,
+});
+
+/** Results of contact jobs. */
+export const contactJobResult: Table = table("contact_job_result", {
+  schema: "data",
+  doc: "People found by contact jobs (section 2.8).",
+  key: ["job_id", "position"],
+  people: { pids: ["service_pid"], mentions: ["jacket"] },
+  columns: [
+    jobId,
+    position,
+    ...columnsOf(titleFields),
+    ...columnsOf(companyColumns),
+    ...columnsOf({ matched_naics_code: naicsCode }),
+    ...columnsOf(jacketFields),
+    ...columnsOf({ jacket }),
+  ],
+  hasExtra: true,
+});
+
+const job = flattenerOf({ fields: jobFields, lists: {} });
+const titles = flattenerOf({ fields: resultFields, lists: {} }, "results[].");
+const company = flattenerOf({ fields: companyFields, lists: {} }, "results[].matched_company.");
+const jacketed = flattenerOf({ fields: jacketFields, lists: {} }, "results[].jacket.");
+
+/** Flattens a job (section 2.7) to its row. */
+export function flattenContactJob(
+  sent: JsonObject,
+  unlocked: { readonly billable_count: Cell; readonly unlocked_at: Cell },
+  drift: DriftLog,
+): TableRows {
+  const { object } = job.flatten(sent, null, drift);
+  const cells = object.cells.map((cell) => cell ?? null);
+  return {
+    table: "contact_job",
+    columns: [...job.fieldNames, "billable_count", "unlocked_at", "_extra"],
+    rows: [[...cells, unlocked.billable_count, unlocked.unlocked_at, extraCell(object.extra)]],
+  };
+}
+
+/** Flattens the results of a page (section 2.8). @param offset position of the first one */
+export function flattenContactResults(
+  results: readonly unknown[],
+  page: { readonly jobId: string; readonly offset: number },
+  drift: DriftLog,
+): TableRows {
+  const rows: (readonly Cell[])[] = [];
+  for (const [index, result] of results.entries()) {
+    if (isJsonObject(result)) {
+      rows.push([page.jobId, String(page.offset + index), ...resultCells(result, drift)]);
+    } else drift.note("unexpected_type", "results[]", jsonType(result));
+  }
+  const columns = contactJobResult.columns.map(({ name }) => name);
+  return {
+    table: "contact_job_result",
+    columns: columns.filter((name) => name !== "_synced_at" && name !== "_run_id"),
+    rows,
+  };
+}
+
+function resultCells(result: JsonObject, drift: DriftLog): readonly Cell[] {
+  const { matched_company: sentCompany, ...rest } = result;
+  const { object } = titles.flatten(rest, null, drift);
+  const [pid = null, matched = null, current = null, naics = null, whole = null] = object.cells;
+  const isCompany = isJsonObject(sentCompany);
+  if (!isCompany && sentCompany !== null && sentCompany !== undefined) {
+    drift.note("unexpected_type", "results[].matched_company", jsonType(sentCompany));
+  }
+  const { object: companyCells } = company.flatten(isCompany ? sentCompany : {}, null, drift);
+  const sentJacket = result["jacket"];
+  // Other keys of the jacket are kept in its JSON, and are not drift.
+  const known = Object.entries(isJsonObject(sentJacket) ? sentJacket : {}).filter(([key]) =>
+    Object.hasOwn(jacketFields, key),
+  );
+  const { object: jacketCells } = jacketed.flatten(Object.fromEntries(known), null, drift);
+  const extra = withNested(object.extra, {
+    matched_company: isCompany ? companyCells.extra : sentCompany,
+  });
+  return [
+    pid,
+    matched,
+    current,
+    ...companyCells.cells.map((cell) => cell ?? null),
+    naics,
+    ...jacketCells.cells.map((cell) => cell ?? null),
+    whole,
+    extraCell(extra),
+  ];
+}

@@ -1,0 +1,172 @@
+import { z } from "zod";
+import type { Cell } from "./convert.ts";
+import { jsonType } from "./convert.ts";
+import { coverageReaderOf, type TableRows, withNested } from "./coverage.ts";
+import type { DriftLog } from "./drift.ts";
+import { type Fields, integer, numeric, text, timestamptz } from "./field.ts";
+import { extraCell, flattenerOf, type JsonObject } from "./flatten.ts";
+import { column, columnsOf, type Table, table } from "./table.ts";
+
+/** Endpoints of synchronous person search (section 4.1). */
+export const personSearchEndpoints = {
+  create: { name: "POST /person-search/v0/search", method: "POST", path: "/person-search/v0/search" },
+  read: {
+    name: "GET /person-search/v0/search/{search_id}",
+    method: "GET",
+    path: "/person-search/v0/search/{search_id}",
+  },
+} as const;
+
+/** Maximum length of a query in characters, and number of PIDs of a synchronous search (section 8). */
+export const MAX_QUERY_LENGTH = 500;
+export const MAX_SEARCH_SIZE = 100;
+
+/** Description of an audience; its length counts characters, not UTF-16 units. */
+export const searchQuery = z
+  .string()
+  .min(1, { error: "string_too_short" })
+  .refine((query) => Array.from(query).length <= MAX_QUERY_LENGTH, { error: "string_too_long" });
+
+/** Body of `POST /person-search/v0/search`. */
+export const personSearchRequest = z.strictObject({
+  query: searchQuery,
+  size: z
+    .int()
+    .min(1, { error: "greater_than_equal" })
+    .max(MAX_SEARCH_SIZE, { error: "less_than_equal" })
+    .optional(),
+});
+
+/** Channels of a coverage object (section 2.4). */
+export const searchChannels = ["personal_email", "professional_email", "phone", "linkedin"] as const;
+
+/** Coverage objects by `scope`. */
+const scopes = { total: "total_contact_coverage", results: "results_contact_coverage" } as const;
+
+const searchFields: Fields = {
+  search_id: text("none", "ID of the search."),
+  query: text("none", "Query as normalized by the service."),
+  total_count: integer("none", "Number of matching people; may exceed `result_count`."),
+  result_count: integer("none", "Number of returned PIDs."),
+  created_at: timestamptz("none", "When the service stored the search."),
+};
+const coverageFields: Fields = {
+  count: integer("none", "People with this channel."),
+  percent: numeric("none", "Their share in percent, 0 to 100."),
+};
+
+const searchId = column("search_id", "text", "none", "ID of the search.");
+
+/** One row per synchronous search. */
+export const personSearch: Table = table("person_search", {
+  schema: "data",
+  doc: "Synchronous person searches (section 2.4).",
+  key: ["search_id"],
+  people: "nobody",
+  columns: [
+    searchId,
+    column("search_name", "text", "none", "Name of the search in the configuration."),
+    ...columnsOf(searchFields).filter(({ name }) => name !== "search_id"),
+  ],
+  hasExtra: true,
+});
+
+/** Coverage of a search by scope and channel. */
+export const personSearchCoverage: Table = table("person_search_coverage", {
+  schema: "data",
+  doc: "Contact channels of the people of a search (section 2.4).",
+  key: ["search_id", "scope", "channel"],
+  parent: "person_search",
+  people: "nobody",
+  columns: [
+    searchId,
+    column("scope", "text", "none", "`total`: all matching people; `results`: those returned."),
+    column("channel", "text", "none", "`personal_email`, `professional_email`, `phone` or `linkedin`."),
+    ...columnsOf(coverageFields),
+  ],
+  hasExtra: true,
+});
+
+/** PIDs of a search, in the service's order. */
+export const personSearchResult: Table = table("person_search_result", {
+  schema: "data",
+  doc: "People returned by a search.",
+  key: ["search_id", "position"],
+  parent: "person_search",
+  people: { pids: ["service_pid"] },
+  columns: [
+    searchId,
+    column("position", "position", "none", "0-based index in the service's list."),
+    column("service_pid", "text", "direct", "PID of the person.", true),
+  ],
+});
+
+const record = flattenerOf({ fields: searchFields, lists: {} });
+const coverages = Object.entries(scopes).map(([scope, member]) => ({
+  scope,
+  member,
+  read: coverageReaderOf(searchChannels, coverageFields, member),
+}));
+
+/** Flattens a search (section 2.4) to rows of its tables. @param searchName its name in the configuration */
+export function flattenPersonSearch(
+  search: JsonObject,
+  searchName: string,
+  drift: DriftLog,
+): readonly TableRows[] {
+  const { results, total_contact_coverage: _, results_contact_coverage: __, ...rest } = search;
+  const { object } = record.flatten(rest, null, drift);
+  const [id = null, ...cells] = object.cells.map((cell) => cell ?? null);
+  const read = coverages.map(({ scope, member, read: readCoverage }) => ({
+    scope,
+    member,
+    flat: readCoverage(search[member], drift),
+  }));
+  const coverageRows = read.flatMap(({ scope, flat }) =>
+    (flat?.rows ?? []).map((row) => [id, scope, ...row]),
+  );
+  const nested = read.map(({ member, flat }) => [member, flat?.extra ?? null] as const);
+  const pids = readPids(results, drift);
+  const extra = withNested(object.extra, { ...Object.fromEntries(nested), results: pids.misplaced });
+  const [, ...names] = record.fieldNames;
+  return [
+    {
+      table: "person_search",
+      columns: ["search_id", "search_name", ...names, "_extra"],
+      rows: [[id, searchName, ...cells, extraCell(extra)]],
+    },
+    {
+      table: "person_search_coverage",
+      columns: ["search_id", "scope", "channel", ...Object.keys(coverageFields), "_extra"],
+      rows: coverageRows,
+    },
+    {
+      table: "person_search_result",
+      columns: ["search_id", "position", "service_pid"],
+      rows: pids.rows.map((row) => [id, ...row]),
+    },
+  ];
+}
+
+/** Position and PID of each text of a list, and its other items by index; null if all items are texts. */
+export function readPids(
+  value: unknown,
+  drift: DriftLog,
+  path = "results",
+): { readonly rows: readonly (readonly [Cell, string])[]; readonly misplaced: unknown } {
+  if (!Array.isArray(value)) {
+    if (value === undefined || value === null) return { rows: [], misplaced: null };
+    drift.note("unexpected_type", path, jsonType(value));
+    return { rows: [], misplaced: value };
+  }
+  const rows: (readonly [Cell, string])[] = [];
+  const misplaced: [string, unknown][] = [];
+  for (const [position, item] of (value as readonly unknown[]).entries()) {
+    if (typeof item === "string") rows.push([String(position), item]);
+    else {
+      drift.note("unexpected_type", `${path}[]`, jsonType(item));
+      misplaced.push([String(position), item]);
+    }
+  }
+  return { rows, misplaced: misplaced.length === 0 ? null : Object.fromEntries(misplaced) };
+}
