@@ -8,10 +8,11 @@ import { serveRequest } from "./http/serve-request.ts";
 import { createLedger } from "./ledger.ts";
 import { MAX_PEOPLE } from "./population/identifiers.ts";
 import { createPeople } from "./population/people.ts";
+import { createSearches } from "./search/searches.ts";
 import { createSegments } from "./segments/segments.ts";
 import { createUsage } from "./usage/usage.ts";
 import { keepState } from "./state.ts";
-import type { World } from "./world.ts";
+import type { Capacity, World } from "./world.ts";
 import { createWorldClock } from "./world-clock.ts";
 
 export { parseFaults } from "./faults/plan.ts";
@@ -67,16 +68,18 @@ function createWorld(options: SandboxOptions): World {
   }
   const people = createPeople(seed, count);
   const clock = createWorldClock();
+  const capacity: Capacity = { recordsLeft: null, code: "insufficient_record_capacity" };
   return {
     seed,
     people,
     clock,
     segments: createSegments({ seed, people, clock }),
+    searches: createSearches(people.careers.companies, capacity),
     deaths: { byPid: new Map(), hidden: new Set() },
     usage: createUsage(seed, clock),
     ledger: createLedger({ countsContents: options.countsContents ?? true }),
     faults: createFaults(options.faults ?? [], seed),
-    capacity: { recordsLeft: null, code: "insufficient_record_capacity" },
+    capacity,
     apiKey: options.apiKey ?? null,
     latencyMs: options.latencyMs ?? 0,
     membersPerPage: options.membersPerPage ?? MEMBERS_PER_PAGE,

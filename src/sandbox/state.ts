@@ -15,7 +15,7 @@ export interface StateKeeper {
 const WRITE_EVERY_MS = 1000;
 const VERSION = 2;
 
-function stateOf({ seed, people, segments, usage }: World) {
+function stateOf({ seed, people, segments, searches, usage }: World) {
   return {
     version: VERSION,
     seed,
@@ -23,19 +23,33 @@ function stateOf({ seed, people, segments, usage }: World) {
     segments: segments
       .all()
       .map(({ hooks: _hooks, members, ...kept }) => ({ ...kept, members: members.ever })),
+    searches: {
+      stored: [...searches.stored.values()],
+      jobs: [...searches.jobs.values()],
+      contactJobs: [...searches.contactJobs.values()],
+      delivered: searches.deliveries.all().map((year) => ({ ...year, indexes: [...year.indexes] })),
+    },
     served: usage.served(),
   };
 }
 
+type State = ReturnType<typeof stateOf>;
+/** State of a file; an earlier program saved no searches. */
+type SavedState = Omit<State, "searches"> & Partial<Pick<State, "searches">>;
+
 async function readState(world: World, file: string): Promise<void> {
   try {
     // Written by stateOf; damage throws and is logged below.
-    const state = JSON.parse(await readFile(file, "utf8")) as ReturnType<typeof stateOf>;
+    const state = JSON.parse(await readFile(file, "utf8")) as SavedState;
     // In another population the same numbers mean other people.
     if (state.version !== VERSION || state.seed !== world.seed || state.people !== world.people.count) return;
     for (const { members, ...kept } of state.segments) {
       world.segments.create(kept)?.members.restore(members);
     }
+    for (const search of state.searches?.stored ?? []) world.searches.stored.set(search.searchId, search);
+    for (const job of state.searches?.jobs ?? []) world.searches.jobs.set(job.segmentId, job);
+    for (const job of state.searches?.contactJobs ?? []) world.searches.contactJobs.set(job.jobId, job);
+    world.searches.deliveries.restore(state.searches?.delivered ?? []);
     for (const { organization, subject, atMs, counts } of state.served) {
       world.usage.count(organization, subject, atMs, counts);
     }

@@ -2,6 +2,7 @@ import type { Log } from "../log.ts";
 import type { Faults } from "./faults/decide.ts";
 import type { Ledger } from "./ledger.ts";
 import type { People } from "./population/people.ts";
+import type { Searches } from "./search/searches.ts";
 import type { Segments } from "./segments/segments.ts";
 import type { Usage } from "./usage/usage.ts";
 import type { WorldClock } from "./world-clock.ts";
@@ -27,6 +28,7 @@ export interface World {
   readonly people: People;
   readonly clock: WorldClock;
   readonly segments: Segments;
+  readonly searches: Searches;
   readonly deaths: StatedDeaths;
   readonly usage: Usage;
   readonly ledger: Ledger;

@@ -54,7 +54,9 @@ export function distort(fired: readonly FiredFault[], results: Results): Results
       const sure = dice.below(texts.length);
       texts = texts.map((text, i) => {
         if (i !== sure && !dice.chance(fault.share)) return text;
-        // Results are objects: the routes wrote them.
+        // PIDs of searches are texts.
+        if (!text.startsWith("{")) return text;
+        // The routes wrote it, and it is an object.
         const record = JSON.parse(text) as LooseRecord;
         fault.distort(record, dice);
         return JSON.stringify(record);

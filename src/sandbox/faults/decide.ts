@@ -14,8 +14,8 @@ export interface FiredFault {
 
 /** The plan in force, and its counters. */
 export interface Faults {
-  /** The faults that hit the next request to `path`, in the plan's order. */
-  fire(path: string): readonly FiredFault[];
+  /** The faults that hit the next request to a path (with `{…}` for an ID), in the plan's order. */
+  fire(method: string, path: string): readonly FiredFault[];
   /** Replaces the plan; its rules count requests from 1 again. */
   set(plan: FaultPlan): void;
   /** Restores the initial plan and counts from 1 again. */
@@ -23,8 +23,11 @@ export interface Faults {
   readonly plan: FaultPlan;
 }
 
-function concerns(rule: FaultRule, path: string): boolean {
-  return rule.endpoint === undefined || path === rule.endpoint || path.endsWith(`/${rule.endpoint}`);
+function concerns({ endpoint }: FaultRule, method: string, path: string): boolean {
+  if (endpoint === undefined) return true;
+  const [, ofMethod, ofPath = ""] = /^(?:(GET|POST) )?(.*)$/.exec(endpoint) ?? [];
+  if (ofMethod !== undefined && ofMethod !== method) return false;
+  return path === ofPath || path.endsWith(`/${ofPath}`);
 }
 
 /** Applies a plan. A rule's chances depend on seed, rule and its number of requests, so runs are repeatable. */
@@ -36,11 +39,11 @@ export function createFaults(initial: FaultPlan, seed: number): Faults {
     seen = plan.map(() => 0);
   };
   return {
-    fire(path) {
+    fire(method, path) {
       const fired: FiredFault[] = [];
       for (const [i, rule] of plan.entries()) {
         const fault = FAULTS[rule.fault];
-        if (!fault || !concerns(rule, path)) continue;
+        if (!fault || !concerns(rule, method, path)) continue;
         const number = (seen[i] ?? 0) + 1;
         seen[i] = number;
         const dice = throwDice(rule.seed ?? seed, number, i);

@@ -11,7 +11,7 @@ export const faultPlanSchema = z.array(
     rate: z.number().min(0).max(1).default(1),
     /** Seconds, milliseconds, a number of records or a text, by the fault. */
     value: z.coerce.string().optional(),
-    /** Only requests to this path (`/v2/enrich`) or its end (`enrich`). */
+    /** Only requests to this path (`/v2/enrich`) or its end (`enrich`), maybe with a method (`GET results`). */
     endpoint: z.string().optional(),
     /** First and last request that it may hit, counted per rule since the plan was set. */
     from: z.int().min(1).optional(),

@@ -90,6 +90,9 @@ export const REFUSAL_FAULTS = {
   redirect: always("302 to another host", () =>
     refuse(302, null, "Moved.", { headers: { location: "http://elsewhere.invalid/v2/enrich" } }),
   ),
+  "409": always("409, as for results that are being unlocked", () =>
+    refuse(409, null, "An unlock is already in progress."),
+  ),
   "413": {
     doc: "413 for more records than the value (default 100)",
     stage: "refusal",

@@ -7,6 +7,7 @@ import { chooseFields } from "../population/person-fields.ts";
 import { contentOf } from "../routes/lookups.ts";
 import type { World } from "../world.ts";
 import { type Control, SEGMENT_CONTROLS } from "./admin-segments.ts";
+import { SEARCH_CONTROLS } from "./admin-searches.ts";
 import { readBody } from "./receive.ts";
 
 /** Path of the sandbox's controls. */
@@ -31,6 +32,7 @@ const clockOf = (world: World) => ({
 /** Every control: method and path below {@link ADMIN_PREFIX}. */
 const CONTROLS: Readonly<Record<string, Control>> = {
   ...SEGMENT_CONTROLS,
+  ...SEARCH_CONTROLS,
   "GET /": (world) => ({
     seed: world.seed,
     people: world.people.count,
@@ -49,6 +51,7 @@ const CONTROLS: Readonly<Record<string, Control>> = {
     world.faults.reset();
     world.capacity.recordsLeft = null;
     world.segments.reset();
+    world.searches.reset();
     world.usage.reset();
     world.deaths.byPid.clear();
     world.deaths.hidden.clear();

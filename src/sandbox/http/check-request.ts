@@ -46,8 +46,8 @@ function* longTexts(value: unknown, loc: readonly string[]): Generator<RefusedFi
   }
 }
 
-/** Checked part of a request: the body, or the query parameters. */
-type Place = "body" | "query";
+/** Checked part of a request: the body, the query parameters, or those in the path. */
+type Place = "body" | "query" | "path";
 
 function unprocessable(details: readonly RefusedField[]): Refusal {
   return refuse(422, "validation_error", "The request has missing or malformed fields.", {

@@ -26,6 +26,10 @@ export interface RefusedField {
 export interface Results {
   readonly kind: "results";
   readonly results: ResultList;
+  /** HTTP status; 200 by default. */
+  readonly status?: number;
+  /** Records of person search for its usage; those of the request by default. */
+  readonly delivered?: number;
   /** 0 by default. */
   readonly matched?: number;
   /** 0 by default. */

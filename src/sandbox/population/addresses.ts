@@ -30,6 +30,8 @@ export interface Addresses {
   staysOf(household: number, day: number): readonly Residence[];
   written(household: number, slot: number): WrittenAddress;
   isOwned(household: number, slot: number): boolean;
+  /** First address of {@link historyText}; null if a person has none. */
+  currentOf(index: number, household: number, day: number): WrittenAddress | null;
   /** JSON text of a person's `address_history`. */
   historyText(index: number, household: number, day: number): string;
   /** Present or former household of an address, or null. */
@@ -114,13 +116,21 @@ export function createAddresses(
     return `{"address_rank":${rank},"service_address_id":"${identifiers.opaqueId("a-", STREAM.addressId, household, slot)}","address_line_1":"${line1}","address_line_2":${line2 && `"${line2}"`},"address_city":"${city}","address_state":"${state}","address_zipcode":"${zip}","address_zipcode4":${zip4},"ownership_status":${ownership},"is_current_owner":${isStated ? owned && toDay === null : null},${moneyText(household, stay)},"sqft":${sqft},"num_beds":${beds},"num_baths":${baths},"first_seen_date":"${dayText(fromDay)}","last_seen_date":${toDay && `"${dayText(toDay)}"`}}`;
   };
 
+  const knownStays = (index: number, household: number, day: number): readonly Stay[] => {
+    const bits = hash(key, index, STREAM.person + 1);
+    return chance(bits, 0.03) ? [] : staysOf(household, day).slice(0, 2 + below(bits, 5));
+  };
+
   return {
     staysOf,
     written,
     isOwned,
+    currentOf(index, household, day) {
+      const stay = knownStays(index, household, day)[0];
+      return stay ? written(household, stay.slot) : null;
+    },
     historyText(index, household, day) {
-      const bits = hash(key, index, STREAM.person + 1);
-      const stays = chance(bits, 0.03) ? [] : staysOf(household, day).slice(0, 2 + below(bits, 5));
+      const stays = knownStays(index, household, day);
       let rank = 0;
       const texts = stays.map((stay) => {
         // A few addresses share the rank of the one before.

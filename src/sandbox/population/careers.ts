@@ -10,11 +10,14 @@ import { STREAM } from "./streams.ts";
 /** Present job of a person. */
 export interface CurrentJob {
   readonly title: string;
+  /** Null for odd titles. */
+  readonly standardTitle: string | null;
   readonly company: Company;
 }
 
 /** Jobs of a population, numbered from the first (0) on. */
 export interface Careers {
+  readonly companies: readonly Company[];
   jobCount(index: number, day: number): number;
   companyOf(index: number, job: number): Company;
   currentJob(index: number, day: number): CurrentJob | null;
@@ -94,13 +97,15 @@ export function createCareers(key: HashKey, identifiers: Identifiers, families: 
   };
 
   return {
+    companies,
     companyOf,
     jobCount: (index, day) => careerOf(index, day).starts.length,
     currentJob(index, day) {
       const { starts, endDay } = careerOf(index, day);
       if (starts.length === 0 || endDay !== null) return null;
       const job = starts.length - 1;
-      return { title: titleOf(index, job).title, company: companyOf(index, job) };
+      const { title, standard: standardTitle } = titleOf(index, job);
+      return { title, standardTitle, company: companyOf(index, job) };
     },
     isRetired: (index, day) => careerOf(index, day).isRetired,
     historyText(index, day) {

@@ -2,7 +2,11 @@ import { type HashKey, below, chance, hash, pick } from "./hash.ts";
 
 /** An employer. */
 export interface Company {
+  readonly name: string;
   readonly domain: string;
+  /** Null if unknown. */
+  readonly linkedinUrl: string | null;
+  readonly naics: string | null;
   readonly industry: string;
   /** JSON text of the eight `work_company_…` members. */
   readonly members: string;
@@ -11,6 +15,8 @@ export interface Company {
 /** A job title. */
 export interface Title {
   readonly title: string;
+  /** Standard title; null for odd ones. */
+  readonly standard: string | null;
   /** JSON text of title, standard title, seniority and department. */
   readonly members: string;
 }
@@ -73,7 +79,7 @@ function titleOf(
     work_seniority_level: seniority,
     work_department: department,
   };
-  return { title, members: membersText(fields) };
+  return { title, standard, members: membersText(fields) };
 }
 
 /** Titles by department, from the first job on. */
@@ -116,7 +122,14 @@ export function createCompanies(key: HashKey): readonly Company[] {
         work_company_sic_code: known(0.85, 5, sic),
         work_company_sic_description: known(0.85, 5, sicText),
       };
-      companies.push({ domain: `${slug}.example`, industry, members: membersText(fields) });
+      companies.push({
+        name,
+        domain: `${slug}.example`,
+        linkedinUrl: fields.work_company_linkedin_url,
+        naics: fields.work_company_naics_code,
+        industry,
+        members: membersText(fields),
+      });
     }
   }
   return companies;

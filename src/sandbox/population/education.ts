@@ -13,7 +13,7 @@ export interface Education {
 }
 
 /** Levels in their order: age at the start, years, and JSON text of their description. */
-const LEVELS = [
+export const LEVELS = [
   { name: "high_school", age: 14, years: 4, words: '"High School Diploma"' },
   { name: "bachelors", age: 18, years: 4, words: '"Bachelor of Science (B.S.)"' },
   { name: "masters", age: 23, years: 2, words: '"Master\'s degree, with \\"distinction\\""' },

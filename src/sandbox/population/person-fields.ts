@@ -41,9 +41,10 @@ const oneOf =
   (subject) =>
     quoted(pick(values, ask(subject, question)));
 
-const INCOMES =
+/** Labels of incomes and wealth, ascending. */
+export const INCOMES =
   "<$25,000;$25,000-$49,999;$50,000-$99,999;$100,000-$149,999;$150,000-$249,999;$250,000+".split(";");
-const WEALTH = "<$10,000;$10,000-$99,999;$100,000-$499,999;$500,000-$999,999;$1,000,000+".split(";");
+export const WEALTH = "<$10,000;$10,000-$99,999;$100,000-$499,999;$500,000-$999,999;$1,000,000+".split(";");
 const SINGLE = ["Single", "Divorced", "Widowed"];
 
 /** Rank by position; the first two are equal if `isTied`. */

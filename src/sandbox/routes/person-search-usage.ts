@@ -7,8 +7,6 @@ import { sumOf } from "../usage/counts.ts";
 import type { World } from "../world.ts";
 import type { Route } from "./route.ts";
 
-/** Maximum records delivered to an organization per UTC day. */
-export const DAILY_RECORD_LIMIT = 10_000;
 /** Subject of its counts: requests are searches, records are those delivered. */
 export const PERSON_SEARCH = "person-search/v0/search";
 
@@ -38,6 +36,11 @@ function dailyRow(world: World, organization: string, day: number) {
   };
 }
 
+/** Records delivered to an organization on this UTC day. */
+export function deliveredToday(world: World, organization: string): number {
+  return dailyRow(world, organization, world.clock.today()).records_delivered;
+}
+
 /** `GET /person-search/v0/usage`: today's quota, and the last UTC days in order. */
 export const personSearchUsageRoute: Route = {
   method: "GET",
@@ -48,11 +51,12 @@ export const personSearchUsageRoute: Route = {
     const today = world.clock.today();
     const rows = Array.from({ length: days }, (_, i) => dailyRow(world, organization, today - days + 1 + i));
     const delivered = rows.at(-1)?.records_delivered ?? 0;
+    const { dailyRecordLimit } = world.searches;
     const quota = JSON.stringify({
       org_id: organizationId(world.seed, organization),
-      daily_record_limit: DAILY_RECORD_LIMIT,
+      daily_record_limit: dailyRecordLimit,
       current_day_records_delivered: delivered,
-      current_day_remaining: Math.max(0, DAILY_RECORD_LIMIT - delivered),
+      current_day_remaining: Math.max(0, dailyRecordLimit - delivered),
     });
     return {
       kind: "results",

@@ -6,6 +6,8 @@ import type { StampStyle } from "../world-clock.ts";
 export interface RouteCall {
   /** Organization of the key; resources of another one are not found. */
   readonly organization: string;
+  /** ID in the path; empty for paths without one. */
+  readonly id: string;
   readonly query: URLSearchParams;
   /** Parsed body; null for GET. */
   readonly body: unknown;
@@ -14,6 +16,7 @@ export interface RouteCall {
 /** A path of the service. */
 export interface Route {
   readonly method: "GET" | "POST";
+  /** May have one ID: `/person-search/v0/search/{search_id}`. */
   readonly path: string;
   /** Form of `request_completed_at`; `z` by default. */
   readonly stamp?: StampStyle;
@@ -21,12 +24,16 @@ export interface Route {
   readonly resultsLast?: boolean;
   /** Refused with 402 if the capacity can't cover the records (section 4.7 names it for enrich only). */
   readonly needsCapacity?: boolean;
+  /** Refused with 401 for keys of an organization without a user (section 5). */
+  readonly needsUserKey?: boolean;
+  /** True for a POST without a body. */
+  readonly hasNoBody?: boolean;
   /** Records of a request, for the ledger and for faults; none by default. */
   recordsOf?(call: RouteCall): readonly unknown[];
   /** Refuses malformed requests; null lets one pass. */
   check(call: RouteCall): Refusal | null;
   /** Carries out a request that passed its check. */
-  answer(world: World, call: RouteCall): Outcome;
+  answer(world: World, call: RouteCall): Outcome | Promise<Outcome>;
 }
 
 /** List under a member of a parsed body; empty if there is none. */
