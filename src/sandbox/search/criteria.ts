@@ -78,8 +78,9 @@ const roles = new Map<string, Set<string>>();
 for (const { title, standard } of ladders.flat()) {
   if (standard === null) continue;
   const words = standard.split(" ");
-  const of = words.indexOf("of");
-  const names = of < 0 ? words.map((_, i) => words.slice(i).join(" ")) : [words.slice(0, of).join(" ")];
+  const preposition = words.indexOf("of");
+  const names =
+    preposition < 0 ? words.map((_, i) => words.slice(i).join(" ")) : [words.slice(0, preposition).join(" ")];
   for (const name of [title, standard, ...names]) {
     const key = keyOf(name);
     roles.set(key, (roles.get(key) ?? new Set()).add(standard));
@@ -159,7 +160,7 @@ export function createLexicon(companies: readonly Company[]): Lexicon {
       [keyOf(name), criterion("employer", (person) => jobOf(person)?.company.name === name)] as const,
   );
   const named = [...namedCriteria()].map(([name, one]) => [keyOf(name), one] as const);
-  // Later entries win: roles are written in singular already, and come first.
+  // Later entries win.
   return new Map([...employers, ...named]);
 }
 

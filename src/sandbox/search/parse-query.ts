@@ -190,9 +190,8 @@ export function parseQuery(query: string, lexicon: Lexicon): ParsedQuery {
   while (at < tokens.length) {
     const group = parseOr();
     if (group) groups.push(group);
-    // A closing parenthesis without an opening one.
-    else if (at < tokens.length) at += 1;
-    if (at < tokens.length && tokens[at]?.kind === "mark") at += 1;
+    // A closing parenthesis without an opening one, or the end.
+    at += 1;
   }
   const expression = joined("and", groups);
   return {
@@ -234,9 +233,22 @@ function phrasesOf(tokens: readonly Token[], unknown: ReadonlySet<number>): read
   return phrases.map((words) => words.join(" "));
 }
 
+/** True for a word that says nothing at either end of a query. */
+function isConnective(token: Token | undefined): boolean {
+  return (
+    isWordOf(token, FILLERS) ||
+    isWordOf(token, AND_WORDS) ||
+    isWordOf(token, OR_WORDS) ||
+    (token?.kind === "mark" && token.text === ",")
+  );
+}
+
 function understoodOf(tokens: readonly Token[], unknown: ReadonlySet<number>): string {
-  const kept = tokens.filter((_, i) => !unknown.has(i)).map(({ text }) => text);
-  return kept.join(" ").replaceAll(" ,", ",").replaceAll("( ", "(").replaceAll(" )", ")");
+  const kept = tokens.filter((_, i) => !unknown.has(i));
+  while (isConnective(kept.at(-1))) kept.pop();
+  while (isConnective(kept[0])) kept.shift();
+  const texts = kept.map(({ text }) => text);
+  return texts.join(" ").replaceAll(" ,", ",").replaceAll("( ", "(").replaceAll(" )", ")");
 }
 
 /** True if a person belongs to an audience. */
