@@ -5,7 +5,7 @@ import { coverageReaderOf, type TableRows, withNested } from "./coverage.ts";
 import type { DriftLog } from "./drift.ts";
 import { boolean, type Fields, integer, json, numeric, text, timestamptz } from "./field.ts";
 import { extraCell, flattenerOf, isJsonObject, type JsonObject } from "./flatten.ts";
-import { searchQuery } from "./person-search.ts";
+import { readPids, searchQuery } from "./person-search.ts";
 import type { ListDeclaration } from "./record.ts";
 import { column, columnsOf, type Table, table } from "./table.ts";
 
@@ -243,4 +243,21 @@ export function flattenAudienceSearch(
         ]
       : []),
   ];
+}
+
+/** Flattens the PIDs of a page (section 2.6); one that is listed twice is one member. @param offset position of the first */
+export function flattenAudienceMembers(
+  pids: unknown,
+  page: { readonly segmentId: string; readonly offset: number },
+  drift: DriftLog,
+): TableRows {
+  const positions = new Map<string, string>();
+  for (const [position, pid] of readPids(pids, drift, "pids").rows) {
+    if (!positions.has(pid)) positions.set(pid, String(page.offset + Number(position)));
+  }
+  return {
+    table: "audience_search_member",
+    columns: ["segment_id", "service_pid", "position"],
+    rows: [...positions].map(([pid, position]) => [page.segmentId, pid, position]),
+  };
 }

@@ -125,7 +125,7 @@ export function flattenPersonSearch(
   const coverageRows = read.flatMap(({ scope, flat }) =>
     (flat?.rows ?? []).map((row) => [id, scope, ...row]),
   );
-  const nested = read.map(({ member, flat }) => [member, flat?.extra ?? null] as const);
+  const nested = read.map(({ member, flat }) => [member, flat ? flat.extra : search[member]] as const);
   const pids = readPids(results, drift);
   const extra = withNested(object.extra, { ...Object.fromEntries(nested), results: pids.misplaced });
   const [, ...names] = record.fieldNames;

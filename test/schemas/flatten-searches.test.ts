@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { flattenAudienceSearch } from "../../src/schemas/audience-search.ts";
+import { flattenAudienceMembers, flattenAudienceSearch } from "../../src/schemas/audience-search.ts";
 import { flattenContactJob, flattenContactResults } from "../../src/schemas/contact-jobs.ts";
 import type { TableRows } from "../../src/schemas/coverage.ts";
 import { DriftLog } from "../../src/schemas/drift.ts";
@@ -159,20 +159,24 @@ describe("a person search", () => {
         results: ["p-1", 7],
         score: 1,
         total_contact_coverage: { fax: { count: 1, percent: 2 } },
-        results_contact_coverage: null,
+        results_contact_coverage: "none",
       },
       "ohio",
       drift,
     );
     expectWholeTables(tables);
     expect(rowsOf(tables, "person_search")).toMatchObject([
-      { _extra: '{"score":1,"total_contact_coverage":{"fax":{"count":1,"percent":2}},"results":{"1":7}}' },
+      {
+        _extra:
+          '{"score":1,"total_contact_coverage":{"fax":{"count":1,"percent":2}},"results_contact_coverage":"none","results":{"1":7}}',
+      },
     ]);
     expect(rowsOf(tables, "person_search_result")).toEqual([
       { search_id: "s-1", position: "0", service_pid: "p-1" },
     ]);
     expect(drift.entries().map(({ kind, path }) => `${kind} ${path}`)).toEqual([
       "unexpected_type results[]",
+      "unexpected_type results_contact_coverage",
       "unknown_field score",
       "unknown_field total_contact_coverage.fax",
     ]);
@@ -281,6 +285,17 @@ describe("an audience search", () => {
       "stats.distributions.ethnicity",
       "stats.median",
     ]);
+  });
+
+  test("has its members by position, each one once", () => {
+    const drift = new DriftLog("");
+    const page = flattenAudienceMembers(["p-1", 5, "p-2", "p-1"], { segmentId: "g-1", offset: 100 }, drift);
+    expectWholeTables([page]);
+    expect(page.rows).toEqual([
+      ["g-1", "p-1", "100"],
+      ["g-1", "p-2", "102"],
+    ]);
+    expect(drift.entries()).toMatchObject([{ kind: "unexpected_type", path: "pids[]" }]);
   });
 
   test.each(["error", "stats"])("keeps %s of an unexpected type", (member) => {
