@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { codeOf, FixConfigurationError, messageOf } from "../errors.ts";
 import { type Log, silentLog } from "../log.ts";
+import type { Capacity } from "./capacity.ts";
 import { createFaults } from "./faults/decide.ts";
 import type { FaultPlan } from "./faults/plan.ts";
 import { ADMIN_PREFIX, serveAdmin } from "./http/admin.ts";
@@ -12,7 +13,7 @@ import { createSearches } from "./search/searches.ts";
 import { createSegments } from "./segments/segments.ts";
 import { createUsage } from "./usage/usage.ts";
 import { keepState } from "./state.ts";
-import type { Capacity, World } from "./world.ts";
+import type { World } from "./world.ts";
 import { createWorldClock } from "./world-clock.ts";
 
 export { parseFaults } from "./faults/plan.ts";

@@ -1,4 +1,5 @@
 import type { Log } from "../log.ts";
+import type { Capacity } from "./capacity.ts";
 import type { Faults } from "./faults/decide.ts";
 import type { Ledger } from "./ledger.ts";
 import type { People } from "./population/people.ts";
@@ -6,13 +7,6 @@ import type { Searches } from "./search/searches.ts";
 import type { Segments } from "./segments/segments.ts";
 import type { Usage } from "./usage/usage.ts";
 import type { WorldClock } from "./world-clock.ts";
-
-/** Remaining capacity of the organization, and the 402 that refuses more (section 7.2). */
-export interface Capacity {
-  /** Records left; null without a limit. Billed records reduce it. */
-  recordsLeft: number | null;
-  code: "insufficient_record_capacity" | "insufficient_credits";
-}
 
 /** Death signals set by the controls. */
 export interface StatedDeaths {

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
+import { checkRecords } from "../capacity.ts";
 import { breaksConnection, delayOf, distort, namesOf, refusalOf, shapeOf, wireOf } from "../faults/apply.ts";
 import type { FiredFault } from "../faults/decide.ts";
-import { outOfCapacity, outOfCredits } from "../faults/refusals.ts";
 import { endpointUsageRoute } from "../routes/endpoint-usage.ts";
 import { contactJobRoutes } from "../routes/contact-jobs.ts";
 import { lookupRoutes } from "../routes/lookups.ts";
@@ -71,9 +71,7 @@ function checkKey(world: World, request: IncomingMessage): Refusal | null {
 }
 
 function checkCapacity(world: World, route: Route, records: number): Refusal | null {
-  const { recordsLeft, code } = world.capacity;
-  if (!route.needsCapacity || recordsLeft === null || records <= recordsLeft) return null;
-  return code === "insufficient_credits" ? outOfCredits(recordsLeft) : outOfCapacity(recordsLeft, records);
+  return route.needsCapacity ? checkRecords(world.capacity, records) : null;
 }
 
 /** Chooses the answer in the order gateway, validation, service. */

@@ -1,6 +1,5 @@
-import { outOfCapacity, outOfCredits } from "../faults/refusals.ts";
 import type { Refusal } from "../http/outcome.ts";
-import type { Capacity } from "../world.ts";
+import { type Capacity, checkRecords } from "../capacity.ts";
 
 /** People delivered to an organization in a billing year, by index. */
 export interface DeliveredYear {
@@ -31,15 +30,9 @@ export function createDeliveries(capacity: Capacity): Deliveries {
     charge(organization, nowMs, indexes) {
       const delivered = yearOf(organization, new Date(nowMs).getUTCFullYear()).indexes;
       const added = new Set(indexes.filter((index) => !delivered.has(index)));
-      const { recordsLeft, code } = capacity;
-      if (recordsLeft !== null) {
-        if (added.size > recordsLeft) {
-          return code === "insufficient_credits"
-            ? outOfCredits(recordsLeft)
-            : outOfCapacity(recordsLeft, added.size);
-        }
-        capacity.recordsLeft = recordsLeft - added.size;
-      }
+      const refusal = checkRecords(capacity, added.size);
+      if (refusal) return refusal;
+      if (capacity.recordsLeft !== null) capacity.recordsLeft -= added.size;
       for (const index of added) delivered.add(index);
       return added.size;
     },

@@ -1,6 +1,6 @@
 import type { searchFailureCodes } from "../../schemas/audience-search.ts";
 import type { Company } from "../population/companies.ts";
-import type { Capacity } from "../world.ts";
+import type { Capacity } from "../capacity.ts";
 import { createLexicon, type Lexicon } from "./criteria.ts";
 import { createDeliveries, type Deliveries } from "./deliveries.ts";
 import type { Course, Progress } from "./progress.ts";
