@@ -8,6 +8,8 @@ import { STREAM } from "./streams.ts";
 
 /** Studies of a population. */
 export interface Education {
+  /** Known levels, newest first. */
+  levelsOf(index: number): readonly string[];
   /** JSON text of a person's `education_experience`, newest first. */
   historyText(index: number): string;
 }
@@ -42,6 +44,7 @@ function subjectsText(bits: number, count: number): string {
 export function createEducation(key: HashKey, identifiers: Identifiers, families: Families): Education {
   const ask = (index: number, study: number, question: number) =>
     hash(key, index, STREAM.studies + study * 16 + question);
+  const isLevelKnown = (index: number, study: number) => !chance(ask(index, study, 1), 0.1);
   const studyText = (index: number, study: number, count: number): string => {
     const level = LEVELS[study];
     if (!level) return "";
@@ -53,11 +56,16 @@ export function createEducation(key: HashKey, identifiers: Identifiers, families
     const dates = has(4, 0.2)
       ? '"education_start_date":null,"education_end_date":null'
       : `"education_start_date":"${startYear}","education_end_date":"${startYear + level.years}-06"`;
-    return `{"experience_rank":${count - study},"service_experience_id":"${identifiers.opaqueId("e-", STREAM.studyId, index, study)}",${school},"education_information":${has(2, 0.5) ? level.words : "null"},"education_level":${has(1, 0.1) ? "null" : `"${level.name}"`},"education_majors":${subjectsText(bits, isSchool ? 0 : 1 + (bits & 1))},"education_minors":${subjectsText(bits >>> 8, !isSchool && has(3, 0.45) ? 1 : 0)},${dates}}`;
+    return `{"experience_rank":${count - study},"service_experience_id":"${identifiers.opaqueId("e-", STREAM.studyId, index, study)}",${school},"education_information":${has(2, 0.5) ? level.words : "null"},"education_level":${isLevelKnown(index, study) ? `"${level.name}"` : "null"},"education_majors":${subjectsText(bits, isSchool ? 0 : 1 + (bits & 1))},"education_minors":${subjectsText(bits >>> 8, !isSchool && has(3, 0.45) ? 1 : 0)},${dates}}`;
   };
+  const countOf = (index: number) => below(ask(index, 9, 0), 10) % (LEVELS.length + 1);
   return {
+    levelsOf: (index) =>
+      LEVELS.slice(0, countOf(index))
+        .flatMap(({ name }, study) => (isLevelKnown(index, study) ? name : []))
+        .toReversed(),
     historyText(index) {
-      const count = below(ask(index, 9, 0), 10) % (LEVELS.length + 1);
+      const count = countOf(index);
       return listText(Array.from({ length: count }, (_, i) => studyText(index, count - 1 - i, count)));
     },
   };

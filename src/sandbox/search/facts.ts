@@ -30,7 +30,6 @@ function textOf(name: PersonField): (person: Person) => string | null {
 
 const readAge = readerOf("age");
 const readRetired = readerOf("is_retired");
-const readEducation = readerOf("education_experience");
 
 export const genderOf = textOf("gender");
 export const incomeOf = textOf("estimated_income_range");
@@ -59,10 +58,8 @@ export function stateOf({ people, index, day }: Person): string | null {
 }
 
 /** Known levels of education, newest first. */
-export function educationOf(person: Person): readonly string[] {
-  const studies = readEducation(person);
-  if (!Array.isArray(studies)) return [];
-  return studies.flatMap((study: { readonly education_level: string | null }) => study.education_level ?? []);
+export function educationOf({ people, index }: Person): readonly string[] {
+  return people.education.levelsOf(index);
 }
 
 /** Ways to reach a person. */
