@@ -86,7 +86,7 @@ describe("rights", () => {
       SCHEMAS.map((schema) => `GRANT USAGE, CREATE ON SCHEMA ${schema} TO ${role}`).join("; "),
     );
     expect(await missing()).toEqual([
-      `${role} may not write to some of its tables, such as death_signal.`,
+      `${role} may not write to some of its tables, such as audience_search.`,
       `${role} may not write to some of its tables, such as api_call.`,
       `${role} may not write to some of its tables, such as alert_state.`,
     ]);
