@@ -92,9 +92,11 @@ export const ladders: readonly (readonly Title[])[] = LADDERS.map((line) => {
 });
 const oddTitles = ODD_TITLES.map((title) => titleOf(title, null, null, null));
 
-/** Title at a step of a ladder; one in a hundred is odd. */
+/** Title at a step of a ladder; one in a hundred is odd, and a few jobs after the first two are at the top. */
 export function titleAt(bits: number, ladder: readonly Title[], step: number): Title {
   if (chance(bits, 0.01)) return pick(oddTitles, (bits * 100) % 4294967296);
+  const top = ladder.at(-1);
+  if (top && step > 0 && chance(bits, 0.06)) return top;
   return ladder[Math.min(step + below(bits, 2), ladder.length - 1)] ?? pick(ladder, bits);
 }
 
