@@ -21,6 +21,9 @@ const fillFactors: Readonly<Record<string, number>> = {
   budget_use: 10,
 };
 
+/** Tables of searches that are looked up by person, for erasures and readers. */
+const BY_PERSON = ["person_search_result", "audience_search_member", "contact_job_result"];
+
 /** Creates the declared tables and their indexes. */
 export function createTables(names: SchemaNames): readonly string[] {
   const at = (name: string) => tableText(names, name);
@@ -32,6 +35,7 @@ export function createTables(names: SchemaNames): readonly string[] {
     `CREATE INDEX api_call_by_time ON ${at("api_call")} (reserved_at)`,
     `CREATE INDEX api_call_in_doubt ON ${at("api_call")} (job) WHERE records_in_doubt > 0 OR records_possibly_billed_twice > 0`,
     `CREATE INDEX schedule_slot_by_time ON ${at("schedule_slot")} (job, due_at)`,
+    ...BY_PERSON.map((name) => `CREATE INDEX ${name}_by_pid ON ${at(name)} (service_pid)`),
     `CREATE INDEX erasure_subject_by_hash ON ${at("erasure_subject")} (subject_hash)`,
     `INSERT INTO ${at("erasure_key")} (name, epoch, _synced_at, _run_id) VALUES ('erasure', 0, now(), '')`,
     ...createPublication(quoteIdentifier(names.state), quoteIdentifier(names.ops)),

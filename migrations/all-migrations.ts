@@ -1,6 +1,5 @@
 import type { SchemaNames } from "../src/load/db/names.ts";
 import { createTables } from "./0001-tables.ts";
-import { createSearchTables } from "./0002-searches.ts";
 
 /** Migration; runs once, in a transaction. */
 export interface Migration {
@@ -12,7 +11,4 @@ export interface Migration {
  * All migrations in order. The first one creates the tables as currently declared, so later ones must use `IF NOT EXISTS` for
  * everything that a new warehouse already has. Views and comments are refreshed after each upgrade.
  */
-export const migrations: readonly Migration[] = [
-  { name: "0001-tables", statements: createTables },
-  { name: "0002-searches", statements: createSearchTables },
-];
+export const migrations: readonly Migration[] = [{ name: "0001-tables", statements: createTables }];

@@ -41,11 +41,6 @@ export function createTable(table: Table, names: SchemaNames, fillFactor?: numbe
   return `CREATE TABLE ${tableText(names, table.name)} (\n${lines.join(",\n")}\n)${storage}`;
 }
 
-/** `CREATE TABLE` of a declared table that may exist: for migrations after the first. */
-export function createMissingTable(table: Table, names: SchemaNames): string {
-  return createTable(table, names).replace(/^CREATE TABLE/, "CREATE TABLE IF NOT EXISTS");
-}
-
 /** `COMMENT ON` statements of a declared table or view and its columns, with their PII class. */
 export function commentsOf(
   relation: Table | View,

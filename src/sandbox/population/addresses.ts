@@ -116,7 +116,7 @@ export function createAddresses(
     return `{"address_rank":${rank},"service_address_id":"${identifiers.opaqueId("a-", STREAM.addressId, household, slot)}","address_line_1":"${line1}","address_line_2":${line2 && `"${line2}"`},"address_city":"${city}","address_state":"${state}","address_zipcode":"${zip}","address_zipcode4":${zip4},"ownership_status":${ownership},"is_current_owner":${isStated ? owned && toDay === null : null},${moneyText(household, stay)},"sqft":${sqft},"num_beds":${beds},"num_baths":${baths},"first_seen_date":"${dayText(fromDay)}","last_seen_date":${toDay && `"${dayText(toDay)}"`}}`;
   };
 
-  const knownStays = (index: number, household: number, day: number): readonly Stay[] => {
+  const knownStays = (index: number, household: number, day: number): readonly Residence[] => {
     const bits = hash(key, index, STREAM.person + 1);
     return chance(bits, 0.03) ? [] : staysOf(household, day).slice(0, 2 + below(bits, 5));
   };

@@ -51,9 +51,9 @@ export function describeErasure(getContext: GetContext): void {
     });
 
     test("removes a person from searches and contact results, and marks the searches as changed", async () => {
-      const place = getPlace();
-      await makeCouple(place);
-      await place.sql(`INSERT INTO person_data.person_search (search_id, search_name, _synced_at, _run_id)
+      const context = getContext();
+      await makeCouple(context);
+      await context.sql(`INSERT INTO person_data.person_search (search_id, search_name, _synced_at, _run_id)
         SELECT id, 'nurses', '2020-01-01', '' FROM unnest(ARRAY['s-1', 's-2']) AS u(id);
         INSERT INTO person_data.person_search_result (search_id, position, service_pid, _synced_at, _run_id) VALUES
           ('s-1', 0, 'p-ann', '2020-01-01', ''), ('s-1', 1, 'p-bob', '2020-01-01', ''),
@@ -63,22 +63,22 @@ export function describeErasure(getContext: GetContext): void {
         INSERT INTO person_data.contact_job_result (job_id, position, service_pid, jacket, _synced_at, _run_id) VALUES
           ('j-1', 0, 'p-ann', '{}', '2020-01-01', ''), ('j-1', 1, 'p-bob', '{"spouse": "p-ann"}', '2020-01-01', ''),
           ('j-1', 2, 'p-cid', '{"spouse": "p-annette"}', '2020-01-01', '')`);
-      expect((await erase(place, { pids: ["p-ann"] })).removed).toMatchObject({
+      expect((await erase(context, { pids: ["p-ann"] })).removed).toMatchObject({
         person_search_result: 1,
         audience_search_member: 1,
         contact_job_result: 2,
       });
       expect(
-        await place.sql(`SELECT s.search_id, s._synced_at > '2020-01-01' AS is_marked, r.service_pid
+        await context.sql(`SELECT s.search_id, s._synced_at > '2020-01-01' AS is_marked, r.service_pid
           FROM person_data.person_search AS s JOIN person_data.person_search_result AS r USING (search_id) ORDER BY 1`),
       ).toEqual([
         { search_id: "s-1", is_marked: "true", service_pid: "p-bob" },
         { search_id: "s-2", is_marked: "false", service_pid: "p-bob" },
       ]);
-      expect(await columnOf(place, "SELECT service_pid FROM person_data.audience_search_member")).toEqual([
+      expect(await columnOf(context, "SELECT service_pid FROM person_data.audience_search_member")).toEqual([
         "p-bob",
       ]);
-      expect(await columnOf(place, "SELECT service_pid FROM person_data.contact_job_result")).toEqual([
+      expect(await columnOf(context, "SELECT service_pid FROM person_data.contact_job_result")).toEqual([
         "p-cid",
       ]);
     });
